@@ -2,6 +2,7 @@
 
 use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
+use crate::mysql::{MySqlConnection, MySqlRows};
 use crate::place::DatabaseServer;
 use crate::postgres::follow::{self, FollowSettings};
 use crate::postgres::{PostgresConnection, PostgresRows};
@@ -15,12 +16,14 @@ use tokio::time::timeout;
 /// A connection to a database. It carries one query at a time.
 pub(crate) enum DatabaseConnection {
     Postgres(Box<PostgresConnection>),
+    MySql(Box<MySqlConnection>),
     Sqlite(SqliteConnection),
 }
 
 /// The rows of a query, as they arrive.
 pub(crate) enum DriverRows {
     Postgres(PostgresRows),
+    MySql(MySqlRows),
     Sqlite(SqliteRows),
 }
 
@@ -35,8 +38,7 @@ impl DatabaseConnection {
                 PostgresConnection::open(settings).await.map(|it| Self::Postgres(Box::new(it)))
             }
             SqlDialect::Sqlite => SqliteConnection::open(settings).await.map(Self::Sqlite),
-            // No `url` names it.
-            SqlDialect::MySql => Err(SqlError::Lost),
+            SqlDialect::MySql => MySqlConnection::open(settings).await.map(|it| Self::MySql(Box::new(it))),
         }
     }
 
@@ -44,6 +46,7 @@ impl DatabaseConnection {
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Postgres(it) => it.is_closed(),
+            Self::MySql(it) => it.is_closed(),
             Self::Sqlite(it) => it.is_closed(),
         }
     }
@@ -52,6 +55,7 @@ impl DatabaseConnection {
     pub async fn cancel(self) {
         match self {
             Self::Postgres(it) => it.cancel().await,
+            Self::MySql(it) => it.cancel().await,
             Self::Sqlite(it) => it.cancel().await,
         }
     }
@@ -63,6 +67,7 @@ impl DatabaseConnection {
     pub async fn begin(&self, call: &SqlCall) -> Result<DriverRows, SqlError> {
         match self {
             Self::Postgres(it) => it.begin(call).await.map(DriverRows::Postgres),
+            Self::MySql(it) => it.begin(call).await.map(DriverRows::MySql),
             Self::Sqlite(it) => it.begin(call).await.map(DriverRows::Sqlite),
         }
     }
@@ -74,6 +79,7 @@ impl DatabaseConnection {
     pub async fn commit(&self) -> Result<(), SqlError> {
         match self {
             Self::Postgres(it) => it.commit().await,
+            Self::MySql(it) => it.commit().await,
             Self::Sqlite(it) => it.commit().await,
         }
     }
@@ -85,6 +91,7 @@ impl DatabaseConnection {
     pub async fn roll_back(&self) -> Result<(), SqlError> {
         match self {
             Self::Postgres(it) => it.roll_back().await,
+            Self::MySql(it) => it.roll_back().await,
             Self::Sqlite(it) => it.roll_back().await,
         }
     }
@@ -95,6 +102,7 @@ impl DriverRows {
     pub fn in_transaction(&self) -> bool {
         match self {
             Self::Postgres(it) => it.in_transaction(),
+            Self::MySql(it) => it.in_transaction(),
             Self::Sqlite(it) => it.in_transaction(),
         }
     }
@@ -103,6 +111,7 @@ impl DriverRows {
     pub fn encoder(&mut self) -> Option<RowEncoder> {
         match self {
             Self::Postgres(it) => it.encoder(),
+            Self::MySql(it) => it.encoder(),
             Self::Sqlite(it) => it.encoder(),
         }
     }
@@ -116,6 +125,7 @@ impl DriverRows {
     ) -> Poll<Result<RowProgress, SqlError>> {
         match self {
             Self::Postgres(it) => it.poll_row(context, to, statement),
+            Self::MySql(it) => it.poll_row(context, to, statement),
             Self::Sqlite(it) => it.poll_rows(context, to, statement),
         }
     }
@@ -141,11 +151,13 @@ pub async fn contact(
     let connection = open.unwrap_or(Err(SqlError::ConnectTimeout)).map_err(|it| remedy(settings, &it))?;
     let mut facts = match &connection {
         DatabaseConnection::Postgres(_) => String::new(),
+        DatabaseConnection::MySql(it) => it.facts(),
         DatabaseConnection::Sqlite(it) => it.facts().await,
     };
     for statement in queries {
         let described = match &connection {
             DatabaseConnection::Postgres(_) => Ok(()),
+            DatabaseConnection::MySql(it) => it.describe(statement).await,
             DatabaseConnection::Sqlite(it) => it.describe(statement).await,
         };
         described.map_err(|it| rejected(settings, statement, &it))?;
@@ -169,6 +181,9 @@ fn remedy(settings: &DatabaseSettings, error: &SqlError) -> String {
             "{why}; the user of larder must be allowed to read {0}, and to write to its directory if its journal is a log (WAL): \
              `ls -l {0}` shows its owner",
             file.display()
+        ),
+        _ if why.contains("TLS") || why.contains("certificate") => format!(
+            "{why}; set database.tls.ca to the file of its authority, and database.tls.name to a name in its certificate"
         ),
         _ => format!("{why}; start it, or correct database.url and database.password"),
     }

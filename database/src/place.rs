@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// The forms of `url`, as the end of a sentence.
-pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", \"postgres+unix://USER@/DIRECTORY/DATABASE\" with the directory of the \
-     socket, or \"sqlite:/PATH/OF/THE/FILE\"";
+pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", \"mysql://USER@HOST:PORT/DATABASE\" (MariaDB or MySQL; postgres+tls and \
+     mysql+tls with TLS), \"postgres+unix://USER@/DIRECTORY/DATABASE\" with the directory of the socket, \
+     \"mysql+unix://USER@/PATH/OF/THE/SOCKET/DATABASE\", or \"sqlite:/PATH/OF/THE/FILE\"";
 
 /// The place of a database, and the user that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct DatabasePlace {
     pub dialect: SqlDialect,
     /// Where it listens.
     pub server: DatabaseServer,
+    /// Whether connections to it are encrypted.
+    pub is_secure: bool,
     /// The user.
     pub user: String,
     /// The name of the database.
@@ -45,8 +48,14 @@ impl DatabasePlace {
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(""))?;
         let (scheme, is_unix) = scheme.strip_suffix("+unix").map_or((scheme, false), |it| (it, true));
+        let (scheme, is_secure) = match scheme.strip_suffix("+tls") {
+            Some(_) if is_unix => return Err(wrong("a Unix socket needs no TLS")),
+            Some(scheme) => (scheme, true),
+            None => (scheme, false),
+        };
         let (dialect, usual) = match scheme {
             "postgres" | "postgresql" => (SqlDialect::Postgres, 5432),
+            "mysql" | "mariadb" => (SqlDialect::MySql, 3306),
             _ => return Err(wrong("")),
         };
         let (user, rest) = rest.split_once('@').ok_or_else(|| wrong("it names no user"))?;
@@ -67,7 +76,7 @@ impl DatabasePlace {
                 DatabaseServer::Tcp(host, port.unwrap_or(usual))
             }
         };
-        Ok(Self { dialect, server, user: user.to_owned(), database: database.to_owned() })
+        Ok(Self { dialect, server, is_secure, user: user.to_owned(), database: database.to_owned() })
     }
 
     /// The file at an absolute path. It has no user.
@@ -76,6 +85,7 @@ impl DatabasePlace {
         is_path.then(|| Self {
             dialect: SqlDialect::Sqlite,
             server: DatabaseServer::File(path.into()),
+            is_secure: false,
             user: String::new(),
             database: String::new(),
         })
@@ -100,10 +110,17 @@ fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
 impl fmt::Display for DatabasePlace {
     /// Without the user: for messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.dialect {
+            SqlDialect::Postgres => "postgres",
+            SqlDialect::MySql => "mysql",
+            SqlDialect::Sqlite => "sqlite",
+        };
+        let tls = if self.is_secure { "+tls" } else { "" };
+        let database = &self.database;
         match &self.server {
-            DatabaseServer::Tcp(host, port) => write!(f, "postgres://{host}:{port}/{}", self.database),
-            DatabaseServer::Unix(path) => write!(f, "postgres+unix://{}/{}", path.display(), self.database),
-            DatabaseServer::File(path) => write!(f, "sqlite:{}", path.display()),
+            DatabaseServer::Tcp(host, port) => write!(f, "{scheme}{tls}://{host}:{port}/{database}"),
+            DatabaseServer::Unix(path) => write!(f, "{scheme}+unix://{}/{database}", path.display()),
+            DatabaseServer::File(path) => write!(f, "{scheme}:{}", path.display()),
         }
     }
 }
@@ -129,6 +146,11 @@ mod tests {
         assert_eq!("the host is malformed", shown("postgres://a@h:x/shop"));
         assert_eq!("user and database are plain names", shown("postgres://a@h/"));
         assert_eq!("the path of the socket begins with /", shown("postgres+unix://a@run/shop"));
+        assert_eq!("mysql://db:3306/shop as a", shown("mariadb://a@db/shop"));
+        assert_eq!("mysql+tls://db:3307/shop as a", shown("mysql+tls://a@db:3307/shop"));
+        assert_eq!("postgres+tls://db:5432/shop as a", shown("postgres+tls://a@db/shop"));
+        assert_eq!("mysql+unix:///run/m.sock/shop as a", shown("mysql+unix://a@/run/m.sock/shop"));
+        assert_eq!("a Unix socket needs no TLS", shown("mysql+tls+unix://a@/run/m.sock/shop"));
         assert_eq!("sqlite:/srv/shop.db as ", shown("sqlite:/srv/shop.db"));
         assert_eq!("sqlite:/srv/a b.db as ", shown("sqlite:///srv/a b.db"));
         for wrong in ["sqlite:shop.db", "sqlite://h/shop.db", "sqlite:/", "sqlite:/a?mode=rwc"] {

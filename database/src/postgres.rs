@@ -9,6 +9,7 @@ use crate::error::SqlError;
 use crate::parameter::ParameterType;
 use crate::place::DatabaseServer;
 use crate::settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement};
+use crate::stream::{DatabaseTls, PostgresTls};
 use bytes::BytesMut;
 use futures_core::Stream;
 use std::cell::{Cell, RefCell};
@@ -17,6 +18,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::AbortHandle;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{CancelToken, Client, Column, Config, Error, NoTls, RowStream, Statement};
@@ -28,6 +30,7 @@ const MOST_STATEMENTS: usize = 256;
 pub(crate) struct PostgresConnection {
     client: Client,
     cancel: CancelToken,
+    tls: Option<DatabaseTls>,
     /// Its input and output.
     driver: AbortHandle,
     statements: RefCell<HashMap<Box<str>, Statement>>,
@@ -57,15 +60,12 @@ impl PostgresConnection {
             let millis = settings.query_timeout.as_millis();
             config.options(format!("-c default_transaction_read_only=on -c statement_timeout={millis}"));
         }
-        let (client, connection) = config.connect(NoTls).await.map_err(|it| login_error(&it))?;
-        let driver = tokio::task::spawn_local(async move {
-            // Its error is that of the query, too.
-            let _ = connection.await;
-        });
+        let (client, driver) = connect(settings, config).await.map_err(|it| login_error(&it))?;
         Ok(Self {
             cancel: client.cancel_token(),
             client,
-            driver: driver.abort_handle(),
+            driver,
+            tls: settings.tls.clone(),
             statements: RefCell::default(),
             timeout: Cell::new(settings.query_timeout),
             prepare: settings.prepare,
@@ -79,7 +79,10 @@ impl PostgresConnection {
 
     /// Asks the database to end the present query. The connection is not used again: the request could meet a later query.
     pub async fn cancel(self) {
-        let _ = self.cancel.cancel_query(NoTls).await;
+        let _ = match &self.tls {
+            Some(tls) => self.cancel.cancel_query(PostgresTls(tls.clone())).await,
+            None => self.cancel.cancel_query(NoTls).await,
+        };
     }
 
     /// Starts a query.
@@ -232,6 +235,26 @@ fn login(settings: &DatabaseSettings) -> Config {
         config.password(password.expose());
     }
     config
+}
+
+/// Connects, through TLS if that is configured; the task of its input and output ends with the client. Within a `LocalSet`.
+async fn connect(settings: &DatabaseSettings, mut config: Config) -> Result<(Client, AbortHandle), Error> {
+    let driver;
+    let client = match &settings.tls {
+        Some(tls) => {
+            let tls = PostgresTls(tls.clone());
+            let (client, connection) = config.ssl_mode(SslMode::Require).connect(tls).await?;
+            // Its error is that of the query, too.
+            driver = tokio::task::spawn_local(async move { drop(connection.await) });
+            client
+        }
+        None => {
+            let (client, connection) = config.ssl_mode(SslMode::Disable).connect(NoTls).await?;
+            driver = tokio::task::spawn_local(async move { drop(connection.await) });
+            client
+        }
+    };
+    Ok((client, driver.abort_handle()))
 }
 
 /// The encoder of rows with these columns.

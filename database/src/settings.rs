@@ -5,6 +5,7 @@ use crate::encoder::ResultFormat;
 use crate::parameter::ParameterType;
 use crate::place::DatabasePlace;
 use crate::query::SqlQuery;
+use crate::stream::DatabaseTls;
 use larder_stdx::secret::Secret;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub struct DatabaseSettings {
     pub place: DatabasePlace,
     /// The password of its user.
     pub password: Option<Secret>,
+    /// TLS, if connections are encrypted.
+    pub tls: Option<DatabaseTls>,
     /// The most connections of all workers.
     pub max_connections: usize,
     /// The most time for a new connection.

@@ -49,5 +49,5 @@ pub use program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 pub use protocol::{ApplicationProtocol, Protocol, protocol_name};
 pub use request::{ApplicationRequest, OutgoingRequest, RequestLine, is_idempotent};
 pub use stalled_exchanges::{ClientPart, PermitWanted, queued};
-pub use tls::{OriginTls, TlsSettings};
+pub use tls::{OriginTls, TlsSettings, client_config};
 pub use wait_queue::PermitWait;

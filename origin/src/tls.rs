@@ -64,25 +64,7 @@ impl OriginTls {
     /// # Errors
     /// One sentence that names the faulty file.
     pub fn new(settings: &TlsSettings) -> Result<Self, String> {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|it| it.to_string())?;
-        let builder = match settings.unverified {
-            true => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
-            false => builder.with_root_certificates(roots(settings.ca.as_deref())?),
-        };
-        let mut config = match &settings.own {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = certificates(certificate)?;
-                plain(key)?;
-                let own = PrivateKeyDer::from_pem_file(key)
-                    .map_err(|it| format!("{}: not a private key in PEM: {it}", key.display()))?;
-                let wrong = |it| format!("{}: does not match its key: {it}", certificate.display());
-                builder.with_client_auth_cert(chain, own).map_err(wrong)?
-            }
-        };
+        let mut config = client_config(settings)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut both = config.clone();
         both.alpn_protocols.insert(0, HTTP2.to_vec());
@@ -122,6 +104,32 @@ impl OriginTls {
     }
 }
 
+/// The settings of rustls for a server with this identity: for servers of other protocols, too. Reads the files.
+///
+/// # Errors
+/// One sentence that names the faulty file.
+pub fn client_config(settings: &TlsSettings) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|it| it.to_string())?;
+    let builder = match settings.unverified {
+        true => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+        false => builder.with_root_certificates(roots(settings.ca.as_deref())?),
+    };
+    match &settings.own {
+        None => Ok(builder.with_no_client_auth()),
+        Some((certificate, key)) => {
+            let chain = certificates(certificate)?;
+            plain(key)?;
+            let own = PrivateKeyDer::from_pem_file(key)
+                .map_err(|it| format!("{}: not a private key in PEM: {it}", key.display()))?;
+            let wrong = |it| format!("{}: does not match its key: {it}", certificate.display());
+            builder.with_client_auth_cert(chain, own).map_err(wrong)
+        }
+    }
+}
+
 fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     match ca {
@@ -133,7 +141,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
         None => {
             let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
             let file = file.or_else(|| BUNDLES.iter().map(PathBuf::from).find(|it| it.exists()));
-            let missing = "the system has no trust store; set proxy.tls.ca";
+            let missing = "the system has no trust store; set tls.ca";
             // Some system certificates are too unusual for rustls: those are left out.
             roots.add_parsable_certificates(certificates(&file.ok_or(missing)?)?);
         }

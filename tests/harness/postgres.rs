@@ -1,8 +1,8 @@
 //! A real PostgreSQL on a Unix socket, in a folder of its own. It can be stopped and started again at the same place.
 
 use super::until;
-use std::os::unix::fs::chown;
-use std::path::PathBuf;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A running PostgreSQL. The user `larder` has the password `geheim`, the user `postgres` needs none.
@@ -33,7 +33,7 @@ impl Postgres {
             .status()
             .unwrap();
         assert!(made.success(), "initdb makes a cluster");
-        let access = "local all larder scram-sha-256\nlocal all all trust\n";
+        let access = "local all larder scram-sha-256\nlocal all all trust\nhostssl all larder 127.0.0.1/32 scram-sha-256\n";
         std::fs::write(data.join("pg_hba.conf"), access).unwrap();
         let child = serve(&folder, &settings);
         let it = Self { child, folder, settings };
@@ -57,9 +57,28 @@ impl Postgres {
         )
     }
 
+    /// Starts one on a TCP port, too, where it demands TLS with this certificate and key; returns the port.
+    pub fn secure(settings: &[&str], certificate: &Path, key: &Path, statements: &str) -> (Self, u16) {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let of_port = format!("port={port}");
+        let it = Self::with(&[settings, &["listen_addresses=127.0.0.1", &of_port]].concat(), statements);
+        for (name, from) in [("server.crt", certificate), ("server.key", key)] {
+            let to = it.folder.path().join("data").join(name);
+            std::fs::copy(from, &to).unwrap();
+            std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
+            if let Some(id) = server_user() {
+                chown(&to, Some(id.0), Some(id.1)).unwrap();
+            }
+        }
+        it.sql("alter system set ssl = on");
+        it.sql("select pg_reload_conf()");
+        until("it has TLS", || it.sql("show ssl") == "on");
+        (it, port)
+    }
+
     /// The output of statements, as `psql -At` prints it.
     pub fn sql(&self, statements: &str) -> String {
-        let output = psql(&self.folder).args(["-c", statements]).output().unwrap();
+        let output = psql(&self.folder, &self.settings).args(["-c", statements]).output().unwrap();
         assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
@@ -87,7 +106,10 @@ impl Postgres {
 
     fn wait_until_it_answers(&self) {
         until("PostgreSQL answers", || {
-            psql(&self.folder).args(["-c", "select 1"]).output().is_ok_and(|it| it.status.success())
+            psql(&self.folder, &self.settings)
+                .args(["-c", "select 1"])
+                .output()
+                .is_ok_and(|it| it.status.success())
         });
     }
 }
@@ -112,8 +134,10 @@ fn serve(folder: &tempfile::TempDir, settings: &[String]) -> Child {
         .unwrap()
 }
 
-fn psql(folder: &tempfile::TempDir) -> Command {
+fn psql(folder: &tempfile::TempDir, settings: &[String]) -> Command {
+    let port = settings.iter().find_map(|it| it.strip_prefix("port=")).unwrap_or("5432");
     let mut psql = Command::new("psql");
+    psql.args(["-p", port]);
     psql.args(["-U", "postgres", "-d", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1", "-h"])
         .arg(folder.path());
     psql

@@ -27,6 +27,8 @@ mod http2_head;
 mod jwt;
 #[path = "../../fuzz/laws/memcached.rs"]
 mod memcached;
+#[path = "../../fuzz/laws/mysql.rs"]
+mod mysql;
 #[path = "../../fuzz/laws/pgoutput.rs"]
 mod pgoutput;
 #[path = "../../fuzz/laws/proxy.rs"]
@@ -82,7 +84,7 @@ fn every_codec_has_its_target() {
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
-    codecs.extend(["jwt".to_owned(), "signed_url".to_owned()]);
+    codecs.extend(["jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -105,6 +107,7 @@ fn seeds_obey() {
     seeds("signed_url").iter().for_each(|it| signed_url::check(it));
     seeds("cgi_head").iter().for_each(|it| cgi_head::check(it));
     seeds("fastcgi").iter().for_each(|it| fastcgi::check(it));
+    seeds("mysql").iter().for_each(|it| mysql::check(it));
     seeds("pgoutput").iter().for_each(|it| pgoutput::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
@@ -183,6 +186,11 @@ proptest! {
     #[test]
     fn heads_of_applications_obey(raw in mixed("cgi_head")) {
         cgi_head::check(&raw);
+    }
+
+    #[test]
+    fn packets_of_databases_obey(raw in mixed("mysql")) {
+        mysql::check(&raw);
     }
 
     #[test]

@@ -258,6 +258,23 @@ impl ConfigCheck {
             }
             return (None, None);
         }
+        let settings = self.tls_settings(&key, "site.route.proxy.tls");
+        let tls = OriginTls::new(&settings).map_err(|why| {
+            let named = ["ca", "client_cert"].into_iter().find(|it| self.values.given.contains_key(&key(it)));
+            let named = named.unwrap_or("ca");
+            let source = match self.source(&key(named)) {
+                Source::Default => self.source(&at.key("proxy.to")),
+                source => source,
+            };
+            self.problem(source, &say(named), &why);
+        });
+        let name = Some(self.text(&key("name"))).filter(|it| !it.is_empty());
+        (tls.ok(), name)
+    }
+
+    /// The files and the verification of TLS towards servers, by keys of a section.
+    pub(super) fn tls_settings(&mut self, key: &dyn Fn(&str) -> String, section: &str) -> TlsSettings {
+        let say = |name: &str| format!("{section}.{name}");
         let own = match (self.path(&key("client_cert")), self.path(&key("client_key"))) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
@@ -273,22 +290,11 @@ impl ConfigCheck {
         };
         let unverified = !self.flag(&key("verify"));
         if unverified {
-            let text = "the certificate of the origin is not verified; set its CA with ca = \"FILE\" instead";
+            let text = "the certificate of the server is not verified; set its CA with ca = \"FILE\" instead";
             let source = self.source(&key("verify"));
             self.warnings.push(Problem { source, key: say("verify"), text: text.to_owned() });
         }
-        let settings = TlsSettings { ca: self.path(&key("ca")), unverified, own };
-        let tls = OriginTls::new(&settings).map_err(|why| {
-            let named = ["ca", "client_cert"].into_iter().find(|it| self.values.given.contains_key(&key(it)));
-            let named = named.unwrap_or("ca");
-            let source = match self.source(&key(named)) {
-                Source::Default => self.source(&at.key("proxy.to")),
-                source => source,
-            };
-            self.problem(source, &say(named), &why);
-        });
-        let name = Some(self.text(&key("name"))).filter(|it| !it.is_empty());
-        (tls.ok(), name)
+        TlsSettings { ca: self.path(&key("ca")), unverified, own }
     }
 
     /// Whether HTTP/2 is offered to origins with TLS. For other origins the key is an error.

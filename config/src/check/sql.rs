@@ -6,8 +6,8 @@ use crate::problem::nearest;
 use crate::sql::{SQL_TAGS, SqlConfig};
 use crate::{Methods, Service};
 use larder_database::{
-    DatabasePlace, DatabaseSettings, NumberForm, ParameterSource, PreparedStatements, ResultFormat,
-    ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlQuery, SqlStatement,
+    DatabasePlace, DatabaseServer, DatabaseSettings, DatabaseTls, NumberForm, ParameterSource,
+    PreparedStatements, ResultFormat, ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlQuery, SqlStatement,
 };
 use larder_semantics::key::QueryPolicy;
 use larder_semantics::policy::{CredentialUse, OnAbort, Policy};
@@ -61,10 +61,12 @@ impl ConfigCheck {
             }
             let Ok(place) = DatabasePlace::parse(&self.text(&key("url"))) else { continue };
             self.refuse_of_dialect(&prefix, place.dialect);
+            let tls = self.database_tls(&prefix, &place);
             all.push(Arc::new(DatabaseSettings {
                 name,
                 place,
                 password: self.secret(&key("password")),
+                tls,
                 max_connections: self.usize(&key("max_connections")),
                 connect_timeout: self.time(&key("connect_timeout")),
                 query_timeout: self.time(&key("query_timeout")),
@@ -78,6 +80,41 @@ impl ConfigCheck {
             }));
         }
         all
+    }
+
+    /// TLS to a database whose `url` asks for it.
+    fn database_tls(&mut self, prefix: &str, place: &DatabasePlace) -> Option<DatabaseTls> {
+        let key = |name: &str| format!("{prefix}.tls.{name}");
+        let names = ["ca", "name", "verify", "client_cert", "client_key"];
+        let given = names.into_iter().find(|it| self.values.given.contains_key(&key(it)));
+        let DatabaseServer::Tcp(host, _) = &place.server else {
+            if let Some(given) = given {
+                let text = "no effect: the database is on this machine, without TLS; remove it";
+                self.problem(self.source(&key(given)), &format!("database.tls.{given}"), text);
+            }
+            return None;
+        };
+        if !place.is_secure {
+            if let Some(given) = given {
+                let text =
+                    "no effect without TLS; write +tls behind the scheme of url, such as postgres+tls://";
+                self.problem(self.source(&key(given)), &format!("database.tls.{given}"), text);
+            }
+            return None;
+        }
+        let settings = self.tls_settings(&key, "database.tls");
+        let name = self.text(&key("name"));
+        let name = if name.is_empty() { host } else { &name };
+        let config = larder_origin::client_config(&settings);
+        let tls = config.and_then(|it| DatabaseTls::new(it, format!("{settings:?}"), name)).map_err(|why| {
+            let named = given.unwrap_or("ca");
+            let source = match self.source(&key(named)) {
+                Source::Default => self.source(&format!("{prefix}.url")),
+                source => source,
+            };
+            self.problem(source, &format!("database.tls.{named}"), &why);
+        });
+        tls.ok()
     }
 
     /// Keys that only another kind of database has.

@@ -129,3 +129,24 @@ fn keys_of_another_kind_of_database() {
     one("prepare = \"never\"", "t.toml:4: database.prepare: only for poolers of PostgreSQL; remove it");
     one("password = \"geheim\"", "database.password: SQLite has no users");
 }
+
+#[test]
+fn tls_of_a_database() {
+    let one = |url: &str, more: &str, expect: &str| {
+        let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nsql = { query = \"select 1\" }\n";
+        let found = told(&format!("[[database]]\nname = \"shop\"\nurl = \"{url}\"\n{more}\n{route}"));
+        match expect {
+            "" => assert!(found.is_empty(), "{found:?}"),
+            _ => assert!(found.len() == 1 && found[0].contains(expect), "{more}: {found:?}"),
+        }
+    };
+    let ca = "tls = { ca = \"Cargo.toml\" }";
+    one("postgres://a@db/shop", ca, "t.toml:4: database.tls.ca: no effect without TLS; write +tls");
+    one("mysql+unix://a@/run/m.sock/shop", ca, "database.tls.ca: no effect: the database is on this machine");
+    one("mysql+tls://a@db/shop", ca, "not a certificate in PEM");
+    one("mysql+tls://a@db/shop", "tls = { client_cert = \"a.pem\" }", "no effect without client_key");
+    one("mysql+tls://a@db/shop", "tls = { verify = false }", "the certificate of the server is not verified");
+    one("mysql+tls://a@db/shop", "prepare = \"never\"", "only for poolers of PostgreSQL");
+    one("mysql://a@db/shop", "", "");
+    one("mysql+tls+unix://a@/run/m.sock/shop", "", "a Unix socket needs no TLS");
+}

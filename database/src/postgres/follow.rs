@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 /// The most time for a query about the database itself.
 const SHORT: Duration = Duration::from_secs(5);
@@ -273,16 +273,16 @@ pub async fn contact(settings: &DatabaseSettings, follow: Option<&FollowSettings
 
 /// Opens a connection, which ends when the client is dropped.
 async fn connect(settings: &DatabaseSettings) -> Result<Client, String> {
-    let connecting = timeout(settings.connect_timeout, login(settings).connect(NoTls)).await;
+    let connecting = timeout(settings.connect_timeout, super::connect(settings, login(settings))).await;
     let connected = connecting.map_err(|_| "the connection timed out".to_owned());
     let connected = connected.and_then(|it| it.map_err(|it| causes(&it)));
-    let (client, connection) =
-        connected.map_err(|why| format!("{why}; start it, or correct database.url and database.password"))?;
-    tokio::task::spawn_local(async move {
-        // Its error is that of the next query, too.
-        let _ = connection.await;
-    });
-    Ok(client)
+    let remedy = |why: String| match settings.tls.is_some() && why.contains("TLS") {
+        true => format!(
+            "{why}; set database.tls.ca to the file of its authority, and database.tls.name to a name in its certificate"
+        ),
+        false => format!("{why}; start it, or correct database.url and database.password"),
+    };
+    connected.map(|it| it.0).map_err(remedy)
 }
 
 /// Whether a database can be followed.

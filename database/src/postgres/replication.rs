@@ -3,6 +3,7 @@
 
 use crate::place::DatabaseServer;
 use crate::settings::DatabaseSettings;
+use crate::stream::{self, DatabaseStream, DatabaseTls};
 use bytes::{Buf as _, Bytes, BytesMut};
 use larder_stdx::clock;
 use postgres_protocol::authentication::md5_hash;
@@ -11,8 +12,7 @@ use postgres_protocol::message::backend::{Header, Message};
 use postgres_protocol::message::frontend::{self, CopyData};
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Bytes of the largest message: that of one changed row.
@@ -24,13 +24,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Microseconds from 1970 to 2000, the epoch of PostgreSQL.
 const EPOCH: i64 = 946_684_800_000_000;
 
-/// A stream of either kind.
-trait Duplex: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
-
 /// The log of a database, from the moment at which it was opened.
 pub(crate) struct ReplicationLog {
-    stream: Box<dyn Duplex>,
+    stream: DatabaseStream,
     arrived: BytesMut,
     /// The end of the log that was read.
     position: u64,
@@ -56,16 +52,14 @@ impl ReplicationLog {
     }
 
     async fn log_in(settings: &DatabaseSettings) -> Result<Self, String> {
-        let stream: Box<dyn Duplex> = match &settings.place.server {
-            DatabaseServer::Tcp(host, port) => {
-                let stream = TcpStream::connect((&**host, *port)).await.map_err(|it| broken(&it))?;
-                Box::new(stream)
-            }
-            DatabaseServer::Unix(folder) | DatabaseServer::File(folder) => {
-                let socket = folder.join(".s.PGSQL.5432");
-                Box::new(UnixStream::connect(socket).await.map_err(|it| broken(&it))?)
-            }
+        let server = match &settings.place.server {
+            DatabaseServer::Unix(folder) => DatabaseServer::Unix(folder.join(".s.PGSQL.5432")),
+            other => other.clone(),
         };
+        let mut stream = stream::connect(&server).await.map_err(|it| it.sentence().into_owned())?;
+        if let Some(tls) = &settings.tls {
+            stream = secure(stream, tls).await?;
+        }
         let now = Instant::now();
         let mut log = Self { stream, arrived: BytesMut::new(), position: 0, reported: now, heard: now };
         let parameters = [
@@ -297,6 +291,17 @@ impl ReplicationLog {
     async fn message(&mut self) -> Result<Message, String> {
         self.whole().await?;
         Message::parse(&mut self.arrived).map_err(|it| broken(&it))?.ok_or_else(unexpected)
+    }
+}
+
+/// Asks for TLS, and begins it: the login is sent through it.
+async fn secure(mut stream: DatabaseStream, tls: &DatabaseTls) -> Result<DatabaseStream, String> {
+    let mut out = BytesMut::new();
+    frontend::ssl_request(&mut out);
+    stream.write_all(&out).await.map_err(|it| broken(&it))?;
+    match stream.read_u8().await.map_err(|it| broken(&it))? {
+        b'S' => stream.secure(tls).await.map_err(|it| it.sentence().into_owned()),
+        _ => Err("the database has no TLS".to_owned()),
     }
 }
 

@@ -1,0 +1,261 @@
+//! Queries of routes before a real MariaDB: types, reading only, errors, cancellation and renewal.
+
+use super::sql::{larder, post, query};
+use crate::harness::http2::{Http2, RST_STREAM, frame};
+use crate::harness::mariadb::MariaDb;
+use crate::harness::until;
+
+/// The columns of a table with every type: the type, a value, and its JSON.
+const TYPES: &[(&str, &str, &str)] = &[
+    ("tinyint", "-128", "-128"),
+    ("boolean", "true", "1"),
+    ("tinyint unsigned", "255", "255"),
+    ("smallint", "-32768", "-32768"),
+    ("mediumint", "-8388608", "-8388608"),
+    ("int", "-2147483648", "-2147483648"),
+    ("int unsigned", "4294967295", "4294967295"),
+    ("bigint", "9007199254740993", "\"9007199254740993\""),
+    ("bigint unsigned", "18446744073709551615", "\"18446744073709551615\""),
+    ("decimal(9,2)", "1.10", "\"1.10\""),
+    (
+        "decimal(65,3)",
+        "12345678901234567890123456789012345678901234567890.123",
+        "\"12345678901234567890123456789012345678901234567890.123\"",
+    ),
+    ("float", "0.1", "0.1"),
+    ("double", "1e300", "1e+300"),
+    ("bit(1)", "b'1'", "true"),
+    ("bit(10)", "b'1000000001'", "\"1000000001\""),
+    ("char(4)", "'ab'", "\"ab\""),
+    ("varchar(20)", "'a\"\\n\u{20ac}'", "\"a\\\"\\n\u{20ac}\""),
+    ("varchar(20) character set latin1", "'\u{e9}\u{20ac}'", "\"\u{e9}\u{20ac}\""),
+    ("text", "''", "\"\""),
+    ("enum('sad','ok')", "'sad'", "\"sad\""),
+    ("set('a','b')", "'a,b'", "\"a,b\""),
+    ("binary(2)", "x'00ff'", "\"AP8=\""),
+    ("varbinary(9)", "x'ff'", "\"/w==\""),
+    ("blob", "'ab'", "\"YWI=\""),
+    ("json", "'{\"a\": 1.10, \"b\": 9007199254740993}'", "{\"a\": 1.10, \"b\": 9007199254740993}"),
+    ("uuid", "'123e4567-e89b-12d3-a456-426614174000'", "\"123e4567-e89b-12d3-a456-426614174000\""),
+    ("inet6", "'::1'", "\"::1\""),
+    ("date", "'2026-01-31'", "\"2026-01-31\""),
+    ("date", "'0000-00-00'", "null"),
+    ("datetime(6)", "'2026-01-31 12:00:00.5'", "\"2026-01-31T12:00:00.5\""),
+    ("datetime", "'0000-00-00 00:00:00'", "null"),
+    ("timestamp", "'2026-01-31 12:00:00'", "\"2026-01-31T12:00:00Z\""),
+    ("time", "'23:59:59'", "\"23:59:59\""),
+    ("time", "'-838:59:59'", "\"-838:59:59\""),
+    ("time(3)", "'99:00:00.25'", "\"99:00:00.25\""),
+    ("year", "2026", "2026"),
+    ("int", "null", "null"),
+];
+
+#[test]
+fn each_type_has_one_form() {
+    let columns = |of: &dyn Fn(usize, &(&str, &str, &str)) -> String| {
+        let all: Vec<String> = TYPES.iter().enumerate().map(|(at, it)| of(at, it)).collect();
+        all.join(", ")
+    };
+    let create = columns(&|at, it| format!("c{at} {} null", it.0));
+    let values = columns(&|_, it| it.1.to_owned());
+    let setting = "set time_zone = '+00:00'; set sql_mode = ''";
+    let maria = MariaDb::start(&format!(
+        "{setting}; create table t ({create}) character set utf8mb4; insert into t values ({values}); \
+         create table g (a point); insert into g values (point(1, 2)); \
+         create procedure p() begin select 1 as a; end; create procedure q() begin select 1 as a; select 2 as b; end"
+    ));
+    let bound = "select :i as i, :b as b, :d as d, :f as f, :t as t, :s as s, :n as n, cast(:d as char) as e, \
+                 (select count(*) from t where c9 = :d) as c";
+    let kinds = ", parameters = { i = \"query bigint\", b = \"query bool\", d = \"query decimal\", f = \"query float\", \
+                 t = \"query timestamp\", s = \"query text\", n = \"query int?\" }";
+    let all = [
+        ("/types", query("select * from t", "")),
+        ("/json", query("select c7, c9 from t", ", numbers = \"json\"")),
+        ("/csv", query("select c5, c16, c21 from t", ", format = \"csv\"")),
+        ("/point", query("select a from g", "")),
+        ("/bound", query(bound, kinds)),
+        ("/none", query("select c5 from t where false", ", one_row = true")),
+        ("/p", query("call p()", "")),
+        ("/q", query("call q()", "")),
+    ];
+    let all: Vec<_> = all.iter().map(|(path, lines)| (*path, lines.as_str())).collect();
+    let larder = larder(&maria.table(""), &all);
+    for _ in 0..2 {
+        // The second time with the prepared statement.
+        let answer = larder.get("/types");
+        let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+        assert_eq!((200, Some("application/json")), (answer.status, answer.field("content-type")), "{log}");
+        let expect: Vec<String> =
+            TYPES.iter().enumerate().map(|(at, it)| format!("\"c{at}\":{}", it.2)).collect();
+        let (text, expect) = (answer.text(), format!("[{{{}}}]", expect.join(",")));
+        for (found, expect) in text.split(",\"c").zip(expect.split(",\"c")) {
+            assert_eq!(expect, found);
+        }
+        assert_eq!(expect, text);
+        assert_eq!("[{\"a\":1}]", larder.get("/p").text(), "a procedure");
+        assert!(!larder.get("/q").complete || larder.get("/q").status == 502, "several results");
+    }
+    assert_eq!("[{\"c7\":9007199254740993,\"c9\":1.10}]", larder.get("/json").text());
+    assert_eq!("c5,c16,c21\r\n-2147483648,\"a\"\"\n\u{20ac}\",AP8=\r\n", larder.get("/csv").text());
+    assert_eq!((502, 404), (larder.get("/point").status, larder.get("/none").status));
+    let target =
+        "/bound?i=9007199254740993&b=true&d=1.10&f=1e3&t=2026-01-31T12:00:00%2b02:00&s='%20or%201=1%20--%20";
+    let expect = "[{\"i\":\"9007199254740993\",\"b\":\"1\",\"d\":\"1.10\",\"f\":1000.0,\"t\":\"2026-01-31 10:00:00\",\
+                  \"s\":\"' or 1=1 -- \",\"n\":null,\"e\":\"1.10\",\"c\":\"1\"}]";
+    assert_eq!(expect, larder.get(target).text());
+}
+
+#[test]
+fn reading_is_all_that_a_query_may() {
+    // The mode of the server changes neither strings nor parameters.
+    let maria = MariaDb::with(
+        &["--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES"],
+        "create table t (id int auto_increment primary key, name varchar(80) not null unique) engine = innodb; \
+         insert into t values (1, 'a'); \
+         create function f() returns int modifies sql data begin insert into t (name) values ('f'); return 1; end",
+    );
+    maria.sql("create table shop.hidden (a int); create user weak identified by 'geheim'; grant select on shop.t to weak");
+    let insert = query(
+        "insert into t (name) values (:name) returning id, name",
+        ", parameters = { name = \"body text?\" }, write = true, one_row = true",
+    );
+    let routes = [
+        ("/function", query("select f() as a", "")),
+        ("/lock", query("select * from t for update", "")),
+        ("/file", query("select 1 into outfile 'larder-test'", "")),
+        ("/local", query("load data local infile '/etc/passwd' into table t", "")),
+        ("/quotes", query(r#"select "a\":name" as a, 'b\':x' as b"#, "")),
+        ("/list", query("select name from t order by id", "")),
+        ("/new", insert),
+        (
+            "/gone",
+            query("delete from t where id = :id", ", parameters = { id = \"body int\" }, write = true"),
+        ),
+    ];
+    let routes: Vec<_> = routes.iter().map(|(path, lines)| (*path, lines.as_str())).collect();
+    let larder = larder(&maria.table(""), &routes);
+    for target in ["/function", "/file", "/local"] {
+        let answer = larder.get(target);
+        assert_eq!(502, answer.status, "{target}: {}", answer.text());
+        assert!(!answer.text().contains("READ ONLY"));
+    }
+    assert_eq!("1", maria.sql("select count(*) from shop.t"));
+    assert_eq!("[{\"a\":\"a\\\":name\",\"b\":\"b':x\"}]", larder.get("/quotes").text());
+    let _ = larder.get("/lock");
+    let send = |target: &str, body: &str| post(&larder, target, "application/json", body);
+    let made = send("/new", "{\"name\":\"b'); drop table t; -- \"}");
+    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    assert_eq!(
+        (200, "{\"id\":2,\"name\":\"b'); drop table t; -- \"}"),
+        (made.status, &*made.text()),
+        "{log}"
+    );
+    assert_eq!("2", maria.sql("select count(*) from shop.t"), "it is committed");
+    assert_eq!(502, send("/new", "{\"name\":\"a\"}").status, "it is there");
+    assert_eq!(502, send("/new", "{}").status);
+    assert_eq!(
+        (204, "1".to_owned()),
+        (send("/gone", "{\"id\":2}").status, maria.sql("select count(*) from shop.t"))
+    );
+    assert_eq!(502, larder.get("/function").status, "reading again");
+    assert_eq!("[{\"name\":\"a\"}]", larder.get("/list").text());
+    assert_eq!(0, maria.running());
+    // `check --connect` prepares the queries of routes.
+    let check = |table: &str, text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let route = format!("[[site]]\nhosts = [\"*\"]\n[[site.route]]\nsql = {{ query = \"{text}\" }}\n");
+        std::fs::write(
+            folder.path().join("larder.toml"),
+            format!("listen = [\"127.0.0.1:0\"]\n{table}{route}"),
+        )
+        .unwrap();
+        crate::harness::command::run(folder.path(), &["check", "-c", "larder.toml", "--connect"])
+    };
+    let ended = check(&maria.table(""), "select name from t");
+    let expect = "connected to MariaDB 10.";
+    assert!(
+        ended.code == 0
+            && ended.out.contains(expect)
+            && ended.out.contains("; it accepts the query of its route"),
+        "{ended:?}"
+    );
+    let weak = maria.table("").replace("larder@", "weak@");
+    let ended = check(&weak, "select a from hidden");
+    assert!(ended.code == 1 && ended.out.contains("or run `GRANT SELECT ON TABLE TO weak`"), "{ended:?}");
+    let ended = check(&weak.replace("geheim", "falsch"), "select name from t");
+    assert!(ended.code == 1 && ended.out.contains("rejected the login"), "{ended:?}");
+}
+
+#[test]
+fn errors_limits_and_clients_that_leave() {
+    let mut maria = MariaDb::with(&["--max-allowed-packet=64M"], "");
+    let long = ", timeout = \"1h\"";
+    let cached = "\ncache = { default_ttl = \"60s\" }";
+    let late = "select seq, repeat('x', 100) as a, (select 1 from (select 1 as b union all select 2) t where s.seq = 100000) as c \
+                from seq_1_to_200000 s";
+    let routes = [
+        ("/late", query(late, "") + cached),
+        ("/rows", query("select seq from seq_1_to_100000", ", max_rows = 10") + cached),
+        (
+            "/bytes",
+            query("select repeat('x', 1000) as a from seq_1_to_1000", ", max_bytes = \"64KiB\"") + cached,
+        ),
+        (
+            "/slow",
+            query("select sleep(:s) as a", ", parameters = { s = \"query float\" }, timeout = \"200ms\""),
+        ),
+        ("/head", query("select sleep(600) as a", long)),
+        ("/pour", query("select seq, repeat('x', 20000) as a, sleep(0.02) as b from seq_1_to_100000", long)),
+        ("/large", query("select repeat('x', 17000000) as a", "")),
+        ("/quick", query("select 1 as a", "")),
+    ];
+    let routes: Vec<_> = routes.iter().map(|(path, lines)| (*path, lines.as_str())).collect();
+    let options = "max_connections = 4\nqueue_timeout = \"50ms\"";
+    let larder = larder(&maria.table(options), &routes);
+    for _ in 0..2 {
+        for target in ["/late", "/bytes"] {
+            let cut = larder.get(target);
+            assert_eq!((200, false), (cut.status, cut.complete), "{target} is cut");
+            assert!(!cut.text().ends_with(']') && !cut.text().contains("Subquery"));
+        }
+        let rows = larder.get("/rows");
+        assert!(rows.status == 502 || !rows.complete, "{rows:?}");
+        assert_eq!(504, larder.get("/slow?s=60").status);
+    }
+    assert_eq!("[{\"a\":0}]", larder.get("/slow?s=0").text());
+    let large = larder.get("/large");
+    assert_eq!(
+        (200, 17_000_010, true),
+        (large.status, large.text().len(), large.complete),
+        "a row of several packets"
+    );
+    for target in ["/head", "/pour"] {
+        let mut client = larder.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        until("it runs", || maria.running() == 1);
+        if target == "/pour" {
+            client.read_raw_head();
+        }
+        drop(client);
+        until(&format!("{target} is cancelled"), || maria.running() == 0);
+        let mut client = Http2::connect(&larder);
+        let id = client.ask(target);
+        until("it runs", || maria.running() == 1);
+        client.send(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
+        until(&format!("{target} is cancelled over HTTP/2"), || maria.running() == 0);
+    }
+    assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
+    until("cancelled connections are closed", || maria.connections() <= 1);
+    let before = larder.counter("database_connections");
+    for _ in 0..20 {
+        assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
+    }
+    assert_eq!(before, larder.counter("database_connections"), "they are used again");
+    // A restart of the database, and the end of idle connections, cost no request.
+    maria.kill();
+    assert_eq!(502, larder.get("/quick").status);
+    maria.start_again();
+    assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
+    maria.sql("kill user larder");
+    assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
+}
