@@ -11,13 +11,16 @@ use larder_wire::mysql::{
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _};
 
 /// Bytes of the largest packet that is read: the most that a server permits.
 const LARGEST: usize = 1 << 30;
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
+
+/// The command that ends a connection. It has no answer.
+const QUIT: u8 = 1;
 
 /// A logged-in connection.
 pub(super) struct MySqlLink {
@@ -212,6 +215,18 @@ impl MySqlLink {
             Ok(CommandAnswer::Done { .. }) => Ok(()),
             Ok(CommandAnswer::Failed(it)) => Err(query_failure(&it)),
             Ok(CommandAnswer::Columns(_)) | Err(BadPacket) => Err(self.malformed()),
+        }
+    }
+}
+
+impl Drop for MySqlLink {
+    /// Says goodbye if that needs no waiting: a server logs a warning for each connection that only ends.
+    fn drop(&mut self) {
+        let io = self.io.get_mut();
+        if !io.is_broken {
+            io.number = 0;
+            let mut out = io.packets(&[QUIT]);
+            let _ = io.poll_send(&mut Context::from_waker(Waker::noop()), &mut out);
         }
     }
 }
