@@ -2,7 +2,7 @@
 
 use crate::{Config, Service};
 use larder_database::{
-    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlParameter, SqlStatement, WatchedColumns,
+    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlStatement, WatchedColumns,
 };
 use larder_semantics::template::Template;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ impl SqlConfig {
             Some("no page is stored: the query writes")
         } else if self.rows.is_empty() {
             Some("no change purges the page: sql.rows names no table")
+        } else if self.database.place.dialect != SqlDialect::Postgres {
+            Some("no change purges the page: only PostgreSQL can be followed; purge it by sql.tags")
         } else if self.database.publication.is_none() {
             Some("no change purges the page: database.follow is not set")
         } else {
