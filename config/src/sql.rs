@@ -2,7 +2,8 @@
 
 use crate::{Config, Service};
 use larder_database::{
-    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlStatement, WatchedColumns,
+    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlStatement,
+    WatchedColumns,
 };
 use larder_semantics::template::Template;
 use std::sync::Arc;

@@ -68,6 +68,13 @@ impl MariaDb {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
+    /// Creates a procedure or a function in its database `shop`.
+    pub fn routine(&self, text: &str) {
+        let made =
+            client(&self.socket()).args(["--delimiter=$$", "-D", "shop", "-e", text]).output().unwrap();
+        assert!(made.status.success(), "{text}: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
     /// The number of statements of larder that run now.
     pub fn running(&self) -> usize {
         let active = "select count(*) from information_schema.processlist where user = 'larder' and command <> 'Sleep'";

@@ -61,9 +61,10 @@ fn each_type_has_one_form() {
     let setting = "set time_zone = '+00:00'; set sql_mode = ''";
     let maria = MariaDb::start(&format!(
         "{setting}; create table t ({create}) character set utf8mb4; insert into t values ({values}); \
-         create table g (a point); insert into g values (point(1, 2)); \
-         create procedure p() begin select 1 as a; end; create procedure q() begin select 1 as a; select 2 as b; end"
+         create table g (a point); insert into g values (point(1, 2));"
     ));
+    maria.routine("create procedure p() select 1 as a");
+    maria.routine("create procedure q() begin select 1 as a; select 2 as b; end");
     let bound = "select :i as i, :b as b, :d as d, :f as f, :t as t, :s as s, :n as n, cast(:d as char) as e, \
                  (select count(*) from t where c9 = :d) as c";
     let kinds = ", parameters = { i = \"query bigint\", b = \"query bool\", d = \"query decimal\", f = \"query float\", \
@@ -111,9 +112,9 @@ fn reading_is_all_that_a_query_may() {
     let maria = MariaDb::with(
         &["--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES"],
         "create table t (id int auto_increment primary key, name varchar(80) not null unique) engine = innodb; \
-         insert into t values (1, 'a'); \
-         create function f() returns int modifies sql data begin insert into t (name) values ('f'); return 1; end",
+         insert into t values (1, 'a')",
     );
+    maria.routine("create function f() returns int modifies sql data begin insert into t (name) values ('f'); return 1; end");
     maria.sql("create table shop.hidden (a int); create user weak identified by 'geheim'; grant select on shop.t to weak");
     let insert = query(
         "insert into t (name) values (:name) returning id, name",
