@@ -5,6 +5,7 @@
 mod access;
 mod audit;
 mod body;
+mod certificates;
 mod config;
 mod explain;
 mod memory;
@@ -37,6 +38,7 @@ use larder_observe::stream::Hub;
 use larder_observe::top::Tops;
 use larder_observe::traces::Traces;
 use larder_semantics::date;
+use larder_server::certificate_book::CertificateBook;
 use larder_server::cluster::Cluster;
 use larder_server::counter_sum::CounterSums;
 use larder_server::input_error::InputError;
@@ -98,6 +100,8 @@ pub struct Admin {
     pub followed: FollowStandings,
     /// The overlays.
     pub overlays: Arc<Overlays>,
+    /// The state of all certificates.
+    pub certificates: Rc<CertificateBook>,
     /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
     /// The failure of a worker.

@@ -56,6 +56,13 @@ macro_rules! counters {
     };
 }
 
+/// One certificate.
+macro_rules! certificate {
+    () => {
+        r#"{"type":"object","required":["names","source","from","until"],"properties":{"names":{"type":"array","items":{"type":"string"}},"source":{"type":"string","enum":["file","acme","self-signed"]},"file":{"type":"string"},"from":{"type":["integer","null"],"description":"start of its validity, Unix time; null without a certificate"},"until":{"type":["integer","null"]},"renews":{"type":["integer","null"],"description":"planned renewal, Unix time"},"next_attempt":{"type":"integer","description":"the next attempt to get one, Unix time"},"in_progress":{"type":"boolean"},"authority":{"type":["string","null"],"description":"directory of the CA"},"failures":{"type":"integer","description":"consecutive failures"},"error":{"type":["string","null"]}}}"#
+    };
+}
+
 /// The statistics.
 pub const STATS: &str = concat!(
     r#"{"type":"object",
@@ -97,9 +104,19 @@ pub const STATS: &str = concat!(
     r#","latency":"#,
     latency!(),
     r#"}}},
+"certificates":{"type":"array","items":"#,
+    certificate!(),
+    r#"},
 "saved":{"type":"object","required":["origin_us"],"properties":{"origin_us":{"type":"integer"}}},
 "memory":{"type":"object","required":["rss_bytes","parts","attributed_bytes"],"properties":{"rss_bytes":{"type":"integer"},"attributed_bytes":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["tier","purpose","bytes"],"properties":{"tier":{"type":"string"},"purpose":{"type":"string"},"bytes":{"type":"integer"}}}}}},
 "ram":{"type":"object","required":["used_bytes","usable_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"usable_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#
+);
+
+/// Every certificate.
+pub const CERTIFICATES: &str = concat!(
+    r#"{"type":"object","required":["certificates","folder_error"],"properties":{"folder_error":{"type":["string","null"],"description":"why the folder of tls.acme cannot be used"},"certificates":{"type":"array","items":"#,
+    certificate!(),
+    r#"}}}"#
 );
 
 /// All origins.

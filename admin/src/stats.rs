@@ -38,6 +38,7 @@ impl Admin {
             "routes": routes_json(scopes, &routes),
             "tiers": self.tiers_json(scopes),
             "origins": origins(scopes),
+            "certificates": self.certificates_json(),
             // Those of the tiers: a reload keeps all of them.
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
             "memory": self.memory().json(),

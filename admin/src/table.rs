@@ -269,6 +269,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
     row("DELETE", "/api/v1/origins/drain", "Restores a drained origin.", |it, asked| Box::pin(async move { it.restore_origin(&asked) }))
         .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
+    row("GET", "/api/v1/certificates", "Lists the certificates in use, and the names of `tls.acme` with their renewals and failures.", |it, _| Box::pin(async move { it.certificates() })).gives(schemas::CERTIFICATES).example("", ""),
     row("GET", "/api/v1/objects", "Lists stored objects, page by page, with search and sort order.", |it, asked| Box::pin(it.objects(asked)))
         .query(objects::QUERY).gives(objects::PAGE).example("search=/a*&sort=size&order=desc&limit=10", ""),
     row("GET", "/api/v1/objects/{id}", "Returns one stored object with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),

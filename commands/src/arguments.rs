@@ -18,6 +18,7 @@ pub fn check(command: &Command) -> Result<(), String> {
             }
             it.ask.as_ref()
         }
+        Command::Tls(it) => it.ask.as_ref(),
         Command::Origin(it) => it.ask.as_ref(),
         Command::Maintenance(it) => it.ask.as_ref(),
         Command::Purge(it) => it.ask.as_ref(),

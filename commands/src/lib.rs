@@ -3,6 +3,7 @@
 pub mod admin_client;
 pub mod arguments;
 pub mod bench;
+pub mod certificates;
 pub mod cli;
 pub mod demo;
 pub mod explain;

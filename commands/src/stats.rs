@@ -60,6 +60,7 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     latencies(&mut out, &stats["latency"], screen);
     routes(&mut out, stats, screen);
     origins(&mut out, stats, screen);
+    certificates(&mut out, stats, screen);
     tiers(&mut out, stats, screen);
     memory(&mut out, &stats["memory"], screen);
     limits(&mut out, counters, screen);
@@ -141,6 +142,22 @@ fn origins(out: &mut String, stats: &Value, screen: Screen) {
     };
     let head = ["origin", "is", "speaks", "in progress", "requests", "failures", "ejected", "99 %"];
     table(out, &head, all.iter().map(row).collect(), screen);
+}
+
+/// Each certificate of `tls.acme`, and others that end within 30 days.
+fn certificates(out: &mut String, stats: &Value, screen: Screen) {
+    let now = stats["now"].as_i64().unwrap_or(0);
+    let is_near = |it: &&Value| {
+        it["source"] == "acme" || it["until"].as_i64().is_some_and(|until| until - now < 30 * 86_400)
+    };
+    let lines: Vec<String> = list(&stats["certificates"])
+        .iter()
+        .filter(is_near)
+        .map(|it| crate::certificates::line(it, now))
+        .collect();
+    if !lines.is_empty() {
+        let _ = writeln!(out, "{}\n{}", screen.paint(Ink::Bold, "certificates"), lines.concat());
+    }
 }
 
 fn tiers(out: &mut String, stats: &Value, screen: Screen) {

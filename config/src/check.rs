@@ -1,6 +1,7 @@
 //! From values to the configuration: relations between values, and types that are valid by construction.
 
 mod access;
+mod acme;
 mod answer;
 mod cache_rules;
 mod cgi;

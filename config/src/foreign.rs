@@ -180,7 +180,12 @@ const WORDS: &[ForeignWord] = &[
     word("ssl_verify_client verify_client client_auth", &[("site[].tls.client_auth", ""), ("tls.client_auth", "")], ""),
     word("ssl_stapling ssl_stapling_file ssl_use_stapling ocsp", &[("tls.certificates[].ocsp", "")], ""),
     word("ssl_ciphers ssl_cipher_suite ciphers ssl_prefer_server_ciphers ssl_session_cache ssl_session_timeout ssl_session_tickets ssl_dhparam", &[], "larder needs no key for it: only current cipher suites are offered"),
-    word("acme email letsencrypt acme_ca acme_dns", &[], "larder fetches no certificates; an ACME client writes the files of [[tls.certificates]], which larder reads again when they change"),
+    word("email letsencrypt", &[("tls.acme.email", "")], ""),
+    word("acme_ca cert_issuer", &[("tls.acme.ca[].directory", "")], "in [[tls.acme.ca]]"),
+    word("acme_eab", &[("tls.acme.ca[].eab_id", "the key identifier"), ("tls.acme.ca[].eab_key", "its MAC key")], "in [[tls.acme.ca]]"),
+    inside("tls.acme.", "domains subjects hosts", &[("tls.acme.names", "")], ""),
+    inside("tls.acme.", "storage path directory", &[("tls.acme.folder", "accounts, keys and certificates"), ("tls.acme.ca[].directory", "the URL of a CA")], ""),
+    word("acme_dns dns_challenge dns dns_provider", &[], "larder has no DNS-01 challenge; CAs validate a name by HTTP-01, or another ACME client writes the files of [[tls.certificates]]"),
 
     // Clients, logs and the process.
     word("real_ip_header remote_ip_header", &[("clients.header", "")], ""),

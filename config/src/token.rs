@@ -144,13 +144,21 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
 /// The default file of the token: below the directory of systemd or XDG; root's is below /var/lib. Relative directories
 /// are ignored, as XDG requires.
 fn default_place(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {
+    state_folder(variable, root).map(|it| it.join("admin-token"))
+}
+
+/// The default place of a file or folder that outlives a restart, next to that of the token.
+#[must_use]
+pub fn state_place(name: &str) -> Option<PathBuf> {
+    state_folder(|it| std::env::var_os(it), rustix::process::geteuid().is_root()).map(|it| it.join(name))
+}
+
+fn state_folder(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|it| it.is_absolute());
-    let below = |it: PathBuf| it.join("larder/admin-token");
     folder("STATE_DIRECTORY")
-        .map(|it| it.join("admin-token"))
-        .or_else(|| folder("XDG_STATE_HOME").map(below))
-        .or_else(|| root.then(|| PathBuf::from("/var/lib/larder/admin-token")))
-        .or_else(|| folder("HOME").map(|it| below(it.join(".local/state"))))
+        .or_else(|| folder("XDG_STATE_HOME").map(|it| it.join("larder")))
+        .or_else(|| root.then(|| PathBuf::from("/var/lib/larder")))
+        .or_else(|| folder("HOME").map(|it| it.join(".local/state/larder")))
 }
 
 fn fresh() -> Result<Token, String> {

@@ -4,8 +4,8 @@ use larder::{service_manager, supervisor};
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    arguments, bench, demo, explain, login, maintenance, objects, origin, overlay, purge, sign, stats, tail,
-    top, trace, warm,
+    arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay, purge, sign,
+    stats, tail, top, trace, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -91,6 +91,7 @@ fn main() -> ExitCode {
         }
         Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
         Command::Maintenance(order) => answered(maintenance::ask(&order), order.output, maintenance::tell),
+        Command::Tls(order) => answered(certificates::ask(&order), order.output, certificates::tell),
         Command::Origin(order) => answered(origin::ask(&order), order.output, origin::tell),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {

@@ -47,7 +47,7 @@ impl Running {
         match &*keeper {
             Some(keeper) => keeper.take_over(new, &self.errors),
             None => {
-                *keeper = tls::CertificateStore::open(new, &self.errors)?;
+                *keeper = tls::CertificateStore::open(new, &self.errors, &self.book)?;
                 Ok(())
             }
         }

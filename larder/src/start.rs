@@ -13,6 +13,7 @@ use larder_counters::Counters;
 use larder_observe::log::{AccessLog, ErrorLog, Level, LogTarget, Subsystem};
 use larder_observe::stream::Hub;
 use larder_observe::telemetry::Telemetry;
+use larder_server::certificate_book::CertificateBook;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::Shares;
@@ -28,6 +29,7 @@ use larder_transport::listener::Bound;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::watch;
@@ -52,6 +54,8 @@ pub struct Running {
     pub desk: PurgeQueue,
     /// The certificates; `None` until an address uses TLS.
     pub keeper: RefCell<Option<tls::CertificateStore>>,
+    /// The state of all certificates.
+    pub book: Rc<CertificateBook>,
     /// The place of the admin's token.
     pub kept: TokenPlace,
     /// Removed when larder stops.
@@ -108,6 +112,7 @@ struct Operator {
     log: Arc<AccessLog>,
     audit: Audit,
     keeper: Option<tls::CertificateStore>,
+    book: Rc<CertificateBook>,
 }
 
 impl Operator {
@@ -131,8 +136,9 @@ impl Operator {
         let file = audit_target(config, admin_at);
         let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
         let audit = Audit::new(&errors, audit, own.clone());
-        let keeper = tls::CertificateStore::open(config, &errors)?;
-        Ok(Self { access, kept, errors, log, audit, keeper })
+        let book = Rc::default();
+        let keeper = tls::CertificateStore::open(config, &errors, &book)?;
+        Ok(Self { access, kept, errors, log, audit, keeper, book })
     }
 }
 
@@ -155,7 +161,7 @@ impl Opened {
         after: impl FnOnce(&str, Option<&str>) -> String,
     ) -> Result<Started, String> {
         let Opened { workers, totals, own, sockets, operator, storage } = self;
-        let Operator { access, kept, errors, log, audit, keeper } = operator;
+        let Operator { access, kept, errors, log, audit, keeper, book } = operator;
         let Storage { store, lower, coders, overlays, nodes } = storage;
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
         let live = Live::open(config, &coders, &own, workers, None)?;
@@ -192,8 +198,20 @@ impl Opened {
         let first = Orders { live: live.clone(), addresses: sockets.clients, site_logs, tls, drain: false };
         let (orders, inbox) = watch::channel(first);
         let (public, keeper, run_file) = (RefCell::new(public), RefCell::new(keeper), RefCell::default());
-        let running =
-            Running { shared, orders, log, errors, plan, public, admin_at, desk, keeper, kept, run_file };
+        let running = Running {
+            shared,
+            orders,
+            log,
+            errors,
+            plan,
+            public,
+            admin_at,
+            desk,
+            keeper,
+            book,
+            kept,
+            run_file,
+        };
         running.take_over(&live);
         let threads = (0..workers.get())
             .map(|number| running.worker(number, inbox.clone()))

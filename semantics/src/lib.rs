@@ -40,6 +40,7 @@ pub mod query;
 pub mod range;
 pub mod rate;
 pub mod redirect;
+pub mod renewal;
 pub mod request;
 pub mod request_fields;
 pub mod request_view;

@@ -207,6 +207,9 @@ fn admit_by_rules<'a>(
     head: &'a RequestHead<'a>,
     client: Cow<'a, Client>,
 ) -> Admission<'a> {
+    if request.overlay.as_ref().is_some_and(|it| it.precedes_admission()) {
+        return Admission::Continue;
+    }
     let route = request.found.map(|it| it.route);
     let geo = request.router.geo();
     let decided = with_view(head, &client, route, geo, |view| decide(means, request, head, view, &client));

@@ -2,8 +2,10 @@
 //! The main thread, its signals and its reloads are in `larder`; the configuration is in `larder_config`.
 
 pub mod access;
+pub mod acme;
 pub mod addresses;
 pub mod admission;
+pub mod certificate_book;
 pub mod cluster;
 pub mod config_watch;
 pub mod connect_check;

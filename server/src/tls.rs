@@ -1,6 +1,8 @@
 //! The certificates of the running server: read at the start, and again when their files change; expiring ones are
 //! logged.
 
+use super::acme::AcmeFolder;
+use super::certificate_book::{CertificateBook, CertificateSource, ShownCertificate};
 use super::config_watch::FileWatch;
 use larder_config::tls::TlsConfig as Settings;
 use larder_config::{Config, HostPattern, SiteConfig};
@@ -13,6 +15,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +30,7 @@ pub struct CertificateStore {
     tls: Arc<ServerTls>,
     /// The generated one.
     own: RefCell<Option<Certificate>>,
-    /// The current certificates, with the remaining days as last logged.
-    shown: RefCell<Vec<(Certificate, Option<i64>)>>,
+    book: Rc<CertificateBook>,
     watches: RefCell<HashMap<PathBuf, FileWatch>>,
 }
 
@@ -37,14 +39,18 @@ impl CertificateStore {
     ///
     /// # Errors
     /// One sentence.
-    pub fn open(config: &Config, errors: &ErrorLog) -> Result<Option<Self>, String> {
+    pub fn open(
+        config: &Config,
+        errors: &ErrorLog,
+        book: &Rc<CertificateBook>,
+    ) -> Result<Option<Self>, String> {
         let Some(settings) = &config.tls else { return Ok(None) };
         let own = settings.self_signed.then(self_signed).transpose()?;
         let watches = RefCell::new(watches(config, settings));
         let certificates = read(settings, own.as_ref(), errors)?;
-        let tls = ServerTls::new(&certificates, rules(config, settings))?;
-        let shown = RefCell::new(certificates.into_iter().map(|it| (it, None)).collect());
-        Ok(Some(Self { tls, own: RefCell::new(own), shown, watches }))
+        let tls = ServerTls::new(&only(&certificates), rules(config, settings))?;
+        book.shown.replace(certificates);
+        Ok(Some(Self { tls, own: RefCell::new(own), book: book.clone(), watches }))
     }
 
     /// The TLS settings of workers.
@@ -72,27 +78,33 @@ impl CertificateStore {
             (true, None) => Some(self_signed()?),
         };
         let certificates = read(settings, own.as_ref(), errors)?;
-        self.tls.replace(&certificates, rules(config, settings))?;
+        self.tls.replace(&only(&certificates), rules(config, settings))?;
         self.own.replace(own);
-        *self.shown.borrow_mut() = certificates.into_iter().map(|it| (it, None)).collect();
+        self.book.shown.replace(certificates);
         Ok(())
     }
 
-    /// Whether a file has changed since it was read.
+    /// Whether a file has changed since it was read, or a certificate was obtained.
     pub fn changed(&self) -> bool {
+        let is_obtained = self.book.is_changed.take();
         // Every file is checked: a settled change is reported only once.
         self.watches.borrow_mut().values_mut().filter_map(|it| it.changed().then_some(())).count() > 0
+            || is_obtained
     }
 
     /// Logs expiring certificates, and updates the gauge of remaining seconds.
     pub fn look(&self, errors: &ErrorLog, counters: &Counters) {
         let now = now();
-        let mut shown = self.shown.borrow_mut();
-        let least = shown.iter().map(|it| it.0.until - now).min().unwrap_or(0);
+        let mut shown = self.book.shown.borrow_mut();
+        let least = shown.iter().map(|it| it.certificate.until - now).min().unwrap_or(0);
         counters.tls_expires_seconds.set_shared(u64::try_from(least).unwrap_or(0));
-        for (it, told) in shown.iter_mut() {
+        for ShownCertificate { certificate: it, source, told } in shown.iter_mut() {
             let left = (it.until - now).div_euclid(DAY);
-            if left < SOON && *told != Some(left) {
+            let is_soon = match source {
+                CertificateSource::Acme => it.until - now < it.validity().warning(),
+                CertificateSource::File | CertificateSource::SelfSigned => left < SOON,
+            };
+            if is_soon && *told != Some(left) {
                 *told = Some(left);
                 let days = left.max(0).to_string();
                 let values = [("certificate", it.file.as_str()), ("days_left", &days)];
@@ -127,20 +139,34 @@ fn watches(config: &Config, settings: &Settings) -> HashMap<PathBuf, FileWatch> 
     files.map(|it| (it.clone(), FileWatch::new(it))).collect()
 }
 
+fn only(certificates: &[ShownCertificate]) -> Vec<Certificate> {
+    certificates.iter().map(|it| it.certificate.clone()).collect()
+}
+
 fn read(
     settings: &Settings,
     own: Option<&Certificate>,
     errors: &ErrorLog,
-) -> Result<Vec<Certificate>, String> {
+) -> Result<Vec<ShownCertificate>, String> {
+    let shown = |source| move |certificate| ShownCertificate { certificate, source, told: None };
     let mut all = Vec::new();
     for files in &settings.certificates {
         let (certificate, odd) = Certificate::read(files, now())?;
         for why in odd {
             errors.event(Level::Warn, "certificate-warning", &[("why", &why)]);
         }
-        all.push(certificate);
+        all.push(shown(CertificateSource::File)(certificate));
     }
-    all.extend(own.cloned());
+    all.extend(own.cloned().map(shown(CertificateSource::SelfSigned)));
+    let Some(acme) = &settings.acme else { return Ok(all) };
+    let folder = AcmeFolder::new(acme.folder.clone());
+    for name in &acme.names {
+        match folder.certificate(name) {
+            Ok(found) => all.extend(found.map(shown(CertificateSource::Acme))),
+            // The name gets a new one; the others are served.
+            Err(why) => errors.event(Level::Warn, "certificate-warning", &[("why", &why)]),
+        }
+    }
     Ok(all)
 }
 

@@ -1,6 +1,7 @@
 //! The parts of scenarios: an origin with exact answers, a client with exact requests, and a running larder. No sleeps;
 //! every wait is for an event and has a bound.
 
+pub mod acme_ca;
 pub mod apache;
 pub mod application;
 pub mod client;
@@ -15,6 +16,7 @@ pub mod names;
 pub mod nginx;
 pub mod origin;
 pub mod pages;
+pub mod pebble;
 pub mod php;
 pub mod postgres;
 pub mod relay;

@@ -1,7 +1,10 @@
 //! TLS for scenarios: certificates of an authority of our own, and a client that sees every byte and how the connection ends.
 
 use super::{PATIENCE, Response, until};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PublicKeyData, SignatureAlgorithm,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -9,10 +12,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// An authority, and the files of the certificates that it signed.
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Arc<CertifiedIssuer<'static, KeyPair>>,
     /// Where the files are: `ca.pem`, and `NAME.pem` with `NAME.key` of each certificate.
     pub folder: tempfile::TempDir,
 }
@@ -31,7 +35,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
-        Self { issuer, folder }
+        Self { issuer: Arc::new(issuer), folder }
     }
 
     /// Signs a certificate for these names, in files of this name; says what `tls.certificates` has for it.
@@ -51,10 +55,26 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, file);
         change(&mut params);
         let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let certificate = params.signed_by(&key, &**self.issuer).unwrap();
         std::fs::write(self.path(&format!("{file}.pem")), certificate.pem()).unwrap();
         write_key(&self.path(&format!("{file}.key")), &key.serialize_pem());
         self.names(file)
+    }
+
+    /// Signs requests for certificates: by name, PKCS#10 with a P-256 key, and the seconds of validity.
+    pub fn signer(&self) -> super::acme_ca::CaSigner {
+        let issuer = self.issuer.clone();
+        Box::new(move |name, request, seconds| {
+            let at = request.windows(4).position(|it| it == [0x03, 0x42, 0x00, 0x04]).unwrap() + 3;
+            let key = RequestedKey(request[at..at + 65].to_vec());
+            let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
+            let epoch = rcgen::date_time_ymd(1970, 1, 1);
+            let from = super::acme_ca::issued_at();
+            params.not_before = epoch + Duration::from_secs(u64::try_from(from).unwrap());
+            params.not_after = epoch + Duration::from_secs(u64::try_from(from + seconds).unwrap());
+            params.signed_by(&key, &**issuer).unwrap().pem()
+        })
     }
 
     /// The entry of `tls.certificates` for these files.
@@ -73,6 +93,19 @@ impl Authority {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         Trusting { roots: Arc::new(roots), own: None, only: None, config: OnceLock::new() }
+    }
+}
+
+/// The public key of a request.
+struct RequestedKey(Vec<u8>);
+
+impl PublicKeyData for RequestedKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
     }
 }
 

@@ -1,6 +1,7 @@
 //! The pages of `docs/guide`: each configuration is started as it is printed, with the addresses and folders of the test, and
 //! answers the requests that its page promises. A page without a test, or a test without a page, is a failure.
 
+use crate::harness::acme_ca::AcmeCa;
 use crate::harness::mmdb::{country, database};
 use crate::harness::php::PhpFpm;
 use crate::harness::postgres::Postgres;
@@ -134,7 +135,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, cgi, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
+    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -187,6 +188,26 @@ fn redirect_to_https(guide: Guide) {
     let answer = over_tls(&larder, &authority, "example.com", "");
     answers(&answer, 200, "GET /a HTTP/1.1");
     assert_eq!(Some("max-age=31536000"), answer.field("strict-transport-security"));
+}
+
+fn https_by_itself(mut guide: Guide) {
+    let ca = AcmeCa::start();
+    let folder = guide.folder.path().join("acme");
+    guide.replace(
+        "email = \"ops@example.com\"\n",
+        &format!("email = \"ops@example.com\"\nfolder = {folder:?}\n{}", ca.section()),
+    );
+    let larder = guide.start(&application());
+    ca.validates_at(larder.address);
+    until("example.com has a certificate", || larder.counter("acme_certificates") == 2);
+    redirects(&get(&larder, "/a"), 308, "https://example.com/a");
+    let printed = larder.printed();
+    let address = printed.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap();
+    let connect =
+        || ca.authority.trusting().connect(address.trim_end_matches('/').parse().unwrap(), "example.com");
+    until("it is served", || connect().is_ok());
+    let answer = connect().unwrap().send("GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n").read();
+    assert_eq!(200, answer.status);
 }
 
 fn certificates(guide: Guide) {

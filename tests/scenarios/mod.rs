@@ -7,6 +7,7 @@ mod access_basic;
 mod access_jwks;
 mod access_jwt;
 mod access_signed;
+mod acme;
 mod admin;
 mod admin_api;
 mod admission;

@@ -180,6 +180,14 @@ pub const ORIGIN: &[Flag] = &[
     OF_FILE,
 ];
 
+/// The flags of `tls`.
+#[rustfmt::skip]
+pub const TLS: &[Flag] = &[
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
+];
+
 /// The flags of `maintenance`.
 #[rustfmt::skip]
 pub const MAINTENANCE: &[Flag] = &[
@@ -291,6 +299,8 @@ pub enum CommandName {
     Overlay,
     /// `larder origin ACTION`.
     Origin,
+    /// `larder tls list`.
+    Tls,
     /// `larder maintenance ACTION`.
     Maintenance,
     /// `larder login`.
@@ -563,6 +573,15 @@ pub const COMMANDS: &[CommandRow] = &[
                 "puts the origin back into use with a growing share (slow_start)",
             ),
         ],
+    },
+    CommandRow {
+        name: CommandName::Tls,
+        word: "tls",
+        argument: "ACTION...",
+        argument_help: "list",
+        about: "List the certificates of a running larder: expiry, next renewal, last failure",
+        flags: &[TLS],
+        examples: &[("larder tls list", "one line for each certificate, and for each name without one")],
     },
     CommandRow {
         name: CommandName::Maintenance,

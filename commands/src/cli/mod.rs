@@ -11,6 +11,7 @@ mod purge;
 mod sign;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod trace;
 mod warm;
 mod watch;
@@ -39,6 +40,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+pub use tls::TlsCommand;
 pub use trace::{Plot, RecordTraces, TraceCommand};
 pub(crate) use warm::listener;
 pub use warm::{UrlSource, Warm};
@@ -62,6 +64,8 @@ pub enum Command {
     Overlay(OverlayCommand),
     /// `origin`: drain or restore an origin.
     Origin(OriginOrder),
+    /// `tls list`: list the certificates of a running larder.
+    Tls(TlsCommand),
     /// Puts sites under maintenance.
     Maintenance(MaintenanceOrder),
     /// `purge`: send purges to a running larder.
@@ -444,6 +448,7 @@ impl Given {
             CommandName::Top => Command::Top(TopCommand::read(self)?),
             CommandName::Objects => Command::Objects(Objects::read(self)?),
             CommandName::Overlay => Command::Overlay(OverlayCommand::read(self)?),
+            CommandName::Tls => Command::Tls(TlsCommand::read(self)?),
             CommandName::Origin => Command::Origin(OriginOrder::read(self)?),
             CommandName::Maintenance => Command::Maintenance(MaintenanceOrder::read(self)?),
             CommandName::Sign => Command::Sign(SignCommand::read(self, &argument, file)?),

@@ -104,9 +104,14 @@ impl KeyUrl {
     /// The URL without its query, for messages.
     #[must_use]
     pub fn name(&self) -> String {
-        let path = self.target.split('?').next().unwrap_or_default();
+        self.url().split('?').next().unwrap_or_default().to_owned()
+    }
+
+    /// The whole URL.
+    #[must_use]
+    pub fn url(&self) -> String {
         let scheme = if self.from.scheme == MemberProtocol::Https { "https" } else { "http" };
-        format!("{scheme}://{}{path}", self.from.authority())
+        format!("{scheme}://{}{}", self.from.authority(), self.target)
     }
 
     /// Whether the keys come without TLS from beyond the local network, as far as the address says.

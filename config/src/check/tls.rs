@@ -15,7 +15,8 @@ impl ConfigCheck {
     pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<TlsConfig> {
         let is_wanted = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let self_signed = self.flag("tls.self_signed");
-        let certificates = self.certificates(is_wanted);
+        let mut covered = Vec::new();
+        let certificates = self.certificates(is_wanted, &mut covered);
         let client = self.client_auth(is_wanted);
         if !is_wanted {
             if !certificates.is_empty() {
@@ -31,15 +32,20 @@ impl ConfigCheck {
                                               https://127.0.0.1:8443",
                 );
             }
+            if self.has_acme() {
+                let text = "no address of listen uses TLS; add for example listen = [\"http://0.0.0.0:80\", \"https://0.0.0.0:443\"]";
+                let source = self.acme_source();
+                self.warnings.push(Problem { source, key: "tls.acme".to_owned(), text: text.to_owned() });
+            }
             return None;
         }
-        if certificates.is_empty() && !self_signed && self.is_sound() {
-            let text =
-                "an https address requires a certificate; add [[tls.certificates]], or try --tls-self-signed";
+        let acme = self.acme(listen, &covered);
+        if certificates.is_empty() && !self_signed && acme.is_none() && self.is_sound() {
+            let text = "an https address requires a certificate; add [[tls.certificates]] or [tls.acme], or try --tls-self-signed";
             self.problem(self.source("listen"), "listen", text);
         }
         let rules = HandshakeRules { least: least(&self.text("tls.min_version")), client };
-        Some(TlsConfig { certificates, rules, self_signed })
+        Some(TlsConfig { certificates, rules, self_signed, acme })
     }
 
     /// The rules of handshakes of a site; `None` without rules of its own.
@@ -90,8 +96,8 @@ impl ConfigCheck {
         }
     }
 
-    /// The certificates; their files are checked if they are used.
-    fn certificates(&mut self, are_used: bool) -> Vec<CertificateFiles> {
+    /// The certificates; their files are checked if they are used. `covered` gets their names.
+    fn certificates(&mut self, are_used: bool, covered: &mut Vec<String>) -> Vec<CertificateFiles> {
         let mut certificates = Vec::new();
         for at in 0..self.values.count("tls.certificates") {
             let key = |name: &str| format!("tls.certificates[{at}].{name}");
@@ -101,7 +107,7 @@ impl ConfigCheck {
                 (Some(cert), Some(key)) => {
                     let files = CertificateFiles { cert, key, ocsp };
                     if are_used {
-                        self.look_into(at, &files);
+                        covered.extend(self.look_into(at, &files));
                     }
                     certificates.push(files);
                 }
@@ -117,10 +123,13 @@ impl ConfigCheck {
         certificates
     }
 
-    /// Reads the files of a certificate as the server does.
-    fn look_into(&mut self, at: usize, files: &CertificateFiles) {
+    /// Reads the files of a certificate as the server does; returns its names.
+    fn look_into(&mut self, at: usize, files: &CertificateFiles) -> Vec<String> {
         let now = i64::try_from(clock::wall().0).unwrap_or(i64::MAX);
-        let Err(CertificateError(part, why)) = Certificate::read(files, now) else { return };
+        let CertificateError(part, why) = match Certificate::read(files, now) {
+            Ok((certificate, _)) => return certificate.names,
+            Err(error) => error,
+        };
         let name = match part {
             CertificatePart::Cert => "cert",
             CertificatePart::Key => "key",
@@ -128,6 +137,7 @@ impl ConfigCheck {
         };
         let source = self.source(&format!("tls.certificates[{at}].{name}"));
         self.problem(source, &format!("tls.certificates.{name}"), why.trim_end_matches('.'));
+        Vec::new()
     }
 
     /// The policy for client certificates; their CAs are checked if they are used.

@@ -49,8 +49,10 @@ pub enum TextForm {
     Secret,
     /// A part of the origin's time.
     TimeShare,
-    /// The URL of the keys of an issuer.
+    /// The URL of the keys of an issuer, or of the directory of a CA.
     KeyUrl,
+    /// The address of a person.
+    EmailAddress,
     /// The value of a field with variables, or `file:PATH` for a secret in a file.
     SecretTemplate,
     /// A request path with variables.
@@ -190,6 +192,7 @@ impl TextForm {
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
             TextForm::KeyUrl => KeyUrl::parse(text).is_some(),
+            TextForm::EmailAddress => is_email_address(text),
             TextForm::TimeShare => TimeShare::parse(text).is_some(),
             TextForm::StatusRange => status_range(text).is_some(),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
@@ -327,6 +330,7 @@ impl TextForm {
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",
             TextForm::TimeShare => TimeShare::ALLOWED,
             TextForm::KeyUrl => KeyUrl::ALLOWED,
+            TextForm::EmailAddress => "an email address, such as \"ops@example.com\"",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path => "a path",
             TextForm::LogTarget => "a path, \"-\", \"syslog\" or \"off\"",
@@ -383,6 +387,12 @@ impl TextForm {
             TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
         }
     }
+}
+
+fn is_email_address(text: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_graphic() && !b",<>()\"\\;?#".contains(&it);
+    text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && address::is_host(host))
+        && text.bytes().all(is_plain)
 }
 
 fn is_variable_name(text: &str) -> bool {

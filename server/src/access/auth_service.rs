@@ -1,5 +1,5 @@
-//! One worker's connections to a service that admits requests (`access.forward`) or publishes keys (`access.jwt.jwks_url`), and the
-//! exchange with it. The question and the meaning of its answer are in [`super::forward`] and [`super::issuer`].
+//! One worker's connections to a service that admits requests (`access.forward`) or publishes keys (`access.jwt.jwks_url`), or to a CA
+//! (`tls.acme`), and the exchange with it. The question and the meaning of its answer are in [`super::forward`] and [`super::issuer`].
 
 use bytes::{Bytes, BytesMut};
 use larder_config::access::ForwardConfig;
@@ -9,6 +9,7 @@ use larder_origin::{
     OutlierEjection, Protocol, TlsSettings,
 };
 use larder_semantics::field::FieldList;
+use larder_wire::message::Framing;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub struct AuthService {
 }
 
 /// An answer of the service.
-pub(super) struct ServiceAnswer {
+pub(crate) struct ServiceAnswer {
     /// Its status.
     pub status: u16,
     /// All its fields.
@@ -110,14 +111,37 @@ impl AuthService {
         question: FieldList,
         keeps: impl Fn(u16) -> bool,
     ) -> Result<ServiceAnswer, String> {
+        self.ask_with(("GET", &self.target), &question, Bytes::new(), keeps).await
+    }
+
+    /// Sends a request with a body, and keeps the body of its answer.
+    pub(crate) async fn send(
+        &self,
+        line: (&str, &str),
+        fields: &FieldList,
+        body: Bytes,
+    ) -> Result<ServiceAnswer, String> {
+        self.ask_with(line, fields, body, |_| true).await
+    }
+
+    async fn ask_with(
+        &self,
+        (method, target): (&str, &str),
+        question: &FieldList,
+        body: Bytes,
+        keeps: impl Fn(u16) -> bool,
+    ) -> Result<ServiceAnswer, String> {
         let Some(origin) = &self.origin else {
             return Err("its trusted certificates cannot be read".to_owned());
         };
         let mut fields = FieldList::with_capacity(question.iter().len() + 1, question.text().len() + 64);
         fields.push("Host", &self.host);
         question.iter().for_each(|it| fields.push(it.name, it.value));
-        let request = OutgoingRequest::own("GET", &self.target, fields);
-        match tokio::time::timeout(self.timeout, exchange(origin, request, keeps)).await {
+        let mut request = OutgoingRequest::own(method, target, fields);
+        if !body.is_empty() {
+            request.framing = Framing::Length(body.len() as u64);
+        }
+        match tokio::time::timeout(self.timeout, exchange(origin, request, body, keeps)).await {
             Ok(answer) => answer.map_err(|it| it.sentence().into_owned()),
             Err(_) => Err("it did not answer in time".to_owned()),
         }
@@ -128,9 +152,14 @@ impl AuthService {
 async fn exchange(
     origin: &Rc<OriginPool>,
     request: OutgoingRequest,
+    body: Bytes,
     keeps: impl Fn(u16) -> bool,
 ) -> Result<ServiceAnswer, OriginError> {
     let exchange = origin.send(request).await?;
+    if !body.is_empty() {
+        exchange.write(body).await?;
+        exchange.write_end(None).await?;
+    }
     let head = loop {
         let head = exchange.head().await?;
         if head.status >= 200 {

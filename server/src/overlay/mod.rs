@@ -4,6 +4,7 @@
 //! They are in memory until they are removed or expire: a reload of the configuration keeps them, a restart does not.
 //! They are never evicted, so they are bounded, and their memory is charged to the RAM budget.
 
+mod challenge;
 mod place;
 mod serve;
 
@@ -111,6 +112,17 @@ pub struct Overlay {
     hits: AtomicU64,
     /// All its bytes.
     cost: u64,
+    /// Its rank among the rules of admission.
+    rank: OverlayRank,
+}
+
+/// The rank of an overlay among the rules of admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlayRank {
+    /// After redirects, access rules and maintenance: pages of the operator.
+    AfterAdmission,
+    /// Before all of them: the answer to a challenge of a CA.
+    First,
 }
 
 /// The report about an overlay.
@@ -167,6 +179,8 @@ pub struct Overlays {
     count: AtomicUsize,
     /// By target; each target has a few at most, for different hosts.
     all: RwLock<HashMap<Box<str>, Vec<Arc<Overlay>>>>,
+    /// The answers to challenges of CAs, by target.
+    challenges: RwLock<HashMap<Box<str>, Arc<Overlay>>>,
     /// Held by writers only, never by a request.
     books: Mutex<OverlayBooks>,
     store: Arc<Store>,
@@ -175,6 +189,8 @@ pub struct Overlays {
 
 #[derive(Default)]
 struct OverlayBooks {
+    /// Their number, without the answers to challenges.
+    count: usize,
     /// Bytes of all.
     bytes: u64,
     /// The part of these that was charged to the store; the arena charges the rest itself.
@@ -185,8 +201,8 @@ impl Overlays {
     /// An empty set. They take their room from `store`'s budget, and their gauges are in `counters`.
     #[must_use]
     pub fn new(store: Arc<Store>, counters: Arc<Counters>) -> Arc<Self> {
-        let (count, all, books) = (AtomicUsize::new(0), RwLock::default(), Mutex::default());
-        Arc::new(Self { count, all, books, store, counters })
+        let (count, all, challenges) = (AtomicUsize::new(0), RwLock::default(), RwLock::default());
+        Arc::new(Self { count, all, challenges, books: Mutex::default(), store, counters })
     }
 
     /// Whether there is any. A request after the response to a `PUT` sees it: the response is sent after the count was
@@ -200,6 +216,11 @@ impl Overlays {
     /// The overlay for `authority` and `target`, both as in a head; that of the host precedes that of all hosts.
     #[must_use]
     pub fn find(&self, authority: &str, target: &str, now: impl Fn() -> Monotonic) -> Option<Arc<Overlay>> {
+        if target.starts_with(challenge::PATH)
+            && let Some(found) = self.challenges.read().get(target)
+        {
+            return Some(found.clone());
+        }
         let all = self.all.read();
         let here = all.get(target)?;
         let fits = |it: &&Arc<Overlay>| it.place.is_of(authority) && !it.is_over(&now);
@@ -234,7 +255,7 @@ impl Overlays {
         now: OverlayTime,
     ) -> Result<OverlayReport, OverlayRefusal> {
         let old = self.at(&place);
-        if old.is_none() && self.count.load(Relaxed) >= MOST {
+        if old.is_none() && books.count >= MOST {
             return Err(OverlayRefusal::TooMany);
         }
         let names = (place.target.len() + place.host.as_ref().map_or(0, String::len)) as u64;
@@ -253,6 +274,7 @@ impl Overlays {
             by: page.by.to_owned(),
             hits: AtomicU64::new(0),
             cost,
+            rank: OverlayRank::AfterAdmission,
         });
         let told = made.told();
         let mut all = self.all.write();
@@ -328,7 +350,8 @@ impl Overlays {
     fn settle(&self, books: &mut OverlayBooks, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
         let overlays = || all.values().flatten();
         books.bytes = overlays().map(|it| it.cost).sum();
-        self.count.store(overlays().count(), Relaxed);
+        books.count = overlays().count();
+        self.count.store(books.count + self.challenges.read().len(), Relaxed);
         self.counters.overlays.set_shared(overlays().count() as u64);
         self.counters.overlay_bytes.set_shared(books.bytes);
     }

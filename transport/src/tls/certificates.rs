@@ -1,6 +1,7 @@
 //! Certificates with their keys: read from PEM files, checked, and selected by the name that a client requests.
 
 use super::ocsp;
+use larder_semantics::renewal::Validity;
 use larder_stdx::error::plain;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring;
@@ -57,11 +58,24 @@ impl From<CertificateError> for String {
 pub struct Certificate {
     /// Its names, lower case; with `*.` for a wildcard of one label.
     pub names: Vec<String>,
+    /// The start of its validity, seconds since the Unix epoch.
+    pub from: i64,
     /// The end of its validity, seconds since the Unix epoch.
     pub until: i64,
     /// Its file.
     pub file: String,
+    /// The handshakes in which it is sent.
+    scope: CertificateScope,
     key: Arc<CertifiedKey>,
+}
+
+/// The handshakes in which a certificate is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CertificateScope {
+    /// For its names; the first one also for every name without a certificate.
+    Any,
+    /// For its names; the first one also if the client names none.
+    ItsNames,
 }
 
 impl Certificate {
@@ -113,7 +127,8 @@ impl Certificate {
         let Some(first) = certs.first() else {
             return Err(of_cert(Wanted::Certificate.lacks(chain, file)));
         };
-        let (names, until) = facts(first, file).map_err(of_cert)?;
+        let CertificateFacts { names, validity: Validity { from, until } } =
+            facts(first, file).map_err(of_cert)?;
         let key = private_key(key, key_file).map_err(of_key)?;
         let key = ring::sign::any_supported_type(&key).map_err(|_| {
             of_key(format!("{key_file} has an unsupported key type; use RSA, P-256, P-384 or Ed25519."))
@@ -123,11 +138,24 @@ impl Certificate {
             of_key(format!("{key_file} does not match {file}: it is the key of another certificate."))
         })?;
         key.ocsp = ocsp;
-        Ok(Self { names, until, file: file.to_owned(), key: Arc::new(key) })
+        let scope = CertificateScope::Any;
+        Ok(Self { names, from, until, file: file.to_owned(), scope, key: Arc::new(key) })
     }
 }
 
 impl Certificate {
+    /// The same, not sent for names that it does not have.
+    #[must_use]
+    pub fn for_its_names(self) -> Self {
+        Self { scope: CertificateScope::ItsNames, ..self }
+    }
+
+    /// Its validity.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        Validity { from: self.from, until: self.until }
+    }
+
     /// Its SHA-256, as shown by browsers.
     #[must_use]
     pub fn fingerprint(&self) -> String {
@@ -234,7 +262,13 @@ pub(super) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
     Some(text.into())
 }
 
-fn facts(it: &CertificateDer<'_>, file: &str) -> Result<(Vec<String>, i64), String> {
+/// The part of a certificate that larder uses.
+struct CertificateFacts {
+    names: Vec<String>,
+    validity: Validity,
+}
+
+fn facts(it: &CertificateDer<'_>, file: &str) -> Result<CertificateFacts, String> {
     let wrong = || format!("{file}: the first certificate is damaged between BEGIN and END.");
     let (_, it) = X509Certificate::from_der(it).map_err(|_| wrong())?;
     let mut names = Vec::new();
@@ -247,7 +281,8 @@ fn facts(it: &CertificateDer<'_>, file: &str) -> Result<(Vec<String>, i64), Stri
             }
         }
     }
-    Ok((names, it.validity().not_after.timestamp()))
+    let (from, until) = (it.validity().not_before.timestamp(), it.validity().not_after.timestamp());
+    Ok(CertificateFacts { names, validity: Validity { from, until } })
 }
 
 fn address(bytes: &[u8]) -> Option<String> {
@@ -281,16 +316,17 @@ pub(crate) struct Names {
     exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
     /// By the part after the star, with its dot.
     below: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// For names without a certificate.
     first: Option<Arc<CertifiedKey>>,
+    /// For clients that name none.
+    nameless: Option<Arc<CertifiedKey>>,
 }
 
 impl Names {
     pub fn of(certificates: &[Certificate]) -> Self {
-        let mut it = Names {
-            exact: HashMap::new(),
-            below: HashMap::new(),
-            first: certificates.first().map(|it| it.key.clone()),
-        };
+        let first = certificates.iter().find(|it| it.scope == CertificateScope::Any).map(|it| it.key.clone());
+        let nameless = first.clone().or(certificates.first().map(|it| it.key.clone()));
+        let mut it = Names { exact: HashMap::new(), below: HashMap::new(), first, nameless };
         for certificate in certificates {
             for name in &certificate.names {
                 let list = match name.strip_prefix('*') {
@@ -314,11 +350,13 @@ impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
         let found = self.named(&name);
-        ASKED.set(Some(HelloNames { known: found.is_some() || name.is_empty(), name: name.into() }));
+        let name_is_missing = name.is_empty();
+        ASKED.set(Some(HelloNames { known: found.is_some() || name_is_missing, name: name.into() }));
         // Of several for one name, the first with a signature that the client supports: for RSA and ECDSA.
         let suits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
         let found = found.and_then(|all| all.iter().find(suits).or(all.first()));
-        found.or(self.first.as_ref()).cloned()
+        let fallback = if name_is_missing { &self.nameless } else { &self.first };
+        found.or(fallback.as_ref()).cloned()
     }
 }
 

@@ -6,6 +6,7 @@ use rustls::{Error, InvalidMessage, PeerIncompatible};
 /// Alerts (RFC 8446 §6.2).
 const PROTOCOL_VERSION: u8 = 70;
 const MISSING_EXTENSION: u8 = 109;
+const UNRECOGNIZED_NAME: u8 = 112;
 
 /// Extensions: supported_groups, signature_algorithms, pre_shared_key, supported_versions, key_share.
 const GROUPS: u16 = 10;
@@ -17,7 +18,10 @@ const KEY_SHARE: u16 = 51;
 /// The error and alert that replace `error`; `None` if rustls's is right. `bytes` begin with the record in which the
 /// message began, its pieces already joined.
 pub fn judge(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
-    let Error::PeerIncompatible(why) = error else { return None };
+    let Error::PeerIncompatible(why) = error else {
+        // RFC 6066 section 3, for a name without a certificate.
+        return matches!(error, Error::General(_)).then(|| (error.clone(), UNRECOGNIZED_NAME));
+    };
     let hello = Hello::parse(bytes.get(super::session::HEADER..)?)?;
     match hello.version {
         ..=0x302 => Some((PeerIncompatible::Tls12NotOffered.into(), PROTOCOL_VERSION)),

@@ -403,6 +403,8 @@ pub(crate) fn count_failure(error: &Error, counters: &Counters) {
         Error::NoCertificatesPresented | Error::InvalidCertificate(_) => &counters.tls_failed_certificate,
         Error::AlertReceived(_) => &counters.tls_failed_refused,
         Error::NoApplicationProtocol => &counters.tls_failed_protocol,
+        // No certificate for the name.
+        Error::General(_) => &counters.tls_failed_name,
         _ => &counters.tls_failed_malformed,
     };
     counter.add(1);

@@ -1,0 +1,360 @@
+//! Attempts to get certificates: the names that are due, the CAs that are asked, and the records of success and failure. One order is in
+//! `order`.
+
+use super::authority::{self, AcmeAccount};
+use super::folder::{AcmeFolder, NameState, StoredPause};
+use super::http::AcmeClient;
+use super::order::{self, OrderMeans};
+use super::{AcmeFailure, AcmeMeans, FailureKind};
+use crate::certificate_book::ManagedCertificate;
+use larder_config::tls::{AcmeAuthority, AcmeConfig};
+use larder_observe::log::Level;
+use larder_semantics::date;
+use larder_semantics::renewal::{self, RenewalDecision, Validity};
+use larder_stdx::clock::{self, WallTime};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// Attempts that the end of the process interrupted, after which the next one waits as after a failure.
+const INTERRUPTED: u32 = 3;
+/// The pause of a CA that limits requests and names no time, seconds.
+const LIMITED: u64 = 3600;
+
+/// The present time, seconds since the Unix epoch.
+pub(super) fn wall() -> i64 {
+    i64::try_from(clock::wall().0).unwrap_or(i64::MAX)
+}
+
+/// A time in a log.
+fn date_of(second: i64) -> String {
+    date::format(WallTime(u64::try_from(second).unwrap_or(0)))
+}
+
+/// A name with its certificate.
+struct ManagedName {
+    state: NameState,
+    validity: Option<Validity>,
+    /// An attempt is in progress.
+    is_busy: bool,
+}
+
+impl ManagedName {
+    fn decide(&mut self, now: i64) -> RenewalDecision {
+        renewal::decide(self.validity.map(Validity::renewal), self.state.pause.current(now), now)
+    }
+}
+
+/// The state that attempts share.
+pub(super) struct Attempts {
+    pub means: AcmeMeans,
+    folder: AcmeFolder,
+    names: RefCell<BTreeMap<String, ManagedName>>,
+    /// The open accounts, by directory.
+    accounts: RefCell<HashMap<String, Rc<AcmeAccount>>>,
+    clients: RefCell<HashMap<String, Rc<AcmeClient>>>,
+    /// The failures of CAs, by directory.
+    pauses: RefCell<HashMap<String, StoredPause>>,
+    /// One account is opened at a time, so that no CA gets two for one key.
+    opening: tokio::sync::Mutex<()>,
+}
+
+/// A certificate with its CA.
+struct IssuedCertificate {
+    authority: String,
+    validity: Validity,
+}
+
+impl Attempts {
+    pub fn new(means: AcmeMeans, folder: AcmeFolder) -> Self {
+        let (names, accounts, clients, pauses, opening) = Default::default();
+        Self { means, folder, names, accounts, clients, pauses, opening }
+    }
+
+    /// Opens the accounts again before their next use.
+    pub fn close_accounts(&self) {
+        self.accounts.borrow_mut().clear();
+        self.clients.borrow_mut().clear();
+    }
+
+    /// Notes that attempts in progress end with the process, and not by a fault.
+    pub fn interrupt(&self) {
+        for name in self.names.borrow().iter().filter(|it| it.1.is_busy).map(|it| it.0) {
+            let state = NameState { begun: 0, ..self.folder.state(name) };
+            self.note(self.folder.keep_state(name, &state));
+        }
+    }
+
+    /// Reads the state of new names from disk, and forgets the names that are gone.
+    pub fn know(&self, wanted: &[String]) {
+        let mut names = self.names.borrow_mut();
+        names.retain(|name, it| it.is_busy || wanted.binary_search(name).is_ok());
+        for name in wanted {
+            if !names.contains_key(name) {
+                let validity = self.folder.certificate(name).ok().flatten().map(|it| it.validity());
+                let mut state = self.folder.state(name);
+                if state.order.as_ref().is_some_and(|it| self.folder.has_certificate_of(name, it)) {
+                    state = NameState::default();
+                }
+                names.insert(name.clone(), ManagedName { state, validity, is_busy: false });
+            }
+        }
+    }
+
+    /// At most `most` names that need an attempt now; names without a certificate first, then those that expire first. They are busy from
+    /// now on.
+    pub fn due(&self, config: &AcmeConfig, now: i64, most: usize) -> Vec<String> {
+        if most == 0 || config.authorities.iter().all(|it| self.is_paused(it, now)) {
+            return Vec::new();
+        }
+        let mut names = self.names.borrow_mut();
+        let mut due = Vec::new();
+        for (name, it) in names.iter_mut() {
+            let is_wanted = config.names.binary_search(name).is_ok();
+            if is_wanted && !it.is_busy && it.decide(now) == RenewalDecision::Due {
+                due.push((it.validity.map_or(i64::MIN, |it| it.until), name.clone()));
+            }
+        }
+        due.sort();
+        due.truncate(most);
+        let due: Vec<String> = due.into_iter().map(|it| it.1).collect();
+        for name in &due {
+            if let Some(it) = names.get_mut(name) {
+                it.is_busy = true;
+            }
+        }
+        due
+    }
+
+    /// Whether a CA is not asked now, because it failed or limits requests.
+    fn is_paused(&self, authority: &AcmeAuthority, now: i64) -> bool {
+        let directory = authority.directory.url();
+        let mut pauses = self.pauses.borrow_mut();
+        let pause = pauses.entry(directory).or_insert_with_key(|it| self.folder.authority_pause(it));
+        pause.pause > 0 && pause.current(now).end() > now
+    }
+
+    /// One attempt for a name: at each CA in turn, until one has issued the certificate.
+    pub async fn attempt(&self, config: &AcmeConfig, name: &str) {
+        let mut state = self.names.borrow().get(name).map(|it| it.state.clone()).unwrap_or_default();
+        let outcome = match self.begin(name, &mut state) {
+            Ok(()) => self.ask_all(config, name, &mut state).await,
+            Err(failure) => Err((failure, None)),
+        };
+        state.begun = 0;
+        let mut validity = None;
+        match outcome {
+            Ok(got) => {
+                state = self.obtained(name, &got);
+                validity = Some(got.validity);
+            }
+            Err((failure, requested)) => self.failed(name, &mut state, failure, requested),
+        }
+        self.note(self.folder.keep_state(name, &state));
+        if let Some(it) = self.names.borrow_mut().get_mut(name) {
+            it.state = state;
+            it.validity = validity.or(it.validity);
+            it.is_busy = false;
+        }
+    }
+
+    fn obtained(&self, name: &str, got: &IssuedCertificate) -> NameState {
+        let now = wall();
+        let mut state = NameState { authority: got.authority.clone(), ..NameState::default() };
+        if got.validity.renewal() <= now {
+            // Only a wrong clock makes a new certificate due: it is not requested in a loop.
+            let third = u64::try_from((got.validity.until - got.validity.from) / 3).unwrap_or(0);
+            (state.pause.paused_from, state.pause.pause) = (now, third.max(renewal::pause(1, None, 0)));
+            state.error =
+                "the certificate is outdated by the clock of this machine; correct the clock".to_owned();
+        }
+        self.means.counters.acme_certificates.add_shared(1);
+        let until = date_of(got.validity.until);
+        let values = [("name", name), ("authority", state.authority.as_str()), ("until", &until)];
+        self.means.errors.event(Level::Info, "certificate-obtained", &values);
+        self.means.book.is_changed.set(true);
+        state
+    }
+
+    fn failed(&self, name: &str, state: &mut NameState, failure: AcmeFailure, requested: Option<u64>) {
+        let now = wall();
+        state.pause.fail(requested, now);
+        state.error = failure.why;
+        self.means.counters.acme_failures.add_shared(1);
+        let (times, next) = (state.pause.failures.to_string(), date_of(state.pause.current(now).end()));
+        let values = [("name", name), ("why", state.error.as_str()), ("failures", &times), ("next", &next)];
+        self.means.errors.event(Level::Error, "certificate-failed", &values);
+    }
+
+    /// Records the attempt, so that a crash loop does not repeat it without a pause.
+    fn begin(&self, name: &str, state: &mut NameState) -> Result<(), AcmeFailure> {
+        if state.begun >= INTERRUPTED {
+            let why = format!("larder ended during each of the last {INTERRUPTED} attempts");
+            return Err(AcmeFailure::new(FailureKind::Own, why));
+        }
+        state.begun += 1;
+        self.folder.keep_state(name, state).map_err(own)
+    }
+
+    /// Asks each CA in turn; an error is the reason, and the pause that a CA asks for.
+    async fn ask_all(
+        &self,
+        config: &AcmeConfig,
+        name: &str,
+        state: &mut NameState,
+    ) -> Result<IssuedCertificate, (AcmeFailure, Option<u64>)> {
+        let (mut failures, mut requested) = (Vec::new(), None);
+        // The CA of the order in progress first.
+        let of_order = state.order.as_ref().map(|it| it.directory.clone());
+        let mut authorities: Vec<&AcmeAuthority> = config.authorities.iter().collect();
+        authorities.sort_by_key(|it| of_order.as_ref() != Some(&it.directory.url()));
+        for authority in authorities {
+            if self.is_paused(authority, wall()) {
+                continue;
+            }
+            let directory = authority.directory.url();
+            match self.ask(config, authority, name, state).await {
+                Ok(validity) => {
+                    self.note_authority(&directory, None);
+                    return Ok(IssuedCertificate { authority: directory, validity });
+                }
+                Err(failure) => {
+                    let wait = self.clients.borrow().get(&directory).and_then(|it| it.take_retry_after());
+                    let wait = match failure.kind {
+                        FailureKind::Limited => Some(wait.unwrap_or(LIMITED)),
+                        _ => wait,
+                    };
+                    if matches!(failure.kind, FailureKind::Limited | FailureKind::Unusable) {
+                        self.note_authority(&directory, Some(wait));
+                    }
+                    requested = requested.max(wait);
+                    failures.push((authority.directory.name(), failure));
+                }
+            }
+        }
+        let kind = failures.last().map_or(FailureKind::Limited, |it| it.1.kind);
+        let several = failures.len() > 1;
+        let clause =
+            |(at, it): (String, AcmeFailure)| if several { format!("{at}: {}", it.why) } else { it.why };
+        let why = failures.into_iter().map(clause).collect::<Vec<_>>().join("; ");
+        let why = if why.is_empty() { "the CA failed or limited requests lately".to_owned() } else { why };
+        Err((AcmeFailure::new(kind, why), requested))
+    }
+
+    /// Notes the failure of a CA, with the pause that it asks for, or its success.
+    fn note_authority(&self, directory: &str, failed: Option<Option<u64>>) {
+        let mut pauses = self.pauses.borrow_mut();
+        let pause = pauses.entry(directory.to_owned()).or_default();
+        let before = pause.clone();
+        match failed {
+            Some(requested) => pause.fail(requested, wall()),
+            None => *pause = StoredPause::default(),
+        }
+        if *pause != before {
+            self.note(self.folder.keep_authority_pause(directory, pause));
+        }
+    }
+
+    /// One attempt at one CA.
+    async fn ask(
+        &self,
+        config: &AcmeConfig,
+        authority: &AcmeAuthority,
+        name: &str,
+        state: &mut NameState,
+    ) -> Result<Validity, AcmeFailure> {
+        let account = self.account(config, authority).await?;
+        self.means.counters.acme_orders.add_shared(1);
+        let means = OrderMeans {
+            folder: &self.folder,
+            overlays: &self.means.overlays,
+            account: &account,
+            profile: authority.profile.as_deref(),
+        };
+        match order::certificate(&means, name, state).await {
+            Ok(pem) => {
+                self.folder.keep_certificate(name, &pem).map_err(own)?;
+                let stored = self.folder.certificate(name).map_err(own)?;
+                stored.map(|it| it.validity()).ok_or_else(|| own("the certificate has vanished".to_owned()))
+            }
+            Err(failure) => {
+                if failure.kind == FailureKind::NoAccount {
+                    self.accounts.borrow_mut().remove(&account.directory);
+                    authority::forget(&self.folder, &account.directory).map_err(own)?;
+                    state.order = None;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// The open account at a CA.
+    async fn account(
+        &self,
+        config: &AcmeConfig,
+        authority: &AcmeAuthority,
+    ) -> Result<Rc<AcmeAccount>, AcmeFailure> {
+        let directory = authority.directory.url();
+        let _one = self.opening.lock().await;
+        if let Some(open) = self.accounts.borrow().get(&directory) {
+            return Ok(open.clone());
+        }
+        if self.is_paused(authority, wall()) {
+            let why = "the CA failed or limited requests a moment ago".to_owned();
+            return Err(AcmeFailure::new(FailureKind::Slow, why));
+        }
+        let made = || AcmeClient::new(authority.directory.ca.clone());
+        let client = self.clients.borrow_mut().entry(directory.clone()).or_insert_with(made).clone();
+        let opened = authority::open(&self.folder, authority, config.email.as_deref(), &client).await;
+        match opened {
+            Ok(account) => {
+                let account = Rc::new(account);
+                self.accounts.borrow_mut().insert(directory, account.clone());
+                Ok(account)
+            }
+            Err(failure) => {
+                if failure.kind == FailureKind::NoAccount {
+                    authority::forget(&self.folder, &directory).map_err(own)?;
+                }
+                // Attempts that wait for the account fail with this one.
+                if failure.kind == FailureKind::Unusable {
+                    self.note_authority(&directory, Some(client.take_retry_after()));
+                    return Err(AcmeFailure { kind: FailureKind::Slow, ..failure });
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn note(&self, kept: Result<(), String>) {
+        if let Err(why) = kept {
+            self.means.errors.event(Level::Error, "acme-folder", &[("why", &why)]);
+        }
+    }
+
+    /// Updates the report for operators.
+    pub fn report(&self, config: &AcmeConfig, now: i64) {
+        let mut names = self.names.borrow_mut();
+        let of = |(name, it): (&String, &mut ManagedName)| ManagedCertificate {
+            name: name.clone(),
+            validity: it.validity,
+            renews: it.validity.map(Validity::renewal),
+            next_attempt: match it.decide(now) {
+                RenewalDecision::Due => now,
+                RenewalDecision::At(second) => second,
+            },
+            is_busy: it.is_busy,
+            authority: it.state.authority.clone(),
+            failures: it.state.pause.failures,
+            error: it.state.error.clone(),
+        };
+        let wanted = |it: &(&String, &mut ManagedName)| config.names.binary_search(it.0).is_ok();
+        let managed = names.iter_mut().filter(wanted).map(of).collect();
+        self.means.book.managed.replace(managed);
+    }
+}
+
+/// A failure of this machine.
+pub(super) fn own(why: String) -> AcmeFailure {
+    AcmeFailure::new(FailureKind::Own, why)
+}

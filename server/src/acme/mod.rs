@@ -1,0 +1,209 @@
+//! Automatic certificates (ACME, RFC 8555): one certificate for each name of `tls.acme`. One task of the main thread requests and renews them,
+//! and stores them in a folder; `server::tls` reads them from there. Requests of clients never wait for it.
+//!
+//! The times are decided in `larder_semantics::renewal`, the steps of an order are in `order`.
+
+mod attempts;
+mod authority;
+mod folder;
+mod http;
+mod order;
+
+pub use folder::AcmeFolder;
+
+use crate::certificate_book::CertificateBook;
+use crate::live::Orders;
+use crate::overlay::Overlays;
+use attempts::{Attempts, wall};
+use folder::FolderLock;
+use instant_acme::Problem;
+use larder_config::tls::AcmeConfig;
+use larder_counters::Counters;
+use larder_observe::log::{ErrorLog, Level};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The interval at which names are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// The most orders in progress.
+const ORDERS: usize = 10;
+
+/// The blame for a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FailureKind {
+    /// The CA cannot be reached, fails, or answers outside of the protocol.
+    Unusable,
+    /// The CA limits requests.
+    Limited,
+    /// The CA needs more time than an attempt has.
+    Slow,
+    /// The CA no longer has the account.
+    NoAccount,
+    /// The CA refuses the name.
+    Refused,
+    /// This machine: its disk, its random numbers.
+    Own,
+}
+
+/// The failure of an attempt.
+#[derive(Debug)]
+struct AcmeFailure {
+    kind: FailureKind,
+    /// One clause.
+    why: String,
+}
+
+impl AcmeFailure {
+    fn new(kind: FailureKind, why: String) -> Self {
+        Self { kind, why: why.trim_end_matches('.').to_owned() }
+    }
+}
+
+impl From<instant_acme::Error> for AcmeFailure {
+    fn from(error: instant_acme::Error) -> Self {
+        use instant_acme::Error;
+        match error {
+            Error::Api(it) if is_of(&it, "rateLimited") => Self::new(FailureKind::Limited, sentence(&it)),
+            Error::Api(it) if is_of(&it, "accountDoesNotExist") => {
+                Self::new(FailureKind::NoAccount, sentence(&it))
+            }
+            Error::Api(it) if is_of(&it, "serverInternal") => Self::new(FailureKind::Unusable, sentence(&it)),
+            Error::Api(it) => Self::new(FailureKind::Refused, sentence(&it)),
+            Error::Json(it) => {
+                Self::new(FailureKind::Unusable, format!("the CA does not answer as ACME requires: {it}"))
+            }
+            Error::Timeout(_) => {
+                Self::new(FailureKind::Slow, "the CA has not finished within a minute".to_owned())
+            }
+            Error::Other(it) => Self::new(FailureKind::Unusable, it.to_string()),
+            it => Self::new(FailureKind::Unusable, it.to_string()),
+        }
+    }
+}
+
+/// Whether a problem has this type of RFC 8555 section 6.7.
+fn is_of(problem: &Problem, name: &str) -> bool {
+    problem.r#type.as_deref().and_then(|it| it.strip_prefix("urn:ietf:params:acme:error:")) == Some(name)
+}
+
+/// A problem in one clause.
+fn sentence(problem: &Problem) -> String {
+    let detail = problem.detail.as_deref().or(problem.r#type.as_deref()).unwrap_or("the CA names no reason");
+    let detail = match problem.subproblems.first().and_then(|it| it.detail.as_deref()) {
+        Some(first) => format!("{detail}: {first}"),
+        None => detail.to_owned(),
+    };
+    detail.chars().map(|it| if it.is_control() { ' ' } else { it }).take(500).collect()
+}
+
+/// The dependencies of the task.
+#[derive(Clone)]
+pub struct AcmeMeans {
+    /// The pages that answer challenges.
+    pub overlays: Arc<Overlays>,
+    /// The error log.
+    pub errors: ErrorLog,
+    /// The counters of the process.
+    pub counters: Arc<Counters>,
+    /// The state of all certificates, for operators.
+    pub book: Rc<CertificateBook>,
+}
+
+/// Requests and renews the certificates of the configuration in force, for as long as there are orders. Within a `LocalSet`.
+pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeMeans) {
+    let mut keeper: Option<AcmeKeeper> = None;
+    let mut tick = tokio::time::interval(LOOK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            changed = inbox.changed() => if changed.is_err() { return },
+        }
+        let acme = {
+            let orders = inbox.borrow_and_update();
+            if orders.drain {
+                return keeper.into_iter().for_each(|it| it.attempts.interrupt());
+            }
+            orders.live.config.tls.as_ref().and_then(|it| it.acme.clone())
+        };
+        match (&mut keeper, acme) {
+            (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.take_over(acme),
+            (_, acme) => {
+                keeper.take().into_iter().for_each(|it| it.attempts.interrupt());
+                means.book.forget_managed();
+                keeper = acme.map(|it| AcmeKeeper::new(means.clone(), it));
+            }
+        }
+        if let Some(keeper) = &mut keeper {
+            keeper.look();
+        }
+    }
+}
+
+/// The task's state for one folder.
+struct AcmeKeeper {
+    folder: AcmeFolder,
+    config: Rc<AcmeConfig>,
+    lock: Option<FolderLock>,
+    /// The reason for which the folder cannot be used, as logged.
+    told: Option<String>,
+    attempts: Rc<Attempts>,
+    running: JoinSet<()>,
+}
+
+impl AcmeKeeper {
+    fn new(means: AcmeMeans, config: AcmeConfig) -> Self {
+        let folder = AcmeFolder::new(config.folder.clone());
+        let attempts = Rc::new(Attempts::new(means, folder.clone()));
+        Self { folder, config: Rc::new(config), lock: None, told: None, attempts, running: JoinSet::new() }
+    }
+
+    /// Takes over the names of a new configuration. Attempts in progress go on.
+    fn take_over(&mut self, config: AcmeConfig) {
+        if *self.config != config {
+            if self.config.authorities != config.authorities || self.config.email != config.email {
+                self.attempts.close_accounts();
+            }
+            self.config = Rc::new(config);
+        }
+    }
+
+    /// Starts the attempts that are due, and updates the report.
+    fn look(&mut self) {
+        while self.running.try_join_next().is_some() {}
+        if self.lock.is_none() && !self.take_lock() {
+            return;
+        }
+        self.attempts.know(&self.config.names);
+        for name in self.attempts.due(&self.config, wall(), ORDERS.saturating_sub(self.running.len())) {
+            let (attempts, config) = (self.attempts.clone(), self.config.clone());
+            self.running.spawn_local(async move { attempts.attempt(&config, &name).await });
+        }
+        self.attempts.report(&self.config, wall());
+    }
+
+    /// Takes the lock of the folder; logs once why it has none.
+    fn take_lock(&mut self) -> bool {
+        let why = match self.folder.lock() {
+            Ok(Some(lock)) => {
+                self.lock = Some(lock);
+                self.told = None;
+                self.attempts.means.book.folder_error.replace(None);
+                return true;
+            }
+            Ok(None) => {
+                format!("another process requests the certificates of {}", self.folder.path().display())
+            }
+            Err(why) => why,
+        };
+        if self.told.as_ref() != Some(&why) {
+            self.attempts.means.errors.event(Level::Warn, "acme-folder", &[("why", &why)]);
+            self.attempts.means.book.folder_error.replace(Some(why.clone()));
+            self.told = Some(why);
+        }
+        false
+    }
+}

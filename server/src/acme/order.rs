@@ -1,0 +1,236 @@
+//! One order of a certificate (RFC 8555 section 7.4), from the account to the stored certificate. Every step is stored before the next one, so
+//! that an order goes on where a kill interrupted it. The time of an order is decided in `super`.
+
+use super::authority::AcmeAccount;
+use super::folder::{AcmeFolder, NameState, StoredOrder};
+use super::{AcmeFailure, FailureKind};
+use crate::overlay::Overlays;
+use instant_acme::{
+    AuthorizationStatus, ChallengeType, Error, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+};
+use larder_transport::tls::certificates::Certificate;
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The waits for a CA that validates or signs: a minute in total.
+const PATIENCE: RetryPolicy =
+    RetryPolicy::new().initial_delay(Duration::from_millis(200)).timeout(Duration::from_secs(60));
+/// How often a request is repeated with another nonce, beyond the library's own repetitions.
+const NONCES: usize = 5;
+/// The most bytes of a token: those of CAs have about 40.
+const LONGEST_TOKEN: usize = 256;
+
+/// The means of an order.
+pub(super) struct OrderMeans<'a> {
+    pub folder: &'a AcmeFolder,
+    pub overlays: &'a Arc<Overlays>,
+    pub account: &'a AcmeAccount,
+    pub profile: Option<&'a str>,
+}
+
+/// Gets a certificate for `name`: its key and chain, PEM. `state` has the order in progress before and after.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn certificate(
+    means: &OrderMeans<'_>,
+    name: &str,
+    state: &mut NameState,
+) -> Result<String, AcmeFailure> {
+    let mut order = begin(means, name, state).await?;
+    let mut published = PublishedTokens { overlays: means.overlays, tokens: Vec::new() };
+    if order.state().status == OrderStatus::Pending {
+        prove(&mut order, name, &mut published).await?;
+        let ready = again(async || order.poll_ready(&PATIENCE).await).await;
+        if order.state().status == OrderStatus::Invalid {
+            let why = reason(&mut order).await;
+            forget(means, name, state)?;
+            return Err(AcmeFailure::new(FailureKind::Refused, why));
+        }
+        ready?;
+    }
+    drop(published);
+    if order.state().status == OrderStatus::Ready {
+        let key = key_of(means, name, state)?;
+        let request = request(name, &key)?;
+        again(async || order.finalize_csr(&request).await).await?;
+    }
+    let chain = match order.state().status {
+        OrderStatus::Processing | OrderStatus::Valid => {
+            again(async || order.poll_certificate(&PATIENCE).await).await
+        }
+        _ => Err(Error::Str("the order has failed")),
+    };
+    let key = state.order.as_ref().and_then(|it| it.key.clone());
+    let (chain, key) = match (chain, key) {
+        (Ok(chain), Some(key)) => (chain, key),
+        (Ok(_), None) => {
+            forget(means, name, state)?;
+            return Err(AcmeFailure::new(
+                FailureKind::Unusable,
+                "the key of its certificate is lost".to_owned(),
+            ));
+        }
+        (Err(error), _) => {
+            if order.state().status == OrderStatus::Invalid {
+                forget(means, name, state)?;
+            }
+            return Err(error.into());
+        }
+    };
+    let pem = format!("{key}{chain}");
+    if let Err(why) = usable(name, &pem) {
+        forget(means, name, state)?;
+        return Err(AcmeFailure::new(FailureKind::Unusable, why));
+    }
+    Ok(pem)
+}
+
+/// The order in progress, or a new one.
+async fn begin(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Result<Order, AcmeFailure> {
+    let directory = &means.account.directory;
+    if let Some(stored) = state.order.clone().filter(|it| it.directory == *directory) {
+        match again(async || means.account.account.order(stored.url.clone()).await).await {
+            Ok(mut order) => {
+                if order.state().status != OrderStatus::Invalid {
+                    return Ok(order);
+                }
+                forget(means, name, state)?;
+            }
+            Err(error) => match AcmeFailure::from(error) {
+                // The CA has forgotten it.
+                it if it.kind == FailureKind::Refused => forget(means, name, state)?,
+                it => return Err(it),
+            },
+        }
+    }
+    let identifiers = [Identifier::Dns(name.to_owned())];
+    let order = again(async || {
+        let mut new = NewOrder::new(&identifiers);
+        if let Some(profile) = means.profile {
+            new = new.profile(profile);
+        }
+        means.account.account.new_order(&new).await
+    })
+    .await?;
+    state.order = Some(StoredOrder { directory: directory.clone(), url: order.url().to_owned(), key: None });
+    keep(means, name, state)?;
+    Ok(order)
+}
+
+/// Answers the challenge of each authorization that needs one.
+async fn prove(
+    order: &mut Order,
+    name: &str,
+    published: &mut PublishedTokens<'_>,
+) -> Result<(), AcmeFailure> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status != AuthorizationStatus::Pending {
+            continue;
+        }
+        let Some(mut challenge) = authorization.challenge(ChallengeType::Http01) else {
+            let why = format!("the CA offers no HTTP-01 challenge for {name}");
+            return Err(AcmeFailure::new(FailureKind::Refused, why));
+        };
+        published.publish(&challenge.token, challenge.key_authorization().as_str())?;
+        again(async || challenge.set_ready().await).await?;
+    }
+    Ok(())
+}
+
+/// The reason for which an order failed: that of its authorization, otherwise its own.
+async fn reason(order: &mut Order) -> String {
+    let own = order.state().error.as_ref().map(super::sentence);
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        if let Err(error) = again(async || authorization.refresh().await.map(drop)).await {
+            return error.to_string();
+        }
+        let failed = authorization.challenges.iter().find_map(|it| it.error.as_ref());
+        if let Some(problem) = failed {
+            return super::sentence(problem);
+        }
+    }
+    own.unwrap_or_else(|| "the CA has refused the order and names no reason".to_owned())
+}
+
+/// The key of the certificate, which is stored before the CA sees a request for it.
+fn key_of(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Result<KeyPair, AcmeFailure> {
+    let unusable = |it: rcgen::Error| AcmeFailure::new(FailureKind::Own, format!("no key can be made: {it}"));
+    let Some(order) = &mut state.order else {
+        return Err(AcmeFailure::new(FailureKind::Own, "the order is lost".to_owned()));
+    };
+    if let Some(key) = order.key.as_deref().and_then(|it| KeyPair::from_pem(it).ok()) {
+        return Ok(key);
+    }
+    let key = KeyPair::generate().map_err(unusable)?;
+    order.key = Some(key.serialize_pem());
+    keep(means, name, state)?;
+    Ok(key)
+}
+
+fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, AcmeFailure> {
+    let unusable =
+        |it: rcgen::Error| AcmeFailure::new(FailureKind::Own, format!("no request can be made: {it}"));
+    let mut params = CertificateParams::new([name.to_owned()]).map_err(unusable)?;
+    params.distinguished_name = DistinguishedName::new();
+    Ok(params.serialize_request(key).map_err(unusable)?.der().to_vec())
+}
+
+/// Whether an answer of a CA is a certificate for the name.
+fn usable(name: &str, pem: &str) -> Result<(), String> {
+    let what = "the answer of the CA";
+    let it = Certificate::of_pem(pem.as_bytes(), pem.as_bytes(), None, what, what).map_err(|it| it.1)?;
+    if !it.names.iter().any(|it| it == name) {
+        return Err(format!("the certificate of the CA is for {}, not for {name}", it.names.join(", ")));
+    }
+    Ok(())
+}
+
+fn keep(means: &OrderMeans<'_>, name: &str, state: &NameState) -> Result<(), AcmeFailure> {
+    means.folder.keep_state(name, state).map_err(|why| AcmeFailure::new(FailureKind::Own, why))
+}
+
+fn forget(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Result<(), AcmeFailure> {
+    state.order = None;
+    keep(means, name, state)
+}
+
+/// Repeats a request whose nonce the CA rejects: it had no effect.
+pub(super) async fn again<T>(mut request: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..NONCES {
+        match request().await {
+            Err(Error::Api(it)) if super::is_of(&it, "badNonce") => {}
+            answer => return answer,
+        }
+    }
+    request().await
+}
+
+/// Tokens that the workers answer; until this is dropped.
+struct PublishedTokens<'a> {
+    overlays: &'a Arc<Overlays>,
+    tokens: Vec<String>,
+}
+
+impl PublishedTokens<'_> {
+    fn publish(&mut self, token: &str, text: &str) -> Result<(), AcmeFailure> {
+        let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
+        if !(1..=LONGEST_TOKEN).contains(&token.len()) || !token.bytes().all(is_plain) {
+            let why = "the token of the challenge is not base64url".to_owned();
+            return Err(AcmeFailure::new(FailureKind::Unusable, why));
+        }
+        self.overlays.answer_challenge(token, text);
+        self.tokens.push(token.to_owned());
+        Ok(())
+    }
+}
+
+impl Drop for PublishedTokens<'_> {
+    fn drop(&mut self) {
+        self.tokens.iter().for_each(|it| self.overlays.end_challenge(it));
+    }
+}

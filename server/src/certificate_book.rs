@@ -1,0 +1,79 @@
+//! The state of all certificates, for operators: written by `server::tls` and `server::acme`, read by the admin.
+
+use larder_semantics::renewal::Validity;
+use larder_transport::tls::certificates::Certificate;
+use std::cell::{Cell, RefCell};
+
+/// The state of all certificates, for operators. Of the main thread.
+#[derive(Default)]
+pub struct CertificateBook {
+    /// The certificates in use.
+    pub shown: RefCell<Vec<ShownCertificate>>,
+    /// The names of `tls.acme`.
+    pub managed: RefCell<Vec<ManagedCertificate>>,
+    /// Why the folder of `tls.acme` cannot be used.
+    pub folder_error: RefCell<Option<String>>,
+    /// A certificate was obtained that is not in use yet.
+    pub is_changed: Cell<bool>,
+}
+
+impl CertificateBook {
+    /// Forgets the names of `tls.acme`.
+    pub(crate) fn forget_managed(&self) {
+        self.managed.borrow_mut().clear();
+        self.folder_error.replace(None);
+    }
+}
+
+/// A certificate in use.
+pub struct ShownCertificate {
+    /// It.
+    pub certificate: Certificate,
+    /// Its source.
+    pub source: CertificateSource,
+    /// The remaining days as last logged.
+    pub(crate) told: Option<i64>,
+}
+
+/// The source of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// `tls.certificates`.
+    File,
+    /// `tls.acme`.
+    Acme,
+    /// `tls.self_signed`.
+    SelfSigned,
+}
+
+impl CertificateSource {
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CertificateSource::File => "file",
+            CertificateSource::Acme => "acme",
+            CertificateSource::SelfSigned => "self-signed",
+        }
+    }
+}
+
+/// A name of `tls.acme`. Times are seconds since the Unix epoch.
+pub struct ManagedCertificate {
+    /// The name.
+    pub name: String,
+    /// The validity of its certificate; `None` without one.
+    pub validity: Option<Validity>,
+    /// Its planned renewal.
+    pub renews: Option<i64>,
+    /// The next attempt to get one.
+    pub next_attempt: i64,
+    /// An attempt is in progress.
+    pub is_busy: bool,
+    /// The directory of the CA that issued it; empty if none did.
+    pub authority: String,
+    /// Consecutive failures.
+    pub failures: u32,
+    /// The last failure; empty after a success.
+    pub error: String,
+}

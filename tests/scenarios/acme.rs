@@ -1,0 +1,382 @@
+//! Automatic certificates: names that get, renew and serve one by HTTP-01, and CAs that fail in every way. The real CA is in `pebble`.
+
+mod pebble;
+
+use crate::harness::acme_ca::{AcmeCa, CaAct};
+use crate::harness::secure::Secure;
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, until};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+const DAY: i64 = 86_400;
+
+/// A configuration with these sites, whose certificates are in `folder`.
+fn config(folder: &Path, ca: &str, sites: &str) -> String {
+    format!(
+        "listen = [\"http://127.0.0.1:0\", \"https://127.0.0.1:0\"]\nworkers = 1\n[tls.acme]\nfolder = {folder:?}\n{ca}\n\
+         [log]\nerror = \"error.log\"\naccess = \"off\"\n{sites}"
+    )
+}
+
+/// A site that answers with its name.
+fn site(name: &str) -> String {
+    format!(
+        "[[site]]\nhosts = [\"{name}\"]\n[[site.route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"here is {name}\" }}\n"
+    )
+}
+
+struct Scene {
+    ca: AcmeCa,
+    folder: tempfile::TempDir,
+    sites: String,
+}
+
+impl Scene {
+    fn of(names: &[&str]) -> Self {
+        let sites = names.iter().map(|it| site(it)).collect();
+        Self { ca: AcmeCa::start(), folder: tempfile::tempdir().unwrap(), sites }
+    }
+
+    /// A larder, which the CA validates.
+    fn start(&self) -> Larder {
+        let larder = Larder::start(Setup { config: self.config(), env: Vec::new() });
+        self.ca.validates_at(larder.address);
+        larder
+    }
+
+    fn config(&self) -> String {
+        config(self.folder.path(), &self.ca.section(), &self.sites)
+    }
+
+    /// Connects for a name.
+    fn connect(&self, larder: &Larder, name: &str) -> std::io::Result<Secure> {
+        self.ca.authority.trusting().connect(secure_address(larder), name)
+    }
+
+    /// Waits until a name has a certificate.
+    #[track_caller]
+    fn obtains(&self, larder: &Larder, name: &str) {
+        until(&format!("{name} is served"), || self.connect(larder, name).is_ok());
+    }
+}
+
+/// Where it serves TLS.
+fn secure_address(larder: &Larder) -> SocketAddr {
+    let printed = larder.printed();
+    let line = printed.lines().find_map(|it| it.strip_prefix("listening on https://"));
+    line.unwrap().trim_end_matches('/').parse().unwrap()
+}
+
+fn errors(larder: &Larder) -> String {
+    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+}
+
+fn certificates(larder: &Larder) -> Vec<Value> {
+    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
+    told["certificates"].as_array().unwrap().clone()
+}
+
+/// Waits until an attempt for a name has failed this often; returns the last error.
+#[track_caller]
+fn fails(larder: &Larder, name: &str, times: u64) -> String {
+    let mut error = String::new();
+    until(&format!("{name} failed {times} times"), || {
+        let all = certificates(larder);
+        let Some(it) = all.iter().find(|it| it["names"][0] == name) else { return false };
+        error = it["error"].as_str().unwrap_or_default().to_owned();
+        it["failures"] == times && it["in_progress"] == false
+    });
+    error
+}
+
+#[test]
+fn a_name_gets_a_certificate_and_serves_it() {
+    let scene = Scene::of(&["a.test", "b.test"]);
+    let larder = scene.start();
+    for name in ["a.test", "b.test"] {
+        scene.obtains(&larder, name);
+        let mut client = scene.connect(&larder, name).unwrap();
+        let answer = client.send(format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n")).read();
+        assert_eq!((200, format!("here is {name}")), (answer.status, answer.text()));
+    }
+    assert_eq!((1, 2, 2), scene.ca.books(|it| (it.accounts.len(), it.orders.len(), it.issued.len())));
+    until("both are reported", || larder.counter("acme_certificates") == 2);
+    let all = certificates(&larder);
+    assert_eq!(["a.test", "b.test"], [0, 1].map(|it| all[it]["names"][0].as_str().unwrap().to_owned())[..]);
+    for it in &all {
+        let [from, until, renews] = ["from", "until", "renews"].map(|at| it[at].as_i64().unwrap());
+        assert_eq!((90 * DAY, 60 * DAY), (until - from, renews - from), "{it}");
+        assert_eq!(
+            (scene.ca.directory.as_str(), true),
+            (it["authority"].as_str().unwrap(), it["error"].is_null())
+        );
+    }
+    let log = errors(&larder);
+    assert!(log.contains("certificate-obtained name=a.test"), "{log}");
+    let ask = larder.admin.to_string();
+    let told = crate::harness::command::run(larder.folder.path(), &["tls", "list", "--admin", &ask]);
+    assert!(told.out.contains("a.test: expires in") && told.out.contains(", renewed in"), "{told:?}");
+    let told = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &ask]);
+    assert!(told.out.contains("a.test: expires in"), "{told:?}");
+    let before = larder.counter("tls_failed_name");
+    assert!(scene.connect(&larder, "other.test").is_err(), "a name of no site");
+    assert_eq!(before + 1, larder.counter("tls_failed_name"));
+}
+
+#[test]
+fn only_the_user_of_larder_can_read_keys() {
+    let scene = Scene::of(&["a.test"]);
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    let mut folders = vec![scene.folder.path().to_owned()];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for it in std::fs::read_dir(folder).unwrap().flatten() {
+            let mode = it.metadata().unwrap().permissions().mode() & 0o777;
+            let is_folder = it.file_type().unwrap().is_dir();
+            assert_eq!(if is_folder { 0o700 } else { 0o600 }, mode, "{}", it.path().display());
+            files += usize::from(!is_folder);
+            folders.extend(is_folder.then(|| it.path()));
+        }
+    }
+    assert!(files >= 4, "the account, a certificate, its state, the lock");
+}
+
+#[test]
+fn challenges_precede_every_rule_and_only_known_tokens_are_answered() {
+    let mut scene = Scene::of(&["open.test"]);
+    scene.sites = "[[site]]\nhosts = [\"a.test\"]\nredirect_https = true\n[[site.route]]\npath = \"/*\"\naccess = { deny = [\"0.0.0.0/0\"] }\n\
+                   maintenance = { enabled = true }\nrespond = { status = 200, body = \"here\" }\n"
+        .to_owned();
+    scene.ca.act(|kind| if kind == "chall" { CaAct::Silent } else { CaAct::Serve });
+    let larder = scene.start();
+    let path = "/.well-known/acme-challenge/token-0_of-the-scenarios";
+    let ask = |method: &str, host: &str, target: &str| {
+        Client::connect(larder.address)
+            .send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"))
+            .read_for(method)
+    };
+    until("the token is known", || ask("GET", "a.test", path).status == 200);
+    let answer = ask("GET", "a.test", path);
+    assert!(answer.text().starts_with("token-0_of-the-scenarios."), "{answer:?}");
+    assert_eq!(Some("application/octet-stream"), answer.field("content-type"));
+    assert_eq!(200, ask("HEAD", "a.test", path).status);
+    assert_eq!(
+        200,
+        ask("GET", "unknown.test", path).status,
+        "any host: the CA may use another name of the site"
+    );
+    for (method, target) in [
+        ("POST", path),
+        ("GET", "/.well-known/acme-challenge/token-1_of-the-scenarios"),
+        ("GET", "/.well-known/acme-challenge/"),
+        ("GET", "/.well-known/acme-challenge/TOKEN-0_of-the-scenarios"),
+        ("GET", "/.well-known/acme-challenge/../acme-challenge/token-0_of-the-scenarios"),
+        ("GET", "/"),
+    ] {
+        assert_eq!(308, ask(method, "a.test", target).status, "{method} {target}");
+    }
+    let overlays: Value = serde_json::from_str(&larder.admin_get("/api/v1/overlays").text()).unwrap();
+    assert_eq!(0, overlays["overlays"].as_array().unwrap().len(), "it is no page of the operator");
+}
+
+/// After a kill in each step of an order there is one account, and the certificate that was ordered.
+#[test]
+fn a_kill_at_any_step_loses_nothing() {
+    for step in ["account", "order", "chall", "poll", "finalize", "cert"] {
+        let scene = Scene::of(&["a.test"]);
+        let (tell, reached) = std::sync::mpsc::channel();
+        scene.ca.act(move |kind| {
+            if kind == step {
+                let _ = tell.send(());
+                return CaAct::Silent;
+            }
+            CaAct::Serve
+        });
+        let larder = scene.start();
+        reached.recv_timeout(crate::harness::PATIENCE).unwrap_or_else(|it| panic!("{step}: {it}"));
+        drop(larder);
+        scene.ca.act(|_| CaAct::Serve);
+        let larder = scene.start();
+        scene.obtains(&larder, "a.test");
+        let (accounts, orders, issued) =
+            scene.ca.books(|it| (it.accounts.len(), it.orders.len(), it.issued.len()));
+        assert_eq!((1, 1, 1), (accounts, orders, issued), "{step}");
+    }
+}
+
+#[test]
+fn a_failing_ca_is_asked_ever_less_also_after_a_restart() {
+    let scene = Scene::of(&["a.test"]);
+    scene.ca.act(|_| CaAct::Say(500, "<html>no", ""));
+    let larder = scene.start();
+    let error = fails(&larder, "a.test", 1);
+    assert!(error.contains("does not answer as ACME requires"), "{error}");
+    assert_eq!(1, scene.ca.count("dir"));
+    assert!(errors(&larder).contains("certificate-failed name=a.test"), "{}", errors(&larder));
+    drop(larder);
+    let larder = scene.start();
+    assert_eq!(error, fails(&larder, "a.test", 1), "known after the restart");
+    larder.advance(59);
+    until("it has looked again", || certificates(&larder)[0]["in_progress"] == false);
+    assert_eq!(1, scene.ca.count("dir"), "the pause is that of before");
+    larder.advance(14);
+    fails(&larder, "a.test", 2);
+    assert_eq!(2, scene.ca.count("dir"));
+    scene.ca.act(|_| CaAct::Serve);
+    larder.advance(288);
+    scene.obtains(&larder, "a.test");
+    until("the failures are over", || certificates(&larder)[0]["failures"] == 0);
+}
+
+/// A clock that was set back does not lengthen a pause by more than itself.
+#[test]
+fn a_pause_ends_if_the_clock_is_set_back() {
+    let scene = Scene::of(&["a.test"]);
+    scene.ca.act(|_| CaAct::Say(503, "", ""));
+    let larder = scene.start();
+    fails(&larder, "a.test", 1);
+    larder.advance(-300 * DAY);
+    scene.ca.act(|_| CaAct::Serve);
+    until("the new pause is known", || {
+        certificates(&larder)[0]["next_attempt"].as_i64().unwrap()
+            < crate::harness::acme_ca::issued_at() - 299 * DAY
+    });
+    larder.advance(73);
+    until("it has a certificate", || scene.ca.books(|it| it.issued.len()) == 1);
+}
+
+#[test]
+fn a_ca_that_limits_requests_is_asked_when_it_says() {
+    let scene = Scene::of(&["a.test"]);
+    const LIMIT: &str =
+        r#"{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many certificates"}"#;
+    scene.ca.act(|kind| {
+        if kind == "order" { CaAct::Say(429, LIMIT, "Retry-After: 7200\r\n") } else { CaAct::Serve }
+    });
+    let larder = scene.start();
+    assert_eq!("too many certificates", fails(&larder, "a.test", 1));
+    scene.ca.act(|_| CaAct::Serve);
+    larder.advance(7190);
+    until("it has looked again", || certificates(&larder)[0]["in_progress"] == false);
+    assert_eq!(1, scene.ca.count("order"));
+    larder.advance(10);
+    scene.obtains(&larder, "a.test");
+}
+
+#[test]
+fn a_refused_name_does_not_hinder_the_others() {
+    let scene = Scene::of(&["a.test", "bad.test", "c.test"]);
+    const REFUSED: &str =
+        r#"{"type":"urn:ietf:params:acme:error:rejectedIdentifier","detail":"policy forbids bad.test"}"#;
+    // The orders are begun in the order of their names.
+    let mut orders = 0;
+    scene.ca.act(move |kind| {
+        orders += usize::from(kind == "order");
+        if kind == "order" && orders == 2 { CaAct::Say(403, REFUSED, "") } else { CaAct::Serve }
+    });
+    let larder = scene.start();
+    until("two names have certificates", || larder.counter("acme_certificates") == 2);
+    until("one name is refused", || larder.counter("acme_failures") == 1);
+    let all = certificates(&larder);
+    let refused = all.iter().find(|it| it["failures"] == 1).unwrap();
+    assert_eq!("policy forbids bad.test", refused["error"]);
+    assert_eq!(1, all.iter().filter(|it| it["until"].is_null()).count());
+}
+
+/// The files of a certificate never depend on the CA: no garbage replaces a good one.
+#[test]
+fn garbage_of_a_ca_never_replaces_a_certificate() {
+    let scene = Scene::of(&["a.test"]);
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    let before = scene.connect(&larder, "a.test").unwrap().shown();
+    scene.ca.act(|kind| {
+        if kind == "cert" {
+            CaAct::Say(200, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "")
+        } else {
+            CaAct::Serve
+        }
+    });
+    larder.advance(61 * DAY);
+    let error = fails(&larder, "a.test", 1);
+    assert!(error.contains("the answer of the CA: the first certificate is damaged"), "{error}");
+    assert_eq!(before, scene.connect(&larder, "a.test").unwrap().shown());
+    drop(larder);
+    let larder = scene.start();
+    assert_eq!(before, scene.connect(&larder, "a.test").unwrap().shown(), "after a restart, at once");
+}
+
+#[test]
+fn certificates_of_six_days_are_renewed_while_they_are_served() {
+    let scene = Scene::of(&["a.test"]);
+    scene.ca.lives(6 * DAY);
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    let mut before = scene.connect(&larder, "a.test").unwrap();
+    larder.advance(3 * DAY);
+    until("it has looked", || certificates(&larder)[0]["in_progress"] == false);
+    assert_eq!(1, scene.ca.count("order"), "not before two thirds of the lifetime");
+    scene.ca.lives(12 * DAY);
+    larder.advance(DAY);
+    until("the new one is served", || scene.connect(&larder, "a.test").unwrap().shown() != before.shown());
+    assert_eq!((2, 1), scene.ca.books(|it| (it.orders.len(), it.accounts.len())));
+    let answer = before.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").read();
+    assert_eq!(200, answer.status, "connections go on");
+    assert!(!errors(&larder).contains("certificate-expires"), "{}", errors(&larder));
+}
+
+#[test]
+fn a_reload_adds_and_removes_names() {
+    let mut scene = Scene::of(&["a.test"]);
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    scene.sites = site("a.test") + &site("b.test");
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    std::fs::write(larder.config(), scene.config() + &admin).unwrap();
+    larder.signal(libc::SIGHUP);
+    scene.obtains(&larder, "b.test");
+    assert!(scene.connect(&larder, "a.test").is_ok());
+    assert_eq!((2, 1), scene.ca.books(|it| (it.orders.len(), it.accounts.len())));
+    scene.sites = site("b.test");
+    std::fs::write(larder.config(), scene.config() + &admin).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("a.test is gone", || scene.connect(&larder, "a.test").is_err());
+    assert!(scene.connect(&larder, "b.test").is_ok());
+    until("it is no longer reported", || certificates(&larder).len() == 1);
+}
+
+#[test]
+fn the_next_ca_is_asked_if_one_fails() {
+    let scene = Scene::of(&["a.test"]);
+    let down = AcmeCa::start();
+    down.act(|_| CaAct::Say(503, "", ""));
+    let larder = Larder::start(Setup {
+        config: config(scene.folder.path(), &(down.section() + &scene.ca.section()), &scene.sites),
+        env: Vec::new(),
+    });
+    scene.ca.validates_at(larder.address);
+    scene.obtains(&larder, "a.test");
+    until("the CA is reported", || certificates(&larder)[0]["authority"] == scene.ca.directory.as_str());
+}
+
+/// A folder that cannot be written stops neither the start nor the other certificates.
+#[test]
+fn without_its_folder_larder_serves_all_else() {
+    let mut scene = Scene::of(&["a.test"]);
+    let certificate = scene.ca.authority.sign("file", &["file.test"]);
+    scene.sites.push_str(&site("file.test"));
+    let blocked = scene.folder.path().join("blocked");
+    std::fs::write(&blocked, "a file").unwrap();
+    let config = config(&blocked.join("acme"), &scene.ca.section(), &scene.sites)
+        .replace("[tls.acme]", &format!("[tls]\ncertificates = [{certificate}]\n[tls.acme]"));
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    assert!(scene.connect(&larder, "file.test").is_ok());
+    until("the reason is logged", || errors(&larder).contains("acme-folder"));
+    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
+    assert!(told["folder_error"].as_str().unwrap().contains("cannot be created"), "{told}");
+    assert_eq!(0, scene.ca.count("dir"));
+}

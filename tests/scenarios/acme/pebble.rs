@@ -1,0 +1,55 @@
+//! The same with Pebble, which verifies every signature and nonce, and rejects a third of the nonces.
+
+use super::{certificates, config, secure_address, site};
+use crate::harness::pebble::Pebble;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, until};
+use std::process::Command;
+
+/// A larder without certificates, whose ports Pebble then knows.
+fn larder(sites: &str) -> (tempfile::TempDir, Larder) {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = crate::harness::secure::Authority::new();
+    let first = authority.sign("first", &["first.test"]);
+    let config = format!(
+        "listen = [\"http://127.0.0.1:0\", \"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{first}]\n{sites}"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    (folder, larder)
+}
+
+/// What curl gets from a site, verified with the root of Pebble.
+fn fetched(larder: &Larder, pebble: &Pebble, name: &str) -> Option<String> {
+    let address = secure_address(larder);
+    let resolve = format!("{name}:{}:127.0.0.1", address.port());
+    let mut command = Command::new("curl");
+    command.args(["-s", "--resolve", &resolve, "--cacert"]).arg(pebble.trusted());
+    let got = command.arg(format!("https://{name}:{}/", address.port())).output().unwrap();
+    got.status.success().then(|| String::from_utf8(got.stdout).unwrap())
+}
+
+#[test]
+fn pebble_issues_and_renews_certificates() {
+    let sites = site("a.test") + &site("www.a.test") + &site("blocked.test");
+    let (folder, larder) = larder(&sites);
+    let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    std::fs::write(larder.config(), config(folder.path(), &pebble.section("shortlived"), &sites) + &admin)
+        .unwrap();
+    larder.signal(libc::SIGHUP);
+    for name in ["a.test", "www.a.test"] {
+        let mut text = None;
+        until(&format!("{name} is served"), || {
+            text = fetched(&larder, &pebble, name);
+            text.is_some()
+        });
+        assert_eq!(Some(format!("here is {name}")), text);
+    }
+    until("one name is refused", || certificates(&larder).iter().any(|it| it["failures"] == 1));
+    let refused = certificates(&larder).into_iter().find(|it| it["failures"] == 1).unwrap();
+    assert_eq!("blocked.test", refused["names"][0]);
+    assert!(refused["error"].as_str().unwrap().contains("blocked"), "{refused}");
+    let before = larder.counter("acme_certificates");
+    larder.advance(4 * 86_400 + 60);
+    until("both are renewed", || larder.counter("acme_certificates") == before + 2);
+}
