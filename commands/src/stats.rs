@@ -144,7 +144,7 @@ fn origins(out: &mut String, stats: &Value, screen: Screen) {
     table(out, &head, all.iter().map(row).collect(), screen);
 }
 
-/// Each certificate of `tls.acme`, and others that end within 30 days.
+/// Each certificate of `tls.acme`, and every other one that ends within 30 days.
 fn certificates(out: &mut String, stats: &Value, screen: Screen) {
     let now = stats["now"].as_i64().unwrap_or(0);
     let is_near = |it: &&Value| {

@@ -2,6 +2,7 @@
 
 mod access;
 mod access_rules;
+mod acme;
 mod blocks;
 mod budget;
 mod cgi;
@@ -371,6 +372,9 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
             others.iter().filter(|it| it.0 != name).map(|(name, value)| format!("{name} = {value}\n"));
         return format!("[[database]]\n{name} = {value}\n{}{site}", others.collect::<String>());
     }
+    if let Some(name) = path.strip_prefix("tls.acme.ca[].") {
+        return format!("[[tls.acme.ca]]\n{name} = {value}\n{site}");
+    }
     match path.strip_prefix("tls.certificates[].") {
         Some(name) => {
             let others = ["cert", "key"].into_iter().filter(|it| *it != name);
@@ -535,7 +539,7 @@ fn every_example_and_every_default_is_accepted() {
             .flat_map(|it| places.iter().map(move |place| (it, *place)))
         {
             let is_secret = value.contains("file:/run/secrets/")
-                && (path.contains(".secret") || path.ends_with(".password"));
+                && (path.contains(".secret") || path.ends_with(".password") || path.ends_with(".eab_key"));
             let value = if is_secret { "\"0123456789abcdef0123456789abcdef\"" } else { value };
             let text = file_with(path, value);
             let is_geo = path.ends_with("cache.key.country");

@@ -67,7 +67,7 @@ impl AcmeCa {
     /// A CA whose certificates are valid for 90 days.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
+        let base = format!("http://localhost:{}", listener.local_addr().unwrap().port());
         let act: Act = Box::new(|_| CaAct::Serve);
         let state = Arc::new(CaState {
             books: Mutex::default(),

@@ -1,0 +1,98 @@
+//! The section `[tls.acme]`: the names that get a certificate, and mistakes.
+
+use super::*;
+
+fn with(acme: &str, hosts: &str) -> String {
+    format!(
+        "listen = [\"0.0.0.0:80\", \"https://0.0.0.0:443\"]\n[tls.acme]\n{acme}\n[[site]]\nhosts = {hosts}\n[[site.route]]\nproxy.to = \":8000\"\n"
+    )
+}
+
+#[track_caller]
+fn names(acme: &str, hosts: &str, expect: &[&str]) {
+    let config = read(&with(&format!("folder = \"/acme\"\n{acme}"), hosts)).unwrap();
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    assert_eq!(expect, config.tls.unwrap().acme.unwrap().names, "{acme} {hosts}");
+}
+
+#[track_caller]
+fn wrong(acme: &str, hosts: &str, expect: &str) {
+    let text = read(&with(acme, hosts)).map(drop).unwrap_err().to_string();
+    assert!(text.contains(expect) && text.contains("t.toml:"), "{text}");
+}
+
+#[test]
+fn hosts_of_sites_get_certificates() {
+    names("", "[\"B.test\", \"a.test\"]", &["a.test", "b.test"]);
+    names(
+        "email = \"a@b.test\"",
+        "[\"a.test\", \"*\", \"localhost\", \"10.0.0.1\", \"[::1]\", \"a.local\"]",
+        &["a.test"],
+    );
+    names("names = [\"c.test\"]", "[\"a.test\", \"*.b.test\"]", &["c.test"]);
+    names("names = [\"intern\"]\n[[tls.acme.ca]]\ndirectory = \"https://ca.test/d\"", "\"*\"", &["intern"]);
+    let config = read(&with("folder = \"/acme\"", "\"a.test\"")).unwrap().tls.unwrap().acme.unwrap();
+    let urls: Vec<_> = config.authorities.iter().map(|it| it.directory.url()).collect();
+    assert_eq!(["https://acme-v02.api.letsencrypt.org/directory"], urls[..]);
+    assert_eq!(std::path::Path::new("/acme"), config.folder);
+}
+
+#[test]
+fn mistakes_about_certificates_by_acme() {
+    wrong(
+        "",
+        "\"*.b.test\"",
+        "site.hosts: \"*.b.test\" gets no certificate by tls.acme: a wildcard needs the DNS-01 challenge",
+    );
+    wrong(
+        "names = [\"*.b.test\"]",
+        "\"a.test\"",
+        "tls.acme.names: \"*.b.test\": a wildcard needs the DNS-01 challenge",
+    );
+    wrong("names = [\"10.0.0.1\"]", "\"a.test\"", "for host names only, not for addresses");
+    wrong("names = [\"intern\"]", "\"a.test\"", "no public CA signs a name without a dot");
+    wrong("", "\"*\"", "tls.acme: no site has a host name");
+    wrong("email = \"a\"", "\"a.test\"", "an email address");
+    wrong("[[tls.acme.ca]]\nprofile = \"a\"", "\"a.test\"", "tls.acme.ca.directory: missing");
+    let ca = "[[tls.acme.ca]]\ndirectory = \"https://ca.test/d\"\n";
+    wrong(&format!("{ca}{ca}"), "\"a.test\"", "the same CA twice");
+    wrong(&format!("{ca}eab_id = \"a\""), "\"a.test\"", "has no effect without eab_key");
+    wrong(&format!("{ca}eab_key = \"abcd\""), "\"a.test\"", "has no effect without eab_id");
+    wrong(&format!("{ca}eab_id = \"a\"\neab_key = \"*\""), "\"a.test\"", "it is not base64url");
+    wrong("dns_provider = \"x\"", "\"a.test\"", "larder has no DNS-01 challenge");
+    let secure = with("", "\"a.test\"").replace("\"0.0.0.0:80\", ", "");
+    let text = read(&secure).map(drop).unwrap_err().to_string();
+    assert!(text.contains("add for example \"http://0.0.0.0:80\" to listen"), "{text}");
+}
+
+#[test]
+fn settings_of_acme_that_probably_lack_something() {
+    #[track_caller]
+    fn warned(from: &str, to: &str, expect: &str) {
+        let config = read(&with("folder = \"/acme\"", "\"a.test\"").replace(from, to)).unwrap();
+        assert_eq!(1, config.warnings.len(), "{:?}", config.warnings);
+        assert!(config.warnings[0].to_string().contains(expect), "{}", config.warnings[0]);
+    }
+    warned("0.0.0.0:80\"", "0.0.0.0:8080\"", "validate a name by a request to its port 80");
+    warned("https://0.0.0.0:443", "0.0.0.0:443", "no address of listen uses TLS");
+    let ca = "[tls.acme]\n[[tls.acme.ca]]\ndirectory = \"http://ca.test/d\"\n[tls.acme]\n";
+    let text = with("", "\"a.test\"").replace("[tls.acme]\n", ca.trim_end_matches("[tls.acme]\n"));
+    assert!(
+        read(&text)
+            .unwrap()
+            .warnings
+            .iter()
+            .any(|it| it.to_string().contains("the CA is not reached by TLS"))
+    );
+}
+
+#[test]
+fn the_key_of_an_external_account_is_read_as_cas_print_it() {
+    let key = |text: &str| {
+        tls::ExternalBinding { id: "a".into(), key: larder_stdx::secret::Secret::new(text) }.key()
+    };
+    for text in ["-_8", "-_8=", "+/8", " +/8=\n"] {
+        assert_eq!(Some(vec![0xfb, 0xff]), key(text), "{text}");
+    }
+    assert_eq!([None, None], ["", "*"].map(key));
+}
