@@ -17,11 +17,7 @@ use larder_server::quiet::Quiet;
 use larder_server::row_purges::{self, FollowStandings};
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-<<<<<<< HEAD
-use larder_server::{loop_check, quiet, tls};
-=======
-use larder_server::{acme, loop_check, quiet, row_purges, tls};
->>>>>>> 317bd57a (acme: certificates by HTTP-01, renewed, with their state on disk)
+use larder_server::{acme, loop_check, quiet, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -154,7 +150,6 @@ impl Supervisor {
         tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
         let (desk, errors) = (self.running.desk.clone(), self.running.errors.clone());
         let own = self.running.shared.own.clone();
-<<<<<<< HEAD
         let nodes = self.nodes.clone();
         tokio::task::spawn_local(row_purges::follow_databases(
             inbox.clone(),
@@ -168,10 +163,7 @@ impl Supervisor {
             tokio::task::spawn_local(show_life(self.manager.clone(), within));
         }
         self.manager.ready(&self.status());
-=======
-        tokio::task::spawn_local(row_purges::follow_databases(inbox.clone(), desk, errors, own));
         tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
->>>>>>> 317bd57a (acme: certificates by HTTP-01, renewed, with their state on disk)
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.running.shared.lower, &self.running.errors);
         loop {
