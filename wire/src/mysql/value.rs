@@ -114,6 +114,10 @@ fn time(mut rest: PacketReader<'_>) -> Result<MySqlValue<'_>, BadPacket> {
         return Ok(MySqlValue::Time(0));
     }
     let (is_negative, days) = (rest.u8()? != 0, rest.u32()?);
+    // No server has spans of more than 35 days.
+    if days > 100_000 {
+        return Err(BadPacket);
+    }
     let micros = u64::from(days) * 86_400_000_000 + of_day(&mut rest)?;
     let micros = i64::try_from(micros).map_err(|_| BadPacket)?;
     Ok(MySqlValue::Time(if is_negative { -micros } else { micros }))
