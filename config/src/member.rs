@@ -3,11 +3,11 @@
 use super::address;
 use larder_gateway::HashBy;
 use larder_origin::{
-    ApplicationProtocol, GroupRules, HealthCheck, OriginAddress, OriginSecurity, OriginTls, OutlierEjection,
-    Protocol,
+    ApplicationProtocol, GroupRules, HealthCheck, OriginAddress, OriginSecurity, OriginTls, Protocol,
 };
 use larder_semantics::field::is_token;
 use larder_semantics::rewrite;
+use larder_stdx::circuit_breaker::BreakerSettings;
 use larder_wire::proxy::PreambleVersion;
 use std::fmt;
 
@@ -75,7 +75,7 @@ pub struct Origins {
     /// The rules of their use.
     pub rules: GroupRules,
     /// The conditions of an ejection.
-    pub ejection: OutlierEjection,
+    pub ejection: BreakerSettings,
     /// The input of the hash, if the load balancing uses one.
     pub hash_by: HashBy,
     /// Their health check, without `host`; `None` without one.

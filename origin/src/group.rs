@@ -5,10 +5,11 @@ use crate::address::OriginAddress;
 use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, Set, each, hash};
 use crate::codec::Codec;
 use crate::error::OriginError;
-use crate::outlier_state::{OriginAdmission, SentIn};
+use crate::outlier_state::OriginAdmission;
 use crate::pool::{OriginLoad, OriginPool, Paced, Permit, Reservation};
 use crate::protocol::{ChannelRequest, Protocol};
 use crate::wait_queue::PermitWait;
+use larder_stdx::circuit_breaker::BegunIn;
 use larder_stdx::clock;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -109,7 +110,7 @@ pub struct ReservedPermit {
 impl ReservedPermit {
     /// Waits for a permit of an origin without a group.
     pub(crate) async fn of(origin: &Rc<OriginPool>) -> Result<Self, OriginError> {
-        let load = OriginLoad::new(origin.clone(), SentIn::Up);
+        let load = OriginLoad::new(origin.clone(), BegunIn::Closed);
         let (permit, deadline, wait) = origin.reserve_by(load, Paced::ByOrigin).await?;
         Ok(Self { permit, deadline, wait, attempt: None })
     }
@@ -245,7 +246,7 @@ impl Group {
     }
 
     /// The origin to ask, of those not in `tried`, and its state; `None` where none may be asked.
-    fn choose(&self, tried: Set, asked: BalanceKey) -> Option<(usize, SentIn)> {
+    fn choose(&self, tried: Set, asked: BalanceKey) -> Option<(usize, BegunIn)> {
         let now = clock::monotonic();
         if let Some(bound) = asked.bound.and_then(|it| self.choose_bound(it, tried, asked, now)) {
             return Some(bound);
@@ -271,13 +272,13 @@ impl Group {
         if asked.repeatable || up == 0 {
             let tries = |it: &usize| self.members[*it].standing.begin_trying();
             if let Some(at) = each(due).find(tries) {
-                return Some((at, SentIn::Trying));
+                return Some((at, BegunIn::HalfOpen));
             }
         }
         let (set, sent) = match up {
             0 if self.rules.all_ejected == AllEjected::Refuse => return None,
-            0 => (due | ejected, SentIn::Anyway),
-            _ => (up, SentIn::Up),
+            0 => (due | ejected, BegunIn::Open),
+            _ => (up, BegunIn::Closed),
         };
         // A hash means the same origin for all of this time: it has no slow start.
         let slow_start = if self.needs_key() { Duration::ZERO } else { self.rules.slow_start };
@@ -305,24 +306,26 @@ impl Group {
         tried: Set,
         asked: BalanceKey,
         now: clock::Monotonic,
-    ) -> Option<(usize, SentIn)> {
+    ) -> Option<(usize, BegunIn)> {
         let at = self.names.iter().position(|it| *it == name).filter(|at| tried & (1 << at) == 0)?;
         let standing = &self.members[at].standing;
         match standing.admission_if_drained(now) {
-            OriginAdmission::Go => Some((at, SentIn::Up)),
-            OriginAdmission::Try if asked.repeatable && standing.begin_trying() => Some((at, SentIn::Trying)),
+            OriginAdmission::Go => Some((at, BegunIn::Closed)),
+            OriginAdmission::Try if asked.repeatable && standing.begin_trying() => {
+                Some((at, BegunIn::HalfOpen))
+            }
             OriginAdmission::Try | OriginAdmission::Ejected | OriginAdmission::Drained => None,
         }
     }
 
-    fn choose_only(&self, one: &OriginPool, tried: Set, now: clock::Monotonic) -> Option<(usize, SentIn)> {
+    fn choose_only(&self, one: &OriginPool, tried: Set, now: clock::Monotonic) -> Option<(usize, BegunIn)> {
         let refuses = self.rules.all_ejected == AllEjected::Refuse;
         match one.admission(now) {
             _ if tried != 0 => None,
             OriginAdmission::Drained => None,
-            OriginAdmission::Go => Some((0, SentIn::Up)),
-            OriginAdmission::Try if one.standing.begin_trying() => Some((0, SentIn::Trying)),
-            OriginAdmission::Try | OriginAdmission::Ejected => (!refuses).then_some((0, SentIn::Anyway)),
+            OriginAdmission::Go => Some((0, BegunIn::Closed)),
+            OriginAdmission::Try if one.standing.begin_trying() => Some((0, BegunIn::HalfOpen)),
+            OriginAdmission::Try | OriginAdmission::Ejected => (!refuses).then_some((0, BegunIn::Open)),
         }
     }
 }

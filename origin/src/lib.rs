@@ -41,7 +41,7 @@ pub use exchange::Exchange;
 pub use group::{AllEjected, BalanceKey, Group, GroupRules, ReservedPermit};
 pub use health::{BodyTest, CheckResult, HealthCheck, check_once, watch};
 pub use limits::OriginLimits;
-pub use outlier_state::{Changes, OriginChange, OriginState, OutlierEjection, OutlierState};
+pub use outlier_state::{Changes, OriginState, OutlierState};
 pub use pool::{
     ErrorOutputReport, FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport,
 };

@@ -16,13 +16,14 @@ use crate::dial::Dialer;
 use crate::error::OriginError;
 use crate::http2::Sessions;
 use crate::limits::OriginLimits;
-use crate::outlier_state::{OriginAdmission, OriginChange, OutlierEjection, OutlierState};
+use crate::outlier_state::{OriginAdmission, OutlierState};
 use crate::protocol::Protocol;
 use crate::stalled_exchanges::StalledExchanges;
 use crate::tls::OriginTls;
 use crate::wait_queue::{QueueOrder, WaitQueue};
 use idle::IdleConnections;
 use larder_counters::{Counters, OriginScope, RouteScope};
+use larder_stdx::circuit_breaker::{BreakerChange, BreakerSettings};
 use larder_stdx::clock::Monotonic;
 use larder_wire::proxy::PreambleVersion;
 use std::cell::OnceCell;
@@ -40,7 +41,7 @@ pub struct OriginPool {
     pub(crate) standing: Arc<OutlierState>,
     /// Its share of a group's requests, relative to the others'.
     pub(crate) weight: u32,
-    ejection: OutlierEjection,
+    ejection: BreakerSettings,
     drained: bool,
     /// The version of the PROXY header that begins its connections, if any.
     pub(crate) preamble: Option<PreambleVersion>,
@@ -79,7 +80,7 @@ pub struct Measures {
 pub type FailureReport = Box<dyn Fn(&OriginError)>;
 
 /// The callback for the origin's ejections and readmissions.
-pub type StateReport = Box<dyn Fn(OriginChange)>;
+pub type StateReport = Box<dyn Fn(BreakerChange)>;
 
 /// TLS, and the identity of the origin.
 #[derive(Clone, Debug)]
@@ -104,7 +105,7 @@ pub struct Membership {
     /// Its share of the group's requests, relative to the others'; above zero.
     pub weight: u32,
     /// When it is ejected.
-    pub ejection: OutlierEjection,
+    pub ejection: BreakerSettings,
     /// It gets no new requests of this group, in any state.
     pub drained: bool,
     /// The version of the PROXY header that begins its connections, if any.
@@ -121,7 +122,7 @@ impl OriginPool {
             protocol: Protocol::Http1,
             standing: Arc::default(),
             weight: 1,
-            ejection: OutlierEjection::OFF,
+            ejection: BreakerSettings::OFF,
             drained: false,
             preamble: None,
         };
@@ -215,11 +216,11 @@ impl OriginPool {
         if self.drained { OriginAdmission::Drained } else { self.standing.admission(now) }
     }
 
-    fn became(&self, change: Option<OriginChange>) {
+    fn became(&self, change: Option<BreakerChange>) {
         let Some(change) = change else { return };
         match change {
-            OriginChange::Ejected(_) => self.counters.origin_ejections.add(1),
-            OriginChange::Back => self.counters.origin_readmissions.add(1),
+            BreakerChange::Opened(_) => self.counters.origin_ejections.add(1),
+            BreakerChange::Closed => self.counters.origin_readmissions.add(1),
         }
         if let Some(changed) = self.changed.get() {
             changed(change);

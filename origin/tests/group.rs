@@ -4,9 +4,10 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    AllEjected, Balance, BalanceKey, Group, GroupRules, Membership, OriginChange, OriginError, OriginLimits,
-    OriginPool, OriginState, OutlierEjection, Paced, Protocol,
+    AllEjected, Balance, BalanceKey, Group, GroupRules, Membership, OriginError, OriginLimits, OriginPool,
+    OriginState, Paced, Protocol,
 };
+use larder_stdx::circuit_breaker::{BreakerChange, BreakerSettings};
 use larder_stdx::clock;
 use larder_wire::message::Framing;
 use scripted::{Peer, Scripted, get, limits, request, run, told};
@@ -18,11 +19,10 @@ use std::time::Duration;
 /// Longer than any test moves the clock, which all tests have together.
 const LONG: Duration = Duration::from_secs(1 << 20);
 
-const EJECTION: OutlierEjection =
-    OutlierEjection { failures: 2, window: LONG, time: LONG, most: LONG, slow_start: Duration::ZERO };
+const EJECTION: BreakerSettings = BreakerSettings { failures: 2, window: LONG, time: LONG, most: LONG };
 
 /// For those who move the clock, one at a time.
-const SHORT: OutlierEjection = OutlierEjection { time: Duration::from_secs(5), ..EJECTION };
+const SHORT: BreakerSettings = BreakerSettings { time: Duration::from_secs(5), ..EJECTION };
 static MOVED: Mutex<()> = Mutex::new(());
 
 const SAFE: BalanceKey = BalanceKey { key: None, bound: None, repeatable: true, paced: Paced::ByOrigin };
@@ -50,7 +50,7 @@ fn group_with(all: &[&Scripted], limits: OriginLimits, rules: GroupRules) -> All
     group_of(all, limits, rules, EJECTION)
 }
 
-fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection: OutlierEjection) -> All {
+fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection: BreakerSettings) -> All {
     let (counters, changes) = (Arc::new(Counters::default()), Rc::new(RefCell::new(Vec::new())));
     let members = all.iter().enumerate().map(|(at, it)| {
         let name = it.address.to_string();
@@ -68,7 +68,7 @@ fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection
         let origin = OriginPool::in_group(it.address.clone(), limits, counters.clone(), membership);
         let changes = changes.clone();
         origin.on_change(Box::new(move |it| {
-            let became = if it == OriginChange::Back { "back" } else { "away" };
+            let became = if it == BreakerChange::Closed { "back" } else { "away" };
             changes.borrow_mut().push(format!("{at} {became}"));
         }));
         origin

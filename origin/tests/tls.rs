@@ -4,9 +4,10 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
-    OutlierEjection, Protocol, TlsSettings,
+    Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls, Protocol,
+    TlsSettings,
 };
+use larder_stdx::circuit_breaker::BreakerSettings;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
@@ -156,7 +157,7 @@ impl Server {
             protocol: Protocol::Http1,
             standing: Arc::default(),
             weight: 1,
-            ejection: OutlierEjection::OFF,
+            ejection: BreakerSettings::OFF,
             drained: false,
             preamble: None,
         };

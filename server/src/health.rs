@@ -6,9 +6,8 @@ use larder_config::{
 };
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem};
-use larder_origin::{
-    Changes, CheckResult, HealthCheck, Membership, OriginLimits, OriginPool, OutlierEjection, watch,
-};
+use larder_origin::{Changes, CheckResult, HealthCheck, Membership, OriginLimits, OriginPool, watch};
+use larder_stdx::circuit_breaker::BreakerSettings;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -97,7 +96,7 @@ pub(crate) fn single(origins: &Origins, member: &OriginMember, limits: OriginLim
         protocol: origins.protocol(member),
         standing: Arc::default(),
         weight: 1,
-        ejection: OutlierEjection::OFF,
+        ejection: BreakerSettings::OFF,
         drained: false,
         preamble: origins.preamble,
     };

@@ -23,13 +23,13 @@ use larder_gateway::file_orders::{HandedFiles, NotSentReport};
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
-    Blame, ErrorOutputReport, FailureReport, Group, Measures, Membership, OriginChange, OriginPool,
-    StateReport,
+    Blame, ErrorOutputReport, FailureReport, Group, Measures, Membership, OriginPool, StateReport,
 };
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::{Policy, TierSet};
 use larder_semantics::scheme::Scheme;
+use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
 use larder_transport::listener::{Entrance, Listen};
 use larder_transport::tls::ServerTls;
@@ -418,8 +418,8 @@ fn changed(teller: SubsystemLog, route: &str, origin: &str) -> StateReport {
     let (route, origin) = (route.to_owned(), origin.to_owned());
     Box::new(move |change| {
         let (level, what, time) = match change {
-            OriginChange::Ejected(time) => (Level::Warn, "origin-ejected", spell(time)),
-            OriginChange::Back => (Level::Info, "origin-readmitted", String::new()),
+            BreakerChange::Opened(time) => (Level::Warn, "origin-ejected", spell(time)),
+            BreakerChange::Closed => (Level::Info, "origin-readmitted", String::new()),
         };
         if teller.tells(level) {
             let values = [("route", route.as_str()), ("origin", &origin), ("for", &time)];

@@ -1,6 +1,7 @@
 //! Types that the standard library lacks and every layer needs. No I/O except reading the clock.
 
 pub mod as_is;
+pub mod circuit_breaker;
 pub mod clock;
 pub mod descriptors;
 pub mod duration;

@@ -254,11 +254,11 @@ impl DiskTier {
             let _finish = finish;
             writer.run();
         })?;
-        let patience = DiskBreaker::new(settings.retry, counters.clone());
+        let breaker = DiskBreaker::new(settings.retry, counters.clone());
         let pool = Pool::new("disk-read", settings.readers, counters);
         let (heads, trust) = (Heads::new(), VerifiedParts::new());
         let (heap_line, probe) = (settings.heap_line as u64, parking_lot::Mutex::default());
-        let reader = DiskReader { base, pool, patience, heads, trust, heap_line, probe };
+        let reader = DiskReader { base, pool, breaker, heads, trust, heap_line, probe };
         Ok(Arc::new(DiskTier {
             reader,
             queue,
@@ -521,7 +521,7 @@ impl DiskTier {
     /// the page cache is still read.
     #[must_use]
     pub fn leaves_reads_alone(&self) -> bool {
-        self.reader.patience.is_over()
+        self.reader.breaker.is_open()
     }
 
     /// Whether the device is full though `size` is not reached: then the oldest segment is dropped for each new one.

@@ -8,10 +8,11 @@ use crate::admin_client;
 use crate::cli::{UrlSource, Warm};
 use larder_origin::{
     Exchange, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
-    OutgoingRequest, OutlierEjection, Protocol, TlsSettings,
+    OutgoingRequest, Protocol, TlsSettings,
 };
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
+use larder_stdx::circuit_breaker::BreakerSettings;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, TcpListener};
@@ -164,7 +165,7 @@ impl Secure {
             protocol: Protocol::Http1,
             standing: Arc::default(),
             weight: 1,
-            ejection: OutlierEjection::OFF,
+            ejection: BreakerSettings::OFF,
             drained: false,
             preamble: None,
         };

@@ -7,10 +7,9 @@ use crate::member::{MemberProtocol, OriginMember, Origins};
 use crate::{OriginHost, Proxy};
 use larder_gateway::HashBy;
 use larder_gateway::buffered::BufferedBodies;
-use larder_origin::{
-    GroupRules, OriginAddress, OriginLimits, OutlierEjection, ProcessBounds, ProgramPlace, ProgramSettings,
-};
+use larder_origin::{GroupRules, OriginAddress, OriginLimits, ProcessBounds, ProgramPlace, ProgramSettings};
 use larder_semantics::path;
+use larder_stdx::circuit_breaker::BreakerSettings;
 use larder_stdx::secret::Secret;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -175,7 +174,7 @@ fn alone(member: OriginMember) -> Origins {
     Origins {
         members: vec![member],
         rules,
-        ejection: OutlierEjection::OFF,
+        ejection: BreakerSettings::OFF,
         hash_by: HashBy::default(),
         health: None,
         tls: None,

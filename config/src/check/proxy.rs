@@ -8,8 +8,9 @@ use crate::{OriginHost, Proxy};
 use larder_gateway::buffered::BufferedBodies;
 use larder_origin::{
     AllEjected, Balance, BodyTest, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls,
-    OutlierEjection, TlsSettings,
+    TlsSettings,
 };
+use larder_stdx::circuit_breaker::BreakerSettings;
 use larder_wire::proxy::PreambleVersion;
 
 /// Whether it is an application behind FastCGI, SCGI or uWSGI.
@@ -75,13 +76,12 @@ impl ConfigCheck {
                 .collect(),
             backups,
         };
-        let ejection = OutlierEjection {
+        let ejection = BreakerSettings {
             // Ejecting the only origin has no use, since it is used even so.
             failures: if is_alone { 0 } else { number("eject_after") },
             window: self.time(&key("eject_window")),
             time: self.time(&key("eject_time")),
             most: self.time(&key("eject_max")),
-            slow_start,
         };
         let health = self.health(at);
         let (tls, tls_name) = self.tls_to(at, &members);

@@ -3,9 +3,9 @@
 use super::OriginPool;
 use crate::codec::Codec;
 use crate::error::OriginError;
-use crate::outlier_state::SentIn;
 use crate::protocol::ChannelRequest;
 use crate::wait_queue::PermitWait;
+use larder_stdx::circuit_breaker::BegunIn;
 use larder_stdx::clock;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,18 +27,18 @@ pub(crate) type Reservation = (Permit, Cell<Option<Instant>>, PermitWait);
 /// A request that counts as load of an origin, from when it waits for a permit.
 pub(crate) struct OriginLoad {
     pub(super) origin: Rc<OriginPool>,
-    sent: Cell<SentIn>,
+    sent: Cell<BegunIn>,
 }
 
 impl OriginLoad {
-    /// One more for `origin`. Of [`SentIn::Trying`] there is one: it ends with this.
-    pub(crate) fn new(origin: Rc<OriginPool>, sent: SentIn) -> Self {
+    /// One more for `origin`. Of [`BegunIn::HalfOpen`] there is one: it ends with this.
+    pub(crate) fn new(origin: Rc<OriginPool>, sent: BegunIn) -> Self {
         origin.standing.add();
         Self { origin, sent: Cell::new(sent) }
     }
 
     fn end_trying(&self) {
-        if self.sent.replace(SentIn::Up) == SentIn::Trying {
+        if self.sent.replace(BegunIn::Closed) == BegunIn::HalfOpen {
             self.origin.standing.end_trying();
         }
     }

@@ -5,10 +5,11 @@ use bytes::{Bytes, BytesMut};
 use larder_config::access::ForwardConfig;
 use larder_config::{MemberProtocol, OriginMember};
 use larder_origin::{
-    Membership, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls, OutgoingRequest,
-    OutlierEjection, Protocol, TlsSettings,
+    Membership, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls, OutgoingRequest, Protocol,
+    TlsSettings,
 };
 use larder_semantics::field::FieldList;
+use larder_stdx::circuit_breaker::BreakerSettings;
 use larder_wire::message::Framing;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -81,7 +82,7 @@ impl AuthService {
             protocol,
             standing: Arc::default(),
             weight: 1,
-            ejection: OutlierEjection::OFF,
+            ejection: BreakerSettings::OFF,
             drained: false,
             preamble: None,
         };

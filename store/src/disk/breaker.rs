@@ -1,8 +1,9 @@
-//! The circuit breaker for reads. After several consecutive reads that waited too long, no read waits for the device
-//! until `retry` has passed; then a single probe does. Data in the page cache is still read.
+//! The circuit breaker for reads: after several consecutive reads that waited too long, no read waits for the device until
+//! `retry` has passed; then a single trial does. Data in the page cache is still read.
 
 use larder_counters::Counters;
-use parking_lot::Mutex;
+use larder_stdx::circuit_breaker::{BegunIn, BreakerSettings, BreakerState, CircuitBreaker, Round};
+use larder_stdx::clock::Monotonic;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,77 +17,101 @@ const MOST_SLOW: u32 = 3;
 /// Reads further apart are not consecutive: a device that has to wake up is not failing.
 const IN_A_ROW: Duration = Duration::from_secs(60);
 
-#[derive(Default)]
-struct BreakerState {
-    slow: u32,
-    /// The time at which the last read that counts was abandoned.
-    last: Option<Instant>,
-    /// No read waits before this time; `None` while the breaker is closed.
-    again: Option<Instant>,
-}
-
 /// The record of the device's answers.
 pub(crate) struct DiskBreaker {
-    state: Mutex<BreakerState>,
-    retry: Duration,
+    breaker: CircuitBreaker,
+    settings: BreakerSettings,
+    /// The zero of its times.
+    since: Instant,
     counters: Arc<Counters>,
+}
+
+/// A read that waits for the device. If it is dropped, a trial has failed, and any other read proves nothing.
+pub(crate) struct DiskAttempt<'a> {
+    of: &'a DiskBreaker,
+    begun: BegunIn,
+    /// Reads that hang at the same time count once.
+    round: Round,
 }
 
 impl DiskBreaker {
     /// A closed breaker.
     pub fn new(retry: Duration, counters: Arc<Counters>) -> Self {
-        Self { state: Mutex::default(), retry, counters }
+        let settings =
+            BreakerSettings { failures: MOST_SLOW, window: IN_A_ROW, time: retry.max(PATIENCE), most: retry };
+        Self { breaker: CircuitBreaker::default(), settings, since: Instant::now(), counters }
     }
 
     /// Whether the breaker is open.
-    pub fn is_over(&self) -> bool {
-        self.state.lock().again.is_some()
+    pub fn is_open(&self) -> bool {
+        !self.breaker.is_closed()
     }
 
-    /// Whether a read may wait for the device now; counts a read that may not.
-    pub fn lets(&self) -> bool {
-        let lets = !self.is_over() || self.is_due();
-        if !lets {
-            self.counters.disk_reads_skipped.add_shared(1);
+    /// A read, if it may wait for the device now; counts one that may not.
+    pub fn begin(&self) -> Option<DiskAttempt<'_>> {
+        let begun = match self.breaker.is_closed() {
+            true => BegunIn::Closed,
+            false if self.begins_trial() => BegunIn::HalfOpen,
+            false => {
+                self.counters.disk_reads_skipped.add_shared(1);
+                return None;
+            }
+        };
+        Some(DiskAttempt { of: self, begun, round: self.breaker.round() })
+    }
+
+    /// Whether a trial is due, which the caller makes and ends.
+    pub fn begins_trial(&self) -> bool {
+        self.breaker.state(self.now()) == BreakerState::TrialDue && self.breaker.begin_trial()
+    }
+
+    /// Ends a trial.
+    pub fn end_trial(&self, succeeded: bool) {
+        match succeeded {
+            true => self.answered(BegunIn::HalfOpen),
+            false => self.gave_up(BegunIn::HalfOpen, None),
         }
-        lets
+        self.breaker.end_trial();
     }
 
-    /// Whether the breaker is open and a probe is due; returns true once.
-    pub fn is_due(&self) -> bool {
-        let now = Instant::now();
-        let mut state = self.state.lock();
-        let is_due = state.again.is_some_and(|it| it <= now);
-        if is_due {
-            // This caller probes; should it be dropped, another does so later.
-            state.again = Some(now + self.retry.max(PATIENCE));
-        }
-        is_due
+    fn now(&self) -> Monotonic {
+        Monotonic(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// A read was answered.
-    pub fn answered(&self) {
-        let mut state = self.state.lock();
-        if state.again.is_some() {
+    fn answered(&self, begun: BegunIn) {
+        if self.breaker.succeeded(begun, self.now()).is_some() {
             self.counters.disk_reads_off.set_shared(0);
         }
-        *state = BreakerState::default();
     }
 
-    /// A read that started at `began` was abandoned.
-    pub fn gave_up(&self, began: Instant) {
-        let now = Instant::now();
-        let mut state = self.state.lock();
-        // A read that hung at the same time as another is no further evidence.
-        if state.last.is_some_and(|it| began < it) {
-            return;
-        }
-        let in_a_row = state.last.is_some_and(|it| now - it <= IN_A_ROW);
-        state.slow = if in_a_row { state.slow + 1 } else { 1 };
-        state.last = Some(now);
-        if state.slow >= MOST_SLOW || state.again.is_some() {
-            state.again = Some(now + self.retry);
+    fn gave_up(&self, begun: BegunIn, round: Option<Round>) {
+        if self.breaker.failed(begun, round, &self.settings, self.now()).is_some() {
             self.counters.disk_reads_off.set_shared(1);
+        }
+    }
+}
+
+impl DiskAttempt<'_> {
+    /// The read was answered.
+    pub fn answered(mut self) {
+        match std::mem::replace(&mut self.begun, BegunIn::Closed) {
+            BegunIn::HalfOpen => self.of.end_trial(true),
+            begun => self.of.answered(begun),
+        }
+    }
+
+    /// The read was abandoned.
+    pub fn gave_up(self) {
+        if self.begun == BegunIn::Closed {
+            self.of.gave_up(BegunIn::Closed, Some(self.round));
+        }
+    }
+}
+
+impl Drop for DiskAttempt<'_> {
+    fn drop(&mut self) {
+        if self.begun == BegunIn::HalfOpen {
+            self.of.end_trial(false);
         }
     }
 }

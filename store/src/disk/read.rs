@@ -65,7 +65,7 @@ enum DeviceUse<'a> {
 pub(crate) struct DiskReader {
     pub base: Arc<DiskShared>,
     pub pool: Pool,
-    pub patience: DiskBreaker,
+    pub breaker: DiskBreaker,
     pub heads: Heads,
     pub trust: VerifiedParts,
     pub heap_line: u64,
@@ -324,19 +324,20 @@ impl DiskReader {
     pub fn look(&self) {
         let mut probe = self.probe.lock();
         if let Some(mut asked) = probe.take() {
-            if asked.try_recv().is_ok() {
-                self.patience.answered();
-            }
+            self.breaker.end_trial(asked.try_recv().is_ok());
             return;
         }
         let oldest = || self.base.segments.read().values().next().cloned();
         // Evaluated last: it returns true once.
         if let Some(segment) = oldest()
-            && self.patience.is_due()
+            && self.breaker.begins_trial()
         {
             let calls = self.base.calls.clone();
             let ask = move || calls.read_anew(segment.file.as_fd(), &mut [0; START], 0).unwrap_or(0);
             *probe = self.pool.run(ask).ok();
+            if probe.is_none() {
+                self.breaker.end_trial(false);
+            }
         }
     }
 
@@ -362,10 +363,7 @@ impl DiskReader {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, UnreadRecord> {
         let DeviceUse::WaitedFor(waited) = device else { return Err(UnreadRecord::Busy) };
-        if !self.patience.lets() {
-            return Err(UnreadRecord::Busy);
-        }
-        let began = tokio::time::Instant::now();
+        let attempt = self.breaker.begin().ok_or(UnreadRecord::Busy)?;
         let Ok(answer) = self.pool.run(work) else {
             self.counters().disk_pool_full.add_shared(1);
             return Err(UnreadRecord::Busy);
@@ -373,14 +371,14 @@ impl DiskReader {
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok((answer, micros))) => {
                 waited.add(micros);
-                self.patience.answered();
+                attempt.answered();
                 Ok(answer)
             }
             Ok(Err(_)) => Err(UnreadRecord::Busy),
             Err(_) => {
                 self.counters().disk_slow.add_shared(1);
                 if length <= MOST_TELLING {
-                    self.patience.gave_up(began);
+                    attempt.gave_up();
                 }
                 Err(UnreadRecord::Busy)
             }

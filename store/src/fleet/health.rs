@@ -1,40 +1,18 @@
-//! The health of each fleet server, shared by all workers, so that one worker's finding spares the others. `server` talks
-//! to the servers; this module has only the state, and `now` is an argument.
-//!
-//! ```text
-//!   Up ──(failures in a row)──> Ejected ──(retry has passed: one attempt)──> Trying ──(it answered)──> Up
-//!                                  ^─────────────(it did not)──────────────────┘
-//! ```
+//! The health of each fleet server, shared by all workers, so that one worker's finding spares the others: a circuit
+//! breaker for each, where an open one is an ejection. `server` talks to the servers; `now` is an argument here.
 
 use super::settings::{FleetAddress, FleetSettings};
 use larder_counters::Counters;
-use larder_stdx::clock::{self, Monotonic, WallTime};
-use parking_lot::Mutex;
+pub use larder_stdx::circuit_breaker::Round;
+use larder_stdx::circuit_breaker::{BegunIn, BreakerChange, BreakerSettings, BreakerState, CircuitBreaker};
+use larder_stdx::clock::{self, Monotonic};
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    AtomicU64,
+    Ordering::{Acquire, Release, SeqCst},
 };
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// A moment on both clocks. A wait ends when either clock says so: a wall clock that is set back delays nothing, and one
-/// that is set forward only makes an attempt come sooner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(pub Monotonic, pub WallTime);
-
-impl Moment {
-    /// The current readings.
-    #[must_use]
-    pub fn now() -> Self {
-        Self(clock::monotonic(), clock::wall())
-    }
-
-    fn has_passed(self, since: Moment, time: Duration) -> bool {
-        let monotonic = Duration::from_millis(self.0.0.saturating_sub(since.0.0));
-        monotonic >= time || (!time.is_zero() && self.1.since(since.1) > time)
-    }
-}
 
 /// Neighbourhoods of keys in which removals are counted.
 const REMOVED: usize = 256;
@@ -72,11 +50,6 @@ pub enum ServerAdmission {
     No,
 }
 
-/// The count of failures when a request was sent. Requests that fail together count as one consecutive failure: each was
-/// sent before any of the others had failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round(u32);
-
 /// The callback for changes, which writes the log.
 pub type Told = Box<dyn Fn(&FleetAddress, ServerChange) + Send + Sync>;
 
@@ -106,10 +79,9 @@ pub struct OperationFollower {
 /// The state of all servers.
 pub struct Health {
     servers: Box<[ServerHealth]>,
-    failures: u32,
+    breaker: BreakerSettings,
     /// Whether other servers get the keys of a server that is not used.
     moves: bool,
-    retry: Duration,
     counters: Arc<Counters>,
     told: Option<Told>,
     follower: OnceLock<OperationFollower>,
@@ -121,18 +93,8 @@ pub struct Health {
 
 struct ServerHealth {
     address: FleetAddress,
-    /// Consecutive failures.
-    failures: AtomicU32,
-    /// Read before the lock is taken, so that a healthy server costs one load.
-    is_ejected: AtomicBool,
-    ejection: Mutex<ServerEjection>,
-}
-
-#[derive(Default)]
-struct ServerEjection {
-    /// Since the ejection or the last attempt; `None` while the server is up.
-    since: Option<Moment>,
-    is_trying: bool,
+    /// Open while the server is ejected.
+    breaker: CircuitBreaker,
 }
 
 impl Health {
@@ -141,15 +103,17 @@ impl Health {
     pub fn new(settings: &FleetSettings, counters: Arc<Counters>, told: Option<Told>) -> Arc<Self> {
         let server = |address: &FleetAddress| ServerHealth {
             address: address.clone(),
-            failures: AtomicU32::new(0),
-            is_ejected: AtomicBool::new(false),
-            ejection: Mutex::default(),
+            breaker: CircuitBreaker::default(),
         };
         Arc::new(Self {
             servers: settings.servers.iter().map(server).collect(),
-            failures: settings.failures.max(1),
+            breaker: BreakerSettings {
+                failures: settings.failures.max(1),
+                window: Duration::MAX,
+                time: settings.retry,
+                most: settings.retry,
+            },
             moves: settings.auto_eject,
-            retry: settings.retry,
             counters,
             told,
             follower: OnceLock::new(),
@@ -183,63 +147,48 @@ impl Health {
     /// The state of a server.
     #[must_use]
     pub fn standing(&self, server: usize) -> ServerStanding {
-        let server = &self.servers[server];
-        if server.is_ejected.load(Relaxed) {
-            ServerStanding::Ejected
-        } else {
-            ServerStanding::Up(server.failures.load(Relaxed))
+        let breaker = &self.servers[server].breaker;
+        match breaker.is_closed() {
+            true => ServerStanding::Up(breaker.failures()),
+            false => ServerStanding::Ejected,
         }
     }
 
     /// Whether a request may go to it. One caller in each `retry` is asked to make an attempt.
     #[must_use]
-    pub fn admission(self: &Arc<Self>, server: usize, now: Moment) -> ServerAdmission {
-        let it = &self.servers[server];
-        if !it.is_ejected.load(Relaxed) {
-            return ServerAdmission::Go;
-        }
-        let mut ejection = it.ejection.lock();
-        match ejection.since {
-            None => ServerAdmission::Go,
-            Some(since) if !ejection.is_trying && now.has_passed(since, self.retry) => {
-                ejection.is_trying = true;
+    pub fn admission(self: &Arc<Self>, server: usize, now: Monotonic) -> ServerAdmission {
+        let breaker = &self.servers[server].breaker;
+        match breaker.state(now) {
+            BreakerState::Closed => ServerAdmission::Go,
+            BreakerState::TrialDue if breaker.begin_trial() => {
                 ServerAdmission::Try(Attempt { health: self.clone(), server, is_over: false })
             }
-            Some(_) => ServerAdmission::No,
+            BreakerState::TrialDue | BreakerState::Open(_) => ServerAdmission::No,
         }
     }
 
     /// To be called when a request is sent, and passed back if it fails.
     #[must_use]
     pub fn round(&self, server: usize) -> Round {
-        Round(self.servers[server].failures.load(Relaxed))
+        self.servers[server].breaker.round()
     }
 
     /// A request was answered in time. Does not readmit an ejected server: its late answers prove nothing.
-    pub fn succeeded(&self, server: usize) {
-        let server = &self.servers[server];
-        if server.failures.load(Relaxed) != 0 && !server.is_ejected.load(Relaxed) {
-            server.failures.store(0, Relaxed);
+    pub fn succeeded(&self, server: usize, now: Monotonic) {
+        let breaker = &self.servers[server].breaker;
+        if breaker.failures() != 0 {
+            breaker.succeeded(BegunIn::Closed, now);
         }
     }
 
     /// A request was not answered in time, or its connection failed.
-    pub fn failed(&self, server: usize, round: Round, now: Moment) {
+    pub fn failed(&self, server: usize, round: Round, now: Monotonic) {
         self.counters.fleet_failures.add_shared(1);
-        let it = &self.servers[server];
-        let next = round.0.saturating_add(1);
-        if it.failures.compare_exchange(round.0, next, Relaxed, Relaxed).is_err() || next < self.failures {
-            return;
+        let breaker = &self.servers[server].breaker;
+        if breaker.failed(BegunIn::Closed, Some(round), &self.breaker, now).is_some() {
+            self.counters.fleet_ejections.add_shared(u64::from(self.moves));
+            self.tell(server, if self.moves { ServerChange::Ejected } else { ServerChange::LeftAlone });
         }
-        let mut ejection = it.ejection.lock();
-        if ejection.since.is_some() {
-            return;
-        }
-        ejection.since = Some(now);
-        it.is_ejected.store(true, Relaxed);
-        drop(ejection);
-        self.counters.fleet_ejections.add_shared(u64::from(self.moves));
-        self.tell(server, if self.moves { ServerChange::Ejected } else { ServerChange::LeftAlone });
     }
 
     /// Ejections and readmissions so far.
@@ -271,20 +220,17 @@ impl Health {
         }
     }
 
-    fn attempted(&self, server: usize, answered: bool, now: Moment) {
-        let it = &self.servers[server];
-        let mut ejection = it.ejection.lock();
-        ejection.is_trying = false;
-        if !answered {
-            ejection.since = Some(now);
-            return;
+    fn attempted(&self, server: usize, answered: bool, now: Monotonic) {
+        let breaker = &self.servers[server].breaker;
+        let change = match answered {
+            true => breaker.succeeded(BegunIn::HalfOpen, now),
+            false => breaker.failed(BegunIn::HalfOpen, None, &self.breaker, now),
+        };
+        breaker.end_trial();
+        if change == Some(BreakerChange::Closed) {
+            self.counters.fleet_readmissions.add_shared(u64::from(self.moves));
+            self.tell(server, if self.moves { ServerChange::Readmitted } else { ServerChange::Back });
         }
-        ejection.since = None;
-        it.failures.store(0, Relaxed);
-        it.is_ejected.store(false, Relaxed);
-        drop(ejection);
-        self.counters.fleet_readmissions.add_shared(u64::from(self.moves));
-        self.tell(server, if self.moves { ServerChange::Readmitted } else { ServerChange::Back });
     }
 }
 
@@ -305,14 +251,14 @@ impl Attempt {
     /// It answered: it is used again.
     pub fn answered(mut self) {
         self.is_over = true;
-        self.health.attempted(self.server, true, Moment::now());
+        self.health.attempted(self.server, true, clock::monotonic());
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_over {
-            self.health.attempted(self.server, false, Moment::now());
+            self.health.attempted(self.server, false, clock::monotonic());
         }
     }
 }
@@ -327,11 +273,11 @@ impl std::fmt::Debug for Attempt {
 mod tests {
     use super::super::settings::MemcachedAddress;
     use super::*;
+    use parking_lot::Mutex;
 
-    fn at(seconds: u64) -> Moment {
+    fn at(seconds: u64) -> Monotonic {
         // Attempts end at the process's own time, which these are ahead of.
-        let Moment(monotonic, wall) = Moment::now();
-        Moment(Monotonic(monotonic.0 + seconds * 1000), wall)
+        Monotonic(clock::monotonic().0 + seconds * 1000)
     }
 
     fn health() -> Arc<Health> {
@@ -378,7 +324,7 @@ mod tests {
     fn an_answer_between_failures_begins_the_row_anew() {
         let health = health();
         fail(&health, 2);
-        health.succeeded(0);
+        health.succeeded(0, at(0));
         fail(&health, 2);
         assert_eq!(ServerStanding::Up(2), health.standing(0));
     }
@@ -418,20 +364,7 @@ mod tests {
     fn a_late_answer_does_not_bring_back_what_is_ejected() {
         let health = health();
         fail(&health, 3);
-        health.succeeded(0);
+        health.succeeded(0, at(0));
         assert_eq!(ServerStanding::Ejected, health.standing(0));
-    }
-
-    #[test]
-    fn either_clock_ends_the_time() {
-        let health = health();
-        fail(&health, 3);
-        let Moment(monotonic, wall) = at(0);
-        let set_back = Moment(Monotonic(monotonic.0 + 5000), WallTime(wall.0 - 1000));
-        assert!(set_back.has_passed(at(0), Duration::from_secs(5)));
-        assert!(matches!(
-            health.admission(0, Moment(monotonic, WallTime(wall.0 + 6))),
-            ServerAdmission::Try(_)
-        ));
     }
 }

@@ -19,7 +19,7 @@ pub mod settings;
 mod supersede;
 
 pub use hash::KeyHashFunction;
-pub use health::{Health, Moment, OperationFollower, OperationResult, ServerChange, ServerStanding};
+pub use health::{Health, OperationFollower, OperationResult, ServerChange, ServerStanding};
 pub use keys::FleetKeys;
 pub use recompute_lease::{AtWork, OtherNodesLease, RecomputeLease};
 pub use ring::RingDistribution;
@@ -33,7 +33,7 @@ use health::ServerAdmission;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
-use larder_stdx::clock::WallTime;
+use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope::Envelope;
 pub use larder_wire::envelope::{Mark, Unshared};
 pub use larder_wire::memcached::{FleetKey, MemcachedProtocol};
@@ -270,7 +270,7 @@ impl Fleet {
             if self.is_live(server.at()) {
                 continue;
             }
-            if let ServerAdmission::Try(attempt) = self.health.admission(server.at(), Moment::now()) {
+            if let ServerAdmission::Try(attempt) = self.health.admission(server.at(), clock::monotonic()) {
                 server.try_again(attempt);
             }
         }

@@ -3,7 +3,7 @@
 
 use super::chunking::HeldBody;
 use super::connection::{ServerConnection, ServerReply, now};
-use super::health::{Attempt, Health, Moment, OperationResult, Round};
+use super::health::{Attempt, Health, OperationResult, Round};
 use super::settings::FleetSettings;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -278,7 +278,7 @@ impl MemcachedServer {
     ) -> Result<ServerReply, OperationFailure> {
         let failed = match timeout_at(deadline, asked.answer).await {
             Ok(Ok(answer)) if is_sign_of_health(asked.kind, &answer.reply) => {
-                self.health.succeeded(self.at);
+                self.health.succeeded(self.at, clock::monotonic());
                 self.report(asked.kind, asked.followed.as_ref(), name_of(&answer.reply));
                 return Ok(answer);
             }
@@ -289,7 +289,7 @@ impl MemcachedServer {
                 OperationFailure::Late
             }
         };
-        self.health.failed(self.at, asked.round, Moment::now());
+        self.health.failed(self.at, asked.round, clock::monotonic());
         let came = match failed {
             OperationFailure::Late => "late",
             OperationFailure::Broken => "broken",
