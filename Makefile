@@ -1,6 +1,7 @@
 # make run                 builds larder quickly, starts a slow demo site and larder in front of it
 # make run ORIGIN=http://… builds larder quickly and stands in front of your own application
 # make build               builds larder with every optimisation: ./target/release/larder
+# make package             builds ../larder_VERSION_ARCH.deb from the optimised binary
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
 #
@@ -20,6 +21,9 @@ prepare:
 	@tests/install build
 	@ui/build
 
+package: build
+	dpkg-buildpackage -b -us -uc
+
 test:
 	@tests/install test
 	@tests/check
@@ -29,4 +33,4 @@ bench: build
 	cargo test --profile trial --locked -p larder-server -p larder-config --lib -- --nocapture --test-threads 1 \
 		every_client_has_its_burst two_hundred_routes a_hundred_thousand_lines | grep " ns\| ms"
 
-.PHONY: run build prepare test bench
+.PHONY: run build prepare package test bench

@@ -37,16 +37,12 @@ fn spell(bytes: u64) -> String {
 /// The memory limit of this process: the machine's memory, or the limit of its control group if that is lower.
 fn memory() -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    let total = total_of(&read(Path::new("/proc/meminfo")))?;
+    // Not /proc/meminfo, which a service with `ProcSubset=pid` does not see.
+    let about = rustix::system::sysinfo();
+    let total = u64::from(about.totalram).checked_mul(u64::from(about.mem_unit)).filter(|it| *it > 0)?;
     let groups = read(Path::new("/proc/self/cgroup"));
     let limits = limits_of(&groups).into_iter().filter_map(|it| read(&it).trim().parse::<u64>().ok());
     Some(limits.fold(total, u64::min))
-}
-
-/// `MemTotal` of `/proc/meminfo`, bytes.
-fn total_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The files with the limits of the control group (version 2) and of its parents; in a container the root is its own
@@ -93,8 +89,6 @@ mod tests {
 
     #[test]
     fn limits_are_those_of_the_group_and_around_it() {
-        assert_eq!(Some(2048), total_of("MemFree: 1 kB\nMemTotal:       2 kB\n"));
-        assert_eq!(None, total_of("MemTotal: many"));
         let files = |groups| limits_of(groups).iter().map(|it| it.display().to_string()).collect::<Vec<_>>();
         assert_eq!(["/sys/fs/cgroup/memory.max"], files("0::/\n").as_slice());
         assert_eq!(

@@ -49,8 +49,8 @@ impl NodesPlan {
     pub fn new(fleet: Option<&FleetConfig>, public: Option<&str>, store: &Store) -> Option<Self> {
         let it = fleet.filter(|it| it.purge_log)?;
         store.follows_logs();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let name = format!("{} {}", host.trim(), public.unwrap_or_default());
+        let host = rustix::system::uname();
+        let name = format!("{} {}", host.nodename().to_string_lossy(), public.unwrap_or_default());
         Some(Self {
             poll: it.poll,
             lease: it.lease,

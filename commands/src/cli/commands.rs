@@ -315,6 +315,12 @@ pub enum CommandName {
     Bench,
     /// `larder trace record` and `larder trace plot FILE`.
     Trace,
+    /// `larder completions SHELL`.
+    Completions,
+    /// `larder man [PAGE]`.
+    Man,
+    /// `larder version`.
+    Version,
 }
 
 /// One row of the table of commands.
@@ -650,6 +656,36 @@ pub const COMMANDS: &[CommandRow] = &[
             ),
             ("larder trace plot traces.jsonl", "writes a plot to traces.html"),
         ],
+    },
+    CommandRow {
+        name: CommandName::Completions,
+        word: "completions",
+        argument: "SHELL",
+        argument_help: "bash, zsh or fish",
+        about: "Print the completions for a shell",
+        flags: &[],
+        examples: &[(
+            "larder completions bash > /etc/bash_completion.d/larder",
+            "completes commands and flags in bash",
+        )],
+    },
+    CommandRow {
+        name: CommandName::Man,
+        word: "man",
+        argument: "PAGE...",
+        argument_help: "larder, the commands, or larder.toml, the configuration keys; default: larder",
+        about: "Print a manual page in roff",
+        flags: &[],
+        examples: &[("larder man larder.toml | man -l -", "shows every configuration key")],
+    },
+    CommandRow {
+        name: CommandName::Version,
+        word: "version",
+        argument: "",
+        argument_help: "",
+        about: "Print the version",
+        flags: &[],
+        examples: &[("larder version", "the same as larder --version")],
     },
 ];
 

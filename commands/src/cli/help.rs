@@ -50,7 +50,7 @@ pub fn command(it: &CommandRow) -> String {
     out
 }
 
-fn spelt(flag: &Flag) -> String {
+pub(super) fn spelt(flag: &Flag) -> String {
     let short = flag.short.map_or(String::new(), |it| format!("-{it}, "));
     let value = if flag.value.is_empty() { String::new() } else { format!(" {}", flag.value) };
     format!("{short}--{}{value}", flag.long)

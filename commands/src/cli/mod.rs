@@ -2,8 +2,10 @@
 
 mod bench;
 pub mod commands;
+pub mod completions;
 pub mod help;
 mod maintenance;
+pub mod man;
 mod objects;
 mod origin;
 mod overlay;
@@ -213,6 +215,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
         }
     }
     given.command(command)
+}
+
+/// A text to print, or the names that there are.
+fn printed(text: Option<String>, asked: &str, names: &[&str]) -> Result<Command, Usage> {
+    let none = || Usage(format!("found {asked:?}; allowed: {}", names.join(", ")));
+    text.map(Command::Print).ok_or_else(none)
 }
 
 /// Whether an argument is the configuration file of a command that takes it with `-c`.
@@ -455,6 +463,14 @@ impl Given {
             CommandName::Purge => Command::Purge(PurgeCommand::read(self)?),
             CommandName::Trace => Command::Trace(TraceCommand::read(self)?),
             CommandName::Bench => Command::Bench(Bench::read(&self, &argument)?),
+            CommandName::Completions => {
+                printed(completions::script(&argument), &argument, &completions::SHELLS)?
+            }
+            CommandName::Man => {
+                let name = self.arguments.first().map_or("larder", String::as_str);
+                printed(man::page(name), name, &man::PAGES)?
+            }
+            CommandName::Version => Command::Print(help::version()),
         })
     }
 

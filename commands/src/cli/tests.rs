@@ -453,3 +453,45 @@ fn origins() {
         "ORIGIN: found \"ftp://a\"; allowed: its address as in proxy.to, such as http://10.0.0.2:8000",
     );
 }
+
+#[test]
+fn completions_know_every_command_and_flag_and_are_valid_scripts() {
+    let script = |shell: &str| match read(&format!("completions {shell}")) {
+        Ok(Command::Print(it)) => it,
+        other => panic!("{shell}: {other:?}"),
+    };
+    for shell in ["bash", "zsh", "fish"] {
+        let text = script(shell);
+        for command in COMMANDS {
+            assert!(text.contains(command.word), "{shell}: {}", command.word);
+            let mut flags = command.flags.iter().copied().flatten();
+            assert!(flags.all(|it| text.contains(it.long)), "{shell}: a flag of {}", command.word);
+        }
+    }
+    let asks = "COMP_WORDS=(larder pu); COMP_CWORD=1; _larder; echo \"${COMPREPLY[@]}\"
+        COMP_WORDS=(larder purge --pre); COMP_CWORD=2; _larder; echo \"${COMPREPLY[@]}\"
+        COMP_WORDS=(larder sign --set --e); COMP_CWORD=3; _larder; echo \"${COMPREPLY[@]}\"";
+    let bash = std::process::Command::new("bash")
+        .args(["-c", &format!("{}\n{asks}", script("bash"))])
+        .output()
+        .unwrap();
+    assert_eq!("purge\n--prefix\n--expires\n", String::from_utf8_lossy(&bash.stdout), "{bash:?}");
+    refuse("completions csh", "found \"csh\"; allowed: bash, zsh, fish");
+    refuse("completions", "`larder completions` requires SHELL; for example `larder completions bash > /etc/bash_completion.d/larder`");
+}
+
+#[test]
+fn manual_pages_have_every_row_and_no_line_that_is_a_request_by_accident() {
+    for (name, expect) in [("larder", "larder purge URL..."), ("larder.toml", "cache.ram.size")] {
+        let Ok(Command::Print(text)) = read(&format!("man {name}")) else { panic!("{name}") };
+        assert!(text.contains(expect), "{name}: {expect}");
+        for line in text.lines() {
+            let request = line.split(' ').next().unwrap_or_default();
+            let known = [".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".PP"];
+            assert!(!request.starts_with(['.', '\'']) || known.contains(&request), "{name}: {line}");
+        }
+    }
+    assert!(matches!(read("man"), Ok(Command::Print(it)) if it.starts_with(".TH LARDER 1")));
+    assert_eq!(Ok(Command::Print(help::version())), read("version"));
+    refuse("man larder.conf", "found \"larder.conf\"; allowed: larder, larder.toml");
+}
