@@ -66,6 +66,7 @@ mod origins;
 mod outcomes;
 mod overlay;
 mod overload;
+mod package;
 mod partial;
 mod passing;
 mod php;
