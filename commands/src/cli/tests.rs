@@ -477,7 +477,10 @@ fn completions_know_every_command_and_flag_and_are_valid_scripts() {
         .unwrap();
     assert_eq!("purge\n--prefix\n--expires\n", String::from_utf8_lossy(&bash.stdout), "{bash:?}");
     refuse("completions csh", "found \"csh\"; allowed: bash, zsh, fish");
-    refuse("completions", "`larder completions` requires SHELL; for example `larder completions bash > /etc/bash_completion.d/larder`");
+    refuse(
+        "completions",
+        "`larder completions` requires SHELL; for example `larder completions bash > /etc/bash_completion.d/larder`",
+    );
 }
 
 #[test]
