@@ -372,7 +372,9 @@ impl ConfigCheck {
             cache.key.headers.extend(access.given_fields().map(str::to_ascii_lowercase));
         }
         cache.rules = self.cache_rules(at, &cache);
+        self.refuse_raw_without_access(at, service.as_ref(), &access);
         self.sql_policy(at, service.as_mut(), &mut cache);
+        cache.tags.database = sql::only_followed(databases);
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);
         self.warn_unused(at, service.as_ref(), &matching.path);
@@ -471,7 +473,11 @@ impl ConfigCheck {
             compress,
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
-            tags: TagPolicy { headers: self.texts(&key("tags.headers")), send: self.flag(&key("tags.send")) },
+            tags: TagPolicy {
+                headers: self.texts(&key("tags.headers")),
+                send: self.flag(&key("tags.send")),
+                database: None,
+            },
             tiers: TierSet::default(),
             credentials: CredentialUse::None,
             key: recipe,

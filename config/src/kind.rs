@@ -12,7 +12,10 @@ use super::access::{AccessMember, ForwardKey, KeyUrl, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
-use larder_database::{DatabasePlace, PARAMETER_FORM, PLACE_FORMS, SHOWN_ROWS_FORM, ShownRows, SqlParameter};
+use larder_database::{
+    DatabasePlace, PARAMETER_FORM, PLACE_FORMS, REPLICA_FORM, ReplicaSettings, SHOWN_ROWS_FORM, ShownRows,
+    SqlParameter, TABLE_COLUMN_FORM, TableColumn,
+};
 use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_origin::BodyTest;

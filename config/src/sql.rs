@@ -16,7 +16,9 @@ pub const SQL_TAGS: &str = "Surrogate-Key";
 pub struct SqlConfig {
     /// Its database.
     pub database: Arc<DatabaseSettings>,
-    /// The query with its limits.
+    /// The form of requests that bring the statement themselves (`sql.raw`).
+    pub raw: Option<RawForm>,
+    /// The query with its limits; of `raw` the limits alone.
     pub statement: Arc<SqlStatement>,
     /// Its parameters.
     pub parameters: Vec<SqlParameter>,
@@ -24,8 +26,19 @@ pub struct SqlConfig {
     pub tags: Vec<Template>,
     /// The rows that its results depend on, each with the position of its parameter.
     pub rows: Vec<(ShownRows, Option<usize>)>,
+    /// Whether the tags of its rows name the database: several are followed.
+    pub names_database: bool,
     /// Whether all clients get the same results: no access rule asks for credentials.
     pub is_public: bool,
+}
+
+/// The form of requests with a statement, and of their answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RawForm {
+    /// `?{"SQL":"…"}`, answered with an object.
+    DbSlayer,
+    /// The statement in the path, answered with an array.
+    Cherokee,
 }
 
 impl SqlConfig {
@@ -48,6 +61,9 @@ impl SqlConfig {
     /// The rows by which the pages of the query follow the database, for a list of routes.
     #[must_use]
     pub fn freshness(&self) -> String {
+        if self.raw.is_some() {
+            return "any statement".to_owned();
+        }
         if self.unfollowed().is_some() {
             return "follows no rows".to_owned();
         }
@@ -67,9 +83,24 @@ pub struct FollowedDatabase {
     pub settings: Arc<DatabaseSettings>,
     /// The rows that pages show.
     pub follow: FollowSettings,
+    /// Whether pages of queries name it in their tags.
+    pub is_named: bool,
 }
 
 impl Config {
+    /// The queries of routes for a database.
+    #[must_use]
+    pub fn queries_of(&self, database: &str) -> Vec<Arc<SqlStatement>> {
+        let routes = self.sites.iter().flat_map(|it| &it.routes);
+        let query = |it: &crate::RouteConfig| match &it.service {
+            Service::Sql(sql) if sql.database.name == database && sql.raw.is_none() => {
+                Some(sql.statement.clone())
+            }
+            _ => None,
+        };
+        routes.filter_map(query).collect()
+    }
+
     /// The databases whose changes are followed, each with the rows that routes show.
     #[must_use]
     pub fn followed(&self) -> Vec<FollowedDatabase> {
@@ -84,10 +115,17 @@ impl Config {
                     parameter.iter().for_each(|at| watched.add(rows, sql.parameters[*at].kind));
                 }
             }
+            for column in &settings.columns {
+                tables.insert(column.table.clone());
+                watched.add_column(column);
+            }
             let follow = FollowSettings { publication, tables, watched, declared };
-            Some(FollowedDatabase { settings: settings.clone(), follow })
+            Some(FollowedDatabase { settings: settings.clone(), follow, is_named: false })
         });
-        followed.collect()
+        let mut followed: Vec<_> = followed.collect();
+        let are_named = followed.len() > 1;
+        followed.iter_mut().for_each(|it| it.is_named = are_named);
+        followed
     }
 
     /// The queries of a database.

@@ -370,7 +370,8 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
         let others = [("name", "\"a\""), ("url", "\"postgres://a@b/c\"")];
         let others =
             others.iter().filter(|it| it.0 != name).map(|(name, value)| format!("{name} = {value}\n"));
-        return format!("[[database]]\n{name} = {value}\n{}{site}", others.collect::<String>());
+        let follow = if name == "follow.columns" { "follow.publication = \"larder\"\n" } else { "" };
+        return format!("[[database]]\n{name} = {value}\n{follow}{}{site}", others.collect::<String>());
     }
     if let Some(name) = path.strip_prefix("tls.acme.ca[].") {
         return format!("[[tls.acme.ca]]\n{name} = {value}\n{site}");
@@ -392,6 +393,9 @@ fn file_with_query(rest: &str, value: &str, site: &str) -> String {
     let others = others.iter().filter(|it| rest[4..] != *it.0);
     let lines: String = others.map(|(name, value)| format!("sql.{name} = {value}\n")).collect();
     let database = "[[database]]\nname = \"shop\"\nurl = \"postgres://a@b/c\"\n";
+    if rest == "sql.raw" {
+        return format!("{database}{site}path = \"/db\"\n{rest} = {value}\naccess.allow = \"10.0.0.0/8\"\n");
+    }
     format!("{database}{site}path = \"/t/{{id}}\"\n{lines}{rest} = {value}\n")
 }
 

@@ -268,6 +268,7 @@ counters! {
     background_validations: Count, "Validations in the background after a stale response was served (RFC 5861 section 3).";
     database_queries: Count, "Queries for databases.";
     database_connections: Count, "Connections opened to databases.";
+    database_replicas_ejected: Limit, "Replicas passed over after a failure (`database.replicas`), by any worker.";
     database_failures: Count, "Queries without a complete result.";
     database_cancelled: Count, "Queries cancelled because no client waited for them, or because of a limit of their route.";
     database_row_tags: Count, "Tags that changes of followed databases purged.";

@@ -40,13 +40,6 @@ pub fn write_fraction(micros: u64, out: &mut String) {
     }
 }
 
-/// Appends a point in time, microseconds since 1970, without an offset.
-pub fn write_timestamp(micros: i64, out: &mut String) {
-    write_date(micros.div_euclid(DAY_MICROS), out);
-    out.push('T');
-    write_time(micros.rem_euclid(DAY_MICROS), out);
-}
-
 /// Appends a span of time in the form of ISO 8601: `P1Y2M3DT4H5M6.5S`.
 pub fn write_interval(months: i32, days: i32, micros: i64, out: &mut String) {
     out.push('P');
@@ -141,8 +134,6 @@ mod tests {
 
     #[test]
     fn times() {
-        assert_eq!("1969-12-31T23:59:59.999999", made(|it| write_timestamp(-1, it)));
-        assert_eq!("1970-01-01T00:00:01.5", made(|it| write_timestamp(1_500_000, it)));
         assert_eq!("24:00:00", made(|it| write_time(DAY_MICROS, it)));
         assert_eq!("-838:59:59", made(|it| write_time(-3_020_399_000_000, it)));
     }

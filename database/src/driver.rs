@@ -107,6 +107,15 @@ impl DriverRows {
         }
     }
 
+    /// The number of rows that the query changed or returned, once it has ended.
+    pub fn affected(&self) -> u64 {
+        match self {
+            Self::Postgres(it) => it.affected(),
+            // Only statements of requests are answered with it, and these are of PostgreSQL.
+            _ => 0,
+        }
+    }
+
     /// The encoder, if the columns were known before the first row.
     pub fn encoder(&mut self) -> Option<RowEncoder> {
         match self {
@@ -142,10 +151,9 @@ pub async fn contact(
     queries: &[Arc<SqlStatement>],
 ) -> Result<String, String> {
     if settings.place.dialect == SqlDialect::Postgres {
-        return follow::contact(settings, follow).await.map(|()| match follow {
-            Some(_) => ", and its changes can be followed".to_owned(),
-            None => String::new(),
-        });
+        let followed = if follow.is_some() { ", and its changes can be followed" } else { "" };
+        let contact = follow::contact(settings, queries, follow).await;
+        return contact.map(|()| format!("{}{followed}", accepted(queries.len())));
     }
     let open = timeout(settings.connect_timeout, DatabaseConnection::open(settings)).await;
     let connection = open.unwrap_or(Err(SqlError::ConnectTimeout)).map_err(|it| remedy(settings, &it))?;
@@ -162,12 +170,17 @@ pub async fn contact(
         };
         described.map_err(|it| rejected(settings, statement, &it))?;
     }
-    match queries.len() {
-        0 => {}
-        1 => facts.push_str("; it accepts the query of its route"),
-        count => facts.push_str(&format!("; it accepts the {count} queries of its routes")),
-    }
+    facts.push_str(&accepted(queries.len()));
     Ok(facts)
+}
+
+/// The end of a sentence about this number of valid queries.
+fn accepted(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => "; it accepts the query of its route".to_owned(),
+        count => format!("; it accepts the {count} queries of its routes"),
+    }
 }
 
 /// Why there is no connection, and the remedy.

@@ -16,6 +16,8 @@ pub enum ResultFormat {
     Ndjson,
     /// CSV with a line of names (RFC 4180).
     Csv,
+    /// One object with the members `HEADER`, `TYPES` and `ROWS`, an array of arrays, as DBSlayer and the bridge of Cherokee have it.
+    Table,
 }
 
 impl ResultFormat {
@@ -23,7 +25,7 @@ impl ResultFormat {
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
-            ResultFormat::Json | ResultFormat::JsonObject => "application/json",
+            ResultFormat::Json | ResultFormat::JsonObject | ResultFormat::Table => "application/json",
             ResultFormat::Ndjson => "application/x-ndjson",
             ResultFormat::Csv => "text/csv; charset=utf-8; header=present",
         }
@@ -47,6 +49,8 @@ pub struct RowEncoder {
     /// What precedes each value: `"name":` with its comma or brace.
     before: Vec<Box<[u8]>>,
     names: Vec<Box<str>>,
+    /// The types of the columns of a table, as MySQL names them; `MYSQL_TYPE_VAR_STRING` for those beyond.
+    types: Vec<&'static str>,
     out: Vec<u8>,
     /// Rows that were begun.
     rows: u64,
@@ -64,7 +68,7 @@ impl RowEncoder {
         columns: impl Iterator<Item = &'n str>,
     ) -> Result<Self, SqlError> {
         let names: Vec<Box<str>> = columns.map(Box::from).collect();
-        let is_json = format != ResultFormat::Csv;
+        let is_json = !matches!(format, ResultFormat::Csv | ResultFormat::Table);
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
         if let Some((_, name)) = twice.filter(|_| is_json) {
             return Err(SqlError::Result(format!("two columns are named \"{name}\"; give one an alias")));
@@ -73,7 +77,7 @@ impl RowEncoder {
         let mut out = Vec::new();
         match format {
             ResultFormat::Json => out.push(b'['),
-            ResultFormat::JsonObject | ResultFormat::Ndjson => {}
+            ResultFormat::JsonObject | ResultFormat::Ndjson | ResultFormat::Table => {}
             ResultFormat::Csv if names.is_empty() => {}
             ResultFormat::Csv => {
                 for (at, name) in names.iter().enumerate() {
@@ -85,7 +89,32 @@ impl RowEncoder {
                 out.extend_from_slice(b"\r\n");
             }
         }
-        Ok(Self { format, numbers, before, names, out, rows: 0, column: 0 })
+        Ok(Self { format, numbers, before, names, types: Vec::new(), out, rows: 0, column: 0 })
+    }
+
+    /// Sets the types of the columns, for [`ResultFormat::Table`], before the first row.
+    pub(crate) fn set_types(&mut self, types: impl Iterator<Item = &'static str>) {
+        if self.format == ResultFormat::Table {
+            self.types = types.collect();
+        }
+    }
+
+    /// Begins a table: its columns.
+    fn begin_table(&mut self) {
+        self.out.extend_from_slice(b"{\"HEADER\":[");
+        for (at, name) in self.names.iter().enumerate() {
+            let comma: &[u8] = if at > 0 { b"," } else { b"" };
+            self.out.extend_from_slice(comma);
+            cell::write_string(name, &mut self.out);
+        }
+        self.out.extend_from_slice(b"],\"TYPES\":[");
+        for at in 0..self.names.len() {
+            let comma: &[u8] = if at > 0 { b"," } else { b"" };
+            self.out.extend_from_slice(comma);
+            let name = self.types.get(at).copied().unwrap_or("VAR_STRING");
+            self.out.extend_from_slice(format!("\"MYSQL_TYPE_{name}\"").as_bytes());
+        }
+        self.out.extend_from_slice(b"],\"ROWS\":[");
     }
 
     /// Rows so far.
@@ -108,14 +137,20 @@ impl RowEncoder {
 
     /// Begins a row.
     pub fn begin_row(&mut self) {
-        if self.format == ResultFormat::Json && self.rows > 0 {
+        let is_table = self.format == ResultFormat::Table;
+        if self.rows > 0 && (is_table || self.format == ResultFormat::Json) {
             self.out.push(b',');
+        }
+        if is_table {
+            if self.rows == 0 {
+                self.begin_table();
+            }
+            self.out.push(b'[');
+        } else if self.names.is_empty() && self.format != ResultFormat::Csv {
+            self.out.push(b'{');
         }
         self.rows += 1;
         self.column = 0;
-        if self.names.is_empty() && self.format != ResultFormat::Csv {
-            self.out.push(b'{');
-        }
     }
 
     /// Appends the next value of the row.
@@ -140,13 +175,21 @@ impl RowEncoder {
             ResultFormat::Json | ResultFormat::JsonObject => self.out.push(b'}'),
             ResultFormat::Ndjson => self.out.extend_from_slice(b"}\n"),
             ResultFormat::Csv => self.out.extend_from_slice(b"\r\n"),
+            ResultFormat::Table => self.out.push(b']'),
         }
     }
 
     /// Ends the result.
     pub fn finish(&mut self) {
-        if self.format == ResultFormat::Json {
-            self.out.push(b']');
+        match self.format {
+            ResultFormat::Json => self.out.push(b']'),
+            ResultFormat::Table => {
+                if self.rows == 0 {
+                    self.begin_table();
+                }
+                self.out.extend_from_slice(b"]}");
+            }
+            ResultFormat::JsonObject | ResultFormat::Ndjson | ResultFormat::Csv => {}
         }
     }
 
@@ -202,6 +245,25 @@ mod tests {
         assert_eq!("[]", encoded(ResultFormat::Json, names, &[]));
         assert_eq!("", encoded(ResultFormat::Ndjson, names, &[]));
         assert_eq!("[{}]", encoded(ResultFormat::Json, &[], &[&[]]));
+    }
+
+    #[test]
+    fn a_table_has_its_columns_once() {
+        let mut encoder =
+            RowEncoder::new(ResultFormat::Table, NumberForm::Json, ["a\"", "a\"", "c"].into_iter()).unwrap();
+        encoder.set_types(["LONG", "LONGLONG"].into_iter());
+        for _ in 0..2 {
+            encoder.begin_row();
+            [SqlCell::Int(1), SqlCell::BigInt(2), SqlCell::Null]
+                .iter()
+                .for_each(|it| encoder.cell(*it).unwrap());
+            encoder.end_row();
+        }
+        encoder.finish();
+        let head = r#"{"HEADER":["a\"","a\"","c"],"TYPES":["MYSQL_TYPE_LONG","MYSQL_TYPE_LONGLONG","MYSQL_TYPE_VAR_STRING"],"ROWS":["#;
+        assert_eq!(format!("{head}[1,2,null],[1,2,null]]}}"), String::from_utf8_lossy(&encoder.take()));
+        let empty = encoded(ResultFormat::Table, &["a"], &[]);
+        assert_eq!(r#"{"HEADER":["a"],"TYPES":["MYSQL_TYPE_VAR_STRING"],"ROWS":[]}"#, empty);
     }
 
     #[test]

@@ -44,6 +44,21 @@ impl SqlError {
         !matches!(self, SqlError::Rejected(_) | SqlError::Busy)
     }
 
+    /// Whether the server failed, and another one may have the answer.
+    #[must_use]
+    pub fn is_of_server(&self) -> bool {
+        matches!(
+            self,
+            SqlError::Unreachable(_) | SqlError::ConnectTimeout | SqlError::Denied(_) | SqlError::Lost
+        )
+    }
+
+    /// Whether a replica ended the query for the sake of the changes that it received (`40001`).
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, SqlError::Rejected(why) if why.ends_with("(40001)"))
+    }
+
     /// One sentence for the log. It may have text of the database.
     #[must_use]
     pub fn sentence(&self) -> Cow<'static, str> {

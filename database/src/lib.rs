@@ -13,6 +13,7 @@ mod place;
 mod pool;
 mod postgres;
 mod query;
+mod replicas;
 mod row_tags;
 mod rows;
 mod settings;
@@ -27,11 +28,16 @@ pub use freshness::{FollowedTable, FollowedTables, FreshnessGrade};
 pub use parameter::{
     AbsentValue, PARAMETER_FORM, ParameterSource, ParameterType, SqlParameter, is_parameter_name,
 };
-pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
-pub use pool::Database;
+pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS, REPLICA_FORM, ReplicaSettings};
 pub use postgres::follow::{ChangeFollower, FollowSettings, FollowTurn};
 pub use query::{SqlDialect, SqlQuery};
-pub use row_tags::{ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, WatchedColumns};
+pub use replicas::{DatabaseServers, ReplicaChange};
+pub use row_tags::{
+    ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, TABLE_COLUMN_FORM, TableColumn, WatchedColumns,
+    named_tag, rows_of,
+};
 pub use rows::{RowsFound, SqlAnswer, SqlRows};
-pub use settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement};
+pub use settings::{
+    AskedServer, DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement, SqlText,
+};
 pub use stream::DatabaseTls;

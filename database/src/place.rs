@@ -9,6 +9,11 @@ pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", \"mysql:/
      mysql+tls with TLS), \"postgres+unix://USER@/DIRECTORY/DATABASE\" with the directory of the socket, \
      \"mysql+unix://USER@/PATH/OF/THE/SOCKET/DATABASE\", or \"sqlite:/PATH/OF/THE/FILE\"";
 
+/// The largest weight of a replica.
+const MAX_WEIGHT: u32 = 1000;
+/// The form of a replica in the configuration, as the end of a sentence.
+pub const REPLICA_FORM: &str =
+    "a place as in url, optionally followed by a space and \"weight=N\" from 1 to 1000";
 /// The place of a database, and the user that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabasePlace {
@@ -92,6 +97,34 @@ impl DatabasePlace {
     }
 }
 
+/// A server with a copy of the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaSettings {
+    /// Its place.
+    pub place: DatabasePlace,
+    /// Its part of the queries, relative to the other replicas.
+    pub weight: u32,
+}
+
+impl ReplicaSettings {
+    /// Parses a place, optionally followed by ` weight=N`.
+    ///
+    /// # Errors
+    /// The mistake and the right forms, as the end of a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (place, weight) = match text.split_once(' ') {
+            Some((place, rest)) => {
+                let digits = rest.trim_start().strip_prefix("weight=").unwrap_or_default();
+                let is_plain = digits.bytes().all(|it| it.is_ascii_digit());
+                let weight = digits.parse().ok().filter(|it| is_plain && (1..=MAX_WEIGHT).contains(it));
+                (place, weight.ok_or_else(|| REPLICA_FORM.to_owned())?)
+            }
+            None => (text, 1),
+        };
+        Ok(Self { place: DatabasePlace::parse(place)?, weight })
+    }
+}
+
 fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -157,5 +190,18 @@ mod tests {
             assert!(shown(wrong).starts_with("\"postgres:"), "{wrong}");
         }
         assert!(shown("oracle://a@h/shop").starts_with("\"postgres:"));
+    }
+
+    #[test]
+    fn forms_of_a_replica() {
+        let shown = |text: &str| match ReplicaSettings::parse(text) {
+            Ok(it) => format!("{} {}", it.place, it.weight),
+            Err(why) => why,
+        };
+        assert_eq!("postgres://a:5432/b 1", shown("postgres://u@a/b"));
+        assert_eq!("postgres://a:5432/b 20", shown("postgres://u@a/b weight=20"));
+        for wrong in ["postgres://u@a/b weight=0", "postgres://u@a/b weight=+1", "postgres://u@a/b heavy"] {
+            assert_eq!(REPLICA_FORM, shown(wrong), "{wrong}");
+        }
     }
 }

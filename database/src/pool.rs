@@ -57,6 +57,16 @@ impl Database {
         Ok(Lease { database: self.clone(), connection: None, place: Some(place), is_busy: true })
     }
 
+    /// Opens a connection, for later use.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub(crate) async fn contact(self: &Rc<Self>) -> Result<(), SqlError> {
+        let connection = self.open().await?;
+        self.put_back(connection);
+        Ok(())
+    }
+
     async fn open(&self) -> Result<DatabaseConnection, SqlError> {
         self.counters.database_connections.add(1);
         let opening = DatabaseConnection::open(&self.settings);

@@ -8,7 +8,7 @@ use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::parameter::ParameterType;
 use crate::place::DatabaseServer;
-use crate::settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement};
+use crate::settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement, SqlText};
 use crate::stream::{DatabaseTls, PostgresTls};
 use bytes::BytesMut;
 use futures_core::Stream;
@@ -91,8 +91,9 @@ impl PostgresConnection {
     /// The database rejects it, or is gone.
     pub async fn begin(&self, call: &SqlCall) -> Result<PostgresRows, SqlError> {
         let statement = &*call.statement;
-        let in_transaction =
-            statement.access == SqlAccess::Writes || self.prepare == PreparedStatements::Never;
+        let in_transaction = statement.access == SqlAccess::Writes
+            || statement.text == SqlText::OfRequest
+            || self.prepare == PreparedStatements::Never;
         if in_transaction {
             self.begin_transaction(statement).await?;
         } else if self.timeout.get() != statement.timeout {
@@ -169,7 +170,9 @@ impl PostgresConnection {
             }
         }
         let prepared = self.client.prepare_typed(text, &types_of(&call.statement)).await?;
-        self.keep(text, &prepared);
+        if call.statement.text == SqlText::Configured {
+            self.keep(text, &prepared);
+        }
         self.client.query_raw(&prepared, values()).await.map(|it| (it, prepared))
     }
 }
@@ -184,6 +187,11 @@ impl PostgresRows {
     /// Whether a transaction around the query has to be ended.
     pub fn in_transaction(&self) -> bool {
         self.in_transaction
+    }
+
+    /// The number of rows that the query changed or returned, once it has ended.
+    pub fn affected(&self) -> u64 {
+        self.stream.rows_affected().unwrap_or_default()
     }
 
     /// The encoder, if the columns were known before the first row.
@@ -264,7 +272,9 @@ fn encoder(columns: &[Column], statement: &SqlStatement) -> Result<RowEncoder, S
         let why = format!("column \"{name}\" has the type {kind}; cast it, such as {name}::text");
         return Err(SqlError::Result(why));
     }
-    RowEncoder::new(statement.format, statement.numbers, columns.iter().map(Column::name))
+    let mut encoder = RowEncoder::new(statement.format, statement.numbers, columns.iter().map(Column::name))?;
+    encoder.set_types(columns.iter().map(|it| decode::mysql_type(it.type_())));
+    Ok(encoder)
 }
 
 /// A value in its text form, which PostgreSQL reads by the type of the parameter.

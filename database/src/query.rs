@@ -25,6 +25,8 @@ pub struct SqlQuery {
     pub verb: Box<str>,
 }
 
+/// The first words of statements that return rows.
+const READING: [&str; 8] = ["select", "with", "values", "table", "show", "explain", "describe", "desc"];
 /// The words with which a query begins that changes data.
 const WRITING: [&str; 9] =
     ["insert", "update", "delete", "merge", "replace", "create", "alter", "drop", "truncate"];
@@ -49,6 +51,13 @@ impl SqlQuery {
         }
         let verb: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
         Ok(Self { text: text.into(), order: reading.order.into(), verb: verb.to_ascii_lowercase().into() })
+    }
+
+    /// Whether it is a statement that returns rows, and changes neither data nor its session, as far as its first word tells; one in
+    /// parentheses is.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        READING.contains(&&*self.verb) || self.text.starts_with('(')
     }
 
     /// Whether it begins like one that changes data.

@@ -12,6 +12,40 @@ use std::fmt::Write as _;
 /// The tag that every page with rows has, beside its others: they are validated after a gap in the changes.
 pub const ROWS: &str = "db:";
 
+/// The tag, in place of [`ROWS`], of pages whose tags name this database.
+#[must_use]
+pub fn rows_of(database: &str) -> String {
+    format!("{ROWS}{database}/")
+}
+
+/// The tag of the same rows with the name of their database, where several databases are followed.
+#[must_use]
+pub fn named_tag(tag: &str, database: &str) -> String {
+    format!("{ROWS}{database}/{}", tag.strip_prefix(ROWS).unwrap_or(tag))
+}
+
+/// A column by whose values an application tags its pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableColumn {
+    /// Its table, as in tags.
+    pub table: Box<str>,
+    /// Its name.
+    pub column: Box<str>,
+}
+
+/// The form of [`TableColumn`] in the configuration, as the end of a sentence.
+pub const TABLE_COLUMN_FORM: &str = "\"TABLE.COLUMN\" or \"SCHEMA.TABLE.COLUMN\"";
+
+impl TableColumn {
+    /// Parses `TABLE.COLUMN`, or `SCHEMA.TABLE.COLUMN`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (table, column) = text.trim().rsplit_once('.')?;
+        (is_table(table) && is_name(column))
+            .then(|| Self { table: spelled(table).into(), column: column.into() })
+    }
+}
+
 /// The rows that a result shows, as the configuration declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShownRows {
@@ -36,11 +70,6 @@ impl ShownRows {
     /// `SCHEMA.TABLE.COLUMN`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let is_name = |it: &str| {
-            let rest = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'$' || it >= 0x80;
-            !it.is_empty() && !it.as_bytes()[0].is_ascii_digit() && it.bytes().all(rest)
-        };
-        let is_table = |it: &str| it.split('.').all(is_name) && it.split('.').count() <= 2;
         match text.split_once('=') {
             None => is_table(text.trim()).then(|| Self::Table(spelled(text.trim()).into())),
             Some((place, parameter)) => {
@@ -90,6 +119,15 @@ impl std::fmt::Display for ShownRows {
             Self::Equal { table, column, parameter } => write!(f, "{table}.{column} = :{parameter}"),
         }
     }
+}
+
+fn is_name(text: &str) -> bool {
+    let rest = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'$' || it >= 0x80;
+    !text.is_empty() && !text.as_bytes()[0].is_ascii_digit() && text.bytes().all(rest)
+}
+
+fn is_table(text: &str) -> bool {
+    text.split('.').all(is_name) && text.split('.').count() <= 2
 }
 
 /// Without the schema that needs no name.
@@ -164,6 +202,16 @@ fn table_tag(table: &str) -> String {
     format!("{ROWS}{table}")
 }
 
+/// The tag of pages with rows of a table by any key.
+fn keys_tag(table: &str) -> String {
+    format!("{ROWS}{table}:")
+}
+
+/// The tag of pages with rows of a table by any value of a column.
+fn column_tag(table: &str, column: &str) -> String {
+    format!("{ROWS}{table}:{column}=")
+}
+
 /// The tag of pages with rows of a table by the values of their key.
 fn key_tag(table: &str, values: &[&[u8]]) -> String {
     let mut tag = table_tag(table);
@@ -176,13 +224,17 @@ fn key_tag(table: &str, values: &[&[u8]]) -> String {
 
 /// The tag of pages with rows of a table by the value of a column.
 fn equal_tag(table: &str, column: &str, value: &[u8]) -> String {
-    let mut tag = format!("{ROWS}{table}:{column}=");
+    let mut tag = column_tag(table, column);
     encode(value, &mut tag);
     tag
 }
 
-/// Appends a value with every byte escaped that separates tags or their parts.
+/// Appends a value with every byte escaped that separates tags or their parts. An empty one is `%`: the tag would otherwise be that of
+/// all values.
 fn encode(value: &[u8], tag: &mut String) {
+    if value.is_empty() {
+        tag.push('%');
+    }
     for byte in value {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -207,6 +259,11 @@ impl WatchedColumns {
             let columns = self.0.entry(table.clone()).or_default();
             columns.entry(column.clone()).or_default().insert(KeyClass::of_parameter(kind));
         }
+    }
+
+    /// Adds a column whose values applications write as the database does.
+    pub fn add_column(&mut self, it: &TableColumn) {
+        self.0.entry(it.table.clone()).or_default().entry(it.column.clone()).or_default();
     }
 }
 
@@ -323,7 +380,7 @@ impl RowTags {
             ReplicatedChange::Truncate(tables) => {
                 for table in tables.iter() {
                     let form = self.tables.get(&table).ok_or(BadChange)?;
-                    self.open.tags.extend([table_tag(&form.table), format!("{ROWS}{}:", form.table)]);
+                    self.open.tags.extend([table_tag(&form.table), keys_tag(&form.table)]);
                 }
             }
             ReplicatedChange::Other => {}
@@ -391,12 +448,12 @@ impl RowTags {
         let tags = &mut self.open.tags;
         tags.insert(table_tag(&form.table));
         form.key_tags(change, tags);
-        tags.extend(form.missing.iter().map(|it| equal_tag(&form.table, it, b"")));
+        tags.extend(form.missing.iter().map(|it| column_tag(&form.table, it)));
         for (at, column) in form.columns.iter().enumerate() {
             match column.watch {
                 ColumnWatch::No => continue,
                 ColumnWatch::Unclear => {
-                    tags.insert(equal_tag(&form.table, &column.name, b""));
+                    tags.insert(column_tag(&form.table, &column.name));
                     continue;
                 }
                 ColumnWatch::ByText => {}
@@ -408,7 +465,7 @@ impl RowTags {
                         tags.insert(equal_tag(&form.table, &column.name, value));
                     }
                     SideValue::Unknown => {
-                        tags.insert(equal_tag(&form.table, &column.name, b""));
+                        tags.insert(column_tag(&form.table, &column.name));
                     }
                     // No page is about rows that equal NULL.
                     SideValue::Null | SideValue::None => {}
@@ -443,7 +500,7 @@ impl TableForm {
             }
         }
         if !is_known {
-            tags.insert(format!("{ROWS}{}:", self.table));
+            tags.insert(keys_tag(&self.table));
             return;
         }
         for values in [before, after] {

@@ -23,6 +23,8 @@ pub struct SqlAnswer {
     pub first: Bytes,
     /// The rest.
     pub rest: Option<SqlRows>,
+    /// The number of rows that a query without columns changed.
+    pub affected: u64,
 }
 
 /// Whether a query found rows.
@@ -54,7 +56,7 @@ impl Database {
     ///
     /// # Errors
     /// There is no result.
-    pub async fn run(self: &Rc<Self>, call: &SqlCall) -> Result<SqlAnswer, SqlError> {
+    pub(crate) async fn run(self: &Rc<Self>, call: &SqlCall) -> Result<SqlAnswer, SqlError> {
         let mut lease = self.lease().await?;
         let rows = lease.begin(call).await?;
         SqlRows::new(rows, call.statement.clone(), lease).begin().await
@@ -86,8 +88,9 @@ impl SqlRows {
             Some(encoder) if encoder.rows() > 0 => RowsFound::Some,
             _ => RowsFound::None,
         };
+        let affected = self.rows.affected();
         let rest = (!self.has_ended).then_some(self);
-        Ok(SqlAnswer { found, first, rest })
+        Ok(SqlAnswer { found, first, rest, affected })
     }
 
     /// The moment at which the query is given up, however slowly its result is read: it occupies a connection.
@@ -140,7 +143,10 @@ impl SqlRows {
         let ended = poll_fn(|context| self.poll_piece(context)).await?;
         if ended {
             if let Some(connection) = self.lease.connection().filter(|_| self.rows.in_transaction()) {
-                connection.commit().await?;
+                match self.statement.access {
+                    SqlAccess::Writes => connection.commit().await?,
+                    SqlAccess::Reads => connection.roll_back().await?,
+                }
             }
             self.lease.is_free();
             self.has_ended = true;

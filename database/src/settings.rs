@@ -3,8 +3,9 @@
 use crate::cell::NumberForm;
 use crate::encoder::ResultFormat;
 use crate::parameter::ParameterType;
-use crate::place::DatabasePlace;
+use crate::place::{DatabasePlace, ReplicaSettings};
 use crate::query::SqlQuery;
+use crate::row_tags::TableColumn;
 use crate::stream::DatabaseTls;
 use larder_stdx::secret::Secret;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct DatabaseSettings {
     pub name: String,
     /// Its place.
     pub place: DatabasePlace,
+    /// Its replicas.
+    pub replicas: Vec<ReplicaSettings>,
     /// The password of its user.
     pub password: Option<Secret>,
     /// TLS, if connections are encrypted.
@@ -35,6 +38,8 @@ pub struct DatabaseSettings {
     pub prepare: PreparedStatements,
     /// The publication by which its changes are followed, if they are.
     pub publication: Option<String>,
+    /// The columns by whose values applications tag their pages.
+    pub columns: Vec<TableColumn>,
 }
 
 /// Whether statements are prepared.
@@ -64,8 +69,30 @@ pub struct SqlStatement {
     pub max_bytes: u64,
     /// The most time for it.
     pub timeout: Duration,
+    /// Where its text comes from.
+    pub text: SqlText,
     /// Whether it changes data.
     pub access: SqlAccess,
+    /// The servers that it may ask.
+    pub server: AskedServer,
+}
+
+/// The servers that a query may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedServer {
+    /// The primary alone: the query writes, or its page is purged by changes that a replica may not have yet.
+    Primary,
+    /// A replica, and the primary if none is healthy.
+    Replica,
+}
+
+/// Where the text of a query comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlText {
+    /// The configuration: there are few.
+    Configured,
+    /// A request: it is not kept prepared, and what it sets for its session ends with its transaction.
+    OfRequest,
 }
 
 /// Whether a query may change data.

@@ -134,6 +134,8 @@ pub struct TagPolicy {
     pub headers: Vec<String>,
     /// `cache.tags.send`: whether these fields are sent to clients. `Cache-Groups` always is.
     pub send: bool,
+    /// The name of the only database whose changes are followed: tags of rows mean the same with and without it.
+    pub database: Option<Box<str>>,
 }
 
 impl Default for TagPolicy {
@@ -147,7 +149,7 @@ impl Default for TagPolicy {
             "X-Magento-Tags",
             "xkey",
         ];
-        Self { headers: headers.map(str::to_owned).to_vec(), send: false }
+        Self { headers: headers.map(str::to_owned).to_vec(), send: false, database: None }
     }
 }
 

@@ -20,6 +20,9 @@ pub const MOST: usize = 1024;
 /// The beginning of the tags of database rows.
 const ROWS: &[u8] = b"db:";
 
+/// An empty value in them: no other value has this text, in which a `%` precedes two digits.
+const EMPTY: &[u8] = b"%";
+
 /// Represents every tag.
 pub const EVERY: u64 = u64::MAX;
 
@@ -45,24 +48,46 @@ pub fn of(fields: &[Field<'_>], policy: &TagPolicy, key: &[u8]) -> Box<[u64]> {
     for name in &policy.headers {
         let words = all(fields, name).flat_map(|line| line.split(|it| matches!(it, b' ' | b',' | b'\t')));
         for word in words.filter(|it| !it.is_empty()).take(MOST + 1) {
-            tags.push(hash_bytes(word));
-            tags.extend(of_rows(word).map(hash_bytes));
+            match policy.database.as_ref().and_then(|it| unnamed(word, it)) {
+                Some(word) => push_with_rows(&word, &mut tags),
+                None => push_with_rows(word, &mut tags),
+            }
         }
     }
     groups(fields, "cache-groups", MOST + 1, |name| tags.extend([hash(name), hash(&group(key, name))]));
     in_order(tags)
 }
 
+/// Appends the hash of a tag, and of those that it stands for if it is one of database rows.
+fn push_with_rows(tag: &[u8], to: &mut Vec<u64>) {
+    to.push(hash_bytes(tag));
+    if tag.starts_with(ROWS) {
+        to.extend(of_rows(tag).map(hash_bytes));
+        // `db:users:name=` is that of an empty value as well, which changes write as `%`.
+        if tag.len() > ROWS.len() && matches!(tag.last(), Some(b':' | b'=')) {
+            to.push(hash_bytes(&[tag, EMPTY].concat()));
+        }
+    }
+}
+
 /// The tags that a tag of database rows stands for as well: of `db:orders:customer=7` these are `db:`, `db:orders:` and
-/// `db:orders:customer=`. So a change whose rows are not known purges the pages of all rows that it may concern.
+/// `db:orders:customer=`, of `db:shop/orders:5` they are `db:shop/` and `db:shop/orders:`. So a change whose rows are not known purges the
+/// pages of all rows that it may concern.
 fn of_rows(tag: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_of_rows = tag.starts_with(ROWS);
     let after =
         |from: usize, mark: u8| tag.get(from..)?.iter().position(|it| *it == mark).map(|at| from + at + 1);
     let table = after(ROWS.len(), b':');
     let column = table.and_then(|from| after(from, b'='));
-    let ends = [Some(ROWS.len()), table, column];
-    ends.into_iter().flatten().filter(move |end| is_of_rows && *end < tag.len()).map(|end| &tag[..end])
+    // The name of a database ends before the table does.
+    let database = after(ROWS.len(), b'/').filter(|end| table.is_none_or(|it| *end < it));
+    let ends = [database.or(Some(ROWS.len())), table, column];
+    ends.into_iter().flatten().filter(|end| *end < tag.len()).map(|end| &tag[..end])
+}
+
+/// A tag of database rows that names this database, without the name; `None` for any other tag.
+fn unnamed(tag: &[u8], database: &str) -> Option<Vec<u8>> {
+    let rest = tag.strip_prefix(ROWS)?.strip_prefix(database.as_bytes())?.strip_prefix(b"/")?;
+    Some([ROWS, rest].concat())
 }
 
 /// The union of both, as made by [`of`].
@@ -209,7 +234,22 @@ mod tests {
         check(&[("Cache-Tag", "db:orders")], &["db:orders", "db:"]);
         check(&[("Cache-Tag", "db:orders:5")], &["db:orders:5", "db:orders:", "db:"]);
         check(&[("Cache-Tag", "db:a:b=c:d=e")], &["db:a:b=c:d=e", "db:a:b=", "db:a:", "db:"]);
-        check(&[("Cache-Tag", "db: db:a: xdb:a:b=c")], &["db:", "db:a:", "xdb:a:b=c"]);
+        check(&[("Cache-Tag", "db: db:a: xdb:a:b=c")], &["db:", "db:a:", "db:a:%", "xdb:a:b=c"]);
+        check(&[("Cache-Tag", "db:a:b=")], &["db:a:b=", "db:a:b=%", "db:a:", "db:"]);
+    }
+
+    #[test]
+    fn rows_may_name_their_database() {
+        check(
+            &[("Cache-Tag", "db:shop/a:b=c/d")],
+            &["db:shop/a:b=c/d", "db:shop/a:b=", "db:shop/a:", "db:shop/"],
+        );
+        check(&[("Cache-Tag", "db:a:b/c")], &["db:a:b/c", "db:a:", "db:"]);
+        // The only database needs no name.
+        let policy = TagPolicy { database: Some("shop".into()), ..TagPolicy::default() };
+        let of = |tag: &str| of(&fields(&[("Cache-Tag", tag)]), &policy, KEY);
+        assert_eq!(of("db:a:5"), of("db:shop/a:5"));
+        assert_ne!(of("db:a:5"), of("db:other/a:5"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use larder_config::place::ServerAddress;
 use larder_config::problem::Source;
 use larder_config::tiers::{FleetConfig, FleetProtocol};
 use larder_config::{Config, OriginMember, Origins, Proxy, RouteConfig, Service};
-use larder_database::DatabaseSettings;
+use larder_database::{DatabaseSettings, ReplicaSettings};
 use larder_origin::{CheckResult, HealthCheck, OriginAddress, OriginError};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -124,7 +124,10 @@ fn contactable(config: &Config) -> Vec<Contactable> {
             add(of_access(route, "token keys", &it.from, "access.jwt.jwks_url", contact));
         }
     }
-    config.databases.iter().for_each(|it| add(database(config, it)));
+    for settings in &config.databases {
+        add(database(config, settings));
+        settings.replicas.iter().for_each(|it| add(replica(config, settings, it)));
+    }
     if let Some(fleet) = &config.fleet {
         fleet.servers.iter().for_each(|it| add(memcached(fleet, &it.place)));
     }
@@ -239,6 +242,19 @@ fn database(config: &Config, settings: &Arc<DatabaseSettings>) -> Contactable {
         contact.map(|facts| format!("connected{facts}"))
     };
     Contactable { kind: "database", name, source: Source::Default, answer: Box::pin(answer) }
+}
+
+/// Replicas get the same queries, and nothing of them is followed.
+fn replica(config: &Config, of: &Arc<DatabaseSettings>, it: &ReplicaSettings) -> Contactable {
+    let place = it.place.clone();
+    let name = format!("{} ({place})", of.name);
+    let settings = Arc::new(DatabaseSettings { place, ..(**of).clone() });
+    let queries = config.queries_of(&of.name);
+    let answer = async move {
+        let contact = larder_database::contact(&settings, None, &queries).await;
+        contact.map(|facts| format!("connected{facts}"))
+    };
+    Contactable { kind: "replica", name, source: Source::Default, answer: Box::pin(answer) }
 }
 
 fn memcached(fleet: &FleetConfig, at: &ServerAddress) -> Contactable {

@@ -12,7 +12,7 @@ use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
 use super::site_logs::OpenSiteLogs;
 use super::site_tls::SiteTls;
-use super::sql::{self, SqlMaker, WorkerDatabases};
+use super::sql::{self, WorkerDatabases};
 use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_files::{Root, ScriptRoot};
@@ -116,7 +116,7 @@ impl Live {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
         let services = RefCell::new(HashMap::new());
-        let databases = sql::databases(&self.config, self.workers, counters);
+        let databases = sql::databases(&self.config, self.workers, counters, &errors.of(Subsystem::Origin));
         let error_pages = SiteErrorPages::default();
         let of_worker = self.config.limits_of_clients();
         let rules = |it: &SiteConfig| it.tls.clone().map(|it| Rc::new(SiteTls(it)));
@@ -254,9 +254,12 @@ impl Live {
                     (Rc::get_mut(&mut made), databases.get(&config.database.name))
                 {
                     let (database, log) = (database.clone(), errors.of(Subsystem::Origin));
-                    let maker =
-                        SqlMaker::new(&new.name, &route.path, config, database, counters.clone(), log);
-                    new.maker = Some(Rc::new(maker));
+                    let database = match config.raw {
+                        Some(_) => database.apart(self.workers),
+                        None => database,
+                    };
+                    new.maker =
+                        Some(sql::maker(&new.name, &route.path, config, database, counters.clone(), log));
                     new.geo = self.geo();
                     new.budget = self.budget(route, part);
                     new.server_timing = route.server_timing;

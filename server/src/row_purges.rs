@@ -8,7 +8,7 @@ use super::purge::asked::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use larder_config::sql::FollowedDatabase;
 use larder_counters::Counters;
-use larder_database::{ChangeFollower, FollowTurn, FollowedTables, ROWS};
+use larder_database::{ChangeFollower, ChangedRows, FollowTurn, FollowedTables, ROWS, named_tag, rows_of};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock::{self, Monotonic};
 use larder_store::purges::{PurgeScope, Strength};
@@ -83,8 +83,9 @@ pub async fn follow_databases(
     standings: FollowStandings,
     nodes: Option<Rc<Cluster>>,
 ) {
-    let pages = |by: String| RowPages {
-        by,
+    let pages = |name: &str| RowPages {
+        name: name.to_owned(),
+        by: format!("database {name}"),
         purges: purges.clone(),
         log: errors.of(Subsystem::Origin),
         counters: counters.clone(),
@@ -95,19 +96,18 @@ pub async fn follow_databases(
     let mut tasks: HashMap<String, FollowTask> = HashMap::new();
     loop {
         let wanted = inbox.borrow_and_update().live.config.followed();
-        let before = tasks.len();
-        tasks.retain(|_, it| wanted.contains(&it.of));
-        let has_ended = tasks.len() < before;
+        let is_outdated = |it: &FollowTask| !wanted.contains(&it.of);
+        let ended: Vec<_> = tasks.extract_if(|_, it| is_outdated(it)).map(|it| it.0).collect();
         standings.0.borrow_mut().retain(|name, _| tasks.contains_key(name));
         for of in wanted {
             tasks.entry(of.settings.name.clone()).or_insert_with(|| {
-                let pages = pages(format!("database {}", of.settings.name));
+                let pages = pages(&of.settings.name);
                 FollowTask { task: tokio::task::spawn_local(pages.follow(of.clone())), of }
             });
         }
-        if has_ended {
+        for name in ended {
             // Changes may come that no task sees.
-            pages("the configuration".to_owned()).validate().await;
+            pages(&name).validate().await;
         }
         if inbox.changed().await.is_err() {
             return;
@@ -117,6 +117,8 @@ pub async fn follow_databases(
 
 /// The pages with rows of a database.
 struct RowPages {
+    /// The name of the database.
+    name: String,
     /// The origin of their purges, for the log.
     by: String,
     purges: PurgeQueue,
@@ -139,7 +141,7 @@ struct ToldGap {
 
 impl RowPages {
     async fn follow(self, of: FollowedDatabase) {
-        let name = &*of.settings.name;
+        let name = &*self.name;
         loop {
             self.standings.set(name, FollowStanding::Begins);
             let why = match self.turn(&of).await {
@@ -147,7 +149,7 @@ impl RowPages {
                 Err(why) => why,
             };
             self.counters.database_gaps.add_shared(1);
-            self.tell_gap(name, &why);
+            self.tell_gap(&why);
             self.standings.set(name, FollowStanding::NotFollowed(why));
             self.validate().await;
             sleep(UNKNOWN).await;
@@ -155,7 +157,7 @@ impl RowPages {
     }
 
     /// Logs why a database is not followed: once for each reason, and then every [`REMINDER`].
-    fn tell_gap(&self, name: &str, why: &str) {
+    fn tell_gap(&self, why: &str) {
         let now = clock::monotonic();
         let mut told = self.told.borrow_mut();
         let times = match &mut *told {
@@ -171,7 +173,7 @@ impl RowPages {
         *told = Some(ToldGap { why: why.to_owned(), at: now, times: 0 });
         if self.log.tells(Level::Warn) {
             let (now, times) = ("pages with its rows are validated every second", times.to_string());
-            let values = [("database", name), ("why", why), ("now", now), ("times", &times)];
+            let values = [("database", &*self.name), ("why", why), ("now", now), ("times", &times)];
             self.log.event(Level::Warn, "database-not-followed", &values);
         }
     }
@@ -188,7 +190,7 @@ impl RowPages {
             }
             sleep(UNKNOWN).await;
         };
-        let name = &*of.settings.name;
+        let name = &*self.name;
         let waits = || {
             if !matches!(self.standings.of(name), Some(FollowStanding::ByAnotherNode)) {
                 self.log.event(Level::Info, "database-followed-by-another-node", &[("database", name)]);
@@ -202,7 +204,7 @@ impl RowPages {
 
     /// Follows a database until that fails; returns the reason.
     async fn follow_once(&self, of: &FollowedDatabase, turn: Option<FollowTurn>) -> String {
-        let (name, is_shared) = (&*of.settings.name, turn.is_some());
+        let (name, is_shared) = (&*self.name, turn.is_some());
         let mut beginning = pin!(ChangeFollower::begin(&of.settings, &of.follow, turn));
         let mut waited = 0;
         let begun = loop {
@@ -213,7 +215,7 @@ impl RowPages {
             }
             waited += 1;
             if waited == PATIENCE {
-                self.tell_gap(name, "it waits for the end of transactions that were open at the start");
+                self.tell_gap("it waits for the end of transactions that were open at the start");
             }
         };
         let mut follower = match begun {
@@ -233,7 +235,7 @@ impl RowPages {
             match follower.next().await {
                 Ok(rows) => {
                     self.counters.database_row_tags.add_shared(rows.tags.len() as u64);
-                    spread = self.purge(rows.tags.into_iter().collect(), Strength::Hard).await;
+                    spread = self.purge(self.tags(of, rows), Strength::Hard).await;
                 }
                 Err(why) => return why,
             }
@@ -246,7 +248,18 @@ impl RowPages {
 
     /// No page with rows is used again before its origin has confirmed it.
     async fn validate(&self) -> SpreadPurges {
-        self.purge(vec![ROWS.to_owned()], Strength::Validate).await
+        // Pages whose tags name no database, and those that name this one.
+        self.purge(vec![ROWS.to_owned(), rows_of(&self.name)], Strength::Validate).await
+    }
+
+    /// The tags of pages that show changed rows.
+    fn tags(&self, of: &FollowedDatabase, rows: ChangedRows) -> Vec<String> {
+        let mut tags: Vec<String> = rows.tags.into_iter().collect();
+        if of.is_named {
+            let named: Vec<_> = tags.iter().map(|it| named_tag(it, &self.name)).collect();
+            tags.extend(named);
+        }
+        tags
     }
 
     async fn purge(&self, tags: Vec<String>, strength: Strength) -> SpreadPurges {

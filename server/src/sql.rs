@@ -1,13 +1,16 @@
 //! Routes with a query (`sql`): the values of its parameters from a request, and the response from its rows. Databases and formats are
 //! in `larder_database`, the cache in front of them in `larder_gateway`.
 
+mod raw;
+
 use bytes::Bytes;
 use larder_config::sql::{SQL_TAGS, SqlConfig};
 use larder_config::{Config, PathPattern};
 use larder_counters::Counters;
 use larder_database::{
-    AbsentValue, Database, DatabaseSettings, ParameterSource, ParameterType, RowsFound, ShownRows, SqlAccess,
-    SqlAnswer, SqlCall, SqlError, SqlParameter, SqlRows,
+    AbsentValue, DatabasePlace, DatabaseServers, DatabaseSettings, ParameterSource, ParameterType,
+    ReplicaChange, RowsFound, ShownRows, SqlAccess, SqlAnswer, SqlCall, SqlError, SqlParameter, SqlRows,
+    named_tag,
 };
 use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
 use larder_observe::log::{Level, SubsystemLog};
@@ -15,6 +18,7 @@ use larder_origin::OriginError;
 use larder_semantics::field::FieldList;
 use larder_semantics::request_view::{self, RequestView};
 use larder_wire::message::{Framing, Request, ResponseHead, Version};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -29,38 +33,68 @@ use tokio::time::timeout_at;
 const DEPTH: usize = 2;
 
 /// The databases of one worker, by name.
-pub(crate) type WorkerDatabases = HashMap<String, Rc<Database>>;
+pub(crate) type WorkerDatabases = HashMap<String, Rc<DatabaseServers>>;
 
 /// The part of each database that a worker has.
-pub(crate) fn databases(config: &Config, workers: NonZeroUsize, counters: &Arc<Counters>) -> WorkerDatabases {
-    let one = |it: &Arc<DatabaseSettings>| Database::new(it.clone(), workers, counters.clone());
+pub(crate) fn databases(
+    config: &Config,
+    workers: NonZeroUsize,
+    counters: &Arc<Counters>,
+    log: &SubsystemLog,
+) -> WorkerDatabases {
+    let one = |it: &Arc<DatabaseSettings>| {
+        let (name, log, of_changes) = (it.name.clone(), log.clone(), counters.clone());
+        let notice = move |place: &DatabasePlace, change: &ReplicaChange| {
+            let place = place.to_string();
+            let values = [("database", name.as_str()), ("replica", &place)];
+            match change {
+                ReplicaChange::Ejected(why) => {
+                    of_changes.database_replicas_ejected.add(1);
+                    let values = [&values[..], &[("why", why)]].concat();
+                    log.seldom_of(Level::Error, "replica-ejected", &place, &values);
+                }
+                ReplicaChange::Readmitted => {
+                    log.seldom_of(Level::Info, "replica-readmitted", &place, &values);
+                }
+            }
+        };
+        DatabaseServers::new(it, workers, counters, Rc::new(notice))
+    };
     config.databases.iter().map(|it| (it.name.clone(), one(it))).collect()
 }
 
 /// Makes the responses of a route from the rows of its query.
-pub(crate) struct SqlMaker(Rc<SqlRoute>);
+struct SqlMaker(Rc<SqlRoute>);
 
 struct SqlRoute {
-    name: String,
     path: PathPattern,
     config: SqlConfig,
-    database: Rc<Database>,
+    pouring: Rc<Pouring>,
+}
+
+/// The queries of a route, and their results on the way to clients.
+struct Pouring {
+    /// The name of the route.
+    route: String,
+    database: Rc<DatabaseServers>,
     counters: Arc<Counters>,
     log: SubsystemLog,
 }
 
-impl SqlMaker {
-    /// The maker of a route of this name and path.
-    pub fn new(
-        name: &str,
-        path: &PathPattern,
-        config: &SqlConfig,
-        database: Rc<Database>,
-        counters: Arc<Counters>,
-        log: SubsystemLog,
-    ) -> Self {
-        let (name, path, config) = (name.to_owned(), path.clone(), config.clone());
-        Self(Rc::new(SqlRoute { name, path, config, database, counters, log }))
+/// The maker of the responses of a route of this name and path.
+pub(crate) fn maker(
+    name: &str,
+    path: &PathPattern,
+    config: &SqlConfig,
+    database: Rc<DatabaseServers>,
+    counters: Arc<Counters>,
+    log: SubsystemLog,
+) -> Rc<dyn ResponseMaker> {
+    let (path, config) = (path.clone(), config.clone());
+    let pouring = Rc::new(Pouring { route: name.to_owned(), database, counters, log });
+    match config.raw {
+        Some(form) => Rc::new(raw::RawSqlMaker::new(form, path, config, pouring)),
+        None => Rc::new(SqlMaker(Rc::new(SqlRoute { path, config, pouring }))),
     }
 }
 
@@ -92,10 +126,10 @@ impl SqlRoute {
         // A placeholder for each use of a parameter.
         let values = statement.query.order.iter().map(|it| values[*it].clone()).collect();
         let call = SqlCall { statement, values };
-        match self.database.run(&call).await {
+        match self.pouring.database.run(&call).await {
             Ok(answer) => Ok(self.response(request, rows, answer)),
             Err(error) => {
-                self.failed(&error);
+                self.pouring.failed(&error);
                 Err(OriginError::Unmade(error.status(), error.sentence().into_owned()))
             }
         }
@@ -123,40 +157,15 @@ impl SqlRoute {
         fields.push("Content-Type", statement.format.media_type());
         let Some(rows) = answer.rest else { return whole(200, fields, answer.first) };
         let (sender, body) = MadeBody::new(DEPTH);
-        tokio::task::spawn_local(self.pour(answer.first, rows, sender));
+        tokio::task::spawn_local(self.pouring.clone().pour(answer.first, rows, sender, Bytes::new()));
         MadeResponse { head: head(200, fields, Framing::Chunked), body }
-    }
-
-    /// Sends the rest of a result. It is cut where the query fails, and cancelled when no client reads it.
-    async fn pour(self: Rc<Self>, first: Bytes, mut rows: SqlRows, sender: mpsc::Sender<MadePiece>) {
-        let mut next = first;
-        loop {
-            match timeout_at(rows.until(), sender.send(MadePiece::Bytes(next))).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return,
-                // The client reads too slowly.
-                Err(_) => return self.failed(&SqlError::Timeout),
-            }
-            let more = tokio::select! {
-                biased;
-                more = rows.next() => more,
-                () = sender.closed() => return,
-            };
-            next = match more {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) => {
-                    let _ = sender.send(MadePiece::End).await;
-                    return;
-                }
-                Err(error) => return self.failed(&error),
-            };
-        }
     }
 
     /// The tags of the rows that the result for these values of the parameters depends on.
     fn row_tags(&self, values: &[Option<Box<str>>]) -> Vec<String> {
         let value = |at: usize| Some((values[at].as_deref()?, self.config.parameters[at].kind));
-        self.config.rows.iter().map(|(rows, at)| rows.tag(at.and_then(value))).collect()
+        let tag = |rows: &ShownRows, given| named(rows.tag(given), &self.config);
+        self.config.rows.iter().map(|(rows, at)| tag(rows, at.and_then(value))).collect()
     }
 
     fn push_tags(&self, request: &Request, rows: &[String], fields: &mut FieldList) {
@@ -177,6 +186,43 @@ impl SqlRoute {
             fields.push(SQL_TAGS, all);
         }
     }
+}
+
+impl Pouring {
+    /// Sends the rest of a result, and `after` behind it. It is cut where the query fails, and cancelled when no client reads it.
+    async fn pour(
+        self: Rc<Self>,
+        first: Bytes,
+        mut rows: SqlRows,
+        sender: mpsc::Sender<MadePiece>,
+        after: Bytes,
+    ) {
+        let mut next = first;
+        loop {
+            match timeout_at(rows.until(), sender.send(MadePiece::Bytes(next))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                // The client reads too slowly.
+                Err(_) => return self.failed(&SqlError::Timeout),
+            }
+            let more = tokio::select! {
+                biased;
+                more = rows.next() => more,
+                () = sender.closed() => return,
+            };
+            next = match more {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => {
+                    if !after.is_empty() {
+                        let _ = sender.send(MadePiece::Bytes(after)).await;
+                    }
+                    let _ = sender.send(MadePiece::End).await;
+                    return;
+                }
+                Err(error) => return self.failed(&error),
+            };
+        }
+    }
 
     /// Counts and logs a query that has no complete result.
     fn failed(&self, error: &SqlError) {
@@ -184,7 +230,7 @@ impl SqlRoute {
         let level = if *error == SqlError::Busy { Level::Warn } else { Level::Error };
         if self.log.tells(level) {
             let why = error.sentence();
-            let values = [("route", self.name.as_str()), ("database", self.database.name()), ("why", &why)];
+            let values = [("route", self.route.as_str()), ("database", self.database.name()), ("why", &why)];
             self.log.seldom_of(level, "database-failed", self.database.name(), &values);
         }
     }
@@ -267,11 +313,21 @@ pub(crate) fn shown_rows<'c>(
     let values = values(&config.parameters, path, request, &Bytes::new()).ok();
     let one = |(rows, at): &'c (ShownRows, Option<usize>)| {
         let parameter = at.map(|at| (at, config.parameters[at].kind));
-        let Some(values) = &values else { return (rows, rows.tag(None), parameter.map(|it| it.1)) };
+        let Some(values) = &values else {
+            return (rows, named(rows.tag(None), config), parameter.map(|it| it.1));
+        };
         let given = parameter.and_then(|(at, kind)| Some((values[at].as_deref()?, kind)));
-        (rows, rows.tag(given), given.map(|it| it.1))
+        (rows, named(rows.tag(given), config), given.map(|it| it.1))
     };
     config.rows.iter().map(one).collect()
+}
+
+/// A tag of rows as pages of this query have it.
+fn named(tag: String, config: &SqlConfig) -> String {
+    match config.names_database {
+        true => named_tag(&tag, &config.database.name),
+        false => tag,
+    }
 }
 
 /// The values of all parameters, in their order; `None` is `NULL`.
@@ -334,9 +390,34 @@ fn captured<'a>(view: &RequestView<'a>, key: &str) -> Cow<'a, [u8]> {
 
 /// The members of a request body.
 enum BodyMembers<'b> {
-    /// Each as it was sent: a number keeps all its digits.
-    Json(HashMap<String, &'b RawValue>),
+    /// Each as it was sent: a number keeps all its digits, and a name may occur twice.
+    Json(JsonMembers<'b>),
     Form(&'b [u8]),
+}
+
+/// The members of a JSON object, in their order.
+struct JsonMembers<'b>(Vec<(String, &'b RawValue)>);
+
+impl<'de> Deserialize<'de> for JsonMembers<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = JsonMembers<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    all.push(member);
+                }
+                Ok(JsonMembers(all))
+            }
+        }
+        from.deserialize_map(Members)
+    }
 }
 
 /// A member of a body.
@@ -355,7 +436,7 @@ impl<'b> BodyMembers<'b> {
             return Some(BodyMembers::Form(body));
         }
         if body.is_empty() && kind.is_empty() {
-            return Some(BodyMembers::Json(HashMap::new()));
+            return Some(BodyMembers::Json(JsonMembers(Vec::new())));
         }
         let is_json = kind.eq_ignore_ascii_case(b"application/json");
         serde_json::from_slice(body).ok().filter(|_| is_json).map(BodyMembers::Json)
@@ -364,9 +445,11 @@ impl<'b> BodyMembers<'b> {
     fn value<'p>(&self, parameter: &'p SqlParameter) -> Result<Member, BadParameter<'p>> {
         match self {
             BodyMembers::Json(members) => {
-                let Some(raw) = members.get(&*parameter.key).map(|it| it.get()) else {
-                    return Ok(Member::None);
-                };
+                let mut found = members.0.iter().filter(|it| it.0 == *parameter.key);
+                let Some(raw) = found.next().map(|it| it.1.get()) else { return Ok(Member::None) };
+                if found.next().is_some() {
+                    return Err(BadParameter::Twice(parameter));
+                }
                 Ok(match raw.as_bytes().first() {
                     _ if parameter.kind == ParameterType::Json => Member::Text(raw.to_owned()),
                     Some(b'n') => Member::Null,

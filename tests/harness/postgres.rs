@@ -33,7 +33,7 @@ impl Postgres {
             .status()
             .unwrap();
         assert!(made.success(), "initdb makes a cluster");
-        let access = "local all larder scram-sha-256\nlocal all all trust\nhostssl all larder 127.0.0.1/32 scram-sha-256\n";
+        let access = "local all larder scram-sha-256\nlocal all all trust\nlocal replication all trust\nhostssl all larder 127.0.0.1/32 scram-sha-256\n";
         std::fs::write(data.join("pg_hba.conf"), access).unwrap();
         let child = serve(&folder, &settings);
         let it = Self { child, folder, settings };
@@ -41,6 +41,26 @@ impl Postgres {
         it.sql("create role larder login password 'geheim'; alter default privileges grant all on tables to larder");
         it.sql("alter default privileges grant all on sequences to larder; grant create on schema public to larder");
         it.sql(statements);
+        it
+    }
+
+    /// Starts a streaming replica of it.
+    pub fn replica(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(id) = server_user() {
+            chown(folder.path(), Some(id.0), Some(id.1)).unwrap();
+        }
+        let made = command("pg_basebackup")
+            .args(["-U", "postgres", "--write-recovery-conf", "--no-sync", "--checkpoint=fast", "-h"])
+            .arg(self.folder.path())
+            .arg("-D")
+            .arg(folder.path().join("data"))
+            .status()
+            .unwrap();
+        assert!(made.success(), "pg_basebackup copies the cluster");
+        let settings = self.settings.clone();
+        let it = Self { child: serve(&folder, &settings), folder, settings };
+        it.wait_until_it_answers();
         it
     }
 

@@ -4,6 +4,7 @@ use crate::harness::command::{self, Ended};
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
 use crate::harness::postgres::Postgres;
+use crate::harness::until;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 
@@ -158,7 +159,11 @@ fn a_database_is_logged_in_to_and_can_be_followed() {
     };
     let ended = database("");
     assert_eq!(0, ended.code, "{ended:?}");
-    assert!(ended.out.contains("  database pg (") && ended.out.ends_with("): connected\n"), "{ended:?}");
+    assert!(
+        ended.out.contains("  database pg (")
+            && ended.out.ends_with("): connected; it accepts the query of its route\n"),
+        "{ended:?}"
+    );
     let follow = "follow.publication = \"larder\"";
     let ended = database(follow);
     assert_eq!(1, ended.code, "{ended:?}");
@@ -169,8 +174,41 @@ fn a_database_is_logged_in_to_and_can_be_followed() {
     postgres.sql("create publication larder for table t");
     let ended = database(follow);
     assert_eq!(0, ended.code, "{ended:?}");
-    assert!(ended.out.ends_with("): connected, and its changes can be followed\n"), "{ended:?}");
-    assert_eq!("0", postgres.sql("select count(*) from pg_replication_slots"));
+    assert!(
+        ended
+            .out
+            .ends_with("): connected; it accepts the query of its route, and its changes can be followed\n"),
+        "{ended:?}"
+    );
+    until("no slot is left", || postgres.sql("select count(*) from pg_replication_slots") == "0");
+}
+
+#[test]
+fn queries_permissions_and_slots_of_a_database_are_tried() {
+    let statements = "create schema own; create table own.\"Order\" (id int primary key, note text); \
+        grant usage on schema own to larder; revoke all on own.\"Order\" from larder; alter role larder replication; \
+        create publication \"Lard\"";
+    let postgres = Postgres::with(&["wal_level=logical", "max_replication_slots=1"], statements);
+    let tried = |query: &str, expect: &str| {
+        let database = postgres.table("follow.publication = \"Lard\"");
+        let query =
+            format!("query = '''{query}''', parameters = {{ id = \"path int\" }}, rows = [\"own.Order\"]");
+        let route =
+            format!("[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/{{id}}\"\nsql = {{ {query} }}\n");
+        let ended = check(&(database + &route), &["--connect"]);
+        assert_eq!(!expect.contains("followed"), ended.code == 1, "{ended:?}");
+        assert!(ended.out.contains(expect), "{ended:?}");
+    };
+    let sound = "select note from own.\"Order\" where id = :id";
+    tried("select nothing from own.\"Order\" where id = :id", "column \"nothing\" does not exist");
+    tried(sound, "permission denied for table Order; run `GRANT SELECT ON … TO larder`");
+    postgres.sql("grant select on own.\"Order\" to larder");
+    tried(sound, "run `ALTER PUBLICATION \"Lard\" ADD TABLE own.\"Order\"`");
+    postgres.sql("alter publication \"Lard\" add table own.\"Order\"");
+    postgres.sql("select pg_create_physical_replication_slot('taken')");
+    tried(sound, "increase its max_replication_slots");
+    postgres.sql("select pg_drop_replication_slot('taken')");
+    tried(sound, "its changes can be followed");
 }
 
 #[test]

@@ -317,3 +317,88 @@ fn a_lasting_obstacle_is_logged_once() {
     larder.pass(601_000);
     until("it is logged again", || log(&larder).matches("database-not-followed").count() == 2);
 }
+
+/// An application whose pages have the tag that their path names, with `..` for a slash.
+fn tagging() -> Origin {
+    Origin::new(|asked| {
+        let tag = asked.target().replace("/app/", "").replace("..", "/");
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: {tag}\n\napp")
+    })
+}
+
+#[test]
+fn two_databases_purge_their_own_pages_and_those_without_a_name() {
+    let (one, two, application) = (postgres(), postgres(), tagging());
+    let query = "query = \"select name from users where id = :id\", parameters = { id = \"path int\" }, rows = [\"users.id = :id\"]";
+    let route = |name: &str| {
+        format!("[[site.route]]\npath = \"/{name}/{{id}}\"\nsql = {{ database = \"{name}\", {query} }}\n")
+    };
+    let follow = "follow.publication = \"larder\"";
+    let second = two.table(follow).replace("name = \"pg\"", "name = \"two\"");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{}{second}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
+         hosts = [\"*\"]\n{}{}[[site.route]]\npath = \"/app/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+        one.table(follow),
+        route("pg"),
+        route("two"),
+        application.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let are_followed = |times: usize| {
+        until("they are followed", || log(&larder).matches("database-followed database=").count() == times)
+    };
+    are_followed(2);
+    let pages = ["/pg/7", "/two/7", "/app/db:users:7", "/app/db:pg..users:7", "/app/db:two..users:7"];
+    warm(&larder, &pages);
+    two.sql("update users set name = 'of two' where id = 7");
+    until("its page has the row", || body(&larder, "/two/7").contains("of two"));
+    assert!(is_hit(&larder, "/pg/7") && is_hit(&larder, "/app/db:pg..users:7"), "the other database");
+    let asked = |target: &str| application.received().iter().filter(|it| it.target() == target).count();
+    until("its application's page is purged", || {
+        larder.get("/app/db:two..users:7");
+        asked("/app/db:two..users:7") == 2
+    });
+    until("so is one without a name", || {
+        larder.get("/app/db:users:7");
+        asked("/app/db:users:7") == 2
+    });
+    assert_eq!(json!("db:two/users:id=7"), explain(&larder, "/two/7")["sql"]["rows"][0]["tag"]);
+    // A gap of one database is none of the other.
+    warm(&larder, &pages);
+    two.sql("alter table users add column more int");
+    are_followed(3);
+    assert!(is_hit(&larder, "/pg/7") && is_hit(&larder, "/app/db:pg..users:7"), "the other database");
+}
+
+#[test]
+fn an_application_tags_by_columns_and_empty_values() {
+    let (postgres, application) = (postgres(), tagging());
+    postgres.sql("alter table users replica identity full");
+    let database = postgres.table("follow = { publication = \"larder\", columns = [\"users.name\"] }");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+        application.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    followed(&larder);
+    let pages =
+        ["/app/db:users:name=u7", "/app/db:users:name=u8", "/app/db:users:name=", "/app/db:pg..users:9"];
+    warm(&larder, &pages);
+    let asked = |target: &str| application.received().iter().filter(|it| it.target() == target).count();
+    let purged = |target: &str| {
+        let before = asked(target);
+        until(target, || {
+            larder.get(target);
+            asked(target) > before
+        });
+    };
+    postgres.sql("update users set name = '' where id = 7");
+    purged("/app/db:users:name=u7");
+    purged("/app/db:users:name=");
+    assert!(is_hit(&larder, "/app/db:users:name=u8"), "another value");
+    postgres.sql("update users set shop = 5 where id = 9");
+    // The only database may be named.
+    purged("/app/db:pg..users:9");
+    assert!(is_hit(&larder, "/app/db:users:name=u8"), "another value");
+}

@@ -51,6 +51,8 @@ const TYPES: &[(&str, &str)] = &[
     ("'0044-03-15 BC'::date", "\"-0043-03-15\""),
     ("'2026-01-31 12:00:00.5'::timestamp", "\"2026-01-31T12:00:00.5\""),
     ("'2026-01-31 12:00:00+02'::timestamptz", "\"2026-01-31T10:00:00Z\""),
+    ("'294276-12-31 23:59:59.999999'::timestamp", "\"+294276-12-31T23:59:59.999999\""),
+    ("'4714-11-24 00:00:00+00 BC'::timestamptz", "\"-4713-11-24T00:00:00Z\""),
     ("'23:59:59.000001'::time", "\"23:59:59.000001\""),
     ("'12:00:00-03:30'::timetz", "\"12:00:00-03:30\""),
     ("'1 year 2 mons -3 days 04:05:06'::interval", "\"P1Y2M-3DT4H5M6S\""),
@@ -431,6 +433,18 @@ fn queries_that_write_are_committed_before_the_answer() {
 }
 
 #[test]
+fn a_member_that_occurs_twice_is_refused() {
+    let postgres = Postgres::start("");
+    let routes = query("select :a as a", ", parameters = { a = \"body int\" }");
+    let larder = larder(&postgres.table(""), &[("/t", &routes)]);
+    let twice = post(&larder, "/t", "application/json", r#"{"a":1,"b":2,"a":3}"#);
+    assert_eq!(400, twice.status, "{twice:?}");
+    assert!(twice.text().contains("\"a\""), "{twice:?}");
+    let other = post(&larder, "/t", "application/json", r#"{"b":1,"a":3,"b":2}"#);
+    assert_eq!((200, r#"[{"a":3}]"#), (other.status, &*other.text()));
+}
+
+#[test]
 fn explain_and_check_connect_to_nothing() {
     let database = "[[database]]\nname = \"pg\"\nurl = \"postgres://a@127.0.0.1:1/b\"\n";
     let routes =
@@ -445,4 +459,172 @@ fn explain_and_check_connect_to_nothing() {
     let answer = larder.get("/t/1");
     assert_eq!(502, answer.status);
     assert!(!answer.text().contains("127.0.0.1"));
+}
+
+#[test]
+fn replicas_answer_reads_while_they_are_healthy() {
+    let primary = Postgres::start(
+        "create table t (id serial primary key, n int); grant pg_read_all_settings to larder",
+    );
+    let (mut one, two) = (primary.replica(), primary.replica());
+    let place = |it: &Postgres| format!("postgres+unix://larder@{}/postgres", it.socket().display());
+    let database = primary.table(&format!("replicas = [\"{} weight=3\", \"{}\"]", place(&one), place(&two)));
+    let server = "select pg_is_in_recovery() as replica, current_setting('data_directory') as place";
+    let insert =
+        query("insert into t (n) values (1) returning pg_is_in_recovery() as replica", ", write = true");
+    let larder = larder(
+        &database,
+        &[
+            ("/read", &query(server, "")),
+            ("/rows", &query(server, ", rows = [\"t\"]")),
+            ("/tags", &query(server, ", tags = [\"t\"]")),
+            ("/write", &insert),
+        ],
+    );
+    let answers = |target: &str, count: usize| -> Vec<String> {
+        (0..count).map(|_| larder.get(target).text()).collect()
+    };
+    let of = |it: &Postgres, all: &[String]| {
+        let folder = it.socket().display().to_string();
+        all.iter().filter(|it| it.contains(&folder) && it.contains("true")).count()
+    };
+    let read = answers("/read", 8);
+    assert_eq!((6, 2), (of(&one, &read), of(&two, &read)), "by their weights: {read:?}");
+    for target in ["/rows", "/tags"] {
+        assert!(larder.get(target).text().contains("\"replica\":false"), "{target} asks the primary");
+    }
+    assert!(post(&larder, "/write", "application/json", "{}").text().contains("\"replica\":false"));
+    one.kill();
+    let read = answers("/read", 8);
+    assert_eq!(8, of(&two, &read), "the other replica: {read:?}");
+    assert_eq!(1, larder.counter("database_replicas_ejected"));
+    one.start_again();
+    until("the replica is asked again", || of(&one, &answers("/read", 1)) == 1);
+    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap();
+    assert!(log.contains("replica-ejected") && log.contains("replica-readmitted"), "{log}");
+    drop((one, two));
+    assert!(
+        answers("/read", 2).iter().all(|it| it.contains("\"replica\":false")),
+        "only the primary is left"
+    );
+}
+
+/// A route that takes statements, for clients of this machine.
+fn raw(form: &str, more: &str) -> String {
+    format!("sql = {{ raw = \"{form}\"{more} }}\naccess.allow = [\"127.0.0.1\"]")
+}
+
+const CITIES: &str = "create table \"City\" (\"ID\" int, \"Name\" text, \"Population\" bigint, \"Share\" numeric); \
+    insert into \"City\" values (1, 'Kabul', 1780000, 0.5), (2, 'Q', null, null)";
+
+#[test]
+fn clients_of_dbslayer_work_unchanged() {
+    let postgres = Postgres::start(CITIES);
+    let larder = larder(
+        &postgres.table(""),
+        &[("/db", &raw("dbslayer", "")), ("/w", &raw("dbslayer", ", write = true"))],
+    );
+    let expect = r#"{"RESULT":{"HEADER":["ID","Name","Population","Share"],"TYPES":["MYSQL_TYPE_LONG","MYSQL_TYPE_VAR_STRING","MYSQL_TYPE_LONGLONG","MYSQL_TYPE_NEWDECIMAL"],"ROWS":[[1,"Kabul",1780000,0.5],[2,"Q",null,null]]},"SERVER":"pg"}"#;
+    // The escapes of `URI.encode` in Ruby, of `escape` in JavaScript, and of `urlencode` in PHP.
+    for target in [
+        "/db?%7B%22SQL%22:%22select%20*%20from%20%5C%22City%5C%22%20order%20by%201%22%7D",
+        "/db?%7B%22SQL%22%3A%22select%20*%20from%20%5C%22City%5C%22%20order%20by%201%22%7D",
+        "/db?%7B%22SQL%22%3A%22select+%2A+from+%5C%22City%5C%22+order+by+1%22%7D",
+        "/db?SQL=select+*+from+%22City%22+order+by+1",
+    ] {
+        let answer = larder.get(target);
+        assert_eq!((200, expect), (answer.status, &*answer.text()), "{target}");
+        assert!(!larder.get(target).is_hit(), "nothing is stored");
+    }
+    let statement = "select * from \"City\" order by 1";
+    let object = serde_json::json!({ "SQL": statement }).to_string();
+    for (kind, body) in [
+        ("application/json", object.as_str()),
+        ("text/plain", statement),
+        ("application/x-www-form-urlencoded", statement),
+        ("application/x-www-form-urlencoded", "SQL=select+*+from+%22City%22+order+by+1"),
+    ] {
+        assert_eq!(expect, post(&larder, "/db", kind, body).text(), "{kind} {body}");
+    }
+    let empty = post(&larder, "/db", "text/plain", "select \"ID\" from \"City\" where false");
+    assert_eq!(
+        r#"{"RESULT":{"HEADER":["ID"],"TYPES":["MYSQL_TYPE_LONG"],"ROWS":[]},"SERVER":"pg"}"#,
+        empty.text()
+    );
+    let changed = post(&larder, "/w", "text/plain", "update \"City\" set \"Name\" = 'x'");
+    assert_eq!(
+        r#"{"RESULT":{"SUCCESS":true,"AFFECTED_ROWS":2,"INSERT_ID":0},"SERVER":"pg"}"#,
+        changed.text()
+    );
+    let wrong = larder.get("/db?%7B%22SQL%22:%22select%20nothing%22%7D");
+    let text = wrong.text();
+    assert!(
+        wrong.status == 200 && text.starts_with("{\"MYSQL_ERROR\":\"the database rejected the query: column"),
+        "{text}"
+    );
+    assert!(text.contains("\"MYSQL_ERRNO\":1105") && text.ends_with("\"SERVER\":\"pg\"}"), "{text}");
+    assert!(larder.get("/db?%7B").text().starts_with("{\"ERROR\":"));
+    assert!(larder.get("/db").text().starts_with("{\"ERROR\":"));
+}
+
+#[test]
+fn clients_of_cherokee_work_unchanged() {
+    let postgres = Postgres::start(CITIES);
+    let larder = larder(&postgres.table(""), &[("/sql/*", &raw("cherokee", ", write = true"))]);
+    let expect = r#"[{"RESULT":{"HEADER":["ID","sum"],"TYPES":["MYSQL_TYPE_LONG","MYSQL_TYPE_LONG"],"ROWS":[[1,3],[2,4]]}}]"#;
+    let answer =
+        larder.get("/sql/SELECT%20%22ID%22,%20%22ID%22+2%20as%20sum%20FROM%20%22City%22%20ORDER%20BY%201");
+    assert_eq!((200, expect), (answer.status, &*answer.text()));
+    let changed = larder.get("/sql/DELETE%20FROM%20%22City%22");
+    assert_eq!(r#"[{"SUCCESS":1,"AFFECTED_ROWS":2,"INSERT_ID":0}]"#, changed.text());
+    let wrong = larder.get("/sql/SELEC%201").text();
+    assert!(wrong.starts_with("[{\"SUCCESS\":0,\"MYSQL_ERRNO\":1064,"), "{wrong}");
+}
+
+#[test]
+fn a_statement_of_a_request_reads_and_leaves_nothing() {
+    let postgres = Postgres::start("create table t (id int); grant all on t to larder");
+    let refused = "access.allow = [\"10.0.0.0/8\"]";
+    let closed = raw("dbslayer", "").replace("access.allow = [\"127.0.0.1\"]", refused);
+    let small = raw("dbslayer", ", max_rows = 2");
+    let larder = larder(
+        &postgres.table(""),
+        &[("/db", &raw("dbslayer", "")), ("/closed", &closed), ("/small", &small)],
+    );
+    let error = |statement: &str, expect: &str| {
+        let text = post(&larder, "/db", "text/plain", statement).text();
+        assert!(text.contains("MYSQL_ERROR") && text.contains(expect), "{statement}: {text}");
+    };
+    error("insert into t values (1)", "begin with \\\"insert\\\" are not allowed");
+    for statement in [
+        "set default_transaction_read_only = off",
+        "begin",
+        "commit",
+        "do $$ begin end $$",
+        "copy t to stdout",
+    ] {
+        error(statement, "are not allowed here");
+    }
+    error("select 1; delete from t", "only one statement");
+    error("with a as (insert into t values (1) returning 1) select * from a", "read-only transaction");
+    error("select set_config('transaction_read_only', 'off', false)", "read-write mode");
+    post(
+        &larder,
+        "/db",
+        "text/plain",
+        "select set_config('default_transaction_read_only', 'off', false), set_config('search_path', 'x', false)",
+    );
+    let text = post(
+        &larder,
+        "/db",
+        "text/plain",
+        "select current_setting('default_transaction_read_only'), current_setting('search_path')",
+    )
+    .text();
+    assert!(text.contains("[[\"on\",") && !text.contains("\"x\""), "{text}");
+    assert_eq!("0", postgres.sql("select count(*) from t"));
+    assert_eq!(403, post(&larder, "/closed", "text/plain", "select 1").status);
+    let many = post(&larder, "/small", "text/plain", "select generate_series(1, 3)").text();
+    assert!(many.contains("more than 2 rows (sql.max_rows)"), "{many}");
+    assert_eq!(0, postgres.running(), "no transaction is open");
 }

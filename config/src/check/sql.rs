@@ -2,12 +2,14 @@
 
 use super::matching::RouteMatching;
 use super::{ConfigCheck, RoutePath, Source};
+use crate::access::AccessConfig;
 use crate::problem::nearest;
-use crate::sql::{SQL_TAGS, SqlConfig};
+use crate::sql::{RawForm, SQL_TAGS, SqlConfig};
 use crate::{Methods, Service};
 use larder_database::{
-    DatabasePlace, DatabaseServer, DatabaseSettings, DatabaseTls, NumberForm, ParameterSource,
-    PreparedStatements, ResultFormat, ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlQuery, SqlStatement,
+    AskedServer, DatabasePlace, DatabaseServer, DatabaseSettings, DatabaseTls, NumberForm, ParameterSource,
+    PreparedStatements, ReplicaSettings, ResultFormat, ShownRows, SqlAccess, SqlDialect, SqlParameter,
+    SqlQuery, SqlStatement, SqlText, TableColumn,
 };
 use larder_semantics::key::QueryPolicy;
 use larder_semantics::policy::{CredentialUse, OnAbort, Policy};
@@ -24,6 +26,12 @@ const WRITING: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
 
 /// The methods of a route with a query: by default those that its parameters and its access need.
 pub(super) fn methods_of(methods: Methods, sql: &SqlConfig) -> Methods {
+    if sql.raw.is_some() {
+        return match methods {
+            Methods::Any => Methods::Only(["GET", "POST"].map(str::to_owned).to_vec()),
+            given => given,
+        };
+    }
     let needed = match (has_body(&sql.parameters), sql.statement.access) {
         (_, SqlAccess::Writes) => &["POST"][..],
         (true, SqlAccess::Reads) => &["POST", "QUERY"],
@@ -62,9 +70,11 @@ impl ConfigCheck {
             let Ok(place) = DatabasePlace::parse(&self.text(&key("url"))) else { continue };
             self.refuse_of_dialect(&prefix, place.dialect);
             let tls = self.database_tls(&prefix, &place);
+            let replicas = self.replicas(&key("replicas"), place.dialect);
             all.push(Arc::new(DatabaseSettings {
                 name,
                 place,
+                replicas,
                 password: self.secret(&key("password")),
                 tls,
                 max_connections: self.usize(&key("max_connections")),
@@ -77,6 +87,7 @@ impl ConfigCheck {
                     _ => PreparedStatements::Auto,
                 },
                 publication: Some(self.text(&key("follow.publication"))).filter(|it| !it.is_empty()),
+                columns: self.followed_columns(&prefix),
             }));
         }
         all
@@ -134,6 +145,28 @@ impl ConfigCheck {
         refuse("password", dialect == SqlDialect::Sqlite, text);
     }
 
+    /// The replicas of a database.
+    fn replicas(&mut self, key: &str, dialect: SqlDialect) -> Vec<ReplicaSettings> {
+        let texts = self.texts(key);
+        let replicas: Vec<_> = texts.iter().filter_map(|it| ReplicaSettings::parse(it).ok()).collect();
+        if replicas.iter().any(|it| it.place.dialect != dialect) {
+            let text = "a replica is of another kind than the database; write the scheme of database.url";
+            self.problem(self.source(key), "database.replicas", text);
+        }
+        replicas
+    }
+
+    /// The columns by whose values applications tag their pages.
+    fn followed_columns(&mut self, prefix: &str) -> Vec<TableColumn> {
+        let key = format!("{prefix}.follow.columns");
+        let columns: Vec<_> = self.texts(&key).iter().filter_map(|it| TableColumn::parse(it)).collect();
+        if !columns.is_empty() && self.text(&format!("{prefix}.follow.publication")).is_empty() {
+            let text = "no effect without database.follow.publication; add it, or remove columns";
+            self.problem(self.source(&key), "database.follow.columns", text);
+        }
+        columns
+    }
+
     pub(super) fn sql(
         &mut self,
         at: &RoutePath,
@@ -143,7 +176,17 @@ impl ConfigCheck {
     ) -> Option<SqlConfig> {
         let key = |name: &str| at.key(&format!("sql.{name}"));
         let database = self.database_of(at, route, databases);
-        let text = self.text(&key("query"));
+        let raw = match self.text(&key("raw")).as_str() {
+            "dbslayer" => Some(RawForm::DbSlayer),
+            "cherokee" => Some(RawForm::Cherokee),
+            _ => None,
+        };
+        let mut text = self.text(&key("query"));
+        if let Some(form) = raw {
+            self.refuse_beside_raw(at, form, database.as_ref(), matching);
+            // The pattern of the statements of requests.
+            text = "SELECT 1".to_owned();
+        }
         if text.is_empty() {
             if !self.is_wrong(&key("query")) {
                 let text =
@@ -167,24 +210,79 @@ impl ConfigCheck {
             let text = format!("the query begins with {}, but runs read-only; set write = true", query.verb);
             self.problem(self.source(&key("query")), "site.route.sql.query", &text);
         }
-        self.refuse_sql_methods(at, &matching.methods, &parameters, access);
+        if raw.is_none() {
+            self.refuse_sql_methods(at, &matching.methods, &parameters, access);
+        }
         let timeout = Some(self.time(&key("timeout"))).filter(|it| !it.is_zero());
+        let (tags, rows) = (self.sql_tags(at, matching), self.sql_rows(at, &parameters));
+        let is_purged = !tags.is_empty() || !rows.is_empty();
         let statement = SqlStatement {
             types: query.order.iter().map(|it| parameters[*it].kind).collect(),
             query,
-            format: self.sql_format(at),
+            format: if raw.is_some() { ResultFormat::Table } else { self.sql_format(at) },
             numbers: match self.text(&key("numbers")).as_str() {
+                _ if raw.is_some() => NumberForm::Json,
                 "json" => NumberForm::Json,
                 _ => NumberForm::Strings,
             },
+            text: if raw.is_some() { SqlText::OfRequest } else { SqlText::Configured },
             max_rows: self.number(&key("max_rows")),
             max_bytes: self.number(&key("max_bytes")),
             timeout: timeout.unwrap_or(database.query_timeout),
             access,
+            server: match access {
+                SqlAccess::Reads if !is_purged => AskedServer::Replica,
+                _ => AskedServer::Primary,
+            },
         };
-        let tags = self.sql_tags(at, matching);
-        let rows = self.sql_rows(at, &parameters);
-        Some(SqlConfig { database, statement: Arc::new(statement), parameters, tags, rows, is_public: false })
+        let names_database = databases.iter().filter(|it| it.publication.is_some()).count() > 1;
+        let (statement, is_public) = (Arc::new(statement), false);
+        Some(SqlConfig { database, raw, statement, parameters, tags, rows, names_database, is_public })
+    }
+
+    /// Rejects keys without effect for statements of requests, and databases and paths that have none.
+    fn refuse_beside_raw(
+        &mut self,
+        at: &RoutePath,
+        form: RawForm,
+        database: Option<&Arc<DatabaseSettings>>,
+        matching: &RouteMatching,
+    ) {
+        for name in ["query", "parameters", "rows", "tags", "format", "one_row", "numbers"] {
+            let source = self.source(&at.key(&format!("sql.{name}")));
+            if source != Source::Default {
+                let text = "no effect: the request brings the statement (sql.raw); remove it";
+                self.problem(source, &format!("site.route.sql.{name}"), text);
+            }
+        }
+        let raw = self.source(&at.key("sql.raw"));
+        if database.is_some_and(|it| it.place.dialect != SqlDialect::Postgres) {
+            let text = "raw requires a database of PostgreSQL; write named queries for others";
+            self.problem(raw.clone(), "site.route.sql.raw", text);
+        }
+        if form == RawForm::Cherokee && matching.path.exact().is_some() {
+            let text = format!(
+                "the path \"{0}\" has no room for a statement; write path = \"{0}/*\"",
+                matching.path.text().trim_end_matches('/')
+            );
+            self.problem(raw, "site.route.sql.raw", &text);
+        }
+    }
+
+    /// Rejects a route that takes statements of any client.
+    pub(super) fn refuse_raw_without_access(
+        &mut self,
+        at: &RoutePath,
+        service: Option<&Service>,
+        access: &AccessConfig,
+    ) {
+        let is_raw = matches!(service, Some(Service::Sql(it)) if it.raw.is_some());
+        let is_open = access.allow.is_none() && access.allow_when.is_none() && !access.identifies();
+        if is_raw && is_open && access.signed.is_none() {
+            let text =
+                "every client may run any statement; add access, such as access.basic.users or access.allow";
+            self.problem(self.source(&at.key("sql.raw")), "site.route.sql.raw", text);
+        }
     }
 
     /// The database of a route: the named one, or the only one.
@@ -321,6 +419,14 @@ impl ConfigCheck {
     pub(super) fn sql_policy(&mut self, at: &RoutePath, service: Option<&mut Service>, cache: &mut Policy) {
         let Some(Service::Sql(sql)) = service else { return };
         sql.is_public = cache.credentials == CredentialUse::None;
+        if let Some(form) = sql.raw {
+            let is_asked = self.source(&at.key("cache.enabled")) != Source::Default;
+            // A path has several spellings, and a statement has not.
+            cache.enabled &=
+                is_asked && form == RawForm::DbSlayer && sql.statement.access == SqlAccess::Reads;
+            (cache.key.query, cache.key.sort_query) = (QueryPolicy::All, false);
+            return;
+        }
         let of_url = sql.parameters.iter().filter(|it| it.source == ParameterSource::Query);
         let names: Vec<String> = of_url.map(|it| it.key.to_string()).collect();
         cache.key.query = if names.is_empty() { QueryPolicy::None } else { QueryPolicy::Keep(names) };
@@ -345,6 +451,12 @@ impl ConfigCheck {
             cache.enabled = false;
         }
     }
+}
+
+/// The name of the followed database, if there is one and no other.
+pub(super) fn only_followed(databases: &Databases) -> Option<Box<str>> {
+    let mut followed = databases.iter().filter(|it| it.publication.is_some());
+    followed.next().filter(|_| followed.next().is_none()).map(|it| it.name.as_str().into())
 }
 
 /// Whether this is the number of a capture of a pattern with this number of them.

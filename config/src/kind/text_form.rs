@@ -129,6 +129,8 @@ pub enum TextForm {
     ClaimText,
     /// The place of a database.
     DatabaseUrl,
+    /// The place of a replica, and its weight.
+    Replica,
     /// A query.
     Sql,
     /// The name of a parameter in a query.
@@ -137,6 +139,8 @@ pub enum TextForm {
     SqlParameter,
     /// The rows that a result shows.
     ShownRows,
+    /// A column of a table.
+    TableColumn,
     /// The text of which nginx makes the MD5 of a link.
     SecureLink,
 }
@@ -170,10 +174,12 @@ impl TextForm {
             | TextForm::PathTemplate
             | TextForm::SecureLink
             | TextForm::DatabaseUrl
+            | TextForm::Replica
             | TextForm::SqlParameter => true,
             TextForm::Sql => !text.trim().is_empty() && !text.contains('\0'),
             TextForm::SqlParameterName => larder_database::is_parameter_name(text),
             TextForm::ShownRows => ShownRows::parse(text).is_some(),
+            TextForm::TableColumn => TableColumn::parse(text).is_some(),
             TextForm::HashBy => member::hash_by(text).is_some(),
             TextForm::FailureStatus => is_failure_status(text),
             TextForm::PageOrigin => is_page_origin(text),
@@ -244,6 +250,7 @@ impl TextForm {
             }
             TextForm::SecureLink => SecureLinkText::parse(text).map(drop).map_err(|it| more(&it)),
             TextForm::DatabaseUrl => DatabasePlace::parse(text).map(drop),
+            TextForm::Replica => ReplicaSettings::parse(text).map(drop),
             TextForm::SqlParameter => SqlParameter::parse("name", text).map(drop),
             TextForm::LimitKey if text.starts_with("jwt:") => Err(more(
                 &"a limit is judged before credentials, so that it cannot count by a claim of a token",
@@ -319,12 +326,14 @@ impl TextForm {
                 "the value of a header field, with variables such as \"{client}\", or \"file:PATH\" for the content of a file"
             }
             TextForm::DatabaseUrl => PLACE_FORMS,
+            TextForm::Replica => REPLICA_FORM,
             TextForm::Sql => "one statement of SQL",
             TextForm::SqlParameterName => {
                 "a name of letters, digits and \"_\", which does not begin with a digit"
             }
             TextForm::SqlParameter => PARAMETER_FORM,
             TextForm::ShownRows => SHOWN_ROWS_FORM,
+            TextForm::TableColumn => TABLE_COLUMN_FORM,
             TextForm::StatusRange => "a status from 100 to 599, or a range such as \"200-399\"",
             TextForm::BodyTest => "a text, or \"regex:\" and a regular expression",
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",

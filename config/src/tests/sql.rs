@@ -150,3 +150,49 @@ fn tls_of_a_database() {
     one("mysql://a@db/shop", "", "");
     one("mysql+tls+unix://a@/run/m.sock/shop", "", "a Unix socket needs no TLS");
 }
+
+#[test]
+fn statements_of_requests() {
+    let one = |route: &str, expect: &str| {
+        let found = told(&text(route));
+        assert!(found.len() == 1 && found[0].contains(expect), "{route}: {found:?}");
+    };
+    let access = "access.allow = [\"10.0.0.0/8\"]";
+    one("sql.raw = \"dbslayer\"", "site.route.sql.raw: every client may run any statement; add access");
+    one("sql.raw = \"dbslayer\"\naccess.deny = [\"10.0.0.0/8\"]", "every client may run any statement");
+    one(
+        &format!("sql = {{ raw = \"dbslayer\", query = \"select 1\" }}\n{access}"),
+        "site.route.sql.query: no effect: the request brings the statement (sql.raw); remove it",
+    );
+    let of = |more: &str| {
+        let config = read(&text(&format!("sql = {{ raw = \"dbslayer\" }}\n{access}\n{more}"))).unwrap();
+        let route = &config.sites[0].routes[0];
+        (route.cache.enabled, route.methods.clone())
+    };
+    assert_eq!((false, Methods::Only(vec!["GET".to_owned(), "POST".to_owned()])), of(""));
+    assert!(of("cache.enabled = true").0);
+    let fixed = text(&format!("sql.raw = \"cherokee\"\n{access}")).replace("/t/{id}", "/t");
+    let found = told(&fixed);
+    assert!(found.len() == 1 && found[0].contains("write path = \"/t/*\""), "{found:?}");
+}
+
+#[test]
+fn replicas_and_followed_columns() {
+    let of = |more: &str| {
+        told(&format!("{DATABASE}{more}\n{}", text("sql.query = \"select 1\"").replacen(DATABASE, "", 1)))
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(
+        none,
+        of(
+            "replicas = [\"postgres://u@b/shop weight=2\"]\nfollow = { publication = \"p\", columns = [\"a.b\"] }"
+        )
+    );
+    let one = |more: &str, expect: &str| {
+        let found = of(more);
+        assert!(found.len() == 1 && found[0].contains(expect), "{more}: {found:?}");
+    };
+    one("replicas = [\"postgres://u@b/shop heavy\"]", "database.replicas");
+    one("follow.columns = [\"a.b\"]", "no effect without database.follow.publication");
+    one("follow = { publication = \"p\", columns = [\"a\"] }", "\"TABLE.COLUMN\"");
+}

@@ -1,6 +1,6 @@
 //! Values of PostgreSQL in its binary format, by the type of their column.
 
-use crate::calendar::{DAY_MICROS, write_date, write_interval, write_time, write_timestamp};
+use crate::calendar::{DAY_MICROS, write_date, write_interval, write_time};
 use crate::cell::{self, NumberForm, SqlCell};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -74,6 +74,27 @@ const KNOWN: [Type; 32] = [
     Type::REGCLASS,
 ];
 
+/// The type of MySQL, without `MYSQL_TYPE_`, that is nearest to a type.
+pub(super) fn mysql_type(kind: &Type) -> &'static str {
+    match *kind {
+        Type::BOOL => "TINY",
+        Type::INT2 => "SHORT",
+        Type::INT4 => "LONG",
+        Type::INT8 | Type::OID => "LONGLONG",
+        Type::FLOAT4 => "FLOAT",
+        Type::FLOAT8 => "DOUBLE",
+        Type::NUMERIC => "NEWDECIMAL",
+        Type::DATE => "DATE",
+        Type::TIME => "TIME",
+        Type::TIMESTAMP => "DATETIME",
+        Type::TIMESTAMPTZ => "TIMESTAMP",
+        Type::BIT | Type::VARBIT => "BIT",
+        Type::BPCHAR => "STRING",
+        Type::BYTEA => "BLOB",
+        _ => "VAR_STRING",
+    }
+}
+
 /// The value in these bytes. Texts that have to be made are put in `room`. `None` for bytes that are no value of the type.
 pub(super) fn cell<'a>(
     kind: &Type,
@@ -136,7 +157,10 @@ fn made_text(kind: &Type, bytes: &[u8], out: &mut String) -> Option<bool> {
             i64::MAX => out.push_str("infinity"),
             i64::MIN => out.push_str("-infinity"),
             micros => {
-                write_timestamp(micros.checked_add(EPOCH_DAYS * DAY_MICROS)?, out);
+                // Apart: the last timestamps have no number of microseconds since 1970.
+                write_date(micros.div_euclid(DAY_MICROS) + EPOCH_DAYS, out);
+                out.push('T');
+                write_time(micros.rem_euclid(DAY_MICROS), out);
                 if *kind == Type::TIMESTAMPTZ {
                     out.push('Z');
                 }

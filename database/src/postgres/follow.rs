@@ -2,10 +2,10 @@
 //! transaction makes outdated. The purges, and the time without a connection, are the caller's.
 
 use super::replication::ReplicationLog;
-use super::{causes, login};
+use super::{causes, login, types_of};
 use crate::freshness::{FollowedTable, FollowedTables};
 use crate::row_tags::{ChangedRows, KeyClass, RowTags, WatchedColumns};
-use crate::settings::DatabaseSettings;
+use crate::settings::{DatabaseSettings, SqlAccess, SqlStatement};
 use larder_stdx::clock;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 /// The most time for a query about the database itself.
 const SHORT: Duration = Duration::from_secs(5);
@@ -21,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The most tags of one result.
 const MOST_TAGS: usize = 1000;
 
+/// The first words of statements that can be planned without being executed; one in parentheses can as well.
+const PLANNED: [&str; 8] = ["select", "with", "values", "table", "insert", "update", "delete", "merge"];
 /// The interval of looks at the published tables.
 const LOOK: Duration = Duration::from_secs(1);
 /// The columns of the primary key of a table.
@@ -38,7 +41,9 @@ const PUBLISHED: &str = "SELECT coalesce(string_agg(concat_ws(' ', to_jsonb(b), 
      JOIN pg_namespace n ON n.nspname = p.schemaname JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid \
      WHERE b.pubname = $1";
 /// Tables that inherit from published ones: their rows are rows of these, and are published by their own names.
-const CHILDREN: &str = "SELECT c.inhparent::regclass::text, c.inhrelid::regclass::text FROM pg_inherits c \
+const CHILDREN: &str = "SELECT k.relname::text, CASE WHEN m.nspname = 'public' THEN h.relname::text \
+     ELSE m.nspname || '.' || h.relname END FROM pg_inherits c \
+     JOIN pg_class h ON h.oid = c.inhrelid JOIN pg_namespace m ON m.oid = h.relnamespace \
      JOIN pg_class k ON k.oid = c.inhparent AND k.relkind = 'r' JOIN pg_namespace n ON n.oid = k.relnamespace \
      WHERE CASE WHEN n.nspname = 'public' THEN k.relname::text ELSE n.nspname || '.' || k.relname END = ANY($1)";
 
@@ -52,7 +57,7 @@ const LOGGED: &str = "SELECT t.name, \
          (t.identity = 'd' AND i.indisprimary OR t.identity = 'i' AND i.indisreplident)))), \
      ARRAY(SELECT a.attname || ' ' || a.atttypid FROM pg_attribute a LEFT JOIN pg_collation l ON l.oid = a.attcollation \
          WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped AND coalesce(l.collisdeterministic, true)) \
-     FROM (SELECT c.oid, c.relreplident::text AS identity, \
+     , t.oid::regclass::text FROM (SELECT c.oid, c.relreplident::text AS identity, \
          CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')) t WHERE t.name = ANY($1)";
 
@@ -99,8 +104,7 @@ impl ChangeFollower {
             None => connect(settings).await?,
         };
         check(&client, settings, follow).await?;
-        let random = clock::precise_micros() ^ u64::from(std::process::id()) << 40;
-        let slot = format!("larder_{random:x}");
+        let slot = slot_name();
         let log = tokio::select! {
             opened = ReplicationLog::open(settings, &slot, &follow.publication) => opened?,
             why = until_lost(&client) => return Err(why),
@@ -259,16 +263,71 @@ async fn until_lost(client: &Client) -> String {
     }
 }
 
-/// Connects once, and finds out whether the database can be followed if it is to be. Within a `LocalSet`.
+/// Connects once, has the queries of routes planned, and finds out whether the database can be followed if it is to be. Within a `LocalSet`.
 ///
 /// # Errors
 /// One sentence with the remedy.
-pub async fn contact(settings: &DatabaseSettings, follow: Option<&FollowSettings>) -> Result<(), String> {
+pub async fn contact(
+    settings: &DatabaseSettings,
+    queries: &[Arc<SqlStatement>],
+    follow: Option<&FollowSettings>,
+) -> Result<(), String> {
     let client = connect(settings).await?;
-    match follow {
-        Some(follow) => check(&client, settings, follow).await,
-        None => Ok(()),
+    for query in queries {
+        explain(&client, settings, query).await?;
     }
+    let Some(follow) = follow else { return Ok(()) };
+    check(&client, settings, follow).await?;
+    let slot = slot_name();
+    match timeout(SHORT, ReplicationLog::open(settings, &slot, &follow.publication)).await {
+        // Transactions are open: that is no fault.
+        Ok(Ok(_)) | Err(_) => Ok(()),
+        Ok(Err(why)) => Err(format!(
+            "{why}; let its pg_hba.conf accept the connection, and increase its max_replication_slots and max_wal_senders"
+        )),
+    }
+}
+
+/// The name of a new slot.
+fn slot_name() -> String {
+    let random = clock::precise_micros() ^ u64::from(std::process::id()) << 40;
+    format!("larder_{random:x}")
+}
+
+/// Has the database plan a query, which also verifies the permissions of the user. Nothing is executed.
+async fn explain(client: &Client, settings: &DatabaseSettings, query: &SqlStatement) -> Result<(), String> {
+    if !query.query.verb.is_empty() && !PLANNED.contains(&&*query.query.verb) {
+        return Ok(());
+    }
+    let types: Vec<_> = types_of(query).iter().map(|it| it.name().to_owned()).collect();
+    let (types, nulls) = (types.join(", "), vec!["NULL"; types.len()].join(", "));
+    let (types, nulls) = match query.types.is_empty() {
+        true => (String::new(), String::new()),
+        false => (format!(" ({types})"), format!("({nulls})")),
+    };
+    let text = &query.query.text;
+    let trial = format!(
+        "PREPARE larder_trial{types} AS {text}; EXPLAIN EXECUTE larder_trial{nulls}; DEALLOCATE larder_trial"
+    );
+    let error = match timeout(SHORT, client.batch_execute(&trial)).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error,
+        Err(_) => return Err(timed_out()),
+    };
+    let shown: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
+    let why = error.as_db_error().map_or_else(|| causes(&error), |it| it.message().to_owned());
+    let is_denied = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+    let remedy = match (is_denied, query.access) {
+        (false, _) => "correct the query, or the tables".to_owned(),
+        (true, access) => {
+            let user = quoted(client, &settings.place.user).await?;
+            let right = if access == SqlAccess::Reads { "SELECT" } else { "SELECT, INSERT, UPDATE, DELETE" };
+            format!(
+                "run `GRANT {right} ON … TO {user}` with the name of the table, and `GRANT USAGE ON SCHEMA … TO {user}` for a schema"
+            )
+        }
+    };
+    Err(format!("the query \"{shown}\" fails: {why}; {remedy}"))
 }
 
 /// Opens a connection, which ends when the client is dropped.
@@ -301,19 +360,20 @@ async fn check(client: &Client, settings: &DatabaseSettings, follow: &FollowSett
             "its wal_level is {level}; run `ALTER SYSTEM SET wal_level = logical` as a superuser and restart it"
         ));
     }
-    let user = &settings.place.user;
+    let user = &quoted(client, &settings.place.user).await?;
     if may_replicate != Some(true) {
         return Err(format!("the user {user} may not read its log; run `ALTER ROLE {user} REPLICATION`"));
     }
+    let spelled = &quoted(client, publication).await?;
     match publishes_all {
         None => {
             return Err(format!(
-                "it has no publication {publication}; run `CREATE PUBLICATION {publication} FOR TABLE …` with the tables that pages show"
+                "it has no publication {publication}; run `CREATE PUBLICATION {spelled} FOR TABLE …` with the tables that pages show"
             ));
         }
         Some(false) => {
             return Err(format!(
-                "the publication {publication} leaves out kinds of changes; run `ALTER PUBLICATION {publication} SET (publish = \
+                "the publication {publication} leaves out kinds of changes; run `ALTER PUBLICATION {spelled} SET (publish = \
                  'insert, update, delete, truncate')`"
             ));
         }
@@ -321,9 +381,10 @@ async fn check(client: &Client, settings: &DatabaseSettings, follow: &FollowSett
     }
     let missing = missing_table(client, publication, tables).await?;
     if let Some(it) = missing {
+        let table = quoted(client, it).await?;
         return Err(format!(
-            "the publication {publication} lacks the table {it}; run `ALTER PUBLICATION {publication} ADD TABLE {it}`, or, if it is partitioned, \
-             `ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)`; of a view name the tables"
+            "the publication {publication} lacks the table {it}; run `ALTER PUBLICATION {spelled} ADD TABLE {table}`, or, if it is partitioned, \
+             `ALTER PUBLICATION {spelled} SET (publish_via_partition_root = true)`; of a view name the tables"
         ));
     }
     let names: Vec<&str> = tables.iter().map(|it| &**it).collect();
@@ -353,7 +414,7 @@ async fn logged(client: &Client, follow: &FollowSettings) -> Result<FollowedTabl
             key: set(1)?.collect(),
             former: set(2)?.collect(),
             compared: set(3)?.filter_map(|it| compared(&it)).collect(),
-            remedy: format!("ALTER TABLE {} REPLICA IDENTITY FULL", quoted(&name)).into(),
+            remedy: format!("ALTER TABLE {} REPLICA IDENTITY FULL", get::<String>(&row, 4)?).into(),
         };
         found.insert(name.into(), table);
     }
@@ -366,14 +427,15 @@ fn compared(text: &str) -> Option<(Box<str>, KeyClass)> {
     Some((name.into(), KeyClass::of_column(type_number.parse().ok()?)?))
 }
 
-/// The name of a table as a statement needs it: parts that are no plain words are quoted.
-fn quoted(table: &str) -> String {
-    let part = |it: &str| {
-        let is_plain = it.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
-            && it.starts_with(|it: char| it.is_ascii_lowercase() || it == '_');
-        if is_plain { it.to_owned() } else { format!("\"{}\"", it.replace('"', "\"\"")) }
-    };
-    table.split('.').map(part).collect::<Vec<_>>().join(".")
+/// A name as a statement needs it, such as `public."Order"`: the database knows its own words.
+async fn quoted(client: &Client, name: &str) -> Result<String, String> {
+    let mut parts = Vec::new();
+    for part in name.split('.') {
+        let row = timeout(SHORT, client.query_one("SELECT quote_ident($1)", &[&part])).await;
+        let row = row.map_err(|_| timed_out())?;
+        parts.push(get::<String>(&row.map_err(|it| causes(&it))?, 0)?);
+    }
+    Ok(parts.join("."))
 }
 
 /// The state of the published tables, for comparison.

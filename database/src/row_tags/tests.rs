@@ -116,6 +116,34 @@ fn values_whose_text_is_not_their_equality_concern_every_page_by_their_column() 
 }
 
 #[test]
+fn an_empty_value_is_one_value() {
+    let mut new = b"I\0\0\0\x07N\0\x03t\0\0\0\x015".to_vec();
+    new.extend(b"t\0\0\0\0n");
+    check(&["id"], &new, &["db:orders", "db:orders:5", "db:orders:id=5", "db:orders:customer=%"]);
+    let page = ShownRows::parse("orders.customer = :who").unwrap().tag(Some(("", ParameterType::Text)));
+    assert_eq!("db:orders:customer=%", page);
+}
+
+#[test]
+fn columns_of_applications_have_the_texts_of_the_database() {
+    let mut watched = WatchedColumns::default();
+    for text in ["public.orders.customer", "orders.total"] {
+        watched.add_column(&TableColumn::parse(text).unwrap());
+    }
+    let expect = ["db:orders", "db:orders:5", "db:orders:customer=ann", "db:orders:total="];
+    check_with(watched, &["id"], &message(b'I', &[(b'N', "5 ann 1.00")]), &expect);
+    for wrong in ["", "orders", "a.b.c.d", "orders.", "orders.a = :a", "a b.c"] {
+        assert_eq!(None, TableColumn::parse(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn tags_with_the_name_of_a_database() {
+    assert_eq!("db:shop/orders:5", named_tag("db:orders:5", "shop"));
+    assert_eq!("db:shop/", rows_of("shop"));
+}
+
+#[test]
 fn an_emptied_table_concerns_all_its_pages() {
     check(&["id"], b"T\0\0\0\x01\0\0\0\0\x07", &["db:orders", "db:orders:"]);
 }

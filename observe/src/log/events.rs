@@ -78,6 +78,8 @@ pub const EVENTS: &[EventRow] = &[
     row("database-followed", Level::Info, "The changes of a database purge the pages of its rows from now on: `database`."),
     row("database-not-followed", Level::Warn, "The changes of a database cannot be followed: `database`, `why` with the remedy. Pages with its rows are validated every second. One line for each new reason, and then every ten minutes; `times` counts the failures since the last."),
     row("database-followed-by-another-node", Level::Info, "Another node of the fleet reads the changes of a database, and its purges arrive through the purge logs: `database`. This node takes over if that one stops."),
+    row("replica-ejected", Level::Error, "A replica of a database failed, and is passed over until a connection to it succeeds: `database`, `replica`, `why`. At most one line per second and replica; `left_out` counts the others."),
+    row("replica-readmitted", Level::Info, "An ejected replica of a database is asked again: `database`, `replica`."),
     row("origin-ejected", Level::Warn, "An origin was ejected after `proxy.eject_after` consecutive failures."),
     row("origin-readmitted", Level::Info, "An ejected origin is used again."),
     row("origin-unhealthy", Level::Warn, "An origin failed `proxy.health.fall` consecutive health checks."),
