@@ -88,19 +88,6 @@ pub struct FollowedDatabase {
 }
 
 impl Config {
-    /// The queries of routes for a database.
-    #[must_use]
-    pub fn queries_of(&self, database: &str) -> Vec<Arc<SqlStatement>> {
-        let routes = self.sites.iter().flat_map(|it| &it.routes);
-        let query = |it: &crate::RouteConfig| match &it.service {
-            Service::Sql(sql) if sql.database.name == database && sql.raw.is_none() => {
-                Some(sql.statement.clone())
-            }
-            _ => None,
-        };
-        routes.filter_map(query).collect()
-    }
-
     /// The databases whose changes are followed, each with the rows that routes show.
     #[must_use]
     pub fn followed(&self) -> Vec<FollowedDatabase> {
@@ -140,7 +127,7 @@ impl Config {
     #[must_use]
     pub fn queries_of(&self, database: &str) -> Vec<Arc<SqlStatement>> {
         let mut found: Vec<Arc<SqlStatement>> = Vec::new();
-        for sql in self.queries(database) {
+        for sql in self.queries(database).filter(|it| it.raw.is_none()) {
             if !found.iter().any(|it| it.query == sql.statement.query) {
                 found.push(sql.statement.clone());
             }
