@@ -40,6 +40,12 @@ impl ConfigCheck {
             let text = "the service is one origin; remove \"weight\" and \"drain\"";
             self.problem_once(self.source(&to), "site.route.access.forward.to", text);
         }
+        if matches!(member.scheme, MemberProtocol::Application(_)) {
+            let text = format!(
+                "found \"{text}\"; the service is asked over HTTP: name its HTTP address, such as \"http://127.0.0.1:4180\""
+            );
+            self.problem_once(self.source(&to), "site.route.access.forward.to", &text);
+        }
         let copy = self.copied(&key(self, "copy"));
         let ttl = self.time(&key(self, "ttl"));
         let config = ForwardConfig {

@@ -57,6 +57,12 @@ fn contradictions_are_told() {
         &forward("").replace("a:1", "a:1 weight=2"),
         "forward.to: the service is one origin; remove \"weight\" and \"drain\"",
     );
+    for to in ["fastcgi://a:1", "scgi://a:1", "uwsgi+unix:/run/auth.sock"] {
+        let expect = format!(
+            "forward.to: found \"{to}\"; the service is asked over HTTP: name its HTTP address, such as \"http://127.0.0.1:4180\""
+        );
+        refuse_keys(&forward("").replace("http://a:1", to), &expect);
+    }
     let loops = "t.toml:4: site.route.access.forward.to: the service is an address of this larder's own listen, so every request \
                  would loop; set the address of the application, or change listen";
     refuse_whole(&forward("").replace("a:1", "127.0.0.1:80"), loops);
