@@ -39,7 +39,7 @@ fn memory() -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     // Not /proc/meminfo, which a service with `ProcSubset=pid` does not see.
     let about = rustix::system::sysinfo();
-    let total = u64::from(about.totalram).checked_mul(u64::from(about.mem_unit)).filter(|it| *it > 0)?;
+    let total = about.totalram.checked_mul(u64::from(about.mem_unit)).filter(|it| *it > 0)?;
     let groups = read(Path::new("/proc/self/cgroup"));
     let limits = limits_of(&groups).into_iter().filter_map(|it| read(&it).trim().parse::<u64>().ok());
     Some(limits.fold(total, u64::min))

@@ -1,5 +1,5 @@
 //! A circuit breaker: whether a peer that failed repeatedly is used, and when it is tried again. Origins, memcached
-//! servers and the disk tier's device have one each; what counts as a failure is their decision. `now` is an argument.
+//! servers and the disk tier's device have one each; they decide about failures. `now` is an argument.
 //!
 //! ```text
 //!   Closed ──(failures in a row, within the window)──> Open ──(its time is over: one trial)──> HalfOpen ──(success)──> Closed

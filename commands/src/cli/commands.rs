@@ -691,14 +691,3 @@ pub const COMMANDS: &[CommandRow] = &[
 
 /// Commands of the design that are not built yet.
 pub const NOT_BUILT: &[&str] = &["replay"];
-
-/// The meanings of the exit codes.
-pub const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "success; a server stopped after its requests had finished"),
-    (
-        1,
-        "failure at run time: no larder answers, requests were cut at the stop, a worker failed, a purge is not confirmed everywhere, \
-         a page to warm failed",
-    ),
-    (2, "nothing was started: error in the command line, the configuration, an address or a port"),
-];

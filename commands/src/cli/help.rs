@@ -1,7 +1,18 @@
 //! The texts of `--help` and `--version`, and `docs/generated/cli.md`.
 
-use super::commands::{COMMANDS, CommandRow, EXIT_CODES, Flag};
+use super::commands::{COMMANDS, CommandRow, Flag};
 use std::fmt::Write as _;
+
+/// The meanings of the exit codes.
+pub const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "success; a server stopped after its requests had finished"),
+    (
+        1,
+        "failure at run time: no larder answers, requests were cut at the stop, a worker failed, a purge is not confirmed everywhere, \
+         a page to warm failed",
+    ),
+    (2, "nothing was started: error in the command line, the configuration, an address or a port"),
+];
 
 /// `larder VERSION`.
 #[must_use]

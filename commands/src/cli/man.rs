@@ -1,7 +1,7 @@
 //! The manual pages larder(1) and larder.toml(5), from the tables of commands and configuration keys.
 
-use super::commands::{COMMANDS, EXIT_CODES};
-use super::help::spelt;
+use super::commands::COMMANDS;
+use super::help::{EXIT_CODES, spelt};
 use larder_config::table::{self, Takes};
 use std::fmt::Write as _;
 

@@ -73,7 +73,7 @@ impl RawSqlMaker {
         let text = text(self.form, &self.path, request, body).ok_or(BadStatement::Form)?;
         let (pattern, dialect) = (&self.config.statement, self.config.database.place.dialect);
         let query = SqlQuery::parse(&text, &[], dialect).map_err(BadStatement::Refused)?;
-        if !query.reads() && !(query.writes() && pattern.access == SqlAccess::Writes) {
+        if !(query.reads() || query.writes() && pattern.access == SqlAccess::Writes) {
             let why = format!("statements that begin with \"{}\" are not allowed here", query.verb);
             return Err(BadStatement::Refused(why));
         }
