@@ -66,16 +66,10 @@ fn larder(origin: SocketAddr, compress: &str) -> SocketAddr {
     let config = plan.load().unwrap();
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        larder::supervisor::run(
-            config,
-            plan,
-            larder_server::inherited::InheritedSockets::none(),
-            None,
-            |address, _| {
-                tell.send(address.to_owned()).unwrap();
-                String::new()
-            },
-        )
+        larder::supervisor::run(config, plan, larder::inheritance::Inheritance::none(), None, |address, _| {
+            tell.send(address.to_owned()).unwrap();
+            String::new()
+        })
     });
     told.recv().unwrap().trim_start_matches("http://").parse().unwrap()
 }

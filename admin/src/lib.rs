@@ -24,6 +24,7 @@ mod stream;
 mod table;
 mod top;
 mod traces;
+mod upgrade;
 
 pub use access::AdminAccess;
 use access::{AccessRefusal, Requester};
@@ -60,6 +61,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use table::{Endpoint, EndpointAccess, EndpointMatch};
 use tokio::sync::mpsc;
+pub use upgrade::{STEP as UPGRADE_STEP, UpgradeOrder};
 
 /// The most bytes of bodies that are read at a time, in addition to those of overlays.
 const BODIES: usize = 4 << 20;
@@ -108,6 +110,8 @@ pub struct Admin {
     pub failure: Arc<WorkerFailure>,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,
+    /// To the main loop, for upgrades.
+    pub upgrades: mpsc::Sender<UpgradeOrder>,
     /// The locks of listings.
     pub listing: ListingTurns,
     /// Whether tests may move the clock.

@@ -68,6 +68,7 @@ impl Admin {
             Some(it) => {
                 let (state, why) = match it.state() {
                     disk::DiskState::On => ("on", None),
+                    disk::DiskState::HandedOver => ("handed over", None),
                     disk::DiskState::Off(why) => ("failed", Some(why)),
                 };
                 let budget = live.config.disk.as_ref().map_or(0, |it| it.size);

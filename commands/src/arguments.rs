@@ -25,6 +25,7 @@ pub fn check(command: &Command) -> Result<(), String> {
         Command::Objects(it) => it.ask.as_ref(),
         Command::Stats(it) => it.ask.as_ref(),
         Command::Login(it) => it.ask.as_ref(),
+        Command::Upgrade(it) => it.ask.as_ref(),
         Command::Tail(it) => it.ask.as_ref(),
         Command::Top(it) => it.ask.as_ref(),
         Command::Warm(it) => it.ask.as_ref(),

@@ -19,4 +19,5 @@ pub mod tail;
 pub mod terminal;
 pub mod top;
 pub mod trace;
+pub mod upgrade;
 pub mod warm;

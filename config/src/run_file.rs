@@ -146,7 +146,14 @@ fn sweep(folder: &Path) {
 /// Every larder with a trusted run file: of the user itself, and of root; root trusts all.
 #[must_use]
 pub fn find() -> Vec<RunFileEntry> {
-    folders().iter().flat_map(|it| read_all(it)).collect()
+    let mut all: Vec<RunFileEntry> = Vec::new();
+    for it in folders().iter().flat_map(|it| read_all(it)) {
+        // For a moment of an upgrade two processes have the same addresses.
+        if !all.iter().any(|known| known.admin == it.admin) {
+            all.push(it);
+        }
+    }
+    all
 }
 
 /// The folders that [`find`] searches.

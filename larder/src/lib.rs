@@ -1,9 +1,11 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
+pub mod inheritance;
 mod reload;
-pub mod service_manager;
+mod service_manager;
 mod sockets;
 mod start;
 mod started;
 mod storage;
 pub mod supervisor;
+mod upgrade;

@@ -1,11 +1,12 @@
 //! The larder binary: runs the command of the command line, and prints errors in one sentence.
 
-use larder::{service_manager, supervisor};
+use larder::inheritance::Inheritance;
+use larder::supervisor;
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
     arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay, purge, sign,
-    stats, tail, top, trace, warm,
+    stats, tail, top, trace, upgrade, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
             answered(stats::ask(&order), order.output, |answer| stats::tell(answer, Screen::now()))
         }
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
+        Command::Upgrade(order) => answered(upgrade::ask(&order), order.output, upgrade::tell),
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => show(plan),
@@ -210,22 +212,27 @@ fn measure(asked: &cli::Bench) -> ExitCode {
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
-    let given = match service_manager::passed_sockets() {
-        Ok(given) => given,
+    let inheritance = match Inheritance::of_environment() {
+        Ok(inheritance) => inheritance,
         Err(sentence) => return fail(NOT_STARTED, &sentence),
+    };
+    let reporter = inheritance.reporter();
+    let fail = |sentence: &str| {
+        reporter.tell(sentence.trim_end());
+        fail(NOT_STARTED, sentence)
     };
     let watch = plan.file().map(supervisor::ConfigWatch::new);
     let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,
-        Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
+        Err(rejected) => return fail(&rejected.to_string()),
     };
     for warning in &config.warnings {
         tell(&format!("warning: {warning}"));
     }
     larder_config::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
-    match supervisor::run(config, plan, given, watch, after) {
+    match supervisor::run(config, plan, inheritance, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(supervisor::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
+        Err(supervisor::Stopped::AtStart(sentence)) => fail(&sentence),
         Err(supervisor::Stopped::CutOff | supervisor::Stopped::WorkerFailed) => ExitCode::from(FAILED),
     }
 }

@@ -77,6 +77,11 @@ impl ServiceManager {
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock::kernel_micros()));
     }
 
+    /// Another process is the service from now on. To be called by the process that is it now.
+    pub fn replaced(&self, process: u32, status: &str) {
+        self.send(&format!("MAINPID={process}\nREADY=1\n{}", status_line(status)));
+    }
+
     /// larder stops when the requests in progress are finished, at the latest after `within`.
     pub fn stopping(&self, within: Duration) {
         // It must not kill larder before; a second is for the logs.

@@ -3,8 +3,8 @@
 
 use larder_config::{AdminListen, Config};
 use larder_server::addresses::OpenAddresses;
-use larder_server::inherited::InheritedSockets;
-use larder_transport::listener::{self, Bound, Listen};
+use larder_server::inherited::{InheritedSockets, SocketPurpose};
+use larder_transport::listener::{self, Bound, Listen, SocketHandle};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
@@ -14,6 +14,8 @@ pub struct Sockets {
     pub clients: OpenAddresses,
     /// The admin's address, and its Unix socket if there is one; empty where the admin is off.
     pub admin: Vec<Bound>,
+    /// Those of a larder that is replaced, for addresses that the configuration no longer names.
+    pub unnamed: Vec<Bound>,
 }
 
 impl Sockets {
@@ -24,8 +26,13 @@ impl Sockets {
     pub fn open(config: &Config, workers: NonZeroUsize, mut given: InheritedSockets) -> Result<Self, String> {
         let clients = OpenAddresses::inherit(config, workers, &mut given)?;
         let admin = open_admin(config, &mut given)?;
-        given.finish()?;
-        Ok(Self { clients, admin })
+        Ok(Self { clients, admin, unnamed: given.finish()? })
+    }
+
+    /// All of them, for their files.
+    pub fn handles(&self) -> Vec<SocketHandle> {
+        let clients = self.clients.0.iter().flat_map(|it| it.handles.clone());
+        clients.chain(self.admin.iter().chain(&self.unnamed).map(Bound::handle)).collect()
     }
 
     /// The address of the admin.
@@ -40,7 +47,7 @@ fn open_admin(config: &Config, given: &mut InheritedSockets) -> Result<Vec<Bound
     let of_admin = |sentence: String| sentence.replace("--listen", "--admin");
     let mut all = open_admin_address(config, given).map_err(of_admin)?;
     if let (false, Some(path)) = (all.is_empty(), &config.admin.socket) {
-        match given.take_any(&Listen::Unix(path.clone()))? {
+        match given.take(SocketPurpose::Admin, &Listen::Unix(path.clone()))? {
             none if none.is_empty() => {
                 let bound = listener::bind_private(path);
                 all.push(bound.map_err(|it| it.replace("--listen", "--admin-socket"))?);
@@ -60,7 +67,7 @@ fn open_admin_address(config: &Config, given: &mut InheritedSockets) -> Result<V
         }
     };
     for address in &candidates {
-        let found = given.take_any(&Listen::Tcp(*address))?;
+        let found = given.take(SocketPurpose::Admin, &Listen::Tcp(*address))?;
         if !found.is_empty() {
             return Ok(found);
         }

@@ -1,9 +1,11 @@
 //! The start, in three phases: sockets, storage, running. Each opens all that it needs or fails; a failure leaves no
 //! half-started parts.
 
+use crate::inheritance::Inheritance;
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
-use crate::storage::Storage;
+use crate::storage::{SharedStorage, Storage};
+use crate::upgrade::predecessor::Predecessor;
 use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;
 use larder_config::run_file::RunFile;
@@ -17,18 +19,18 @@ use larder_server::certificate_book::CertificateBook;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::Shares;
-use larder_server::inherited::InheritedSockets;
 use larder_server::live::{Live, Orders};
 use larder_server::purge::{self, PurgeQueue, PurgeWorker};
 use larder_server::resident::Heap;
 use larder_server::site_logs::OpenSiteLogs;
 use larder_server::worker::{self, Own, WorkerShared};
-use larder_server::{loop_check, tls};
+use larder_server::{loop_check, tiers, tls};
 use larder_stdx::error::plain;
-use larder_transport::listener::Bound;
+use larder_transport::listener::{Bound, SocketHandle};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -80,6 +82,8 @@ pub struct Started {
     pub audit: Audit,
     /// The receiver of the workers' orders.
     pub inbox: watch::Receiver<Orders>,
+    /// The connection to the larder that this one replaces.
+    pub predecessor: Option<UnixStream>,
 }
 
 /// Opens all parts, and starts the workers.
@@ -89,19 +93,42 @@ pub struct Started {
 pub fn start(
     config: Config,
     plan: Plan,
-    given: InheritedSockets,
+    inheritance: Inheritance,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<Started, String> {
     let workers =
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
-    let sockets = Sockets::open(&config, workers, given)?;
+    let Inheritance { sockets: given, predecessor } = inheritance;
+    let given = predecessor.as_ref().map_or(Ok(given), Predecessor::sockets)?;
+    let mut sockets = Sockets::open(&config, workers, given)?;
     loop_check::check(&config, sockets.admin_at())?;
     let totals = Arc::new(CounterSums::default());
     let own = totals.add_part();
     let operator = Operator::open(&config, &sockets, &totals, &own)?;
+    let storage = Storage::open(&config, &totals, &own, &operator.errors)?;
+    let live = Live::open(config, &storage.coders, &own, workers, None)?;
+    let Operator { log, errors, .. } = &operator;
+    let site_logs = open_site_logs(&live.config, log, &OpenSiteLogs::default(), errors, &totals)?;
+    let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
+    // The last step that can fail without consequences.
+    let handed = match &predecessor {
+        Some(predecessor) => {
+            tiers::check_disk(&live.config)?;
+            Some(predecessor.switch()?)
+        }
+        None => None,
+    };
     let first = sockets.clients.names().into_iter().next();
-    let storage = Storage::open(&config, &totals, &own, &operator.errors, first.as_deref())?;
-    Opened { workers, totals, own, sockets, operator, storage }.run(config, plan, after)
+    let Storage { store, .. } = &storage;
+    let shared = SharedStorage::open(&live.config, store, &totals, errors, first.as_deref(), handed)?;
+    let (handles, unnamed) = (sockets.handles(), std::mem::take(&mut sockets.unnamed));
+    let opened =
+        Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry };
+    let mut started = opened.run(plan, after)?;
+    started.predecessor = predecessor.map(Predecessor::serving).transpose()?;
+    handles.iter().for_each(SocketHandle::own_file);
+    drop(unnamed);
+    Ok(started)
 }
 
 /// The operator's parts: the admin's access, the logs, the certificates.
@@ -150,22 +177,21 @@ struct Opened {
     sockets: Sockets,
     operator: Operator,
     storage: Storage,
+    shared: SharedStorage,
+    live: Arc<Live>,
+    site_logs: OpenSiteLogs,
+    telemetry: Option<Arc<Telemetry>>,
 }
 
 impl Opened {
     /// The third phase: puts the configuration in force, starts the workers, and reports the addresses.
-    fn run(
-        self,
-        config: Config,
-        plan: Plan,
-        after: impl FnOnce(&str, Option<&str>) -> String,
-    ) -> Result<Started, String> {
-        let Opened { workers, totals, own, sockets, operator, storage } = self;
+    fn run(self, plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> Result<Started, String> {
+        let Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry } =
+            self;
         let Operator { access, kept, errors, log, audit, keeper, book } = operator;
-        let Storage { store, lower, coders, overlays, nodes } = storage;
+        let Storage { store, coders, overlays } = storage;
+        let SharedStorage { lower, nodes } = shared;
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
-        let live = Live::open(config, &coders, &own, workers, None)?;
-        let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
         let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = Shares::take(&live.config, &lower, workers, &errors);
         let (ids, tops, recent, refusals, traces, places, room_to_give) = Default::default();
@@ -193,9 +219,8 @@ impl Opened {
             failure,
         };
         let tls = keeper.as_ref().map(tls::CertificateStore::tls);
-        let site_logs =
-            Arc::new(open_site_logs(&live.config, &log, &OpenSiteLogs::default(), &errors, &shared.totals)?);
-        let first = Orders { live: live.clone(), addresses: sockets.clients, site_logs, tls, drain: false };
+        let (addresses, site_logs) = (sockets.clients, Arc::new(site_logs));
+        let first = Orders { live: live.clone(), addresses, site_logs, tls, drain: None };
         let (orders, inbox) = watch::channel(first);
         let (public, keeper, run_file) = (RefCell::new(public), RefCell::new(keeper), RefCell::default());
         let running = Running {
@@ -224,7 +249,8 @@ impl Opened {
             running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::tell);
         let way_in = WayIn { link: access.link_here(), kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
-        Ok(Started { running, clerk, nodes, threads, admin: sockets.admin, access, audit, inbox })
+        let (admin, predecessor) = (sockets.admin, None);
+        Ok(Started { running, clerk, nodes, threads, admin, access, audit, inbox, predecessor })
     }
 }
 

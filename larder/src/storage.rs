@@ -1,6 +1,7 @@
 //! The second phase of a start: all stores of responses. RAM with its arena, the spool, the tiers below, the coders, the
 //! overlays, and the plan by which this node joins the others of its fleet.
 
+use crate::upgrade::predecessor::HandedPurges;
 use larder_config::Config;
 use larder_counters::Counters;
 use larder_gateway::coding::pool::Coders;
@@ -17,18 +18,23 @@ use std::sync::Arc;
 pub struct Storage {
     /// RAM.
     pub store: Arc<Store>,
-    /// The tiers below it.
-    pub lower: Lower,
     /// The pool that makes encodings of stored responses.
     pub coders: Arc<Coders>,
     /// The overlay pages.
     pub overlays: Arc<Overlays>,
+}
+
+/// Storage that other processes may use, too. Opened last: during an upgrade the old process serves without its disk tier until
+/// the new one serves.
+pub struct SharedStorage {
+    /// The tiers below RAM.
+    pub lower: Lower,
     /// The plan for joining other nodes; `None` for a single node.
     pub nodes: Option<NodesPlan>,
 }
 
 impl Storage {
-    /// Opens new and empty storage, except for the disk tier's records. `public` is the first address for clients.
+    /// Opens new and empty storage.
     ///
     /// # Errors
     /// One sentence with the tier that is not available.
@@ -37,15 +43,36 @@ impl Storage {
         totals: &CounterSums,
         own: &Arc<Counters>,
         errors: &ErrorLog,
-        public: Option<&str>,
     ) -> Result<Self, String> {
         let store = Store::new(config.ram, totals.add_part()).map_err(|it| no_ram(&it))?;
         tiers::open_spool(config, &store, errors);
-        let lower = Lower::open(config, &store, || totals.add_part(), errors)?;
         let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
         let overlays = Overlays::new(store.clone(), own.clone());
-        let nodes = NodesPlan::new(config.fleet.as_ref(), public, &store);
-        Ok(Self { store, lower, coders, overlays, nodes })
+        Ok(Self { store, coders, overlays })
+    }
+}
+
+impl SharedStorage {
+    /// Opens the tiers below RAM. `public` is the first address for clients. Of the purges of a larder that is replaced, the disk
+    /// tier has those that it needs; without one they are taken over.
+    ///
+    /// # Errors
+    /// One sentence with the tier that is not available.
+    pub fn open(
+        config: &Config,
+        store: &Arc<Store>,
+        totals: &CounterSums,
+        errors: &ErrorLog,
+        public: Option<&str>,
+        handed: Option<HandedPurges>,
+    ) -> Result<Self, String> {
+        let lower = Lower::open(config, store, || totals.add_part(), errors)?;
+        if let Some(HandedPurges { last, rules }) = handed {
+            store.restore(last, if lower.disk().is_some() { Vec::new() } else { rules });
+            store.meets_peer(true);
+        }
+        let nodes = NodesPlan::new(config.fleet.as_ref(), public, store);
+        Ok(Self { lower, nodes })
     }
 }
 

@@ -1,35 +1,42 @@
 //! The running server: binds, starts the workers and the admin, watches the configuration, handles signals, drains. The
 //! handling of requests is in `larder_server::handler`; the configuration is in `larder_config`.
 
+use crate::inheritance::Inheritance;
 use crate::reload::Prepared;
 use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
-use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder};
+use crate::upgrade::program;
+use crate::upgrade::successor::Successor;
+use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder, UpgradeOrder};
 use larder_config::Config;
 use larder_config::plan::Plan;
 use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
-use larder_server::inherited::InheritedSockets;
-use larder_server::live::Orders;
+use larder_server::live::{DrainReason, Orders};
+use larder_server::purge::peer::PurgePeer;
 use larder_server::quiet::Quiet;
-use larder_server::row_purges::{self, FollowStandings};
+use larder_server::row_purges::FollowStandings;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
 use larder_server::{acme, loop_check, quiet, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
-use larder_transport::listener::{self, Bound};
+use larder_transport::listener::{self, Bound, SocketHandle};
 use larder_transport::worker::TransportWorker;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::JoinHandle as ThreadHandle;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio::task::LocalSet;
+use tokio::task::{JoinHandle, LocalSet};
+use upgrading::{UpgradeInProgress, end_of};
+
+mod upgrading;
 
 /// The time limit of the drain after a worker failed: its clients have lost their connections, and nothing listens until
 /// the service manager has started larder again.
@@ -54,7 +61,7 @@ pub enum Stopped {
 }
 
 /// Runs a configuration until a signal ends it, and reloads it when `watch` sees its file change: started before the file
-/// was read, so that no change is missed. Listens on the sockets of `given`, and on further ones. Prints its addresses once every socket is open, then the text that `after`
+/// was read, so that no change is missed. Prints its addresses once every socket is open, then the text that `after`
 /// makes of the first of either.
 ///
 /// # Errors
@@ -62,7 +69,7 @@ pub enum Stopped {
 pub fn run(
     config: Config,
     plan: Plan,
-    given: InheritedSockets,
+    inheritance: Inheritance,
     watch: Option<ConfigWatch>,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<(), Stopped> {
@@ -81,8 +88,8 @@ pub fn run(
     if let Some(second) = test_clock() {
         larder_stdx::clock::stand_at(second);
     }
-    let started = start::start(config, plan, given, after).map_err(Stopped::AtStart)?;
-    let Started { running, clerk, nodes, threads, admin, access, audit, inbox } = started;
+    let started = start::start(config, plan, inheritance, after).map_err(Stopped::AtStart)?;
+    let Started { running, clerk, nodes, threads, admin, access, audit, inbox, predecessor } = started;
     // The system takes all memory back at once when the process ends: returning a million pages one by one first would
     // delay the stop by seconds.
     std::mem::forget(running.shared.store.clone());
@@ -93,8 +100,24 @@ pub fn run(
         let teller = running.errors.of(Subsystem::Purge);
         nodes.and_then(|it| Cluster::start(it, lower, store.clone(), own.clone(), &teller))
     };
-    tasks.spawn_local(clerk.work(nodes.clone(), running.shared.room_to_give.clone()));
-    let supervisor = Supervisor { running, nodes, manager: Rc::new(ServiceManager::of_environment()) };
+    let peer = Rc::<PurgePeer>::default();
+    tasks.spawn_local(clerk.work(nodes.clone(), peer.clone(), running.shared.room_to_give.clone()));
+    let supervisor = Supervisor {
+        running,
+        nodes,
+        manager: Rc::new(ServiceManager::of_environment()),
+        program: program::of_this_process(),
+        peer,
+        followed: RefCell::default(),
+        standings: FollowStandings::default(),
+        admin_sockets: admin.iter().map(Bound::handle).collect(),
+        admin_worker: RefCell::default(),
+        upgrading: Cell::new(false),
+    };
+    {
+        let _within = (runtime.enter(), tasks.enter());
+        supervisor.join_predecessor(predecessor);
+    }
     tasks.block_on(&runtime, supervisor.keep(signals, watch, (admin, access, audit), inbox, threads))
 }
 
@@ -114,6 +137,20 @@ struct Supervisor {
     nodes: Option<Rc<Cluster>>,
     /// The service manager, which follows the state of this process.
     manager: Rc<ServiceManager>,
+    /// The program that an upgrade starts.
+    program: Option<PathBuf>,
+    /// The other process of an upgrade, while there is one.
+    peer: Rc<PurgePeer>,
+    /// The task that follows databases ...
+    followed: RefCell<Option<JoinHandle<()>>>,
+    /// ... and the standing of each.
+    standings: FollowStandings,
+    /// The admin's sockets.
+    admin_sockets: Vec<SocketHandle>,
+    /// The connections of the admin.
+    admin_worker: RefCell<Option<Rc<TransportWorker>>>,
+    /// Whether an upgrade is in progress.
+    upgrading: Cell<bool>,
 }
 
 /// The events that wake the main thread.
@@ -122,6 +159,9 @@ enum Wakeup {
     Ordered(ReloadOrder),
     Reopen,
     Stop,
+    Upgrade(UpgradeOrder),
+    /// The end of an upgrade.
+    Upgraded(UpgradeOrder, Result<Successor, String>),
     /// A worker panicked.
     Failed,
     Look,
@@ -134,12 +174,12 @@ impl Supervisor {
         mut file: Option<ConfigWatch>,
         admin: (Vec<Bound>, AdminAccess, Audit),
         inbox: watch::Receiver<Orders>,
-        threads: Vec<JoinHandle<()>>,
+        threads: Vec<ThreadHandle<()>>,
     ) -> Result<(), Stopped> {
         let (orders, mut reloads) = mpsc::channel(1);
         let configuring = Configuring::new(self.running.plan.clone(), orders);
-        let standings = FollowStandings::default();
-        let admin = self.open_admin(admin, inbox.clone(), configuring, standings.clone());
+        let (upgrades, mut upgrade_orders) = mpsc::channel(1);
+        let admin = self.open_admin(admin, inbox.clone(), configuring, upgrades);
         tokio::task::spawn_local(mind_memory(
             self.running.shared.store.clone(),
             self.running.shared.room_to_give.clone(),
@@ -148,17 +188,7 @@ impl Supervisor {
             Quiet::new(self.running.shared.room_to_give.clone(), self.running.shared.own.clone(), None);
         let (store, room) = (self.running.shared.store.clone(), self.running.shared.room_to_give.clone());
         tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
-        let (desk, errors) = (self.running.desk.clone(), self.running.errors.clone());
-        let own = self.running.shared.own.clone();
-        let nodes = self.nodes.clone();
-        tokio::task::spawn_local(row_purges::follow_databases(
-            inbox.clone(),
-            desk,
-            errors,
-            own,
-            standings,
-            nodes,
-        ));
+        self.follow_databases(&inbox);
         if let Some(within) = self.manager.watchdog {
             tokio::task::spawn_local(show_life(self.manager.clone(), within));
         }
@@ -166,20 +196,32 @@ impl Supervisor {
         tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.running.shared.lower, &self.running.errors);
-        loop {
+        let mut upgrade: Option<UpgradeInProgress<'_>> = None;
+        let drained = loop {
             let event = tokio::select! {
                 event = signals.next() => event,
+                Some(order) = upgrade_orders.recv() => Wakeup::Upgrade(order),
+                (order, outcome) = end_of(&mut upgrade) => Wakeup::Upgraded(order, outcome),
                 Some(order) = reloads.recv() => Wakeup::Ordered(order),
                 _ = self.running.shared.failure.happened() => Wakeup::Failed,
             };
             match event {
-                Wakeup::Stop | Wakeup::Failed => break,
-                Wakeup::Reopen => {
-                    self.running.log.reopen();
-                    self.running.orders.borrow().site_logs.files().for_each(|it| it.reopen());
-                    self.running.errors.reopen();
-                    admin.iter().for_each(|it| it.audit.reopen());
+                Wakeup::Stop | Wakeup::Failed => break DrainReason::Stopped,
+                Wakeup::Upgrade(order) => match self.obstacle(upgrade.is_some()) {
+                    None => upgrade = Some(Box::pin(self.upgrade(order))),
+                    Some(why) => self.upgrade_failed(order, why),
+                },
+                Wakeup::Upgraded(order, Ok(successor)) => {
+                    self.upgraded(order, &successor);
+                    break DrainReason::Replaced;
                 }
+                Wakeup::Upgraded(order, Err(why)) => {
+                    upgrade = None;
+                    self.follow_databases(&inbox);
+                    self.manager.ready(&self.status());
+                    self.upgrade_failed(order, why);
+                }
+                Wakeup::Reopen => self.reopen_logs(admin.as_deref()),
                 Wakeup::Reload(why) => drop(self.reload(why, admin.as_deref())),
                 Wakeup::Ordered(order) => {
                     let outcome = match order.deed {
@@ -193,26 +235,42 @@ impl Supervisor {
                     let _ = order.outcome.send(outcome);
                 }
                 Wakeup::Look => {
-                    if file.as_mut().is_some_and(ConfigWatch::changed) {
+                    // A change during an upgrade is noticed after it.
+                    let may_reload = upgrade.is_none();
+                    if may_reload && file.as_mut().is_some_and(ConfigWatch::changed) {
                         let _ = self.reload("the file changed", admin.as_deref());
                     }
-                    self.look_at_certificates();
-                    self.look_at_databases();
-                    larder_stdx::clock::tick();
-                    admin.iter().for_each(|it| it.audit.look());
                     disk.look(&self.running.shared.store);
-                    let now = larder_stdx::clock::monotonic();
-                    self.running.shared.overlays.sweep(now);
-                    self.running.shared.traces.sampling.look(now);
-                    if larder_stdx::descriptors::are_scarce() {
-                        self.running.orders.borrow().live.let_files_go();
-                    }
-                    let sums = self.running.shared.totals.sums();
-                    limits.look(now, sums.into_iter(), &self.running.errors);
+                    self.look(admin.as_deref(), &mut limits);
                 }
             }
+        };
+        drop(upgrade);
+        self.drain(threads, admin, drained).await
+    }
+
+    /// Looks at what needs it once a second.
+    fn look(&self, admin: Option<&Admin>, limits: &mut LimitWatch) {
+        self.look_at_certificates();
+        self.look_at_databases();
+        larder_stdx::clock::tick();
+        admin.iter().for_each(|it| it.audit.look());
+        let now = larder_stdx::clock::monotonic();
+        self.running.shared.overlays.sweep(now);
+        self.running.shared.traces.sampling.look(now);
+        if larder_stdx::descriptors::are_scarce() {
+            self.running.orders.borrow().live.let_files_go();
         }
-        self.drain(threads, admin).await
+        let sums = self.running.shared.totals.sums();
+        limits.look(now, sums.into_iter(), &self.running.errors);
+    }
+
+    /// Opens the logs again: they were rotated.
+    fn reopen_logs(&self, admin: Option<&Admin>) {
+        self.running.log.reopen();
+        self.running.orders.borrow().site_logs.files().for_each(|it| it.reopen());
+        self.running.errors.reopen();
+        admin.iter().for_each(|it| it.audit.reopen());
     }
 
     fn acme_means(&self) -> acme::AcmeMeans {
@@ -229,7 +287,7 @@ impl Supervisor {
         (bound, access, audit): (Vec<Bound>, AdminAccess, Audit),
         inbox: watch::Receiver<Orders>,
         configuring: Configuring,
-        followed: FollowStandings,
+        upgrades: mpsc::Sender<UpgradeOrder>,
     ) -> Option<Rc<Admin>> {
         if bound.is_empty() {
             return None;
@@ -255,12 +313,13 @@ impl Supervisor {
             recent: shared.recent.clone(),
             stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
-            followed,
+            followed: self.standings.clone(),
             overlays: shared.overlays.clone(),
             certificates: self.running.book.clone(),
             heap: shared.heap.clone(),
             failure: shared.failure.clone(),
             configuring,
+            upgrades,
             listing: larder_admin::ListingTurns::default(),
             clock_moves: test_clock().is_some(),
         });
@@ -271,6 +330,7 @@ impl Supervisor {
         limits.connections = limits.connections.min(shared.shares.for_admin);
         let worker = TransportWorker::new(Arc::default(), limits);
         tokio::task::spawn_local(worker.clone().watch());
+        self.admin_worker.replace(Some(worker.clone()));
         for bound in bound {
             tokio::task::spawn_local(listener::serve(bound, worker.clone(), admin.clone()));
         }
@@ -284,6 +344,11 @@ impl Supervisor {
 
     /// Reloads, and reports it to the service manager.
     fn reload(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
+        if self.upgrading.get() {
+            let refusal = "an upgrade is in progress";
+            self.running.errors.event(Level::Warn, "reload-refused", &[("because", why), ("why", refusal)]);
+            return Err("An upgrade is in progress: the new process reads the configuration.".to_owned());
+        }
         self.manager.reloading();
         let outcome = self.reload_unannounced(why, admin);
         // A rejected configuration is no failed service.
@@ -392,7 +457,12 @@ impl Supervisor {
     }
 
     /// Lets the workers finish, within a time limit.
-    async fn drain(self, threads: Vec<JoinHandle<()>>, admin: Option<Rc<Admin>>) -> Result<(), Stopped> {
+    async fn drain(
+        self,
+        threads: Vec<ThreadHandle<()>>,
+        admin: Option<Rc<Admin>>,
+        reason: DrainReason,
+    ) -> Result<(), Stopped> {
         let failure = self.running.shared.failure.clone();
         let mut deadline = self.running.orders.borrow().live.config.limits.drain_timeout;
         if let Some((worker, why)) = failure.first() {
@@ -402,8 +472,10 @@ impl Supervisor {
             let values = [("worker", worker.as_str()), ("why", why), ("now", now)];
             self.running.errors.event(Level::Error, "worker-failed", &values);
         }
-        self.manager.stopping(deadline);
-        self.running.orders.send_modify(|it| it.drain = true);
+        if reason == DrainReason::Stopped {
+            self.manager.stopping(deadline);
+        }
+        self.running.orders.send_modify(|it| it.drain = Some(reason));
         let finished = async {
             let mut tick = tokio::time::interval(Duration::from_millis(10));
             while threads.iter().any(|it| !it.is_finished()) {
@@ -415,7 +487,7 @@ impl Supervisor {
             telemetry.flush(LOG_CLOSE);
         }
         self.end_streams().await;
-        if let Some(nodes) = self.nodes.filter(|_| stopped.is_ok()) {
+        if let Some(nodes) = self.nodes.clone().filter(|_| stopped.is_ok()) {
             nodes.leave().await;
         }
         if stopped.is_err() {
@@ -434,6 +506,9 @@ impl Supervisor {
                 "access-log-incomplete",
                 &[("why", "the access log could not be written in time")],
             );
+        }
+        if reason == DrainReason::Replaced {
+            self.close_admin().await;
         }
         self.running.errors.event(Level::Info, "stopped", &[]);
         if let Some(admin) = admin {
@@ -490,6 +565,7 @@ async fn mind_memory(store: Arc<Store>, room: quiet::ReleaseSignal) {
 struct Signals {
     hangup: Signal,
     reopen: Signal,
+    upgrade: Signal,
     terminate: Signal,
     interrupt: Signal,
     /// A file that would grow beyond `ulimit -f`: handled, it is a write error; unhandled, it ends the process.
@@ -504,6 +580,7 @@ impl Signals {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             _file_too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
@@ -515,6 +592,7 @@ impl Signals {
         tokio::select! {
             _ = self.hangup.recv() => Wakeup::Reload("SIGHUP"),
             _ = self.reopen.recv() => Wakeup::Reopen,
+            _ = self.upgrade.recv() => Wakeup::Upgrade(upgrading::by_signal()),
             _ = self.terminate.recv() => Wakeup::Stop,
             _ = self.interrupt.recv() => Wakeup::Stop,
             _ = self.look.tick() => Wakeup::Look,

@@ -1,9 +1,9 @@
 //! The client addresses that are open, with a socket of each for every worker. A reload opens new ones before it takes over
 //! anything, and keeps those that stay.
 
-use super::inherited::InheritedSockets;
+use super::inherited::{InheritedSockets, SocketPurpose};
 use larder_config::Config;
-use larder_transport::listener::{self, Bound, Entrance, Listen};
+use larder_transport::listener::{self, Bound, Entrance, Listen, SocketHandle};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +14,8 @@ pub struct OpenAddress {
     /// As opened, for display.
     name: String,
     port: Option<u16>,
+    /// All its sockets, for passing them on.
+    pub handles: Vec<SocketHandle>,
     /// The sockets that workers have not taken yet, by worker.
     sockets: Mutex<Vec<Vec<Bound>>>,
 }
@@ -24,8 +26,9 @@ impl OpenAddress {
         let first = listener::bind_beside(&entrance.at, ports)?.after(entrance.preamble);
         let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.another()).collect();
         let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
-        let sockets = std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
-        Ok(Arc::new(Self { entrance: entrance.clone(), name, port, sockets: Mutex::new(sockets) }))
+        let sockets: Vec<Vec<Bound>> = std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
+        let (handles, entrance) = (sockets.iter().flatten().map(Bound::handle).collect(), entrance.clone());
+        Ok(Arc::new(Self { entrance, name, port, handles, sockets: Mutex::new(sockets) }))
     }
 
     /// Deals the sockets of another process out to the workers: each socket has its own queue, and every queue needs a
@@ -34,13 +37,21 @@ impl OpenAddress {
         let count = given.len();
         let first = &given[0];
         let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
+        let handles = given.iter().map(Bound::handle).collect();
         let further: Vec<Bound> =
             (count..workers.get()).map(|it| given[it % count].shared()).collect::<Result<_, _>>()?;
         let mut sockets: Vec<Vec<Bound>> = std::iter::repeat_with(Vec::new).take(workers.get()).collect();
         for (at, bound) in given.into_iter().chain(further).enumerate() {
             sockets[at % workers].push(bound);
         }
-        Ok(Arc::new(Self { entrance: entrance.clone(), name, port, sockets: Mutex::new(sockets) }))
+        let entrance = entrance.clone();
+        Ok(Arc::new(Self { entrance, name, port, handles, sockets: Mutex::new(sockets) }))
+    }
+
+    /// The address as configured.
+    #[must_use]
+    pub fn configured(&self) -> &Listen {
+        &self.entrance.at
     }
 
     /// The sockets of a worker, once.
@@ -80,7 +91,7 @@ impl OpenAddresses {
         given: &mut InheritedSockets,
     ) -> Result<Self, String> {
         let open = |entrance: &Entrance| {
-            let sockets = given.take(&entrance.at)?;
+            let sockets = given.take(SocketPurpose::Clients, &entrance.at)?;
             if sockets.is_empty() {
                 return OpenAddress::open(entrance, workers, &[]);
             }

@@ -1,22 +1,59 @@
-//! Listening sockets that another process opened for this one, and the address of the configuration that each belongs to.
+//! Listening sockets that another process opened, and the address of the configuration that each belongs to.
 
 use larder_transport::listener::{self, Bound, Listen, SocketFileOwner, SocketPlace};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The process that opened the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketGiver {
+enum SocketGiver {
     /// A service manager (`LISTEN_FDS`). It holds each socket while larder restarts, so each must be used, and each address
     /// for clients must have one: otherwise its connections would wait for ever, or be lost with a restart.
     ServiceManager,
+    /// The larder that this one replaces. Addresses may have been added to the configuration, or removed.
+    Larder,
+}
+
+/// The requests that a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketPurpose {
+    /// Those of clients.
+    Clients,
+    /// Those of the operator.
+    Admin,
+}
+
+impl SocketPurpose {
+    /// Its name in a hand-over.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            SocketPurpose::Clients => "clients",
+            SocketPurpose::Admin => "admin",
+        }
+    }
+}
+
+/// A socket of the larder that this one replaces.
+pub struct GivenSocket {
+    /// It.
+    pub socket: OwnedFd,
+    /// The requests that it was for.
+    pub purpose: SocketPurpose,
+    /// Its address as configured there: with port 0, the place does not tell it.
+    pub configured: String,
+    /// The process that removes its file.
+    pub file: SocketFileOwner,
 }
 
 /// One socket.
 struct InheritedSocket {
     socket: OwnedFd,
     place: SocketPlace,
-    /// Its name at the giver.
+    /// Its name at a service manager, or its configured address.
     name: String,
+    /// `None` if either may be.
+    purpose: Option<SocketPurpose>,
+    file: SocketFileOwner,
 }
 
 /// Sockets that belong to no address yet.
@@ -38,7 +75,9 @@ impl InheritedSockets {
     /// One sentence: one of them cannot be used.
     pub fn of_service_manager(sockets: Vec<(OwnedFd, String)>) -> Result<Self, String> {
         let known = |(socket, name): (OwnedFd, String)| match SocketPlace::of(socket.as_fd()) {
-            Ok(place) => Ok(InheritedSocket { socket, place, name }),
+            Ok(place) => {
+                Ok(InheritedSocket { socket, place, name, purpose: None, file: SocketFileOwner::Other })
+            }
             Err(why) => Err(format!(
                 "The socket {name:?} of the service manager cannot be used: it {why}; use ListenStream= with Accept=no in its socket unit."
             )),
@@ -47,41 +86,64 @@ impl InheritedSockets {
         Ok(Self { giver: Some(SocketGiver::ServiceManager), left })
     }
 
-    /// The sockets of an address for clients; empty where the address is to be opened.
+    /// The sockets of the larder that this one replaces.
+    ///
+    /// # Errors
+    /// One sentence: one of them is no listening socket.
+    pub fn of_larder(sockets: Vec<GivenSocket>) -> Result<Self, String> {
+        let known = |it: GivenSocket| match SocketPlace::of(it.socket.as_fd()) {
+            Ok(place) => {
+                let (purpose, file) = (Some(it.purpose), it.file);
+                Ok(InheritedSocket { socket: it.socket, place, name: it.configured, purpose, file })
+            }
+            Err(why) => Err(format!("A socket for {} that was handed over {why}.", it.configured)),
+        };
+        let left = sockets.into_iter().map(known).collect::<Result<_, _>>()?;
+        Ok(Self { giver: Some(SocketGiver::Larder), left })
+    }
+
+    /// The sockets of an address; empty where the address is to be opened.
     ///
     /// # Errors
     /// One sentence: the service manager has none for it.
-    pub fn take(&mut self, listen: &Listen) -> Result<Vec<Bound>, String> {
-        let found = self.take_any(listen)?;
-        match self.giver {
-            Some(SocketGiver::ServiceManager) if found.is_empty() => {
-                let at = spelled(listen);
-                Err(format!(
-                    "The service manager passed sockets, but none for {at}, which is in listen: add ListenStream={at} to the socket \
-                     unit, or remove the address from listen."
-                ))
-            }
-            _ => Ok(found),
-        }
-    }
-
-    /// The same for an address that larder opens itself where there is no socket for it.
-    ///
-    /// # Errors
-    /// One sentence.
-    pub fn take_any(&mut self, listen: &Listen) -> Result<Vec<Bound>, String> {
+    pub fn take(&mut self, purpose: SocketPurpose, listen: &Listen) -> Result<Vec<Bound>, String> {
+        let is_for = |it: &InheritedSocket| it.purpose.is_none_or(|of| of == purpose);
+        let place = self.left.iter().find(|it| it.place.is_named_by(listen)).or_else(|| {
+            let has_free_port =
+                matches!(listen, Listen::Tcp(address) | Listen::Tls(address) if address.port() == 0);
+            let is_it = |it: &&InheritedSocket| is_for(it) && it.name == listen.spelled();
+            let from_larder = has_free_port && self.giver == Some(SocketGiver::Larder);
+            from_larder.then(|| self.left.iter().find(is_it)).flatten()
+        });
+        let Some(place) = place.map(|it| it.place.clone()) else {
+            return match (self.giver, purpose) {
+                (Some(SocketGiver::ServiceManager), SocketPurpose::Clients) => Err(missing(listen)),
+                _ => Ok(Vec::new()),
+            };
+        };
         let all = std::mem::take(&mut self.left);
-        let (found, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.place.is_named_by(listen));
+        let (found, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.place == place);
         self.left = left;
-        found.into_iter().map(|it| listener::adopt(it.socket, listen, SocketFileOwner::Other)).collect()
+        found.into_iter().map(|it| listener::adopt(it.socket, listen, it.file)).collect()
     }
 
-    /// Checks that every socket found its address.
+    /// Checks that every socket of a service manager found its address. The result is those of a larder that the configuration
+    /// no longer names.
     ///
     /// # Errors
     /// One sentence: a socket that no address names.
-    pub fn finish(self) -> Result<(), String> {
-        let Some(it) = self.left.first() else { return Ok(()) };
+    pub fn finish(self) -> Result<Vec<Bound>, String> {
+        if self.giver == Some(SocketGiver::Larder) {
+            let adopt = |it: InheritedSocket| {
+                let listen = match it.place {
+                    SocketPlace::Tcp(address) => Listen::Tcp(address),
+                    SocketPlace::Unix(path) => Listen::Unix(path),
+                };
+                listener::adopt(it.socket, &listen, it.file)
+            };
+            return self.left.into_iter().map(adopt).collect();
+        }
+        let Some(it) = self.left.first() else { return Ok(Vec::new()) };
         let (place, name) = (&it.place, &it.name);
         let spelled = match place {
             SocketPlace::Tcp(address) => address.to_string(),
@@ -94,12 +156,15 @@ impl InheritedSockets {
     }
 }
 
-/// An address as `ListenStream` spells it.
-fn spelled(listen: &Listen) -> String {
-    match listen {
+fn missing(listen: &Listen) -> String {
+    let at = match listen {
         Listen::Tcp(address) | Listen::Tls(address) => address.to_string(),
         Listen::Unix(path) => {
             std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()
         }
-    }
+    };
+    format!(
+        "The service manager passed sockets, but none for {at}, which is in listen: add ListenStream={at} to the socket unit, or \
+         remove the address from listen."
+    )
 }

@@ -358,8 +358,17 @@ pub struct Orders {
     pub site_logs: Arc<OpenSiteLogs>,
     /// The TLS settings for its `https` addresses.
     pub tls: Option<Arc<ServerTls>>,
-    /// Whether to finish requests in progress, and accept no new connections.
-    pub drain: bool,
+    /// Whether, and why, to finish requests in progress and accept no new connections.
+    pub drain: Option<DrainReason>,
+}
+
+/// Why workers end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainReason {
+    /// larder stops: connections in the queues of its sockets are served, too.
+    Stopped,
+    /// Another process has the sockets.
+    Replaced,
 }
 
 /// The service of access rules, made once for the routes that share them.

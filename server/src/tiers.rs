@@ -7,13 +7,27 @@ use larder_counters::Counters;
 use larder_gateway::LowerTiers;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::error::plain;
-use larder_store::disk::{self, DiskState};
+use larder_store::disk::{self, DiskState, Prospect};
 use larder_store::fleet::{self, Fleet, Health, ServerChange};
 use larder_store::{DiskTier, Store, spool};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Checks in advance what [`Lower::open`] would find: the directory of the disk tier may be in use until then.
+///
+/// # Errors
+/// One sentence.
+pub fn check_disk(config: &Config) -> Result<(), String> {
+    let Some(it) = &config.disk else { return Ok(()) };
+    match disk::look(&it.path) {
+        Prospect::Fair => Ok(()),
+        Prospect::Unfit(why) | Prospect::NotOurs(why) => {
+            Err(not_opened(&it.path, &format!("{} {why}", it.path.display())))
+        }
+    }
+}
 
 /// The state of the tiers below RAM that all workers share.
 #[derive(Clone)]
@@ -132,6 +146,7 @@ impl DiskWatch {
             DiskState::On => {
                 self.teller.event(Level::Info, "disk-on", &[("now", "the disk tier writes again")])
             }
+            DiskState::HandedOver => {}
             DiskState::Off(why) => {
                 let now = match disk.objects() {
                     0 => "the disk tier neither reads nor writes",

@@ -7,7 +7,7 @@ use super::descriptors::Shares;
 use super::error_page::PageRefresher;
 use super::handler::RequestHandler;
 use super::health::Watches;
-use super::live::Orders;
+use super::live::{DrainReason, Orders};
 use super::overlay::Overlays;
 use super::purge::asked::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
@@ -176,19 +176,14 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), yard);
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
     // Checked first: a stop may have come before this worker's first look at its orders.
-    while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
+    let drains = |orders: &watch::Receiver<Orders>| orders.borrow().drain.is_some();
+    while !drains(&orders) && orders.changed().await.is_ok() && !drains(&orders) {
         let now = orders.borrow_and_update().clone();
         let panics = cfg!(debug_assertions) && std::env::var_os("LARDER_TEST_PANIC").is_some();
         assert!(!panics, "a test demands a panic at a reload");
         follower.take_over(&now);
     }
-    (follower.watches, follower.error_pages, follower.issuers) = (None, None, None);
-    let SettingsFollower { worker, front, .. } = follower;
-    front.is_draining.set(true);
-    // Idle connections have a part of the time limit of a stop.
-    worker.drain(orders.borrow().live.config.limits.drain_timeout / 2);
-    worker.drained().await;
-    front.observer.flush();
+    follower.finish(&orders).await;
 }
 
 /// The parts of a worker that follow the configuration in force.
@@ -210,6 +205,19 @@ struct SettingsFollower {
 }
 
 impl SettingsFollower {
+    /// Finishes the requests in progress.
+    async fn finish(mut self, orders: &watch::Receiver<Orders>) {
+        (self.watches, self.error_pages, self.issuers) = (None, None, None);
+        self.front.is_draining.set(true);
+        if orders.borrow().drain == Some(DrainReason::Replaced) {
+            self.worker.leave_queues();
+        }
+        // Idle connections have a part of the time limit of a stop.
+        self.worker.drain(orders.borrow().live.config.limits.drain_timeout / 2);
+        self.worker.drained().await;
+        self.front.observer.flush();
+    }
+
     /// Puts a configuration in force; current requests keep theirs.
     fn take_over(&mut self, orders: &Orders) {
         let Self { number, worker, front, counters, errors, log, watches, error_pages, issuers, .. } = self;

@@ -34,6 +34,7 @@ pub use directory::{Prospect, look};
 use heads::Heads;
 use index::Index;
 use journal::Journal;
+pub use journal::{rules_of_bytes, rules_to_bytes};
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_stdx::clock;
@@ -105,6 +106,8 @@ pub enum DiskState {
     /// The last write failed, with this error; nothing is written until `retry` has passed. Present records are still
     /// read and verified as always.
     Off(Arc<str>),
+    /// Another process has the directory: nothing is read or written here.
+    HandedOver,
 }
 
 /// The purges that an earlier process recorded.
@@ -244,6 +247,7 @@ impl DiskTier {
             journal: found.journal,
             pending: Vec::new(),
             anew: false,
+            owed: Vec::new(),
         };
         match failed {
             Some(failed) => writer.fail(failed),
@@ -476,6 +480,29 @@ impl DiskTier {
         let (done, written) = oneshot::channel();
         self.queue.push(Op::Flush(done));
         DiskWrite(written)
+    }
+
+    /// Frees the directory for another process, after everything queued before is in its file. Nothing is found or written from
+    /// then on, and purges are refused; bodies that are being sent stay readable. An error says that the last segment is
+    /// incomplete, and no more than that.
+    pub fn hand_over(&self) -> DiskWrite {
+        let (done, written) = oneshot::channel();
+        self.queue.push(Op::HandOver(done));
+        DiskWrite(written)
+    }
+
+    /// Opens the directory again, with all its content, before any later task: the other process has ended. The result is the
+    /// last number of a purge there, which must not be used again; `None` where the tier is stopped.
+    pub async fn take_back(&self) -> Option<Seq> {
+        let (done, last) = oneshot::channel();
+        self.queue.push(Op::TakeBack(done));
+        last.await.ok()
+    }
+
+    /// Whether another process has the directory.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.status.is_handed_over()
     }
 
     /// The purges that were found when the directory was opened.

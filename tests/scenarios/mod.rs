@@ -115,6 +115,7 @@ mod top;
 mod traces;
 mod turns;
 mod unused;
+mod upgrade;
 mod upgrades;
 mod validation;
 mod vary;

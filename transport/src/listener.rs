@@ -1,6 +1,10 @@
 //! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept loop, which
 //! survives a lack of descriptors.
 
+mod handed;
+
+pub use handed::{SocketFileOwner, SocketHandle, SocketPlace, adopt};
+
 use crate::client_socket::{ClientSocket, Unsecured};
 use crate::handler::{Client, Handler};
 use crate::proxy_protocol::MissingPreamble;
@@ -13,18 +17,19 @@ use larder_wire::proxy::ConnectionSource;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
@@ -131,7 +136,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// An open listening socket.
 pub struct Bound {
-    socket: Socket,
+    socket: Arc<OwnedFd>,
     listen: Listen,
     preamble: Preamble,
     file: Option<Arc<SocketFile>>,
@@ -142,18 +147,22 @@ struct SocketFile {
     path: PathBuf,
     /// Device and inode.
     identity: (u64, u64),
+    /// Whether another process removes it.
+    left: AtomicBool,
 }
 
 impl SocketFile {
     fn of(path: &Path) -> Option<Arc<Self>> {
         let it = std::fs::symlink_metadata(path).ok()?;
-        Some(Arc::new(Self { path: path.to_owned(), identity: (it.dev(), it.ino()) }))
+        let identity = (it.dev(), it.ino());
+        Some(Arc::new(Self { path: path.to_owned(), identity, left: AtomicBool::new(false) }))
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.identity) {
+        let is_ours = |it: std::fs::Metadata| (it.dev(), it.ino()) == self.identity;
+        if !self.left.load(Relaxed) && std::fs::symlink_metadata(&self.path).is_ok_and(is_ours) {
             // Another process may be faster, or the removal forbidden: nothing depends on it.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -188,11 +197,11 @@ pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<Bound, String> {
             }
             let socket = tcp(*address, Sharing::Port).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
-            Ok(Bound { socket, listen: listen.at(actual), preamble: Preamble::None, file: None })
+            Ok(Bound::new(socket, listen.at(actual), None))
         }
         Listen::Unix(path) => {
             let socket = unix(path, SocketAccess::Anyone).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: listen.clone(), preamble: Preamble::None, file: SocketFile::of(path) })
+            Ok(Bound::new(socket, listen.clone(), SocketFile::of(path)))
         }
     }
 }
@@ -204,7 +213,7 @@ pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<Bound, String> {
 pub fn bind_private(path: &Path) -> Result<Bound, String> {
     let listen = Listen::Unix(path.to_owned());
     let socket = unix(path, SocketAccess::Owner).map_err(|it| refused(&listen, &it))?;
-    Ok(Bound { socket, listen, preamble: Preamble::None, file: SocketFile::of(path) })
+    Ok(Bound::new(socket, listen, SocketFile::of(path)))
 }
 
 /// Opens an address for one worker alone.
@@ -217,101 +226,25 @@ pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
             let socket = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
             socket.listen(BACKLOG).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: listen.at(actual), preamble: Preamble::None, file: None })
+            Ok(Bound::new(socket, listen.at(actual), None))
         }
         Listen::Unix(_) => bind(listen),
     }
 }
 
-/// The address of a listening socket of another process, as the kernel knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SocketPlace {
-    /// TCP.
-    Tcp(SocketAddr),
-    /// A Unix socket; its path may be relative to the folder in which it was bound.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for SocketPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SocketPlace::Tcp(address) => address.fmt(f),
-            SocketPlace::Unix(path) => path.display().fmt(f),
-        }
-    }
-}
-
-impl SocketPlace {
-    /// The address of a socket that listens for streams.
-    ///
-    /// # Errors
-    /// The end of a sentence: the reason why it cannot be used.
-    pub fn of(socket: BorrowedFd<'_>) -> Result<Self, String> {
-        let socket = SockRef::from(&socket);
-        let why = "is no socket";
-        let kind = socket.r#type().map_err(|_| why.to_owned())?;
-        if kind != Type::STREAM || !socket.is_listener().unwrap_or(false) {
-            return Err("is no socket that listens for streams".to_owned());
-        }
-        let address = socket.local_addr().map_err(|_| why.to_owned())?;
-        match (address.as_socket(), address.as_pathname()) {
-            (Some(it), _) => Ok(SocketPlace::Tcp(it)),
-            (None, Some(path)) => Ok(SocketPlace::Unix(path.to_owned())),
-            (None, None) => Err("listens on neither a TCP port nor a path".to_owned()),
-        }
-    }
-
-    /// Whether a configured address names this place.
-    #[must_use]
-    pub fn is_named_by(&self, listen: &Listen) -> bool {
-        let absolute = |it: &Path| std::path::absolute(it).unwrap_or_else(|_| it.to_owned());
-        match (self, listen) {
-            (SocketPlace::Tcp(own), Listen::Tcp(it) | Listen::Tls(it)) => own == it,
-            (SocketPlace::Unix(own), Listen::Unix(it)) => absolute(own) == absolute(it),
-            _ => false,
-        }
-    }
-}
-
-/// The process that removes the file of an inherited Unix socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketFileOwner {
-    /// This one.
-    Larder,
-    /// Another one, such as the service manager.
-    Other,
-}
-
-/// Takes over a socket on which another process listened: connections that wait in its queue are served.
-///
-/// # Errors
-/// One sentence.
-pub fn adopt(socket: OwnedFd, listen: &Listen, file: SocketFileOwner) -> Result<Bound, String> {
-    let socket = Socket::from(socket);
-    let made = socket.set_nonblocking(true).and_then(|()| socket.set_cloexec(true));
-    made.map_err(|it| refused(listen, &it))?;
-    let (listen, file) = match listen {
-        Listen::Unix(path) => match file {
-            SocketFileOwner::Larder => (listen.clone(), SocketFile::of(path)),
-            SocketFileOwner::Other => (listen.clone(), None),
-        },
-        Listen::Tcp(address) | Listen::Tls(address) => {
-            // As for sockets that are bound here.
-            socket.set_tcp_nodelay(true).map_err(|it| refused(listen, &it))?;
-            (listen.at(local(&socket).unwrap_or(*address)), None)
-        }
-    };
-    Ok(Bound { socket, listen, preamble: Preamble::None, file })
-}
-
 impl Bound {
+    fn new(socket: Socket, listen: Listen, file: Option<Arc<SocketFile>>) -> Self {
+        Self { socket: Arc::new(socket.into()), listen, preamble: Preamble::None, file }
+    }
+
     /// The same socket once more: both take connections from one queue.
     ///
     /// # Errors
     /// One sentence.
     pub fn shared(&self) -> Result<Bound, String> {
         let socket = self.socket.try_clone().map_err(|it| refused(&self.listen, &it))?;
-        Ok(Bound { socket, listen: self.listen.clone(), preamble: self.preamble, file: self.file.clone() })
+        let bound = Bound::new(socket.into(), self.listen.clone(), self.file.clone());
+        Ok(bound.after(self.preamble))
     }
 
     /// Another socket on the same address: its own queue for TCP, the same one for Unix sockets.
@@ -319,12 +252,9 @@ impl Bound {
     /// # Errors
     /// One sentence.
     pub fn another(&self) -> Result<Bound, String> {
-        let socket = match &self.listen {
-            Listen::Tcp(address) | Listen::Tls(address) => tcp(*address, Sharing::Port),
-            Listen::Unix(_) => self.socket.try_clone(),
-        };
-        let socket = socket.map_err(|it| refused(&self.listen, &it))?;
-        Ok(Bound { socket, listen: self.listen.clone(), preamble: self.preamble, file: self.file.clone() })
+        let (Listen::Tcp(address) | Listen::Tls(address)) = &self.listen else { return self.shared() };
+        let socket = tcp(*address, Sharing::Port).map_err(|it| refused(&self.listen, &it))?;
+        Ok(Bound::new(socket, self.listen.clone(), None).after(self.preamble))
     }
 
     fn entrance(&self) -> Entrance {
@@ -452,7 +382,7 @@ pub async fn serve_until<H: Handler>(
 ) {
     let (local, name) = (bound.tcp(), bound.entrance().spelled().into());
     let _file = bound.file.clone();
-    let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
+    let Ok(listener) = crate::worker::watch(bound.socket) else {
         worker.counters.accept_errors.add(1);
         return;
     };
@@ -478,6 +408,10 @@ pub async fn serve_until<H: Handler>(
                 door.to_refuse.set(if makes_room { 0 } else { BACKLOG });
             }
         }
+    }
+    // Another process may have the queue by now.
+    if door.worker.leaves_queues() {
+        return;
     }
     door.to_refuse.set(i32::MAX);
     while door.accept_batch() == AcceptResult::Batch {}
@@ -511,7 +445,7 @@ enum AcceptResult {
 
 /// One listening socket, and the handler of its connections.
 struct Door<H> {
-    listener: AsyncFd<OwnedFd>,
+    listener: AsyncFd<Arc<OwnedFd>>,
     /// In the notation of the configuration.
     name: Rc<str>,
     local: Option<SocketAddr>,

@@ -102,6 +102,7 @@ pub struct TransportWorker {
     limits: Cell<ClientLimits>,
     times: Cell<Times>,
     draining: Cell<bool>,
+    leaves_queues: Cell<bool>,
     /// The time for which an idle connection is still read during a drain, milliseconds.
     grace: Cell<u64>,
     watched: RefCell<Vec<Option<Rc<Watched>>>>,
@@ -231,6 +232,7 @@ impl TransportWorker {
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),
             draining: Cell::new(false),
+            leaves_queues: Cell::new(false),
             grace: Cell::new(GRACE),
             watched: RefCell::default(),
             free: RefCell::default(),
@@ -616,9 +618,9 @@ impl Drop for DeadlineGuard<'_> {
 ///
 /// # Errors
 /// The kernel takes no more.
-pub(crate) fn watch(socket: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is open, and names the same file until it is dropped; the `AsyncFd` owns it, and lends it
-    // only by shared reference.
+pub(crate) fn watch(socket: Arc<OwnedFd>) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
+    // SAFETY: an `OwnedFd` is open, and names the same file until it is dropped; the `AsyncFd` shares it, no `OwnedFd` in an
+    // `Arc` can be replaced, and it is lent only by shared reference.
     unsafe { AsyncFd::register(socket) }.map_err(std::io::Error::from)
 }
 

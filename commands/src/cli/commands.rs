@@ -204,6 +204,15 @@ pub const LOGIN: &[Flag] = &[
     OF_FILE,
 ];
 
+/// The flags of `upgrade`.
+#[rustfmt::skip]
+pub const UPGRADE: &[Flag] = &[
+    own("timeout", "SECONDS", "maximum time for each step of the new process, up to 3600 (60)"),
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to upgrade (the only one on this machine)"),
+    OF_FILE,
+];
+
 /// The flags of `objects`.
 #[rustfmt::skip]
 pub const OBJECTS: &[Flag] = &[
@@ -305,6 +314,8 @@ pub enum CommandName {
     Maintenance,
     /// `larder login`.
     Login,
+    /// `larder upgrade`.
+    Upgrade,
     /// `larder tail`.
     Tail,
     /// `larder top`.
@@ -613,6 +624,18 @@ pub const COMMANDS: &[CommandRow] = &[
         about: "Print a single-use login link for the admin page of a running larder",
         flags: &[LOGIN],
         examples: &[("larder login", "prints a link that is valid once, for 10 minutes")],
+    },
+    CommandRow {
+        name: CommandName::Upgrade,
+        word: "upgrade",
+        argument: "",
+        argument_help: "",
+        about: "Replace a running larder by the program that is on disk now, without losing a request",
+        flags: &[UPGRADE],
+        examples: &[(
+            "larder upgrade",
+            "after the program was replaced; if the new one fails, the running one serves on",
+        )],
     },
     CommandRow {
         name: CommandName::Demo,

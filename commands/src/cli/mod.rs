@@ -15,6 +15,7 @@ mod sign;
 mod tests;
 mod tls;
 mod trace;
+mod upgrade;
 mod warm;
 mod watch;
 mod wrong_action;
@@ -44,6 +45,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 pub use tls::TlsCommand;
 pub use trace::{Plot, RecordTraces, TraceCommand};
+pub use upgrade::Upgrade;
 pub(crate) use warm::listener;
 pub use warm::{UrlSource, Warm};
 pub use watch::{TailCommand, TopCommand};
@@ -84,6 +86,8 @@ pub enum Command {
     Stats(Stats),
     /// `login`: request a login link from a running larder.
     Login(Login),
+    /// `upgrade`: replace a running larder.
+    Upgrade(Upgrade),
     /// `tail`: follow the requests of a running larder.
     Tail(TailCommand),
     /// `top`: watch a running larder.
@@ -452,6 +456,7 @@ impl Given {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })
             }
+            CommandName::Upgrade => Command::Upgrade(Upgrade::read(self)?),
             CommandName::Tail => Command::Tail(TailCommand::read(self)?),
             CommandName::Top => Command::Top(TopCommand::read(self)?),
             CommandName::Objects => Command::Objects(Objects::read(self)?),

@@ -227,8 +227,8 @@ impl<'c> Machine<'_, 'c> {
             }
         }
         let mut spreading = Vec::new();
-        if self.route.has_queries {
-            // The keys of stored responses to QUERY have bodies that this request lacks.
+        if self.route.has_queries || self.gateway.store.has_peer() {
+            // The keys of stored responses to QUERY have bodies that this request lacks; and a purge reaches the peer.
             for target in &targets {
                 let key = cache_key::of_url(&self.route.policy, request.scheme, &request.authority, target);
                 self.purge(PurgeScope::Url(key), Strength::Hard, &mut spreading).await;

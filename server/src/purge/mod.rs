@@ -11,6 +11,7 @@
 pub mod asked;
 mod dialect;
 pub mod method;
+pub mod peer;
 mod reach;
 
 use super::cluster::Cluster;
@@ -25,6 +26,7 @@ use larder_store::Store;
 use larder_store::disk::DiskTier;
 use larder_store::idle::Swept;
 use larder_store::purges::{PurgeRule, PurgeScope, Seq, Strength};
+use peer::{PeerState, PurgePeer};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -90,6 +92,8 @@ pub enum ReceiptDetail {
     Counted,
     /// For purges without a requester: changes of a database cause hundreds a second.
     Brief,
+    /// For a purge of the other process of an upgrade, to which it is not sent back.
+    Passed,
 }
 
 /// A completed purge.
@@ -217,6 +221,8 @@ struct PurgedTiers {
     has_fleet: bool,
     /// The other nodes, if purges are shared.
     nodes: Option<Rc<Cluster>>,
+    /// The other process of an upgrade.
+    peer: Rc<PurgePeer>,
     teller: SubsystemLog,
     counters: Arc<Counters>,
     /// The time, in microseconds, until which the counts so far use their share.
@@ -236,11 +242,12 @@ pub fn open(
 }
 
 impl PurgeWorker {
-    /// Performs submitted purges, and sweeps in between; runs as long as the queue exists. Every purge is sent to
-    /// `nodes`.
-    pub async fn work(self, nodes: Option<Rc<Cluster>>, room: ReleaseSignal) {
+    /// Performs submitted purges, and sweeps in between; runs as long as the queue exists. Every purge is sent to `nodes`
+    /// and to `peer`.
+    pub async fn work(self, nodes: Option<Rc<Cluster>>, peer: Rc<PurgePeer>, room: ReleaseSignal) {
         let PurgeWorker { mut orders, store, disk, has_fleet, teller, counters } = self;
-        let tiers = PurgedTiers { store, disk, has_fleet, nodes, teller, counters, counting: Rc::default() };
+        let counting = Rc::default();
+        let tiers = PurgedTiers { store, disk, has_fleet, nodes, peer, teller, counters, counting };
         let mut freed = Freed::new(room);
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -295,12 +302,13 @@ impl PurgedTiers {
             _ => order.here.unwrap_or_else(|| self.store.purge(rule.clone())),
         };
         let mut receipts = vec![TierReceipt { count: in_ram, ..TierReceipt::of("ram", PurgeState::Applied) }];
+        let in_peer = match order.receipt {
+            // It came from there.
+            ReceiptDetail::Passed => PeerState::Applied,
+            ReceiptDetail::Counted | ReceiptDetail::Brief => self.peer.pass(&rule).await,
+        };
         if let Some(disk) = &self.disk {
-            let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
-                Ok(Ok(())) => PurgeState::Applied,
-                Ok(Err(error)) => PurgeState::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
-                Err(_) => PurgeState::Uncertain(unwritten("it timed out")),
-            };
+            let state = self.write_down(disk, seq, &rule, in_peer).await;
             if let (PurgeScope::Url(key), Strength::Hard) = (&rule.scope, rule.strength) {
                 // So that the next purge does not count them again.
                 either_scheme(key).iter().for_each(|it| drop(disk.supersede(it)));
@@ -316,6 +324,10 @@ impl PurgedTiers {
             }
             None => {}
         }
+        if in_peer == PeerState::Uncertain {
+            let why = "The other process of the upgrade has not confirmed it; it may serve purged responses until it ends.";
+            receipts.push(TierReceipt::of("upgrade", PurgeState::Uncertain(why.to_owned())));
+        }
         let done = Done { seq, asked: order.asked, receipts };
         if !done.is_complete() {
             self.counters.purges_incomplete.add_shared(1);
@@ -324,6 +336,24 @@ impl PurgedTiers {
             self.tell(&done, &order.by);
         }
         done
+    }
+
+    /// Writes a purge to the journal of the disk tier; the other process does where it has the directory.
+    async fn write_down(
+        &self,
+        disk: &DiskTier,
+        seq: Seq,
+        rule: &PurgeRule,
+        in_peer: PeerState,
+    ) -> PurgeState {
+        if in_peer == PeerState::Applied && disk.is_handed_over() {
+            return PurgeState::Applied;
+        }
+        match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, rule)).await {
+            Ok(Ok(())) => PurgeState::Applied,
+            Ok(Err(error)) => PurgeState::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
+            Err(_) => PurgeState::Uncertain(unwritten("it timed out")),
+        }
     }
 
     /// The number of responses in RAM that a purge matches. They are not counted where the large counts requested so far

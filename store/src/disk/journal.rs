@@ -164,6 +164,12 @@ impl Journal {
         let _ = self.calls.sync_directory(directory);
     }
 
+    /// Lets go of the file: another process has it.
+    pub fn close(&mut self) {
+        self.file = None;
+        self.charge(0);
+    }
+
     /// Whether it is on the disk.
     pub fn is_written(&self) -> bool {
         self.file.is_some()
@@ -235,6 +241,34 @@ impl Journal {
     fn charge(&mut self, bytes: u64) {
         self.space.add(bytes);
         self.space.take(std::mem::replace(&mut self.charged, bytes));
+    }
+}
+
+/// Purges as bytes, for another process.
+#[must_use]
+pub fn rules_to_bytes<'a>(rules: impl IntoIterator<Item = (Seq, &'a PurgeRule)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (seq, rule) in rules {
+        let place = RecordPart { seed: 0, file: 0, offset: bytes.len() as u64 };
+        // One that no journal would take is above every bound of purges.
+        to_entry(seq, rule).write(place, &mut bytes);
+    }
+    bytes
+}
+
+/// The same purges; `None` where a byte is wrong.
+#[must_use]
+pub fn rules_of_bytes(bytes: &[u8]) -> Option<Vec<(Seq, PurgeRule)>> {
+    let (mut rules, mut at) = (Vec::new(), 0);
+    loop {
+        match RuleEntry::read(&bytes[at..], RecordPart { seed: 0, file: 0, offset: at as u64 }) {
+            ReadRule::Entry(entry, length) => {
+                rules.push((entry.seq, from_entry(&entry)?));
+                at += length;
+            }
+            ReadRule::End => return Some(rules),
+            ReadRule::Cut | ReadRule::Damaged => return None,
+        }
     }
 }
 

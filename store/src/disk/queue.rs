@@ -39,6 +39,10 @@ pub(crate) enum Op {
     Rule { seq: Seq, rule: Box<PurgeRule>, done: Done },
     /// Tries again after a failure.
     Retry,
+    /// Frees the directory for another process, after all tasks before it.
+    HandOver(Done),
+    /// Opens the directory again: the other process has ended. Receives the last number of its purges.
+    TakeBack(oneshot::Sender<Seq>),
     /// More removals arrived than can be kept: nothing on the disk is valid any more.
     Anew,
 }
@@ -144,6 +148,12 @@ impl WriteQueue {
         Push::Queued
     }
 
+    /// Later stamps are above `stamp`, which another process may have given.
+    pub fn go_on_after(&self, stamp: u64) {
+        let mut inner = self.inner.lock();
+        inner.stamp = inner.stamp.max(stamp);
+    }
+
     /// Queues a removal ahead of the writes; older queued writes of its key are then dropped. `forget` gets its stamp
     /// before any later one is given, and whether a write waits under the hash.
     pub fn remove(&self, hash: u64, variant: u32, done: Done, forget: impl FnOnce(u64, bool)) {
@@ -165,7 +175,7 @@ impl WriteQueue {
     pub fn push(&self, op: Op) {
         let mut inner = self.inner.lock();
         match op {
-            Op::Flush(_) => inner.ops.push_back(op),
+            Op::Flush(_) | Op::HandOver(_) => inner.ops.push_back(op),
             _ => inner.ahead.push_back(op),
         }
         drop(inner);

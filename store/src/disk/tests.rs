@@ -4,6 +4,7 @@ mod damage;
 mod directories;
 mod evicted;
 mod faults;
+mod handing_over;
 mod index;
 mod journal;
 mod keeping;

@@ -9,7 +9,7 @@ use super::log::{BodySource, NotWritten, SegmentLog};
 use super::parts::{self, Parts};
 use super::queue::{Op, WriteQueue};
 use super::syscalls::{FailedCall, Syscall};
-use super::{DiskShared, DiskState};
+use super::{DirectoryContents, DiskShared, DiskState};
 use crate::entry::{Stored, StoredBody};
 use crate::purges::{PurgeRule, PurgeScope, Strength};
 use larder_stdx::clock;
@@ -51,6 +51,16 @@ impl Status {
         at != 0 && at <= now && self.again_at.compare_exchange(at, u64::MAX, Relaxed, Relaxed).is_ok()
     }
 
+    /// Whether another process has the directory.
+    pub fn is_handed_over(&self) -> bool {
+        *self.state.lock() == DiskState::HandedOver
+    }
+
+    fn hand_over(&self) {
+        *self.state.lock() = DiskState::HandedOver;
+        self.again_at.store(u64::MAX, Relaxed);
+    }
+
     fn set_off(&self, why: &str, again_at: u64) {
         *self.state.lock() = DiskState::Off(why.into());
         self.again_at.store(again_at.max(1), Relaxed);
@@ -76,6 +86,8 @@ pub(crate) struct SegmentWriter {
     pub pending: Vec<(u64, u32, u64)>,
     /// The content of the disk must not be found again.
     pub anew: bool,
+    /// Purges that came while another process had the directory, and did not reach it.
+    pub owed: Vec<PurgeRule>,
 }
 
 impl SegmentWriter {
@@ -100,6 +112,13 @@ impl SegmentWriter {
                     let _ = done.send(self.rule(seq, *rule));
                 }
                 Op::Retry => self.again(),
+                Op::HandOver(done) => {
+                    let _ = done.send(self.hand_over());
+                }
+                Op::TakeBack(done) => {
+                    self.take_back();
+                    let _ = done.send(self.journal.last());
+                }
                 Op::Anew => self.begin_anew(),
             }
         }
@@ -124,6 +143,7 @@ impl SegmentWriter {
     fn is_on(&self) -> io::Result<()> {
         match self.status.get() {
             DiskState::On => Ok(()),
+            DiskState::HandedOver => Err(io::Error::other("another process has the disk tier")),
             DiskState::Off(why) => Err(io::Error::other(why.to_string())),
         }
     }
@@ -257,6 +277,9 @@ impl SegmentWriter {
     fn rule(&mut self, seq: u64, rule: PurgeRule) -> io::Result<()> {
         let oldest = self.log.as_ref().map_or(0, SegmentLog::oldest_birth);
         let Some(log) = &mut self.log else {
+            if self.status.is_handed_over() {
+                self.owed.push(rule);
+            }
             // The disk has nothing that could be purged, and will get nothing that was born before.
             return Err(io::Error::other("the disk tier has no directory to write to"));
         };
@@ -314,6 +337,9 @@ impl SegmentWriter {
 
     /// Retries.
     fn again(&mut self) {
+        if self.status.is_handed_over() {
+            return;
+        }
         match self.mend() {
             Ok(()) => {
                 self.base.counters.disk_off.set_shared(0);
@@ -373,6 +399,59 @@ impl SegmentWriter {
         self.log =
             Some(SegmentLog { base: self.base.clone(), directory, active: None, next, needed: 0, purged });
         Ok(())
+    }
+}
+
+/// The directory in another process: an upgrade.
+impl SegmentWriter {
+    /// Frees the directory: everything is in it, the active segment is sealed, so that the other process writes to no segment
+    /// that is being read here, and the lock is released. Bodies that are being sent stay readable.
+    fn hand_over(&mut self) -> io::Result<()> {
+        let sealed = match &mut self.log {
+            Some(log) => log.active.take().map_or(Ok(()), |it| log.seal(&it)),
+            None => Ok(()),
+        };
+        self.status.hand_over();
+        self.base.index.clear();
+        self.base.segments.write().clear();
+        self.journal.close();
+        self.log = None;
+        sealed.map_err(io::Error::from)
+    }
+
+    /// Opens the directory again with all its content. If that fails, it is retried as after any failure, and its content is
+    /// dropped then.
+    fn take_back(&mut self) {
+        if !self.status.is_handed_over() {
+            return;
+        }
+        self.status.set_on();
+        match self.found_again() {
+            Ok(found) => {
+                self.queue.go_on_after(found.stamp);
+                (self.log, self.journal) = (found.log, found.journal);
+                self.settle();
+                for rule in std::mem::take(&mut self.owed) {
+                    // A number that the other process has not given.
+                    let _ = self.rule(self.journal.last() + 1, rule);
+                }
+                // Removals that came meanwhile.
+                for (hash, variant, stamp) in std::mem::take(&mut self.pending) {
+                    self.base.index.remove_variant(hash, variant, stamp, false);
+                    self.remove(hash, variant, stamp);
+                }
+                if self.anew {
+                    self.begin_anew();
+                }
+            }
+            Err(DirectoryRefusal::Failed(failed)) => self.fail(failed),
+            Err(DirectoryRefusal::Wrong(why)) => self.off(&why.to_string()),
+        }
+    }
+
+    fn found_again(&self) -> Result<DirectoryContents, DirectoryRefusal> {
+        let directory = Directory::open(&self.base.calls, &self.path, Some(self.base.seed))?;
+        Ok(DirectoryContents::of(&self.base, directory)?)
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Purges {
     pub(super) forgets: AtomicBool,
     /// The rules up to this one were applied to everything in RAM.
     pub(super) swept: AtomicU64,
+    /// See [`Store::has_peer`].
+    peer: AtomicBool,
 }
 
 /// The values that every hit reads: alone on their cache line, since they are hardly ever written.
@@ -74,6 +76,7 @@ impl Purges {
             log: Mutex::default(),
             sweep: Mutex::default(),
             forgets: AtomicBool::new(false),
+            peer: AtomicBool::new(false),
             swept: AtomicU64::new(0),
         }
     }
@@ -336,6 +339,30 @@ impl Store {
             }
             all.go_on_after(last_seq);
         });
+    }
+
+    /// The number of the last purge.
+    #[must_use]
+    pub fn purge_number(&self) -> Seq {
+        self.purges.rules.read().seq()
+    }
+
+    /// The purges in force, as bytes for [`crate::disk::rules_of_bytes`].
+    #[must_use]
+    pub fn rules_as_bytes(&self) -> Vec<u8> {
+        crate::disk::rules_to_bytes(self.purges.rules.read().each())
+    }
+
+    /// Whether another process serves the same clients during an upgrade: an invalidation by an unsafe method is then a purge,
+    /// which reaches that process.
+    #[must_use]
+    pub fn has_peer(&self) -> bool {
+        self.purges.peer.load(Relaxed)
+    }
+
+    /// See [`Store::has_peer`].
+    pub fn meets_peer(&self, is_there: bool) {
+        self.purges.peer.store(is_there, Relaxed);
     }
 
     pub(super) fn change_rules<T>(&self, change: impl FnOnce(&mut PurgeRules) -> T) -> T {

@@ -163,6 +163,11 @@ impl PurgeRules {
         }
     }
 
+    /// The rules in force, with their numbers.
+    pub fn each(&self) -> impl Iterator<Item = (Seq, &PurgeRule)> {
+        self.entries.iter().map(|(seq, it)| (*seq, &it.rule))
+    }
+
     /// The last rule's number.
     pub fn seq(&self) -> Seq {
         self.seq

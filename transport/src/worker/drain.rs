@@ -34,6 +34,15 @@ impl TransportWorker {
         }
     }
 
+    /// Connections that wait to be accepted stay in their queues, from which another process takes them.
+    pub fn leave_queues(&self) {
+        self.leaves_queues.set(true);
+    }
+
+    pub(crate) fn leaves_queues(&self) -> bool {
+        self.leaves_queues.get()
+    }
+
     /// The time for which an HTTP/1 connection may wait for its next request, milliseconds.
     pub(crate) fn idle_limit(&self) -> u64 {
         let idle = self.times.get().idle;

@@ -1,0 +1,31 @@
+//! `larder upgrade`: a running larder hands over to the program that is on disk now.
+
+use crate::admin_client;
+use crate::cli::Upgrade;
+use crate::terminal::harmless;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How much longer than each step of the upgrade the answer may take: there are two.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The answer: `process` and `version` of the larder that serves now.
+///
+/// # Errors
+/// One sentence: no larder responds, or it serves on, and why.
+pub fn ask(order: &Upgrade) -> Result<Value, String> {
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let path = format!("/api/v1/upgrade?timeout={}", order.timeout);
+    let patience = PATIENCE + 2 * Duration::from_secs(order.timeout.into());
+    admin_client::post(&admin, &path, &json!({}), patience)
+}
+
+/// The answer as text.
+#[must_use]
+pub fn tell(answer: &Value) -> String {
+    let version = harmless(answer["version"].as_str().unwrap_or(""));
+    format!(
+        "larder {version} serves as process {}; process {} finishes its requests\n",
+        answer["process"], answer["replaced"]
+    )
+}

@@ -1,0 +1,163 @@
+//! The supervisor's part of an upgrade: the sockets to hand over, the changes in this process when another one serves, and the link
+//! to a process that this one replaced. The steps with the other process are in `upgrade`.
+
+use super::Supervisor;
+use crate::upgrade::successor::{OfferedSocket, Successor, UpgradeMeans, replace};
+use crate::upgrade::{SocketRow, link, program};
+use larder_admin::{UPGRADE_STEP, UpgradeOrder};
+use larder_config::AdminListen;
+use larder_observe::log::Level;
+use larder_server::inherited::SocketPurpose;
+use larder_server::live::Orders;
+use larder_server::row_purges;
+use larder_transport::listener::SocketHandle;
+use serde_json::json;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// The time limit for answers of the admin after everything else is finished.
+const ADMIN_CLOSE: Duration = Duration::from_secs(1);
+
+/// An upgrade, with its order.
+pub type UpgradeInProgress<'a> =
+    Pin<Box<dyn Future<Output = (UpgradeOrder, Result<Successor, String>)> + 'a>>;
+
+/// Waits for the end of an upgrade; for ever where there is none.
+pub async fn end_of(
+    upgrade: &mut Option<UpgradeInProgress<'_>>,
+) -> (UpgradeOrder, Result<Successor, String>) {
+    match upgrade {
+        Some(upgrade) => upgrade.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The order of SIGUSR2: its outcome is in the log.
+pub fn by_signal() -> UpgradeOrder {
+    UpgradeOrder { within: UPGRADE_STEP, by: "SIGUSR2".to_owned(), outcome: oneshot::channel().0 }
+}
+
+impl Supervisor {
+    /// Why no upgrade can begin.
+    pub fn obstacle(&self, is_upgrading: bool) -> Option<String> {
+        if is_upgrading {
+            return Some("An upgrade is in progress.".to_owned());
+        }
+        if self.peer.is_connected() {
+            let why = "The process that this one replaced still finishes its requests; retry when it has ended, which takes \
+                       limits.drain_timeout at most.";
+            return Some(why.to_owned());
+        }
+        program::obstacle().map(str::to_owned)
+    }
+
+    /// Has a new process take over.
+    pub async fn upgrade(&self, order: UpgradeOrder) -> (UpgradeOrder, Result<Successor, String>) {
+        self.upgrading.set(true);
+        self.manager.reloading();
+        let outcome = self.hand_over(order.within).await;
+        self.upgrading.set(false);
+        (order, outcome)
+    }
+
+    async fn hand_over(&self, within: Duration) -> Result<Successor, String> {
+        let program = self.program.clone().ok_or("The file of the running program is unknown.")?;
+        let mut offered = Vec::new();
+        let addresses = self.running.orders.borrow().addresses.clone();
+        for address in &addresses.0 {
+            offered.extend(OfferedSocket::of(&address.handles, |file| SocketRow {
+                purpose: SocketPurpose::Clients,
+                configured: address.configured().spelled(),
+                file,
+            })?);
+        }
+        let config = self.running.orders.borrow().live.config.clone();
+        // The first is that of `admin.listen`; a path is known by itself.
+        let listen = match config.admin.listen {
+            AdminListen::At(address) | AdminListen::From(address) => address.to_string(),
+            AdminListen::Off => String::new(),
+        };
+        for (handle, configured) in self.admin_sockets.iter().zip([listen, String::new()]) {
+            let row =
+                |file| SocketRow { purpose: SocketPurpose::Admin, configured: configured.clone(), file };
+            offered.extend(OfferedSocket::of(std::slice::from_ref(handle), row)?);
+        }
+        let means = UpgradeMeans {
+            store: self.running.shared.store.clone(),
+            disk: self.running.shared.lower.disk(),
+            desk: self.running.desk.clone(),
+            peer: self.peer.clone(),
+        };
+        // A log of changes has one reader.
+        let pause = || self.followed.take().iter().for_each(tokio::task::JoinHandle::abort);
+        replace(&means, program, offered, within, pause).await
+    }
+
+    /// Another process serves: this one has no files of its own any more, and its listeners close.
+    pub fn upgraded(&self, order: UpgradeOrder, successor: &Successor) {
+        let addresses = self.running.orders.borrow().addresses.clone();
+        let of_clients = addresses.0.iter().flat_map(|it| &it.handles);
+        of_clients.chain(&self.admin_sockets).for_each(SocketHandle::leave_file);
+        self.running.run_file.take();
+        self.manager.replaced(successor.process, &self.status());
+        let process = successor.process.to_string();
+        let values = [("process", &*process), ("version", &*successor.version), ("because", &*order.by)];
+        self.running.errors.event(Level::Info, "upgraded", &values);
+        let answer = json!({
+            "process": successor.process,
+            "version": successor.version,
+            "replaced": std::process::id(),
+        });
+        let _ = order.outcome.send(Ok(answer));
+        self.running.shared.stream.close();
+        if let Some(worker) = &*self.admin_worker.borrow() {
+            worker.leave_queues();
+            worker.drain(ADMIN_CLOSE);
+        }
+    }
+
+    /// This process serves on.
+    pub fn upgrade_failed(&self, order: UpgradeOrder, why: String) {
+        let values = [("why", &*why), ("because", &*order.by), ("now", "this process serves on")];
+        self.running.errors.event(Level::Error, "upgrade-failed", &values);
+        let _ = order.outcome.send(Err(why));
+    }
+
+    /// Waits for the last answers of the admin.
+    pub async fn close_admin(&self) {
+        let worker = self.admin_worker.borrow().clone();
+        if let Some(worker) = worker {
+            let _ = tokio::time::timeout(ADMIN_CLOSE, worker.drained()).await;
+        }
+    }
+
+    /// Follows the databases of the configuration, from now on.
+    pub fn follow_databases(&self, inbox: &watch::Receiver<Orders>) {
+        let running = &self.running;
+        let (desk, errors, own) = (running.desk.clone(), running.errors.clone(), running.shared.own.clone());
+        let (standings, nodes) = (self.standings.clone(), self.nodes.clone());
+        let follow = row_purges::follow_databases(inbox.clone(), desk, errors, own, standings, nodes);
+        if let Some(earlier) = self.followed.replace(Some(tokio::task::spawn_local(follow))) {
+            earlier.abort();
+        }
+    }
+
+    /// Exchanges purges with the process that this one replaces, until that ends. Within a `LocalSet`.
+    pub fn join_predecessor(&self, stream: Option<UnixStream>) {
+        let Some(stream) = stream else { return };
+        let purges = self.peer.connect();
+        let link = link::start(stream, purges, self.running.desk.clone(), None);
+        let (peer, store, errors) =
+            (self.peer.clone(), self.running.shared.store.clone(), self.running.errors.clone());
+        tokio::task::spawn_local(async move {
+            if let Ok(link) = link {
+                let _ = link.await;
+            }
+            peer.disconnect();
+            store.meets_peer(false);
+            errors.event(Level::Info, "predecessor-ended", &[]);
+        });
+    }
+}

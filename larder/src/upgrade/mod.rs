@@ -1,0 +1,36 @@
+//! An upgrade: a running larder starts the binary that is on disk now, and hands everything over to it. See
+//! docs/decisions/0197-upgrade.md.
+//!
+//! ```text
+//! old                                   new
+//!  start it ───── Offer, Sockets ──────▶ reads the configuration, opens all but the disk tier
+//!  stops following databases, ◀─ Ready ──
+//!  closes the disk tier
+//!  passes purges on ─────── Switch ────▶ opens the disk tier, starts its workers
+//!  stops accepting, drains ◀─ Serving ──
+//!           ◀──────── purges of either ────────▶
+//! ```
+//!
+//! Until `Serving` the old process takes everything back if the new one fails.
+
+pub mod link;
+pub mod message;
+pub mod predecessor;
+pub mod program;
+pub mod successor;
+
+use larder_server::inherited::SocketPurpose;
+use larder_transport::listener::SocketFileOwner;
+
+/// The variable with the process id of the larder that is to be replaced.
+const STARTED_BY: &str = "LARDER_UPGRADE_OF";
+
+/// The description of a socket that is handed over.
+pub struct SocketRow {
+    /// The requests that it is for.
+    pub purpose: SocketPurpose,
+    /// Its address as configured.
+    pub configured: String,
+    /// The process that removes its file.
+    pub file: SocketFileOwner,
+}

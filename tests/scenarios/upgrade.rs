@@ -1,0 +1,423 @@
+//! Upgrades of the running binary: no request fails, purges hold in both processes, and a new process that fails changes nothing.
+
+use crate::harness::command::{self, Ended, wait};
+use crate::harness::http2::Http2;
+use crate::harness::origin::{Gate, Script};
+use crate::harness::secure::Authority;
+use crate::harness::server::{Setup, binary};
+use crate::harness::tiers::{disk, written};
+use crate::harness::{Client, Larder, Origin, PATIENCE, until};
+use serde_json::Value;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+/// A larder that is started by a link, which the scenario may set to another program; and the processes that replaced it.
+struct Upgradable {
+    larder: Larder,
+    link: PathBuf,
+    processes: Vec<u32>,
+}
+
+impl Upgradable {
+    fn start(config: String, env: &[(&str, &str)]) -> Self {
+        let links = tempfile::tempdir().unwrap().keep();
+        let link = links.join("larder");
+        std::os::unix::fs::symlink(binary(), &link).unwrap();
+        let env = env.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
+        let larder = Larder::start_by(Command::new(&link), Setup { config, env });
+        Self { larder, link, processes: Vec::new() }
+    }
+
+    /// Runs `larder upgrade`.
+    fn upgrade_within(&mut self, seconds: &str) -> Ended {
+        let admin = self.larder.admin.to_string();
+        let arguments = ["upgrade", "--admin", &admin, "--json", "--timeout", seconds];
+        let ended = command::run(self.larder.folder.path(), &arguments);
+        if ended.code == 0 {
+            let answer: Value = serde_json::from_str(&ended.out).unwrap();
+            self.processes.push(u32::try_from(answer["process"].as_u64().unwrap()).unwrap());
+        }
+        ended
+    }
+
+    /// The same, which succeeds when the process before the running one has ended.
+    #[track_caller]
+    fn upgrade(&mut self) {
+        until("an upgrade", || {
+            let ended = self.upgrade_within("60");
+            let must_wait = ended.out.contains("still finishes its requests");
+            assert!(ended.code == 0 || must_wait, "{ended:?}");
+            ended.code == 0
+        });
+    }
+
+    /// The sentence by which an upgrade fails.
+    #[track_caller]
+    fn refused(&mut self, seconds: &str) -> String {
+        let ended = self.upgrade_within(seconds);
+        assert_eq!(1, ended.code, "{ended:?}");
+        let answer: Value = serde_json::from_str(&ended.out).unwrap();
+        answer["error"].as_str().unwrap().to_owned()
+    }
+
+    /// Has the link name another program: a script.
+    fn set_program(&self, script: &str) {
+        let file = self.link.with_file_name("script");
+        // A new file each time: one that runs cannot be written to.
+        let _ = std::fs::remove_file(&file);
+        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let status = Command::new("chmod").arg("755").arg(&file).status().unwrap();
+        assert!(status.success());
+        self.set_link(&file);
+    }
+
+    fn set_link(&self, file: &Path) {
+        let new = self.link.with_file_name("new");
+        std::os::unix::fs::symlink(file, &new).unwrap();
+        std::fs::rename(new, &self.link).unwrap();
+    }
+}
+
+impl Drop for Upgradable {
+    fn drop(&mut self) {
+        for process in &self.processes {
+            // SAFETY: kill takes no pointers. It is a process of this scenario, or has ended a moment ago.
+            unsafe { libc::kill(libc::pid_t::try_from(*process).unwrap(), libc::SIGKILL) };
+        }
+        let _ = std::fs::remove_dir_all(self.link.parent().unwrap());
+    }
+}
+
+fn config(origin: &Origin, listen: &str, top: &str) -> String {
+    format!(
+        "listen = [{listen}]\nworkers = 2\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    )
+}
+
+const ANY_PORT: &str = "\"127.0.0.1:0\"";
+
+fn pages() -> Origin {
+    Origin::new(|request| match request.target() {
+        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nfrom the origin".to_owned(),
+    })
+}
+
+const PAGES: [(&str, &str); 3] = [("/kept", "kept"), ("/passed", "from the origin"), ("/kept", "kept")];
+
+/// Sends requests until `enough`, on a new connection whenever larder has announced the close of the old one.
+fn ask_on(address: SocketAddr, enough: &AtomicBool, answered: &AtomicUsize) {
+    let mut client = Client::connect(address);
+    for (target, text) in PAGES.iter().cycle() {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        let answer = client.read();
+        assert_eq!((200, *text), (answer.status, &*answer.text()), "{answer:?}");
+        answered.fetch_add(1, SeqCst);
+        if enough.load(SeqCst) {
+            return;
+        }
+        if answer.field("connection") == Some("close") {
+            client = Client::connect(address);
+        }
+    }
+}
+
+/// The same over TLS.
+fn ask_over_tls(authority: &Authority, address: SocketAddr, enough: &AtomicBool, answered: &AtomicUsize) {
+    let trusting = authority.trusting();
+    let connect = || trusting.connect(address, "larder.test").unwrap();
+    let mut client = connect();
+    for (target, text) in PAGES.iter().cycle() {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: larder.test\r\n\r\n"));
+        let answer = client.read();
+        assert_eq!((200, *text), (answer.status, &*answer.text()), "{answer:?}");
+        answered.fetch_add(1, SeqCst);
+        if enough.load(SeqCst) {
+            return;
+        }
+        if answer.field("connection") == Some("close") {
+            client = connect();
+        }
+    }
+}
+
+/// The same over HTTP/2, where GOAWAY announces it.
+fn ask_over_http2(address: SocketAddr, enough: &AtomicBool, answered: &AtomicUsize) {
+    let connect = || Http2::over(TcpStream::connect(address).unwrap(), &[]);
+    let mut client = connect();
+    for (target, text) in PAGES.iter().cycle() {
+        let mut answer = client.get(target);
+        if answer.status == 0 && client.goaway == Some(0) {
+            // Sent before the client saw the close: not processed, and to be repeated (RFC 9113 section 6.8).
+            client = connect();
+            answer = client.get(target);
+        }
+        assert_eq!((200, *text), (answer.status, &*answer.text()), "{answer:?}");
+        answered.fetch_add(1, SeqCst);
+        if enough.load(SeqCst) {
+            return;
+        }
+        if client.was_announced || client.goaway.is_some() {
+            client = connect();
+        }
+    }
+}
+
+#[test]
+fn upgrades_under_load_fail_no_request() {
+    let (origin, authority) = (pages(), Authority::new());
+    let top = format!("[tls]\ncertificates = [{}]\n", authority.sign("one", &["larder.test"]));
+    let config = config(&origin, "\"127.0.0.1:0\", \"https://127.0.0.1:0\"", &top);
+    let mut running = Upgradable::start(config, &[]);
+    let printed = running.larder.printed();
+    let tls: SocketAddr =
+        printed.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap().parse().unwrap();
+    let address = running.larder.address;
+    let (enough, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (enough, answered, authority) = (&enough, &answered, &authority);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| ask_on(address, enough, answered));
+            scope.spawn(|| ask_over_tls(authority, tls, enough, answered));
+            scope.spawn(|| ask_over_http2(address, enough, answered));
+        }
+        let some = || {
+            let before = answered.load(SeqCst);
+            until("requests are answered", || answered.load(SeqCst) > before + 200);
+        };
+        for _ in 0..3 {
+            some();
+            running.upgrade();
+        }
+        some();
+        enough.store(true, SeqCst);
+    });
+    assert_eq!(Some(0), wait(&mut running.larder.child).code(), "the first process has ended");
+    assert_eq!("kept", running.larder.get("/kept").text());
+    assert_eq!(3, running.processes.len());
+}
+
+/// Ends the other threads of a scenario with this one, also by a panic.
+struct Enough<'a>(&'a AtomicBool);
+
+impl Drop for Enough<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// An origin whose page has the number of its version.
+fn versions(now: &Arc<AtomicU64>) -> Origin {
+    let now = now.clone();
+    Origin::new(move |_| {
+        let version = now.load(SeqCst);
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: page\n\n{version}")
+    })
+}
+
+/// The version that a response has, whose connection is replaced when it ends.
+fn version(client: &mut Client, address: SocketAddr) -> u64 {
+    client.send("GET /page HTTP/1.1\r\nHost: h\r\n\r\n");
+    let answer = client.read();
+    assert_eq!(200, answer.status, "{answer:?}");
+    if answer.field("connection") == Some("close") {
+        *client = Client::connect(address);
+    }
+    answer.text().parse().unwrap()
+}
+
+#[test]
+fn no_process_serves_what_was_purged_before() {
+    let (now, folder) = (Arc::new(AtomicU64::new(0)), tempfile::tempdir().unwrap());
+    let origin = versions(&now);
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &disk(folder.path())), &[]);
+    let (address, admin, lines) =
+        (running.larder.address, running.larder.admin, running.larder.admin_lines());
+    let (enough, purged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (enough, purged) = (&enough, &purged);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                // One that lasts, in whichever process it is, and a new one for each request.
+                let (_end, mut client) = (Enough(enough), Client::connect(address));
+                while !enough.load(SeqCst) {
+                    let least = purged.load(SeqCst);
+                    let found = version(&mut client, address);
+                    assert!(found >= least, "version {found} after a purge of all before {least}");
+                    let least = purged.load(SeqCst);
+                    let found = version(&mut Client::connect(address), address);
+                    assert!(found >= least, "version {found} after a purge of all before {least}");
+                }
+            });
+        }
+        scope.spawn(|| {
+            let (_end, mut client) = (Enough(enough), Client::connect(admin));
+            while !enough.load(SeqCst) {
+                let new = now.fetch_add(1, SeqCst) + 1;
+                let body = r#"{"tag":"page"}"#;
+                client.send(format!(
+                    "POST /api/v1/purge HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                ));
+                let answer = client.read();
+                assert_eq!(200, answer.status, "{answer:?}");
+                let receipt: Value = serde_json::from_str(&answer.text()).unwrap();
+                assert_eq!(true, receipt["complete"], "{receipt}");
+                purged.store(new, SeqCst);
+                if answer.field("connection") == Some("close") {
+                    client = Client::connect(admin);
+                }
+            }
+        });
+        let _end = Enough(enough);
+        let some = || {
+            let before = purged.load(SeqCst);
+            until("purges are done", || enough.load(SeqCst) || purged.load(SeqCst) > before + 20);
+        };
+        for _ in 0..3 {
+            some();
+            running.upgrade();
+        }
+        some();
+    });
+    assert_eq!(now.load(SeqCst), version(&mut Client::connect(address), address));
+}
+
+#[test]
+fn a_new_process_that_fails_changes_nothing() {
+    let (origin, folder) = (pages(), tempfile::tempdir().unwrap());
+    let plan = folder.path().join("plan");
+    let env = [("LARDER_TEST_UPGRADE", plan.to_str().unwrap())];
+    let socket = folder.path().join("socket");
+    let listen = format!("{ANY_PORT}, \"unix:{}\"", socket.display());
+    let mut running = Upgradable::start(config(&origin, &listen, &disk(folder.path())), &env);
+    assert_eq!("kept", running.larder.get("/kept").text());
+    written(&running.larder, 1);
+    let whole = std::fs::read_to_string(running.larder.config()).unwrap();
+    let check = |running: &mut Upgradable, seconds: &str, expect: &str| {
+        let why = running.refused(seconds);
+        assert!(why.contains(expect), "{why}");
+        assert!(running.larder.get("/kept").is_hit(), "{why}");
+        assert_eq!("from the origin", running.larder.get("/passed").text());
+        UnixStream::connect(&socket).unwrap_or_else(|it| panic!("{it} after: {why}"));
+        let objects = running.larder.admin_get("/api/v1/objects?tier=disk").text();
+        assert!(objects.contains("/kept"), "the disk tier has its content after: {why}\n{objects}");
+        let receipt = running.larder.admin_post("/api/v1/purge", r#"{"tag":"none"}"#).text();
+        assert!(receipt.contains("\"complete\":true"), "{receipt}");
+    };
+    for step in ["offer", "sockets", "ready", "switch", "serving"] {
+        std::fs::write(&plan, format!("crash {step}")).unwrap();
+        check(&mut running, "60", "The new process ended (signal: 6 (SIGABRT)");
+        std::fs::write(&plan, format!("hang {step}")).unwrap();
+        check(&mut running, "1", "The new process did not respond in time.");
+    }
+    std::fs::write(&plan, "").unwrap();
+    std::fs::write(running.larder.config(), whole.replace("workers", "wrokers")).unwrap();
+    check(&mut running, "60", "The new process cannot take over: ");
+    std::fs::write(running.larder.config(), whole).unwrap();
+    running.set_program("exit 3");
+    check(&mut running, "60", "The new process ended (exit status: 3)");
+    running.set_program("exec sleep 120");
+    check(&mut running, "1", "The new process did not respond in time.");
+    running.set_program("printf 'HTTP/1.1 200 OK and more bytes than a head has' >&0; sleep 120");
+    check(&mut running, "60", "The new process sent other bytes instead of a valid message.");
+    running.set_program("printf 'larderUP\\002\\000\\002\\000and more bytes than a head has' >&0; sleep 120");
+    check(&mut running, "60", "The new process uses version 2 of the hand-over, and this one version 1");
+    running.set_link(Path::new("/nonexistent"));
+    check(&mut running, "60", "cannot be started: ");
+    running.set_link(binary());
+    running.upgrade();
+    until("the new process has the disk tier", || {
+        running.larder.admin_get("/api/v1/objects?tier=disk").text().contains("/kept")
+    });
+    assert_eq!("kept", running.larder.get("/kept").text());
+    assert_eq!(
+        1,
+        origin.received().iter().filter(|it| it.target() == "/kept").count(),
+        "it came from the disk"
+    );
+}
+
+#[test]
+fn responses_in_progress_stay_with_the_old_process() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 10\r\n\r\nfirst";
+        vec![Script::Send(head.into()), Script::Gate(held.clone()), Script::Send("later".into())]
+    });
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, ""), &[]);
+    let mut client = running.larder.client();
+    client.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the stream has begun", || gate.waiting() == 1);
+    running.upgrade();
+    // It serves one client still, and no third process starts.
+    assert!(running.refused("60").contains("still finishes its requests"));
+    assert!(running.larder.child.try_wait().unwrap().is_none());
+    gate.open();
+    assert_eq!("firstlater", client.read().text());
+    assert_eq!(Some(0), wait(&mut running.larder.child).code());
+    running.upgrade();
+}
+
+#[test]
+fn addresses_files_and_workers_may_change() {
+    let (origin, folder) = (pages(), tempfile::tempdir().unwrap());
+    let at = |it: &str| folder.path().join(it);
+    let unix = |it: &str| format!("\"unix:{}\"", at(it).display());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = format!("{ANY_PORT}, {}, {}", unix("stays"), unix("goes"));
+    let admin = format!("[admin]\nlisten = {ANY_PORT}\nsocket = {:?}\n", at("admin"));
+    let mut running = Upgradable::start(config(&origin, &listen, "") + &admin, &[]);
+    for workers in [5, 1, 3] {
+        // An address that goes, one that comes, and more or fewer workers than sockets.
+        let listen = format!("{:?}, {}, {ANY_PORT}", free.to_string(), unix("stays"));
+        let text =
+            config(&origin, &listen, "").replace("workers = 2", &format!("workers = {workers}")) + &admin;
+        std::fs::write(running.larder.config(), text).unwrap();
+        running.upgrade();
+        for _ in 0..10 {
+            assert_eq!("kept", running.larder.get("/kept").text());
+            assert_eq!("kept", Client::connect(free).get("/kept").text());
+        }
+        assert!(at("stays").exists() && at("admin").exists());
+        UnixStream::connect(at("stays")).unwrap();
+        UnixStream::connect(at("admin")).unwrap();
+        // The command finds the new process by its run file.
+        let ended = command::run(running.larder.folder.path(), &["stats", "--json"]);
+        assert_eq!(0, ended.code, "{ended:?}");
+    }
+    assert!(!at("goes").exists(), "the file of an address that is gone is removed");
+}
+
+#[test]
+fn a_signal_upgrades_and_the_service_manager_learns_the_new_process() {
+    let (origin, folder) = (pages(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("notify");
+    let messages = UnixDatagram::bind(&path).unwrap();
+    messages.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut running =
+        Upgradable::start(config(&origin, ANY_PORT, ""), &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
+    running.larder.signal(libc::SIGUSR2);
+    let mut told = Vec::new();
+    let process: u32 = loop {
+        let mut bytes = [0; 4096];
+        let length = messages.recv(&mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+        let process = text.strip_prefix("MAINPID=").and_then(|it| it.lines().next()?.parse().ok());
+        told.push(text);
+        if let Some(process) = process {
+            break process;
+        }
+    };
+    running.processes.push(process);
+    assert!(told[0].starts_with("READY=1\n") && told[1].starts_with("RELOADING=1\n"), "{told:?}");
+    assert_ne!(process, running.larder.child.id());
+    assert_eq!(Some(0), wait(&mut running.larder.child).code());
+    assert_eq!("kept", running.larder.get("/kept").text());
+}
