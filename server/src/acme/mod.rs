@@ -124,7 +124,7 @@ pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeMeans) {
         }
         let acme = {
             let orders = inbox.borrow_and_update();
-            if orders.drain {
+            if orders.drain.is_some() {
                 return keeper.into_iter().for_each(|it| it.attempts.interrupt());
             }
             orders.live.config.tls.as_ref().and_then(|it| it.acme.clone())
