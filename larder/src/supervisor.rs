@@ -168,6 +168,24 @@ enum Wakeup {
 }
 
 impl Supervisor {
+    /// Starts the tasks of this thread that last as long as it does.
+    fn begin_upkeep(&self, inbox: &watch::Receiver<Orders>) {
+        tokio::task::spawn_local(mind_memory(
+            self.running.shared.store.clone(),
+            self.running.shared.room_to_give.clone(),
+        ));
+        let quiet =
+            Quiet::new(self.running.shared.room_to_give.clone(), self.running.shared.own.clone(), None);
+        let (store, room) = (self.running.shared.store.clone(), self.running.shared.room_to_give.clone());
+        tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
+        self.follow_databases(inbox);
+        if let Some(within) = self.manager.watchdog {
+            tokio::task::spawn_local(show_life(self.manager.clone(), within));
+        }
+        self.manager.ready(&self.status());
+        tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
+    }
+
     async fn keep(
         self,
         mut signals: Signals,
@@ -180,20 +198,7 @@ impl Supervisor {
         let configuring = Configuring::new(self.running.plan.clone(), orders);
         let (upgrades, mut upgrade_orders) = mpsc::channel(1);
         let admin = self.open_admin(admin, inbox.clone(), configuring, upgrades);
-        tokio::task::spawn_local(mind_memory(
-            self.running.shared.store.clone(),
-            self.running.shared.room_to_give.clone(),
-        ));
-        let quiet =
-            Quiet::new(self.running.shared.room_to_give.clone(), self.running.shared.own.clone(), None);
-        let (store, room) = (self.running.shared.store.clone(), self.running.shared.room_to_give.clone());
-        tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
-        self.follow_databases(&inbox);
-        if let Some(within) = self.manager.watchdog {
-            tokio::task::spawn_local(show_life(self.manager.clone(), within));
-        }
-        self.manager.ready(&self.status());
-        tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
+        self.begin_upkeep(&inbox);
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.running.shared.lower, &self.running.errors);
         let mut upgrade: Option<UpgradeInProgress<'_>> = None;

@@ -50,9 +50,12 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("int", "null", "null"),
 ];
 
+/// A text for a column of the table of types: its number, and its row.
+type ColumnText<'a> = &'a dyn Fn(usize, &(&str, &str, &str)) -> String;
+
 #[test]
 fn each_type_has_one_form() {
-    let columns = |of: &dyn Fn(usize, &(&str, &str, &str)) -> String| {
+    let columns = |of: ColumnText<'_>| {
         let all: Vec<String> = TYPES.iter().enumerate().map(|(at, it)| of(at, it)).collect();
         all.join(", ")
     };
