@@ -3,6 +3,7 @@
 mod bench;
 pub mod commands;
 pub mod completions;
+mod flags;
 pub mod help;
 mod maintenance;
 pub mod man;
