@@ -50,7 +50,7 @@ pub use upgrade::Upgrade;
 pub(crate) use warm::listener;
 pub use warm::{UrlSource, Warm};
 pub use watch::{TailCommand, TopCommand};
-use wrong_action::no_action;
+use wrong_action::{FOREIGN_COMMANDS, no_action};
 
 /// The requested action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,28 +233,6 @@ fn is_file_of(command: CommandName, argument: &str) -> bool {
     matches!(command, CommandName::Run | CommandName::Check)
         && (argument.ends_with(".toml") || argument.contains('/') || Path::new(argument).exists())
 }
-
-/// Commands of other servers, each with the way to do it here.
-const FOREIGN_COMMANDS: &[(&str, &str)] = &[
-    ("start", "`larder run` starts with a configuration file"),
-    ("stop", "SIGTERM ends it after the requests in progress; `systemctl stop` sends it"),
-    ("quit", "SIGTERM ends it after the requests in progress; `systemctl stop` sends it"),
-    ("restart", "SIGTERM ends it, and `larder run` starts it; a changed configuration needs no restart"),
-    ("reload", "a changed configuration file is read while larder runs, and at SIGHUP"),
-    ("validate", "`larder check` checks a configuration file"),
-    ("configtest", "`larder check` checks a configuration file"),
-    ("test", "`larder check` checks a configuration file"),
-    ("adapt", "larder has one form of configuration; `larder check` checks it"),
-    ("convert", "larder has one form of configuration; `larder check` checks it"),
-    ("fmt", "larder does not format configuration files; any formatter of TOML does"),
-    (
-        "diff",
-        "`larder check` checks a file; the admin page shows its differences from the running configuration",
-    ),
-    ("file-server", "`larder serve DIR` serves a directory"),
-    ("reverse-proxy", "`larder proxy ORIGIN` serves an application"),
-    ("hash-password", "`htpasswd -nB NAME` prints a user for access.basic"),
-];
 
 enum ArgumentToken {
     /// With its dashes.

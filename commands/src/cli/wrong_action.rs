@@ -3,6 +3,28 @@
 use super::Usage;
 use larder_config::problem::nearest;
 
+/// Commands of other servers, each with the way to do it here.
+pub(super) const FOREIGN_COMMANDS: &[(&str, &str)] = &[
+    ("start", "`larder run` starts with a configuration file"),
+    ("stop", "SIGTERM ends it after the requests in progress; `systemctl stop` sends it"),
+    ("quit", "SIGTERM ends it after the requests in progress; `systemctl stop` sends it"),
+    ("restart", "SIGTERM ends it, and `larder run` starts it; a changed configuration needs no restart"),
+    ("reload", "a changed configuration file is read while larder runs, and at SIGHUP"),
+    ("validate", "`larder check` checks a configuration file"),
+    ("configtest", "`larder check` checks a configuration file"),
+    ("test", "`larder check` checks a configuration file"),
+    ("adapt", "larder has one form of configuration; `larder check` checks it"),
+    ("convert", "larder has one form of configuration; `larder check` checks it"),
+    ("fmt", "larder does not format configuration files; any formatter of TOML does"),
+    (
+        "diff",
+        "`larder check` checks a file; the admin page shows its differences from the running configuration",
+    ),
+    ("file-server", "`larder serve DIR` serves a directory"),
+    ("reverse-proxy", "`larder proxy ORIGIN` serves an application"),
+    ("hash-password", "`htpasswd -nB NAME` prints a user for access.basic"),
+];
+
 /// The message: no action, an unknown one, or one with too few or too many arguments. It lists the actions with their
 /// arguments.
 pub(super) fn no_action(command: &str, actions: &[(&str, &str)], arguments: &[&str], example: &str) -> Usage {
