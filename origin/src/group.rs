@@ -167,19 +167,20 @@ impl Group {
     /// Whether the origins get the address of the client in a PROXY header.
     #[must_use]
     pub fn introduces(&self) -> bool {
-        self.members[0].preamble.is_some()
+        self.members.first().is_some_and(|it| it.preamble.is_some())
     }
 
     /// Whether the origins are CGI programs, or applications behind FastCGI, SCGI or uWSGI: all of a group are, or none.
     #[must_use]
     pub fn is_application(&self) -> bool {
-        matches!(self.members[0].protocol, Protocol::Application(_)) || self.runs_programs()
+        let speaks = |it: &OriginPool| matches!(it.protocol, Protocol::Application(_));
+        self.members.first().is_some_and(|it| speaks(it)) || self.runs_programs()
     }
 
-    /// Whether the origins are CGI programs.
+    /// Whether the origins are CGI programs; a route to a database has no origins.
     #[must_use]
     pub fn runs_programs(&self) -> bool {
-        matches!(self.members[0].address(), OriginAddress::Programs(_))
+        self.members.first().is_some_and(|it| matches!(it.address(), OriginAddress::Programs(_)))
     }
 
     /// Waits for a permit of one of the origins: for callers that check again before they ask.
