@@ -49,6 +49,18 @@ fn threads(larder: &Larder) -> usize {
     tasks.flatten().filter(|it| it.path().exists()).map(name).filter(|it| it.trim() == "sqlite").count()
 }
 
+/// Whether a query has used the processor for longer than it takes to open a file (proc_pid_stat(5): hundredths of a second).
+fn computes(larder: &Larder) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", larder.pid())).unwrap();
+    let stat = |it: std::fs::DirEntry| std::fs::read_to_string(it.path().join("stat")).unwrap_or_default();
+    tasks.flatten().map(stat).filter_map(|it| it.split_once("(sqlite) ").map(|it| it.1.to_owned())).any(
+        |it| {
+            let fields: Vec<&str> = it.split(' ').collect();
+            fields[0] == "R" && fields[11].parse::<u64>().unwrap() >= 5
+        },
+    )
+}
+
 fn log(larder: &Larder) -> String {
     std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
 }
@@ -187,11 +199,12 @@ fn limits_and_clients_that_leave() {
         }
     }
     for target in ["/long", "/rows", "/trickle"] {
+        until("no query runs", || !computes(&larder));
         let before = larder.counter("database_cancelled");
         let mut client = larder.client();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         if target == "/long" {
-            until("it runs", || threads(&larder) >= 1);
+            until("it runs", || computes(&larder));
         } else {
             // The first rows arrive while the query runs.
             client.read_raw_head();
