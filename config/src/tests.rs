@@ -367,10 +367,20 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
     let tier = if path == "cache.purge.path" { "cache.purge.method = true\n" } else { tier };
     let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
     if let Some(name) = path.strip_prefix("database[].") {
-        let others = [("name", "\"a\""), ("url", "\"postgres://a@b/c\"")];
+        let url = if path.starts_with("database[].tls.") {
+            "\"postgres+tls://a@b/c\""
+        } else {
+            "\"postgres://a@b/c\""
+        };
+        let others = [("name", "\"a\""), ("url", url)];
         let others =
             others.iter().filter(|it| it.0 != name).map(|(name, value)| format!("{name} = {value}\n"));
-        let follow = if name == "follow.columns" { "follow.publication = \"larder\"\n" } else { "" };
+        let follow = match name {
+            "follow.columns" => "follow.publication = \"larder\"\n",
+            "tls.client_cert" => "tls.client_key = \"a\"\n",
+            "tls.client_key" => "tls.client_cert = \"a\"\n",
+            _ => "",
+        };
         return format!("[[database]]\n{name} = {value}\n{follow}{}{site}", others.collect::<String>());
     }
     if let Some(name) = path.strip_prefix("tls.acme.ca[].") {

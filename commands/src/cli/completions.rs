@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// The shells with completions.
 pub(super) const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
-/// The script for a shell of [`SHELLS`].
+/// The script for a shell of `SHELLS`.
 #[must_use]
 pub fn script(shell: &str) -> Option<String> {
     match shell {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// The pages, by the argument of `larder man`.
 pub(super) const PAGES: [&str; 2] = ["larder", "larder.toml"];
 
-/// The page with a name of [`PAGES`], in roff.
+/// The page with a name of `PAGES`, in roff.
 #[must_use]
 pub fn page(name: &str) -> Option<String> {
     match name {

@@ -31,7 +31,7 @@ impl Exchange {
     ///
     /// # Errors
     /// [`PermitWanted`]: requests queue, and this exchange has waited for its client for a second in total; or once, without a queue, it
-    /// has waited for [`OF_PROCESS`] and occupies a process of its application. Never without a permit: after the whole response has
+    /// has waited for `OF_PROCESS` and occupies a process of its application. Never without a permit: after the whole response has
     /// come, and for event streams.
     pub async fn wait_for_client<T>(
         &self,
