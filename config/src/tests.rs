@@ -377,8 +377,8 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
             others.iter().filter(|it| it.0 != name).map(|(name, value)| format!("{name} = {value}\n"));
         let follow = match name {
             "follow.columns" => "follow.publication = \"larder\"\n",
-            "tls.client_cert" => "tls.client_key = \"a\"\n",
-            "tls.client_key" => "tls.client_cert = \"a\"\n",
+            "tls.client_cert" => "tls.client_key = \"client.key\"\n",
+            "tls.client_key" => "tls.client_cert = \"client.pem\"\n",
             _ => "",
         };
         return format!("[[database]]\n{name} = {value}\n{follow}{}{site}", others.collect::<String>());

@@ -214,7 +214,7 @@ impl ChangeFollower {
 }
 
 /// The turn of this node to follow a database for all nodes of its fleet: a lock of the database, which ends with its session. So the next
-/// node has it within a second after this one was killed, and after [`FollowTurn::SILENCE`] if this one is stopped or cut off.
+/// node has it within a second after this one was killed, and after `FollowTurn::SILENCE` if this one is stopped or cut off.
 pub struct FollowTurn(Client);
 
 impl FollowTurn {
