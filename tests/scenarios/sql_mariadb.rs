@@ -97,7 +97,9 @@ fn each_type_has_one_form() {
         }
         assert_eq!(expect, text);
         assert_eq!("[{\"a\":1}]", larder.get("/p").text(), "a procedure");
-        assert!(!larder.get("/q").complete || larder.get("/q").status == 502, "several results");
+        // Known before the first byte, or after it.
+        let several = larder.get("/q");
+        assert!(!several.complete || several.status == 502, "several results");
     }
     assert_eq!("[{\"c7\":9007199254740993,\"c9\":1.10}]", larder.get("/json").text());
     assert_eq!("c5,c16,c21\r\n-2147483648,\"a\"\"\n\u{20ac}\",AP8=\r\n", larder.get("/csv").text());
