@@ -64,7 +64,7 @@ fn is_ejected(fleet: &Fleet, server: usize) -> bool {
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.
 async fn until_back(fleet: &Rc<Fleet>, server: usize) {
-    clock::advance(6);
+    clock::pass(6_000);
     let deadline = Instant::now() + Duration::from_secs(10);
     while is_ejected(fleet, server) && Instant::now() < deadline {
         let _ = get(fleet, "http://whatever/").await;
@@ -221,7 +221,7 @@ fn one_that_flaps_is_never_an_error() {
             server.does(if round % 2 == 0 { Fault::Flapping } else { Fault::None });
             get_in_time(&fleet, URL, b"a").await;
             if is_ejected(&fleet, 0) {
-                clock::advance(6);
+                clock::pass(6_000);
             }
         }
         server.does(Fault::None);
@@ -475,7 +475,7 @@ fn through_any_mix_of_faults_bytes_are_right_and_what_is_removed_is_gone() {
             match random(&mut state, 20) {
                 0 => servers[random(&mut state, 3)].does(FAULTS[random(&mut state, FAULTS.len())]),
                 1 | 2 => servers[random(&mut state, 3)].does(Fault::None),
-                3 => clock::advance(6),
+                3 => clock::pass(6_000),
                 4 | 5 => {
                     if node.remove(url.as_bytes()).await == Removed::Everywhere {
                         removed[key] = version;
