@@ -47,7 +47,7 @@ pub(super) fn cell<'a>(
                 write_time(i64::try_from(micros).ok()?, room);
             }
             if column.kind == TIMESTAMP {
-                // The session is in UTC.
+                // The connection is in UTC.
                 room.push('Z');
             }
             SqlCell::Text(room)
