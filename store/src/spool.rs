@@ -29,9 +29,10 @@ const THREADS: usize = 2;
 /// wait outside, so that no write waits for more than a few reads.
 const TURNS: usize = 12 * THREADS;
 
-/// How long a write is awaited while the device completes no call at all: after that it counts as hanging. The wait behind other
-/// writes in the queue is not the device's fault, and on a busy machine 256 writes at once take longer than this.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a write is awaited while the device completes no call at all, where other clients wait for it: after that it counts as
+/// hanging. The wait behind other writes in the queue is not the device's fault, and on a busy machine 256 writes at once take longer
+/// than this.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The factor of [`PATIENCE`] for a device that completes other calls: the queue is then too long for waiting readers.
 const LONGEST: u32 = 10;
@@ -39,8 +40,9 @@ const LONGEST: u32 = 10;
 /// Checks for completed calls within each [`PATIENCE`].
 const LOOKS: u32 = 4;
 
-/// How long one read, for which only its reader waits, may take.
-const READ_PATIENCE: Duration = Duration::from_secs(10);
+/// As [`PATIENCE`], for a call that only its own client waits for: a kernel that writes back gigabytes of other programs stops every
+/// writer for seconds.
+pub(crate) const PATIENCE_ALONE: Duration = Duration::from_secs(10);
 
 /// Milliseconds for which the spool takes no new body after a failed write, so that not every body has to fail.
 const REST: u64 = 10_000;
@@ -232,8 +234,8 @@ impl Spooled {
         Arc::new(Spooled { spool: spool.clone(), base, file: OnceLock::new(), extent })
     }
 
-    /// Appends the bytes at `at` of the body, and frees the room of those before `needed`. Returns the checksum of each
-    /// piece. Bytes appended by a call whose future was dropped may be appended once more.
+    /// Appends the bytes at `at` of the body, and frees the room of those before `needed`. A device that completes nothing for
+    /// `patience` is not awaited. Returns the checksum of each piece. Bytes appended by a call whose future was dropped may be appended once more.
     ///
     /// # Errors
     /// They were not written. Those appended before were.
@@ -242,9 +244,10 @@ impl Spooled {
         at: u64,
         pieces: Vec<Bytes>,
         needed: u64,
+        patience: Duration,
     ) -> Result<Vec<u64>, SpoolRefusal> {
         let (file, turns) = (self.clone(), &self.spool.writes);
-        let done = self.spool.run(turns, PATIENCE, move || file.append_now(at, &pieces, needed)).await;
+        let done = self.spool.run(turns, patience, move || file.append_now(at, &pieces, needed)).await;
         let done = done.unwrap_or(Err(SpoolRefusal::Failed));
         if done == Err(SpoolRefusal::Failed) {
             self.spool.rest();
@@ -285,7 +288,7 @@ impl Spooled {
             it.spool.calls.read(file.as_fd(), &mut piece.bytes, at - it.base).ok()?;
             (xxh3_64(&piece.bytes) == check).then(|| Bytes::from_owner(piece))
         };
-        self.spool.run(&self.spool.reads, READ_PATIENCE, work).await?
+        self.spool.run(&self.spool.reads, PATIENCE_ALONE, work).await?
     }
 }
 
@@ -338,7 +341,7 @@ mod tests {
     async fn what_is_not_as_it_was_written_is_not_read() {
         let (directory, store, spool) = spool(8 << 20);
         let file = Spooled::new(&spool, 1000);
-        let checks = file.append(1000, vec![piece(1), piece(2)], 0).await.unwrap();
+        let checks = file.append(1000, vec![piece(1), piece(2)], 0, PATIENCE).await.unwrap();
         let second = 1000 + MIB as u64;
         assert_eq!(piece(2), file.read(&store, second, MIB, checks[1]).await.unwrap());
         let (descriptor, _) = file.file.get().unwrap();
@@ -360,10 +363,10 @@ mod tests {
         let file = Spooled::new(&spool, 0);
         let mut at = 0;
         for n in 0..20 {
-            file.append(at, vec![piece(n)], 0).await.unwrap();
+            file.append(at, vec![piece(n)], 0, PATIENCE).await.unwrap();
             at += MIB as u64;
         }
-        let more = |needed| file.append(at, vec![piece(20)], needed);
+        let more = |needed| file.append(at, vec![piece(20)], needed, PATIENCE);
         assert_eq!(Err(SpoolRefusal::Full), more(0).await);
         assert_eq!(Err(SpoolRefusal::Full), more(GIVEN_BACK - 1).await, "not for so little");
         let checks = more(GIVEN_BACK).await.unwrap();

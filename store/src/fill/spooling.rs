@@ -4,7 +4,7 @@
 //! writes and reads the files.
 
 use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter};
-use crate::spool::Spooled;
+use crate::spool::{PATIENCE, PATIENCE_ALONE, Spooled};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -66,15 +66,16 @@ impl FillWriter {
             return false;
         }
         let counters = &self.fill.store.counters;
-        let (file, oldest) = {
+        let (file, oldest, patience) = {
             let state = self.fill.state.lock();
-            (state.spooled.clone(), state.oldest())
+            let patience = if state.readers > 1 { PATIENCE } else { PATIENCE_ALONE };
+            (state.spooled.clone(), state.oldest(), patience)
         };
         // The failure of other bodies is no reason to give up one that had none.
         let may = self.spooling == Spooling::Begun || spool.is_on();
         if let Some(Oldest { starts, pieces, needed }) = oldest.filter(|_| may) {
             let file = file.unwrap_or_else(|| Spooled::new(spool, starts[0]));
-            if let Ok(checks) = file.append(starts[0], pieces, needed).await {
+            if let Ok(checks) = file.append(starts[0], pieces, needed, patience).await {
                 if self.spooling == Spooling::NotYet {
                     self.spooling = Spooling::Begun;
                     counters.fill_spooled.add_shared(1);

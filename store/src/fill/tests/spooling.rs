@@ -3,7 +3,7 @@
 use super::*;
 use crate::disk::syscalls::Syscalls;
 use crate::disk::tests::Fail;
-use crate::spool::SpoolSettings as Where;
+use crate::spool::{PATIENCE, SpoolSettings as Where};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -261,6 +261,32 @@ async fn who_lags_is_left_behind_where_the_device_hangs() {
     assert_eq!(1, it.store.counters.fill_spool_given_up.get());
     it.calls.faults.let_in(None);
     drop(slow);
+    it.is_empty();
+}
+
+/// A kernel that writes back gigabytes stops every writer for seconds: a client alone loses nothing by the wait.
+#[tokio::test(start_paused = true)]
+async fn a_device_that_hangs_for_seconds_is_awaited_for_one_reader() {
+    let it = spooling(GIB, 3_000_000);
+    it.calls.faults.let_in(Some(2));
+    let (mut writer, mut only, _) = it.begin(0);
+    writer.hurry(WithoutSpool::Cut);
+    // As long as such a task runs, the time of the test passes only by `advance`.
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let held = tokio::task::spawn_blocking(move || ended.recv());
+    let seconds = async {
+        for _ in 0..80 {
+            tokio::time::advance(PATIENCE / 10).await;
+        }
+        assert_eq!(0, it.store.counters.fill_spool_given_up.get());
+        it.calls.faults.let_in(None);
+    };
+    tokio::join!(it.pour(writer), seconds);
+    let (read, end_of_body) = all_of(&mut only).await;
+    assert!(read == it.body && matches!(end_of_body, FillEnd::Complete(None)), "{}", read.len());
+    assert_eq!(1, it.store.counters.fill_spooled.get());
+    drop((only, end));
+    let _ = held.await;
     it.is_empty();
 }
 
