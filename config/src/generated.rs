@@ -128,18 +128,23 @@ fn section_of(path: &str) -> &str {
 
 fn heading(section: &str, scope: KeyScope) -> String {
     match section {
-        "database[]" => "`[[database]]`".to_owned(),
-        "site[]" => "`[[site]]`".to_owned(),
         "site[].route[]" => "`[[site.route]]`".to_owned(),
         _ => match section.strip_prefix("site[].route[].") {
             Some(rest) if scope == KeyScope::SiteAndRoute => {
                 format!("`{rest} = {{ … }}` of a site or a route")
             }
-            Some(rest) => format!("`{rest} = {{ … }}` of a route"),
+            Some(rest) => match rest.strip_suffix("[]") {
+                Some(list) => format!("`{list} = [{{ … }}]` of a route"),
+                None => format!("`{rest} = {{ … }}` of a route"),
+            },
             None if scope == KeyScope::EveryRoute => {
                 format!("`[{section}]`, and `{section} = {{ … }}` of a route")
             }
-            None => format!("`[{section}]`"),
+            None => match section.split_once("[]") {
+                Some((list, "")) => format!("`[[{list}]]`"),
+                Some((list, within)) => format!("`{} = {{ … }}` of `[[{list}]]`", &within[1..]),
+                None => format!("`[{section}]`"),
+            },
         },
     }
 }

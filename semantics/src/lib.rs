@@ -30,7 +30,7 @@ pub mod invalidate;
 pub mod key;
 pub mod method;
 pub mod network;
-mod parameter;
+pub mod parameter;
 pub mod partial;
 pub mod path;
 pub mod pattern;

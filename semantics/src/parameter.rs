@@ -1,4 +1,4 @@
-//! Names of query parameters, as applications see them: percent-decoded.
+//! Query parameters, as applications see them: percent-decoded.
 
 /// The name of a parameter, as it is written.
 pub(crate) fn name_of(parameter: &str) -> &[u8] {
@@ -13,8 +13,8 @@ pub(crate) fn matches_decoded(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
-/// The bytes of a query name after percent-decoding, `+` as a space.
-pub(crate) fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
+/// The bytes of a name or value of a query after percent-decoding, `+` as a space; a `%` without two hexadecimal digits stays.
+pub fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let mut rest = name;
     std::iter::from_fn(move || {
         let (byte, after) = match *rest {

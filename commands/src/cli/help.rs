@@ -45,11 +45,14 @@ pub fn overview() -> String {
 #[must_use]
 pub fn command(it: &CommandRow) -> String {
     let argument = if it.argument.is_empty() { String::new() } else { format!(" {}", it.argument) };
-    let mut out = format!("{}\n\nUsage: larder {}{argument} [FLAGS]\n", it.about, it.word);
+    let flags = if it.flags.is_empty() { "" } else { " [FLAGS]" };
+    let mut out = format!("{}\n\nUsage: larder {}{argument}{flags}\n", it.about, it.word);
     if !it.argument.is_empty() {
         let _ = write!(out, "\n  {:<10} {}\n", it.argument, it.argument_help);
     }
-    out.push_str("\nFlags:\n");
+    if !it.flags.is_empty() {
+        out.push_str("\nFlags:\n");
+    }
     for flag in it.flags.iter().copied().flatten() {
         let _ = writeln!(out, "  {}\n        {}", spelt(flag), flag.help);
     }
@@ -86,7 +89,7 @@ pub fn manual() -> String {
         if !it.argument.is_empty() {
             let _ = write!(out, " `{}` is {}.", it.argument, it.argument_help);
         }
-        out.push_str("\n\n| flag | meaning |\n|---|---|\n");
+        out.push_str(if it.flags.is_empty() { "\n" } else { "\n\n| flag | meaning |\n|---|---|\n" });
         for flag in it.flags.iter().copied().flatten() {
             let _ = writeln!(out, "| `{}` | {} |", spelt(flag).replace('|', "\\|"), flag.help);
         }

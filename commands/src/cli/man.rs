@@ -63,7 +63,7 @@ fn commands() -> String {
         let _ = writeln!(out, ".TP\n.B {code}\n{}", plain(means));
     }
     out.push_str(
-        ".SH SIGNALS\n.TP\n.B SIGTERM, SIGINT\ndrain and stop\n.TP\n.B SIGHUP\nreload the configuration\n.TP\n.B SIGUSR1\nreopen the log files\n\
+        ".SH SIGNALS\n.TP\n.B SIGTERM, SIGINT\ndrain and stop\n.TP\n.B SIGHUP\nreload the configuration\n.TP\n.B SIGUSR1\nreopen the log files\n.TP\n.B SIGUSR2\nupgrade: the program that is on disk now takes over\n\
          .SH FILES\n.TP\n.I /etc/larder/larder.toml\nthe configuration, where the current directory has no larder.toml\n\
          .SH SEE ALSO\n.BR larder.toml (5)\n",
     );

@@ -86,7 +86,7 @@ pub struct KeyUrl {
 
 impl KeyUrl {
     /// The allowed form, as the end of a sentence.
-    pub const ALLOWED: &str = "a URL such as \"https://id.example.com/.well-known/jwks.json\"";
+    pub const ALLOWED: &str = "a URL such as \"https://id.example.com/keys\"";
 
     /// Parses `https://HOST[:PORT]/PATH`, optionally with a query; also `http://`.
     #[must_use]

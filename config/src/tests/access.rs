@@ -160,7 +160,7 @@ fn keys_of_a_url() {
     wrong(
         "jwt = { jwks_url = \"id.test/keys\" }",
         "jwt.jwks_url",
-        "found \"id.test/keys\"; allowed: a URL such as \"https://id.example.com/.well-known/jwks.json\"",
+        "found \"id.test/keys\"; allowed: a URL such as \"https://id.example.com/keys\"",
     );
     wrong(
         "jwt = { jwks_url = \"https://id.test/k\", algorithms = [\"HS256\"] }",

@@ -8,6 +8,7 @@ use larder_config::sql::{RawForm, SqlConfig};
 use larder_database::{RowsFound, SqlAccess, SqlCall, SqlError, SqlQuery, SqlStatement};
 use larder_gateway::source::{MadeBody, MadeResponse, Making, ResponseMaker};
 use larder_semantics::field::FieldList;
+use larder_semantics::parameter;
 use larder_wire::message::{Framing, Request};
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -89,7 +90,7 @@ fn text(form: RawForm, path: &PathPattern, request: &Request, body: &Bytes) -> O
     let (target, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     match form {
         RawForm::DbSlayer => {
-            let decoded = decoded(query, b' ')?;
+            let decoded = decoded(query)?;
             match decoded.trim_start().starts_with('{') {
                 true => member(decoded.as_bytes()),
                 false => of_form(query),
@@ -97,7 +98,7 @@ fn text(form: RawForm, path: &PathPattern, request: &Request, body: &Bytes) -> O
         }
         RawForm::Cherokee => {
             let prefix = std::str::from_utf8(path.prefix()).ok()?;
-            decoded(target.strip_prefix(prefix)?, b'+').filter(|it| !it.is_empty())
+            decoded_path(target.strip_prefix(prefix)?).filter(|it| !it.is_empty())
         }
     }
 }
@@ -127,28 +128,17 @@ fn member(object: &[u8]) -> Option<String> {
 
 fn of_form(text: &str) -> Option<String> {
     let value = text.split('&').find_map(|it| it.strip_prefix("SQL="))?;
-    decoded(value, b' ')
+    decoded(value)
 }
 
-/// A text without its escapes; `plus` is the meaning of a plus sign. `None` if it is no UTF-8.
-fn decoded(text: &str, plus: u8) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let digits = behind.get(..2).and_then(|it| std::str::from_utf8(it).ok());
-        let escaped = digits.filter(|it| it.bytes().all(|it| it.is_ascii_hexdigit()));
-        match (first, escaped.and_then(|it| u8::from_str_radix(it, 16).ok())) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                rest = &behind[2..];
-                continue;
-            }
-            (b'+', _) => out.push(plus),
-            (byte, _) => out.push(*byte),
-        }
-        rest = behind;
-    }
-    String::from_utf8(out).ok()
+/// A text without its escapes, `+` as a space. `None` if it is no UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    String::from_utf8(parameter::decoded(text.as_bytes()).collect()).ok()
+}
+
+/// A part of a path without its escapes, where `+` is no space.
+fn decoded_path(text: &str) -> Option<String> {
+    decoded(&text.replace('+', "%2B"))
 }
 
 async fn answer(
@@ -232,8 +222,8 @@ mod tests {
 
     #[test]
     fn escapes() {
-        assert_eq!(Some("select 1+1%".to_owned()), decoded("select+1%2b1%", b' '));
-        assert_eq!(Some("select 1+1%2".to_owned()), decoded("select%201+1%2", b'+'));
-        assert_eq!(None, decoded("%ff", b' '));
+        assert_eq!(Some("select 1+1%".to_owned()), decoded("select+1%2b1%"));
+        assert_eq!(Some("select 1+1%2".to_owned()), decoded_path("select%201+1%2"));
+        assert_eq!(None, decoded("%ff"));
     }
 }
