@@ -99,7 +99,14 @@ impl MySqlConnection {
     /// # Errors
     /// It does not: it knows no such column, or the user may not read the table.
     pub async fn describe(&self, statement: &SqlStatement) -> Result<(), SqlError> {
-        self.prepare(&statement.query.text).await.map(drop)
+        if statement.access == SqlAccess::Reads {
+            return self.prepare(&statement.query.text).await.map(drop);
+        }
+        // A session that only reads does not prepare a statement that writes.
+        self.link.batch("START TRANSACTION READ WRITE").await?;
+        let described = self.prepare(&statement.query.text).await;
+        self.roll_back().await?;
+        described.map(drop)
     }
 
     /// Sets the time limit of queries.

@@ -184,7 +184,7 @@ impl ParameterType {
             ParameterType::BigInt => is_integer(text) && text.parse::<i64>().is_ok(),
             ParameterType::Float => {
                 text.bytes().all(|it| it.is_ascii_digit() || matches!(it, b'.' | b'-' | b'+' | b'e' | b'E'))
-                    && text.parse::<f64>().is_ok_and(f64::is_finite)
+                    && text.parse::<f64>().is_ok_and(|it| it.is_finite() && (it != 0.0 || is_zero(text)))
             }
             ParameterType::Decimal => is_decimal(text),
             ParameterType::Bool => matches!(text, "true" | "false"),
@@ -193,11 +193,38 @@ impl ParameterType {
             ParameterType::Date => is_date(text),
             ParameterType::Timestamp => return timestamp(text),
             ParameterType::Json => {
-                !text.contains("\\u0000") && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+                serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() && has_characters(text)
             }
         };
         fits.then_some(Cow::Borrowed(text))
     }
+}
+
+/// Whether a number in floating point has no digit but zeros in front of its exponent: databases reject one that is too small.
+fn is_zero(text: &str) -> bool {
+    let digits = text.split(['e', 'E']).next().unwrap_or_default();
+    !digits.bytes().any(|it| matches!(it, b'1'..=b'9'))
+}
+
+/// Whether the escapes in JSON stand for characters: neither NUL, nor one half of a surrogate pair, which `jsonb` rejects.
+fn has_characters(json: &str) -> bool {
+    let unit =
+        |text: &str| text.strip_prefix("\\u").and_then(|it| u16::from_str_radix(it.get(..4)?, 16).ok());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        rest = &rest[at..];
+        let length = match unit(rest) {
+            Some(0 | 0xdc00..=0xdfff) => return false,
+            Some(0xd800..=0xdbff) => match unit(&rest[6..]) {
+                Some(0xdc00..=0xdfff) => 12,
+                _ => return false,
+            },
+            Some(_) => 6,
+            None => 2,
+        };
+        rest = &rest[length..];
+    }
+    true
 }
 
 fn is_integer(text: &str) -> bool {
@@ -322,7 +349,11 @@ mod tests {
         let not = ["", "-", "-0", "01", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "١", "1;", "1 or 1=1"];
         check(Int, &["0", "7", "-7", "2147483647", "-2147483648"], &[&not[..], &["2147483648"]].concat());
         check(BigInt, &["9223372036854775807", "-9223372036854775808"], &["9223372036854775808", "1.5"]);
-        check(Float, &["1", "-1.5", "1e300"], &["", "inf", "NaN", "1e999", "-", "0x1p3", "1_0"]);
+        check(
+            Float,
+            &["1", "-1.5", "1e300", "0", "0.0e7"],
+            &["", "inf", "NaN", "1e999", "1e-400", "-", "0x1p3", "1_0"],
+        );
         check(
             Decimal,
             &["0", "-0.50", "123456789012345678901234567890.1"],
@@ -340,7 +371,20 @@ mod tests {
             &["2024-02-29", "0001-01-01"],
             &["2023-02-29", "2024-13-01", "2024-1-1", "0000-01-01", "24-01-01"],
         );
-        check(Json, &["1", "{\"a\":[]}", "null"], &["", "{", "\"\\u0000\"", "a"]);
+        check(
+            Json,
+            &["1", "{\"a\":[]}", "null", r#""\\u0000 \ud83d\ude00 \u00e9\n""#],
+            &[
+                "",
+                "{",
+                r#""\u0000""#,
+                "a",
+                r#""\ud800""#,
+                r#""\udc00""#,
+                r#""\ud83d\u0041""#,
+                r#""\ud83d\n""#,
+            ],
+        );
         check(
             Timestamp,
             &["2026-01-31T12:00:00Z", "2026-01-31t12:00:00.123456+02:00", "2026-01-31 12:00:00-00:30"],

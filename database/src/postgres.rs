@@ -26,6 +26,11 @@ use tokio_postgres::{CancelToken, Client, Column, Config, Error, NoTls, RowStrea
 /// The most prepared statements of a connection.
 const MOST_STATEMENTS: usize = 256;
 
+/// What a statement of a request may leave in its session, such as a setting or an advisory lock, and no end of a transaction undoes.
+/// `DISCARD ALL` would also forget the statements of the driver.
+const RESET: &str = "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); \
+     DISCARD SEQUENCES; DISCARD TEMP";
+
 /// One connection.
 pub(crate) struct PostgresConnection {
     client: Client,
@@ -37,6 +42,8 @@ pub(crate) struct PostgresConnection {
     /// The `statement_timeout` of its session.
     timeout: Cell<Duration>,
     prepare: PreparedStatements,
+    /// Whether its session may be another one after the present statement, which a request brought.
+    is_touched: Cell<bool>,
 }
 
 /// The rows of a query, as they arrive.
@@ -69,6 +76,7 @@ impl PostgresConnection {
             statements: RefCell::default(),
             timeout: Cell::new(settings.query_timeout),
             prepare: settings.prepare,
+            is_touched: Cell::new(false),
         })
     }
 
@@ -94,8 +102,9 @@ impl PostgresConnection {
         let in_transaction = statement.access == SqlAccess::Writes
             || statement.text == SqlText::OfRequest
             || self.prepare == PreparedStatements::Never;
+        self.is_touched.set(statement.text == SqlText::OfRequest);
         if in_transaction {
-            self.begin_transaction(statement).await?;
+            self.batch(&beginning(statement)).await?;
         } else if self.timeout.get() != statement.timeout {
             let millis = statement.timeout.as_millis();
             self.batch(&format!("SET statement_timeout = {millis}")).await?;
@@ -119,26 +128,26 @@ impl PostgresConnection {
         }
     }
 
-    async fn begin_transaction(&self, statement: &SqlStatement) -> Result<(), SqlError> {
-        let mode = match statement.access {
-            SqlAccess::Reads => "READ ONLY",
-            SqlAccess::Writes => "READ WRITE",
-        };
-        let millis = statement.timeout.as_millis();
-        self.batch(&format!("BEGIN {mode}; SET LOCAL statement_timeout = {millis}")).await
-    }
-
     /// Ends the transaction of a query, once all its rows were read.
     ///
     /// # Errors
     /// It could not be committed.
     pub async fn commit(&self) -> Result<(), SqlError> {
-        self.batch("COMMIT").await
+        self.end("COMMIT").await
     }
 
     /// Undoes the transaction of a query that failed.
     pub async fn roll_back(&self) -> Result<(), SqlError> {
-        self.batch("ROLLBACK").await
+        self.end("ROLLBACK").await
+    }
+
+    /// Ends the transaction, and in the same message what a statement of a request left: a pooler could pass the next one to another
+    /// session.
+    async fn end(&self, how: &str) -> Result<(), SqlError> {
+        match self.is_touched.get() {
+            true => self.batch(&format!("{how}; {RESET}")).await,
+            false => self.batch(how).await,
+        }
     }
 
     async fn batch(&self, text: &str) -> Result<(), SqlError> {
@@ -167,6 +176,11 @@ impl PostgresConnection {
             match self.client.query_raw(&known, values()).await {
                 Err(error) if is_outdated(&error) => drop(self.statements.borrow_mut().remove(text)),
                 other => return other.map(|it| (it, known)),
+            }
+            if call.statement.access == SqlAccess::Writes {
+                // The error has ended its transaction, in which nothing was done yet.
+                self.client.batch_execute("ROLLBACK").await?;
+                self.client.batch_execute(&beginning(&call.statement)).await?;
             }
         }
         let prepared = self.client.prepare_typed(text, &types_of(&call.statement)).await?;
@@ -322,6 +336,15 @@ fn types_of(statement: &SqlStatement) -> Vec<Type> {
         ParameterType::Json => Type::JSONB,
     };
     statement.types.iter().map(type_of).collect()
+}
+
+/// The beginning of the transaction of a query.
+fn beginning(statement: &SqlStatement) -> String {
+    let mode = match statement.access {
+        SqlAccess::Reads => "READ ONLY",
+        SqlAccess::Writes => "READ WRITE",
+    };
+    format!("BEGIN {mode}; SET LOCAL statement_timeout = {}", statement.timeout.as_millis())
 }
 
 /// Whether a prepared statement no longer fits the tables, or is unknown to the server.

@@ -42,6 +42,9 @@ impl SqlQuery {
         while !reading.rest.is_empty() {
             reading.step(names)?;
         }
+        if query.contains('\0') {
+            return Err("a NUL byte is no part of a query; remove it".to_owned());
+        }
         let text = reading.text.trim_end().trim_end_matches(';').trim().to_owned();
         if text.is_empty() {
             return Err("the query is empty".to_owned());

@@ -16,6 +16,7 @@ use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, Making, Response
 use larder_observe::log::{Level, SubsystemLog};
 use larder_origin::OriginError;
 use larder_semantics::field::FieldList;
+use larder_semantics::parameter::decoded;
 use larder_semantics::request_view::{self, RequestView};
 use larder_wire::message::{Framing, Request, ResponseHead, Version};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -461,17 +462,15 @@ impl<'b> BodyMembers<'b> {
                 })
             }
             BodyMembers::Form(text) => {
-                // A form has the encoding of a query.
-                let target = format!("/?{}", std::str::from_utf8(text).map_err(|_| BadParameter::Body)?);
-                let view = RequestView { target: &target, ..RequestView::default() };
-                let mut found = view.parameters(&parameter.key);
+                // A form has the encoding of a query, but no fragment.
+                let mut found = text.split(|it| *it == b'&').filter_map(|it| {
+                    let mut parts = it.splitn(2, |it| *it == b'=');
+                    let (name, value) = (parts.next()?, parts.next().unwrap_or_default());
+                    decoded(name).eq(parameter.key.bytes()).then(|| decoded(value).collect::<Vec<u8>>())
+                });
                 let first = found.next();
-                if found.next().is_some() {
-                    return Err(BadParameter::Twice(parameter));
-                }
                 let Some(bytes) = first else { return Ok(Member::None) };
-                let text =
-                    String::from_utf8(bytes.into_owned()).map_err(|_| BadParameter::Unfit(parameter))?;
+                let text = String::from_utf8(bytes).map_err(|_| BadParameter::Unfit(parameter))?;
                 Ok(Member::Text(text))
             }
         }

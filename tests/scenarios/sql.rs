@@ -407,6 +407,21 @@ fn a_changed_table_and_a_wrong_password() {
 }
 
 #[test]
+fn a_query_that_writes_to_a_changed_table() {
+    let postgres = Postgres::start("create table t (a int)");
+    let insert =
+        query("insert into t values (:a) returning *", ", parameters = { a = \"body int\" }, write = true");
+    let larder = larder(&postgres.table("max_connections = 1"), &[("/t", &insert)]);
+    let insert = |value: u8| post(&larder, "/t", "application/json", &format!("{{\"a\":{value}}}"));
+    assert_eq!("[{\"a\":1}]", insert(1).text());
+    postgres.sql("alter table t add b text");
+    let second = insert(2);
+    assert_eq!((200, "[{\"a\":2,\"b\":null}]"), (second.status, &*second.text()));
+    assert_eq!("1 2", postgres.sql("select string_agg(a::text, ' ' order by a) from t"));
+    assert_eq!(0, postgres.running(), "no transaction is open");
+}
+
+#[test]
 fn queries_that_write_are_committed_before_the_answer() {
     let postgres = Postgres::start("create table t (id serial primary key, name text not null unique)");
     let insert = "methods = [\"POST\", \"PUT\"]\n".to_owned()
@@ -440,6 +455,8 @@ fn a_member_that_occurs_twice_is_refused() {
     let twice = post(&larder, "/t", "application/json", r#"{"a":1,"b":2,"a":3}"#);
     assert_eq!(400, twice.status, "{twice:?}");
     assert!(twice.text().contains("\"a\""), "{twice:?}");
+    let form = post(&larder, "/t", "application/x-www-form-urlencoded", "b=C#&a=3");
+    assert_eq!((200, r#"[{"a":3}]"#), (form.status, &*form.text()), "a form has no fragment");
     let other = post(&larder, "/t", "application/json", r#"{"b":1,"a":3,"b":2}"#);
     assert_eq!((200, r#"[{"a":3}]"#), (other.status, &*other.text()));
 }
@@ -589,7 +606,12 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
     let small = raw("dbslayer", ", max_rows = 2");
     let larder = larder(
         &postgres.table(""),
-        &[("/db", &raw("dbslayer", "")), ("/closed", &closed), ("/small", &small)],
+        &[
+            ("/db", &raw("dbslayer", "")),
+            ("/write", &raw("dbslayer", ", write = true")),
+            ("/closed", &closed),
+            ("/small", &small),
+        ],
     );
     let error = |statement: &str, expect: &str| {
         let text = post(&larder, "/db", "text/plain", statement).text();
@@ -623,6 +645,13 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
     .text();
     assert!(text.contains("[[\"on\",") && !text.contains("\"x\""), "{text}");
     assert_eq!("0", postgres.sql("select count(*) from t"));
+    post(&larder, "/db", "text/plain", "select pg_advisory_lock(7)");
+    assert_eq!("0", postgres.sql("select count(*) from pg_locks where locktype = 'advisory'"));
+    error("select '\0'", "a NUL byte is no part of a query");
+    post(&larder, "/write", "text/plain", "create temp table t (id int)");
+    post(&larder, "/write", "text/plain", "select set_config('search_path', 'x', false)");
+    post(&larder, "/write", "text/plain", "insert into t values (1)");
+    assert_eq!("1", postgres.sql("select count(*) from t"), "the session is as it was");
     assert_eq!(403, post(&larder, "/closed", "text/plain", "select 1").status);
     let many = post(&larder, "/small", "text/plain", "select generate_series(1, 3)").text();
     assert!(many.contains("more than 2 rows (sql.max_rows)"), "{many}");

@@ -1,6 +1,7 @@
 //! Queries of routes before a real MariaDB: types, reading only, errors, cancellation and renewal.
 
 use super::sql::{larder, post, query};
+use crate::harness::command;
 use crate::harness::http2::{Http2, RST_STREAM, frame};
 use crate::harness::mariadb::MariaDb;
 use crate::harness::until;
@@ -264,4 +265,25 @@ fn errors_limits_and_clients_that_leave() {
     assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
     maria.sql("kill user larder");
     assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
+}
+
+#[test]
+fn a_contact_accepts_queries_that_write() {
+    let maria = MariaDb::start("create table t (a int)");
+    let tried = |column: &str| {
+        let route = format!(
+            "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/t\"\nsql = {{ query = \"insert into t ({column}) values (:a)\", \
+             parameters = {{ a = \"body int\" }}, write = true }}\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("larder.toml");
+        let text = format!("listen = [\"127.0.0.1:0\"]\n{}{route}", maria.table(""));
+        std::fs::write(&file, text).unwrap();
+        command::run(folder.path(), &["check", "-c", "larder.toml", "--connect"])
+    };
+    let sound = tried("a");
+    assert!(sound.code == 0 && sound.out.contains("it accepts the query of its route"), "{sound:?}");
+    let wrong = tried("b");
+    assert!(wrong.code == 1 && wrong.out.contains("Unknown column 'b'"), "{wrong:?}");
+    assert_eq!("0", maria.sql("select count(*) from shop.t"));
 }

@@ -242,3 +242,22 @@ fn a_file_that_is_missing_or_replaced() {
         assert_eq!(format!("[{{\"a\":\"{text}\"}}]"), larder.get("/t").text());
     }
 }
+
+#[test]
+fn a_schema_that_changes_between_two_queries() {
+    let sqlite = Sqlite::new("create table t (id int, a text, b text); insert into t values (1, 'x', 'y')");
+    let routes = [("/t", query("select * from t where id = :id", ", parameters = { id = \"query int\" }"))];
+    let routes: Vec<(&str, &str)> = routes.iter().map(|it| (it.0, &*it.1)).collect();
+    let larder = larder(&sqlite.table("max_connections = 1"), &routes);
+    let rows = || larder.get("/t?id=1").text();
+    assert_eq!(r#"[{"id":1,"a":"x","b":"y"}]"#, rows());
+    let swapped = "alter table t rename a to c; alter table t rename b to a; alter table t rename c to b";
+    sqlite.run(swapped);
+    assert_eq!(r#"[{"id":1,"b":"x","a":"y"}]"#, rows(), "each value has the name of its column");
+    sqlite.run("alter table t drop column b");
+    assert_eq!(r#"[{"id":1,"a":"y"}]"#, rows());
+    sqlite.run("alter table t add column d bigint default 5");
+    assert_eq!(r#"[{"id":1,"a":"y","d":"5"}]"#, rows(), "and the form of its type");
+    assert_eq!("[]", larder.get("/t?id=2").text());
+    assert_eq!(1, threads(&larder), "all of it by one connection");
+}

@@ -7,6 +7,7 @@ use crate::parameter::ParameterType;
 use crate::settings::{SqlAccess, SqlCall, SqlStatement};
 use larder_stdx::clock;
 use rusqlite::config::DbConfig;
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::limits::Limit;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, ErrorCode, InterruptHandle, OpenFlags, Rows, Statement};
@@ -189,19 +190,39 @@ fn query(
         drop(reply.send(done));
         return;
     }
-    let columns = prepared.columns();
-    let kinds: Vec<SqliteKind> = columns.iter().map(|it| SqliteKind::of(it.decl_type())).collect();
-    let names: Vec<Box<str>> = columns.iter().map(|it| it.name().into()).collect();
-    drop(columns);
-    let encoder = RowEncoder::new(statement.format, statement.numbers, names.iter().map(|it| &**it));
+    // The first step prepares the query again where another program has changed the schema: its columns are known after that.
+    let mut rows = prepared.raw_query();
+    let columns = match rows.advance() {
+        Ok(()) => rows.as_ref().map(ResultColumns::of),
+        Err(error) => {
+            drop(rows);
+            let failure = failure(&error, limits);
+            if statement.access == SqlAccess::Writes {
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            drop(reply.send(Err(failure)));
+            return;
+        }
+    };
+    let (columns, mut rows) = match columns {
+        Some(columns) => (columns, Some(rows)),
+        None => {
+            drop(rows);
+            (ResultColumns::of(&prepared), None)
+        }
+    };
+    let encoder = RowEncoder::new(statement.format, statement.numbers, columns.names());
     let is_begun = encoder.is_ok();
     if reply.send(encoder.map(Some)).is_err() || !is_begun {
         return;
     }
-    let mut rows = prepared.raw_query();
+    let mut is_at_row = true;
     while let Ok(command) = commands.recv() {
         let SqliteCommand::Fill(mut encoder, reply) = command else { return };
-        let result = fill(&mut rows, &kinds, &names, statement, &mut encoder, limits);
+        let result = match &mut rows {
+            Some(rows) => fill(rows, &mut is_at_row, &columns, statement, &mut encoder, limits),
+            None => Ok(RowProgress::End),
+        };
         let has_ended = !matches!(result, Ok(RowProgress::Rows | RowProgress::Slow));
         if has_ended {
             // It is over before its worker commits.
@@ -213,6 +234,22 @@ fn query(
         if reply.send(Filled { encoder, result }).is_err() {
             return;
         }
+    }
+}
+
+/// The columns of a result, in their order.
+struct ResultColumns(Vec<(Box<str>, SqliteKind)>);
+
+impl ResultColumns {
+    /// Those of a query as it is prepared now.
+    fn of(statement: &Statement<'_>) -> Self {
+        Self(
+            statement.columns().iter().map(|it| (it.name().into(), SqliteKind::of(it.decl_type()))).collect(),
+        )
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|it| &*it.0)
     }
 }
 
@@ -260,11 +297,12 @@ fn value(kind: ParameterType, text: &str) -> Value {
     }
 }
 
-/// Encodes rows until a piece is full, the limits of the route are exceeded, or the query is slow.
+/// Encodes rows until a piece is full, the limits of the route are exceeded, or the query is slow. Begins with the present row if the query
+/// `is_at_row`.
 fn fill(
     rows: &mut Rows<'_>,
-    kinds: &[SqliteKind],
-    names: &[Box<str>],
+    is_at_row: &mut bool,
+    columns: &ResultColumns,
     statement: &SqlStatement,
     encoder: &mut RowEncoder,
     limits: &Limits,
@@ -272,16 +310,15 @@ fn fill(
     let begun = clock::monotonic_now().0;
     let mut room = String::new();
     loop {
-        let row = match rows.next() {
-            Ok(Some(row)) => row,
-            Ok(None) => return Ok(RowProgress::End),
-            Err(error) => return Err(failure(&error, limits)),
-        };
+        if !std::mem::take(is_at_row) {
+            rows.advance().map_err(|it| failure(&it, limits))?;
+        }
+        let Some(row) = rows.get() else { return Ok(RowProgress::End) };
         encoder.begin_row();
-        for (at, kind) in kinds.iter().enumerate() {
+        for (at, (name, kind)) in columns.0.iter().enumerate() {
             let value = row.get_ref(at).map_err(|it| failure(&it, limits))?;
             let cell = decode::cell(*kind, value, statement.numbers, &mut room)
-                .map_err(|why| SqlError::Result(format!("a value of column \"{}\" {why}", names[at])))?;
+                .map_err(|why| SqlError::Result(format!("a value of column \"{name}\" {why}")))?;
             encoder.cell(cell)?;
         }
         encoder.end_row();
