@@ -1,0 +1,7 @@
+name 'larder'
+maintainer 'The larder developers'
+license 'MIT OR Apache-2.0'
+description 'Installs larder, a caching web server, and its sites.'
+version '0.1.0'
+chef_version '>= 16.0'
+supports 'debian', '>= 12.0'
