@@ -47,15 +47,27 @@ impl SqlConfig {
     pub fn unfollowed(&self) -> Option<&'static str> {
         if self.statement.access == SqlAccess::Writes {
             Some("no page is stored: the query writes")
+        } else if self.follows_file() {
+            None
         } else if self.rows.is_empty() {
             Some("no change purges the page: sql.rows names no table")
-        } else if self.database.place.dialect != SqlDialect::Postgres {
-            Some("no change purges the page: only PostgreSQL can be followed; purge it by sql.tags")
+        } else if self.database.place.dialect == SqlDialect::MySql {
+            Some(
+                "no change purges the page: only PostgreSQL and SQLite can be followed; purge it by sql.tags",
+            )
         } else if self.database.publication.is_none() {
             Some("no change purges the page: database.follow is not set")
         } else {
             None
         }
+    }
+
+    /// Whether every change of its file purges the pages of the query.
+    #[must_use]
+    pub fn follows_file(&self) -> bool {
+        self.raw.is_none()
+            && self.statement.access == SqlAccess::Reads
+            && self.database.follow_interval.is_some()
     }
 
     /// The rows by which the pages of the query follow the database, for a list of routes.
@@ -66,6 +78,9 @@ impl SqlConfig {
         }
         if self.unfollowed().is_some() {
             return "follows no rows".to_owned();
+        }
+        if self.follows_file() {
+            return "follows its file".to_owned();
         }
         let one = |(rows, _): &(ShownRows, Option<usize>)| match rows {
             ShownRows::Table(table) => format!("table {table}"),
@@ -92,7 +107,9 @@ impl Config {
     #[must_use]
     pub fn followed(&self) -> Vec<FollowedDatabase> {
         let followed = self.databases.iter().filter_map(|settings| {
-            let publication = settings.publication.clone()?;
+            // A file has none.
+            let publication =
+                settings.is_followed().then(|| settings.publication.clone().unwrap_or_default())?;
             let (mut tables, mut watched) = (std::collections::BTreeSet::new(), WatchedColumns::default());
             let mut declared = Vec::new();
             for sql in self.queries(&settings.name) {

@@ -367,10 +367,10 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
     let tier = if path == "cache.purge.path" { "cache.purge.method = true\n" } else { tier };
     let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
     if let Some(name) = path.strip_prefix("database[].") {
-        let url = if path.starts_with("database[].tls.") {
-            "\"postgres+tls://a@b/c\""
-        } else {
-            "\"postgres://a@b/c\""
+        let url = match path {
+            "database[].follow.interval" => "\"sqlite:/a\"",
+            _ if path.starts_with("database[].tls.") => "\"postgres+tls://a@b/c\"",
+            _ => "\"postgres://a@b/c\"",
         };
         let others = [("name", "\"a\""), ("url", url)];
         let others =

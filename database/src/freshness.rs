@@ -10,6 +10,8 @@ use std::fmt;
 pub enum FreshnessGrade {
     /// No change purges it.
     None,
+    /// Every change of the database purges it.
+    Database,
     /// Every change of a table purges it.
     Table,
     /// A change of a row with the value of a column purges it.
@@ -22,6 +24,7 @@ impl fmt::Display for FreshnessGrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             FreshnessGrade::None => "none",
+            FreshnessGrade::Database => "database",
             FreshnessGrade::Table => "table",
             FreshnessGrade::Column => "column",
             FreshnessGrade::Row => "row",

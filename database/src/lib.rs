@@ -40,4 +40,5 @@ pub use rows::{RowsFound, SqlAnswer, SqlRows};
 pub use settings::{
     AskedServer, DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement, SqlText,
 };
+pub use sqlite::follow::FileFollower;
 pub use stream::DatabaseTls;

@@ -38,8 +38,18 @@ pub struct DatabaseSettings {
     pub prepare: PreparedStatements,
     /// The publication by which its changes are followed, if they are.
     pub publication: Option<String>,
+    /// The interval at which its file is looked at for changes, if it is one of SQLite that is followed.
+    pub follow_interval: Option<Duration>,
     /// The columns by whose values applications tag their pages.
     pub columns: Vec<TableColumn>,
+}
+
+impl DatabaseSettings {
+    /// Whether its changes purge pages.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.publication.is_some() || self.follow_interval.is_some()
+    }
 }
 
 /// Whether statements are prepared.

@@ -2,6 +2,7 @@
 //! time, and only while the piece is wanted.
 
 mod decode;
+pub(crate) mod follow;
 mod thread;
 
 use crate::encoder::{RowEncoder, RowProgress};

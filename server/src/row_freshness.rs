@@ -49,11 +49,15 @@ impl PageFreshness {
         let mut rows = Vec::new();
         for (shown, tag, given) in sql::shown_rows(config, path, request) {
             let table = tables.and_then(|it| it.get(shown.table()));
-            let (grade, sentence) = shown.freshness(table, given);
+            let (grade, sentence) = match config.follows_file() {
+                true => (FreshnessGrade::Database, "every change of the file purges the page".to_owned()),
+                false => shown.freshness(table, given),
+            };
             rows.push(RowsFreshness { rows: shown.to_string(), grade, sentence, tag });
         }
         let grade = match unfollowed {
             Some(_) => FreshnessGrade::None,
+            None if config.follows_file() => FreshnessGrade::Database,
             None => rows.iter().map(|it| it.grade).min().unwrap_or(FreshnessGrade::None),
         };
         let sentence = match (unfollowed, standing) {

@@ -8,7 +8,9 @@ use super::purge::asked::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use larder_config::sql::FollowedDatabase;
 use larder_counters::Counters;
-use larder_database::{ChangeFollower, ChangedRows, FollowTurn, FollowedTables, ROWS, named_tag, rows_of};
+use larder_database::{
+    ChangeFollower, ChangedRows, FileFollower, FollowTurn, FollowedTables, ROWS, named_tag, rows_of,
+};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock::{self, Monotonic};
 use larder_store::purges::{PurgeScope, Strength};
@@ -144,9 +146,12 @@ impl RowPages {
         let name = &*self.name;
         loop {
             self.standings.set(name, FollowStanding::Begins);
-            let why = match self.turn(&of).await {
-                Ok(turn) => self.follow_once(&of, turn).await,
-                Err(why) => why,
+            let why = match of.settings.follow_interval {
+                Some(interval) => self.follow_file(&of, interval).await,
+                None => match self.turn(&of).await {
+                    Ok(turn) => self.follow_once(&of, turn).await,
+                    Err(why) => why,
+                },
             };
             self.counters.database_gaps.add_shared(1);
             self.tell_gap(&why);
@@ -202,32 +207,56 @@ impl RowPages {
         Ok(Some(turn))
     }
 
-    /// Follows a database until that fails; returns the reason.
-    async fn follow_once(&self, of: &FollowedDatabase, turn: Option<FollowTurn>) -> String {
-        let (name, is_shared) = (&*self.name, turn.is_some());
-        let mut beginning = pin!(ChangeFollower::begin(&of.settings, &of.follow, turn));
+    /// Follows a file of SQLite until that fails; returns the reason. Each node of a fleet follows its own file.
+    async fn follow_file(&self, of: &FollowedDatabase, interval: Duration) -> String {
+        let mut follower = match self.begun(FileFollower::begin(&of.settings, interval)).await {
+            Ok(it) => it,
+            Err(why) => return why,
+        };
+        self.follows(Arc::default()).await;
+        loop {
+            match follower.next().await {
+                Ok(()) => drop(self.purge(self.all_rows(), Strength::Hard).await),
+                Err(why) => return why,
+            }
+        }
+    }
+
+    /// Waits until a database is followed; pages are validated meanwhile.
+    async fn begun<T>(&self, beginning: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let mut beginning = pin!(beginning);
         let mut waited = 0;
-        let begun = loop {
+        loop {
             tokio::select! {
                 biased;
-                begun = &mut beginning => break begun,
+                begun = &mut beginning => return begun,
                 () = sleep(UNKNOWN) => drop(self.validate().await),
             }
             waited += 1;
             if waited == PATIENCE {
                 self.tell_gap("it waits for the end of transactions that were open at the start");
             }
-        };
-        let mut follower = match begun {
+        }
+    }
+
+    /// The database is followed from now on, with these tables; changes before this moment were not seen.
+    async fn follows(&self, tables: Arc<FollowedTables>) -> SpreadPurges {
+        let spread = self.validate().await;
+        self.standings.set(&self.name, FollowStanding::Followed(tables));
+        self.log.event(Level::Info, "database-followed", &[("database", &self.name)]);
+        *self.told.borrow_mut() = None;
+        spread
+    }
+
+    /// Follows a database until that fails; returns the reason.
+    async fn follow_once(&self, of: &FollowedDatabase, turn: Option<FollowTurn>) -> String {
+        let (name, is_shared) = (&*self.name, turn.is_some());
+        let mut follower = match self.begun(ChangeFollower::begin(&of.settings, &of.follow, turn)).await {
             Ok(it) => it,
             Err(why) => return why,
         };
-        // Changes before this moment were not seen.
-        let mut spread = self.validate().await;
         let mut tables = follower.tables().clone();
-        self.standings.set(name, FollowStanding::Followed(tables.clone()));
-        self.log.event(Level::Info, "database-followed", &[("database", name)]);
-        *self.told.borrow_mut() = None;
+        let mut spread = self.follows(tables.clone()).await;
         loop {
             if is_shared && spread == SpreadPurges::Uncertain {
                 return "the purge logs of the fleet did not take its purges; another node follows it if it can write to them".to_owned();
@@ -248,8 +277,12 @@ impl RowPages {
 
     /// No page with rows is used again before its origin has confirmed it.
     async fn validate(&self) -> SpreadPurges {
-        // Pages whose tags name no database, and those that name this one.
-        self.purge(vec![ROWS.to_owned(), rows_of(&self.name)], Strength::Validate).await
+        self.purge(self.all_rows(), Strength::Validate).await
+    }
+
+    /// The tags of pages with any rows: of those whose tags name no database, and of those that name this one.
+    fn all_rows(&self) -> Vec<String> {
+        vec![ROWS.to_owned(), rows_of(&self.name)]
     }
 
     /// The tags of pages that show changed rows.

@@ -8,7 +8,7 @@ use larder_config::sql::{SQL_TAGS, SqlConfig};
 use larder_config::{Config, PathPattern};
 use larder_counters::Counters;
 use larder_database::{
-    AbsentValue, DatabasePlace, DatabaseServers, DatabaseSettings, ParameterSource, ParameterType,
+    AbsentValue, DatabasePlace, DatabaseServers, DatabaseSettings, ParameterSource, ParameterType, ROWS,
     ReplicaChange, RowsFound, ShownRows, SqlAccess, SqlAnswer, SqlCall, SqlError, SqlParameter, SqlRows,
     named_tag,
 };
@@ -166,7 +166,8 @@ impl SqlRoute {
     fn row_tags(&self, values: &[Option<Box<str>>]) -> Vec<String> {
         let value = |at: usize| Some((values[at].as_deref()?, self.config.parameters[at].kind));
         let tag = |rows: &ShownRows, given| named(rows.tag(given), &self.config);
-        self.config.rows.iter().map(|(rows, at)| tag(rows, at.and_then(value))).collect()
+        let rows = self.config.rows.iter().map(|(rows, at)| tag(rows, at.and_then(value)));
+        rows.chain(self.config.follows_file().then(|| named(ROWS.to_owned(), &self.config))).collect()
     }
 
     fn push_tags(&self, request: &Request, rows: &[String], fields: &mut FieldList) {

@@ -3,6 +3,7 @@
 use super::sql::{larder, post, query};
 use crate::harness::{Larder, until};
 use rusqlite::Connection;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// A file of SQLite in a folder of its own.
@@ -260,4 +261,67 @@ fn a_schema_that_changes_between_two_queries() {
     assert_eq!(r#"[{"id":1,"a":"y","d":"5"}]"#, rows(), "and the form of its type");
     assert_eq!("[]", larder.get("/t?id=2").text());
     assert_eq!(1, threads(&larder), "all of it by one connection");
+}
+
+#[test]
+fn every_change_of_a_file_purges_its_pages() {
+    for mode in ["wal", "delete"] {
+        let sqlite = Sqlite::new("create table t (id int, a text); insert into t values (1, 'x')");
+        sqlite.run(&format!("pragma journal_mode = {mode}"));
+        let larder = following(&sqlite);
+        shows(&larder, "x");
+        sqlite.run("update t set a = 'y'");
+        shows(&larder, "y");
+        assert_eq!(204, larder.client().request("POST", "/w", "", "").status);
+        shows(&larder, "mine");
+        sqlite.run("begin; insert into t values (2, 'z'); rollback");
+        assert!(is_hit(&larder, "/t"), "what was not committed purges nothing");
+    }
+}
+
+#[test]
+fn a_followed_file_that_is_replaced_or_removed() {
+    let sqlite = Sqlite::new("create table t (id int, a text); insert into t values (1, 'x')");
+    sqlite.run("pragma journal_mode = delete");
+    let larder = following(&sqlite);
+    shows(&larder, "x");
+    let next = sqlite.folder.path().join("next.db");
+    let other = Connection::open(&next).unwrap();
+    other.execute_batch("create table t (id int, a text); insert into t values (1, 'new')").unwrap();
+    other.close().unwrap();
+    std::fs::rename(&next, sqlite.path()).unwrap();
+    shows(&larder, "new");
+    let url = format!("http://{}/t", larder.address);
+    let told = larder.admin_post("/api/v1/explain", &json!({ "url": url }).to_string()).text();
+    assert!(told.contains("\"grade\":\"database\""), "{told}");
+    std::fs::remove_file(sqlite.path()).unwrap();
+    until("the log says why", || log(&larder).contains("database-not-followed database=lite"));
+    until("no page is used any more", || larder.get("/t").status == 502);
+}
+
+/// A larder that follows a file with a table `t`.
+fn following(sqlite: &Sqlite) -> Larder {
+    let cached = "cache = { default_ttl = \"1h\" }";
+    let list = query("select a from t", "") + "\n" + cached;
+    let one = query(
+        "select a from t where id = :id",
+        ", parameters = { id = \"path int\" }, one_row = true, rows = [\"t.id = :id\"]",
+    ) + "\n"
+        + cached;
+    let write = query("update t set a = 'mine'", ", write = true");
+    let routes = [("/t", &*list), ("/t/{id}", &*one), ("/w", &*write)];
+    let larder = larder(&sqlite.table("follow.interval = \"10ms\""), &routes);
+    until("the file is followed", || log(&larder).contains("database-followed database=lite"));
+    larder
+}
+
+fn is_hit(larder: &Larder, target: &str) -> bool {
+    larder.get(target).is_hit()
+}
+
+/// Waits until the pages have this text, and are stored.
+fn shows(larder: &Larder, text: &str) {
+    until(text, || larder.get("/t").text() == format!("[{{\"a\":\"{text}\"}}]"));
+    until(text, || larder.get("/t/1").text() == format!("{{\"a\":\"{text}\"}}"));
+    until("they are stored", || is_hit(larder, "/t") && is_hit(larder, "/t/1"));
 }

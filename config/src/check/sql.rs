@@ -87,6 +87,7 @@ impl ConfigCheck {
                     _ => PreparedStatements::Auto,
                 },
                 publication: Some(self.text(&key("follow.publication"))).filter(|it| !it.is_empty()),
+                follow_interval: Some(self.time(&key("follow.interval"))).filter(|it| !it.is_zero()),
                 columns: self.followed_columns(&prefix),
             }));
         }
@@ -138,8 +139,18 @@ impl ConfigCheck {
             }
         };
         let is_postgres = dialect == SqlDialect::Postgres;
-        let text = "only changes of PostgreSQL can be followed; remove it, and purge by sql.tags";
+        let text = match dialect {
+            SqlDialect::Sqlite => {
+                "only PostgreSQL has publications; write follow.interval, such as \"100ms\""
+            }
+            _ => "only changes of PostgreSQL and SQLite can be followed; remove it, and purge by sql.tags",
+        };
         refuse("follow.publication", !is_postgres, text);
+        let text = match dialect {
+            SqlDialect::Postgres => "only for files of SQLite; name a publication in follow.publication",
+            _ => "only changes of PostgreSQL and SQLite can be followed; remove it, and purge by sql.tags",
+        };
+        refuse("follow.interval", dialect != SqlDialect::Sqlite, text);
         refuse("prepare", !is_postgres, "only for poolers of PostgreSQL; remove it");
         let text = "SQLite has no users: the permissions of the file count; remove it";
         refuse("password", dialect == SqlDialect::Sqlite, text);
@@ -235,7 +246,7 @@ impl ConfigCheck {
                 _ => AskedServer::Primary,
             },
         };
-        let names_database = databases.iter().filter(|it| it.publication.is_some()).count() > 1;
+        let names_database = databases.iter().filter(|it| it.is_followed()).count() > 1;
         let (statement, is_public) = (Arc::new(statement), false);
         Some(SqlConfig { database, raw, statement, parameters, tags, rows, names_database, is_public })
     }
@@ -442,7 +453,7 @@ impl ConfigCheck {
         if self.source(&self.cache_key(at, "on_abort")) == Source::Default {
             cache.on_abort = OnAbort::Cancel;
         }
-        if !sql.rows.is_empty() || !sql.tags.is_empty() {
+        if !sql.rows.is_empty() || !sql.tags.is_empty() || sql.follows_file() {
             // The tags of results are there whatever fields applications use.
             let is_read = cache.tags.headers.iter().any(|it| it.eq_ignore_ascii_case(SQL_TAGS));
             cache.tags.headers.extend((!is_read).then(|| SQL_TAGS.to_owned()));
@@ -455,7 +466,7 @@ impl ConfigCheck {
 
 /// The name of the followed database, if there is one and no other.
 pub(super) fn only_followed(databases: &Databases) -> Option<Box<str>> {
-    let mut followed = databases.iter().filter(|it| it.publication.is_some());
+    let mut followed = databases.iter().filter(|it| it.is_followed());
     followed.next().filter(|_| followed.next().is_none()).map(|it| it.name.as_str().into())
 }
 

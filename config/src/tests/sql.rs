@@ -124,8 +124,10 @@ fn keys_of_another_kind_of_database() {
     one("max_connections = 2", "");
     one(
         "follow.publication = \"larder\"",
-        "t.toml:4: database.follow.publication: only changes of PostgreSQL",
+        "t.toml:4: database.follow.publication: only PostgreSQL has publications; write follow.interval",
     );
+    one("follow.interval = \"100ms\"", "");
+    one("follow.interval = \"1ms\"", "t.toml:4: database.follow.interval");
     one("prepare = \"never\"", "t.toml:4: database.prepare: only for poolers of PostgreSQL; remove it");
     one("password = \"geheim\"", "database.password: SQLite has no users");
 }
@@ -194,5 +196,6 @@ fn replicas_and_followed_columns() {
     };
     one("replicas = [\"postgres://u@b/shop heavy\"]", "database.replicas");
     one("follow.columns = [\"a.b\"]", "no effect without database.follow.publication");
+    one("follow.interval = \"1s\"", "only for files of SQLite; name a publication");
     one("follow = { publication = \"p\", columns = [\"a\"] }", "\"TABLE.COLUMN\"");
 }

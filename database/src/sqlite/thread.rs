@@ -343,7 +343,7 @@ fn failure(error: &Error, limits: &Limits) -> SqlError {
 }
 
 /// The text of an error without that of the query.
-fn plain(error: &Error) -> String {
+pub(super) fn plain(error: &Error) -> String {
     match error {
         Error::SqliteFailure(_, Some(text)) | Error::SqlInputError { msg: text, .. } => text.clone(),
         other => other.to_string(),
