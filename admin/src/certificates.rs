@@ -2,6 +2,7 @@
 
 use super::{Admin, AdminResponse};
 use larder_server::certificate_book::{CertificateSource, ManagedCertificate};
+use larder_stdx::clock;
 use serde_json::{Value, json};
 
 impl Admin {
@@ -14,24 +15,26 @@ impl Admin {
 
     /// Every certificate in use, and every name without one.
     pub(super) fn certificates_json(&self) -> Vec<Value> {
+        let now = i64::try_from(clock::wall().0).unwrap_or(i64::MAX);
         let shown = self.certificates.shown.borrow();
         let of_files = shown.iter().filter(|it| it.source != CertificateSource::Acme).map(|it| {
             let certificate = &it.certificate;
             json!({
                 "names": certificate.names, "source": it.source.name(), "file": certificate.file,
+                "state": it.state(now).name(),
                 "from": certificate.from, "until": certificate.until,
             })
         });
-        of_files.chain(self.certificates.managed.borrow().iter().map(managed)).collect()
+        of_files.chain(self.certificates.managed.borrow().iter().map(|it| managed(it, now))).collect()
     }
 }
 
-fn managed(it: &ManagedCertificate) -> Value {
+fn managed(it: &ManagedCertificate, now: i64) -> Value {
     let given = |it: &str| Some(it.to_owned()).filter(|it| !it.is_empty());
     json!({
         "names": [it.name], "source": CertificateSource::Acme.name(), "from": it.validity.map(|it| it.from),
         "until": it.validity.map(|it| it.until), "renews": it.renews, "next_attempt": it.next_attempt,
         "in_progress": it.is_busy, "authority": given(&it.authority), "failures": it.failures,
-        "error": given(&it.error),
+        "error": given(&it.error), "state": it.state(now).name(),
     })
 }

@@ -42,7 +42,8 @@ pub fn tell(answer: &Value) -> String {
 pub fn line(it: &Value, now: i64) -> String {
     let names: Vec<String> =
         it["names"].as_array().into_iter().flatten().filter_map(Value::as_str).map(harmless).collect();
-    let mut text = names.join(", ");
+    let warning = matches!(it["state"].as_str(), Some("expiring" | "expired"));
+    let mut text = if warning { "warning: " } else { "" }.to_owned() + &names.join(", ");
     match it["until"].as_i64() {
         Some(until) if until < now => {
             let _ = write!(text, ": expired {} ago", span(now - until));
@@ -94,8 +95,12 @@ mod tests {
                 "a.test, b.test: expires in 30 days (file a.pem)\n",
             ),
             (
-                json!({ "names": ["a.test"], "source": "file", "file": "a.pem", "until": now - 60 }),
-                "a.test: expired 60 seconds ago (file a.pem)\n",
+                json!({ "names": ["a.test"], "source": "file", "file": "a.pem", "until": now - 60, "state": "expired" }),
+                "warning: a.test: expired 60 seconds ago (file a.pem)\n",
+            ),
+            (
+                json!({ "names": ["a.test"], "source": "file", "file": "a.pem", "until": now + 86_400 * 9, "state": "expiring" }),
+                "warning: a.test: expires in 9 days (file a.pem)\n",
             ),
             (
                 json!({

@@ -560,6 +560,9 @@ impl Config {
             (kind::ConfigValue::Texts(vec!["*".to_owned()]), Source::Default),
         );
         for it in flags {
+            if let Some(section) = it.path.strip_suffix(".directory") {
+                values.sections.insert(section.to_owned(), Source::Flag(it.flag.as_str().into()));
+            }
             values.set(&it.path, &it.text, &it.flag);
         }
         check::check(values, Source::Default)

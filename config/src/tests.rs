@@ -697,3 +697,14 @@ proptest::proptest! {
         let _ = read(&text);
     }
 }
+
+#[test]
+fn the_known_keys_are_each_listed_once() {
+    let text = read("bogus = 1").map(drop).unwrap_err().to_string();
+    let listed = text.split("known at the top level: ").nth(1).unwrap().lines().next().unwrap();
+    let mut all: Vec<&str> = listed.split(", ").collect();
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(count, all.len(), "{listed}");
+}

@@ -21,6 +21,9 @@ pub struct TlsConfig {
     pub acme: Option<AcmeConfig>,
 }
 
+/// The ACME directory of Let's Encrypt, the CA without `tls.acme.ca`.
+pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+
 /// Automatic certificates (ACME, RFC 8555).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcmeConfig {

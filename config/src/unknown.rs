@@ -5,6 +5,7 @@ use super::key_path::dotted;
 use super::kind::BLOCK;
 use super::problem::nearest;
 use super::table::{self, ROUTE, SITE};
+use std::collections::HashSet;
 
 /// The message for an unknown key: the key for a word of another server, otherwise the most similar one.
 pub fn key(pattern: &str) -> String {
@@ -18,7 +19,8 @@ pub fn key(pattern: &str) -> String {
         Some(rest.split('.').next().unwrap_or(rest).trim_end_matches("[]").to_owned())
     };
     let mut siblings: Vec<String> = known.iter().filter_map(|it| child(it, section)).collect();
-    siblings.dedup();
+    let mut seen = HashSet::new();
+    siblings.retain(|it| seen.insert(it.clone()));
     if section.is_empty() {
         siblings.push(BLOCK.to_owned());
     }

@@ -26,10 +26,55 @@ impl Validity {
         self.from + (self.until - self.from).max(0) / 3 * 2
     }
 
+    /// Its renewal for the window that its CA suggests, by a random number; `None` for a window that ends before it starts. It is not
+    /// before a sixth of the lifetime or a day, so that a CA with a wrong clock does not cause a loop, and not after the warning.
+    #[must_use]
+    pub fn suggested(self, from: i64, until: i64, random: u32) -> Option<i64> {
+        let earliest = self.from + ((self.until - self.from).max(0) / 6).min(86_400);
+        (from < until).then(|| moment(from, until, random).max(earliest).min(self.until - self.warning()))
+    }
+
     /// The rest of its lifetime below which an operator is warned, seconds: 14 days, or a sixth of a shorter lifetime.
     #[must_use]
     pub fn warning(self) -> i64 {
         ((self.until - self.from).max(0) / 6).min(14 * 86_400)
+    }
+}
+
+/// Whether a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiryState {
+    /// There is none yet.
+    Missing,
+    /// For longer than the warning.
+    Valid,
+    /// It expires soon.
+    Expiring,
+    /// It has expired.
+    Expired,
+}
+
+impl ExpiryState {
+    /// The state of a certificate at a time; `warning` is the rest of the lifetime below which it expires soon, seconds.
+    #[must_use]
+    pub fn of(until: Option<i64>, warning: i64, now: i64) -> Self {
+        match until.map(|it| it.saturating_sub(now)) {
+            None => ExpiryState::Missing,
+            Some(..=0) => ExpiryState::Expired,
+            Some(left) if left < warning => ExpiryState::Expiring,
+            Some(_) => ExpiryState::Valid,
+        }
+    }
+
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ExpiryState::Missing => "missing",
+            ExpiryState::Valid => "valid",
+            ExpiryState::Expiring => "expiring",
+            ExpiryState::Expired => "expired",
+        }
     }
 }
 
@@ -99,6 +144,30 @@ mod tests {
         }
         let backwards = Validity { from: 10, until: 5 };
         assert_eq!((10, 0), (backwards.renewal(), backwards.warning()));
+    }
+
+    #[test]
+    fn a_suggested_renewal_stays_within_the_lifetime() {
+        let it = Validity { from: 1000, until: 1000 + 90 * DAY };
+        let day = |it: i64| 1000 + it * DAY;
+        for (from, until, expect) in [
+            (day(30), day(31), Some(day(30))),
+            (day(-9), day(-8), Some(day(1))),
+            (day(89), day(300), Some(day(76))),
+            (i64::MIN, i64::MAX, Some(day(1))),
+            (day(31), day(31), None),
+            (day(31), day(30), None),
+        ] {
+            assert_eq!(expect, it.suggested(from, until, 0), "{from} {until}");
+        }
+        assert_eq!(Some(5), Validity { from: 10, until: 5 }.suggested(0, 100, 0));
+    }
+
+    #[test]
+    fn a_certificate_expires_soon_before_it_has_expired() {
+        let states = [None, Some(100), Some(101), Some(109), Some(110), Some(i64::MAX)];
+        let states = states.map(|it| ExpiryState::of(it, 10, 100).name());
+        assert_eq!(["missing", "expired", "expiring", "expiring", "valid", "valid"], states);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The state of all certificates, for operators: written by `server::tls` and `server::acme`, read by the admin.
 
-use larder_semantics::renewal::Validity;
+use larder_semantics::renewal::{ExpiryState, Validity};
 use larder_transport::tls::certificates::Certificate;
 use std::cell::{Cell, RefCell};
 
@@ -35,6 +35,17 @@ pub struct ShownCertificate {
     pub(crate) told: Option<i64>,
 }
 
+impl ShownCertificate {
+    /// Whether it is valid.
+    #[must_use]
+    pub fn state(&self, now: i64) -> ExpiryState {
+        ExpiryState::of(Some(self.certificate.until), self.source.warning(self.certificate.validity()), now)
+    }
+}
+
+/// The rest of the lifetime of a certificate that larder does not renew below which an operator is warned, seconds.
+const SOON: i64 = 14 * 86_400;
+
 /// The source of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateSource {
@@ -47,6 +58,14 @@ pub enum CertificateSource {
 }
 
 impl CertificateSource {
+    /// The rest of the lifetime of a certificate below which an operator is warned, seconds.
+    fn warning(self, validity: Validity) -> i64 {
+        match self {
+            CertificateSource::Acme => validity.warning(),
+            CertificateSource::File | CertificateSource::SelfSigned => SOON,
+        }
+    }
+
     /// Its name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -76,4 +95,13 @@ pub struct ManagedCertificate {
     pub failures: u32,
     /// The last failure; empty after a success.
     pub error: String,
+}
+
+impl ManagedCertificate {
+    /// Whether its certificate is valid.
+    #[must_use]
+    pub fn state(&self, now: i64) -> ExpiryState {
+        let warning = self.validity.map_or(0, |it| CertificateSource::Acme.warning(it));
+        ExpiryState::of(self.validity.map(|it| it.until), warning, now)
+    }
 }

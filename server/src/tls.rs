@@ -8,6 +8,7 @@ use larder_config::tls::TlsConfig as Settings;
 use larder_config::{Config, HostPattern, SiteConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
+use larder_semantics::renewal::ExpiryState;
 use larder_stdx::clock;
 use larder_transport::tls::certificates::Certificate;
 use larder_transport::tls::{NamePattern, ServerTls, TlsRules};
@@ -19,8 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number of days before its end from which a certificate is logged, once a day.
-const SOON: i64 = 14;
 /// The validity of a generated certificate.
 const TRIAL: Duration = Duration::from_secs(90 * 86_400);
 const DAY: i64 = 86_400;
@@ -98,16 +97,14 @@ impl CertificateStore {
         let mut shown = self.book.shown.borrow_mut();
         let least = shown.iter().map(|it| it.certificate.until - now).min().unwrap_or(0);
         counters.tls_expires_seconds.set_shared(u64::try_from(least).unwrap_or(0));
-        for ShownCertificate { certificate: it, source, told } in shown.iter_mut() {
-            let left = (it.until - now).div_euclid(DAY);
-            let is_soon = match source {
-                CertificateSource::Acme => it.until - now < it.validity().warning(),
-                CertificateSource::File | CertificateSource::SelfSigned => left < SOON,
-            };
-            if is_soon && *told != Some(left) {
-                *told = Some(left);
+        for shown in shown.iter_mut() {
+            let left = (shown.certificate.until - now).div_euclid(DAY);
+            let is_soon = matches!(shown.state(now), ExpiryState::Expiring | ExpiryState::Expired);
+            // Once a day.
+            if is_soon && shown.told != Some(left) {
+                shown.told = Some(left);
                 let days = left.max(0).to_string();
-                let values = [("certificate", it.file.as_str()), ("days_left", &days)];
+                let values = [("certificate", shown.certificate.file.as_str()), ("days_left", &days)];
                 errors.event(Level::Warn, "certificate-expires", &values);
             }
         }

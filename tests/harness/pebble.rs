@@ -56,6 +56,16 @@ impl Pebble {
         format!("[[tls.acme.ca]]\ndirectory = {directory:?}\nroot = {root:?}\nprofile = {profile:?}\n")
     }
 
+    /// Suggests this window for the renewal of a certificate, PEM.
+    pub fn suggest(&self, certificate: &str, from: &str, until: &str) {
+        let answer = json!({ "suggestedWindow": { "start": from, "end": until } }).to_string();
+        let order = json!({ "Certificate": certificate, "ARIResponse": answer }).to_string();
+        let url = format!("https://localhost:{}/set-renewal-info/", self.management);
+        let mut command = Command::new("curl");
+        command.args(["-sf", "--cacert"]).arg(&self.root).args(["-d", &order]).arg(url);
+        assert!(command.status().unwrap().success());
+    }
+
     /// The file of the root of its certificates.
     pub fn trusted(&self) -> PathBuf {
         let file = self.authority.path("trusted.pem");

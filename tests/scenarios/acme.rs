@@ -381,3 +381,99 @@ fn without_its_folder_larder_serves_all_else() {
     assert!(told["folder_error"].as_str().unwrap().contains("cannot be created"), "{told}");
     assert_eq!(0, scene.ca.count("dir"));
 }
+
+/// A rejected nonce has no effect on the order, whichever request has it.
+#[test]
+fn rejected_nonces_fail_no_attempt() {
+    let scene = Scene::of(&["a.test"]);
+    const REJECTED: &str = r#"{"type":"urn:ietf:params:acme:error:badNonce","detail":"another nonce"}"#;
+    let mut rejected = std::collections::HashMap::<&str, usize>::new();
+    scene.ca.act(move |kind| {
+        let times = rejected.entry(kind).or_default();
+        *times += 1;
+        if *times <= 8 && !matches!(kind, "dir" | "nonce") {
+            CaAct::Say(400, REJECTED, "")
+        } else {
+            CaAct::Serve
+        }
+    });
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    assert_eq!(0, larder.counter("acme_failures"), "{}", errors(&larder));
+}
+
+/// A CA with a wrong clock does not end the service of a name.
+#[test]
+fn an_expired_certificate_does_not_replace_a_valid_one() {
+    let scene = Scene::of(&["a.test"]);
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    let before = scene.connect(&larder, "a.test").unwrap().shown();
+    scene.ca.lives(30 * DAY);
+    larder.advance(61 * DAY);
+    let error = fails(&larder, "a.test", 1);
+    assert!(error.contains("has expired by the clock of this machine"), "{error}");
+    assert_eq!(before, scene.connect(&larder, "a.test").unwrap().shown());
+    scene.ca.lives(180 * DAY);
+    larder.advance(73);
+    until("the next order is used", || scene.connect(&larder, "a.test").unwrap().shown() != before);
+}
+
+/// `--domain` is all that a public server needs.
+#[test]
+fn a_domain_on_the_command_line_is_served_by_https() {
+    let ca = AcmeCa::start();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("index.html"), "here").unwrap();
+    let (root, state) =
+        (folder.path().display().to_string(), folder.path().join("acme").display().to_string());
+    let arguments = [
+        "serve",
+        &root,
+        "--domain",
+        "a.test",
+        "--acme-ca",
+        &ca.directory,
+        "--listen",
+        "http://127.0.0.1:0",
+        "--listen",
+        "https://127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--set",
+        &format!("tls.acme.folder={state}"),
+    ];
+    let larder = Larder::command(&arguments);
+    ca.validates_at(larder.address);
+    let connect = || ca.authority.trusting().connect(secure_address(&larder), "a.test");
+    until("a.test is served", || connect().is_ok());
+    let answer = connect().unwrap().send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").read();
+    assert_eq!((200, "here".to_owned()), (answer.status, answer.text()));
+    let clear = Client::connect(larder.address).send("GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n").read();
+    assert_eq!((308, Some("https://a.test/x")), (clear.status, clear.field("location")));
+}
+
+/// URLs that are none, and times beyond all calendars.
+#[test]
+fn absurd_answers_of_a_ca_are_failures() {
+    let scene = Scene::of(&["a.test"]);
+    const DIRECTORY: &str = r#"{"newNonce":"file:///etc/passwd","newAccount":"http://[","newOrder":"","revokeCert":"","keyChange":""}"#;
+    scene.ca.act(|kind| if kind == "dir" { CaAct::Say(200, DIRECTORY, "") } else { CaAct::Serve });
+    let larder = scene.start();
+    let error = fails(&larder, "a.test", 1);
+    assert!(error.contains("an answer of the CA is invalid"), "{error}");
+    scene.ca.act(|kind| match kind {
+        "poll" => CaAct::Say(
+            200,
+            r#"{"status":"processing","authorizations":[],"finalize":"http://localhost/f"}"#,
+            "Retry-After: 18446744073709551615\r\n",
+        ),
+        _ => CaAct::Serve,
+    });
+    larder.advance(73);
+    let error = fails(&larder, "a.test", 2);
+    assert!(error.contains("an answer of the CA is invalid"), "{error}");
+    scene.ca.act(|_| CaAct::Serve);
+    larder.advance(300);
+    scene.obtains(&larder, "a.test");
+}

@@ -83,7 +83,7 @@ pub const COMMANDS: &[CommandRow] = &[
         argument: "ORIGIN",
         argument_help: "the origin: http://HOST:PORT, HOST:PORT, :PORT or unix:PATH",
         about: "Run a reverse proxy that caches the responses of an origin",
-        flags: &[SERVER],
+        flags: &[PUBLIC, SERVER],
         examples: &[
             ("larder proxy http://127.0.0.1:8000", "caches the origin on 127.0.0.1:8080"),
             (
@@ -94,6 +94,10 @@ pub const COMMANDS: &[CommandRow] = &[
                 "larder proxy unix:/run/app.sock --default-ttl 1m",
                 "pages without a lifetime are fresh for 1 minute",
             ),
+            (
+                "larder proxy :3000 --domain example.com",
+                "https://example.com with a certificate of Let's Encrypt, on ports 80 and 443",
+            ),
         ],
     },
     CommandRow {
@@ -102,11 +106,15 @@ pub const COMMANDS: &[CommandRow] = &[
         argument: "DIR",
         argument_help: "the directory to serve",
         about: "Serve the files of a directory, compressed, with clean URLs and its 404.html",
-        flags: &[SERVE, SERVER],
+        flags: &[SERVE, PUBLIC, SERVER],
         examples: &[
             ("larder serve public", "serves public/ on 127.0.0.1:8080"),
             ("larder serve . --listing --listen 127.0.0.1:0", "lists directories, on a free port"),
             ("larder serve dist --spa", "serves a single-page application with its own routes"),
+            (
+                "larder serve public --domain example.com --domain www.example.com",
+                "https for both names, with certificates of Let's Encrypt",
+            ),
         ],
     },
     CommandRow {

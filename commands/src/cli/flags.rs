@@ -71,6 +71,14 @@ pub const SERVER: &[Flag] = &[
     flag("set", "KEY=VALUE", Means::Set, "set any key of docs/generated/config.md; may be repeated"),
 ];
 
+/// The flags of a server that is reachable from everywhere, for `proxy` and `serve`.
+#[rustfmt::skip]
+pub const PUBLIC: &[Flag] = &[
+    own(super::domain::DOMAIN, "NAME", "serve this domain by HTTPS, with a certificate by ACME, on ports 80 and 443, and redirect HTTP to it; may be repeated"),
+    flag("acme-email", "EMAIL", Means::Key("tls.acme.email"), "address of the operator for the CA (none)"),
+    flag("acme-ca", "URL", Means::Key("tls.acme.ca[0].directory"), "ACME directory of another CA (Let's Encrypt)"),
+];
+
 /// The flags of `serve` alone.
 #[rustfmt::skip]
 pub const SERVE: &[Flag] = &[

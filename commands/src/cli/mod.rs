@@ -3,6 +3,7 @@
 mod bench;
 pub mod commands;
 pub mod completions;
+mod domain;
 mod flags;
 pub mod help;
 mod maintenance;
@@ -412,6 +413,9 @@ impl Given {
         }
         let file = self.file.take();
         self.ask = self.ask.or_else(|| file.clone().map(Ask::Of));
+        if matches!(command.name, CommandName::Proxy | CommandName::Serve) {
+            self.serve_domains()?;
+        }
         let file = file.map_or(PlanBase::Search, PlanBase::File);
         Ok(match command.name {
             CommandName::Proxy => Command::Serve(self.plan(PlanBase::Flags).in_front_of(&argument)),

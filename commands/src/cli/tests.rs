@@ -498,3 +498,61 @@ fn manual_pages_have_every_row_and_no_line_that_is_a_request_by_accident() {
     assert_eq!(Ok(Command::Print(help::version())), read("version"));
     refuse("man larder.conf", "found \"larder.conf\"; allowed: larder, larder.toml");
 }
+
+#[test]
+fn a_domain_is_all_that_a_public_server_needs() {
+    for line in ["proxy :1", "serve ."] {
+        let it = config(&format!("{line} --domain Example.com --domain www.example.com,a.example.com."));
+        let listen: Vec<String> = it.listen.iter().map(|it| it.spelled()).collect();
+        assert_eq!(["0.0.0.0:80", "https://0.0.0.0:443"], listen[..]);
+        let acme = it.tls.unwrap().acme.unwrap();
+        assert_eq!(["a.example.com", "example.com", "www.example.com"], acme.names[..]);
+        assert_eq!(larder_config::tls::LETS_ENCRYPT, acme.authorities[0].directory.url());
+        let hosts: Vec<String> = it.sites[0].hosts.iter().map(ToString::to_string).collect();
+        assert_eq!(["example.com", "www.example.com", "a.example.com"], hosts[..]);
+        assert!(it.sites[0].redirects.to_https, "{line}");
+        assert!(it.warnings.is_empty(), "{:?}", it.warnings);
+    }
+    let it = config(
+        "proxy :1 --domain a.test --listen http://[::]:80 --listen https://[::]:443 --acme-email ops@a.test \
+         --acme-ca https://ca.test/dir --set redirect_https=false",
+    );
+    let listen: Vec<String> = it.listen.iter().map(|it| it.spelled()).collect();
+    assert_eq!(["[::]:80", "https://[::]:443"], listen[..]);
+    let acme = it.tls.unwrap().acme.unwrap();
+    assert_eq!((Some("ops@a.test"), 1), (acme.email.as_deref(), acme.authorities.len()));
+    assert_eq!("https://ca.test/dir", acme.authorities[0].directory.url());
+    assert!(!it.sites[0].redirects.to_https);
+}
+
+#[test]
+fn mistakes_about_domains() {
+    refuse("proxy :1 --domain", "--domain requires a value: --domain NAME");
+    refuse(
+        "serve . --acme-email a@b.test",
+        "--acme-email has no effect without --domain; add --domain example.com",
+    );
+    refuse(
+        "proxy :1 --acme-ca https://ca.test/",
+        "--acme-ca has no effect without --domain; add --domain example.com",
+    );
+    refuse(
+        "proxy :1 --domain a.test --set hosts=b.test",
+        "--set: hosts is set by --domain, which may be repeated",
+    );
+    for (domain, expect) in [
+        (
+            "*.a.test",
+            "--domain: \"*.a.test\" gets no certificate by tls.acme: a wildcard needs the DNS-01 challenge",
+        ),
+        ("localhost", "--domain: no site has a host name for which a CA can issue a certificate"),
+        ("192.0.2.1", "--domain: no site has a host name for which a CA can issue a certificate"),
+        ("https://a.test", "--domain: found"),
+        ("", "--domain: "),
+    ] {
+        let line = ["serve", ".", "--domain", domain].map(OsString::from);
+        let Ok(Command::Serve(plan)) = parse(line) else { panic!("{domain}") };
+        let why = plan.load().map(drop).unwrap_err().to_string();
+        assert!(why.starts_with(expect), "{domain}: {why}");
+    }
+}

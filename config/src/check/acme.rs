@@ -4,20 +4,23 @@ use super::ConfigCheck;
 use crate::access::KeyUrl;
 use crate::kind::HostPattern;
 use crate::problem::{Problem, Source};
-use crate::tls::{AcmeAuthority, AcmeConfig, ExternalBinding};
+use crate::tls::{AcmeAuthority, AcmeConfig, ExternalBinding, LETS_ENCRYPT};
 use crate::token;
 use larder_transport::listener::{Entrance, Listen};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-/// The directory of the CA without `tls.acme.ca`.
-const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 /// The port at which a CA validates by HTTP-01 (RFC 8555 section 8.3).
 const VALIDATION: u16 = 80;
 
 const WILDCARD: &str = "a wildcard needs the DNS-01 challenge, which larder does not have; list the host names that need a certificate, or \
                         get a certificate for the wildcard with another ACME client, and add its files to [[tls.certificates]]";
+
+/// The Baseline Requirements of CAs forbid it.
+const UNDERSCORE: &str = "no public CA signs a name with an underscore";
+
+/// Ends of names that are not in the public DNS (RFC 6761, RFC 6762, RFC 8375, and the decision of ICANN on `internal`).
+const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".home.arpa", ".invalid"];
 
 impl ConfigCheck {
     /// Whether the section exists, or a flag sets one of its keys.
@@ -59,7 +62,7 @@ impl ConfigCheck {
             for it in self.texts("tls.acme.names") {
                 match self.name_problem(&it) {
                     Some(why) => self.problem(source.clone(), "tls.acme.names", &format!("{it:?}: {why}")),
-                    None => drop(names.insert(it.to_ascii_lowercase())),
+                    None => drop(names.insert(HostPattern::of(&it).to_string())),
                 }
             }
         } else {
@@ -84,6 +87,9 @@ impl ConfigCheck {
                     let is_covered = has(&name) || wildcard.is_some_and(|it| has(&it));
                     if !is_covered && is_public(&name) {
                         names.insert(name);
+                    } else if !is_covered && name.contains('_') {
+                        let text = format!("{name:?} gets no certificate by tls.acme: {UNDERSCORE}");
+                        self.warn_of(self.source(key), "site.hosts", &text);
                     }
                 }
                 HostPattern::Below(rest) if !has(&format!("*{rest}")) => {
@@ -107,8 +113,13 @@ impl ConfigCheck {
         }
         // A private CA may sign any name.
         let is_private = self.values.count("tls.acme.ca") > 0;
-        (!is_public(name) && !is_private)
-            .then(|| "no public CA signs a name without a dot; for a trial, use tls.self_signed".to_owned())
+        let why = match name {
+            _ if is_private || is_public(name) => return None,
+            _ if name.contains('_') => UNDERSCORE,
+            _ if name.contains('.') => "it is not a name of the public DNS; for a trial, use tls.self_signed",
+            _ => "no public CA signs a name without a dot; for a trial, use tls.self_signed",
+        };
+        Some(why.to_owned())
     }
 
     fn authorities(&mut self) -> Vec<AcmeAuthority> {
@@ -198,7 +209,13 @@ impl ConfigCheck {
 
 /// Whether a public CA may issue a certificate for a host, as far as its text says.
 fn is_public(name: &str) -> bool {
-    name.contains('.') && !name.ends_with(".localhost") && !name.ends_with(".local") && !is_address(name)
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    // RFC 5890 section 2.3.1.
+    let is_label = |it: &str| !it.contains('_') && !it.starts_with('-') && !it.ends_with('-');
+    name.contains('.')
+        && name.split('.').all(is_label)
+        && !PRIVATE.iter().any(|it| name.ends_with(it))
+        && !is_address(&name)
 }
 
 fn is_address(name: &str) -> bool {

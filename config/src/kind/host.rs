@@ -16,6 +16,8 @@ pub enum HostPattern {
 impl HostPattern {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let lower = text.to_ascii_lowercase();
+        // As the host of a request (`semantics::host`).
+        let lower = lower.strip_suffix('.').unwrap_or(&lower);
         let is_v6 = |it: &str| {
             it.strip_prefix('[')
                 .and_then(|it| it.strip_suffix(']'))
@@ -26,7 +28,7 @@ impl HostPattern {
             Some(rest) => {
                 rest.strip_prefix('.').filter(|it| is_host(it)).map(|_| HostPattern::Below(rest.to_owned()))
             }
-            None if is_host(&lower) || is_v6(&lower) => Some(HostPattern::Exact(lower)),
+            None if is_host(lower) || is_v6(lower) => Some(HostPattern::Exact(lower.to_owned())),
             None => None,
         }
     }

@@ -29,6 +29,8 @@ fn hosts_of_sites_get_certificates() {
         "[\"a.test\", \"*\", \"localhost\", \"10.0.0.1\", \"[::1]\", \"a.local\"]",
         &["a.test"],
     );
+    names("", "[\"A.test.\", \"db.internal\", \"nas.home.arpa.\"]", &["a.test"]);
+    names("names = [\"C.test.\"]", "\"a.test\"", &["c.test"]);
     names("names = [\"c.test\"]", "[\"a.test\", \"*.b.test\"]", &["c.test"]);
     names("names = [\"intern\"]\n[[tls.acme.ca]]\ndirectory = \"https://ca.test/d\"", "\"*\"", &["intern"]);
     let config = read(&with("folder = \"/acme\"", "\"a.test\"")).unwrap().tls.unwrap().acme.unwrap();
@@ -51,6 +53,13 @@ fn mistakes_about_certificates_by_acme() {
     );
     wrong("names = [\"10.0.0.1\"]", "\"a.test\"", "for host names only, not for addresses");
     wrong("names = [\"intern\"]", "\"a.test\"", "no public CA signs a name without a dot");
+    wrong(
+        "names = [\"a_b.test\"]",
+        "\"a.test\"",
+        "\"a_b.test\": no public CA signs a name with an underscore",
+    );
+    wrong("names = [\"a.localhost\"]", "\"a.test\"", "\"a.localhost\": it is not a name of the public DNS");
+    wrong("names = [\"-a.test\"]", "\"a.test\"", "\"-a.test\": it is not a name of the public DNS");
     wrong("", "\"*\"", "tls.acme: no site has a host name");
     wrong("email = \"a\"", "\"a.test\"", "an email address");
     wrong("[[tls.acme.ca]]\nprofile = \"a\"", "\"a.test\"", "tls.acme.ca.directory: missing");
@@ -74,6 +83,7 @@ fn settings_of_acme_that_probably_lack_something() {
         assert!(config.warnings[0].to_string().contains(expect), "{}", config.warnings[0]);
     }
     warned("0.0.0.0:80\"", "0.0.0.0:8080\"", "validate a name by a request to its port 80");
+    warned("\"a.test\"", "[\"a.test\", \"a_b.test\"]", "\"a_b.test\" gets no certificate by tls.acme");
     warned("https://0.0.0.0:443", "0.0.0.0:443", "no address of listen uses TLS");
     let ca = "[tls.acme]\n[[tls.acme.ca]]\ndirectory = \"http://ca.test/d\"\n[tls.acme]\n";
     let text = with("", "\"a.test\"").replace("[tls.acme]\n", ca.trim_end_matches("[tls.acme]\n"));

@@ -97,7 +97,7 @@ fn keys_in_another_place_say_where_they_belong() {
     assert!(about_route("admin = { enabled = false }").ends_with(whole));
     assert!(about_route("spa = true").ends_with("move it to `site.route.files.spa`"));
     assert!(about_route("listing = true").ends_with("move it to `site.route.files.listing`"));
-    assert!(top("zzzzzz = 1").ends_with(", site, block"), "{}", top("zzzzzz = 1"));
+    assert!(top("zzzzzz = 1").ends_with(", database, block"), "{}", top("zzzzzz = 1"));
 }
 
 #[test]

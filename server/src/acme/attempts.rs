@@ -5,7 +5,7 @@ use super::authority::{self, AcmeAccount};
 use super::folder::{AcmeFolder, NameState, StoredPause};
 use super::http::AcmeClient;
 use super::order::{self, OrderMeans};
-use super::{AcmeFailure, AcmeMeans, FailureKind};
+use super::{AcmeFailure, AcmeMeans, FailureKind, unbroken};
 use crate::certificate_book::ManagedCertificate;
 use larder_config::tls::{AcmeAuthority, AcmeConfig};
 use larder_observe::log::Level;
@@ -32,24 +32,32 @@ fn date_of(second: i64) -> String {
 }
 
 /// A name with its certificate.
-struct ManagedName {
-    state: NameState,
-    validity: Option<Validity>,
+pub(super) struct ManagedName {
+    pub state: NameState,
+    pub validity: Option<Validity>,
     /// An attempt is in progress.
-    is_busy: bool,
+    pub is_busy: bool,
+    /// Its CA is being asked about the renewal.
+    pub is_asked: bool,
 }
 
 impl ManagedName {
+    /// The planned renewal; `None` without a certificate.
+    fn renewal(&self) -> Option<i64> {
+        let suggested = self.state.suggestion.as_ref().and_then(|it| it.renewal);
+        self.validity.map(|it| suggested.unwrap_or_else(|| it.renewal()))
+    }
+
     fn decide(&mut self, now: i64) -> RenewalDecision {
-        renewal::decide(self.validity.map(Validity::renewal), self.state.pause.current(now), now)
+        renewal::decide(self.renewal(), self.state.pause.current(now), now)
     }
 }
 
 /// The state that attempts share.
 pub(super) struct Attempts {
     pub means: AcmeMeans,
-    folder: AcmeFolder,
-    names: RefCell<BTreeMap<String, ManagedName>>,
+    pub folder: AcmeFolder,
+    pub names: RefCell<BTreeMap<String, ManagedName>>,
     /// The open accounts, by directory.
     accounts: RefCell<HashMap<String, Rc<AcmeAccount>>>,
     clients: RefCell<HashMap<String, Rc<AcmeClient>>>,
@@ -96,7 +104,7 @@ impl Attempts {
                 if state.order.as_ref().is_some_and(|it| self.folder.has_certificate_of(name, it)) {
                     state = NameState::default();
                 }
-                names.insert(name.clone(), ManagedName { state, validity, is_busy: false });
+                names.insert(name.clone(), ManagedName { state, validity, is_busy: false, is_asked: false });
             }
         }
     }
@@ -127,7 +135,7 @@ impl Attempts {
     }
 
     /// Whether a CA is not asked now, because it failed or limits requests.
-    fn is_paused(&self, authority: &AcmeAuthority, now: i64) -> bool {
+    pub fn is_paused(&self, authority: &AcmeAuthority, now: i64) -> bool {
         let directory = authority.directory.url();
         let mut pauses = self.pauses.borrow_mut();
         let pause = pauses.entry(directory).or_insert_with_key(|it| self.folder.authority_pause(it));
@@ -271,7 +279,7 @@ impl Attempts {
             account: &account,
             profile: authority.profile.as_deref(),
         };
-        match order::certificate(&means, name, state).await {
+        match unbroken(order::certificate(&means, name, state)).await {
             Ok(pem) => {
                 self.folder.keep_certificate(name, &pem).map_err(own)?;
                 let stored = self.folder.certificate(name).map_err(own)?;
@@ -289,7 +297,7 @@ impl Attempts {
     }
 
     /// The open account at a CA.
-    async fn account(
+    pub async fn account(
         &self,
         config: &AcmeConfig,
         authority: &AcmeAuthority,
@@ -305,7 +313,8 @@ impl Attempts {
         }
         let made = || AcmeClient::new(authority.directory.ca.clone());
         let client = self.clients.borrow_mut().entry(directory.clone()).or_insert_with(made).clone();
-        let opened = authority::open(&self.folder, authority, config.email.as_deref(), &client).await;
+        let opened =
+            unbroken(authority::open(&self.folder, authority, config.email.as_deref(), &client)).await;
         match opened {
             Ok(account) => {
                 let account = Rc::new(account);
@@ -326,7 +335,7 @@ impl Attempts {
         }
     }
 
-    fn note(&self, kept: Result<(), String>) {
+    pub fn note(&self, kept: Result<(), String>) {
         if let Err(why) = kept {
             self.means.errors.event(Level::Error, "acme-folder", &[("why", &why)]);
         }
@@ -338,7 +347,7 @@ impl Attempts {
         let of = |(name, it): (&String, &mut ManagedName)| ManagedCertificate {
             name: name.clone(),
             validity: it.validity,
-            renews: it.validity.map(Validity::renewal),
+            renews: it.renewal(),
             next_attempt: match it.decide(now) {
                 RenewalDecision::Due => now,
                 RenewalDecision::At(second) => second,

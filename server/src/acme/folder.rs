@@ -72,7 +72,7 @@ impl StoredPause {
 }
 
 /// A random number, so that names and nodes do not return together.
-fn random() -> u32 {
+pub(super) fn random() -> u32 {
     let mut bytes = [0; 4];
     // Without randomness pauses are the shortest ones.
     let _ = SystemRandom::new().fill(&mut bytes);
@@ -94,6 +94,20 @@ pub struct NameState {
     pub order: Option<StoredOrder>,
     /// The directory of the CA that issued the certificate.
     pub authority: String,
+    /// The last answer of that CA about the renewal.
+    pub suggestion: Option<StoredSuggestion>,
+}
+
+/// The renewal that a CA suggests (RFC 9773). Times are seconds since the Unix epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredSuggestion {
+    /// The planned renewal; `None` without a usable suggestion.
+    pub renewal: Option<i64>,
+    /// The window of the CA, from which that was chosen.
+    pub window: Option<(i64, i64)>,
+    /// The next question.
+    pub ask_at: i64,
 }
 
 /// An order in progress.

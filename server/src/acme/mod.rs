@@ -7,6 +7,7 @@ mod attempts;
 mod authority;
 mod folder;
 mod http;
+mod inquiry;
 mod order;
 
 pub use folder::AcmeFolder;
@@ -20,8 +21,11 @@ use instant_acme::Problem;
 use larder_config::tls::AcmeConfig;
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -82,6 +86,20 @@ impl From<instant_acme::Error> for AcmeFailure {
             it => Self::new(FailureKind::Unusable, it.to_string()),
         }
     }
+}
+
+/// Work of the ACME library, which panics over some answers of CAs: a URL that is none, a `Retry-After` beyond all time.
+///
+/// # Errors
+/// Those of the work, and a panic.
+async fn unbroken<T>(work: impl Future<Output = Result<T, AcmeFailure>>) -> Result<T, AcmeFailure> {
+    let mut work = std::pin::pin!(work);
+    let broken = || AcmeFailure::new(FailureKind::Unusable, "an answer of the CA is invalid".to_owned());
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err(broken())))
+    })
+    .await
 }
 
 /// Whether a problem has this type of RFC 8555 section 6.7.
@@ -181,6 +199,10 @@ impl AcmeKeeper {
         for name in self.attempts.due(&self.config, wall(), ORDERS.saturating_sub(self.running.len())) {
             let (attempts, config) = (self.attempts.clone(), self.config.clone());
             self.running.spawn_local(async move { attempts.attempt(&config, &name).await });
+        }
+        for name in self.attempts.inquiries(&self.config, wall(), ORDERS.saturating_sub(self.running.len())) {
+            let (attempts, config) = (self.attempts.clone(), self.config.clone());
+            self.running.spawn_local(async move { attempts.inquire(&config, &name).await });
         }
         self.attempts.report(&self.config, wall());
     }

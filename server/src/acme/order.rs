@@ -1,13 +1,16 @@
 //! One order of a certificate (RFC 8555 section 7.4), from the account to the stored certificate. Every step is stored before the next one, so
 //! that an order goes on where a kill interrupted it. The time of an order is decided in `super`.
 
+use super::attempts::wall;
 use super::authority::AcmeAccount;
 use super::folder::{AcmeFolder, NameState, StoredOrder};
 use super::{AcmeFailure, FailureKind};
 use crate::overlay::Overlays;
 use instant_acme::{
-    AuthorizationStatus, ChallengeType, Error, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+    AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier, NewOrder, Order,
+    OrderStatus, RetryPolicy,
 };
+use larder_semantics::renewal::Validity;
 use larder_transport::tls::certificates::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use std::sync::Arc;
@@ -80,7 +83,8 @@ pub(super) async fn certificate(
         }
     };
     let pem = format!("{key}{chain}");
-    if let Err(why) = usable(name, &pem) {
+    let validity = means.folder.certificate(name).ok().flatten().map(|it| it.validity());
+    if let Err(why) = usable(name, &pem, validity, wall()) {
         forget(means, name, state)?;
         return Err(AcmeFailure::new(FailureKind::Unusable, why));
     }
@@ -105,18 +109,49 @@ async fn begin(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Res
             },
         }
     }
+    // A renewal that its CA knows as one is exempt from its limits.
+    let present = means.folder.certificate(name).ok().flatten().filter(|_| state.authority == *directory);
+    let replaces = present.and_then(|it| super::inquiry::identifier(it.der()));
+    let order = match new_order(means, name, replaces.clone()).await {
+        // The CA has no renewals, or not of this certificate.
+        Err(Error::Unsupported(_)) if replaces.is_some() => new_order(means, name, None).await,
+        Err(Error::Api(it)) if replaces.is_some() && !super::is_of(&it, "rateLimited") => {
+            new_order(means, name, None).await
+        }
+        answer => answer,
+    }?;
+    state.order = Some(StoredOrder { directory: directory.clone(), url: order.url().to_owned(), key: None });
+    keep(means, name, state)?;
+    Ok(order)
+}
+
+/// A new order, which replaces a certificate.
+async fn new_order(
+    means: &OrderMeans<'_>,
+    name: &str,
+    replaces: Option<CertificateIdentifier<'static>>,
+) -> Result<Order, Error> {
     let identifiers = [Identifier::Dns(name.to_owned())];
-    let order = again(async || {
+    again(async || {
         let mut new = NewOrder::new(&identifiers);
         if let Some(profile) = means.profile {
             new = new.profile(profile);
         }
+        if let Some(replaced) = &replaces {
+            new = new.replaces(replaced.clone());
+        }
         means.account.account.new_order(&new).await
     })
-    .await?;
-    state.order = Some(StoredOrder { directory: directory.clone(), url: order.url().to_owned(), key: None });
-    keep(means, name, state)?;
-    Ok(order)
+    .await
+}
+
+/// Reads the state of each authorization, which the order keeps.
+async fn read_authorizations(order: &mut Order) -> Result<(), Error> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        authorization?;
+    }
+    Ok(())
 }
 
 /// Answers the challenge of each authorization that needs one.
@@ -125,6 +160,7 @@ async fn prove(
     name: &str,
     published: &mut PublishedTokens<'_>,
 ) -> Result<(), AcmeFailure> {
+    again(async || read_authorizations(order).await).await?;
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -180,12 +216,18 @@ fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, AcmeFailure> {
     Ok(params.serialize_request(key).map_err(unusable)?.der().to_vec())
 }
 
-/// Whether an answer of a CA is a certificate for the name.
-fn usable(name: &str, pem: &str) -> Result<(), String> {
+/// Whether an answer of a CA is a certificate for the name, and does not replace a valid one, `present`, by an expired one.
+fn usable(name: &str, pem: &str, present: Option<Validity>, now: i64) -> Result<(), String> {
     let what = "the answer of the CA";
     let it = Certificate::of_pem(pem.as_bytes(), pem.as_bytes(), None, what, what).map_err(|it| it.1)?;
     if !it.names.iter().any(|it| it == name) {
         return Err(format!("the certificate of the CA is for {}, not for {name}", it.names.join(", ")));
+    }
+    if it.until <= now && present.is_some_and(|it| it.until > now) {
+        return Err(
+            "the certificate of the CA has expired by the clock of this machine, and the present one has not"
+                .to_owned(),
+        );
     }
     Ok(())
 }

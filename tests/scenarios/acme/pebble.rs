@@ -50,6 +50,38 @@ fn pebble_issues_and_renews_certificates() {
     assert_eq!("blocked.test", refused["names"][0]);
     assert!(refused["error"].as_str().unwrap().contains("blocked"), "{refused}");
     let before = larder.counter("acme_certificates");
-    larder.advance(4 * 86_400 + 60);
+    // Within the window that Pebble suggests: one day to both sides of two thirds.
+    larder.advance(5 * 86_400 + 60);
     until("both are renewed", || larder.counter("acme_certificates") == before + 2);
+}
+
+/// A CA that will revoke a certificate suggests its renewal (RFC 9773).
+#[test]
+fn a_certificate_is_renewed_when_pebble_suggests_it() {
+    let sites = site("a.test");
+    let (folder, larder) = larder(&sites);
+    let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    std::fs::write(larder.config(), config(folder.path(), &pebble.section("default"), &sites) + &admin)
+        .unwrap();
+    larder.signal(libc::SIGHUP);
+    let issued = || larder.counter("acme_certificates");
+    until("it has a certificate", || issued() == 1);
+    let state = || -> serde_json::Value {
+        let text = std::fs::read(folder.path().join("names/a.test/state.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    };
+    until("Pebble has suggested a renewal, which is reported", || {
+        let renewal = &state()["suggestion"]["renewal"];
+        renewal.is_i64() && certificates(&larder)[0]["renews"] == *renewal
+    });
+    let pem = std::fs::read_to_string(folder.path().join("names/a.test/certificate.pem")).unwrap();
+    let begin = pem.find("-----BEGIN CERTIFICATE").unwrap();
+    pebble.suggest(&pem[begin..], "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z");
+    larder.advance(86_400 + 60);
+    until("it is renewed", || issued() == 2);
+    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    assert!(!log.contains("certificate-failed"), "{log}");
+    until("Pebble has answered about the new one", || state()["suggestion"]["ask_at"].is_i64());
+    assert_eq!(2, issued(), "once");
 }

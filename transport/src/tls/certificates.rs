@@ -156,6 +156,12 @@ impl Certificate {
         Validity { from: self.from, until: self.until }
     }
 
+    /// It without its chain, DER.
+    #[must_use]
+    pub fn der(&self) -> &[u8] {
+        self.key.cert.first().map_or(&[], |it| it.as_ref())
+    }
+
     /// Its SHA-256, as shown by browsers.
     #[must_use]
     pub fn fingerprint(&self) -> String {
