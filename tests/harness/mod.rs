@@ -32,17 +32,26 @@ pub use origin::Origin;
 pub use pages::Pages;
 pub use server::Larder;
 
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The bound of every wait: far above what anything takes, so that only a failure meets it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The second at which the clocks of every larder of this run stand, until a scenario moves them: now, as the first asks.
 #[allow(clippy::disallowed_methods, reason = "real dates, so that an application's own clock agrees")]
 pub fn begun() -> u64 {
     static BEGUN: OnceLock<u64> = OnceLock::new();
     *BEGUN.get_or_init(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())
+}
+
+/// An address that refuses connections for as long as the socket lives: bound without listening, so that no other test gets it.
+pub fn closed_address() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
 }
 
 /// Waits until `done` holds, asking again whenever the scheduler lets us.

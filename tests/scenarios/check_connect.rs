@@ -4,14 +4,9 @@ use crate::harness::command::{self, Ended};
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
 use crate::harness::postgres::Postgres;
-use crate::harness::until;
+use crate::harness::{closed_address, until};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-
-/// A port of this machine without a listener.
-fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 /// A server of another protocol, for one connection.
 fn stranger() -> SocketAddr {
@@ -80,7 +75,7 @@ fn each_failure_has_its_remedy() {
         assert!(line.contains(&format!("origin {to} (larder.toml:6): FAILED: {why}")), "{line}");
         assert!(line.contains(remedy), "{line}");
     };
-    let port = closed();
+    let (_closed, port) = closed_address();
     let refused = "the origin cannot be reached: Connection refused. ";
     failing(&format!("http://{port}"), refused, &format!("`ss -ltn | grep {}`", port.port()));
     failing(&format!("fastcgi://{port}"), refused, "Start the application");
@@ -116,7 +111,8 @@ fn memcached_answers_in_the_configured_protocol() {
     assert_eq!(1, ended.code, "{ended:?}");
     assert!(ended.out.contains("answered `version`"), "{ended:?}");
     assert!(ended.out.contains("FAILED: it is no memcached server"), "{ended:?}");
-    let ended = fleet(&format!("\"{}\"", closed()), "meta");
+    let (_closed, address) = closed_address();
+    let ended = fleet(&format!("\"{address}\""), "meta");
     assert!(
         ended.out.contains("connection refused. Start memcached, or correct cache.fleet.servers."),
         "{ended:?}"
@@ -134,7 +130,8 @@ fn services_of_access_rules_are_contacted() {
     let ended = check(&route(&service.url()), &["--connect"]);
     assert!(ended.out.ends_with(&format!("  auth service {}: connected\n", service.url())), "{ended:?}");
     assert_eq!((0, 0), (ended.code, service.requests()), "{ended:?}");
-    let ended = check(&route(&format!("http://{}", closed())), &["--connect"]);
+    let (_closed, address) = closed_address();
+    let ended = check(&route(&format!("http://{address}")), &["--connect"]);
     assert_eq!(1, ended.code, "{ended:?}");
     assert!(ended.out.contains("auth service http://127.0.0.1:"), "{ended:?}");
 }

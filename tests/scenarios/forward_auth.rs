@@ -5,8 +5,8 @@ use super::access::larder;
 use crate::harness::http2::{Http2, frame, request};
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::tiers::{disk, killed, written};
-use crate::harness::{Client, Larder, Origin, until};
-use std::net::{Ipv4Addr, TcpListener};
+use crate::harness::{Client, Larder, Origin, closed_address, until};
+use std::net::Ipv4Addr;
 
 /// A service that knows sessions by a cookie. `session=NAME` is admitted as NAME.
 fn service() -> Origin {
@@ -129,8 +129,7 @@ fn without_an_answer_nothing_is_admitted() {
         assert!(!closed.text().contains("secret"), "{}", closed.text());
     }
     assert_eq!(3, larder.counter("access_forward_failures"));
-    // A port without a listener.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_closed, gone) = closed_address();
     let silent = Origin::scripted(|_| vec![Script::Gate(Gate::new())]);
     let garbage =
         Origin::scripted(|_| vec![Script::Send(b"HTTP/1.1 2000 OK\r\n\r\n".to_vec()), Script::Close]);

@@ -455,10 +455,12 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     check("check -c bad.toml", "bad.toml:2: cash: unknown");
     check("check -c not.toml", "not.toml:1: ");
     check("explain ftp://a/", "URL: found \"ftp://a/\"");
-    drop(holder);
-    let nobody = run(folder.path(), &["explain", "http://a/", "--admin", &taken]);
+    let (_closed, closed_at) = crate::harness::closed_address();
+    let nobody = run(folder.path(), &["explain", "http://a/", "--admin", &closed_at.to_string()]);
     assert_eq!(1, nobody.code);
-    assert!(nobody.err.starts_with(&format!("larder: No larder answers at {taken} (connection refused)")));
+    assert!(
+        nobody.err.starts_with(&format!("larder: No larder answers at {closed_at} (connection refused)"))
+    );
 }
 
 #[test]
