@@ -23,6 +23,7 @@ mod route_limits;
 mod secret;
 mod service;
 mod site_log;
+mod snapshot;
 mod sql;
 mod sticky;
 mod tiers;
@@ -107,6 +108,7 @@ impl ConfigCheck {
         let (geo, databases) = (self.geo(), self.databases());
         let mut sites = self.sites(hosts, &listen, &databases);
         Self::all_site_tls(&mut sites, tls.as_ref());
+        let (snapshot, key_settings) = (self.snapshot(), self.key_settings(&sites));
         let config = Config {
             listen,
             tls,
@@ -120,6 +122,8 @@ impl ConfigCheck {
                 ConfigValue::Time(it) => Some(it),
                 _ => None,
             },
+            snapshot,
+            key_settings,
             coding: self.coding(),
             spool: self.spool(),
             disk: self.disk(),

@@ -126,6 +126,10 @@ pub struct Config {
     pub ram: ram::RamSettings,
     /// The time after which unused entries are removed from RAM even if there is room.
     pub idle: Option<Duration>,
+    /// The file that keeps the RAM tier over a restart; `None` with a fleet.
+    pub snapshot: Option<PathBuf>,
+    /// A checksum of the settings that decide about keys and their responses: a snapshot of other settings is not used.
+    pub key_settings: u64,
     /// The settings of encoders.
     pub coding: larder_gateway::coding::pool::CoderSettings,
     /// The spool for slow readers of bodies that are too large to keep; `None` cuts such readers.

@@ -2,6 +2,7 @@
 //! half-started parts.
 
 use crate::inheritance::Inheritance;
+use crate::ram_snapshot::{self, RamHolder};
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
 use crate::storage::{SharedStorage, Storage};
@@ -120,7 +121,9 @@ pub fn start(
     };
     let first = sockets.clients.names().into_iter().next();
     let Storage { store, .. } = &storage;
+    let holder = if handed.is_some() { RamHolder::Predecessor } else { RamHolder::None };
     let shared = SharedStorage::open(&live.config, store, &totals, errors, first.as_deref(), handed)?;
+    ram_snapshot::restore(&live.config, store, errors, holder);
     let (handles, unnamed) = (sockets.handles(), std::mem::take(&mut sockets.unnamed));
     let opened =
         Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry };

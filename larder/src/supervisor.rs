@@ -2,6 +2,7 @@
 //! handling of requests is in `larder_server::handler`; the configuration is in `larder_config`.
 
 use crate::inheritance::Inheritance;
+use crate::ram_snapshot;
 use crate::reload::Prepared;
 use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
@@ -398,6 +399,7 @@ impl Supervisor {
     /// Puts a configuration in force in every part, and logs its warnings and the keys that wait for the next start.
     fn put_in_force(&self, new: Prepared, admin: Option<&Admin>) {
         let Prepared { live, addresses, site_logs, waiting } = new;
+        ram_snapshot::discard_old(&self.running.orders.borrow().live.config, &live.config);
         self.running.take_over(&live);
         start::tell_warnings(&self.running.errors, &live.config);
         waiting.iter().for_each(|it| start::tell_warning(&self.running.errors, it));
@@ -477,8 +479,9 @@ impl Supervisor {
             let values = [("worker", worker.as_str()), ("why", why), ("now", now)];
             self.running.errors.event(Level::Error, "worker-failed", &values);
         }
+        let saves = self.running.orders.borrow().live.config.snapshot.is_some();
         if reason == DrainReason::Stopped {
-            self.manager.stopping(deadline);
+            self.manager.stopping(deadline + if saves { ram_snapshot::WRITE } else { Duration::ZERO });
         }
         self.running.orders.send_modify(|it| it.drain = Some(reason));
         let finished = async {
@@ -512,8 +515,10 @@ impl Supervisor {
                 &[("why", "the access log could not be written in time")],
             );
         }
-        if reason == DrainReason::Replaced {
-            self.close_admin().await;
+        match reason {
+            DrainReason::Replaced => self.close_admin().await,
+            // Nothing is awaited any more: no purge is acknowledged after this.
+            DrainReason::Stopped => self.save_ram(stopped.is_ok()),
         }
         self.running.errors.event(Level::Info, "stopped", &[]);
         if let Some(admin) = admin {
@@ -528,6 +533,23 @@ impl Supervisor {
 }
 
 impl Supervisor {
+    /// Writes the RAM tier into its file, if every worker `has_ended`: one that runs on may remove responses afterwards.
+    fn save_ram(&self, has_ended: bool) {
+        let config = self.running.orders.borrow().live.config.clone();
+        let Some(path) = &config.snapshot else { return };
+        let shared = &self.running.shared;
+        let why = if shared.failure.first().is_some() {
+            "a worker failed"
+        } else if !has_ended {
+            "requests did not finish within limits.drain_timeout"
+        } else if shared.store.has_peer() {
+            "the process that this one replaced still finishes its requests"
+        } else {
+            return ram_snapshot::save(&config, &shared.store, &self.running.errors);
+        };
+        ram_snapshot::not_saved(path, why, &self.running.errors);
+    }
+
     /// Notifies the listeners of the live stream of its end; they have a moment to receive it.
     async fn end_streams(&self) {
         self.running.shared.stream.close();

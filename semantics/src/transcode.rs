@@ -28,6 +28,40 @@ pub struct EncodingPlan {
     pub max_size: u64,
 }
 
+/// Bytes of an [`EncodingPlan`] in a snapshot of the RAM tier.
+pub const PLAN_BYTES: usize = 14;
+
+/// The codings of plans, by their number in their bytes. New ones are added at the end.
+const NUMBERED: [Coding; 5] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd, Coding::Deflate];
+
+impl EncodingPlan {
+    /// Its bytes; `None` for a response with several codings, whose plan is not written.
+    #[must_use]
+    pub fn to_bytes(self) -> Option<[u8; PLAN_BYTES]> {
+        let number =
+            |coding| NUMBERED.iter().position(|it| *it == coding).and_then(|it| u8::try_from(it).ok());
+        let mut bytes = [0; PLAN_BYTES];
+        bytes[0] = number(self.own)?;
+        (bytes[1], bytes[2]) = (self.makes.bits(), self.recodes.bits());
+        for (to, coding) in bytes[3..6].iter_mut().zip(self.order.iter()) {
+            *to = number(coding)?;
+        }
+        bytes[6..].copy_from_slice(&self.max_size.to_le_bytes());
+        Some(bytes)
+    }
+
+    /// The plan of these bytes; `None` where they are of no plan.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8; PLAN_BYTES]) -> Option<Self> {
+        let coding = |it: u8| NUMBERED.get(usize::from(it)).copied();
+        let (&[own, makes, recodes, first, second, third], size) = bytes.split_first_chunk()?;
+        let order = CodingPreference::of([coding(first)?, coding(second)?, coding(third)?]);
+        let (makes, recodes) = (Codings::from_bits(makes), Codings::from_bits(recodes));
+        let max_size = u64::from_le_bytes(size.try_into().ok()?);
+        Some(Self { own: coding(own)?, makes, recodes, order, max_size })
+    }
+}
+
 /// The coding of a response for which this route answers every `Accept-Encoding` itself; `None` if `Vary` selects as
 /// usual (RFC 9111): the route does not compress, the response has `no-transform` (RFC 9110 §7.7), is a part, or has an
 /// unknown coding.

@@ -6,6 +6,7 @@ use super::cluster::Cluster;
 use super::live::Orders;
 use super::purge::asked::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
+use larder_config::Config;
 use larder_config::sql::FollowedDatabase;
 use larder_counters::Counters;
 use larder_database::{
@@ -13,7 +14,8 @@ use larder_database::{
 };
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock::{self, Monotonic};
-use larder_store::purges::{PurgeScope, Strength};
+use larder_store::Store;
+use larder_store::purges::{PurgeRule, PurgeScope, Strength};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::pin::pin;
@@ -113,6 +115,16 @@ pub async fn follow_databases(
         }
         if inbox.changed().await.is_err() {
             return;
+        }
+    }
+}
+
+/// Has the pages of followed databases validated that a snapshot of the RAM tier has brought back: changes since were not seen.
+pub fn doubt_restored(config: &Config, store: &Store) {
+    for it in config.followed() {
+        for tag in [ROWS.to_owned(), rows_of(&it.settings.name)] {
+            let scope = PurgeScope::Tag(tag.into());
+            store.purge(PurgeRule { scope, strength: Strength::Validate, positions: Vec::new() });
         }
     }
 }

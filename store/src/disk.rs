@@ -3,7 +3,7 @@
 
 mod breaker;
 mod directory;
-mod head;
+pub(crate) mod head;
 mod heads;
 mod index;
 mod journal;
@@ -42,6 +42,7 @@ use larder_transport::body::FileSlice;
 use larder_wire::segment::VERSION;
 use log::SegmentLog;
 use parking_lot::RwLock;
+pub(crate) use parts::each as each_piece_of;
 use pool::Pool;
 use queue::{Finish, Op, Push, WriteQueue};
 use read::DiskReader;

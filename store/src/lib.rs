@@ -22,6 +22,7 @@ mod room;
 pub mod s3fifo;
 #[doc(hidden)]
 pub mod sample;
+pub mod snapshot;
 pub mod spool;
 mod spooled_body;
 mod supersede;

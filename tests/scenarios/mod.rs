@@ -81,6 +81,7 @@ mod purge;
 mod purge_counts;
 mod purge_plugins;
 mod query;
+mod ram_snapshot;
 mod reading;
 mod removed;
 mod replaced_elsewhere;

@@ -1,6 +1,6 @@
 //! The files of the disk tier: the beginning of a segment, the header of a record, the footer of a sealed segment, and
-//! the entries of the purge journal. The content between a record's header and its body is in `envelope`; reading and
-//! writing the files is in `store`.
+//! the entries of the purge journal. A snapshot of the RAM tier has the same parts. The content between a record's header
+//! and its body is in `envelope`; reading and writing the files is in `store`.
 //!
 //! Every checksum is xxh3-64 under a secret seed of the directory, mixed with the position of the bytes: bytes from
 //! another file or offset, or from a body of an origin, are never taken for a record. All numbers are little-endian.
@@ -36,6 +36,7 @@ pub const PART: u64 = 64 << 10;
 
 const SEGMENT: &[u8; 8] = b"larderSG";
 const JOURNAL: &[u8; 8] = b"larderPJ";
+const SNAPSHOT: &[u8; 8] = b"larderRS";
 const FOOTER: &[u8; 8] = b"larderFT";
 const RECORD: &[u8; 4] = b"LRDR";
 
@@ -64,18 +65,36 @@ pub enum SegmentFile {
     Segment,
     /// The journal of purges.
     Journal,
+    /// A snapshot of the RAM tier.
+    Snapshot,
+}
+
+impl SegmentFile {
+    fn magic(self) -> &'static [u8; 8] {
+        match self {
+            SegmentFile::Segment => SEGMENT,
+            SegmentFile::Journal => JOURNAL,
+            SegmentFile::Snapshot => SNAPSHOT,
+        }
+    }
 }
 
 /// The first [`START`] bytes of a file; `place.offset` is ignored.
 #[must_use]
 pub fn start(kind: SegmentFile, place: RecordPart) -> [u8; START] {
     let mut out = [0; START];
-    out[..8].copy_from_slice(if kind == SegmentFile::Segment { SEGMENT } else { JOURNAL });
+    out[..8].copy_from_slice(kind.magic());
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());
     out[12..16].copy_from_slice(&place.file.to_le_bytes());
     let sum = RecordPart { offset: 0, ..place }.sum(&out[..START - 8]);
     out[START - 8..].copy_from_slice(&sum.to_le_bytes());
     out
+}
+
+/// The version of a file of this kind, by its beginning; `None` for any other file.
+#[must_use]
+pub fn version(kind: SegmentFile, bytes: &[u8]) -> Option<u32> {
+    (bytes.starts_with(kind.magic()) && bytes.len() >= 12).then(|| half(bytes, 8))
 }
 
 /// Whether a file has the right beginning.

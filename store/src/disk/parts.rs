@@ -152,6 +152,12 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong;
 
+impl From<Wrong> for io::Error {
+    fn from(Wrong: Wrong) -> Self {
+        io::ErrorKind::InvalidData.into()
+    }
+}
+
 /// The checksums of a body, and its place in the file.
 pub(crate) struct CheckedPart {
     begin: u64,

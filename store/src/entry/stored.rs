@@ -310,6 +310,11 @@ impl Stored {
         Marks { tags: self.tags().into(), born: self.birth() }
     }
 
+    /// Whether its head lacks some of its fields.
+    pub(crate) fn has_own_head(&self) -> bool {
+        self.unlike_head().is_some()
+    }
+
     fn unlike_head(&self) -> Option<&FieldList> {
         self.uncommon.as_ref()?.unlike_head.as_ref()
     }

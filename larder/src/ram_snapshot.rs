@@ -1,0 +1,107 @@
+//! The RAM tier over a restart: read before the workers start, so that no response is stored meanwhile, and written when they have
+//! ended, so that no purge is acknowledged afterwards. The file is `larder_store::snapshot`.
+
+use larder_config::Config;
+use larder_observe::log::{ErrorLog, Level};
+use larder_server::row_purges;
+use larder_stdx::clock::{self, Monotonic};
+use larder_stdx::error::plain;
+use larder_store::Store;
+use larder_store::snapshot::file;
+use std::path::Path;
+use std::time::Duration;
+
+/// The time limit for reading it: a slow device must not delay the start for longer. The rest is left out.
+const READ: Duration = Duration::from_secs(20);
+/// The time limit for writing it.
+pub const WRITE: Duration = Duration::from_secs(20);
+
+/// The other process that has the entries of the RAM tier now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RamHolder {
+    /// None: the last one has written a snapshot, if it stopped cleanly.
+    None,
+    /// One that is replaced: a file is older than its start.
+    Predecessor,
+}
+
+fn is_over(begun: Monotonic, limit: Duration) -> bool {
+    u128::from(clock::monotonic_now().0.saturating_sub(begun.0)) > limit.as_millis()
+}
+
+/// Fills RAM from the snapshot of the configuration, if there is one. Nothing is stored yet, and the disk tier is open.
+pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHolder) {
+    let Some(path) = &config.snapshot else { return };
+    if holder == RamHolder::Predecessor {
+        return file::discard(path);
+    }
+    clock::tick();
+    let begun = clock::monotonic_now();
+    let outcome = match file::take(path) {
+        Ok(None) => return,
+        Ok(Some(taken)) => {
+            let late = || is_over(begun, READ);
+            store.load_snapshot(&taken, config.key_settings, late).map_err(|it| it.tell())
+        }
+        Err(why) => Err(why),
+    };
+    let name = path.display().to_string();
+    match outcome {
+        Ok(count) => {
+            row_purges::doubt_restored(config, store);
+            let (responses, left_out) = (count.responses.to_string(), count.left_out.to_string());
+            let (bytes, time) = (count.bytes.to_string(), since(begun));
+            let values = [
+                ("path", &*name),
+                ("responses", &*responses),
+                ("bytes", &*bytes),
+                ("left_out", &*left_out),
+                ("duration_ms", &*time),
+            ];
+            errors.event(Level::Info, "ram-restored", &values);
+        }
+        Err(why) => {
+            let values = [("path", &*name), ("why", &*why), ("now", "the RAM tier starts empty")];
+            errors.event(Level::Warn, "ram-not-restored", &values);
+        }
+    }
+}
+
+/// Writes the snapshot. No worker runs any more, and the caller acknowledges no purge from here on.
+pub fn save(config: &Config, store: &Store, errors: &ErrorLog) {
+    let Some(path) = &config.snapshot else { return };
+    clock::tick();
+    let begun = clock::monotonic_now();
+    match store.save_snapshot(path, config.key_settings, || is_over(begun, WRITE)) {
+        Ok(count) => {
+            let (responses, left_out) = (count.responses.to_string(), count.left_out.to_string());
+            let (bytes, time, name) = (count.bytes.to_string(), since(begun), path.display().to_string());
+            let values = [
+                ("path", &*name),
+                ("responses", &*responses),
+                ("bytes", &*bytes),
+                ("left_out", &*left_out),
+                ("duration_ms", &*time),
+            ];
+            errors.event(Level::Info, "ram-saved", &values);
+        }
+        Err(error) => not_saved(path, &plain(&error), errors),
+    }
+}
+
+/// Logs why no snapshot is written.
+pub fn not_saved(path: &Path, why: &str, errors: &ErrorLog) {
+    let (name, now) = (path.display().to_string(), "the next start begins with an empty RAM tier");
+    errors.event(Level::Warn, "ram-not-saved", &[("path", &*name), ("why", why), ("now", now)]);
+}
+
+/// Removes the file of a path that a reload has set: it is of an earlier process, and the purges since are unknown.
+pub fn discard_old(before: &Config, now: &Config) {
+    if let Some(path) = now.snapshot.as_deref().filter(|_| before.snapshot != now.snapshot) {
+        file::discard(path);
+    }
+}
+
+fn since(begun: Monotonic) -> String {
+    clock::monotonic_now().0.saturating_sub(begun.0).to_string()
+}

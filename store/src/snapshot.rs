@@ -1,0 +1,510 @@
+//! The RAM tier as a stream of records: written at a clean stop, read before clients are served. `file` has its file. The
+//! stream is made of the parts of the disk tier's segments (`wire::segment`), with another magic:
+//!
+//! ```text
+//! start       64 bytes
+//! facts       40 bytes: time of writing, last purge, settings of keys, zero; their checksum
+//! records     header, head (envelope, then the parts that RAM has beyond an envelope), body; hottest entries first
+//! end         a header of the kind `Removal`, whose stamp is the number of records
+//! ```
+//!
+//! In a header `stamp` is the number of the record in the stream, `born` the last purge, and `body_sum` the checksum of the
+//! whole body. `hash`, `variant` and `names` are zero. Every purge up to the last one was applied to what is written, so
+//! that a response that is restored is older than every later purge, and no older one is needed for it.
+
+pub mod file;
+
+use crate::disk::{each_piece_of, head};
+use crate::encodings::Encodings;
+use crate::entry::{Stored, StoredBody};
+use crate::purges::Seq;
+use crate::ram::{KeyHash, Store};
+use crate::s3fifo::{MOST_USES, WalkPosition};
+use larder_semantics::tiers;
+use larder_semantics::transcode::{EncodingPlan, PLAN_BYTES};
+use larder_stdx::clock::{self, WallTime};
+use larder_wire::envelope;
+use larder_wire::ready_head::ReadyHead;
+use larder_wire::segment::{
+    HEADER, MAX_HEAD, RecordHeader, RecordKind, RecordPart, START, SegmentFile, VERSION, is_start, start,
+    sum, version,
+};
+use std::io::{self, Read, Write};
+use std::sync::atomic::Ordering::Relaxed;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Bytes of the facts behind the start.
+const FACTS: usize = 40;
+
+/// Bytes of the fixed parts that RAM has beyond an envelope: hits, uses, whether there is a plan, and it.
+const BEYOND: usize = 4 + 1 + 1 + PLAN_BYTES;
+
+/// Entries that are visited under one lock of the eviction policy.
+const BATCH: usize = 256;
+
+/// The room that an entry may need in RAM beyond the bytes of its record.
+const OVERHEAD: u64 = 2048;
+
+/// The number of responses of a snapshot, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotCount {
+    /// Responses that were written, or are in RAM now.
+    pub responses: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Responses that were left out: useless by their age, of a form that is not written, or beyond a bound.
+    pub left_out: u64,
+}
+
+/// Why nothing of a snapshot is used.
+#[derive(Debug)]
+pub enum SnapshotFault {
+    /// It is none.
+    Foreign,
+    /// It has another version of the format.
+    Version(u32),
+    /// It was written later than now: the clock went back, and every age would be too low.
+    Future,
+    /// It was written under other settings of keys, routes or sites.
+    OtherSettings,
+    /// The disk tier knows purges that were made since.
+    PurgedSince,
+    /// A checksum differs, or its end is missing.
+    Damaged,
+    /// It cannot be read.
+    Failed(io::Error),
+}
+
+impl SnapshotFault {
+    /// The end of a sentence about the snapshot.
+    #[must_use]
+    pub fn tell(&self) -> String {
+        match self {
+            SnapshotFault::Foreign => {
+                "it is not a snapshot that larder wrote there; a copy is not used".to_owned()
+            }
+            SnapshotFault::Version(it) => {
+                format!("it has version {it} of the format, and this larder reads version {VERSION}")
+            }
+            SnapshotFault::Future => "it was written later than now: the clock went back".to_owned(),
+            SnapshotFault::OtherSettings => {
+                "it was written with other settings of listeners, sites, routes or cache keys".to_owned()
+            }
+            SnapshotFault::PurgedSince => "purges were made since it was written".to_owned(),
+            SnapshotFault::Damaged => "it is truncated or damaged".to_owned(),
+            SnapshotFault::Failed(error) => {
+                format!("it cannot be read: {}", larder_stdx::error::plain(error))
+            }
+        }
+    }
+}
+
+impl From<io::Error> for SnapshotFault {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => SnapshotFault::Damaged,
+            _ => SnapshotFault::Failed(error),
+        }
+    }
+}
+
+/// The facts about a snapshot as a whole.
+struct SnapshotFacts {
+    written: WallTime,
+    last: Seq,
+    settings: u64,
+}
+
+impl SnapshotFacts {
+    fn write(&self, seed: u64) -> [u8; FACTS] {
+        let mut out = [0; FACTS];
+        for (to, number) in out.chunks_exact_mut(8).zip([self.written.0, self.last, self.settings]) {
+            to.copy_from_slice(&number.to_le_bytes());
+        }
+        let checksum = sum(seed, &out[..FACTS - 8]);
+        out[FACTS - 8..].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    fn read(seed: u64, bytes: &[u8; FACTS]) -> Option<Self> {
+        let number = |at: usize| bytes[8 * at..8 * at + 8].try_into().map_or(0, u64::from_le_bytes);
+        let is_whole = sum(seed, &bytes[..FACTS - 8]) == number(4);
+        is_whole.then(|| Self { written: WallTime(number(0)), last: number(1), settings: number(2) })
+    }
+}
+
+/// The parts of a response in RAM that its envelope lacks.
+struct BeyondEnvelope {
+    hits: u32,
+    uses: u8,
+    plan: Option<EncodingPlan>,
+    /// The text of its head, where that is not the one of its fields; otherwise empty.
+    head: Vec<u8>,
+}
+
+impl BeyondEnvelope {
+    /// Appends them; returns whether that is possible.
+    fn write(&self, out: &mut Vec<u8>) -> bool {
+        let plan = match self.plan.map(EncodingPlan::to_bytes) {
+            None => None,
+            Some(Some(bytes)) => Some(bytes),
+            Some(None) => return false,
+        };
+        out.extend_from_slice(&self.hits.to_le_bytes());
+        out.extend_from_slice(&[self.uses, u8::from(plan.is_some())]);
+        out.extend_from_slice(&plan.unwrap_or_default());
+        out.extend_from_slice(&self.head);
+        true
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (fixed, head) = bytes.split_first_chunk::<BEYOND>()?;
+        let (&[a, b, c, d, uses, has_plan], plan) = fixed.split_first_chunk()?;
+        let plan = match has_plan {
+            0 => None,
+            _ => Some(EncodingPlan::of_bytes(plan.try_into().ok()?)?),
+        };
+        Some(Self {
+            hits: u32::from_le_bytes([a, b, c, d]),
+            uses: uses.min(MOST_USES),
+            plan,
+            head: head.to_vec(),
+        })
+    }
+}
+
+/// Visits the bytes of a body, piece by piece.
+fn each_piece(body: &StoredBody, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    match body {
+        StoredBody::Heap(bytes) => take(bytes),
+        StoredBody::Arena(slice) | StoredBody::Disk(slice) => each_piece_of(slice, |_, bytes| take(bytes)),
+    }
+}
+
+struct SnapshotWriter<W> {
+    out: W,
+    seed: u64,
+    last: Seq,
+    at: u64,
+    count: SnapshotCount,
+    scratch: Vec<u8>,
+}
+
+impl<W: Write> SnapshotWriter<W> {
+    fn place(&self) -> RecordPart {
+        RecordPart { seed: self.seed, file: 0, offset: self.at }
+    }
+
+    fn begin(&mut self, facts: &SnapshotFacts) -> io::Result<()> {
+        self.out.write_all(&start(SegmentFile::Snapshot, self.place()))?;
+        self.out.write_all(&facts.write(self.seed))?;
+        self.at = (START + FACTS) as u64;
+        Ok(())
+    }
+
+    fn header(&self, kind: RecordKind) -> RecordHeader {
+        let stamp = self.count.responses;
+        RecordHeader { kind, stamp, ..RecordHeader::note(self.last) }
+    }
+
+    fn record(&mut self, key: &[u8], stored: &Stored, uses: u8, hits: u32) -> io::Result<()> {
+        self.scratch.clear();
+        head::write(key, stored, &mut self.scratch);
+        let is_small = self.scratch.len() <= envelope::MAX_HEAD;
+        let head = if stored.has_own_head() { stored.head.text() } else { Vec::new() };
+        let plan = stored.forms.as_ref().map(|it| it.plan);
+        let is_written = BeyondEnvelope { hits, uses, plan, head }.write(&mut self.scratch);
+        let length = u32::try_from(self.scratch.len()).ok().filter(|it| *it <= MAX_HEAD);
+        let Some(length) = length.filter(|_| is_small && is_written) else {
+            self.count.left_out += 1;
+            return Ok(());
+        };
+        let mut summing = Xxh3::with_seed(self.seed);
+        each_piece(&stored.body, |bytes| {
+            summing.update(bytes);
+            Ok(())
+        })?;
+        let header = RecordHeader {
+            head: length,
+            body: stored.body.len(),
+            head_sum: sum(self.seed, &self.scratch),
+            body_sum: summing.digest(),
+            ..self.header(RecordKind::Response)
+        };
+        self.out.write_all(&header.write(self.place()))?;
+        self.out.write_all(&self.scratch)?;
+        each_piece(&stored.body, |bytes| self.out.write_all(bytes))?;
+        self.at += header.length();
+        self.count.responses += 1;
+        self.count.bytes += header.length();
+        Ok(())
+    }
+
+    fn end(mut self) -> io::Result<SnapshotCount> {
+        let header = self.header(RecordKind::Removal).write(self.place());
+        self.out.write_all(&header)?;
+        self.out.flush()?;
+        Ok(self.count)
+    }
+}
+
+/// Whether a response is written, and used when it is read again, at this time.
+fn is_of_use(stored: &Stored, now: WallTime) -> bool {
+    stored.meta.response_time <= now && tiers::is_worth_keeping(&stored.meta, now)
+}
+
+impl Store {
+    /// Writes what is in RAM, the most used entries first, until `late` returns true. Purges must not be made meanwhile.
+    /// `seed` belongs to the place of the stream, `settings` to the configuration: the same are needed for reading it. Not
+    /// written are parts, private markers, bodies in the disk tier, and responses that are of no use any more.
+    ///
+    /// # Errors
+    /// The error of `out`: what was written is no snapshot.
+    pub fn write_snapshot(
+        &self,
+        out: impl Write,
+        seed: u64,
+        settings: u64,
+        late: impl Fn() -> bool,
+    ) -> io::Result<SnapshotCount> {
+        let (now, last) = (clock::wall(), self.purges.seq());
+        let (count, scratch) = Default::default();
+        let mut writer = SnapshotWriter { out, seed, last, at: 0, count, scratch };
+        writer.begin(&SnapshotFacts { written: now, last, settings })?;
+        let mut is_late = false;
+        for uses in (0..=MOST_USES).rev() {
+            let mut place = Some(WalkPosition::default());
+            while let Some(from) = place {
+                let mut these = Vec::with_capacity(BATCH);
+                place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
+                is_late |= late();
+                for hash in these {
+                    self.write_entry(&mut writer, hash, uses, now, is_late)?;
+                }
+            }
+        }
+        writer.end()
+    }
+
+    /// Writes the entry at a hash, if it has this use count.
+    fn write_entry(
+        &self,
+        writer: &mut SnapshotWriter<impl Write>,
+        hash: KeyHash,
+        uses: u8,
+        now: WallTime,
+        is_late: bool,
+    ) -> io::Result<()> {
+        let Some(shelf) = self.any_standing(hash).filter(|it| it.uses.load(Relaxed).min(MOST_USES) == uses)
+        else {
+            return Ok(());
+        };
+        let Some(left) = self.purges.left_of(shelf) else { return Ok(()) };
+        // The newest last: it is then the newest again.
+        for stored in left.variants.iter().rev() {
+            let is_elsewhere = matches!(stored.body, StoredBody::Disk(_));
+            if is_late || is_elsewhere || stored.is_superseded() || !is_of_use(stored, now) {
+                writer.count.left_out += 1;
+            } else {
+                writer.record(left.key(), stored, uses, left.hits())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a snapshot into RAM, before anything else is there, until RAM is full or `late` returns true. Either all that
+    /// was read is in RAM, or nothing. The purges of the disk tier must be in force already.
+    ///
+    /// # Errors
+    /// Nothing of it is used.
+    pub fn read_snapshot(
+        &self,
+        from: impl Read,
+        seed: u64,
+        settings: u64,
+        late: impl Fn() -> bool,
+    ) -> Result<SnapshotCount, SnapshotFault> {
+        let mut reader = SnapshotReader { from, seed, at: 0, next: 0, scratch: Vec::new() };
+        let facts = reader.begin()?;
+        let now = clock::wall();
+        if facts.written > now {
+            return Err(SnapshotFault::Future);
+        }
+        if facts.settings != settings {
+            return Err(SnapshotFault::OtherSettings);
+        }
+        // The disk tier has begun a new number.
+        if self.purge_number() > facts.last + 1 {
+            return Err(SnapshotFault::PurgedSince);
+        }
+        self.restore(facts.last, Vec::new());
+        let mut count = SnapshotCount::default();
+        let outcome = self.read_records(&mut reader, &mut count, facts.last, now, late);
+        match outcome {
+            Ok(()) => {
+                self.counters.ram_restored.add_shared(count.responses);
+                Ok(count)
+            }
+            Err(fault) => {
+                self.drop_all();
+                Err(fault)
+            }
+        }
+    }
+
+    fn read_records(
+        &self,
+        reader: &mut SnapshotReader<impl Read>,
+        count: &mut SnapshotCount,
+        last: Seq,
+        now: WallTime,
+        late: impl Fn() -> bool,
+    ) -> Result<(), SnapshotFault> {
+        while let Some(header) = reader.header()? {
+            let needed = 2 * u64::from(header.head) + header.body + OVERHEAD;
+            if self.used() + needed > self.usable() && self.could_hold(header.body) || late() {
+                return Ok(());
+            }
+            let Some(body) = self.read_body(reader, &header)? else {
+                count.left_out += 1;
+                continue;
+            };
+            match self.restore_one(&reader.scratch, body, last, now) {
+                true => {
+                    count.responses += 1;
+                    count.bytes += header.length();
+                }
+                false => count.left_out += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the body of a record into its place; `None` where RAM cannot hold it.
+    fn read_body(
+        &self,
+        reader: &mut SnapshotReader<impl Read>,
+        header: &RecordHeader,
+    ) -> Result<Option<StoredBody>, SnapshotFault> {
+        if !self.could_hold(header.body) {
+            reader.skip(header.body)?;
+            return Ok(None);
+        }
+        let (mut summing, mut failed, mut done) = (Xxh3::with_seed(reader.seed), None, 0);
+        let from = &mut reader.from;
+        let made = self.make_body_of(header.body, |room| {
+            let read = from.read_exact(room);
+            done += room.len() as u64;
+            summing.update(room);
+            read.map_err(|it| {
+                let kind = it.kind();
+                failed = Some(it);
+                kind.into()
+            })
+        });
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let Ok(body) = made else {
+            reader.skip(header.body - done)?;
+            return Ok(None);
+        };
+        reader.at += header.body;
+        if summing.digest() == header.body_sum { Ok(Some(body)) } else { Err(SnapshotFault::Damaged) }
+    }
+
+    /// Adds the response of a record's head; returns whether it is in RAM.
+    fn restore_one(&self, bytes: &[u8], body: StoredBody, last: Seq, now: WallTime) -> bool {
+        let Some((envelope, beyond)) = head::read(bytes) else { return false };
+        let Some(beyond) = BeyondEnvelope::read(beyond) else { return false };
+        let key = envelope.key.clone();
+        let mut stored = head::stored(envelope, body);
+        if !is_of_use(&stored, now) {
+            return false;
+        }
+        if !beyond.head.is_empty() {
+            let fields = stored.fields();
+            stored.set_head(ReadyHead::passing(&beyond.head), fields);
+        }
+        // Older purges were applied to it; the later ones apply by this number.
+        stored.born = last;
+        stored.forms = beyond.plan.map(Encodings::new);
+        let hash = self.hash(&key);
+        if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
+            return false;
+        }
+        if let Some(shelf) = self.standing(hash, &key) {
+            shelf.uses.store(beyond.uses, Relaxed);
+            shelf.hits.store(beyond.hits, Relaxed);
+        }
+        true
+    }
+
+    /// Drops every entry.
+    fn drop_all(&self) {
+        while !self.evict(u64::MAX).is_empty() {}
+    }
+}
+
+struct SnapshotReader<R> {
+    from: R,
+    seed: u64,
+    at: u64,
+    /// The number of the next record.
+    next: u64,
+    /// The head of the last record.
+    scratch: Vec<u8>,
+}
+
+impl<R: Read> SnapshotReader<R> {
+    fn place(&self) -> RecordPart {
+        RecordPart { seed: self.seed, file: 0, offset: self.at }
+    }
+
+    fn begin(&mut self) -> Result<SnapshotFacts, SnapshotFault> {
+        let (mut first, mut facts) = ([0; START], [0; FACTS]);
+        self.from.read_exact(&mut first)?;
+        match version(SegmentFile::Snapshot, &first) {
+            Some(VERSION) => {}
+            Some(other) => return Err(SnapshotFault::Version(other)),
+            None => return Err(SnapshotFault::Foreign),
+        }
+        if !is_start(SegmentFile::Snapshot, self.place(), &first) {
+            return Err(SnapshotFault::Foreign);
+        }
+        self.from.read_exact(&mut facts)?;
+        self.at = (START + FACTS) as u64;
+        SnapshotFacts::read(self.seed, &facts).ok_or(SnapshotFault::Damaged)
+    }
+
+    /// The header of the next response, with its head in `scratch`; `None` at the end.
+    fn header(&mut self) -> Result<Option<RecordHeader>, SnapshotFault> {
+        let mut bytes = [0; HEADER];
+        self.from.read_exact(&mut bytes)?;
+        let header = RecordHeader::read(&bytes, self.place()).filter(|it| it.stamp == self.next);
+        let header = header.ok_or(SnapshotFault::Damaged)?;
+        if header.kind == RecordKind::Removal {
+            // Nothing follows.
+            return if self.from.read(&mut [0])? == 0 { Ok(None) } else { Err(SnapshotFault::Damaged) };
+        }
+        self.scratch.clear();
+        let length = u64::from(header.head);
+        if self.from.by_ref().take(length).read_to_end(&mut self.scratch)? as u64 != length
+            || sum(self.seed, &self.scratch) != header.head_sum
+        {
+            return Err(SnapshotFault::Damaged);
+        }
+        self.at += HEADER as u64 + length;
+        self.next += 1;
+        Ok(Some(header))
+    }
+
+    fn skip(&mut self, length: u64) -> Result<(), SnapshotFault> {
+        let skipped = io::copy(&mut self.from.by_ref().take(length), &mut io::sink())?;
+        self.at += length;
+        if skipped == length { Ok(()) } else { Err(SnapshotFault::Damaged) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
