@@ -187,7 +187,7 @@ fn a_file_that_is_damaged_or_of_others_starts_cold() {
             file.write_all_at(&[byte[0] ^ 1], at).unwrap();
         }
     };
-    for at in [0, 30, 99] {
+    for at in [1, 30, 60, 99] {
         check_refused(&it, damage(at), "the RAM tier starts empty");
     }
     check_refused(

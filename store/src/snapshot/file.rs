@@ -134,7 +134,9 @@ impl Store {
         late: impl Fn() -> bool,
     ) -> io::Result<SnapshotCount> {
         match open(path) {
-            Ok(it) if !is_snapshot(&it) => return Err(Errno::EXIST.into()),
+            Ok(it) if !is_snapshot(&it) => {
+                return Err(io::Error::other("a file that is no snapshot is there; remove it, or name another"));
+            }
             Err(error) if error != Errno::NOENT => return Err(error.into()),
             _ => {}
         }
