@@ -254,12 +254,12 @@ fn is_of_use(stored: &Stored, now: WallTime) -> bool {
 }
 
 impl Store {
-    /// Writes what is in RAM, the most used entries first, until `late` returns true. Purges must not be made meanwhile.
+    /// Writes the entries of RAM, the most used ones first, until `late` returns true. Purges must not be made meanwhile.
     /// `seed` belongs to the place of the stream, `settings` to the configuration: the same are needed for reading it. Not
     /// written are parts, private markers, bodies in the disk tier, and responses that are of no use any more.
     ///
     /// # Errors
-    /// The error of `out`: what was written is no snapshot.
+    /// The error of `out`: the bytes so far are no snapshot.
     pub fn write_snapshot(
         &self,
         out: impl Write,

@@ -1,4 +1,4 @@
-//! The RAM tier over restarts: what comes back, what must not, and every obstacle.
+//! The RAM tier over restarts: the pages that are warm, those that must not return, and every obstacle.
 
 use crate::harness::command::wait;
 use crate::harness::origin::Gate;

@@ -135,7 +135,9 @@ impl Store {
     ) -> io::Result<SnapshotCount> {
         match open(path) {
             Ok(it) if !is_snapshot(&it) => {
-                return Err(io::Error::other("a file that is no snapshot is there; remove it, or name another"));
+                return Err(io::Error::other(
+                    "a file that is no snapshot is there; remove it, or name another",
+                ));
             }
             Err(error) if error != Errno::NOENT => return Err(error.into()),
             _ => {}

@@ -1,4 +1,4 @@
-//! Snapshots: what they bring back, what they leave out, and every fault of their file.
+//! Snapshots: the entries that come back, those that are left out, and every fault of the file.
 
 use super::file::{discard, take};
 use super::*;
