@@ -90,7 +90,7 @@ mod tests {
         ] {
             assert_ne!(plain, read("", route).key_settings, "{route}");
         }
-        assert_ne!(plain, read("cache.sort_query = true", "").key_settings);
+        assert_ne!(plain, read("cache.default_ttl = \"1m\"", "").key_settings);
     }
 
     #[test]
