@@ -7,7 +7,7 @@ use larder_server::row_purges;
 use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::error::plain;
 use larder_store::Store;
-use larder_store::snapshot::file;
+use larder_store::snapshot::{SnapshotCount, file};
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,22 +45,13 @@ pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHol
         }
         Err(why) => Err(why),
     };
-    let name = path.display().to_string();
     match outcome {
         Ok(count) => {
             row_purges::doubt_restored(config, store);
-            let (responses, left_out) = (count.responses.to_string(), count.left_out.to_string());
-            let (bytes, time) = (count.bytes.to_string(), since(begun));
-            let values = [
-                ("path", &*name),
-                ("responses", &*responses),
-                ("bytes", &*bytes),
-                ("left_out", &*left_out),
-                ("duration_ms", &*time),
-            ];
-            errors.event(Level::Info, "ram-restored", &values);
+            done("ram-restored", path, count, begun, errors);
         }
         Err(why) => {
+            let name = path.display().to_string();
             let values = [("path", &*name), ("why", &*why), ("now", "the RAM tier starts empty")];
             errors.event(Level::Warn, "ram-not-restored", &values);
         }
@@ -73,18 +64,7 @@ pub fn save(config: &Config, store: &Store, errors: &ErrorLog) {
     clock::tick();
     let begun = clock::monotonic_now();
     match store.save_snapshot(path, config.key_settings, || is_over(begun, WRITE)) {
-        Ok(count) => {
-            let (responses, left_out) = (count.responses.to_string(), count.left_out.to_string());
-            let (bytes, time, name) = (count.bytes.to_string(), since(begun), path.display().to_string());
-            let values = [
-                ("path", &*name),
-                ("responses", &*responses),
-                ("bytes", &*bytes),
-                ("left_out", &*left_out),
-                ("duration_ms", &*time),
-            ];
-            errors.event(Level::Info, "ram-saved", &values);
-        }
+        Ok(count) => done("ram-saved", path, count, begun, errors),
         Err(error) => not_saved(path, &plain(&error), errors),
     }
 }
@@ -102,6 +82,18 @@ pub fn discard_old(before: &Config, now: &Config) {
     }
 }
 
-fn since(begun: Monotonic) -> String {
-    clock::monotonic_now().0.saturating_sub(begun.0).to_string()
+/// Logs the responses that were written or read.
+fn done(event: &str, path: &Path, count: SnapshotCount, begun: Monotonic, errors: &ErrorLog) {
+    let milliseconds = clock::monotonic_now().0.saturating_sub(begun.0);
+    let name = path.display().to_string();
+    let numbers = [count.responses, count.bytes, count.left_out, milliseconds].map(|it| it.to_string());
+    let [responses, bytes, left_out, time] = numbers.each_ref().map(String::as_str);
+    let values = [
+        ("path", &*name),
+        ("responses", responses),
+        ("bytes", bytes),
+        ("left_out", left_out),
+        ("duration_ms", time),
+    ];
+    errors.event(Level::Info, event, &values);
 }

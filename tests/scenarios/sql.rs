@@ -651,7 +651,7 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
     post(&larder, "/write", "text/plain", "create temp table t (id int)");
     post(&larder, "/write", "text/plain", "select set_config('search_path', 'x', false)");
     post(&larder, "/write", "text/plain", "insert into t values (1)");
-    assert_eq!("1", postgres.sql("select count(*) from t"), "the session is as it was");
+    assert_eq!("1", postgres.sql("select count(*) from t"), "the connection is as it was");
     assert_eq!(403, post(&larder, "/closed", "text/plain", "select 1").status);
     let many = post(&larder, "/small", "text/plain", "select generate_series(1, 3)").text();
     assert!(many.contains("more than 2 rows (sql.max_rows)"), "{many}");
