@@ -294,7 +294,7 @@ impl Fill {
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), ReaderRole::Leader);
-        let (pace, spooling) = (WriterPace::default(), Spooling::NotYet);
+        let (pace, spooling) = (WriterPace::default(), Spooling::default());
         let (hurry, spent) = (DrainPolicy::No, SpentLifetime::No);
         (FillWriter { fill, pace, spooling, hurry, spent, finished: false }, reader)
     }
@@ -485,18 +485,19 @@ impl FillWriter {
     ///
     /// # Errors
     /// There is no reader and nothing is kept: stop fetching.
-    pub async fn wanted(&self) -> Result<(), Abandoned> {
+    pub async fn wanted(&mut self) -> Result<(), Abandoned> {
+        let fill = self.fill.clone();
         loop {
-            let drained = self.fill.drained.notified();
+            let drained = fill.drained.notified();
             {
-                let state = self.fill.state.lock();
+                let state = fill.state.lock();
                 match state.keeping {
                     Keeping::Window if state.readers == 0 => return Err(Abandoned),
                     Keeping::Window if !self.hurry.is_on() && !state.wants() => {}
                     Keeping::Whole | Keeping::Window => return Ok(()),
                 }
             }
-            drained.await;
+            self.drained_or_rested(drained).await;
         }
     }
 

@@ -642,7 +642,12 @@ pub(crate) async fn flush_while_waiting<T>(
     if let Some(out) = at_once {
         return Ok(out);
     }
-    reply.flush().await?;
+    // A client that takes nothing must not keep `work` from going on: the wait for it is then that of the next piece.
+    tokio::select! {
+        biased;
+        flushed = reply.flush() => flushed?,
+        out = &mut work => return Ok(out),
+    }
     stages.enter(RequestStage::Body);
     let out = work.await;
     stages.enter(RequestStage::Write);

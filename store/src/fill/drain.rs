@@ -2,8 +2,8 @@
 //! fast as it arrives, and the bytes that its readers do not take go to the spool; a fetch that no request waits for is
 //! cancelled. Other modules know which requests need a connection.
 
-use super::spooling::Spooling;
 use super::{Abandoned, Fill, FillWriter};
+use tokio::sync::futures::Notified;
 
 /// How a body that is not kept is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +12,9 @@ pub(super) enum DrainPolicy {
     No,
     /// As fast as the origin sends it: bytes that the readers do not take go to the spool. If the spool is full,
     Spools(WithoutSpool),
-    /// As its readers take it again: the spool was full, and the readers are not to be cut off for now.
-    NoMore,
+    /// As its readers take it again: the spool was full or failed, and the readers are not to be cut off for now. Until the body may
+    /// be offered to the spool again.
+    Rests,
 }
 
 impl DrainPolicy {
@@ -35,13 +36,24 @@ impl FillWriter {
     /// From here on the rest of a body that is not kept is fetched as fast as it arrives, since other requests need the
     /// connection; its readers continue from the spool.
     pub fn hurry(&mut self, otherwise: WithoutSpool) {
-        if self.spooling == Spooling::GivenUp && otherwise == WithoutSpool::Wait {
+        if self.spooling.rests() && otherwise == WithoutSpool::Wait {
             return;
         }
         if self.hurry == DrainPolicy::No {
             self.fill.store.counters.fill_hurried.add_shared(1);
         }
         self.hurry = DrainPolicy::Spools(otherwise);
+    }
+
+    /// Waits until the readers have taken bytes, which `drained` says, or a body that rests may be offered to the spool again.
+    pub(super) async fn drained_or_rested(&mut self, drained: Notified<'_>) {
+        if self.hurry != DrainPolicy::Rests {
+            return drained.await;
+        }
+        tokio::select! {
+            () = drained => {}
+            () = self.rested() => self.hurry = DrainPolicy::Spools(WithoutSpool::Wait),
+        }
     }
 
     /// Waits until all remaining readers may be gone ([`super::FillReader::doubt`]); a reader may still join.
@@ -86,7 +98,7 @@ impl FillWriter {
             return Ok(());
         }
         let cuts = self.hurry == DrainPolicy::Spools(WithoutSpool::Cut);
-        self.hurry = DrainPolicy::NoMore;
+        self.hurry = DrainPolicy::Rests;
         if cuts {
             self.fill.store.counters.answers_shed.add_shared(1);
             return Err(Abandoned);

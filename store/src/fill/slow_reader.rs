@@ -56,7 +56,9 @@ impl FillWriter {
                     return Ok(());
                 }
                 WindowSpace::Perhaps if self.fill.store.reserve(cost).is_ok() => return Ok(()),
-                WindowSpace::Perhaps | WindowSpace::No if waiting == 0 => drained.await,
+                WindowSpace::Perhaps | WindowSpace::No if waiting == 0 => {
+                    self.drained_or_rested(drained).await
+                }
                 WindowSpace::Perhaps | WindowSpace::No if self.pace.held < HELD && self.spool().await => {}
                 WindowSpace::Perhaps | WindowSpace::No if self.pace.held < HELD => {
                     let before = Instant::now();

@@ -1,12 +1,15 @@
 //! Bytes beyond the window, while some readers wait for more and others are slow: the oldest chunks go to the spool,
 //! where slow readers read them. A chunk keeps its place in the queue; only its bytes move. It stays in RAM until it is
-//! known to be in the spool. When the spool is full, only the room is lost, and `slow_reader` decides. `crate::spool`
+//! known to be in the spool. When the spool is full, only the room is lost, and `slow_reader` decides; the body is offered again later. `crate::spool`
 //! writes and reads the files.
 
 use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter};
 use crate::spool::{PATIENCE, PATIENCE_ALONE, Spooled};
 use bytes::Bytes;
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 
 /// Approximate bytes that are written at once: the smallest window.
 const STEP: u64 = super::WINDOW;
@@ -17,13 +20,25 @@ const PIECES: usize = 256;
 /// A larger chunk is not spooled: a reader would have to hold all of it.
 const LARGEST: usize = 1 << 20;
 
-/// The writer's state of spooling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spooling {
-    NotYet,
-    Begun,
-    /// The spool was full: this body continues without it.
-    GivenUp,
+/// How long a body is not offered to the spool after a failed write: longer than the spool refuses new bodies after one.
+const REST: Duration = Duration::from_secs(11);
+
+/// The writer's record of spooling.
+#[derive(Default)]
+pub(super) struct Spooling {
+    /// A part of the body was written.
+    has_begun: bool,
+    /// The spool was full, or failed.
+    has_failed: bool,
+    /// After a failure: until then the body continues without the spool.
+    rests_until: Option<Instant>,
+}
+
+impl Spooling {
+    /// Whether the body continues without the spool for now.
+    pub(super) fn rests(&self) -> bool {
+        self.rests_until.is_some_and(|it| Instant::now() < it)
+    }
 }
 
 /// The oldest chunks in RAM.
@@ -59,10 +74,9 @@ impl FillWriter {
     /// Writes the oldest held bytes to the spool; false where that fails.
     pub(super) async fn spool(&mut self) -> bool {
         let Some(spool) = self.fill.store.spool.get() else {
-            self.spooling = Spooling::GivenUp;
             return false;
         };
-        if self.spooling == Spooling::GivenUp {
+        if self.spooling.rests() {
             return false;
         }
         let counters = &self.fill.store.counters;
@@ -72,12 +86,12 @@ impl FillWriter {
             (state.spooled.clone(), state.oldest(), patience)
         };
         // The failure of other bodies is no reason to give up one that had none.
-        let may = self.spooling == Spooling::Begun || spool.is_on();
+        let Spooling { has_begun, has_failed, .. } = self.spooling;
+        let may = has_begun && !has_failed || spool.is_on();
         if let Some(Oldest { starts, pieces, needed }) = oldest.filter(|_| may) {
             let file = file.unwrap_or_else(|| Spooled::new(spool, starts[0]));
             if let Ok(checks) = file.append(starts[0], pieces, needed, patience).await {
-                if self.spooling == Spooling::NotYet {
-                    self.spooling = Spooling::Begun;
+                if !std::mem::replace(&mut self.spooling.has_begun, true) {
                     counters.fill_spooled.add_shared(1);
                 }
                 self.fill.change(0, &self.fill.drained, |state| {
@@ -86,9 +100,19 @@ impl FillWriter {
                 return true;
             }
         }
-        self.spooling = Spooling::GivenUp;
-        counters.fill_spool_given_up.add_shared(1);
+        self.spooling.rests_until = Some(Instant::now() + REST);
+        if !std::mem::replace(&mut self.spooling.has_failed, true) {
+            counters.fill_spool_given_up.add_shared(1);
+        }
         false
+    }
+
+    /// Waits until the body may be offered to the spool again.
+    pub(super) async fn rested(&self) {
+        match self.spooling.rests_until {
+            Some(it) if self.fill.store.spool.get().is_some() => sleep_until(it).await,
+            _ => pending().await,
+        }
     }
 }
 

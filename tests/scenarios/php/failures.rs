@@ -2,7 +2,7 @@
 
 use super::{PhpSite, script, site, site_with};
 use crate::harness::http2::Http2;
-use crate::harness::{Client, until};
+use crate::harness::{Client, Larder, until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// Children are killed while requests are in flight: a GET is answered, unless two children died with it, a POST is answered or 502, and
@@ -71,20 +71,25 @@ fn a_restart() {
     drop(folder);
 }
 
+/// A busy device takes minutes for the spool: neither the last request nor the first client may time out meanwhile.
+const PATIENT: &str = "proxy = { first_byte_timeout = \"10m\", between_bytes_timeout = \"10m\" }\n[limits]\nwrite_timeout = \"10m\"\n\
+                       min_rate = \"0\"";
+
+/// A client with a small window that has asked for `/large.php`, and reads nothing yet.
+fn slow_client(larder: &Larder) -> Client {
+    let mut client = larder.client();
+    socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
+    client.send("GET /large.php HTTP/1.1\r\nHost: h\r\n\r\n");
+    client
+}
+
 /// A slow reader occupies no child: the rest of its page is in the spool.
 #[test]
 fn slow_readers_of_large_pages() {
-    let PhpSite { larder, folder, .. } = &site_with(1, "", "");
+    let PhpSite { larder, folder, .. } = &site_with(1, "", PATIENT);
     let large = "<?php header('Cache-Control: private'); for ($i = 0; $i < 1000; $i++) echo str_repeat(chr(65 + $i % 26), 12000);";
     std::fs::write(folder.path().join("large.php"), large).unwrap();
-    let mut slow: Vec<Client> = (0..2)
-        .map(|_| {
-            let mut client = larder.client();
-            socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
-            client.send("GET /large.php HTTP/1.1\r\nHost: h\r\n\r\n");
-            client
-        })
-        .collect();
+    let mut slow = [slow_client(larder), slow_client(larder)];
     let mut stalled = Http2::connect(larder);
     let id = stalled.ask("/large.php");
     until("all are in the spool", || larder.counter("fill_spooled") == 3);
@@ -100,6 +105,21 @@ fn slow_readers_of_large_pages() {
     assert!(stalled.answer(id).body == expect);
 }
 
+/// The same while the application makes the page in small pieces: larder waits for the next one when the client takes no more.
+#[test]
+fn slow_readers_of_pages_in_pieces() {
+    let PhpSite { larder, folder, .. } = &site_with(1, "", PATIENT);
+    let large = "<?php header('Cache-Control: no-store'); for ($i = 0; $i < 2000; $i++) { echo str_repeat('x', 4000); flush(); usleep(100); }";
+    std::fs::write(folder.path().join("large.php"), large).unwrap();
+    let mut slow = [slow_client(larder), slow_client(larder)];
+    until("both are in the spool", || larder.counter("fill_spooled") == 2);
+    assert_eq!("/env.php -", script(&larder.get("/env.php")));
+    for client in &mut slow {
+        let page = client.read();
+        assert!(page.complete && page.body == [b'x'; 8_000_000], "{} bytes", page.body.len());
+    }
+}
+
 /// Without a spool a slow reader is waited for, and others get their turn as before.
 #[test]
 fn slow_readers_without_a_spool() {
@@ -109,9 +129,7 @@ fn slow_readers_without_a_spool() {
         "<?php header('Cache-Control: private'); echo str_repeat('x', 12000000);",
     )
     .unwrap();
-    let mut client = larder.client();
-    socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
-    client.send("GET /large.php HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut client = slow_client(larder);
     until("it gave up the spool", || {
         larder.counter("fill_spool_given_up") == 1 || larder.counter("fill_hurried") == 1
     });

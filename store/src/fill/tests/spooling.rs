@@ -290,6 +290,35 @@ async fn a_device_that_hangs_for_seconds_is_awaited_for_one_reader() {
     it.is_empty();
 }
 
+/// A failure of the device is not the end for a client that reads nothing: its body is offered to the spool again.
+#[tokio::test(start_paused = true)]
+async fn a_body_is_offered_again_after_a_failure() {
+    let it = spooling(GIB, 3_000_000);
+    it.calls.faults.plan(Some(Fail { first: 3, count: 1, errno: Errno::IO }));
+    let (mut writer, mut only, _) = it.begin(0);
+    writer.hurry(WithoutSpool::Wait);
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let held = tokio::task::spawn_blocking(move || ended.recv());
+    let counters = &it.store.counters;
+    let seconds = async {
+        while counters.fill_spool_given_up.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let before = counters.fill_spool_bytes.get();
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(before, counters.fill_spool_bytes.get(), "it rests");
+        larder_stdx::clock::pass(11_000);
+        tokio::time::advance(Duration::from_secs(2)).await;
+    };
+    tokio::join!(it.pour(writer), seconds);
+    assert_eq!((1, 1), (counters.fill_spooled.get(), counters.fill_spool_given_up.get()));
+    let (read, end_of_body) = all_of(&mut only).await;
+    assert!(read == it.body && matches!(end_of_body, FillEnd::Complete(None)), "{}", read.len());
+    drop((only, end));
+    let _ = held.await;
+    it.is_empty();
+}
+
 /// Nobody waits, so nothing is written: one alone, and two of whom none has read what there is.
 #[tokio::test]
 async fn nothing_is_spooled_where_nobody_waits() {
