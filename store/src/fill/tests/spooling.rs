@@ -3,7 +3,7 @@
 use super::*;
 use crate::disk::syscalls::Syscalls;
 use crate::disk::tests::Fail;
-use crate::spool::{PATIENCE, SpoolSettings as Where};
+use crate::spool::{PATIENCE_ALONE, SpoolSettings as Where};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -276,7 +276,7 @@ async fn a_device_that_hangs_for_seconds_is_awaited_for_one_reader() {
     let held = tokio::task::spawn_blocking(move || ended.recv());
     let seconds = async {
         for _ in 0..80 {
-            tokio::time::advance(PATIENCE / 10).await;
+            tokio::time::advance(PATIENCE_ALONE / 100).await;
         }
         assert_eq!(0, it.store.counters.fill_spool_given_up.get());
         it.calls.faults.let_in(None);
