@@ -66,10 +66,12 @@ macro_rules! certificate {
 /// The statistics.
 pub const STATS: &str = concat!(
     r#"{"type":"object",
-"required":["version","now","listen","counters","latency","sites","routes","tiers","origins","saved","memory","ram"],"properties":{
+"required":["version","now","listen","counters","latency","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
 "version":{"type":"integer"},"now":{"type":"integer"},"now_us":{"type":"integer"},"uptime":{"type":"integer"},
 "listen":{"type":"array","items":{"type":"string"}},
 "statistics":{"type":"string","enum":["on","off"]},
+"privileges":{"type":"object","required":["uid","gid","groups","capabilities","no_new_privileges"],"properties":{"uid":{"type":"integer"},"gid":{"type":"integer"},
+"groups":{"type":"array","items":{"type":"integer"}},"capabilities":{"type":"array","items":{"type":"string"}},"no_new_privileges":{"type":"boolean"}}},
 "nodes":"#,
     nodes!(),
     r#",

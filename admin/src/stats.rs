@@ -4,6 +4,7 @@
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;
+use larder_server::privileges::ProcessPrivileges;
 use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums};
 use larder_stdx::clock;
 use larder_store::disk;
@@ -41,6 +42,7 @@ impl Admin {
             "certificates": self.certificates_json(),
             // Those of the tiers: a reload keeps all of them.
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
+            "privileges": privileges_json(),
             "memory": self.memory().json(),
             "ram": {
                 "used_bytes": self.gateway.store.used(),
@@ -89,6 +91,14 @@ impl Admin {
         });
         vec![tier("ram", "on", &ram, own), of_disk, of_fleet]
     }
+}
+
+/// The privileges of the process.
+fn privileges_json() -> Value {
+    let ProcessPrivileges { uid, gid, groups, capabilities, no_new_privileges } = ProcessPrivileges::now();
+    json!({
+        "uid": uid, "gid": gid, "groups": groups, "capabilities": capabilities, "no_new_privileges": no_new_privileges,
+    })
 }
 
 /// Values under the names of their table.

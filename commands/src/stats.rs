@@ -56,6 +56,9 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     );
     row("origin", &origin);
     row("connections", &format!("{} open", count(number(&counters["connections_open"]))));
+    if stats["privileges"].is_object() {
+        row("privileges", &privileges(&stats["privileges"]));
+    }
     out.push('\n');
     latencies(&mut out, &stats["latency"], screen);
     routes(&mut out, stats, screen);
@@ -80,6 +83,20 @@ pub fn hit_ratio(hits: f64, misses: f64, passes: f64) -> Option<f64> {
 #[must_use]
 pub fn told(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |it| share(it, 1.0))
+}
+
+/// The user and the capabilities of the process, as a line.
+fn privileges(active: &Value) -> String {
+    let user =
+        if active["uid"] == 0 { "root".to_owned() } else { format!("user {}", number(&active["uid"])) };
+    let capabilities: Vec<&str> = list(&active["capabilities"]).iter().filter_map(Value::as_str).collect();
+    let capabilities = match capabilities.len() {
+        0 => "no capabilities".to_owned(),
+        few @ 1..=4 => format!("{few} capabilities ({})", harmless(&capabilities.join(", "))),
+        many => format!("{many} capabilities"),
+    };
+    let programs = if active["no_new_privileges"] == true { ", no_new_privs" } else { "" };
+    format!("{user}, group {}, {capabilities}{programs}", number(&active["gid"]))
 }
 
 /// Columns of the names on the left.

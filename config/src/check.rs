@@ -22,6 +22,7 @@ pub mod rewrite;
 mod route_limits;
 mod secret;
 mod service;
+mod service_user;
 mod site_log;
 mod snapshot;
 mod sql;
@@ -113,6 +114,7 @@ impl ConfigCheck {
             listen,
             tls,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
+            service_user: self.service_user(),
             clients,
             geo,
             databases,

@@ -202,7 +202,8 @@ const WORDS: &[ForeignWord] = &[
     word("logging logger", &[("log", "")], ""),
     word("worker_processes nbthread nbproc threads max_worker", &[("workers", "")], ""),
     word("status server_status stats", &[("admin", "")], "the admin page and API show it"),
-    word("user group", &[], "larder changes no user: start it as the user that it should have, such as with `User=` of systemd"),
+    word("uid setuid username run_as", &[("user", "")], "of a start as root"),
+    word("gid setgid groupname", &[("group", "")], "of a start as root"),
     word("events http global daemon pid pidfile worker_cpu_affinity worker_rlimit_nofile sendfile tcp_nopush tcp_nodelay use epoll multi_accept load_module modules mod include_mime reuseport accept_mutex server_tokens server_signature mode option http_only charset resolver", &[], "larder needs no key for it"),
 ];
 
@@ -358,6 +359,6 @@ mod tests {
             let found = hint(ROUTE, word).unwrap();
             assert!(found.contains(part), "{word}: {found}");
         }
-        assert!(hint("", "user").unwrap().starts_with("larder changes no user"));
+        assert!(hint("", "uid").unwrap().contains("`user`"));
     }
 }

@@ -22,6 +22,7 @@ impl Config {
         };
         let kept = Config {
             workers: running.workers,
+            service_user: running.service_user.clone(),
             ram: running.ram,
             coding: running.coding,
             spool: running.spool.clone(),

@@ -39,6 +39,7 @@ mod read;
 pub mod redirect_map;
 mod request_texts;
 pub mod run_file;
+pub mod service_user;
 pub mod sql;
 pub mod store;
 pub mod table;
@@ -114,6 +115,8 @@ pub struct Config {
     pub tls: Option<tls::TlsConfig>,
     /// Worker threads; `None` is one for each core.
     pub workers: Option<NonZeroUsize>,
+    /// The user to which a start as root changes.
+    pub service_user: Option<service_user::ServiceUser>,
     /// The trusted proxies.
     pub clients: Clients,
     /// The databases of countries and autonomous systems.
@@ -167,6 +170,7 @@ impl Config {
     pub fn fit(mut self) -> Result<Self, Rejected> {
         let (beyond, mut logs) = (machine::beyond(&self), log_files::unusable(&self));
         self.warnings.extend(beyond);
+        self.warnings.extend(service_user::missing(&self));
         self.warnings.append(&mut logs.warnings);
         let mut errors = logs.errors;
         let Some(disk) = &self.disk else {

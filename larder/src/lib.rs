@@ -1,6 +1,7 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
 pub mod inheritance;
+mod privileges;
 mod ram_snapshot;
 mod reload;
 mod service_manager;

@@ -229,7 +229,6 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
     for warning in &config.warnings {
         tell(&format!("warning: {warning}"));
     }
-    larder_config::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
     match supervisor::run(config, plan, inheritance, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(supervisor::Stopped::AtStart(sentence)) => fail(&sentence),

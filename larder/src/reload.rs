@@ -1,5 +1,6 @@
 //! A reload: everything that can fail is done before anything is changed; keys that require a start are named.
 
+use crate::privileges;
 use crate::start::{Running, audit_target, cannot, open_site_logs};
 use larder_admin::Admin;
 use larder_config::{Config, Problem};
@@ -28,6 +29,11 @@ impl Running {
     /// # Errors
     /// One sentence, or all errors of the configuration.
     pub fn prepare(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
+        let user = self.orders.borrow().live.config.service_user.clone();
+        self.prepare_as_user(admin).map_err(|it| privileges::advised(it, user.as_ref()))
+    }
+
+    fn prepare_as_user(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
         let old = self.orders.borrow().clone();
         let (new, waiting) = self.plan.load().map_err(|it| it.to_string())?.keep_from(&old.live.config);
         loop_check::check(&new, self.admin_at)?;

@@ -2,6 +2,7 @@
 //! half-started parts.
 
 use crate::inheritance::Inheritance;
+use crate::privileges::{self, PrivilegeChange};
 use crate::ram_snapshot::{self, RamHolder};
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
@@ -11,7 +12,7 @@ use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;
 use larder_config::run_file::RunFile;
 use larder_config::token::{self, Token, TokenPlace};
-use larder_config::{Config, Problem};
+use larder_config::{Config, Problem, names};
 use larder_counters::Counters;
 use larder_observe::log::{AccessLog, ErrorLog, Level, LogTarget, Subsystem};
 use larder_observe::stream::Hub;
@@ -101,37 +102,60 @@ pub fn start(
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let Inheritance { sockets: given, predecessor } = inheritance;
     let given = predecessor.as_ref().map_or(Ok(given), Predecessor::sockets)?;
-    let mut sockets = Sockets::open(&config, workers, given)?;
+    let sockets = Sockets::open(&config, workers, given)?;
     loop_check::check(&config, sockets.admin_at())?;
-    let totals = Arc::new(CounterSums::default());
-    let own = totals.add_part();
-    let operator = Operator::open(&config, &sockets, &totals, &own)?;
-    let storage = Storage::open(&config, &totals, &own, &operator.errors)?;
-    let live = Live::open(config, &storage.coders, &own, workers, None)?;
-    let Operator { log, errors, .. } = &operator;
-    let site_logs = open_site_logs(&live.config, log, &OpenSiteLogs::default(), errors, &totals)?;
-    let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
-    // The last step that can fail without consequences.
-    let handed = match &predecessor {
-        Some(predecessor) => {
-            tiers::check_disk(&live.config)?;
-            Some(predecessor.switch()?)
-        }
-        None => None,
-    };
-    let first = sockets.clients.names().into_iter().next();
-    let Storage { store, .. } = &storage;
-    let holder = if handed.is_some() { RamHolder::Predecessor } else { RamHolder::None };
-    let shared = SharedStorage::open(&live.config, store, &totals, errors, first.as_deref(), handed)?;
-    ram_snapshot::restore(&live.config, store, errors, holder);
-    let (handles, unnamed) = (sockets.handles(), std::mem::take(&mut sockets.unnamed));
-    let opened =
-        Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry };
-    let mut started = opened.run(plan, after)?;
-    started.predecessor = predecessor.map(Predecessor::serving).transpose()?;
-    handles.iter().for_each(SocketHandle::own_file);
-    drop(unnamed);
-    Ok(started)
+    let (config, change) = privileges::give_up_root(config, &plan, &sockets)?;
+    // The first further thread: it has the privileges that are left.
+    names::warn_of_unknown(&config, |it| started::warn(&it));
+    let user = config.service_user.clone();
+    let bound = BoundStart { config, workers, sockets, predecessor, change };
+    bound.start(plan, after).map_err(|it| privileges::advised(it, user.as_ref()))
+}
+
+/// A start whose sockets are bound, and whose process has the user with which it serves.
+struct BoundStart {
+    config: Config,
+    workers: NonZeroUsize,
+    sockets: Sockets,
+    predecessor: Option<Predecessor>,
+    change: PrivilegeChange,
+}
+
+impl BoundStart {
+    /// The rest of the start.
+    fn start(self, plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> Result<Started, String> {
+        let Self { config, workers, mut sockets, predecessor, change } = self;
+        let totals = Arc::new(CounterSums::default());
+        let own = totals.add_part();
+        let operator = Operator::open(&config, &sockets, &totals, &own)?;
+        change.tell(&operator.errors);
+        let storage = Storage::open(&config, &totals, &own, &operator.errors)?;
+        let live = Live::open(config, &storage.coders, &own, workers, None)?;
+        let Operator { log, errors, .. } = &operator;
+        let site_logs = open_site_logs(&live.config, log, &OpenSiteLogs::default(), errors, &totals)?;
+        let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
+        // The last step that can fail without consequences.
+        let handed = match &predecessor {
+            Some(predecessor) => {
+                tiers::check_disk(&live.config)?;
+                Some(predecessor.switch()?)
+            }
+            None => None,
+        };
+        let first = sockets.clients.names().into_iter().next();
+        let Storage { store, .. } = &storage;
+        let holder = if handed.is_some() { RamHolder::Predecessor } else { RamHolder::None };
+        let shared = SharedStorage::open(&live.config, store, &totals, errors, first.as_deref(), handed)?;
+        ram_snapshot::restore(&live.config, store, errors, holder);
+        let (handles, unnamed) = (sockets.handles(), std::mem::take(&mut sockets.unnamed));
+        let opened =
+            Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry };
+        let mut started = opened.run(plan, after)?;
+        started.predecessor = predecessor.map(Predecessor::serving).transpose()?;
+        handles.iter().for_each(SocketHandle::own_file);
+        drop(unnamed);
+        Ok(started)
+    }
 }
 
 /// The operator's parts: the admin's access, the logs, the certificates.

@@ -1,5 +1,6 @@
 //! The output of a start: the first line of the error log, the run file, and the printed addresses.
 
+use larder_config::Problem;
 use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
 use larder_config::token::{self, TokenPlace};
@@ -23,6 +24,12 @@ pub fn tell(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], 
         ("workers", &workers),
     ];
     errors.event(Level::Info, "started", &values);
+}
+
+/// Prints a warning of the configuration on standard error, if that is still open.
+pub fn warn(warning: &Problem) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "larder: warning: {warning}");
 }
 
 /// The file by which the commands of this machine find the admin. Without it they need its address.

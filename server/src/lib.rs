@@ -24,6 +24,7 @@ pub mod live;
 pub mod loop_check;
 pub mod overlay;
 pub mod own_answer;
+pub mod privileges;
 pub mod purge;
 pub mod purge_receipt;
 pub mod quiet;

@@ -75,6 +75,7 @@ mod prediction;
 mod preset_visitors;
 mod presets;
 mod pressed;
+mod privileges;
 mod proxied;
 mod proxied_origins;
 mod purge;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const KEY: &str = "cache.ram.snapshot";
 
 /// The beginnings of keys that decide neither about cache keys nor about the responses beneath them.
-const UNRELATED: [&str; 12] = [
+const UNRELATED: [&str; 14] = [
     "admin.",
     "block.",
     "cache.compress.",
@@ -17,10 +17,12 @@ const UNRELATED: [&str; 12] = [
     "cache.fleet.",
     "cache.ram.",
     "cache.spool.",
+    "group",
     "limits.",
     "log.",
     "telemetry.",
     "tls.",
+    "user",
     "workers",
 ];
 

@@ -1,0 +1,26 @@
+//! The user and the group of the process.
+
+use super::ConfigCheck;
+use crate::service_user::ServiceUser;
+
+impl ConfigCheck {
+    /// The user to which a start as root changes.
+    pub(super) fn service_user(&mut self) -> Option<ServiceUser> {
+        let [user, group] = ["user", "group"].map(|it| Some(self.text(it)).filter(|it| !it.is_empty()));
+        let Some(user) = user else {
+            if group.is_some() {
+                let text = "no effect without user; set user, or remove group";
+                self.warn_of(self.source("group"), "group", text);
+            }
+            return None;
+        };
+        if user == "root" || user.parse() == Ok(0) {
+            let text = format!(
+                "{user:?} keeps every privilege; name another user, such as \"larder\", or remove this key"
+            );
+            self.problem(self.source("user"), "user", &text);
+            return None;
+        }
+        Some(ServiceUser { user, group })
+    }
+}

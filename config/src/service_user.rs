@@ -1,0 +1,140 @@
+//! The user to which a start as root changes, by name or number, and its numbers on this machine.
+
+use crate::{Config, Problem};
+use larder_stdx::error::plain;
+use nix::unistd::{Gid, Group, Uid, User};
+
+/// The values of `user` and `group`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceUser {
+    /// A name or a number, not that of root.
+    pub user: String,
+    /// A name or a number; `None` is the primary group of the user.
+    pub group: Option<String>,
+}
+
+/// A user of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its name; `None` for a number without an entry, which has no supplementary groups.
+    pub name: Option<String>,
+    /// Its number, which is not 0.
+    pub uid: u32,
+    /// The number of its group.
+    pub gid: u32,
+}
+
+impl ServiceUser {
+    /// The user on this machine.
+    ///
+    /// # Errors
+    /// One sentence: it does not exist, it is root under another name, or it has no group.
+    pub fn find(&self) -> Result<Account, String> {
+        let Self { user, group } = self;
+        let failed = |it: nix::Error| format!("user {user:?} cannot be looked up: {}", plain(&it.into()));
+        let number = user.parse::<u32>().ok();
+        let entry = match User::from_name(user).map_err(failed)? {
+            None => number.map(|it| User::from_uid(Uid::from_raw(it))).transpose().map_err(failed)?.flatten(),
+            entry => entry,
+        };
+        let uid = entry.as_ref().map(|it| it.uid.as_raw()).or(number);
+        let uid = uid.ok_or_else(|| {
+            format!("there is no user {user:?} on this machine; create it (useradd --system {user}), or name another one")
+        })?;
+        if uid == 0 {
+            return Err(format!("user {user:?} has the number of root; name another one"));
+        }
+        let gid = match group {
+            Some(group) => group_number(group)?,
+            None => entry.as_ref().map(|it| it.gid.as_raw()).ok_or_else(|| {
+                format!(
+                    "user {user:?} has no entry, and so no primary group, on this machine; set group as well"
+                )
+            })?,
+        };
+        Ok(Account { name: entry.map(|it| it.name), uid, gid })
+    }
+
+    /// As in a message: `larder`, or `larder:www-data`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.group.as_ref().map_or_else(|| self.user.clone(), |it| format!("{}:{it}", self.user))
+    }
+}
+
+fn group_number(group: &str) -> Result<u32, String> {
+    let failed = |it: nix::Error| format!("group {group:?} cannot be looked up: {}", plain(&it.into()));
+    let entry = Group::from_name(group).map_err(failed)?.map(|it| it.gid);
+    entry.map(Gid::as_raw).or_else(|| group.parse().ok()).ok_or_else(|| {
+        format!("there is no group {group:?} on this machine; create it (groupadd --system {group}), or name another one")
+    })
+}
+
+/// The warning for a user that this machine does not have: the server may be another one.
+pub fn missing(config: &Config) -> Option<Problem> {
+    let text = config.service_user.as_ref()?.find().err()?;
+    let text = format!("{text}; a start as root fails");
+    Some(Problem { source: config.decided.by("user"), key: "user".to_owned(), text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn find(user: &str, group: Option<&str>) -> Result<Account, String> {
+        ServiceUser { user: user.to_owned(), group: group.map(str::to_owned) }.find()
+    }
+
+    #[test]
+    fn a_user_is_found_by_name_and_by_number() {
+        let nobody = find("nobody", None).unwrap();
+        assert_eq!(Some("nobody"), nobody.name.as_deref());
+        assert_eq!(Ok(nobody.clone()), find(&nobody.uid.to_string(), None));
+        let other = Account { name: None, uid: 4_000_000_001, gid: 4_000_000_002 };
+        assert_eq!(Ok(other), find("4000000001", Some("4000000002")));
+        assert_eq!(Ok(Account { gid: 7, ..nobody }), find("nobody", Some("7")));
+    }
+
+    #[test]
+    fn a_user_that_cannot_be_used_is_an_error() {
+        let why = find("no-such-user", None).unwrap_err();
+        assert!(why.starts_with("there is no user \"no-such-user\" on this machine; create it"), "{why}");
+        let why = find("nobody", Some("no-such-group")).unwrap_err();
+        assert!(why.starts_with("there is no group \"no-such-group\" on this machine; create it"), "{why}");
+        let why = find("4000000001", None).unwrap_err();
+        assert!(why.ends_with("set group as well"), "{why}");
+        for root in ["00", "root"] {
+            assert_eq!(
+                Err(format!("user {root:?} has the number of root; name another one")),
+                find(root, None)
+            );
+        }
+    }
+
+    #[test]
+    fn root_and_a_group_alone_are_refused_or_named() {
+        let of = |keys: &str| {
+            let text =
+                format!("{keys}\n[[site]]\nhosts = \"*\"\nroute = [{{ proxy = {{ to = \":1\" }} }}]\n");
+            Config::from_text(&text, "t.toml", std::path::Path::new("."), &[])
+        };
+        for root in ["root", "0", "000"] {
+            let why = of(&format!("user = \"{root}\"")).unwrap_err().to_string();
+            let expect = format!(
+                "t.toml:1: user: \"{root}\" keeps every privilege; name another user, such as \"larder\", or remove this key"
+            );
+            assert_eq!(expect, why);
+        }
+        let alone = of("group = \"www-data\"").unwrap();
+        assert_eq!(None, alone.service_user);
+        let warnings: Vec<String> = alone.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(vec!["t.toml:1: group: no effect without user; set user, or remove group"], warnings);
+        let both = of("user = \"larder\"\ngroup = \"33\"").unwrap();
+        assert_eq!("larder:33", both.service_user.as_ref().unwrap().shown());
+        let absent = of("user = \"no-such-user\"").unwrap().fit().unwrap();
+        let warning =
+            absent.warnings.iter().map(ToString::to_string).find(|it| it.contains("t.toml:1: user: "));
+        assert!(warning.unwrap().ends_with("; a start as root fails"));
+    }
+}

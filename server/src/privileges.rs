@@ -1,0 +1,52 @@
+//! The privileges of this process, as the kernel states them. All threads have the same: root is given up before there is a second one.
+
+use rustix::process::{getegid, geteuid, getgroups};
+use rustix::thread::{CapabilitySet, capabilities, no_new_privs};
+
+/// The privileges of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessPrivileges {
+    /// The number of its user.
+    pub uid: u32,
+    /// The number of its group.
+    pub gid: u32,
+    /// The numbers of its supplementary groups.
+    pub groups: Vec<u32>,
+    /// The names of the capabilities that it has or may take, such as `net_bind_service`; see capabilities(7).
+    pub capabilities: Vec<String>,
+    /// Whether no program that it starts can have more privileges than it has.
+    pub no_new_privileges: bool,
+}
+
+impl ProcessPrivileges {
+    /// Those of now.
+    #[must_use]
+    pub fn now() -> Self {
+        let permitted = capabilities(None).map_or(CapabilitySet::all(), |it| it.permitted);
+        Self {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            groups: getgroups().unwrap_or_default().iter().map(|it| it.as_raw()).collect(),
+            capabilities: permitted.iter_names().map(|it| it.0.to_lowercase()).collect(),
+            no_new_privileges: no_new_privs().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_states_the_same() {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let value =
+            |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).unwrap().trim().to_owned();
+        let now = ProcessPrivileges::now();
+        assert_eq!(value("Uid:").split_whitespace().nth(1).unwrap(), now.uid.to_string());
+        assert_eq!(value("Gid:").split_whitespace().nth(1).unwrap(), now.gid.to_string());
+        assert_eq!(value("NoNewPrivs:") == "1", now.no_new_privileges);
+        let permitted = u64::from_str_radix(&value("CapPrm:"), 16).unwrap();
+        assert_eq!(permitted.count_ones() as usize, now.capabilities.len());
+    }
+}

@@ -1,0 +1,276 @@
+//! A start as root that changes to `user`: the rights of the process afterwards, the operations that go on to work, and refused starts.
+
+use crate::harness::command::{self, Ended};
+use crate::harness::server::{Setup, TOKEN, binary};
+use crate::harness::tiers::written;
+use crate::harness::{Larder, Origin, until};
+use serde_json::Value;
+use std::fs::read_to_string;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// `nobody`, a user of every system.
+const USER: u32 = 65_534;
+
+/// Whether this process is root; where not, the scenario is skipped.
+fn is_root() -> bool {
+    // SAFETY: the call takes no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        println!("skipped: only root can give up root");
+    }
+    is_root
+}
+
+/// A privileged address of this test alone.
+fn privileged(number: u8) -> String {
+    let pid = std::process::id();
+    format!("127.{}.{}.{}:80", 64 + number, pid >> 8 & 255, pid & 255)
+}
+
+/// larder started as root by a shell, in a folder of the user, after `first`; and its program, which the user may start.
+struct Service {
+    larder: Larder,
+    _program: tempfile::TempDir,
+    successor: Option<u32>,
+}
+
+impl Service {
+    fn start(config: String, first: &str) -> Self {
+        let programs = tempfile::tempdir().unwrap();
+        let program = programs.path().join("larder");
+        std::fs::hard_link(binary(), &program)
+            .or_else(|_| std::fs::copy(binary(), &program).map(|_| ()))
+            .unwrap();
+        let mut command = shell(&format!("chmod 755 {} && {first}", programs.path().display()));
+        command.arg(&program);
+        let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
+        Self { larder, _program: programs, successor: None }
+    }
+
+    fn upgrade(&mut self) {
+        let admin = self.larder.admin.to_string();
+        let ended = command::run(self.larder.folder.path(), &["upgrade", "--admin", &admin, "--json"]);
+        let answer: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:?}"));
+        let process = answer["process"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+        self.successor = Some(u32::try_from(process).unwrap());
+    }
+
+    fn read(&self, name: &str) -> String {
+        read_to_string(self.larder.folder.path().join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(process) = self.successor {
+            // SAFETY: kill takes no pointers; it is a process of this scenario.
+            unsafe { libc::kill(libc::pid_t::try_from(process).unwrap(), libc::SIGKILL) };
+        }
+    }
+}
+
+/// A shell that gives its working directory to the user, runs `first`, and becomes the program of its arguments.
+fn shell(first: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("chown -R {USER}:{USER} . && {first} && exec \"$@\""), "sh"]);
+    // The state directory of this machine is not for tests.
+    shell.env("STATE_DIRECTORY", "/nowhere");
+    shell
+}
+
+/// Checks every thread of a process.
+#[track_caller]
+fn check_threads(process: u32) {
+    let mut threads = 0;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten() {
+        let Ok(status) = read_to_string(thread.path().join("status")) else { continue };
+        threads += 1;
+        let value = |name: &str| {
+            let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let own = USER.to_string();
+        assert_eq!([&*own; 4].join(" "), value("Uid:"), "{status}");
+        assert_eq!([&*own; 4].join(" "), value("Gid:"), "{status}");
+        assert_eq!(own, value("Groups:"), "{status}");
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+            assert_eq!("0000000000000000", value(set), "{set} {status}");
+        }
+        assert_eq!("1", value("NoNewPrivs:"), "{status}");
+    }
+    assert!(threads > 2, "{threads} threads");
+}
+
+fn over_unix(path: &Path) -> String {
+    let mut client = UnixStream::connect(path).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn pages() -> Origin {
+    Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nserved")
+}
+
+fn before(origin: &Origin, listen: &str, more: &str) -> String {
+    format!(
+        "listen = [{listen}]\nworkers = 2\nuser = \"nobody\"\ngroup = \"{USER}\"\n{more}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         path = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    )
+}
+
+#[test]
+fn every_thread_has_given_up_root_and_all_that_a_server_does_goes_on() {
+    if !is_root() {
+        return;
+    }
+    let (origin, listen) = (pages(), privileged(0));
+    let more = format!(
+        "[log]\naccess = \"access.log\"\nerror = \"error.log\"\n[admin]\nlisten = \"127.0.0.1:0\"\nsocket = \"admin.sock\"\naudit = \"audit.log\"\n{}",
+        "[cache.disk]\npath = \"disk\"\nsize = \"64MiB\"\nsegment_size = \"4MiB\""
+    );
+    let config = before(&origin, &format!("\"{listen}\", \"unix:web.sock\""), &more);
+    let mut service = Service::start(config, "true");
+    let larder = &service.larder;
+    let at = |name: &str| larder.folder.path().join(name);
+    assert_eq!(listen, larder.address.to_string(), "a port that only root can bind");
+    check_threads(larder.pid());
+    assert_eq!("served", larder.get("/").text());
+    assert!(over_unix(&at("web.sock")).ends_with("served"));
+    for name in ["web.sock", "admin.sock", "access.log", "error.log", "audit.log", "disk"] {
+        assert_eq!(USER, at(name).metadata().unwrap().uid(), "{name}");
+    }
+    let log = service.read("error.log");
+    assert!(log.contains("root-given-up") && log.contains("uid=65534"), "{log}");
+    let stats: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+    let active = &stats["privileges"];
+    assert_eq!((&USER.into(), &USER.into()), (&active["uid"], &active["gid"]), "{active}");
+    assert_eq!(
+        ("[]", true),
+        (&*active["capabilities"].to_string(), active["no_new_privileges"] == true),
+        "{active}"
+    );
+    let told = command::run(larder.folder.path(), &["stats", "--admin", &larder.admin.to_string()]);
+    assert!(told.out.contains("user 65534") && told.out.contains("no capabilities"), "{}", told.out);
+    // A reload, and logs that were rotated.
+    let changed = service.read("larder.toml") + "\n# changed\n";
+    std::fs::write(at("larder.toml"), changed).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("the reload", || larder.counter("config_reloads") >= 1);
+    std::fs::rename(at("access.log"), at("access.log.1")).unwrap();
+    larder.signal(libc::SIGUSR1);
+    until("the log is open again", || at("access.log").exists());
+    assert_eq!(USER, at("access.log").metadata().unwrap().uid());
+    // An upgrade keeps the privileged port, and the pages on disk.
+    written(larder, 1);
+    service.upgrade();
+    check_threads(service.successor.unwrap());
+    let larder = &service.larder;
+    until("the new process has the disk tier", || {
+        let stats: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+        stats["tiers"][1]["state"] == "on" && stats["tiers"][1]["objects"] == 1
+    });
+    assert_eq!("served", larder.get("/").text());
+    assert_eq!(1, origin.requests(), "the page came from the disk tier");
+    assert!(!service.read("error.log").contains("user-ignored"));
+}
+
+#[test]
+fn nothing_of_root_can_be_read_or_got_back() {
+    if !is_root() {
+        return;
+    }
+    let config = "listen = [\"127.0.0.1:0\"]\nuser = \"nobody\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/cgi/*\"\ncgi = { root = \"cgi\" }\n\
+         [[site.route]]\npath = \"/*\"\nfiles = { root = \"www\", symlinks = \"follow\" }\n";
+    // A link to the passwords, a file of root, and a program that runs as root wherever that is allowed.
+    let first = "mkdir www cgi && echo page > www/page && ln -s /etc/shadow www/shadow && echo secret > www/own && chmod 600 www/own \
+         && cp \"$(command -v id)\" cgi/elevated && chmod 4755 cgi/elevated \
+         && printf '#!/bin/sh\\nprintf \"Content-Type: text/plain\\\\n\\\\n\"\\n./elevated -u\\ncat /etc/shadow www/own 2>/dev/null\\nexit 0\\n' > cgi/try \
+         && chmod 755 cgi/try && chmod 755 cgi www";
+    let service = Service::start(config.to_owned(), first);
+    let get = |path: &str| service.larder.get(path);
+    assert_eq!("page\n", get("/page").text());
+    for path in ["/shadow", "/own"] {
+        let answer = get(path);
+        assert_eq!(403, answer.status, "{path}: {answer:?}");
+    }
+    let tried = get("/cgi/try");
+    assert_eq!((200, "65534\n"), (tried.status, &*tried.text()), "{tried:?}");
+}
+
+/// The error output of a start as root that is refused.
+fn refused(config: &str, first: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let site = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = { to = [\":1\"] }\n";
+    let config = format!("listen = [\"127.0.0.1:0\"]\n{config}\n{site}");
+    std::fs::write(folder.path().join("larder.toml"), config).unwrap();
+    let mut command = shell(first);
+    command.arg(binary()).args(["run", "-c", "larder.toml"]).env("LARDER_ADMIN_TOKEN", TOKEN);
+    command.env("XDG_RUNTIME_DIR", folder.path()).current_dir(folder.path()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(Some(2), output.status.code(), "{text}");
+    text
+}
+
+#[test]
+fn a_start_that_the_user_cannot_carry_out_is_refused_with_the_remedy() {
+    if !is_root() {
+        return;
+    }
+    let user = "user = \"nobody\"\nadmin.enabled = false\n";
+    let told = refused("user = \"no-such-user\"", "true");
+    assert!(told.contains("larder: there is no user \"no-such-user\" on this machine; create it"), "{told}");
+    let told = refused("user = \"nobody\"\ngroup = \"no-such-group\"", "true");
+    assert!(told.contains("there is no group \"no-such-group\""), "{told}");
+    let told = refused("user = \"root\"", "true");
+    assert!(told.contains("larder.toml:2: user: \"root\" keeps every privilege"), "{told}");
+    let remedy = "\"chown -R nobody PATH\"";
+    let told = refused(&format!("{user}log.error = \"logs/error.log\""), "mkdir -m 755 logs");
+    assert!(
+        told.contains("logs/error.log cannot be opened: permission denied") && told.contains(remedy),
+        "{told}"
+    );
+    let told = refused(&format!("{user}cache.disk.path = \"disk\""), "mkdir -m 700 disk");
+    assert!(told.contains("disk") && told.contains(remedy), "{told}");
+    let told = refused(user, "chown 0:0 larder.toml && chmod 600 larder.toml");
+    assert!(told.contains("larder.toml") && told.contains(remedy), "{told}");
+}
+
+#[test]
+fn a_start_that_is_not_root_keeps_its_user_and_says_so() {
+    if !is_root() {
+        return;
+    }
+    let origin = pages();
+    let config = before(&origin, "\"127.0.0.1:0\"", "[log]\nerror = \"error.log\"")
+        .replace("\"nobody\"", "\"daemon\"");
+    let mut command = shell("true");
+    command.args(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
+    let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
+    assert_eq!("served", larder.get("/").text());
+    let log = read_to_string(larder.folder.path().join("error.log")).unwrap();
+    let expect = "user-ignored";
+    assert!(
+        log.contains(expect) && log.contains("larder was not started as root, and keeps user 65534"),
+        "{log}"
+    );
+}
+
+#[test]
+fn check_warns_of_a_user_that_this_machine_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "user = \"no-such-user\"\n[[site]]\nhosts = [\"*\"]\nroute = [{ proxy = { to = [\"127.0.0.1:1\"] } }]\n";
+    std::fs::write(folder.path().join("larder.toml"), text).unwrap();
+    let Ended { code, out, err } = command::run(folder.path(), &["check", "-c", "larder.toml"]);
+    let expect = "larder.toml:1: user: there is no user \"no-such-user\" on this machine; create it (useradd --system \
+                  no-such-user), or name another one; a start as root fails";
+    assert!(code == 0 && format!("{out}{err}").contains(expect), "{code} {out} {err}");
+}
