@@ -96,7 +96,8 @@ fn privileges(active: &Value) -> String {
         many => format!("{many} capabilities"),
     };
     let programs = if active["no_new_privileges"] == true { ", no_new_privs" } else { "" };
-    format!("{user}, group {}, {capabilities}{programs}", number(&active["gid"]))
+    let filter = if active["system_call_filter"] == true { ", filter of system calls" } else { "" };
+    format!("{user}, group {}, {capabilities}{programs}{filter}", number(&active["gid"]))
 }
 
 /// Columns of the names on the left.

@@ -11,6 +11,17 @@ pub struct ServiceUser {
     pub user: String,
     /// A name or a number; `None` is the primary group of the user.
     pub group: Option<String>,
+    /// Whether the process is restricted further.
+    pub sandbox: Sandbox,
+}
+
+/// Whether the process is restricted beyond the rights of its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    /// As far as the kernel allows.
+    Auto,
+    /// Not at all.
+    Off,
 }
 
 /// A user of this machine.
@@ -30,7 +41,7 @@ impl ServiceUser {
     /// # Errors
     /// One sentence: it does not exist, it is root under another name, or it has no group.
     pub fn find(&self) -> Result<Account, String> {
-        let Self { user, group } = self;
+        let Self { user, group, sandbox: _ } = self;
         let failed = |it: nix::Error| format!("user {user:?} cannot be looked up: {}", plain(&it.into()));
         let number = user.parse::<u32>().ok();
         let entry = match User::from_name(user).map_err(failed)? {
@@ -83,7 +94,7 @@ mod tests {
 
     #[track_caller]
     fn find(user: &str, group: Option<&str>) -> Result<Account, String> {
-        ServiceUser { user: user.to_owned(), group: group.map(str::to_owned) }.find()
+        ServiceUser { user: user.to_owned(), group: group.map(str::to_owned), sandbox: Sandbox::Auto }.find()
     }
 
     #[test]
@@ -130,8 +141,17 @@ mod tests {
         assert_eq!(None, alone.service_user);
         let warnings: Vec<String> = alone.warnings.iter().map(ToString::to_string).collect();
         assert_eq!(vec!["t.toml:1: group: no effect without user; set user, or remove group"], warnings);
+        let alone = of("sandbox = \"off\"").unwrap();
+        assert!(
+            alone.warnings[0].to_string().ends_with("set user, or remove sandbox"),
+            "{:?}",
+            alone.warnings
+        );
         let both = of("user = \"larder\"\ngroup = \"33\"").unwrap();
         assert_eq!("larder:33", both.service_user.as_ref().unwrap().shown());
+        assert_eq!(Sandbox::Auto, both.service_user.unwrap().sandbox);
+        let off = of("user = \"larder\"\nsandbox = \"off\"").unwrap();
+        assert_eq!(Sandbox::Off, off.service_user.unwrap().sandbox);
         let absent = of("user = \"no-such-user\"").unwrap().fit().unwrap();
         let warning =
             absent.warnings.iter().map(ToString::to_string).find(|it| it.contains("t.toml:1: user: "));

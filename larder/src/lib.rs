@@ -10,4 +10,5 @@ mod start;
 mod started;
 mod storage;
 pub mod supervisor;
+mod system_calls;
 mod upgrade;

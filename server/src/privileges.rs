@@ -1,7 +1,7 @@
 //! The privileges of this process, as the kernel states them. All threads have the same: root is given up before there is a second one.
 
 use rustix::process::{getegid, geteuid, getgroups};
-use rustix::thread::{CapabilitySet, capabilities, no_new_privs};
+use rustix::thread::{CapabilitySet, SecureComputingMode, capabilities, no_new_privs, secure_computing_mode};
 
 /// The privileges of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct ProcessPrivileges {
     pub capabilities: Vec<String>,
     /// Whether no program that it starts can have more privileges than it has.
     pub no_new_privileges: bool,
+    /// Whether a filter decides about its system calls: that of `sandbox`, or of a service manager or container.
+    pub system_call_filter: bool,
 }
 
 impl ProcessPrivileges {
@@ -29,6 +31,7 @@ impl ProcessPrivileges {
             groups: getgroups().unwrap_or_default().iter().map(|it| it.as_raw()).collect(),
             capabilities: permitted.iter_names().map(|it| it.0.to_lowercase()).collect(),
             no_new_privileges: no_new_privs().unwrap_or_default(),
+            system_call_filter: secure_computing_mode().is_ok_and(|it| it == SecureComputingMode::Filter),
         }
     }
 }
@@ -46,6 +49,7 @@ mod tests {
         assert_eq!(value("Uid:").split_whitespace().nth(1).unwrap(), now.uid.to_string());
         assert_eq!(value("Gid:").split_whitespace().nth(1).unwrap(), now.gid.to_string());
         assert_eq!(value("NoNewPrivs:") == "1", now.no_new_privileges);
+        assert_eq!(value("Seccomp:") == "2", now.system_call_filter);
         let permitted = u64::from_str_radix(&value("CapPrm:"), 16).unwrap();
         assert_eq!(permitted.count_ones() as usize, now.capabilities.len());
     }

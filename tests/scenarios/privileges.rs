@@ -82,6 +82,13 @@ fn shell(first: &str) -> Command {
     shell
 }
 
+/// The filters of system calls that this process has itself, such as those of a container.
+fn filters_here() -> u64 {
+    let status = read_to_string("/proc/self/status").unwrap();
+    let count = status.lines().find_map(|it| it.strip_prefix("Seccomp_filters:"));
+    count.map_or(0, |it| it.trim().parse().unwrap())
+}
+
 /// Checks every thread of a process.
 #[track_caller]
 fn check_threads(process: u32) {
@@ -101,6 +108,8 @@ fn check_threads(process: u32) {
             assert_eq!("0000000000000000", value(set), "{set} {status}");
         }
         assert_eq!("1", value("NoNewPrivs:"), "{status}");
+        assert_eq!("2", value("Seccomp:"), "{status}");
+        assert_eq!(filters_here() + 2, value("Seccomp_filters:").parse::<u64>().unwrap(), "{status}");
     }
     assert!(threads > 2, "{threads} threads");
 }
@@ -153,7 +162,10 @@ fn every_thread_has_given_up_root_and_all_that_a_server_does_goes_on() {
     assert_eq!((&USER.into(), &USER.into()), (&active["uid"], &active["gid"]), "{active}");
     assert_eq!(
         ("[]", true),
-        (&*active["capabilities"].to_string(), active["no_new_privileges"] == true),
+        (
+            &*active["capabilities"].to_string(),
+            active["no_new_privileges"] == true && active["system_call_filter"] == true
+        ),
         "{active}"
     );
     let told = command::run(larder.folder.path(), &["stats", "--admin", &larder.admin.to_string()]);
@@ -192,7 +204,7 @@ fn nothing_of_root_can_be_read_or_got_back() {
     // A link to the passwords, a file of root, and a program that runs as root wherever that is allowed.
     let first = "mkdir www cgi && echo page > www/page && ln -s /etc/shadow www/shadow && echo secret > www/own && chmod 600 www/own \
          && cp \"$(command -v id)\" cgi/elevated && chmod 4755 cgi/elevated \
-         && printf '#!/bin/sh\\nprintf \"Content-Type: text/plain\\\\n\\\\n\"\\n./elevated -u\\ncat /etc/shadow www/own 2>/dev/null\\nexit 0\\n' > cgi/try \
+         && printf '#!/bin/sh\\nprintf \"Content-Type: text/plain\\\\n\\\\n\"\\n./elevated -u\\ncat /etc/shadow ../www/own 2>/dev/null\\nunshare -Ur id -u 2>/dev/null\\nexit 0\\n' > cgi/try \
          && chmod 755 cgi/try && chmod 755 cgi www";
     let service = Service::start(config.to_owned(), first);
     let get = |path: &str| service.larder.get(path);
@@ -203,6 +215,21 @@ fn nothing_of_root_can_be_read_or_got_back() {
     }
     let tried = get("/cgi/try");
     assert_eq!((200, "65534\n"), (tried.status, &*tried.text()), "{tried:?}");
+}
+
+#[test]
+fn without_the_sandbox_system_calls_are_not_filtered() {
+    if !is_root() {
+        return;
+    }
+    let config = before(&pages(), "\"127.0.0.1:0\"", "sandbox = \"off\"\n[log]\nerror = \"error.log\"");
+    let service = Service::start(config, "true");
+    let status = read_to_string(format!("/proc/{}/status", service.larder.pid())).unwrap();
+    let value = |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).unwrap().trim().to_owned();
+    assert_eq!(filters_here().to_string(), value("Seccomp_filters:"));
+    assert_eq!("1", value("NoNewPrivs:"));
+    let log = service.read("error.log");
+    assert!(log.contains("root-given-up") && !log.contains("sandbox-missing"), "{log}");
 }
 
 /// The error output of a start as root that is refused.

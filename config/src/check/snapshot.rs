@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const KEY: &str = "cache.ram.snapshot";
 
 /// The beginnings of keys that decide neither about cache keys nor about the responses beneath them.
-const UNRELATED: [&str; 14] = [
+const UNRELATED: [&str; 15] = [
     "admin.",
     "block.",
     "cache.compress.",
@@ -20,6 +20,7 @@ const UNRELATED: [&str; 14] = [
     "group",
     "limits.",
     "log.",
+    "sandbox",
     "telemetry.",
     "tls.",
     "user",

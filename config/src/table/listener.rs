@@ -12,6 +12,8 @@ pub(super) const ROWS: &[Key] = &[
         "User, by name or number, to which a start as root changes for good, after it has bound its addresses and before it opens any other file. Without it, larder keeps the user that started it. Not used if that is not root.", r#""larder""#),
     start("group", ValueKind::One(TextForm::RouteName), None,
         "Group, by name or number, instead of the primary group of `user`. The supplementary groups of `user` are kept.", r#""www-data""#),
+    start("sandbox", ValueKind::OneOf(&["auto", "off"]), Some("auto"),
+        "With `auto`, a start as root that changes to `user` also refuses system calls that no web server needs, for itself and for programs that it starts: tracing, namespaces, mounts, kernel modules, io_uring, BPF. Where the kernel has no such filter, that is logged and larder serves without it.", r#""off""#),
     once("include", ValueKind::List(TextForm::Path), None,
         "Further files of the configuration, relative to the directory of the file that names them: paths, and patterns with `*` and `?`, whose matches are read in the order of their names. Their `[[site]]` sections and other keys are added; a key that two files set is an error. A pattern without a match is allowed, a missing path is an error. Relative paths in an included file start at its own directory.", r#"["conf.d/*.toml"]"#),
     once("clients.trusted", ValueKind::List(TextForm::Peer), None,
