@@ -128,7 +128,8 @@ fn a_body_that_only_the_disk_takes_is_shared() {
     let counted = |name| larder.counter(name);
     assert_eq!((1, 0), (origin.requests(), counted("fill_laggards")));
     // A busy device is given up, and a lookup in it times out: the body of the next request is then stored.
-    let ended = || ["disk_writes", "disk_large_given_up", "disk_off_skipped"].map(counted).iter().sum::<u64>();
+    let ended =
+        || ["disk_writes", "disk_large_given_up", "disk_off_skipped"].map(counted).iter().sum::<u64>();
     until("its write has ended", || ended() > 0);
     until("it is found there", || {
         let (before, is_hit) = (ended(), larder.get("/x").is_hit());
