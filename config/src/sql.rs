@@ -2,8 +2,7 @@
 
 use crate::{Config, Service};
 use larder_database::{
-    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlStatement,
-    WatchedColumns,
+    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlParameter, SqlStatement, WatchedColumns,
 };
 use larder_semantics::template::Template;
 use std::sync::Arc;
@@ -51,11 +50,7 @@ impl SqlConfig {
             None
         } else if self.rows.is_empty() {
             Some("no change purges the page: sql.rows names no table")
-        } else if self.database.place.dialect == SqlDialect::MySql {
-            Some(
-                "no change purges the page: only PostgreSQL and SQLite can be followed; purge it by sql.tags",
-            )
-        } else if self.database.publication.is_none() {
+        } else if !self.database.is_followed() {
             Some("no change purges the page: database.follow is not set")
         } else {
             None
@@ -107,7 +102,7 @@ impl Config {
     #[must_use]
     pub fn followed(&self) -> Vec<FollowedDatabase> {
         let followed = self.databases.iter().filter_map(|settings| {
-            // A file has none.
+            // Only PostgreSQL has one.
             let publication =
                 settings.is_followed().then(|| settings.publication.clone().unwrap_or_default())?;
             let (mut tables, mut watched) = (std::collections::BTreeSet::new(), WatchedColumns::default());

@@ -369,6 +369,7 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
     if let Some(name) = path.strip_prefix("database[].") {
         let url = match path {
             "database[].follow.interval" => "\"sqlite:/a\"",
+            "database[].follow.binlog" => "\"mysql://a@b/c\"",
             _ if path.starts_with("database[].tls.") => "\"postgres+tls://a@b/c\"",
             _ => "\"postgres://a@b/c\"",
         };

@@ -273,7 +273,7 @@ counters! {
     database_failures: Count, "Queries without a complete result.";
     database_cancelled: Count, "Queries cancelled because no client waited for them, or because of a limit of their route.";
     database_row_tags: Count, "Tags that changes of followed databases purged.";
-    database_gaps: Limit, "Times that a database could not be followed (`database.follow.publication`): pages with its rows were validated.";
+    database_gaps: Limit, "Times that a database could not be followed (`database.follow.publication`, `database.follow.binlog`, `database.follow.interval`): pages with its rows were validated.";
     database_queue_timeouts: Limit, "Queries that waited `database.queue_timeout` for a connection.";
     origin_requests: Count, "Requests sent to origins.";
     origin_connects: Count, "Connections opened to origins.";

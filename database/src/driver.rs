@@ -4,11 +4,11 @@ use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::mysql::{MySqlConnection, MySqlRows};
 use crate::place::DatabaseServer;
-use crate::postgres::follow::{self, FollowSettings};
 use crate::postgres::{PostgresConnection, PostgresRows};
 use crate::query::SqlDialect;
-use crate::settings::{DatabaseSettings, SqlCall, SqlStatement};
+use crate::settings::{DatabaseSettings, FollowSettings, SqlCall, SqlStatement};
 use crate::sqlite::{SqliteConnection, SqliteRows};
+use crate::{mysql, postgres};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::timeout;
@@ -152,7 +152,7 @@ pub async fn contact(
 ) -> Result<String, String> {
     if settings.place.dialect == SqlDialect::Postgres {
         let followed = if follow.is_some() { ", and its changes can be followed" } else { "" };
-        let contact = follow::contact(settings, queries, follow).await;
+        let contact = postgres::follow::contact(settings, queries, follow).await;
         return contact.map(|()| format!("{}{followed}", accepted(queries.len())));
     }
     let open = timeout(settings.connect_timeout, DatabaseConnection::open(settings)).await;
@@ -171,6 +171,10 @@ pub async fn contact(
         described.map_err(|it| rejected(settings, statement, &it))?;
     }
     facts.push_str(&accepted(queries.len()));
+    if let (SqlDialect::MySql, Some(follow)) = (settings.place.dialect, follow) {
+        let note = mysql::follow::contact(settings, follow).await?;
+        facts = format!("{facts}, and its changes can be followed{note}");
+    }
     Ok(facts)
 }
 

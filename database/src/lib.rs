@@ -6,6 +6,7 @@ mod cell;
 mod driver;
 mod encoder;
 mod error;
+mod follow;
 mod freshness;
 mod mysql;
 mod parameter;
@@ -24,12 +25,12 @@ pub use cell::{NumberForm, SqlCell};
 pub use driver::contact;
 pub use encoder::ResultFormat;
 pub use error::SqlError;
+pub use follow::{ChangeFollower, FollowTurn};
 pub use freshness::{FollowedTable, FollowedTables, FreshnessGrade};
 pub use parameter::{
     AbsentValue, PARAMETER_FORM, ParameterSource, ParameterType, SqlParameter, is_parameter_name,
 };
 pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS, REPLICA_FORM, ReplicaSettings};
-pub use postgres::follow::{ChangeFollower, FollowSettings, FollowTurn};
 pub use query::{SqlDialect, SqlQuery};
 pub use replicas::{DatabaseServers, ReplicaChange};
 pub use row_tags::{
@@ -38,7 +39,8 @@ pub use row_tags::{
 };
 pub use rows::{RowsFound, SqlAnswer, SqlRows};
 pub use settings::{
-    AskedServer, DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement, SqlText,
+    AskedServer, DatabaseSettings, FollowSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement,
+    SqlText,
 };
 pub use sqlite::follow::FileFollower;
 pub use stream::DatabaseTls;

@@ -1,7 +1,12 @@
 //! MariaDB and MySQL: connections, transactions, and rows as they arrive. Packets are in `link`, the values of rows in `decode`.
 
+mod changes;
 mod decode;
+pub(crate) mod follow;
 mod link;
+mod position;
+mod questions;
+mod tables;
 
 use crate::calendar;
 use crate::encoder::{RowEncoder, RowProgress};

@@ -265,6 +265,21 @@ impl WatchedColumns {
     pub fn add_column(&mut self, it: &TableColumn) {
         self.0.entry(it.table.clone()).or_default().entry(it.column.clone()).or_default();
     }
+
+    /// How pages are tagged by the values of a column with this comparison of its own.
+    fn watch(&self, table: &str, column: &str, own: Option<KeyClass>) -> ColumnWatch {
+        match self.0.get(table).and_then(|columns| columns.get(column)) {
+            None => ColumnWatch::No,
+            Some(classes) if own.is_some() && classes.iter().all(|it| *it == own) => ColumnWatch::ByText,
+            Some(_) => ColumnWatch::Unclear,
+        }
+    }
+
+    /// The watched columns that a table lacks.
+    fn missing(&self, table: &str, has: impl Fn(&str) -> bool) -> Vec<String> {
+        let columns = self.0.get(table).into_iter().flat_map(|it| it.keys());
+        columns.filter(|it| !has(it)).map(|it| it.to_string()).collect()
+    }
 }
 
 /// The tags whose pages changes make outdated, transaction by transaction.
@@ -287,7 +302,8 @@ pub struct ChangedRows {
 }
 
 /// The form of a table's rows.
-struct TableForm {
+#[derive(Debug)]
+pub(crate) struct TableForm {
     table: String,
     columns: Vec<ColumnForm>,
     /// The watched columns that it lacks: the publication leaves them out, or the configuration is wrong.
@@ -297,6 +313,7 @@ struct TableForm {
 }
 
 /// A column, and how its values are tags.
+#[derive(Debug)]
 struct ColumnForm {
     name: String,
     /// Whether the former value is logged where it changes.
@@ -330,12 +347,15 @@ enum LoggedPart {
 }
 
 /// A value of a column before or after a change.
-#[derive(Clone, Copy)]
-enum SideValue<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SideValue<'a> {
     /// There was no row, or there is none any more.
     None,
+    /// `NULL`.
     Null,
+    /// The one text of the value.
     Text(&'a [u8]),
+    /// It is not in the log.
     Unknown,
 }
 
@@ -380,7 +400,7 @@ impl RowTags {
             ReplicatedChange::Truncate(tables) => {
                 for table in tables.iter() {
                     let form = self.tables.get(&table).ok_or(BadChange)?;
-                    self.open.tags.extend([table_tag(&form.table), keys_tag(&form.table)]);
+                    self.open.tags.extend(TableForm::all_rows(&form.table));
                 }
             }
             ReplicatedChange::Other => {}
@@ -421,22 +441,14 @@ impl RowTags {
             "public" => relation.name.to_owned(),
             schema => format!("{schema}.{}", relation.name),
         };
-        let watched = self.watched.0.get(&*table);
-        let is_here = |name: &str| relation.columns().any(|it| it.name == name);
-        let missing = watched.iter().flat_map(|it| it.keys()).filter(|it| !is_here(it));
-        let missing = missing.map(|it| it.to_string()).collect();
+        let watched = &self.watched;
+        let missing = watched.missing(&table, |name| relation.columns().any(|it| it.name == name));
         let columns = relation.columns().map(|it| {
-            let watch = match watched.and_then(|columns| columns.get(it.name)) {
-                None => ColumnWatch::No,
-                Some(classes) => {
-                    let own = KeyClass::of_column(it.type_number);
-                    let is_clear = own.is_some() && classes.iter().all(|it| *it == own);
-                    if is_clear { ColumnWatch::ByText } else { ColumnWatch::Unclear }
-                }
-            };
+            let watch = watched.watch(&table, it.name, KeyClass::of_column(it.type_number));
             ColumnForm { name: it.name.to_owned(), is_identity: it.is_key, watch }
         });
-        TableForm { table, columns: columns.collect(), missing, key: None }
+        let columns = columns.collect();
+        TableForm { table, columns, missing, key: None }
     }
 
     fn change(&mut self, table: u32, change: &RowChange<'_>) -> Result<(), BadChange> {
@@ -445,33 +457,7 @@ impl RowTags {
         if counts.into_iter().flatten().any(|it| it != form.columns.len()) {
             return Err(BadChange);
         }
-        let tags = &mut self.open.tags;
-        tags.insert(table_tag(&form.table));
-        form.key_tags(change, tags);
-        tags.extend(form.missing.iter().map(|it| column_tag(&form.table, it)));
-        for (at, column) in form.columns.iter().enumerate() {
-            match column.watch {
-                ColumnWatch::No => continue,
-                ColumnWatch::Unclear => {
-                    tags.insert(column_tag(&form.table, &column.name));
-                    continue;
-                }
-                ColumnWatch::ByText => {}
-            }
-            let (before, after) = form.sides(change, at);
-            for side in [before, after] {
-                match side {
-                    SideValue::Text(value) => {
-                        tags.insert(equal_tag(&form.table, &column.name, value));
-                    }
-                    SideValue::Unknown => {
-                        tags.insert(column_tag(&form.table, &column.name));
-                    }
-                    // No page is about rows that equal NULL.
-                    SideValue::Null | SideValue::None => {}
-                }
-            }
-        }
+        form.add_tags(&|at| form.sides(change, at), &mut self.open.tags);
         Ok(())
     }
 }
@@ -484,14 +470,85 @@ fn former(old: OldTuple<'_>) -> (Vec<TupleValue<'_>>, LoggedPart) {
 }
 
 impl TableForm {
+    /// For rows of these columns, each with the comparison of its values, and of this primary key. A key with a value that has several texts
+    /// is not known.
+    pub(crate) fn new(
+        table: &str,
+        columns: &[(Box<str>, Option<KeyClass>)],
+        key: &[Box<str>],
+        watched: &WatchedColumns,
+    ) -> Self {
+        let missing = watched.missing(table, |name| columns.iter().any(|it| *it.0 == *name));
+        let at = |name: &str| columns.iter().position(|it| *it.0 == *name && it.1.is_some());
+        let key = key.iter().map(|it| at(it)).collect();
+        let form = |(name, class): &(Box<str>, Option<KeyClass>)| ColumnForm {
+            name: name.to_string(),
+            is_identity: false,
+            watch: watched.watch(table, name, *class),
+        };
+        Self { table: table.to_owned(), columns: columns.iter().map(form).collect(), missing, key }
+    }
+
+    /// Whether a value of a column is part of a tag.
+    pub(crate) fn uses(&self, at: usize) -> bool {
+        self.columns[at].watch == ColumnWatch::ByText || self.key.iter().flatten().any(|it| *it == at)
+    }
+
+    /// The number of columns.
+    pub(crate) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The tags of all pages of the table.
+    pub(crate) fn all_rows(table: &str) -> [String; 2] {
+        [table_tag(table), keys_tag(table)]
+    }
+
+    /// Adds the tags of pages that show a changed row. `sides` has the values of each column before and after the change.
+    pub(crate) fn add_tags<'a>(
+        &self,
+        sides: &dyn Fn(usize) -> (SideValue<'a>, SideValue<'a>),
+        tags: &mut BTreeSet<String>,
+    ) {
+        tags.insert(table_tag(&self.table));
+        self.key_tags(sides, tags);
+        tags.extend(self.missing.iter().map(|it| column_tag(&self.table, it)));
+        for (at, column) in self.columns.iter().enumerate() {
+            match column.watch {
+                ColumnWatch::No => continue,
+                ColumnWatch::Unclear => {
+                    tags.insert(column_tag(&self.table, &column.name));
+                    continue;
+                }
+                ColumnWatch::ByText => {}
+            }
+            let (before, after) = sides(at);
+            for side in [before, after] {
+                match side {
+                    SideValue::Text(value) => {
+                        tags.insert(equal_tag(&self.table, &column.name, value));
+                    }
+                    SideValue::Unknown => {
+                        tags.insert(column_tag(&self.table, &column.name));
+                    }
+                    // No page is about rows that equal NULL.
+                    SideValue::Null | SideValue::None => {}
+                }
+            }
+        }
+    }
+
     /// The tags of the rows' keys. If these are not known, the pages of all keys are concerned.
-    fn key_tags(&self, change: &RowChange<'_>, tags: &mut BTreeSet<String>) {
+    fn key_tags<'a>(
+        &self,
+        sides: &dyn Fn(usize) -> (SideValue<'a>, SideValue<'a>),
+        tags: &mut BTreeSet<String>,
+    ) {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut is_known = self.key.is_some();
         for at in self.key.iter().flatten() {
-            for (side, values) in
-                [(self.sides(change, *at).0, &mut before), (self.sides(change, *at).1, &mut after)]
-            {
+            let (old, new) = sides(*at);
+            for (side, values) in [(old, &mut before), (new, &mut after)] {
                 match side {
                     SideValue::Text(it) => values.push(it),
                     SideValue::None => {}

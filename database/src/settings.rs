@@ -5,9 +5,10 @@ use crate::encoder::ResultFormat;
 use crate::parameter::ParameterType;
 use crate::place::{DatabasePlace, ReplicaSettings};
 use crate::query::SqlQuery;
-use crate::row_tags::TableColumn;
+use crate::row_tags::{TableColumn, WatchedColumns};
 use crate::stream::DatabaseTls;
 use larder_stdx::secret::Secret;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct DatabaseSettings {
     pub prepare: PreparedStatements,
     /// The publication by which its changes are followed, if they are.
     pub publication: Option<String>,
+    /// Its changes are followed by its binary log, if it is MariaDB or MySQL.
+    pub follow_binlog: bool,
     /// The interval at which its file is looked at for changes, if it is one of SQLite that is followed.
     pub follow_interval: Option<Duration>,
     /// The columns by whose values applications tag their pages.
@@ -48,8 +51,21 @@ impl DatabaseSettings {
     /// Whether its changes purge pages.
     #[must_use]
     pub fn is_followed(&self) -> bool {
-        self.publication.is_some() || self.follow_interval.is_some()
+        self.publication.is_some() || self.follow_interval.is_some() || self.follow_binlog
     }
+}
+
+/// The settings of the changes of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowSettings {
+    /// The publication with the tables, of PostgreSQL: letters, digits and underscores.
+    pub publication: String,
+    /// The tables that pages show.
+    pub tables: BTreeSet<Box<str>>,
+    /// The columns by whose values pages are tagged.
+    pub watched: WatchedColumns,
+    /// The rows that each route shows, as text: after a change of them pages may lack tags.
+    pub declared: Vec<String>,
 }
 
 /// Whether statements are prepared.

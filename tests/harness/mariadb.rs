@@ -166,6 +166,8 @@ fn serve(folder: &tempfile::TempDir, port: u16, settings: &[String]) -> Child {
         .args(user().map(|_| "--user=mysql"))
         .args([
             format!("--datadir={}", at("data")),
+            // A server that starts removes temporary tables of others from a directory that they share.
+            format!("--tmpdir={}", folder.path().display()),
             format!("--socket={}", at("socket")),
             format!("--port={port}"),
         ])

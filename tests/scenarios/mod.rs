@@ -93,6 +93,7 @@ mod rewriting;
 mod route_limits;
 mod route_vary;
 mod row_purges;
+mod row_purges_mariadb;
 mod run_files;
 mod secrets;
 mod service_manager;

@@ -1,5 +1,6 @@
 //! Bytes to types and back, without I/O: one module per format, one fuzz target per module.
 
+pub mod binlog;
 pub mod cgi_head;
 pub mod envelope;
 pub mod fastcgi;

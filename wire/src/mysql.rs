@@ -300,6 +300,40 @@ pub fn forget(number: u32) -> Vec<u8> {
     [&[0x19][..], &number.to_le_bytes()].concat()
 }
 
+/// The command that names this connection as that of a replica with this number.
+#[must_use]
+pub fn register(number: u32) -> Vec<u8> {
+    let mut out = vec![0x15];
+    out.extend_from_slice(&number.to_le_bytes());
+    // A host, without user, password, port, rank and primary.
+    out.extend_from_slice(b"\x06larder\0\0\0\0\0\0\0\0\0\0\0\0");
+    out
+}
+
+/// The command by which a replica with this number gets the binary log, from a byte of a file on, as it grows.
+#[must_use]
+pub fn dump(number: u32, offset: u32, file: &str) -> Vec<u8> {
+    let mut out = vec![0x12];
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(file.as_bytes());
+    out
+}
+
+/// Reads a packet of the answer to [`dump`]: an event, whose form is in [`crate::binlog`].
+///
+/// # Errors
+/// It is malformed, or the log has ended.
+pub fn read_dumped(payload: &[u8]) -> Result<Result<&[u8], ServerFailure<'_>>, BadPacket> {
+    let mut rest = PacketReader(payload);
+    match rest.u8()? {
+        0x00 => Ok(Ok(rest.0)),
+        0xff => failure(rest).map(Err),
+        _ => Err(BadPacket),
+    }
+}
+
 fn write_length(length: usize, out: &mut Vec<u8>) {
     let bytes = (length as u64).to_le_bytes();
     match length {
@@ -338,6 +372,16 @@ mod tests {
         assert_eq!(Ok(RowPacket::End { has_more: true }), read_row(b"\xfe\0\0\x08\0\0\0", true));
         assert_eq!(Ok(RowPacket::End { has_more: true }), read_row(b"\xfe\0\0\x08\0", false));
         assert_eq!(Ok(RowPacket::Failed(failed)), read_row(b"\xff\x28\x04no", true));
+    }
+
+    #[test]
+    fn logs() {
+        assert_eq!(b"\x12\x04\0\0\0\0\0\x07\0\0\0bin.000001".to_vec(), dump(7, 4, "bin.000001"));
+        assert_eq!(1 + 4 + 7 + 2 + 2 + 4 + 4, register(7).len());
+        assert_eq!(Ok(Ok(&b"event"[..])), read_dumped(b"\0event"));
+        let failed = ServerFailure { code: 1236, message: b"gone" };
+        assert_eq!(Ok(Err(failed)), read_dumped(b"\xff\xd4\x04#HY000gone"));
+        assert_eq!(Err(BadPacket), read_dumped(b"\xfe\0\0\x02\0"));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use larder_wire::memcached::MemcachedProtocol;
 use proptest::prelude::*;
 use std::path::Path;
 
+#[path = "../../fuzz/laws/binlog.rs"]
+mod binlog;
 #[path = "../../fuzz/laws/cgi_head.rs"]
 mod cgi_head;
 #[path = "../../fuzz/laws/envelope.rs"]
@@ -84,7 +86,7 @@ fn every_codec_has_its_target() {
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
-    codecs.extend(["jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
+    codecs.extend(["binlog".to_owned(), "jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -108,6 +110,7 @@ fn seeds_obey() {
     seeds("cgi_head").iter().for_each(|it| cgi_head::check(it));
     seeds("fastcgi").iter().for_each(|it| fastcgi::check(it));
     seeds("mysql").iter().for_each(|it| mysql::check(it));
+    seeds("binlog").iter().for_each(|it| binlog::check(it));
     seeds("pgoutput").iter().for_each(|it| pgoutput::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
@@ -191,6 +194,11 @@ proptest! {
     #[test]
     fn packets_of_databases_obey(raw in mixed("mysql")) {
         mysql::check(&raw);
+    }
+
+    #[test]
+    fn logged_events_obey(raw in mixed("binlog")) {
+        binlog::check(&raw);
     }
 
     #[test]

@@ -87,6 +87,7 @@ impl ConfigCheck {
                     _ => PreparedStatements::Auto,
                 },
                 publication: Some(self.text(&key("follow.publication"))).filter(|it| !it.is_empty()),
+                follow_binlog: self.flag(&key("follow.binlog")),
                 follow_interval: Some(self.time(&key("follow.interval"))).filter(|it| !it.is_zero()),
                 columns: self.followed_columns(&prefix),
             }));
@@ -143,14 +144,19 @@ impl ConfigCheck {
             SqlDialect::Sqlite => {
                 "only PostgreSQL has publications; write follow.interval, such as \"100ms\""
             }
-            _ => "only changes of PostgreSQL and SQLite can be followed; remove it, and purge by sql.tags",
+            _ => "only PostgreSQL has publications; write follow.binlog = true",
         };
         refuse("follow.publication", !is_postgres, text);
         let text = match dialect {
             SqlDialect::Postgres => "only for files of SQLite; name a publication in follow.publication",
-            _ => "only changes of PostgreSQL and SQLite can be followed; remove it, and purge by sql.tags",
+            _ => "only for files of SQLite; write follow.binlog = true",
         };
         refuse("follow.interval", dialect != SqlDialect::Sqlite, text);
+        let text = match dialect {
+            SqlDialect::Postgres => "only for MariaDB and MySQL; name a publication in follow.publication",
+            _ => "only for MariaDB and MySQL; write follow.interval, such as \"100ms\"",
+        };
+        refuse("follow.binlog", dialect != SqlDialect::MySql, text);
         refuse("prepare", !is_postgres, "only for poolers of PostgreSQL; remove it");
         let text = "SQLite has no users: the permissions of the file count; remove it";
         refuse("password", dialect == SqlDialect::Sqlite, text);
@@ -171,8 +177,10 @@ impl ConfigCheck {
     fn followed_columns(&mut self, prefix: &str) -> Vec<TableColumn> {
         let key = format!("{prefix}.follow.columns");
         let columns: Vec<_> = self.texts(&key).iter().filter_map(|it| TableColumn::parse(it)).collect();
-        if !columns.is_empty() && self.text(&format!("{prefix}.follow.publication")).is_empty() {
-            let text = "no effect without database.follow.publication; add it, or remove columns";
+        let is_followed = !self.text(&format!("{prefix}.follow.publication")).is_empty()
+            || self.flag(&format!("{prefix}.follow.binlog"));
+        if !columns.is_empty() && !is_followed {
+            let text = "no effect without database.follow.publication or database.follow.binlog; add it, or remove columns";
             self.problem(self.source(&key), "database.follow.columns", text);
         }
         columns
@@ -226,6 +234,7 @@ impl ConfigCheck {
         }
         let timeout = Some(self.time(&key("timeout"))).filter(|it| !it.is_zero());
         let (tags, rows) = (self.sql_tags(at, matching), self.sql_rows(at, &parameters));
+        self.refuse_own_name(&key("rows"), &database, &rows);
         let is_purged = !tags.is_empty() || !rows.is_empty();
         let statement = SqlStatement {
             types: query.order.iter().map(|it| parameters[*it].kind).collect(),
@@ -423,6 +432,24 @@ impl ConfigCheck {
             }
         }
         found
+    }
+
+    /// Tables of the database of `url` have tags without its name, in MariaDB and MySQL.
+    fn refuse_own_name(
+        &mut self,
+        key: &str,
+        database: &DatabaseSettings,
+        rows: &[(ShownRows, Option<usize>)],
+    ) {
+        let own = &database.place.database;
+        let named = |it: &ShownRows| Some(it.table().split_once('.').filter(|it| it.0 == own)?.1.to_owned());
+        let named = rows.iter().find_map(|it| named(&it.0));
+        if let Some(table) = named.filter(|_| database.place.dialect == SqlDialect::MySql) {
+            let text = format!(
+                "{own} is the database of its url, whose tables have no name before them; write {table}"
+            );
+            self.problem(self.source(key), "site.route.sql.rows", &text);
+        }
     }
 
     /// The part of the policy that follows from a query: the key has the parameters that it reads, and no others; and a query that

@@ -127,6 +127,10 @@ fn keys_of_another_kind_of_database() {
         "t.toml:4: database.follow.publication: only PostgreSQL has publications; write follow.interval",
     );
     one("follow.interval = \"100ms\"", "");
+    one(
+        "follow.binlog = true",
+        "t.toml:4: database.follow.binlog: only for MariaDB and MySQL; write follow.interval",
+    );
     one("follow.interval = \"1ms\"", "t.toml:4: database.follow.interval");
     one("prepare = \"never\"", "t.toml:4: database.prepare: only for poolers of PostgreSQL; remove it");
     one("password = \"geheim\"", "database.password: SQLite has no users");
@@ -135,7 +139,8 @@ fn keys_of_another_kind_of_database() {
 #[test]
 fn tls_of_a_database() {
     let one = |url: &str, more: &str, expect: &str| {
-        let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nsql = { query = \"select 1\" }\n";
+        let route =
+            "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nsql = { query = \"select 1\", rows = [\"a.t\"] }\n";
         let found = told(&format!("[[database]]\nname = \"shop\"\nurl = \"{url}\"\n{more}\n{route}"));
         match expect {
             "" => assert!(found.is_empty(), "{found:?}"),
@@ -149,6 +154,14 @@ fn tls_of_a_database() {
     one("mysql+tls://a@db/shop", "tls = { client_cert = \"a.pem\" }", "no effect without client_key");
     one("mysql+tls://a@db/shop", "tls = { verify = false }", "the certificate of the server is not verified");
     one("mysql+tls://a@db/shop", "prepare = \"never\"", "only for poolers of PostgreSQL");
+    one("mysql://a@db/shop", "follow = { binlog = true, columns = [\"a.b\"] }", "");
+    one(
+        "mysql://a@db/a",
+        "follow.binlog = true",
+        "a is the database of its url, whose tables have no name before them; write t",
+    );
+    one("mysql://a@db/shop", "follow.publication = \"p\"", "write follow.binlog = true");
+    one("mysql://a@db/shop", "follow.interval = \"1s\"", "write follow.binlog = true");
     one("mysql://a@db/shop", "", "");
     one("mysql+tls+unix://a@/run/m.sock/shop", "", "a Unix socket needs no TLS");
 }
@@ -195,7 +208,10 @@ fn replicas_and_followed_columns() {
         assert!(found.len() == 1 && found[0].contains(expect), "{more}: {found:?}");
     };
     one("replicas = [\"postgres://u@b/shop heavy\"]", "database.replicas");
-    one("follow.columns = [\"a.b\"]", "no effect without database.follow.publication");
+    one(
+        "follow.columns = [\"a.b\"]",
+        "no effect without database.follow.publication or database.follow.binlog",
+    );
     one("follow.interval = \"1s\"", "only for files of SQLite; name a publication");
     one("follow = { publication = \"p\", columns = [\"a\"] }", "\"TABLE.COLUMN\"");
 }

@@ -4,8 +4,8 @@
 use super::replication::ReplicationLog;
 use super::{causes, login, types_of};
 use crate::freshness::{FollowedTable, FollowedTables};
-use crate::row_tags::{ChangedRows, KeyClass, RowTags, WatchedColumns};
-use crate::settings::{DatabaseSettings, SqlAccess, SqlStatement};
+use crate::row_tags::{ChangedRows, KeyClass, RowTags};
+use crate::settings::{DatabaseSettings, FollowSettings, SqlAccess, SqlStatement};
 use larder_stdx::clock;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -61,21 +61,8 @@ const LOGGED: &str = "SELECT t.name, \
          CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')) t WHERE t.name = ANY($1)";
 
-/// The settings of the changes of a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FollowSettings {
-    /// The publication with the tables: letters, digits and underscores.
-    pub publication: String,
-    /// The tables that pages show.
-    pub tables: BTreeSet<Box<str>>,
-    /// The columns by whose values pages are tagged.
-    pub watched: WatchedColumns,
-    /// The rows that each route shows, as text: after a change of them pages may lack tags.
-    pub declared: Vec<String>,
-}
-
 /// A connection that follows the changes of a database.
-pub struct ChangeFollower {
+pub(crate) struct PostgresFollower {
     log: ReplicationLog,
     /// For queries while the log is read.
     client: Client,
@@ -87,9 +74,9 @@ pub struct ChangeFollower {
     tables: Arc<FollowedTables>,
 }
 
-impl ChangeFollower {
+impl PostgresFollower {
     /// Follows from now on: a change that is committed after this function has returned is among the results of
-    /// [`ChangeFollower::next`]. Waits for transactions that are open in the database. With a `turn`, this node follows for its fleet until
+    /// [`PostgresFollower::next`]. Waits for transactions that are open in the database. With a `turn`, this node follows for its fleet until
     /// the follower is dropped. Within a `LocalSet`.
     ///
     /// # Errors
@@ -97,10 +84,10 @@ impl ChangeFollower {
     pub async fn begin(
         settings: &DatabaseSettings,
         follow: &FollowSettings,
-        turn: Option<FollowTurn>,
+        turn: Option<PostgresTurn>,
     ) -> Result<Self, String> {
         let client = match turn {
-            Some(FollowTurn(client)) => client,
+            Some(PostgresTurn(client)) => client,
             None => connect(settings).await?,
         };
         check(&client, settings, follow).await?;
@@ -118,7 +105,6 @@ impl ChangeFollower {
     }
 
     /// The tables that pages show, as they are logged at present.
-    #[must_use]
     pub fn tables(&self) -> &Arc<FollowedTables> {
         &self.tables
     }
@@ -214,10 +200,10 @@ impl ChangeFollower {
 }
 
 /// The turn of this node to follow a database for all nodes of its fleet: a lock of the database, which ends with its session. So the next
-/// node has it within a second after this one was killed, and after `FollowTurn::SILENCE` if this one is stopped or cut off.
-pub struct FollowTurn(Client);
+/// node has it within a second after this one was killed, and after `PostgresTurn::SILENCE` if this one is stopped or cut off.
+pub(crate) struct PostgresTurn(Client);
 
-impl FollowTurn {
+impl PostgresTurn {
     /// The seconds without a query after which the database ends the session.
     const SILENCE: u32 = 5;
 
@@ -267,7 +253,7 @@ async fn until_lost(client: &Client) -> String {
 ///
 /// # Errors
 /// One sentence with the remedy.
-pub async fn contact(
+pub(crate) async fn contact(
     settings: &DatabaseSettings,
     queries: &[Arc<SqlStatement>],
     follow: Option<&FollowSettings>,

@@ -1,0 +1,48 @@
+//! Positions in the binary log of MariaDB and MySQL: a file, and a byte in it.
+
+/// A position in the log. Later ones are greater.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LogPosition {
+    /// The number of the file.
+    number: u64,
+    /// The byte in it.
+    pub offset: u64,
+    /// The name of the file.
+    pub file: String,
+}
+
+impl LogPosition {
+    /// In a file, whose name ends with a number.
+    pub fn new(file: &str, offset: u64) -> Option<Self> {
+        let number = file.rsplit_once('.')?.1.parse().ok()?;
+        Some(Self { number, offset, file: file.to_owned() })
+    }
+
+    /// That of the end of an event, of which the log has the lower 32 bits.
+    pub fn advance(&mut self, low: u32) {
+        let mut next = self.offset & !0xffff_ffff | u64::from(low);
+        if next < self.offset {
+            next += 1 << 32;
+        }
+        self.offset = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_have_an_order() {
+        let at = |file: &str, offset| LogPosition::new(file, offset).unwrap();
+        assert!(at("bin.000009", 700) < at("bin.000010", 4));
+        assert!(at("bin.999999", 700) < at("bin.1000000", 4));
+        assert!(at("bin.000009", 4) < at("bin.000009", 5));
+        assert_eq!(None, LogPosition::new("bin", 4));
+        let mut long = at("a.b.000001", 0xffff_fff0);
+        long.advance(0xffff_fff8);
+        assert_eq!(0xffff_fff8, long.offset);
+        long.advance(8);
+        assert_eq!(0x1_0000_0008, long.offset);
+    }
+}
