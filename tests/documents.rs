@@ -39,10 +39,10 @@ fn log() {
     is_current("log.md", &larder_observe::log::fields::manual());
 }
 
-/// The part of ARCHITECTURE between two markers is what the code draws, or is rewritten.
+/// The part of a document between two markers is what the code draws, or is rewritten.
 #[track_caller]
-fn is_drawn(name: &str, drawing: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+fn is_drawn(document: &str, name: &str, drawing: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(document);
     let text = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- drawn: {name} -->\n"), format!("<!-- drawn: end of {name} -->\n"));
     let (before, rest) = text.split_once(&begin).expect("the marker of the drawing");
@@ -53,15 +53,20 @@ fn is_drawn(name: &str, drawing: &str) {
     }
     assert!(
         found == drawing,
-        "the drawing of {name} in ARCHITECTURE.md is out of date: LARDER_BLESS=1 cargo test -p larder --test documents"
+        "the drawing of {name} in {document} is out of date: LARDER_BLESS=1 cargo test -p larder --test documents"
     );
 }
 
 /// One test: both write the same file.
 #[test]
 fn machines() {
-    is_drawn("the request machine", &larder_gateway::request::machine::drawing());
-    is_drawn("the fill machine", &larder_gateway::fill::machine::drawing());
+    is_drawn("ARCHITECTURE.md", "the request machine", &larder_gateway::request::machine::drawing());
+    is_drawn("ARCHITECTURE.md", "the fill machine", &larder_gateway::fill::machine::drawing());
+}
+
+#[test]
+fn findings() {
+    is_drawn("docs/guide/reading-the-page.md", "findings", &larder_semantics::health::manual());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod body;
 mod certificates;
 mod config;
 mod explain;
+mod health;
 mod memory;
 mod note;
 mod objects;
@@ -31,6 +32,7 @@ use access::{AccessRefusal, Requester};
 pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigDeed, ConfigOrder as ReloadOrder, Configuring};
+pub use health::HealthDesk;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_observe::log::ErrorLog;
@@ -108,6 +110,8 @@ pub struct Admin {
     pub heap: Arc<Heap>,
     /// The failure of a worker.
     pub failure: Arc<WorkerFailure>,
+    /// The state of the server.
+    pub health: HealthDesk,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,
     /// To the main loop, for upgrades.
@@ -419,12 +423,21 @@ impl Admin {
             EndpointMatch::Endpoint(it, _) => it.needs,
             EndpointMatch::OtherMethod | EndpointMatch::Nothing => EndpointAccess::Token,
         };
-        if needs != EndpointAccess::Every {
+        // With a token, a word becomes the state of every part.
+        let is_word = match needs {
+            EndpointAccess::Every => true,
+            EndpointAccess::Word => !request.fields.contains("authorization"),
+            EndpointAccess::Named | EndpointAccess::Token => false,
+        };
+        if !is_word {
             access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
         }
         let who = match needs {
             EndpointAccess::Every | EndpointAccess::Named => Requester::Nobody,
-            EndpointAccess::Token => self.access.who(request, client).map_err(refuse)?,
+            EndpointAccess::Word if is_word => self.access.who(request, client).unwrap_or(Requester::Nobody),
+            EndpointAccess::Token | EndpointAccess::Word => {
+                self.access.who(request, client).map_err(refuse)?
+            }
         };
         let (endpoint, named) = match found {
             EndpointMatch::Endpoint(it, named) if !it.for_tests || self.clock_moves => (it, named),

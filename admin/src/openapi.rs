@@ -66,8 +66,12 @@ fn operation(it: &Endpoint) -> Value {
     let name = it.path.trim_start_matches("/api/v1").replace(['/', '.', '-'], "_").replace(['{', '}'], "");
     operation.insert("operationId".to_owned(), format!("{}{name}", it.method.to_lowercase()).into());
     operation.insert("summary".to_owned(), it.summary.into());
-    if it.needs != EndpointAccess::Token {
-        operation.insert("security".to_owned(), json!([]));
+    match it.needs {
+        EndpointAccess::Token => {}
+        EndpointAccess::Word => drop(operation.insert("security".to_owned(), json!([{}, { "token": [] }]))),
+        EndpointAccess::Named | EndpointAccess::Every => {
+            operation.insert("security".to_owned(), json!([]));
+        }
     }
     let mut parameters: Vec<Value> = it.query.iter().map(parameter).collect();
     if let Some((_, rest)) = it.path.split_once('{') {
@@ -96,7 +100,11 @@ fn operation(it: &Endpoint) -> Value {
     };
     let refused = problem("Rejected; nothing was changed.", "Refusal");
     let failed = problem("The operation failed.", "Problem");
-    let done = json!({ "description": it.summary, "content": content(it.gives) });
+    let mut given = content(it.gives);
+    if it.needs == EndpointAccess::Word {
+        given["text/plain"] = json!({});
+    }
+    let done = json!({ "description": it.summary, "content": given });
     operation.insert("responses".to_owned(), json!({ "200": done, "4XX": refused, "default": failed }));
     Value::Object(operation)
 }

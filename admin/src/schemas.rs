@@ -1,5 +1,7 @@
 //! JSON schemas of requests and responses of the endpoints; a subject with many of them has its own file.
 
+use super::health::health;
+
 /// `GET /api/v1/openapi.json`.
 pub const DESCRIPTION: &str = r#"{"type":"object","required":["openapi","info","security","paths","components"],"properties":{
 "openapi":{"enum":["3.1.0"]},"info":{"type":"object","additionalProperties":true},"security":{"type":"array","items":{}},
@@ -66,12 +68,15 @@ macro_rules! certificate {
 /// The statistics.
 pub const STATS: &str = concat!(
     r#"{"type":"object",
-"required":["version","now","listen","counters","latency","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
+"required":["version","now","listen","health","counters","latency","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
 "version":{"type":"integer"},"now":{"type":"integer"},"now_us":{"type":"integer"},"uptime":{"type":"integer"},
 "listen":{"type":"array","items":{"type":"string"}},
 "statistics":{"type":"string","enum":["on","off"]},
 "privileges":{"type":"object","required":["uid","gid","groups","capabilities","no_new_privileges","system_call_filter"],"properties":{"uid":{"type":"integer"},"gid":{"type":"integer"},
 "groups":{"type":"array","items":{"type":"integer"}},"capabilities":{"type":"array","items":{"type":"string"}},"no_new_privileges":{"type":"boolean"},"system_call_filter":{"type":"boolean"}}},
+"health":"#,
+    health!(),
+    r#",
 "nodes":"#,
     nodes!(),
     r#",

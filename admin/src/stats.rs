@@ -31,6 +31,7 @@ impl Admin {
             "now_us": now_us,
             "uptime": now_us / 1_000_000,
             "listen": *self.public.borrow(),
+            "health": super::health::json_of(&self.look_at_health()),
             "statistics": if live.config.statistics { "on" } else { "off" },
             "counters": named(Counters::TABLE, &self.totals.sums()),
             "nodes": self.nodes.as_ref().map(|it| it.standing()),

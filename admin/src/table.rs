@@ -25,7 +25,7 @@ use super::schemas::{
     SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, AdminRequest, AdminResponse, config};
+use super::{Admin, AdminRequest, AdminResponse, config, health};
 use larder_counters::top::TopOrder;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
@@ -81,6 +81,8 @@ pub enum EndpointAccess {
     Named,
     /// Every client, with any `Host` or none: monitors use the address of a load balancer, or HTTP/1.0.
     Every,
+    /// The same for requests without `Authorization`, which get one word; with it, as [`EndpointAccess::Token`].
+    Word,
 }
 
 /// The effect of an endpoint on larder.
@@ -168,6 +170,12 @@ impl Endpoint {
         self
     }
 
+    /// Answers with one word without a token.
+    const fn word_by_any_name(mut self) -> Self {
+        self.needs = EndpointAccess::Word;
+        self
+    }
+
     /// Marks it as reading, although it is not a `GET`.
     const fn reads(mut self) -> Self {
         self.effect = Effect::Reads;
@@ -248,6 +256,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/assets/{name}", "Returns a file of the admin page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
     row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
     row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open_by_any_name().gives_any("text/plain"),
+    row("GET", "/api/v1/health", "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.health(&asked) })).word_by_any_name().gives(health::HEALTH).example("", ""),
     row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),

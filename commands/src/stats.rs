@@ -28,6 +28,10 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     let counters = &stats["counters"];
     let listens: Vec<&str> = list(&stats["listen"]).iter().filter_map(Value::as_str).collect();
     let on = format!("on {}, up {}", harmless(&listens.join(" ")), uptime(number(&stats["uptime"])));
+    if let Some((ink, word, rest)) = state(stats) {
+        let rest = wrapped(&rest, word.len(), 2, screen);
+        let _ = writeln!(out, "{}{rest}", screen.paint(ink, &word));
+    }
     let _ = writeln!(out, "{} {}\n", screen.paint(Ink::Bold, "larder"), wrapped(&on, 7, 7, screen));
     if stats["statistics"] == "off" {
         let off =
@@ -68,6 +72,21 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     memory(&mut out, &stats["memory"], screen);
     limits(&mut out, counters, screen);
     out
+}
+
+/// The state of the server: its colour, its word, and the rest of the sentence. `None` from a larder that reports none.
+#[must_use]
+pub fn state(stats: &Value) -> Option<(Ink, String, String)> {
+    let health = &stats["health"];
+    let sentence = harmless(health["sentence"].as_str()?);
+    let ink = match health["word"].as_str()? {
+        "healthy" => Ink::Green,
+        "degraded" => Ink::Yellow,
+        _ => Ink::Red,
+    };
+    let end = sentence.find([':', '.']).unwrap_or(sentence.len());
+    let (word, rest) = sentence.split_at(end);
+    Some((ink, word.to_owned(), rest.to_owned()))
 }
 
 /// The hit ratio: hits in the requests for which the cache was enabled, including passes; files and rejected requests are

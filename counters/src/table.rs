@@ -205,6 +205,7 @@ counters! {
     purge_rules_full: Limit, "Purge rules dropped because the table was full; responses stored before them are validated first.";
     purge_tags_full: Limit, "Responses with more tags than can be stored; every purge by tag matches them.";
     cache_evictions: Count, "Stored responses evicted for space.";
+    cache_evictions_fresh: Count, "Evicted responses, of `cache_evictions`, that were fresh.";
     ram_restored: Count, "Responses restored at the start from `cache.ram.snapshot`.";
     cache_idle_evictions: Count, "Responses evicted because they were unused for `cache.ram.idle`.";
     cache_over_budget: Limit, "Fills not kept in RAM because the RAM budget was exhausted; the disk tier may store them.";

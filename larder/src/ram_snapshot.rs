@@ -30,15 +30,19 @@ fn is_over(begun: Monotonic, limit: Duration) -> bool {
 }
 
 /// Fills RAM from the snapshot of the configuration, if there is one. Nothing is stored yet, and the disk tier is open.
-pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHolder) {
-    let Some(path) = &config.snapshot else { return };
+///
+/// # Errors
+/// The reason why it is not used, which is logged.
+pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHolder) -> Result<(), String> {
+    let Some(path) = &config.snapshot else { return Ok(()) };
     if holder == RamHolder::Predecessor {
-        return file::discard(path);
+        file::discard(path);
+        return Ok(());
     }
     clock::tick();
     let begun = clock::monotonic_now();
     let outcome = match file::take(path) {
-        Ok(None) => return,
+        Ok(None) => return Ok(()),
         Ok(Some(taken)) => {
             let late = || is_over(begun, READ);
             store.load_snapshot(&taken, config.key_settings, late).map_err(|it| it.tell())
@@ -49,11 +53,13 @@ pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHol
         Ok(count) => {
             row_purges::doubt_restored(config, store);
             done("ram-restored", path, count, begun, errors);
+            Ok(())
         }
         Err(why) => {
             let name = path.display().to_string();
             let values = [("path", &*name), ("why", &*why), ("now", "the RAM tier starts empty")];
             errors.event(Level::Warn, "ram-not-restored", &values);
+            Err(why)
         }
     }
 }

@@ -64,6 +64,8 @@ pub struct Running {
     pub kept: TokenPlace,
     /// Removed when larder stops.
     pub run_file: RefCell<Option<RunFile>>,
+    /// Why the snapshot of the RAM tier was not read, if there was one.
+    pub not_restored: Option<String>,
 }
 
 /// The result of a start: the running parts, and those that the main thread has yet to start.
@@ -146,11 +148,12 @@ impl BoundStart {
         let Storage { store, .. } = &storage;
         let holder = if handed.is_some() { RamHolder::Predecessor } else { RamHolder::None };
         let shared = SharedStorage::open(&live.config, store, &totals, errors, first.as_deref(), handed)?;
-        ram_snapshot::restore(&live.config, store, errors, holder);
+        let not_restored = ram_snapshot::restore(&live.config, store, errors, holder).err();
         let (handles, unnamed) = (sockets.handles(), std::mem::take(&mut sockets.unnamed));
         let opened =
             Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry };
         let mut started = opened.run(plan, after)?;
+        started.running.not_restored = not_restored;
         started.predecessor = predecessor.map(Predecessor::serving).transpose()?;
         handles.iter().for_each(SocketHandle::own_file);
         drop(unnamed);
@@ -263,6 +266,7 @@ impl Opened {
             book,
             kept,
             run_file,
+            not_restored: None,
         };
         running.take_over(&live);
         let threads = (0..workers.get())

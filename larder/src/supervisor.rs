@@ -8,7 +8,9 @@ use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
 use crate::upgrade::program;
 use crate::upgrade::successor::Successor;
-use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder, UpgradeOrder};
+use larder_admin::{
+    Admin, AdminAccess, Audit, ConfigDeed, Configuring, HealthDesk, ReloadOrder, UpgradeOrder,
+};
 use larder_config::Config;
 use larder_config::plan::Plan;
 use larder_gateway::Gateway;
@@ -21,7 +23,7 @@ use larder_server::quiet::Quiet;
 use larder_server::row_purges::FollowStandings;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{acme, loop_check, quiet, tls};
+use larder_server::{acme, config_watch, loop_check, quiet, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, SocketHandle};
@@ -230,10 +232,7 @@ impl Supervisor {
                 Wakeup::Reopen => self.reopen_logs(admin.as_deref()),
                 Wakeup::Reload(why) => drop(self.reload(why, admin.as_deref())),
                 Wakeup::Ordered(order) => {
-                    let outcome = match order.deed {
-                        ConfigDeed::TakeOver => self.reload("requested through the admin", admin.as_deref()),
-                        ConfigDeed::LeaveForStart => self.leave_for_start(),
-                    };
+                    let outcome = self.carry_out(order.deed, admin.as_deref());
                     if let Some(file) = &mut file {
                         file.taken();
                     }
@@ -257,7 +256,7 @@ impl Supervisor {
 
     /// Looks at what needs it once a second.
     fn look(&self, admin: Option<&Admin>, limits: &mut LimitWatch) {
-        self.look_at_certificates();
+        self.look_at_certificates(admin);
         self.look_at_databases();
         larder_stdx::clock::tick();
         admin.iter().for_each(|it| it.audit.look());
@@ -269,6 +268,7 @@ impl Supervisor {
         }
         let sums = self.running.shared.totals.sums();
         limits.look(now, sums.into_iter(), &self.running.errors);
+        admin.iter().for_each(|it| drop(it.look_at_health()));
     }
 
     /// Opens the logs again: they were rotated.
@@ -324,12 +324,15 @@ impl Supervisor {
             certificates: self.running.book.clone(),
             heap: shared.heap.clone(),
             failure: shared.failure.clone(),
+            health: HealthDesk::default(),
             configuring,
             upgrades,
             listing: larder_admin::ListingTurns::default(),
             clock_moves: test_clock().is_some(),
         });
         admin.take_over(live.clone());
+        self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
+        let _ = admin.look_at_health();
         // Its own counters: requests to the admin are not client requests.
         let mut limits = live.config.limits.client;
         // Its own share, so that many clients cannot lock the operator out.
@@ -365,6 +368,21 @@ impl Supervisor {
         outcome
     }
 
+    /// Carries out an order of the admin about the file. After a rejection the admin restores the earlier text.
+    fn carry_out(&self, deed: ConfigDeed, admin: Option<&Admin>) -> Result<(), String> {
+        match deed {
+            ConfigDeed::TakeOver => {
+                let refused = admin.and_then(|it| it.health.refused());
+                let outcome = self.reload("requested through the admin", admin);
+                if let (Err(_), Some(admin)) = (&outcome, admin) {
+                    admin.health.restore_refused(refused);
+                }
+                outcome
+            }
+            ConfigDeed::LeaveForStart => self.leave_for_start(admin),
+        }
+    }
+
     /// Takes over a changed configuration, or keeps the old one and logs the reason.
     fn reload_unannounced(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
         let Some(file) = self.running.plan.file() else {
@@ -382,6 +400,7 @@ impl Supervisor {
             }
             Err(problems) => {
                 self.running.shared.own.config_rejections.add_shared(1);
+                admin.iter().for_each(|it| it.health.refuse(&problems));
                 // One line of the log for each error.
                 for problem in problems.lines() {
                     let values = [
@@ -407,6 +426,7 @@ impl Supervisor {
         larder_config::names::warn_of_unknown(&live.config, move |it| start::tell_warning(&errors, &it));
         if let Some(admin) = admin {
             admin.take_over(live.clone());
+            admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());
         }
         let tls = self.running.keeper.borrow().as_ref().map(tls::CertificateStore::tls);
         let moved = !addresses.are(&self.running.orders.borrow().addresses);
@@ -427,12 +447,16 @@ impl Supervisor {
     }
 
     /// Takes over certificates whose files have changed, or keeps the old ones and logs the reason.
-    fn look_at_certificates(&self) {
+    fn look_at_certificates(&self, admin: Option<&Admin>) {
         let keeper = self.running.keeper.borrow();
         let Some(keeper) = &*keeper else { return };
         if keeper.changed() {
             let live = self.running.orders.borrow().live.clone();
-            match keeper.take_over(&live.config, &self.running.errors) {
+            let outcome = keeper.take_over(&live.config, &self.running.errors);
+            admin
+                .iter()
+                .for_each(|it| it.health.certificates(outcome.as_ref().copied().map_err(String::as_str)));
+            match outcome {
                 Ok(()) => self.running.errors.event(Level::Info, "certificates-reloaded", &[]),
                 Err(why) => {
                     self.running.shared.own.config_rejections.add_shared(1);
@@ -451,7 +475,7 @@ impl Supervisor {
     }
 
     /// Checks the input of the next start, as far as possible now; the running configuration stays.
-    fn leave_for_start(&self) -> Result<(), String> {
+    fn leave_for_start(&self, admin: Option<&Admin>) -> Result<(), String> {
         let read = self.running.plan.load().map_err(|it| it.to_string())?;
         loop_check::check(&read, self.running.admin_at)?;
         let file = self.running.plan.file().map_or(String::new(), |it| it.display().to_string());
@@ -460,6 +484,10 @@ impl Supervisor {
             "restart-pending",
             &[("file", &file), ("now", "the running configuration stays in force")],
         );
+        if let Some(admin) = admin {
+            let keys = config_watch::at_start(&self.running.orders.borrow().live.config, &read);
+            admin.health.waits(keys.into_iter().map(str::to_owned).collect());
+        }
         Ok(())
     }
 

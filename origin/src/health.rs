@@ -100,6 +100,9 @@ pub async fn watch(
             false if unwell >= check.fall => standing.found_sick(),
             _ => Changes::Nothing,
         };
+        if let (CheckResult::Unwell(why), true) = (&found, standing.is_sick()) {
+            standing.note_why(format!("health check: {why}"));
+        }
         told(&found, changes);
         let tenth = u64::try_from(check.interval.as_micros() / 10).unwrap_or(u64::MAX).max(1);
         let more =

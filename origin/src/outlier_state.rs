@@ -5,8 +5,8 @@ use crate::process_slots::ProcessSlots;
 use larder_stdx::circuit_breaker::{BegunIn, BreakerChange, BreakerSettings, BreakerState, CircuitBreaker};
 use larder_stdx::clock::Monotonic;
 use larder_wire::message::Version;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The effect of a check.
@@ -34,6 +34,8 @@ pub struct OutlierState {
     is_sick: AtomicBool,
     /// The number of ejections.
     ejections: AtomicU64,
+    /// The reason of the last ejection.
+    down_why: Mutex<String>,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
     /// Unused connections to an application, in all workers.
@@ -114,6 +116,17 @@ impl OutlierState {
     #[must_use]
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Relaxed)
+    }
+
+    /// The reason of its last ejection; empty before the first.
+    #[must_use]
+    pub fn down_why(&self) -> String {
+        self.down_why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the reason of an ejection, or of one that lasts.
+    pub(crate) fn note_why(&self, why: String) {
+        *self.down_why.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     /// The protocol of the connection that was opened last: HTTP/2, or HTTP/1.1; `None` before the first. Where both are

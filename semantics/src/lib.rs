@@ -25,6 +25,7 @@ pub mod forwarded;
 pub mod freshen;
 pub mod freshness;
 pub mod geo;
+pub mod health;
 mod host;
 pub mod invalidate;
 pub mod key;

@@ -7,6 +7,7 @@ use larder_config::tiers::FleetConfig;
 use larder_counters::Counters;
 use larder_observe::log::{Level, SubsystemLog};
 use larder_semantics::date;
+use larder_semantics::health::PurgeLogFact;
 use larder_stdx::clock::WallTime;
 use larder_store::Store;
 use larder_store::fleet::purge_log::follower::LogEvent;
@@ -185,6 +186,17 @@ impl Cluster {
             format!("not in sync, {in_sync} of {of} servers: every stored response is validated before use")
         };
         json!({ "in_sync": left > 0, "servers": of, "followed": in_sync, "lease_left_ms": left, "say": say })
+    }
+
+    /// Whether the purge logs are followed.
+    #[must_use]
+    pub fn purge_log(&self) -> PurgeLogFact {
+        let (now, follower) = (Here.now(), self.log.follower());
+        PurgeLogFact {
+            in_sync: follower.trust_ends() > now,
+            followed: follower.in_sync(now) as u64,
+            servers: self.servers.len() as u64,
+        }
     }
 
     /// Reports that this node no longer serves requests, so that no purge waits for it.

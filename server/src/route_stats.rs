@@ -291,6 +291,13 @@ impl ConfigScopes {
         }
     }
 
+    /// The requests of a route, and its responses with a status from 500.
+    #[must_use]
+    pub fn errors_of(&self, route: usize) -> (u64, u64) {
+        let parts = self.routes[route].parts.iter().map(|it| &it.counters);
+        parts.fold((0, 0), |sum, it| (sum.0 + it.requests.get(), sum.1 + it.errors_5xx.get()))
+    }
+
     /// The sums of an origin.
     #[must_use]
     pub fn of_origin(&self, origin: usize) -> ScopeSums {

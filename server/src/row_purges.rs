@@ -61,6 +61,14 @@ impl FollowStandings {
         self.0.borrow().get(database).cloned()
     }
 
+    /// All of them, by name.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, FollowStanding)> {
+        let mut all: Vec<_> = self.0.borrow().iter().map(|it| (it.0.clone(), it.1.clone())).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
     fn set(&self, database: &str, to: FollowStanding) {
         self.0.borrow_mut().insert(database.to_owned(), to);
     }

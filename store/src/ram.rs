@@ -20,8 +20,10 @@ use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
 use crate::spool::Spool;
 use bytes::Bytes;
 use larder_counters::Counters;
+use larder_semantics::freshness::Freshness;
 use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::as_is::AsIs;
+use larder_stdx::clock;
 use larder_wire::ready_head::Templates;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -595,9 +597,13 @@ impl Store {
             if gone.is_empty() {
                 return self.ledger.excess() == 0;
             }
-            let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
+            let responses = || gone.iter().flat_map(|it| it.shelf.variants.iter());
+            let now = clock::wall();
+            let fresh =
+                responses().filter(|it| matches!(it.meta.freshness(now), Freshness::Fresh { .. })).count();
+            self.counters.cache_evictions.add_shared(responses().count() as u64);
+            self.counters.cache_evictions_fresh.add_shared(fresh as u64);
             self.offer(&gone);
-            self.counters.cache_evictions.add_shared(responses as u64);
             // Extents that are being sent stay in the ledger until that is over; the loop then takes more.
         }
     }

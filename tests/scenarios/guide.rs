@@ -136,6 +136,7 @@ pages! {
     django, error_pages,
     forward_auth,
     health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
+    reading_the_page,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -232,6 +233,17 @@ fn cgi(guide: Guide) {
     answers(&get(&larder, "/git/linux/log"), 200, "/git /linux/log cgitrc");
     assert!(get(&larder, "/git/linux/log").is_hit());
     assert_eq!(404, get(&larder, "/cgi-bin/none").status);
+}
+
+fn reading_the_page(mut guide: Guide) {
+    let dead = crate::harness::closed_address();
+    guide.replace("http://10.0.0.7:8000", &format!("http://localhost:{}", dead.1.port()));
+    guide.replace("\"5s\"", "\"20ms\"");
+    let larder = guide.start_alone();
+    let state = || larder.admin_get("/api/v1/health").text();
+    until("the state is that of the page", || state().contains("\"word\":\"degraded\""));
+    assert!(state().contains("; its route uses http://"), "{}", state());
+    answers(&get(&larder, "/"), 200, "GET / HTTP/1.1");
 }
 
 fn coming_from(guide: Guide) {

@@ -48,6 +48,7 @@ mod forward_auth;
 mod framing;
 mod guide;
 mod handed_files;
+mod health;
 mod heuristics;
 mod http2;
 mod http2_origins;

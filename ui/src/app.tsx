@@ -12,6 +12,7 @@ import { cut } from './parts/long';
 import { enter } from './parts/rows';
 import { Toasts } from './parts/toast';
 import { seconds, flat } from './format';
+import { State, Tab } from './parts/state';
 import { usePending } from './pending';
 import { readings } from './readings';
 import { setTheme, theme, type Theme } from './theme';
@@ -123,10 +124,6 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
   const now = VIEWS.find((it) => it.name === (view || 'overview'));
   const title = now?.title ?? 'No such view';
 
-  useEffect(() => {
-    document.title = `${title} · larder`;
-  }, [title]);
-
   const pairs = Object.fromEntries(VIEWS.map((it) => [`g ${it.key}`, () => open(it)]));
   useKeys({
     ...pairs,
@@ -190,9 +187,11 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
       </header>
       <main id="main" ref={main} tabIndex={-1} aria-label={title}>
         <Lost />
+        <State />
         {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
         <Guard key={turn}>{now ? <now.draw params={params} /> : <Nowhere name={view} />}</Guard>
       </main>
+      <Tab title={title} />
       <Help open={help} close={() => setHelp(false)} />
       <Toasts />
     </div>

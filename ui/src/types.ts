@@ -15,8 +15,29 @@ export interface Histogram {
   buckets: [number, number][];
 }
 
+/** The state of the server, the worst finding first. */
+export interface Health {
+  word: 'healthy' | 'degraded' | 'failing';
+  findings: Finding[];
+  /** Further ones. */
+  left_out: number;
+}
+
+/** Its sentence is `what` since `since` (`evidence`); `effect`. */
+export interface Finding {
+  name: string;
+  severity: 'failing' | 'degraded' | 'notice';
+  what: string;
+  since: number | null;
+  evidence: string;
+  effect: string;
+  remedy: string;
+  view: string;
+}
+
 export interface Stats {
   version: number;
+  health?: Health;
   now: number;
   now_us?: number;
   uptime?: number;

@@ -2,7 +2,7 @@
 //! it.
 
 use super::TopReading;
-use crate::stats::{hit_ratio, told};
+use crate::stats::{hit_ratio, state, told};
 use crate::terminal::{
     Ink, Screen, TerminalLine, bytes, count, harmless, micros, share, spark, url_within, within,
 };
@@ -65,15 +65,15 @@ impl Picture<'_> {
     #[must_use]
     pub fn lines(&self, screen: Screen) -> Vec<String> {
         let height = screen.height.unwrap_or(usize::MAX);
-        let mut lines = vec![self.title(screen)];
-        lines.push(match self.trouble {
+        let mut lines = vec![match self.trouble {
             // The remedy is only in the message of a failed start.
             Some(why) => {
                 let why = why.split(';').next().unwrap_or(why).trim_end_matches('.');
                 TerminalLine::new(screen).put(Ink::Red, why).put(Ink::Red, ". Retrying; q quits.").end()
             }
-            None => String::new(),
-        });
+            None => self.state(screen),
+        }];
+        lines.extend([self.title(screen), String::new()]);
         lines.extend([self.requests(screen), self.hits(screen)]);
         lines.extend([self.latency(screen), self.sent(screen), self.memory(screen), String::new()]);
         // At least half of the remaining lines are for URLs.
@@ -92,6 +92,12 @@ impl Picture<'_> {
     #[must_use]
     pub fn beat(&self) -> Beat {
         Beat { rate: self.counter("requests") / self.seconds(), hits: self.hit_ratio() }
+    }
+
+    /// The state of the server; empty from a larder that reports none.
+    fn state(&self, screen: Screen) -> String {
+        let Some((ink, word, rest)) = state(&self.now.stats) else { return String::new() };
+        TerminalLine::new(screen).put(ink, &word).put(Ink::Plain, &rest).end()
     }
 
     fn title(&self, screen: Screen) -> String {
@@ -380,6 +386,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_line_is_the_state() {
+        let (mut now, none) = (reading(5, 10, 5), VecDeque::new());
+        assert_eq!("", of(TopOrder::Requests, None, &now, &none, true).lines(Screen::NONE)[0]);
+        now.stats["health"] =
+            json!({ "word": "degraded", "sentence": "Degraded: origin 10.0.0.7:8000 is down" });
+        let first = |width| {
+            let screen = Screen { colour: false, width: Some(width), height: Some(20) };
+            of(TopOrder::Requests, None, &now, &none, true).lines(screen)[0].clone()
+        };
+        assert_eq!("Degraded: origin 10.0.0.7:8000 is down", first(80));
+        assert_eq!("Degraded: origin 1…", first(19));
+    }
+
+    #[test]
     fn trouble_is_told_over_what_was_known_last() {
         let (now, none) = (reading(5, 10, 5), VecDeque::new());
         let picture = Picture {
@@ -387,7 +407,7 @@ mod tests {
             ..of(TopOrder::Requests, None, &now, &none, true)
         };
         let lines = picture.lines(Screen::NONE);
-        assert_eq!("Nobody answers. Retrying; q quits.", lines[1]);
+        assert_eq!("Nobody answers. Retrying; q quits.", lines[0]);
         assert!(lines.iter().any(|it| it.contains("http://h/a")));
     }
 

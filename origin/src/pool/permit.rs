@@ -125,7 +125,11 @@ impl Permit {
         };
         if counts {
             let OriginLoad { origin, sent } = &self.load;
-            origin.became(origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic()));
+            let change = origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic());
+            if change.is_some() {
+                origin.standing.note_why(error.sentence().into_owned());
+            }
+            origin.became(change);
             self.load.end_trying();
         }
     }

@@ -1,0 +1,280 @@
+//! The state of the server: the facts are gathered here, and judged by `larder_semantics::health`. The main thread does so about once a
+//! second, and each request for the state.
+
+use super::access::Requester;
+use super::{Admin, AdminRequest, AdminResponse};
+use larder_counters::Counters;
+use larder_origin::OriginState;
+use larder_semantics::health::{
+    CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport, HealthWord,
+    LIMITS, MemcachedFact, OriginFact, PastFact, RouteFact,
+};
+use larder_server::certificate_book::{CertificateBook, CertificateSource};
+use larder_server::live::Live;
+use larder_server::route_stats::{ConfigScopes, OriginScopes, ServiceKind};
+use larder_server::row_purges::FollowStanding;
+use larder_stdx::clock;
+use larder_store::disk::DiskState;
+use larder_store::fleet::health::ServerStanding;
+use larder_transport::Synthetic;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+
+/// A finding in JSON.
+macro_rules! health {
+    () => {
+        r#"{"type":"object","required":["word","sentence","findings","left_out"],"properties":{
+"word":{"type":"string","enum":["healthy","degraded","failing"]},"sentence":{"type":"string","description":"the word, the worst finding, and the names of the others; times are UTC"},
+"left_out":{"type":"integer","description":"findings beyond 50"},
+"findings":{"type":"array","description":"the worst first","items":{"type":"object","required":["name","severity","what","since","evidence","effect","sentence","remedy","view"],"properties":{
+"name":{"type":"string"},"severity":{"type":"string","enum":["failing","degraded","notice"]},"what":{"type":"string"},"since":{"type":["integer","null"],"description":"Unix time"},
+"evidence":{"type":"string"},"effect":{"type":"string"},"sentence":{"type":"string","description":"all of these; times are UTC"},"remedy":{"type":"string"},
+"view":{"type":"string","description":"the view of the page that shows it"}}}}}}"#
+    };
+}
+pub(super) use health;
+
+/// `GET /api/v1/health`.
+pub const HEALTH: &str = health!();
+
+/// The state of the server, with the facts that only the main loop knows. Of the main thread.
+#[derive(Default)]
+pub struct HealthDesk {
+    judge: RefCell<HealthJudge>,
+    refused: RefCell<Option<PastFact>>,
+    refused_certificates: RefCell<Option<PastFact>>,
+    waiting: RefCell<Vec<String>>,
+    snapshot: RefCell<Option<PastFact>>,
+}
+
+/// An event of now.
+fn now(why: &str) -> PastFact {
+    PastFact { at: clock::wall().0, why: why.to_owned() }
+}
+
+impl HealthDesk {
+    /// A configuration is in force; these keys of it wait for a restart. The counters of its routes may be others.
+    pub fn in_force(&self, waiting: Vec<String>) {
+        self.refused.replace(None);
+        self.refused_certificates.replace(None);
+        self.waiting.replace(waiting);
+        self.judge.borrow_mut().restart_window();
+    }
+
+    /// These keys in the file wait for a restart.
+    pub fn waits(&self, keys: Vec<String>) {
+        self.waiting.replace(keys);
+    }
+
+    /// The configuration in the file was refused.
+    pub fn refuse(&self, why: &str) {
+        self.refused.replace(Some(now(why)));
+    }
+
+    /// The refused configuration, for [`Self::restore_refused`].
+    #[must_use]
+    pub fn refused(&self) -> Option<PastFact> {
+        self.refused.borrow().clone()
+    }
+
+    /// The file has its earlier text again.
+    pub fn restore_refused(&self, earlier: Option<PastFact>) {
+        self.refused.replace(earlier);
+    }
+
+    /// The replaced files of certificates are in use, or were refused.
+    pub fn certificates(&self, outcome: Result<(), &str>) {
+        self.refused_certificates.replace(outcome.err().map(now));
+    }
+
+    /// The snapshot of the RAM tier could not be read at the start.
+    pub fn not_restored(&self, why: &str) {
+        self.snapshot.replace(Some(now(why)));
+    }
+}
+
+impl Admin {
+    /// `GET /api/v1/health`: one word for every client, the findings with the token.
+    pub(super) fn health(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+        let report = self.look_at_health();
+        match asked.who {
+            Requester::Nobody => {
+                AdminResponse::Whole(Synthetic::new(200, "text/plain", format!("{}\n", report.word.name())))
+            }
+            Requester::Token | Requester::Session(_) | Requester::Socket => {
+                AdminResponse::Json(200, json_of(&report))
+            }
+        }
+    }
+
+    /// The state now.
+    pub fn look_at_health(&self) -> HealthReport {
+        let facts = self.health_facts();
+        self.health.judge.borrow_mut().look(&facts)
+    }
+
+    fn health_facts(&self) -> HealthFacts {
+        let live = self.live.borrow().clone();
+        let (wall, desk) = (clock::wall().0, &self.health);
+        let origins = live.scopes.origins.iter().map(origin_fact).collect();
+        let (memcached, keys_move) = self.memcached();
+        HealthFacts {
+            now: wall,
+            at: clock::monotonic_now().0,
+            failed_worker: self.failure.first().cloned(),
+            origins,
+            routes: routes(&live.scopes),
+            memcached,
+            keys_move,
+            disk: self.disk_fact(),
+            purge_log: self.nodes.as_ref().map(|it| it.purge_log()),
+            databases: self.followed.all().into_iter().map(database).collect(),
+            refused: desk.refused(),
+            refused_certificates: desk.refused_certificates.borrow().clone(),
+            waiting: desk.waiting.borrow().clone(),
+            certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
+            certificate_folder: self.certificates.folder_error.borrow().clone(),
+            counts: self.counts(&live),
+            ram_budget: self.gateway.store.budget(),
+            ram_usable: self.gateway.store.usable(),
+            snapshot: desk.snapshot.borrow().clone(),
+        }
+    }
+
+    fn counts(&self, live: &Live) -> CountFacts {
+        let sums = self.totals.sums();
+        let of =
+            |name: &str| Counters::TABLE.iter().zip(&sums).find(|it| it.0.name == name).map_or(0, |it| *it.1);
+        let (requests, errors_5xx) = requests(live);
+        CountFacts {
+            requests,
+            errors_5xx,
+            stored: of("cache_stores"),
+            evicted_fresh: of("cache_evictions_fresh"),
+            limits: LIMITS.map(|it| of(it.counter)),
+        }
+    }
+
+    /// The memcached servers, and whether keys of one that is not used move to the others.
+    fn memcached(&self) -> (Vec<MemcachedFact>, bool) {
+        let Some(fleet) = &self.gateway.tiers.fleet else { return Default::default() };
+        let settings = fleet.settings();
+        let fact = |(at, server): (usize, &larder_store::fleet::settings::FleetAddress)| MemcachedFact {
+            name: server.at.to_string(),
+            is_down: fleet.health().standing(at) == ServerStanding::Ejected,
+            failures: settings.failures,
+        };
+        (settings.servers.iter().enumerate().map(fact).collect(), settings.auto_eject)
+    }
+
+    fn disk_fact(&self) -> DiskFact {
+        let Some(disk) = &self.gateway.tiers.disk else { return DiskFact::default() };
+        let state = disk.state();
+        DiskFact {
+            is_on: state == DiskState::On,
+            off: if let DiskState::Off(why) = state { Some(why.to_string()) } else { None },
+            reads_off: disk.leaves_reads_alone(),
+            device_full: disk.is_cramped(),
+        }
+    }
+}
+
+fn origin_fact(it: &OriginScopes) -> OriginFact {
+    let state = it.state();
+    OriginFact {
+        name: it.name.clone(),
+        is_used: matches!(state, OriginState::Up | OriginState::Slow),
+        is_down: matches!(state, OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy),
+        why: it.standing.down_why(),
+    }
+}
+
+fn routes(scopes: &ConfigScopes) -> Vec<RouteFact> {
+    let with_origins = scopes.routes.iter().filter(|it| !it.origins.is_empty());
+    with_origins.map(|it| RouteFact { name: it.name.clone(), origins: it.origins.clone() }).collect()
+}
+
+/// Requests and server errors of all routes except those whose errors the operator has ordered: fixed answers, and routes under
+/// maintenance.
+fn requests(live: &Live) -> (u64, u64) {
+    let scopes = &live.scopes;
+    let of_site = scopes.sites.iter().zip(&live.config.sites);
+    let ordered = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
+    let ordered: Vec<usize> = ordered.filter(|it| it.1.maintenance.is_some()).map(|it| *it.0).collect();
+    let counts = |(at, it): (usize, &larder_server::route_stats::RouteScopes)| {
+        it.kind != ServiceKind::Own && !ordered.contains(&at)
+    };
+    let counted = scopes.routes.iter().enumerate().filter(|it| counts(*it)).map(|it| scopes.errors_of(it.0));
+    counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+}
+
+fn database((name, standing): (String, FollowStanding)) -> DatabaseFact {
+    let (is_followed, why) = match standing {
+        FollowStanding::Followed(_) | FollowStanding::ByAnotherNode => (true, String::new()),
+        FollowStanding::Begins => (false, String::new()),
+        FollowStanding::NotFollowed(why) => (false, why),
+    };
+    DatabaseFact { name, is_followed, why }
+}
+
+fn certificates(book: &CertificateBook, now: i64) -> Vec<CertificateFact> {
+    let shown = book.shown.borrow();
+    let of_files = shown.iter().filter(|it| it.source != CertificateSource::Acme).map(|it| CertificateFact {
+        names: it.certificate.names.clone(),
+        state: it.state(now),
+        until: Some(it.certificate.until),
+        failures: 0,
+        error: String::new(),
+    });
+    let managed = book.managed.borrow();
+    let managed = managed.iter().map(|it| CertificateFact {
+        names: vec![it.name.clone()],
+        state: it.state(now),
+        until: it.validity.map(|it| it.until),
+        failures: it.failures,
+        error: it.error.clone(),
+    });
+    of_files.chain(managed).collect()
+}
+
+/// The state in JSON.
+pub(super) fn json_of(report: &HealthReport) -> Value {
+    let finding = |it: &larder_semantics::health::HealthFinding| {
+        let row = it.kind.row();
+        json!({
+            "name": row.name, "severity": row.severity.name(), "what": it.what, "since": it.since,
+            "evidence": it.evidence, "effect": it.effect, "sentence": it.sentence(report.now),
+            "remedy": row.remedy, "view": row.view,
+        })
+    };
+    json!({
+        "word": report.word.name(), "sentence": report.sentence(), "left_out": report.left_out,
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+/// The word as a number, for alerts.
+pub(super) fn level(word: HealthWord) -> u8 {
+    match word {
+        HealthWord::Healthy => 0,
+        HealthWord::Degraded => 1,
+        HealthWord::Failing => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_counters::Unit;
+
+    #[test]
+    fn every_limit_is_a_counter_of_limits() {
+        for it in LIMITS {
+            let row = Counters::TABLE.iter().find(|row| row.name == it.counter);
+            assert_eq!(Some(Unit::Limit), row.map(|it| it.unit), "{}", it.counter);
+        }
+        for name in ["cache_stores", "cache_evictions_fresh"] {
+            assert!(Counters::TABLE.iter().any(|it| it.name == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The state of the server: one word, and findings with the worst first, judged from facts that the caller has gathered. The only
+//! memory is the start of each condition and the counts of the last minute; times are part of the facts.
+
+mod conditions;
+mod facts;
+mod table;
+
+pub use conditions::Beginning;
+use conditions::{Condition, HeldConditions, conditions};
+pub use facts::{
+    CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact, OriginFact, PastFact,
+    PurgeLogFact, RouteFact,
+};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+pub use table::{FINDINGS, FindingKind, FindingRow, LIMITS, LimitRow, Severity, manual};
+
+use super::date;
+use larder_stdx::clock::WallTime;
+
+/// The length of the window in which events count, milliseconds: long enough for a share, and short enough that the state clears soon.
+const WINDOW: u64 = 60_000;
+/// The shortest time between two samples of the window, milliseconds: the window has at most 61 of them.
+const SAMPLE: u64 = 1_000;
+/// The most findings of a report: a configuration with thousands of origins behind one dead network is one state. The word is that of all.
+const MOST_FINDINGS: usize = 50;
+/// The most characters of a reason.
+const MOST_EVIDENCE: usize = 300;
+
+/// The state in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HealthWord {
+    /// No finding, or only notices.
+    #[default]
+    Healthy,
+    /// Requests are served, and a part has failed or is at a limit.
+    Degraded,
+    /// Requests fail.
+    Failing,
+}
+
+impl HealthWord {
+    /// The word as a sentence begins.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            HealthWord::Healthy => "Healthy",
+            HealthWord::Degraded => "Degraded",
+            HealthWord::Failing => "Failing",
+        }
+    }
+
+    /// The word in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            HealthWord::Healthy => "healthy",
+            HealthWord::Degraded => "degraded",
+            HealthWord::Failing => "failing",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthFinding {
+    /// Its row.
+    pub kind: FindingKind,
+    /// The part and its state: `origin 10.0.0.7:8000 is down`.
+    pub what: String,
+    /// Its start, Unix seconds; `None` where the sentence has no start.
+    pub since: Option<u64>,
+    /// The reason, as measured or reported; may be empty.
+    pub evidence: String,
+    /// The effect on requests; may be empty.
+    pub effect: String,
+}
+
+impl HealthFinding {
+    /// The finding as a clause; times are in UTC, with the date if it is not that of `now`.
+    #[must_use]
+    pub fn sentence(&self, now: u64) -> String {
+        let mut out = self.what.clone();
+        if let Some(since) = self.since {
+            let _ = write!(out, " since {}", utc(since, now));
+        }
+        if !self.evidence.is_empty() {
+            let _ = write!(out, " ({})", self.evidence);
+        }
+        if !self.effect.is_empty() {
+            let _ = write!(out, "; {}", self.effect);
+        }
+        out
+    }
+}
+
+/// A time of day in UTC, with day and month if they are not those of `now`.
+fn utc(at: u64, now: u64) -> String {
+    // `Sun, 06 Nov 1994 08:49:37 GMT`
+    let (text, today) = (date::format(WallTime(at)), date::format(WallTime(now)));
+    let day = if text[..16] == today[..16] { "" } else { &text[5..12] };
+    format!("{day}{} UTC", &text[17..25])
+}
+
+/// The state at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HealthReport {
+    /// The time, Unix seconds.
+    pub now: u64,
+    /// The word.
+    pub word: HealthWord,
+    /// The findings, worst first; at most 50.
+    pub findings: Vec<HealthFinding>,
+    /// The number of further ones.
+    pub left_out: usize,
+}
+
+impl HealthReport {
+    /// The state in one sentence without a full stop: the word, the worst finding, and the names of the others.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Some((first, others)) = self.findings.split_first() else { return self.word.word().to_owned() };
+        let mut out = match self.word {
+            HealthWord::Healthy => format!("Healthy. Notice: {}", first.sentence(self.now)),
+            word => format!("{}: {}", word.word(), first.sentence(self.now)),
+        };
+        let mut names: Vec<&str> = others.iter().map(|it| it.kind.row().name).collect();
+        names.dedup();
+        if !others.is_empty() {
+            let _ = write!(out, " ({} more: {})", others.len() + self.left_out, names.join(", "));
+        }
+        out
+    }
+
+    /// The number of findings of a kind.
+    #[must_use]
+    pub fn count_of(&self, kind: FindingKind) -> usize {
+        self.findings.iter().filter(|it| it.kind == kind).count()
+    }
+}
+
+/// Judges facts, one reading after the other.
+#[derive(Debug, Default)]
+pub struct HealthJudge {
+    held: HeldConditions,
+    /// The sums of earlier readings, the oldest first.
+    samples: VecDeque<(u64, CountFacts)>,
+}
+
+impl HealthJudge {
+    /// The state by these facts. Readings may be as frequent as the caller likes: the result depends on their times alone.
+    pub fn look(&mut self, facts: &HealthFacts) -> HealthReport {
+        let minute = self.minute(facts.at, &facts.counts);
+        let found = conditions(facts, &minute, &self.held);
+        self.held.keep(&found, facts);
+        let mut findings: Vec<HealthFinding> = found
+            .into_iter()
+            .filter(|it| self.held.is_settled(it, facts.at))
+            .map(|it| self.finding(it))
+            .collect();
+        findings.sort_by_key(|it| (std::cmp::Reverse(it.kind.row().severity), it.kind));
+        let word = match findings.first().map(|it| it.kind.row().severity) {
+            Some(Severity::Failing) => HealthWord::Failing,
+            Some(Severity::Degraded) => HealthWord::Degraded,
+            Some(Severity::Notice) | None => HealthWord::Healthy,
+        };
+        let left_out = findings.len().saturating_sub(MOST_FINDINGS);
+        findings.truncate(MOST_FINDINGS);
+        HealthReport { now: facts.now, word, findings, left_out }
+    }
+
+    /// Begins a new minute of counts: a reload may have dropped counters, or brought others.
+    pub fn restart_window(&mut self) {
+        self.samples.clear();
+    }
+
+    /// The counts of the last minute, or since the first reading.
+    fn minute(&mut self, at: u64, sums: &CountFacts) -> CountFacts {
+        // The last one that is a minute old is the start of the window.
+        while self.samples.get(1).is_some_and(|it| at.saturating_sub(it.0) >= WINDOW) {
+            self.samples.pop_front();
+        }
+        let minute = self.samples.front().map_or_else(CountFacts::default, |it| sums.since(&it.1));
+        if self.samples.back().is_none_or(|it| at.saturating_sub(it.0) >= SAMPLE) {
+            self.samples.push_back((at, sums.clone()));
+        }
+        minute
+    }
+
+    fn finding(&self, it: Condition) -> HealthFinding {
+        let since = match it.since {
+            Beginning::Seen => self.held.since(&it.subject),
+            Beginning::At(time) => Some(time),
+            Beginning::Unstated => None,
+        };
+        let evidence = match it.evidence.is_empty() {
+            true => self.held.evidence(&it.subject),
+            false => it.evidence,
+        };
+        HealthFinding { kind: it.kind, what: it.what, since, evidence: short(&evidence), effect: it.effect }
+    }
+}
+
+/// The first line of a reason, without its full stop and not too long.
+fn short(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("").trim().trim_end_matches('.');
+    match line.char_indices().nth(MOST_EVIDENCE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

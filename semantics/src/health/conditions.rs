@@ -1,0 +1,363 @@
+//! From facts to conditions: each is a finding once it has held for long enough.
+
+use super::facts::{CertificateFact, CountFacts, HealthFacts, OriginFact};
+use super::table::{FindingKind, LIMITS};
+use crate::date;
+use crate::renewal::ExpiryState;
+use larder_stdx::clock::WallTime;
+
+/// The share of server errors within a minute that is a finding, per cent: a site with fewer has single faults.
+const ERRORS: u64 = 5;
+/// The share below which that finding ends, per cent: half, so that a share around the threshold does not flicker.
+const ERRORS_END: u64 = 2;
+/// The share at which most requests fail, per cent; and the one at which that ends.
+const MOST_ERRORS: (u64, u64) = (50, 40);
+/// The fewest responses within a minute of which a share is taken: one error of few requests is no state.
+const ERRORS_REQUESTS: u64 = 20;
+/// The fewest events of a limit within a minute: the log has a single one (`limit-reached`).
+const LIMIT_TIMES: u64 = 5;
+/// The share of the RAM budget that is withheld in a finding, per cent; and the one at which it ends.
+const WITHHELD: (u64, u64) = (10, 5);
+/// The fewest fresh pages evicted within a minute, and their share of those stored, per cent: a cache that works evicts some.
+const EVICTED: (u64, u64) = (100, 10);
+/// The seconds for which a snapshot that was not read is a finding: by then requests have filled the tier.
+const SNAPSHOT: u64 = 3_600;
+/// The seconds of a day.
+const DAY: i64 = 86_400;
+/// The most names in a sentence.
+const NAMES: usize = 3;
+
+/// The start of a condition in its sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// The first reading with it.
+    Seen,
+    /// This time, Unix seconds.
+    At(u64),
+    /// It has none.
+    Unstated,
+}
+
+/// A condition that holds at one reading.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub kind: FindingKind,
+    /// The part, the same for every kind of condition of it: its start stays if the kind changes.
+    pub subject: String,
+    pub what: String,
+    pub since: Beginning,
+    /// Empty for that of an earlier reading.
+    pub evidence: String,
+    pub effect: String,
+}
+
+/// The conditions of the last reading, with their starts.
+#[derive(Debug, Default)]
+pub(super) struct HeldConditions(Vec<HeldCondition>);
+
+#[derive(Debug)]
+struct HeldCondition {
+    subject: String,
+    kind: FindingKind,
+    /// Unix seconds.
+    since: u64,
+    /// Milliseconds of the monotonic clock.
+    at: u64,
+    evidence: String,
+}
+
+impl HeldConditions {
+    fn of(&self, subject: &str) -> Option<&HeldCondition> {
+        self.0.iter().find(|it| it.subject == subject)
+    }
+
+    /// Keeps the conditions of a reading; forgets those that have ended.
+    pub fn keep(&mut self, found: &[Condition], facts: &HealthFacts) {
+        let held = |it: &Condition| {
+            let before = self.of(&it.subject);
+            let evidence = before.filter(|_| it.evidence.is_empty()).map_or(&it.evidence, |it| &it.evidence);
+            HeldCondition {
+                subject: it.subject.clone(),
+                kind: it.kind,
+                since: before.map_or(facts.now, |it| it.since),
+                at: before.map_or(facts.at, |it| it.at),
+                evidence: evidence.clone(),
+            }
+        };
+        self.0 = found.iter().map(held).collect();
+    }
+
+    pub fn is_settled(&self, it: &Condition, at: u64) -> bool {
+        self.of(&it.subject).is_some_and(|held| at.saturating_sub(held.at) >= it.kind.row().settles * 1000)
+    }
+
+    pub fn since(&self, subject: &str) -> Option<u64> {
+        self.of(subject).map(|it| it.since)
+    }
+
+    pub fn evidence(&self, subject: &str) -> String {
+        self.of(subject).map_or_else(String::new, |it| it.evidence.clone())
+    }
+}
+
+/// The conditions that hold. `minute` is the growth of the counts within a minute; `held` are the conditions of the reading before.
+pub(super) fn conditions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) -> Vec<Condition> {
+    let mut all = Vec::new();
+    all.extend(worker(facts));
+    origins(facts, &mut all);
+    all.extend(errors(minute, held));
+    limits(minute, &mut all);
+    lower_tiers(facts, &mut all);
+    databases(facts, &mut all);
+    configuration(facts, &mut all);
+    all.extend(facts.certificates.iter().filter_map(|it| certificate(it, facts.now)));
+    all.extend(memory(facts, held));
+    all.extend(evictions(facts, minute));
+    all
+}
+
+/// A condition without effect.
+fn condition(
+    kind: FindingKind,
+    subject: &str,
+    what: impl Into<String>,
+    evidence: impl Into<String>,
+) -> Condition {
+    Condition {
+        kind,
+        subject: subject.to_owned(),
+        what: what.into(),
+        since: Beginning::Seen,
+        evidence: evidence.into(),
+        effect: String::new(),
+    }
+}
+
+impl Condition {
+    fn with_effect(self, effect: impl Into<String>) -> Self {
+        Self { effect: effect.into(), ..self }
+    }
+
+    fn begun(self, since: Beginning) -> Self {
+        Self { since, ..self }
+    }
+}
+
+/// `1 route`, `3 routes`.
+fn number(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// Some names, and the number of the others.
+fn list(names: &[&str]) -> String {
+    let shown = names.len().min(if names.len() == NAMES + 1 { NAMES + 1 } else { NAMES });
+    let text = names[..shown].join(", ");
+    if shown == names.len() { text } else { format!("{text} and {} more", names.len() - shown) }
+}
+
+fn worker(facts: &HealthFacts) -> Option<Condition> {
+    let (worker, why) = facts.failed_worker.as_ref()?;
+    let what = format!("worker {worker} has failed");
+    let effect = "larder ends, and its service manager starts it again";
+    Some(condition(FindingKind::WorkerFailed, "worker", what, why).with_effect(effect))
+}
+
+fn origins(facts: &HealthFacts, all: &mut Vec<Condition>) {
+    for (at, origin) in facts.origins.iter().enumerate().filter(|it| it.1.is_down) {
+        let routes: Vec<_> = facts.routes.iter().filter(|it| it.origins.contains(&at)).collect();
+        let used = |it: &&usize| facts.origins.get(**it).is_some_and(|it| it.is_used);
+        let alone: Vec<&str> =
+            routes.iter().filter(|it| !it.origins.iter().any(|it| used(&it))).map(|it| &*it.name).collect();
+        let mut others: Vec<&str> = routes
+            .iter()
+            .flat_map(|it| it.origins.iter().filter(used))
+            .map(|it| &*facts.origins[*it].name)
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        let (kind, effect) = match (alone.len(), routes.len()) {
+            (_, 0) => continue,
+            (0, 1) => (FindingKind::OriginDown, format!("its route uses {}", list(&others))),
+            (0, some) => (FindingKind::OriginDown, format!("its {some} routes use {}", list(&others))),
+            (1, _) => (FindingKind::NoOrigin, format!("1 route has no other origin ({})", alone[0])),
+            (some, _) => {
+                (FindingKind::NoOrigin, format!("{some} routes have no other origin ({})", list(&alone)))
+            }
+        };
+        let OriginFact { name, why, .. } = origin;
+        let subject = format!("origin {name}");
+        all.push(condition(kind, &subject, format!("origin {name} is down"), why).with_effect(effect));
+    }
+}
+
+fn errors(minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
+    const SUBJECT: &str = "server errors";
+    let CountFacts { requests, errors_5xx, .. } = *minute;
+    let before = held.of(SUBJECT).map(|it| it.kind);
+    if requests == 0 || before.is_none() && requests < ERRORS_REQUESTS {
+        return None;
+    }
+    let reaches = |percent: u64| errors_5xx.saturating_mul(100) >= requests.saturating_mul(percent);
+    let most = if before == Some(FindingKind::MostRequestsFail) { MOST_ERRORS.1 } else { MOST_ERRORS.0 };
+    let some = if before.is_some() { ERRORS_END } else { ERRORS };
+    let kind = match () {
+        () if reaches(most) => FindingKind::MostRequestsFail,
+        () if reaches(some) => FindingKind::RequestsFail,
+        () => return None,
+    };
+    let what = format!("{} % of the responses are server errors", errors_5xx.min(requests) * 100 / requests);
+    Some(condition(kind, SUBJECT, what, format!("{errors_5xx} of {requests} within the last minute")))
+}
+
+fn limits(minute: &CountFacts, all: &mut Vec<Condition>) {
+    for (row, times) in LIMITS.iter().zip(minute.limits).filter(|it| it.1 >= LIMIT_TIMES) {
+        let evidence = format!("{times} times within the last minute");
+        all.push(condition(FindingKind::LimitReached, row.counter, row.event, evidence));
+    }
+}
+
+/// The disk tier and the fleet.
+fn lower_tiers(facts: &HealthFacts, all: &mut Vec<Condition>) {
+    let disk = &facts.disk;
+    if let Some(why) = &disk.off {
+        let found = condition(FindingKind::DiskOff, "disk", "the disk tier is off", why);
+        all.push(found.with_effect("responses are stored in RAM only"));
+    }
+    if disk.reads_off {
+        let why = "three reads in a row took longer than 1 s";
+        let found = condition(FindingKind::DiskReadsOff, "disk reads", "the disk tier is not read", why);
+        all.push(found.with_effect("its pages are fetched from the origins"));
+    }
+    if disk.device_full {
+        let what = "the device of the disk tier is full";
+        let found = condition(FindingKind::DiskDeviceFull, "disk device", what, "");
+        all.push(found.with_effect("pages are dropped before `cache.disk.size` is reached"));
+    }
+    if let Some(log) = facts.purge_log.filter(|it| !it.in_sync) {
+        let evidence = format!("{} of {} servers", log.followed, log.servers);
+        let what = "the purge log is not followed";
+        let found = condition(FindingKind::PurgeLogNotFollowed, "purge log", what, evidence);
+        all.push(found.with_effect("every stored response is validated before use"));
+    }
+    let is_last = facts.memcached.iter().all(|it| it.is_down);
+    for it in facts.memcached.iter().filter(|it| it.is_down) {
+        let effect = match (is_last, facts.keys_move) {
+            (true, _) => "no memcached server is in use, and nodes share no pages",
+            (false, true) => "the other servers store its keys",
+            (false, false) => "its keys are not stored in the fleet",
+        };
+        let (what, subject) =
+            (format!("memcached server {} is not used", it.name), format!("memcached {}", it.name));
+        let evidence = format!("{} in a row", number(it.failures as usize, "failure"));
+        all.push(condition(FindingKind::MemcachedDown, &subject, what, evidence).with_effect(effect));
+    }
+}
+
+fn databases(facts: &HealthFacts, all: &mut Vec<Condition>) {
+    for it in facts.databases.iter().filter(|it| !it.is_followed) {
+        let what = format!("the changes of database {} are not followed", it.name);
+        let subject = format!("database {}", it.name);
+        let found = condition(FindingKind::DatabaseNotFollowed, &subject, what, &*it.why);
+        all.push(found.with_effect("pages with its rows are validated every second"));
+    }
+}
+
+/// The configuration, the files of certificates, and the snapshot of the RAM tier.
+fn configuration(facts: &HealthFacts, all: &mut Vec<Condition>) {
+    let parts = [
+        (
+            "configuration",
+            &facts.refused,
+            "the configuration in the file is refused",
+            "the previous one stays in force",
+        ),
+        (
+            "certificate files",
+            &facts.refused_certificates,
+            "the certificates in the files are refused",
+            "the previous ones stay in use",
+        ),
+    ];
+    for (subject, refused, what, effect) in parts {
+        let Some(it) = refused else { continue };
+        let found = condition(FindingKind::ConfigurationRefused, subject, what, &*it.why);
+        all.push(found.with_effect(effect).begun(Beginning::At(it.at)));
+    }
+    if !facts.waiting.is_empty() {
+        let keys: Vec<&str> = facts.waiting.iter().map(String::as_str).collect();
+        let what = "keys in the file wait for a restart";
+        all.push(condition(FindingKind::RestartPending, "restart", what, list(&keys)));
+    }
+    if let Some(why) = &facts.certificate_folder {
+        let what = "the certificates of `tls.acme` cannot be stored";
+        let found = condition(FindingKind::CertificateMissing, "certificate folder", what, why);
+        all.push(found.begun(Beginning::Unstated));
+    }
+    if let Some(it) = facts.snapshot.as_ref().filter(|it| facts.now.saturating_sub(it.at) < SNAPSHOT) {
+        let what = "the snapshot of the RAM tier was not read at the start";
+        let found = condition(FindingKind::SnapshotNotRead, "snapshot", what, &*it.why);
+        all.push(found.with_effect("the tier began empty").begun(Beginning::Unstated));
+    }
+}
+
+fn certificate(it: &CertificateFact, now: u64) -> Option<Condition> {
+    let names: Vec<&str> = it.names.iter().map(String::as_str).collect();
+    let (names, subject) = (list(&names), format!("certificate {}", names.join(" ")));
+    // `Sun, 06 Nov 1994 08:49:37 GMT`
+    let end = it.until.and_then(|it| u64::try_from(it).ok()).map(|it| date::format(WallTime(it)));
+    let end = end.map_or_else(String::new, |it| it[5..16].to_owned());
+    let evidence = match it.error.is_empty() {
+        true => end,
+        false => format!("{end}, {}: {}", number(it.failures as usize, "failed renewal"), it.error),
+    };
+    let found = match it.state {
+        ExpiryState::Valid => return None,
+        ExpiryState::Missing if it.failures == 0 => return None,
+        ExpiryState::Missing => condition(
+            FindingKind::CertificateMissing,
+            &subject,
+            format!("{names} has no certificate"),
+            &*it.error,
+        ),
+        ExpiryState::Expired => {
+            let what = format!("the certificate of {names} has expired");
+            condition(FindingKind::CertificateExpired, &subject, what, evidence)
+                .with_effect("clients reject it")
+        }
+        ExpiryState::Expiring => {
+            let left = it.until.unwrap_or(0).saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
+            let days = number(usize::try_from(left / DAY).unwrap_or(0), "day");
+            let what = format!("the certificate of {names} expires in {days}");
+            condition(FindingKind::CertificateExpiring, &subject, what, evidence)
+        }
+    };
+    Some(found.begun(Beginning::Unstated))
+}
+
+fn memory(facts: &HealthFacts, held: &HeldConditions) -> Option<Condition> {
+    const SUBJECT: &str = "memory";
+    let HealthFacts { ram_budget: budget, ram_usable: usable, .. } = *facts;
+    let least = if held.of(SUBJECT).is_some() { WITHHELD.1 } else { WITHHELD.0 };
+    let withheld = budget.saturating_sub(usable);
+    if withheld == 0 || withheld.saturating_mul(100) < budget.saturating_mul(least) {
+        return None;
+    }
+    let evidence = format!("{} of {} MiB can be used", usable >> 20, budget >> 20);
+    let what = "a part of the RAM tier is withheld";
+    let found = condition(FindingKind::MemoryWithheld, SUBJECT, what, evidence);
+    Some(found.with_effect("the process uses more memory than planned"))
+}
+
+/// Fresh pages that no lower tier has either.
+fn evictions(facts: &HealthFacts, minute: &CountFacts) -> Option<Condition> {
+    let CountFacts { evicted_fresh, stored, .. } = *minute;
+    let is_much =
+        evicted_fresh >= EVICTED.0 && evicted_fresh.saturating_mul(100) >= stored.saturating_mul(EVICTED.1);
+    if facts.disk.is_on || !facts.memcached.is_empty() || !is_much {
+        return None;
+    }
+    let evidence = format!("{evicted_fresh} within the last minute");
+    let found =
+        condition(FindingKind::PagesEvicted, "evictions", "fresh pages are evicted from RAM", evidence);
+    Some(found.with_effect("requests for them go to the origin"))
+}

@@ -1,0 +1,169 @@
+//! The facts from which the state of the server is judged, as the caller has gathered them.
+
+use super::table::LIMITS;
+use crate::renewal::ExpiryState;
+
+/// All facts at one time.
+#[derive(Clone, Debug, Default)]
+pub struct HealthFacts {
+    /// The wall clock, Unix seconds.
+    pub now: u64,
+    /// The monotonic clock, milliseconds.
+    pub at: u64,
+    /// The number of a worker that failed, and its panic.
+    pub failed_worker: Option<(usize, String)>,
+    /// The origins of all routes.
+    pub origins: Vec<OriginFact>,
+    /// The routes with origins.
+    pub routes: Vec<RouteFact>,
+    /// The memcached servers.
+    pub memcached: Vec<MemcachedFact>,
+    /// Whether the other memcached servers take over the keys of one that is not used.
+    pub keys_move: bool,
+    /// The disk tier.
+    pub disk: DiskFact,
+    /// The purge log of the fleet; `None` without one.
+    pub purge_log: Option<PurgeLogFact>,
+    /// The databases that are to be followed.
+    pub databases: Vec<DatabaseFact>,
+    /// The configuration in the file, if it was refused.
+    pub refused: Option<PastFact>,
+    /// The certificates of files, if their replacements were refused.
+    pub refused_certificates: Option<PastFact>,
+    /// The changed keys that wait for a restart.
+    pub waiting: Vec<String>,
+    /// The certificates.
+    pub certificates: Vec<CertificateFact>,
+    /// Why the folder of `tls.acme` cannot be used.
+    pub certificate_folder: Option<String>,
+    /// Sums since the start.
+    pub counts: CountFacts,
+    /// Bytes of the RAM budget.
+    pub ram_budget: u64,
+    /// The bytes of it that can be used.
+    pub ram_usable: u64,
+    /// The snapshot of the RAM tier, if the start could not read it.
+    pub snapshot: Option<PastFact>,
+}
+
+/// One origin.
+#[derive(Clone, Debug, Default)]
+pub struct OriginFact {
+    /// Its address.
+    pub name: String,
+    /// Whether it gets requests.
+    pub is_used: bool,
+    /// Whether it gets none because it failed, and not because an operator drains it.
+    pub is_down: bool,
+    /// The reason.
+    pub why: String,
+}
+
+/// One route with origins.
+#[derive(Clone, Debug, Default)]
+pub struct RouteFact {
+    /// Its name.
+    pub name: String,
+    /// The positions of its origins among all.
+    pub origins: Vec<usize>,
+}
+
+/// One memcached server.
+#[derive(Clone, Debug, Default)]
+pub struct MemcachedFact {
+    /// Its address.
+    pub name: String,
+    /// Whether it is not used because it failed.
+    pub is_down: bool,
+    /// The failures in a row after which it is not used.
+    pub failures: u32,
+}
+
+/// The disk tier.
+#[derive(Clone, Debug, Default)]
+pub struct DiskFact {
+    /// Why it is off; `None` if it is on, or there is none.
+    pub off: Option<String>,
+    /// Whether reads from the device are off after timeouts.
+    pub reads_off: bool,
+    /// Whether the device is full before `cache.disk.size` is reached.
+    pub device_full: bool,
+    /// Whether there is a disk tier, and it is on.
+    pub is_on: bool,
+}
+
+/// The purge log of the fleet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PurgeLogFact {
+    /// Whether this node may use stored responses without validation.
+    pub in_sync: bool,
+    /// The servers whose log is followed.
+    pub followed: u64,
+    /// All servers.
+    pub servers: u64,
+}
+
+/// A database that is to be followed.
+#[derive(Clone, Debug, Default)]
+pub struct DatabaseFact {
+    /// Its name.
+    pub name: String,
+    /// Whether its changes purge pages.
+    pub is_followed: bool,
+    /// The reason, if it is known at this time.
+    pub why: String,
+}
+
+/// An event of the past with its reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastFact {
+    /// Its time, Unix seconds.
+    pub at: u64,
+    /// The reason.
+    pub why: String,
+}
+
+/// One certificate.
+#[derive(Clone, Debug)]
+pub struct CertificateFact {
+    /// Its names.
+    pub names: Vec<String>,
+    /// Its state.
+    pub state: ExpiryState,
+    /// Its end, Unix seconds.
+    pub until: Option<i64>,
+    /// Failed attempts in a row to obtain the next one.
+    pub failures: u32,
+    /// The last failure; empty after a success.
+    pub error: String,
+}
+
+/// Sums since the start, or their growth within a minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountFacts {
+    /// Requests of all routes.
+    pub requests: u64,
+    /// Responses of them with a status from 500.
+    pub errors_5xx: u64,
+    /// Responses stored in RAM.
+    pub stored: u64,
+    /// Responses evicted from RAM for space that were fresh.
+    pub evicted_fresh: u64,
+    /// The counters of [`LIMITS`], in its order.
+    pub limits: [u64; LIMITS.len()],
+}
+
+impl CountFacts {
+    /// The growth since `before`; zero where a reload has dropped counters.
+    pub(super) fn since(&self, before: &CountFacts) -> CountFacts {
+        let mut limits = self.limits;
+        limits.iter_mut().zip(before.limits).for_each(|(now, before)| *now = now.saturating_sub(before));
+        CountFacts {
+            requests: self.requests.saturating_sub(before.requests),
+            errors_5xx: self.errors_5xx.saturating_sub(before.errors_5xx),
+            stored: self.stored.saturating_sub(before.stored),
+            evicted_fresh: self.evicted_fresh.saturating_sub(before.evicted_fresh),
+            limits,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The closed list of findings: names, severities, sentence forms and remedies. The table of the guide is made from it.
+
+use std::fmt::Write as _;
+
+/// The weight of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; the server is healthy.
+    Notice,
+    /// A part has failed or is at a limit.
+    Degraded,
+    /// Requests fail.
+    Failing,
+}
+
+impl Severity {
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Notice => "notice",
+            Severity::Degraded => "degraded",
+            Severity::Failing => "failing",
+        }
+    }
+}
+
+/// One row of the list.
+#[derive(Clone, Copy, Debug)]
+pub struct FindingRow {
+    /// Its kind.
+    pub kind: FindingKind,
+    /// Its name: a stable interface.
+    pub name: &'static str,
+    /// Its weight.
+    pub severity: Severity,
+    /// Seconds for which the condition holds before it is a finding: states that pass by themselves at a start, or jitter.
+    pub settles: u64,
+    /// The view of the admin page that shows it, as in the address of the page.
+    pub view: &'static str,
+    /// The form of its sentence.
+    pub form: &'static str,
+    /// The remedy.
+    pub remedy: &'static str,
+}
+
+macro_rules! findings {
+    ($($kind:ident $name:literal $severity:ident $settles:literal $view:literal: $form:literal, $remedy:literal;)*) => {
+        /// The kinds of findings; of equal severity, the earlier comes first.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum FindingKind { $(#[doc = $form] $kind,)* }
+
+        /// All kinds, in their order.
+        pub const FINDINGS: &[FindingRow] = &[$(FindingRow {
+            kind: FindingKind::$kind, name: $name, severity: Severity::$severity, settles: $settles, view: $view,
+            form: $form, remedy: $remedy,
+        },)*];
+    };
+}
+
+findings! {
+    WorkerFailed "worker-failed" Failing 0 "overview":
+        "worker N has failed since TIME (REASON); larder ends, and its service manager starts it again",
+        "Report the reason; the error log has it (`worker-failed`).";
+    NoOrigin "no-origin" Failing 0 "overview":
+        "origin ADDRESS is down since TIME (REASON); N routes have no other origin",
+        "Start the origin, or correct `proxy.to`. Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
+    CertificateExpired "certificate-expired" Failing 0 "config":
+        "the certificate of NAMES has expired (DATE); clients reject it",
+        "Replace the files of the certificate. For `tls.acme`, `larder tls list` has the reason of failed renewals.";
+    MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
+        "N % of the responses are server errors since TIME (M of T within the last minute)",
+        "`larder tail --where 'status >= 500'` has the requests, `larder stats` the routes and origins.";
+    OriginDown "origin-down" Degraded 0 "overview":
+        "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
+        "Start the origin. It gets requests again by itself after a successful health check or trial request.";
+    RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
+        "N % of the responses are server errors since TIME (M of T within the last minute)",
+        "`larder tail --where 'status >= 500'` has the requests, `larder stats` the routes and origins.";
+    LimitReached "limit-reached" Degraded 0 "overview":
+        "EVENT since TIME (N times within the last minute)",
+        "Raise the limit that the sentence names, or find the cause of the load with `larder top`.";
+    DatabaseNotFollowed "database-not-followed" Degraded 5 "overview":
+        "the changes of database NAME are not followed since TIME (REASON); pages with its rows are validated every second",
+        "Correct the reason; `larder check --connect` tests the database.";
+    PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "overview":
+        "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
+        "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
+    MemcachedDown "memcached-down" Degraded 0 "overview":
+        "memcached server ADDRESS is not used since TIME (N failures in a row); OTHERS store its keys",
+        "Start the server. It is used again by itself after a successful attempt.";
+    DiskOff "disk-off" Degraded 0 "overview":
+        "the disk tier is off since TIME (REASON); responses are stored in RAM only",
+        "Correct the reason, such as a full or failed device; larder tries to write again by itself.";
+    DiskReadsOff "disk-reads-off" Degraded 0 "overview":
+        "the disk tier is not read since TIME (three reads in a row took longer than 1 s); its pages are fetched from the origins",
+        "Check the device of `cache.disk.path`; larder tries to read again by itself.";
+    DiskDeviceFull "disk-device-full" Degraded 0 "overview":
+        "the device of the disk tier is full since TIME; pages are dropped before `cache.disk.size` is reached",
+        "Free space on the device, or lower `cache.disk.size`.";
+    ConfigurationRefused "configuration-refused" Degraded 0 "config":
+        "the configuration in the file is refused since TIME (REASON); the previous one stays in force",
+        "Correct the file; `larder check` prints every error. The finding ends with the next successful reload.";
+    CertificateMissing "certificate-missing" Degraded 0 "config":
+        "NAME has no certificate (REASON)",
+        "Correct the reason; `larder tls list` has the time of the next attempt.";
+    CertificateExpiring "certificate-expiring" Degraded 0 "config":
+        "the certificate of NAMES expires in N days (DATE)",
+        "Renew it, at the latest 14 days before its end. `tls.acme` renews by itself: `larder tls list` has the last failure.";
+    MemoryWithheld "memory-withheld" Degraded 60 "overview":
+        "a part of the RAM tier is withheld since TIME (USABLE of BUDGET can be used), because the process uses more memory than planned",
+        "Lower `cache.ram.size` or the number of connections, or give the machine more memory.";
+    PagesEvicted "fresh-pages-evicted" Notice 0 "overview":
+        "fresh pages are evicted from RAM since TIME (N within the last minute); requests for them go to the origin",
+        "Raise `cache.ram.size`, or add `cache.disk`.";
+    RestartPending "restart-pending" Notice 0 "config":
+        "keys in the file wait for a restart since TIME (KEYS)",
+        "Restart larder, or `larder upgrade`, when it suits.";
+    SnapshotNotRead "snapshot-not-read" Notice 0 "overview":
+        "the snapshot of the RAM tier was not read at the start (REASON); the tier began empty",
+        "None is needed: pages are fetched again. The finding ends after an hour.";
+}
+
+impl FindingKind {
+    /// Its row.
+    #[must_use]
+    pub fn row(self) -> &'static FindingRow {
+        &FINDINGS[self as usize]
+    }
+}
+
+/// A counter whose growth means that clients or data were turned away for lack of capacity.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitRow {
+    /// Its name in the statistics.
+    pub counter: &'static str,
+    /// The event, with the limit.
+    pub event: &'static str,
+}
+
+const fn limit(counter: &'static str, event: &'static str) -> LimitRow {
+    LimitRow { counter, event }
+}
+
+/// The counters of [`FindingKind::LimitReached`]. Limits that a single client reaches by itself, such as timeouts, are not among them.
+pub const LIMITS: [LimitRow; 9] = [
+    limit("connections_refused", "client connections are refused at `limits.connections`"),
+    limit("connections_shed", "client connections are closed to free places at `limits.connections`"),
+    limit("accept_errors", "client connections wait for file descriptors or memory"),
+    limit(
+        "origin_busy",
+        "requests find no free connection to an origin (`proxy.connections`, `proxy.queue`)",
+    ),
+    limit("origin_descriptor_waits", "requests to origins wait for file descriptors"),
+    limit("files_busy", "requests for files are refused because the read queue is full"),
+    limit(
+        "database_queue_timeouts",
+        "queries find no free connection to a database (`database.queue_timeout`)",
+    ),
+    limit(
+        "purge_rules_full",
+        "purge rules are dropped because their table is full; older pages are validated",
+    ),
+    limit(
+        "log_lines_dropped",
+        "lines of the access log are dropped, since the log is not written fast enough",
+    ),
+];
+
+/// The list as the table of the guide.
+#[must_use]
+pub fn manual() -> String {
+    let mut out = String::from("| finding | state | sentence | remedy |\n|---|---|---|---|\n");
+    for it in FINDINGS {
+        let state = it.severity.name();
+        let _ = writeln!(out, "| `{}` | {state} | {} | {} |", it.name, it.form, it.remedy);
+    }
+    out
+}

@@ -1,0 +1,359 @@
+use super::*;
+use crate::renewal::ExpiryState;
+
+/// 02:46:11 UTC on 6 November 1994.
+const NOW: u64 = 784_089_971;
+
+fn origin(name: &str, why: &str) -> OriginFact {
+    OriginFact {
+        name: name.to_owned(),
+        is_used: why.is_empty(),
+        is_down: !why.is_empty(),
+        why: why.to_owned(),
+    }
+}
+
+fn route(name: &str, origins: &[usize]) -> RouteFact {
+    RouteFact { name: name.to_owned(), origins: origins.to_vec() }
+}
+
+/// Facts at a second after the start.
+fn at(second: u64) -> HealthFacts {
+    HealthFacts {
+        now: NOW + second,
+        at: 1000 * second,
+        ram_budget: 100,
+        ram_usable: 100,
+        ..Default::default()
+    }
+}
+
+fn counts(requests: u64, errors_5xx: u64) -> CountFacts {
+    CountFacts { requests, errors_5xx, ..Default::default() }
+}
+
+/// The names of the findings, and the word.
+fn names(report: &HealthReport) -> (HealthWord, Vec<&'static str>) {
+    (report.word, report.findings.iter().map(|it| it.kind.row().name).collect())
+}
+
+/// Two readings of the same facts, the second after the longest time that a condition needs.
+fn settled(facts: &HealthFacts) -> HealthReport {
+    let mut judge = HealthJudge::default();
+    judge.look(facts);
+    judge.look(&HealthFacts { now: facts.now + 60, at: facts.at + 60_000, ..facts.clone() })
+}
+
+#[test]
+fn the_list_is_in_the_order_of_its_kinds_and_whole() {
+    let mut before = Severity::Failing;
+    for (at, it) in FINDINGS.iter().enumerate() {
+        assert_eq!(at, it.kind as usize, "{}", it.name);
+        assert!(it.severity <= before, "{}: the worst come first", it.name);
+        assert!(it.remedy.ends_with('.') && !it.form.ends_with('.'), "{}", it.name);
+        assert!(manual().contains(&format!("| `{}` |", it.name)));
+        before = it.severity;
+    }
+}
+
+#[test]
+fn without_a_condition_it_is_healthy() {
+    let report = settled(&at(0));
+    assert_eq!((HealthWord::Healthy, vec![]), names(&report));
+    assert_eq!("Healthy", report.sentence());
+}
+
+#[test]
+fn an_origin_is_down_with_its_reason_and_its_effect() {
+    let why = "its health check answers 503";
+    let origins = vec![origin("10.0.0.7:8000", why), origin("10.0.0.8:8000", "")];
+    let routes = vec![route("a/", &[0, 1]), route("b/", &[0, 1]), route("c/", &[1])];
+    let mut judge = HealthJudge::default();
+    let facts = HealthFacts { origins, routes, ..at(0) };
+    let report = judge.look(&facts);
+    assert_eq!(
+        "Degraded: origin 10.0.0.7:8000 is down since 02:46:11 UTC (its health check answers 503); its 2 routes use \
+         10.0.0.8:8000",
+        report.sentence()
+    );
+    // The start stays, also if the other one fails; on another day it has a date.
+    let both = HealthFacts {
+        origins: vec![origin("10.0.0.7:8000", why), origin("10.0.0.8:8000", "timeout")],
+        ..facts.clone()
+    };
+    let report = judge.look(&HealthFacts { now: NOW + 86_400, at: 86_400_000, ..both });
+    assert_eq!((HealthWord::Failing, vec!["no-origin", "no-origin"]), names(&report));
+    assert_eq!(
+        "Failing: origin 10.0.0.7:8000 is down since 06 Nov 02:46:11 UTC (its health check answers 503); 2 routes have no \
+         other origin (a/, b/) (1 more: no-origin)",
+        report.sentence()
+    );
+    let well =
+        HealthFacts { origins: vec![origin("10.0.0.7:8000", ""), origin("10.0.0.8:8000", "")], ..facts };
+    assert_eq!((HealthWord::Healthy, vec![]), names(&judge.look(&HealthFacts { now: NOW + 86_401, ..well })));
+}
+
+#[test]
+fn an_origin_that_no_route_uses_or_that_is_drained_is_no_finding() {
+    let drained = OriginFact { is_used: false, ..origin("a", "") };
+    let facts = HealthFacts {
+        origins: vec![drained, origin("b", "timeout")],
+        routes: vec![route("r", &[0])],
+        ..at(0)
+    };
+    assert_eq!((HealthWord::Healthy, vec![]), names(&settled(&facts)));
+}
+
+#[test]
+fn the_share_of_server_errors_needs_requests_and_ends_below_its_threshold() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second: u64, counts: CountFacts| judge.look(&HealthFacts { counts, ..at(second) });
+    look(0, counts(1_000, 0));
+    assert_eq!(HealthWord::Healthy, look(1, counts(1_019, 19)).word, "19 requests are too few");
+    let report = look(2, counts(1_020, 20));
+    assert_eq!((HealthWord::Failing, vec!["most-requests-fail"]), names(&report));
+    assert_eq!(
+        "Failing: 100 % of the responses are server errors since 02:46:13 UTC (20 of 20 within the last minute)",
+        report.sentence()
+    );
+    assert_eq!(vec!["most-requests-fail"], names(&look(3, counts(1_050, 21))).1, "42 %");
+    assert_eq!(vec!["requests-fail"], names(&look(4, counts(1_060, 21))).1, "35 %");
+    assert_eq!(vec!["requests-fail"], names(&look(5, counts(2_000, 21))).1, "2.1 %");
+    assert_eq!(HealthWord::Healthy, look(6, counts(2_100, 21)).word, "1.9 %");
+    assert_eq!(HealthWord::Healthy, look(7, counts(2_101, 50)).word, "5 % is required again");
+    assert_eq!(HealthWord::Degraded, look(8, counts(2_101, 90)).word);
+    // After a minute without requests nothing is known of their share.
+    for second in 9..70 {
+        look(second, counts(2_101, 90));
+    }
+    assert_eq!(HealthWord::Healthy, look(70, counts(2_101, 90)).word);
+}
+
+#[test]
+fn a_reload_that_drops_counters_is_no_error() {
+    let mut judge = HealthJudge::default();
+    judge.look(&HealthFacts { counts: counts(1_000, 500), ..at(0) });
+    assert_eq!(HealthWord::Healthy, judge.look(&HealthFacts { counts: counts(10, 10), ..at(1) }).word);
+}
+
+#[test]
+fn a_limit_is_a_finding_for_a_minute() {
+    for (place, row) in LIMITS.iter().enumerate() {
+        let mut judge = HealthJudge::default();
+        let reached = |times: u64| {
+            let mut counts = CountFacts::default();
+            counts.limits[place] = times;
+            counts
+        };
+        judge.look(&HealthFacts { counts: reached(7), ..at(0) });
+        assert_eq!(
+            HealthWord::Healthy,
+            judge.look(&HealthFacts { counts: reached(11), ..at(1) }).word,
+            "4 times"
+        );
+        let report = judge.look(&HealthFacts { counts: reached(12), ..at(2) });
+        assert_eq!((HealthWord::Degraded, vec!["limit-reached"]), names(&report));
+        let expect = format!("Degraded: {} since 02:46:13 UTC (5 times within the last minute)", row.event);
+        assert_eq!(expect, report.sentence());
+        for second in 3..63 {
+            judge.look(&HealthFacts { counts: reached(12), ..at(second) });
+        }
+        assert_eq!(HealthWord::Healthy, judge.look(&HealthFacts { counts: reached(12), ..at(63) }).word);
+    }
+}
+
+#[test]
+fn many_readings_within_a_second_take_no_memory() {
+    let mut judge = HealthJudge::default();
+    for number in 0..10_000 {
+        judge.look(&HealthFacts { at: number, ..at(0) });
+    }
+    for second in 10..1_000 {
+        judge.look(&at(second));
+    }
+    assert!(judge.samples.len() <= 62, "{}", judge.samples.len());
+}
+
+#[test]
+fn a_reason_that_is_unknown_for_a_moment_is_that_of_before() {
+    let database = |why: &str| HealthFacts {
+        databases: vec![DatabaseFact { name: "shop".to_owned(), is_followed: false, why: why.to_owned() }],
+        ..at(0)
+    };
+    let mut judge = HealthJudge::default();
+    assert_eq!(HealthWord::Healthy, judge.look(&database("")).word, "it begins");
+    let report = judge.look(&HealthFacts { at: 5_000, ..database("connection refused.") });
+    assert!(report.sentence().contains("(connection refused); pages"), "{}", report.sentence());
+    let report = judge.look(&HealthFacts { at: 6_000, ..database("") });
+    assert_eq!(
+        "Degraded: the changes of database shop are not followed since 02:46:11 UTC (connection refused); pages with its \
+         rows are validated every second",
+        report.sentence()
+    );
+}
+
+#[test]
+fn memory_is_withheld_after_a_minute_and_until_half_of_it_is_back() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, ram_usable| judge.look(&HealthFacts { ram_usable, ..at(second) }).word;
+    assert_eq!(HealthWord::Healthy, look(0, 90));
+    assert_eq!(HealthWord::Healthy, look(59, 90));
+    assert_eq!(HealthWord::Degraded, look(60, 90));
+    assert_eq!(HealthWord::Degraded, look(61, 95));
+    assert_eq!(HealthWord::Healthy, look(62, 96));
+    assert_eq!(HealthWord::Healthy, look(63, 95), "10 % is required again");
+}
+
+#[test]
+fn certificates_are_findings_by_their_state() {
+    #[track_caller]
+    fn check(state: ExpiryState, days: i64, failures: u32, expect: &str) {
+        let certificate = CertificateFact {
+            names: vec!["a.example".to_owned(), "b.example".to_owned()],
+            state,
+            until: Some(i64::try_from(NOW).unwrap() + days * 86_400 + 60),
+            failures,
+            error: if failures > 0 { "the CA is away.".to_owned() } else { String::new() },
+        };
+        assert_eq!(
+            expect,
+            HealthJudge::default().look(&HealthFacts { certificates: vec![certificate], ..at(0) }).sentence()
+        );
+    }
+    let names = "the certificate of a.example, b.example";
+    check(ExpiryState::Valid, 99, 0, "Healthy");
+    check(ExpiryState::Valid, 99, 3, "Healthy");
+    check(ExpiryState::Missing, 0, 0, "Healthy");
+    check(ExpiryState::Expiring, 10, 0, &format!("Degraded: {names} expires in 10 days (16 Nov 1994)"));
+    let failed =
+        format!("Degraded: {names} expires in 1 day (07 Nov 1994, 2 failed renewals: the CA is away)");
+    check(ExpiryState::Expiring, 1, 2, &failed);
+    check(
+        ExpiryState::Expired,
+        -1,
+        0,
+        &format!("Failing: {names} has expired (05 Nov 1994); clients reject it"),
+    );
+    check(ExpiryState::Missing, 0, 1, "Degraded: a.example, b.example has no certificate (the CA is away)");
+}
+
+#[test]
+fn every_other_part_is_a_finding_and_ends_with_its_condition() {
+    let past = |why: &str| Some(PastFact { at: NOW - 60, why: why.to_owned() });
+    let server = |name: &str, is_down| MemcachedFact { name: name.to_owned(), is_down, failures: 3 };
+    let disk = |off: Option<&str>, reads_off, device_full| DiskFact {
+        off: off.map(str::to_owned),
+        reads_off,
+        device_full,
+        is_on: true,
+    };
+    let evicted = CountFacts { stored: 900, evicted_fresh: 100, ..Default::default() };
+    let cases = [
+        (
+            HealthFacts { failed_worker: Some((1, "index out of bounds\nbacktrace".to_owned())), ..at(0) },
+            "Failing: worker 1 has failed since 02:46:11 UTC (index out of bounds); larder ends, and its service manager starts it again",
+        ),
+        (
+            HealthFacts {
+                memcached: vec![server("m:1", true), server("m:2", false)],
+                keys_move: true,
+                ..at(0)
+            },
+            "Degraded: memcached server m:1 is not used since 02:46:11 UTC (3 failures in a row); the other servers store its keys",
+        ),
+        (
+            HealthFacts { memcached: vec![server("m:1", true), server("m:2", false)], ..at(0) },
+            "Degraded: memcached server m:1 is not used since 02:46:11 UTC (3 failures in a row); its keys are not stored in the fleet",
+        ),
+        (
+            HealthFacts { memcached: vec![server("m:1", true)], keys_move: true, ..at(0) },
+            "Degraded: memcached server m:1 is not used since 02:46:11 UTC (3 failures in a row); no memcached server is in use, and nodes share no pages",
+        ),
+        (
+            HealthFacts { disk: disk(Some("No space left on device"), false, false), ..at(0) },
+            "Degraded: the disk tier is off since 02:46:11 UTC (No space left on device); responses are stored in RAM only",
+        ),
+        (
+            HealthFacts { disk: disk(None, true, false), ..at(0) },
+            "Degraded: the disk tier is not read since 02:46:11 UTC (three reads in a row took longer than 1 s); its pages are fetched from the origins",
+        ),
+        (
+            HealthFacts { disk: disk(None, false, true), ..at(0) },
+            "Degraded: the device of the disk tier is full since 02:46:11 UTC; pages are dropped before `cache.disk.size` is reached",
+        ),
+        (
+            HealthFacts {
+                purge_log: Some(PurgeLogFact { in_sync: false, followed: 1, servers: 3 }),
+                ..at(0)
+            },
+            "Degraded: the purge log is not followed since 02:46:11 UTC (1 of 3 servers); every stored response is validated before use",
+        ),
+        (
+            HealthFacts { refused: past("larder.toml:3: workers: 0 is too few.\nmore"), ..at(0) },
+            "Degraded: the configuration in the file is refused since 02:45:11 UTC (larder.toml:3: workers: 0 is too few); the previous one stays in force",
+        ),
+        (
+            HealthFacts { refused_certificates: past("a.pem: no key"), ..at(0) },
+            "Degraded: the certificates in the files are refused since 02:45:11 UTC (a.pem: no key); the previous ones stay in use",
+        ),
+        (
+            HealthFacts { certificate_folder: Some("permission denied".to_owned()), ..at(0) },
+            "Degraded: the certificates of `tls.acme` cannot be stored (permission denied)",
+        ),
+        (
+            HealthFacts { waiting: vec!["workers".to_owned(), "cache.disk.path".to_owned()], ..at(0) },
+            "Healthy. Notice: keys in the file wait for a restart since 02:46:11 UTC (workers, cache.disk.path)",
+        ),
+        (
+            HealthFacts { snapshot: past("its checksum is wrong"), ..at(0) },
+            "Healthy. Notice: the snapshot of the RAM tier was not read at the start (its checksum is wrong); the tier began empty",
+        ),
+    ];
+    for (facts, expect) in cases {
+        let mut judge = HealthJudge::default();
+        judge.look(&facts);
+        let report = judge.look(&HealthFacts { at: 5_000, ..facts });
+        assert_eq!(expect, report.sentence());
+        assert_eq!(1, report.count_of(report.findings[0].kind));
+        assert_eq!("Healthy", judge.look(&at(6)).sentence());
+    }
+    let mut judge = HealthJudge::default();
+    judge.look(&at(0));
+    let report = judge.look(&HealthFacts { counts: evicted.clone(), ..at(1) });
+    assert_eq!(
+        "Healthy. Notice: fresh pages are evicted from RAM since 02:46:12 UTC (100 within the last minute); requests for them go to the origin",
+        report.sentence()
+    );
+    let report = judge.look(&HealthFacts { counts: evicted, disk: disk(None, false, false), ..at(2) });
+    assert_eq!("Healthy", report.sentence(), "the disk tier has them");
+}
+
+#[test]
+fn the_worst_finding_comes_first_and_the_word_is_its_own() {
+    let facts = HealthFacts {
+        waiting: vec!["workers".to_owned()],
+        refused: Some(PastFact { at: NOW, why: "why".to_owned() }),
+        origins: vec![origin("a", "timeout")],
+        routes: vec![route("r", &[0])],
+        ..at(0)
+    };
+    let report = HealthJudge::default().look(&facts);
+    assert_eq!(
+        (HealthWord::Failing, vec!["no-origin", "configuration-refused", "restart-pending"]),
+        names(&report)
+    );
+    assert!(
+        report.sentence().ends_with("(2 more: configuration-refused, restart-pending)"),
+        "{}",
+        report.sentence()
+    );
+}
+
+#[test]
+fn a_report_is_bounded() {
+    let origins: Vec<_> = (0..200).map(|it| origin(&format!("10.0.0.{it}"), &"é".repeat(5_000))).collect();
+    let routes: Vec<_> = (0..200).map(|it| route(&format!("r{it}"), &[it])).collect();
+    let report = HealthJudge::default().look(&HealthFacts { origins, routes, ..at(0) });
+    assert_eq!((50, 150), (report.findings.len(), report.left_out));
+    assert!(report.sentence().chars().count() < 500 && report.sentence().ends_with("(199 more: no-origin)"));
+}

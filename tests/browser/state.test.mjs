@@ -1,0 +1,98 @@
+// The state of the server: over every view, in the title and the icon of the tab, with a link to the view that shows the part.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { audit, open } from './browser.mjs';
+import { ask, start, until } from './larder.mjs';
+
+let larder, browser, page, seen;
+
+before(async () => {
+  larder = await start();
+  ({ browser, page, seen } = await open(larder.admin));
+  await page.goto(larder.link);
+  await page.locator('.tiles:not(.loading)').waitFor();
+});
+
+after(async () => {
+  await browser?.close();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
+const VIEWS = ['overview', 'objects', 'explain', 'live', 'top', 'traces', 'config'];
+const go = async (view) => {
+  await page.goto(`${larder.admin}/#/${view}`);
+  await page.locator('main h1').waitFor();
+};
+const word = () => page.locator('.state strong').innerText();
+const icon = () => page.evaluate(() => document.querySelector('link[rel="icon"]').href);
+const waits = (for_) => until(`the state is ${for_}`, async () => (await page.locator('.state strong').count()) === 1 && (await word()) === for_);
+
+/** The state in every view: its word, the title, and nothing wider than the window, at a desk and on a telephone. */
+async function everywhere(expect, prefix) {
+  for (const scheme of ['dark', 'light']) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const view of VIEWS) {
+      await go(view);
+      assert.equal(await word(), expect, view);
+      assert.ok((await page.title()).startsWith(prefix), await page.title());
+      assert.equal(await page.locator('.state svg').count(), 1, 'a symbol, so that the colour is not the only sign');
+      for (const width of [390, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        const { y } = await page.locator('.state').boundingBox();
+        const head = await page.locator('main h1').first().boundingBox();
+        assert.ok(y < head.y, `${view}: the state is above the heading`);
+        assert.equal(await page.evaluate(() => document.querySelector('.state').scrollWidth > document.querySelector('.state').clientWidth), false, `${view} at ${width}`);
+      }
+    }
+    assert.deepEqual(await audit(page), [], scheme);
+  }
+}
+
+it('is healthy in every view, and the tab is as it always was', async () => {
+  await waits('Healthy');
+  await everywhere('Healthy', '');
+  await go('objects');
+  assert.equal(await page.title(), 'Objects · larder');
+});
+
+it('names a refused configuration in every view and tab, until it is corrected', async () => {
+  const [text, well] = [larder.configuration(), await icon()];
+  larder.configure(text.replace('workers = 1', 'workers = 0'));
+  await waits('Degraded');
+  await everywhere('Degraded', 'Degraded · ');
+  const now = await icon();
+  assert.notEqual(now, well);
+  assert.equal((await ask(now)).status, 200, 'the icon is a file of the page');
+  const sentence = await page.locator('.state p').innerText();
+  assert.match(sentence, /^Degraded: the configuration in the file is refused since \d\d:\d\d:\d\d \(.*workers.*\); the previous one stays in force\./);
+  await go('overview');
+  await page.getByRole('button', { name: 'Show the remedy' }).click();
+  assert.match(await page.locator('.findings').innerText(), /larder check prints every error/);
+  assert.deepEqual(await audit(page), []);
+  await page.locator('.state-line a').click();
+  await page.waitForURL(/#\/config/);
+  larder.configure(text);
+  await waits('Healthy');
+  await until('the icon is that of before', async () => (await icon()) === well);
+});
+
+it('names a share of errors, and leads to the requests', async () => {
+  for (let times = 0; times < 30; times += 1) await ask(`${larder.site}/broken/${times}`);
+  await waits('Failing');
+  await everywhere('Failing', 'Failing · ');
+  await page.locator('.state-line a').click();
+  await page.waitForURL(/#\/live/);
+  await until('the filter is set', async () => (await page.locator('[data-search]').inputValue()) === 'status >= 500');
+});
+
+it('says that larder does not answer in the tab as well', async () => {
+  await larder.end();
+  await page.waitForFunction(() => document.title.startsWith('No answer · '));
+  assert.equal(await page.locator('.state').count(), 0, 'the banner has the place of a state that is not known');
+});
+
+it('has logged no error, and asked no other server', () => {
+  const own = seen.console.filter((text) => !text.includes('ERR_CONNECTION_REFUSED'));
+  assert.deepEqual([own, seen.elsewhere], [[], []]);
+});

@@ -1,0 +1,366 @@
+//! The state of the server: every part that fails is a finding with its reason, and healthy again afterwards.
+
+use crate::harness::client::Client;
+use crate::harness::command::run;
+use crate::harness::origin::{Gate, Script, response};
+use crate::harness::secure::Authority;
+use crate::harness::server::{Setup, TOKEN};
+use crate::harness::tiers::{fleet, of_size};
+use crate::harness::{Larder, Memcached, Origin, begun, until};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+fn state(larder: &Larder) -> Value {
+    serde_json::from_str(&larder.admin_get("/api/v1/health").text()).unwrap()
+}
+
+/// The names of the findings.
+fn names(larder: &Larder) -> Vec<String> {
+    let findings = state(larder)["findings"].as_array().unwrap().clone();
+    findings.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sentence(larder: &Larder) -> String {
+    state(larder)["sentence"].as_str().unwrap().to_owned()
+}
+
+/// The answer without a token: status and text.
+fn word(larder: &Larder) -> (u16, String) {
+    let mut client = Client::connect(larder.admin);
+    client.send("GET /api/v1/health HTTP/1.0\r\n\r\n");
+    let answer = client.read();
+    (answer.status, answer.text())
+}
+
+fn start(origins: &[&str], proxy: &str, top: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         [site.route.proxy]\nto = {origins:?}\n{proxy}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn page() -> Origin {
+    Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage")
+}
+
+#[test]
+fn without_a_token_the_state_is_one_word() {
+    let (origin, dead) = (page(), crate::harness::closed_address());
+    let dead = format!("http://{}", dead.1);
+    let larder = start(&[&origin.url(), &dead], "health = { path = \"/\", interval = \"20ms\", fall = 1 }", "");
+    until("one is down", || names(&larder) == ["origin-down"]);
+    assert_eq!((200, "degraded\n".to_owned()), word(&larder));
+    let ask = |lines: &str| {
+        let mut client = Client::connect(larder.admin);
+        client.send(format!("GET /api/v1/health HTTP/1.1\r\n{lines}\r\n\r\n"));
+        client.read()
+    };
+    let open = ask("Host: balancer.example");
+    assert_eq!((200, "degraded\n", Some("text/plain")), (open.status, &*open.text(), open.field("content-type")));
+    let admin = larder.admin;
+    for wrong in ["Bearer wrong", "Basic YTpi", &TOKEN[1..]] {
+        let refused = ask(&format!("Host: {admin}\r\nAuthorization: {wrong}"));
+        assert_eq!(401, refused.status, "{wrong}");
+        assert!(!refused.text().contains(&dead), "{wrong}");
+    }
+    let lured = ask(&format!("Host: lured.example\r\nAuthorization: Bearer {TOKEN}"));
+    assert_eq!(421, lured.status);
+    let known = ask(&format!("Host: {admin}\r\nAuthorization: Bearer {TOKEN}"));
+    assert!(known.text().contains(&dead), "{known:?}");
+}
+
+#[test]
+fn the_state_is_in_the_statistics_the_metrics_and_the_first_line_of_stats() {
+    let (origin, dead) = (page(), crate::harness::closed_address());
+    let larder = start(&[&origin.url()], "", "");
+    let admin = larder.admin.to_string();
+    let first = || run(larder.folder.path(), &["stats", "--admin", &admin]).out.lines().next().unwrap().to_owned();
+    assert_eq!("Healthy", first());
+    let metrics = larder.admin_get("/metrics").text();
+    assert!(metrics.contains("\nlarder_health 0\n"), "{metrics}");
+    assert!(metrics.contains("\nlarder_health_finding{finding=\"no-origin\",severity=\"failing\"} 0\n"), "{metrics}");
+    drop(larder);
+    let dead = format!("http://{}", dead.1);
+    let larder = start(&[&dead], "health = { path = \"/\", interval = \"20ms\", fall = 1 }", "");
+    until("it is down", || word(&larder).1 == "failing\n");
+    let admin = larder.admin.to_string();
+    let first = run(larder.folder.path(), &["stats", "--admin", &admin]).out;
+    assert!(first.starts_with(&format!("Failing: origin {dead} is down since ")), "{first}");
+    let top = run(larder.folder.path(), &["top", "--admin", &admin]).out;
+    assert!(top.starts_with(&format!("Failing: origin {dead} is down since ")), "{top}");
+    let metrics = larder.admin_get("/metrics").text();
+    assert!(metrics.contains("\nlarder_health 2\n"), "{metrics}");
+    assert!(metrics.contains("\nlarder_health_finding{finding=\"no-origin\",severity=\"failing\"} 1\n"), "{metrics}");
+    let stats: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+    assert_eq!("failing", stats["health"]["word"]);
+}
+
+#[test]
+fn an_origin_that_fails_its_check_is_down_until_it_is_well() {
+    let sick = Arc::new(AtomicBool::new(true));
+    let flaky = {
+        let sick = sick.clone();
+        Origin::new(move |_| match sick.load(SeqCst) {
+            true => "HTTP/1.1 503 No\n\n".to_owned(),
+            false => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nwell".to_owned(),
+        })
+    };
+    let good = page();
+    let proxy = "health = { path = \"/\", interval = \"20ms\", fall = 2, rise = 2 }\nslow_start = \"0s\"";
+    let larder = start(&[&flaky.url(), &good.url()], proxy, "");
+    until("it is down", || names(&larder) == ["origin-down"]);
+    let found = state(&larder)["findings"][0].clone();
+    assert_eq!(
+        (format!("origin {} is down", flaky.url()), "health check: it answered 503", begun()),
+        (
+            found["what"].as_str().unwrap().to_owned(),
+            found["evidence"].as_str().unwrap(),
+            found["since"].as_u64().unwrap()
+        )
+    );
+    assert_eq!(format!("its route uses {}", good.url()), found["effect"].as_str().unwrap());
+    sick.store(false, SeqCst);
+    until("it is used again", || sentence(&larder) == "Healthy");
+}
+
+#[test]
+fn an_ejected_origin_is_down_until_a_trial_request_succeeds() {
+    let sick = Arc::new(AtomicBool::new(true));
+    let origin = {
+        let sick = sick.clone();
+        Origin::on("127.0.0.1:0", move |_| match sick.load(SeqCst) {
+            true => vec![Script::Reset],
+            false => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nwell"))],
+        })
+    };
+    let proxy = "eject_after = 2\neject_time = \"10s\"\nslow_start = \"0s\"";
+    let larder = start(&[&origin.url()], proxy, "");
+    (0..2).for_each(|_| assert_eq!(502, larder.get("/").status));
+    until("it is down", || names(&larder).first().is_some_and(|it| it == "no-origin"));
+    let text = sentence(&larder);
+    assert!(text.starts_with("Failing: ") && text.contains("the origin closed the connection"), "{text}");
+    assert!(text.contains("; 1 route has no other origin (*/*)"), "{text}");
+    sick.store(false, SeqCst);
+    larder.pass(20_000);
+    assert_eq!(names(&larder), ["no-origin"], "no request has tried it yet");
+    until("a request is the trial", || larder.get("/").status == 200);
+    assert_eq!("Healthy", sentence(&larder));
+}
+
+#[test]
+fn a_burst_of_server_errors_is_the_state_for_a_minute() {
+    let origin = Origin::new(|request| match request.target() {
+        "/bad" => "HTTP/1.1 500 No\nCache-Control: no-store\n\n".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\npage".to_owned(),
+    });
+    let larder = start(&[&origin.url()], "", "");
+    let mut client = larder.client();
+    let mut send = |target: &str, times: usize| (0..times).for_each(|_| drop(client.get(target)));
+    send("/good", 15);
+    send("/bad", 4);
+    assert_eq!("healthy\n", word(&larder).1, "19 requests are too few");
+    send("/bad", 6);
+    let found = state(&larder)["findings"][0].clone();
+    assert_eq!(("requests-fail", "10 of 25 within the last minute"), (found["name"].as_str().unwrap(), found["evidence"].as_str().unwrap()));
+    assert_eq!("live?filter=status >= 500", found["view"]);
+    send("/bad", 15);
+    assert_eq!(vec!["most-requests-fail"], names(&larder));
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
+#[test]
+fn errors_that_the_operator_has_ordered_are_no_state() {
+    let origin = page();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\nmaintenance.enabled = true\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [{:?}] }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config: config.clone(), env: Vec::new() });
+    let mut client = larder.client();
+    (0..40).for_each(|_| assert_eq!(503, client.get("/").status));
+    assert_eq!("Healthy", sentence(&larder));
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    std::fs::write(larder.config(), text.replace("maintenance.enabled = true", "")).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is over", || larder.counter("config_reloads") == 1);
+    let mut client = larder.client();
+    (0..40).for_each(|_| assert_eq!(200, client.get("/").status));
+    assert_eq!("Healthy", sentence(&larder), "the errors of the maintenance are not those of the last minute");
+}
+
+#[test]
+fn a_limit_that_is_reached_is_the_state_for_a_minute() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        vec![Script::Gate(held.clone()), Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nok"))]
+    });
+    let larder = start(&[&origin.url()], "connections = 1\nconnect_timeout = \"100ms\"", "");
+    let mut occupant = larder.client();
+    occupant.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    until("the origin is full", || gate.waiting() == 1);
+    (0..5).for_each(|_| assert_eq!(503, larder.client().request("POST", "/x", "", "").status));
+    let found = state(&larder)["findings"][0].clone();
+    assert_eq!("limit-reached", found["name"]);
+    assert!(found["sentence"].as_str().unwrap().contains("`proxy.connections`"), "{found}");
+    gate.open();
+    assert_eq!(200, occupant.read().status);
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
+#[test]
+fn a_memcached_that_dies_is_not_used_until_it_answers_again() {
+    let origin = of_size();
+    let mut memcached = Memcached::start();
+    let lines = fleet(&[&memcached], "timeout = \"1s\"\nretry = \"100ms\"\nfailures = 1").replace("purge_log = false", "purge_log = true");
+    let larder = Larder::before_with(&origin, "", &lines);
+    until("the purge log is followed", || sentence(&larder) == "Healthy" && larder.counter("purge_log_polls") > 0);
+    assert_eq!(200, larder.get("/100").status);
+    memcached.kill();
+    let mut number = 1_000;
+    let mut next = || {
+        number += 1;
+        larder.get(&format!("/{number}"));
+    };
+    until("both are findings", || {
+        next();
+        larder.pass(1_000);
+        names(&larder) == ["purge-log-not-followed", "memcached-down"]
+    });
+    let text = sentence(&larder);
+    assert!(text.contains("(0 of 1 servers); every stored response is validated before use (1 more: memcached-down)"), "{text}");
+    let found = state(&larder)["findings"][1]["sentence"].as_str().unwrap().to_owned();
+    assert!(found.contains(&memcached.name()) && found.contains("(1 failure in a row); no memcached server"), "{found}");
+    memcached.start_again();
+    until("it is used again", || {
+        next();
+        sentence(&larder) == "Healthy"
+    });
+}
+
+#[test]
+fn a_disk_tier_that_cannot_write_is_off_until_it_can() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), of_size());
+    let (disk, away) = (folder.path().join("disk"), folder.path().join("away"));
+    let lines = format!(
+        "[cache.disk]\npath = {disk:?}\nsize = \"32MiB\"\nsegment_size = \"1MiB\"\nretry = \"1s\"\nmin_ttl = \"0s\"\n"
+    );
+    let larder = Larder::before_with(&origin, "", &lines);
+    assert_eq!("Healthy", sentence(&larder));
+    std::fs::rename(&disk, &away).unwrap();
+    let mut number = 300_000;
+    until("a segment cannot be made", || {
+        number += 1;
+        larder.get(&format!("/{number}"));
+        names(&larder) == ["disk-off"]
+    });
+    let text = sentence(&larder);
+    assert!(text.contains("No such file or directory") && text.contains("responses are stored in RAM only"), "{text}");
+    std::fs::rename(&away, &disk).unwrap();
+    until("it writes again", || {
+        number += 1;
+        larder.get(&format!("/{number}"));
+        larder.pass(1_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
+#[test]
+fn a_refused_configuration_is_a_finding_until_a_reload_succeeds() {
+    let origin = page();
+    let larder = start(&[&origin.url()], "", "");
+    let good = std::fs::read_to_string(larder.config()).unwrap();
+    let write = |text: &str| std::fs::write(larder.config(), text).unwrap();
+    write(&good.replace("workers = 1", "workers = 0"));
+    larder.signal(libc::SIGHUP);
+    until("it is refused", || names(&larder) == ["configuration-refused"]);
+    let text = sentence(&larder);
+    assert!(text.contains("larder.toml:2: workers: ") && text.ends_with("; the previous one stays in force"), "{text}");
+    write(&good.replace("workers = 1", "workers = 3"));
+    larder.signal(libc::SIGHUP);
+    until("it waits", || names(&larder) == ["restart-pending"]);
+    assert_eq!("healthy\n", word(&larder).1, "an operator chooses the time of a restart");
+    assert!(sentence(&larder).ends_with(" UTC (workers)"), "{}", sentence(&larder));
+    write(&good);
+    larder.signal(libc::SIGHUP);
+    until("it is as before", || sentence(&larder) == "Healthy");
+}
+
+/// The admin restores the file after a rejection: nothing is wrong with it then.
+#[test]
+fn a_rejected_request_of_the_admin_is_no_refused_file() {
+    let (origin, busy) = (page(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let larder = start(&[&origin.url()], "", "");
+    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
+    let text = told["text"].as_str().unwrap();
+    let taken = text.replace("listen = [\"127.0.0.1:0\"]", &format!("listen = [\"{}\"]", busy.local_addr().unwrap()));
+    let body = serde_json::json!({ "text": taken, "base": told["hash"] }).to_string();
+    let lines = larder.admin_lines();
+    let mut client = Client::connect(larder.admin);
+    client.send(format!("PUT /api/v1/config HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+    let answer = client.read();
+    assert!(answer.status >= 400 && larder.counter("config_rejections") == 1, "{answer:?}");
+    assert_eq!("Healthy", sentence(&larder));
+}
+
+#[test]
+fn a_certificate_of_ten_days_is_a_finding_and_an_expired_one_the_worst() {
+    let (authority, origin) = (Authority::new(), page());
+    let sign = |days: u64| {
+        let end = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(begun() + days * 86_400 + 3_600);
+        authority.sign_with("site", &["site.test"], |it| it.not_after = end)
+    };
+    let certificate = sign(10);
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    until("it is seen", || names(&larder) == ["certificate-expiring"]);
+    assert!(sentence(&larder).starts_with("Degraded: the certificate of site.test expires in 10 days ("), "{}", sentence(&larder));
+    larder.advance(11 * 86_400);
+    assert_eq!((vec!["certificate-expired".to_owned()], "failing\n"), (names(&larder), &*word(&larder).1));
+    sign(90);
+    until("the new files are in use", || sentence(&larder) == "Healthy");
+    std::fs::write(authority.path("site.pem"), "no certificate").unwrap();
+    until("replacements are refused", || names(&larder) == ["configuration-refused"]);
+    assert!(sentence(&larder).ends_with("; the previous ones stay in use"), "{}", sentence(&larder));
+    sign(91);
+    until("they are right again", || sentence(&larder) == "Healthy");
+}
+
+#[test]
+fn pages_that_are_evicted_before_their_time_are_a_notice() {
+    let origin = of_size();
+    let larder = Larder::before_with(&origin, "", "cache.ram.size = \"8MiB\"");
+    let mut client = larder.client();
+    (0..300).for_each(|it| assert_eq!(200, client.get(&format!("/{}", 60_000 + it)).status));
+    assert!(larder.counter("cache_evictions_fresh") >= 100);
+    assert_eq!((vec!["fresh-pages-evicted".to_owned()], "healthy\n"), (names(&larder), &*word(&larder).1));
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
+#[test]
+fn a_snapshot_that_is_damaged_is_a_notice_for_an_hour() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), page());
+    let path = folder.path().join("ram");
+    std::fs::write(&path, "no snapshot").unwrap();
+    let larder = start(&[&origin.url()], "", &format!("cache.ram.snapshot = {path:?}"));
+    assert_eq!((vec!["snapshot-not-read".to_owned()], "healthy\n"), (names(&larder), &*word(&larder).1));
+    larder.advance(3_601);
+    assert_eq!("Healthy", sentence(&larder));
+}

@@ -1,0 +1,100 @@
+// The state of the server: its word and its worst finding over every view, all findings on demand; the word in the title and the icon
+// of the tab as well.
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { clock, moment } from '../format';
+import { useReadings } from '../hooks';
+import degraded from '../larder-degraded.svg';
+import failing from '../larder-failing.svg';
+import type { Finding, Health } from '../types';
+import { Icon, type IconName } from './icons';
+
+const WORDS: Record<Health['word'], { word: string; icon: IconName }> = {
+  healthy: { word: 'Healthy', icon: 'check' },
+  degraded: { word: 'Degraded', icon: 'warn' },
+  failing: { word: 'Failing', icon: 'fail' },
+};
+
+/** A time in this browser's zone; with the date if it is not today's. */
+function local(unix: number): string {
+  const isToday = new Date(unix * 1000).toDateString() === new Date().toDateString();
+  return isToday ? clock(unix * 1e6) : moment(unix);
+}
+
+/** A text whose names are between backticks. */
+function marked(text: string): ComponentChildren {
+  return text.split('`').map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part));
+}
+
+function Sentence({ of }: { of: Finding }): JSX.Element {
+  const [view = '', query] = of.view.split('?', 2);
+  const [name = '', value = ''] = query?.split(/=(.*)/, 2) ?? [];
+  const href = `#/${view}${query ? `?${name}=${encodeURIComponent(value)}` : ''}`;
+  return (
+    <>
+      <a href={href}>{marked(of.what)}</a>
+      {of.since !== null && ` since ${local(of.since)}`}
+      {of.evidence && <> ({marked(of.evidence)})</>}
+      {of.effect && <>; {marked(of.effect)}</>}
+    </>
+  );
+}
+
+export function State(): JSX.Element | null {
+  const { link, latest } = useReadings();
+  const [open, setOpen] = useState(false);
+  const health = latest?.health;
+  if (link === 'lost') return null;
+  if (!health) return <div class="state" />;
+  const { word, icon } = WORDS[health.word];
+  const [first] = health.findings;
+  const others = health.findings.length - 1 + health.left_out;
+  return (
+    <section class={`state ${health.word}`} aria-label="State of the server">
+      <div class="state-line">
+        <Icon name={icon} />
+        <p>
+          {/* The word alone is read out when it changes: the numbers change every second. */}
+          <strong role="status">{word}</strong>
+          {first && (health.word === 'healthy' ? '. Notice: ' : ': ')}
+          {first && <Sentence of={first} />}
+          {first && (
+            <>
+              {'. '}
+              <button class="link" aria-expanded={open} onClick={() => setOpen(!open)}>
+                {open ? 'Hide remedies' : others > 0 ? `Show ${others} more and remedies` : 'Show the remedy'}
+              </button>
+            </>
+          )}
+        </p>
+      </div>
+      {open && first && (
+        <ul class="findings">
+          {health.findings.map((it) => (
+            <li key={`${it.name} ${it.what}`}>
+              <Sentence of={it} />
+              <div class="remedy">{marked(it.remedy)}</div>
+            </li>
+          ))}
+          {health.left_out > 0 && <li>{health.left_out} further findings</li>}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** The icon of a healthy server: that of the page. */
+const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+const well = icon?.href ?? '';
+
+/** The title and the icon of the tab. */
+export function Tab({ title }: { title: string }): null {
+  const { link, latest } = useReadings();
+  const word = link === 'lost' ? 'lost' : (latest?.health?.word ?? 'healthy');
+  useEffect(() => {
+    const prefix = word === 'lost' ? 'No answer · ' : word === 'healthy' ? '' : `${WORDS[word].word} · `;
+    document.title = `${prefix}${title} · larder`;
+    if (icon) icon.href = word === 'healthy' ? well : word === 'degraded' ? degraded : failing;
+  }, [title, word]);
+  return null;
+}
