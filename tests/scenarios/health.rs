@@ -50,7 +50,8 @@ fn page() -> Origin {
 fn without_a_token_the_state_is_one_word() {
     let (origin, dead) = (page(), crate::harness::closed_address());
     let dead = format!("http://{}", dead.1);
-    let larder = start(&[&origin.url(), &dead], "health = { path = \"/\", interval = \"20ms\", fall = 1 }", "");
+    let larder =
+        start(&[&origin.url(), &dead], "health = { path = \"/\", interval = \"20ms\", fall = 1 }", "");
     until("one is down", || names(&larder) == ["origin-down"]);
     assert_eq!((200, "degraded\n".to_owned()), word(&larder));
     let ask = |lines: &str| {
@@ -59,7 +60,10 @@ fn without_a_token_the_state_is_one_word() {
         client.read()
     };
     let open = ask("Host: balancer.example");
-    assert_eq!((200, "degraded\n", Some("text/plain")), (open.status, &*open.text(), open.field("content-type")));
+    assert_eq!(
+        (200, "degraded\n", Some("text/plain")),
+        (open.status, &*open.text(), open.field("content-type"))
+    );
     let admin = larder.admin;
     for wrong in ["Bearer wrong", "Basic YTpi", &TOKEN[1..]] {
         let refused = ask(&format!("Host: {admin}\r\nAuthorization: {wrong}"));
@@ -77,11 +81,15 @@ fn the_state_is_in_the_statistics_the_metrics_and_the_first_line_of_stats() {
     let (origin, dead) = (page(), crate::harness::closed_address());
     let larder = start(&[&origin.url()], "", "");
     let admin = larder.admin.to_string();
-    let first = || run(larder.folder.path(), &["stats", "--admin", &admin]).out.lines().next().unwrap().to_owned();
+    let first =
+        || run(larder.folder.path(), &["stats", "--admin", &admin]).out.lines().next().unwrap().to_owned();
     assert_eq!("Healthy", first());
     let metrics = larder.admin_get("/metrics").text();
     assert!(metrics.contains("\nlarder_health 0\n"), "{metrics}");
-    assert!(metrics.contains("\nlarder_health_finding{finding=\"no-origin\",severity=\"failing\"} 0\n"), "{metrics}");
+    assert!(
+        metrics.contains("\nlarder_health_finding{finding=\"no-origin\",severity=\"failing\"} 0\n"),
+        "{metrics}"
+    );
     drop(larder);
     let dead = format!("http://{}", dead.1);
     let larder = start(&[&dead], "health = { path = \"/\", interval = \"20ms\", fall = 1 }", "");
@@ -93,7 +101,10 @@ fn the_state_is_in_the_statistics_the_metrics_and_the_first_line_of_stats() {
     assert!(top.starts_with(&format!("Failing: origin {dead} is down since ")), "{top}");
     let metrics = larder.admin_get("/metrics").text();
     assert!(metrics.contains("\nlarder_health 2\n"), "{metrics}");
-    assert!(metrics.contains("\nlarder_health_finding{finding=\"no-origin\",severity=\"failing\"} 1\n"), "{metrics}");
+    assert!(
+        metrics.contains("\nlarder_health_finding{finding=\"no-origin\",severity=\"failing\"} 1\n"),
+        "{metrics}"
+    );
     let stats: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
     assert_eq!("failing", stats["health"]["word"]);
 }
@@ -164,7 +175,10 @@ fn a_burst_of_server_errors_is_the_state_for_a_minute() {
     assert_eq!("healthy\n", word(&larder).1, "19 requests are too few");
     send("/bad", 6);
     let found = state(&larder)["findings"][0].clone();
-    assert_eq!(("requests-fail", "10 of 25 within the last minute"), (found["name"].as_str().unwrap(), found["evidence"].as_str().unwrap()));
+    assert_eq!(
+        ("requests-fail", "10 of 25 within the last minute"),
+        (found["name"].as_str().unwrap(), found["evidence"].as_str().unwrap())
+    );
     assert_eq!("live?filter=status >= 500", found["view"]);
     send("/bad", 15);
     assert_eq!(vec!["most-requests-fail"], names(&larder));
@@ -192,7 +206,11 @@ fn errors_that_the_operator_has_ordered_are_no_state() {
     until("it is over", || larder.counter("config_reloads") == 1);
     let mut client = larder.client();
     (0..40).for_each(|_| assert_eq!(200, client.get("/").status));
-    assert_eq!("Healthy", sentence(&larder), "the errors of the maintenance are not those of the last minute");
+    assert_eq!(
+        "Healthy",
+        sentence(&larder),
+        "the errors of the maintenance are not those of the last minute"
+    );
 }
 
 #[test]
@@ -200,7 +218,10 @@ fn a_limit_that_is_reached_is_the_state_for_a_minute() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::scripted(move |_| {
-        vec![Script::Gate(held.clone()), Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nok"))]
+        vec![
+            Script::Gate(held.clone()),
+            Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nok")),
+        ]
     });
     let larder = start(&[&origin.url()], "connections = 1\nconnect_timeout = \"100ms\"", "");
     let mut occupant = larder.client();
@@ -222,9 +243,12 @@ fn a_limit_that_is_reached_is_the_state_for_a_minute() {
 fn a_memcached_that_dies_is_not_used_until_it_answers_again() {
     let origin = of_size();
     let mut memcached = Memcached::start();
-    let lines = fleet(&[&memcached], "timeout = \"1s\"\nretry = \"100ms\"\nfailures = 1").replace("purge_log = false", "purge_log = true");
+    let lines = fleet(&[&memcached], "timeout = \"1s\"\nretry = \"100ms\"\nfailures = 1")
+        .replace("purge_log = false", "purge_log = true");
     let larder = Larder::before_with(&origin, "", &lines);
-    until("the purge log is followed", || sentence(&larder) == "Healthy" && larder.counter("purge_log_polls") > 0);
+    until("the purge log is followed", || {
+        sentence(&larder) == "Healthy" && larder.counter("purge_log_polls") > 0
+    });
     assert_eq!(200, larder.get("/100").status);
     memcached.kill();
     let mut number = 1_000;
@@ -238,9 +262,17 @@ fn a_memcached_that_dies_is_not_used_until_it_answers_again() {
         names(&larder) == ["purge-log-not-followed", "memcached-down"]
     });
     let text = sentence(&larder);
-    assert!(text.contains("(0 of 1 servers); every stored response is validated before use (1 more: memcached-down)"), "{text}");
+    assert!(
+        text.contains(
+            "(0 of 1 servers); every stored response is validated before use (1 more: memcached-down)"
+        ),
+        "{text}"
+    );
     let found = state(&larder)["findings"][1]["sentence"].as_str().unwrap().to_owned();
-    assert!(found.contains(&memcached.name()) && found.contains("(1 failure in a row); no memcached server"), "{found}");
+    assert!(
+        found.contains(&memcached.name()) && found.contains("(1 failure in a row); no memcached server"),
+        "{found}"
+    );
     memcached.start_again();
     until("it is used again", || {
         next();
@@ -265,7 +297,10 @@ fn a_disk_tier_that_cannot_write_is_off_until_it_can() {
         names(&larder) == ["disk-off"]
     });
     let text = sentence(&larder);
-    assert!(text.contains("No such file or directory") && text.contains("responses are stored in RAM only"), "{text}");
+    assert!(
+        text.contains("No such file or directory") && text.contains("responses are stored in RAM only"),
+        "{text}"
+    );
     std::fs::rename(&away, &disk).unwrap();
     until("it writes again", || {
         number += 1;
@@ -285,7 +320,10 @@ fn a_refused_configuration_is_a_finding_until_a_reload_succeeds() {
     larder.signal(libc::SIGHUP);
     until("it is refused", || names(&larder) == ["configuration-refused"]);
     let text = sentence(&larder);
-    assert!(text.contains("larder.toml:2: workers: ") && text.ends_with("; the previous one stays in force"), "{text}");
+    assert!(
+        text.contains("larder.toml:2: workers: ") && text.ends_with("; the previous one stays in force"),
+        "{text}"
+    );
     write(&good.replace("workers = 1", "workers = 3"));
     larder.signal(libc::SIGHUP);
     until("it waits", || names(&larder) == ["restart-pending"]);
@@ -303,11 +341,15 @@ fn a_rejected_request_of_the_admin_is_no_refused_file() {
     let larder = start(&[&origin.url()], "", "");
     let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
     let text = told["text"].as_str().unwrap();
-    let taken = text.replace("listen = [\"127.0.0.1:0\"]", &format!("listen = [\"{}\"]", busy.local_addr().unwrap()));
+    let taken =
+        text.replace("listen = [\"127.0.0.1:0\"]", &format!("listen = [\"{}\"]", busy.local_addr().unwrap()));
     let body = serde_json::json!({ "text": taken, "base": told["hash"] }).to_string();
     let lines = larder.admin_lines();
     let mut client = Client::connect(larder.admin);
-    client.send(format!("PUT /api/v1/config HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+    client.send(format!(
+        "PUT /api/v1/config HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
     let answer = client.read();
     assert!(answer.status >= 400 && larder.counter("config_rejections") == 1, "{answer:?}");
     assert_eq!("Healthy", sentence(&larder));
@@ -328,7 +370,11 @@ fn a_certificate_of_ten_days_is_a_finding_and_an_expired_one_the_worst() {
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     until("it is seen", || names(&larder) == ["certificate-expiring"]);
-    assert!(sentence(&larder).starts_with("Degraded: the certificate of site.test expires in 10 days ("), "{}", sentence(&larder));
+    assert!(
+        sentence(&larder).starts_with("Degraded: the certificate of site.test expires in 10 days ("),
+        "{}",
+        sentence(&larder)
+    );
     larder.advance(11 * 86_400);
     assert_eq!((vec!["certificate-expired".to_owned()], "failing\n"), (names(&larder), &*word(&larder).1));
     sign(90);
