@@ -142,7 +142,7 @@ fn an_ejected_origin_is_down_until_a_trial_request_succeeds() {
     let sick = Arc::new(AtomicBool::new(true));
     let origin = {
         let sick = sick.clone();
-        Origin::on("127.0.0.1:0", move |_| match sick.load(SeqCst) {
+        Origin::scripted(move |_| match sick.load(SeqCst) {
             true => vec![Script::Reset],
             false => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nwell"))],
         })

@@ -70,9 +70,10 @@ export function State(): JSX.Element | null {
       </div>
       {open && first && (
         <ul class="findings">
+          {/* The sentence of the first is above. */}
           {health.findings.map((it) => (
             <li key={`${it.name} ${it.what}`}>
-              <Sentence of={it} />
+              {it !== first && <Sentence of={it} />}
               <div class="remedy">{marked(it.remedy)}</div>
             </li>
           ))}
