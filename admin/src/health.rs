@@ -180,11 +180,13 @@ impl Admin {
 }
 
 fn origin_fact(it: &OriginScopes) -> OriginFact {
-    let state = it.state();
+    let (state, is_failing) = (it.state(), it.standing.is_failing());
+    let is_used = matches!(state, OriginState::Up | OriginState::Slow);
     OriginFact {
         name: it.name.clone(),
-        is_used: matches!(state, OriginState::Up | OriginState::Slow),
-        is_down: matches!(state, OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy),
+        is_used: is_used && !is_failing,
+        is_down: is_failing && is_used
+            || matches!(state, OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy),
         why: it.standing.down_why(),
     }
 }

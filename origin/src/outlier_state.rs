@@ -34,7 +34,9 @@ pub struct OutlierState {
     is_sick: AtomicBool,
     /// The number of ejections.
     ejections: AtomicU64,
-    /// The reason of the last ejection.
+    /// The failures since its last answer.
+    failed_in_row: AtomicU32,
+    /// The reason of the last ejection, or of failures in a row.
     down_why: Mutex<String>,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
@@ -118,7 +120,13 @@ impl OutlierState {
         self.ejections.load(Relaxed)
     }
 
-    /// The reason of its last ejection; empty before the first.
+    /// Whether all of its latest requests have failed: an origin without an alternative is not ejected.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.failed_in_row.load(Relaxed) >= FAILING
+    }
+
+    /// The reason of its last ejection, or of failures in a row; empty before the first.
     #[must_use]
     pub fn down_why(&self) -> String {
         self.down_why.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -235,6 +243,9 @@ impl OutlierState {
 
     /// It answered a request.
     pub(crate) fn answered(&self, sent: BegunIn, now: Monotonic) -> Option<BreakerChange> {
+        if self.failed_in_row.load(Relaxed) != 0 {
+            self.failed_in_row.store(0, Relaxed);
+        }
         let change = self.breaker.succeeded(sent, now)?;
         self.back_since.store(now.0.max(1), Relaxed);
         Some(change)
@@ -247,11 +258,15 @@ impl OutlierState {
         by: &BreakerSettings,
         now: Monotonic,
     ) -> Option<BreakerChange> {
+        self.failed_in_row.fetch_add(1, Relaxed);
         let change = self.breaker.failed(sent, None, by, now)?;
         self.ejections.fetch_add(1, Relaxed);
         Some(change)
     }
 }
+
+/// The failures in a row, without an answer between them, after which an origin is failing.
+const FAILING: u32 = 5;
 
 /// The parts of a weight, for shares that are less than it.
 pub(crate) const FULL: u64 = 100;
@@ -318,6 +333,18 @@ mod tests {
             (OriginAdmission::Go, OriginState::Slow),
             (it.admission(at(101)), it.state(SLOW_START, at(101)))
         );
+    }
+
+    #[test]
+    fn an_origin_without_ejection_is_failing_until_it_answers() {
+        let it = OutlierState::default();
+        let fail = || it.failed(BegunIn::Closed, &BreakerSettings::OFF, at(0));
+        (0..4).for_each(|_| assert_eq!(None, fail()));
+        assert!(!it.is_failing());
+        fail();
+        assert!(it.is_failing() && it.state(SLOW_START, at(0)) == OriginState::Up);
+        it.answered(BegunIn::Closed, at(0));
+        assert!(!it.is_failing());
     }
 
     #[test]

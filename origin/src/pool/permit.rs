@@ -126,7 +126,7 @@ impl Permit {
         if counts {
             let OriginLoad { origin, sent } = &self.load;
             let change = origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic());
-            if change.is_some() {
+            if change.is_some() || origin.standing.is_failing() {
                 origin.standing.note_why(error.sentence().into_owned());
             }
             origin.became(change);

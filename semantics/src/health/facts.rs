@@ -51,9 +51,9 @@ pub struct HealthFacts {
 pub struct OriginFact {
     /// Its address.
     pub name: String,
-    /// Whether it gets requests.
+    /// Whether it gets requests and answers them.
     pub is_used: bool,
-    /// Whether it gets none because it failed, and not because an operator drains it.
+    /// Whether it failed: it gets no requests, or its latest ones have all failed. A drained origin is not down.
     pub is_down: bool,
     /// The reason.
     pub why: String,
