@@ -87,7 +87,7 @@ findings! {
         "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
         "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
     MemcachedDown "memcached-down" Degraded 0 "overview":
-        "memcached server ADDRESS is not used since TIME (N failures in a row); OTHERS store its keys",
+        "memcached server ADDRESS is not used since TIME (N failures in a row); the other servers store its keys",
         "Start the server. It is used again by itself after a successful attempt.";
     DiskOff "disk-off" Degraded 0 "overview":
         "the disk tier is off since TIME (REASON); responses are stored in RAM only",
