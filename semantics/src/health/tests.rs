@@ -237,22 +237,26 @@ fn certificates_are_findings_by_their_state() {
     check(ExpiryState::Missing, 0, 1, "Degraded: a.example, b.example has no certificate (the CA is away)");
 }
 
+/// Facts with one condition are one finding with this sentence, which ends with the condition.
+fn finds(cases: impl IntoIterator<Item = (HealthFacts, &'static str)>) {
+    for (facts, expect) in cases {
+        let mut judge = HealthJudge::default();
+        judge.look(&facts);
+        let report = judge.look(&HealthFacts { at: 5_000, ..facts });
+        assert_eq!(expect, report.sentence());
+        assert_eq!(1, report.count_of(report.findings[0].kind));
+        assert_eq!("Healthy", judge.look(&at(6)).sentence());
+    }
+}
+
+fn disk(off: Option<&str>, reads_off: bool, device_full: bool) -> DiskFact {
+    DiskFact { off: off.map(str::to_owned), reads_off, device_full, is_on: true }
+}
+
 #[test]
-fn every_other_part_is_a_finding_and_ends_with_its_condition() {
-    let past = |why: &str| Some(PastFact { at: NOW - 60, why: why.to_owned() });
+fn the_tiers_below_ram_are_findings() {
     let server = |name: &str, is_down| MemcachedFact { name: name.to_owned(), is_down, failures: 3 };
-    let disk = |off: Option<&str>, reads_off, device_full| DiskFact {
-        off: off.map(str::to_owned),
-        reads_off,
-        device_full,
-        is_on: true,
-    };
-    let evicted = CountFacts { stored: 900, evicted_fresh: 100, ..Default::default() };
-    let cases = [
-        (
-            HealthFacts { failed_worker: Some((1, "index out of bounds\nbacktrace".to_owned())), ..at(0) },
-            "Failing: worker 1 has failed since 02:46:11 UTC (index out of bounds); larder ends, and its service manager starts it again",
-        ),
+    finds([
         (
             HealthFacts {
                 memcached: vec![server("m:1", true), server("m:2", false)],
@@ -288,6 +292,17 @@ fn every_other_part_is_a_finding_and_ends_with_its_condition() {
             },
             "Degraded: the purge log is not followed since 02:46:11 UTC (1 of 3 servers); every stored response is validated before use",
         ),
+    ]);
+}
+
+#[test]
+fn every_other_part_is_a_finding() {
+    let past = |why: &str| Some(PastFact { at: NOW - 60, why: why.to_owned() });
+    finds([
+        (
+            HealthFacts { failed_worker: Some((1, "index out of bounds\nbacktrace".to_owned())), ..at(0) },
+            "Failing: worker 1 has failed since 02:46:11 UTC (index out of bounds); larder ends, and its service manager starts it again",
+        ),
         (
             HealthFacts { refused: past("larder.toml:3: workers: 0 is too few.\nmore"), ..at(0) },
             "Degraded: the configuration in the file is refused since 02:45:11 UTC (larder.toml:3: workers: 0 is too few); the previous one stays in force",
@@ -308,15 +323,12 @@ fn every_other_part_is_a_finding_and_ends_with_its_condition() {
             HealthFacts { snapshot: past("its checksum is wrong"), ..at(0) },
             "Healthy. Notice: the snapshot of the RAM tier was not read at the start (its checksum is wrong); the tier began empty",
         ),
-    ];
-    for (facts, expect) in cases {
-        let mut judge = HealthJudge::default();
-        judge.look(&facts);
-        let report = judge.look(&HealthFacts { at: 5_000, ..facts });
-        assert_eq!(expect, report.sentence());
-        assert_eq!(1, report.count_of(report.findings[0].kind));
-        assert_eq!("Healthy", judge.look(&at(6)).sentence());
-    }
+    ]);
+}
+
+#[test]
+fn fresh_pages_that_leave_ram_are_a_notice_without_a_lower_tier() {
+    let evicted = CountFacts { stored: 900, evicted_fresh: 100, ..Default::default() };
     let mut judge = HealthJudge::default();
     judge.look(&at(0));
     let report = judge.look(&HealthFacts { counts: evicted.clone(), ..at(1) });
