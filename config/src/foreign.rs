@@ -185,7 +185,7 @@ const WORDS: &[ForeignWord] = &[
     word("acme_eab", &[("tls.acme.ca[].eab_id", "the key identifier"), ("tls.acme.ca[].eab_key", "its MAC key")], "in [[tls.acme.ca]]"),
     inside("tls.acme.", "domains subjects hosts", &[("tls.acme.names", "")], ""),
     inside("tls.acme.", "storage path directory", &[("tls.acme.folder", "accounts, keys and certificates"), ("tls.acme.ca[].directory", "the URL of a CA")], ""),
-    word("acme_dns dns_challenge dns dns_provider", &[], "larder has no DNS-01 challenge; CAs validate a name by HTTP-01, or another ACME client writes the files of [[tls.certificates]]"),
+    word("acme_dns dns_challenge dns dns_provider", &[], "larder has no DNS-01 challenge; CAs validate a name by HTTP-01 or TLS-ALPN-01, or another ACME client writes the files of [[tls.certificates]]"),
 
     // Clients, logs and the process.
     word("real_ip_header remote_ip_header", &[("clients.header", "")], ""),

@@ -35,6 +35,17 @@ pub struct AcmeConfig {
     pub folder: PathBuf,
     /// The CAs in the order in which they are asked; never empty.
     pub authorities: Vec<AcmeAuthority>,
+    /// The ways in which a CA can validate a name here, the better one first; never empty.
+    pub challenges: Vec<AcmeChallenge>,
+}
+
+/// A way in which a CA validates a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcmeChallenge {
+    /// HTTP-01 (RFC 8555 section 8.3): a request without TLS to port 80.
+    Http01,
+    /// TLS-ALPN-01 (RFC 8737): a handshake at port 443.
+    TlsAlpn01,
 }
 
 /// A CA with the ACME protocol.

@@ -1,4 +1,4 @@
-//! Automatic certificates: names that get, renew and serve one by HTTP-01, and CAs that fail in every way. The real CA is in `pebble`.
+//! Automatic certificates: names that get, renew and serve one, and CAs that fail in every way. The real CA is in `pebble`.
 
 mod pebble;
 

@@ -145,6 +145,9 @@ impl ClientSocket {
             let sent = self.flush().await;
             match step {
                 Ok(HandshakeStage::Greeting) if sent.is_ok() => {}
+                Ok(_) if self.with_session(|it, _| it.is_greeted() && it.is_challenge) => {
+                    return Err(Unsecured::Gone);
+                }
                 // A client that leaves at once has completed the handshake.
                 Ok(_) if self.with_session(|it, _| it.is_greeted()) => {
                     self.watched.read_for(ReadPhase::First, self.worker.times().head);

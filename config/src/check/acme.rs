@@ -4,14 +4,15 @@ use super::ConfigCheck;
 use crate::access::KeyUrl;
 use crate::kind::HostPattern;
 use crate::problem::{Problem, Source};
-use crate::tls::{AcmeAuthority, AcmeConfig, ExternalBinding, LETS_ENCRYPT};
+use crate::tls::{AcmeAuthority, AcmeChallenge, AcmeConfig, ExternalBinding, LETS_ENCRYPT};
 use crate::token;
 use larder_transport::listener::{Entrance, Listen};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The port at which a CA validates by HTTP-01 (RFC 8555 section 8.3).
-const VALIDATION: u16 = 80;
+/// The ports at which CAs validate: by HTTP-01 (RFC 8555 section 8.3), and by TLS-ALPN-01 (RFC 8737 section 3).
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
 
 const WILDCARD: &str = "a wildcard needs the DNS-01 challenge, which larder does not have; list the host names that need a certificate, or \
                         get a certificate for the wildcard with another ACME client, and add its files to [[tls.certificates]]";
@@ -36,7 +37,7 @@ impl ConfigCheck {
         }
         let names = self.acme_names(covered);
         let authorities = self.authorities();
-        self.check_validation(listen);
+        let challenges = self.challenges(listen);
         let email = Some(self.text("tls.acme.email")).filter(|it| !it.is_empty());
         let folder = self.path("tls.acme.folder").or_else(|| token::state_place("acme"));
         let Some(folder) = folder else {
@@ -44,7 +45,7 @@ impl ConfigCheck {
             self.problem(self.acme_source(), "tls.acme.folder", text);
             return None;
         };
-        Some(AcmeConfig { email, names, folder, authorities })
+        Some(AcmeConfig { email, names, folder, authorities, challenges })
     }
 
     /// The place of the section.
@@ -187,22 +188,29 @@ impl ConfigCheck {
         }
     }
 
-    /// Whether a CA can reach larder to validate a name.
-    fn check_validation(&mut self, listen: &[Entrance]) {
-        let clear = |it: &Entrance| match it.at {
-            Listen::Tcp(address) => Some(address.port()),
-            Listen::Tls(_) | Listen::Unix(_) => None,
+    /// The ways in which a CA can reach larder to validate a name, the better one first.
+    fn challenges(&mut self, listen: &[Entrance]) -> Vec<AcmeChallenge> {
+        // A port that the system chooses is one that something forwards to.
+        let is_at = |port: u16| {
+            let fits = move |it: u16| it == port || it == 0;
+            listen.iter().any(|it| match it.at {
+                Listen::Tcp(address) => port == HTTP && fits(address.port()),
+                Listen::Tls(address) => port == HTTPS && fits(address.port()),
+                Listen::Unix(_) => false,
+            })
         };
-        let ports: Vec<u16> = listen.iter().filter_map(clear).collect();
-        let is_behind = listen.iter().any(|it| matches!(it.at, Listen::Unix(_)));
-        if ports.is_empty() && !is_behind {
-            let text = "CAs validate a name by a request without TLS to its port 80 (HTTP-01); add for example \"http://0.0.0.0:80\" to listen";
-            self.problem(self.acme_source(), "tls.acme", text);
-        } else if !ports.iter().any(|it| matches!(*it, 0 | VALIDATION)) {
-            let text = "CAs validate a name by a request to its port 80 (HTTP-01), which is not in listen; forward it to an address of \
-                        listen without TLS";
+        let (http, https) = (is_at(HTTP), is_at(HTTPS));
+        if !http && !https {
+            let text = "CAs validate a name by a request to its port 80 (HTTP-01) or a handshake at its port 443 (TLS-ALPN-01), of which neither \
+                        is in listen; forward one of them to an address of listen";
             let source = self.acme_source();
             self.warnings.push(Problem { source, key: "tls.acme".to_owned(), text: text.to_owned() });
+        }
+        let is_clear = listen.iter().any(|it| !matches!(it.at, Listen::Tls(_)));
+        match (is_clear, http, https) {
+            (false, _, _) => vec![AcmeChallenge::TlsAlpn01],
+            (true, false, true) => vec![AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01],
+            (true, _, _) => vec![AcmeChallenge::Http01, AcmeChallenge::TlsAlpn01],
         }
     }
 }

@@ -69,9 +69,6 @@ fn mistakes_about_certificates_by_acme() {
     wrong(&format!("{ca}eab_key = \"abcd\""), "\"a.test\"", "has no effect without eab_id");
     wrong(&format!("{ca}eab_id = \"a\"\neab_key = \"*\""), "\"a.test\"", "it is not base64url");
     wrong("dns_provider = \"x\"", "\"a.test\"", "larder has no DNS-01 challenge");
-    let secure = with("", "\"a.test\"").replace("\"0.0.0.0:80\", ", "");
-    let text = read(&secure).map(drop).unwrap_err().to_string();
-    assert!(text.contains("add for example \"http://0.0.0.0:80\" to listen"), "{text}");
 }
 
 #[test]
@@ -82,7 +79,11 @@ fn settings_of_acme_that_probably_lack_something() {
         assert_eq!(1, config.warnings.len(), "{:?}", config.warnings);
         assert!(config.warnings[0].to_string().contains(expect), "{}", config.warnings[0]);
     }
-    warned("0.0.0.0:80\"", "0.0.0.0:8080\"", "validate a name by a request to its port 80");
+    warned(
+        "\"0.0.0.0:80\", \"https://0.0.0.0:443\"",
+        "\"0.0.0.0:8080\", \"https://0.0.0.0:8443\"",
+        "validate a name by a request to its port 80 (HTTP-01) or a handshake at its port 443 (TLS-ALPN-01)",
+    );
     warned("\"a.test\"", "[\"a.test\", \"a_b.test\"]", "\"a_b.test\" gets no certificate by tls.acme");
     warned("https://0.0.0.0:443", "0.0.0.0:443", "no address of listen uses TLS");
     let ca = "[tls.acme]\n[[tls.acme.ca]]\ndirectory = \"http://ca.test/d\"\n[tls.acme]\n";
@@ -105,4 +106,21 @@ fn the_key_of_an_external_account_is_read_as_cas_print_it() {
         assert_eq!(Some(vec![0xfb, 0xff]), key(text), "{text}");
     }
     assert_eq!([None, None], ["", "*"].map(key));
+}
+
+#[test]
+fn a_ca_validates_where_it_reaches_larder() {
+    use crate::tls::AcmeChallenge::{Http01, TlsAlpn01};
+    for (listen, expect) in [
+        ("\"0.0.0.0:80\", \"https://0.0.0.0:443\"", &[Http01, TlsAlpn01][..]),
+        ("\"0.0.0.0:8080\", \"https://0.0.0.0:443\"", &[TlsAlpn01, Http01]),
+        ("\"0.0.0.0:8080\", \"https://0.0.0.0:8443\"", &[Http01, TlsAlpn01]),
+        ("\"unix:/run/l\", \"https://0.0.0.0:8443\"", &[Http01, TlsAlpn01]),
+        ("\"0.0.0.0:80\", \"https://0.0.0.0:8443\"", &[Http01, TlsAlpn01]),
+        ("\"https://0.0.0.0:443\"", &[TlsAlpn01]),
+    ] {
+        let text = with("folder = \"/acme\"", "\"a.test\"")
+            .replace("\"0.0.0.0:80\", \"https://0.0.0.0:443\"", listen);
+        assert_eq!(expect, read(&text).unwrap().tls.unwrap().acme.unwrap().challenges, "{listen}");
+    }
 }

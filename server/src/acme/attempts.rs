@@ -12,9 +12,11 @@ use larder_observe::log::Level;
 use larder_semantics::date;
 use larder_semantics::renewal::{self, RenewalDecision, Validity};
 use larder_stdx::clock::{self, WallTime};
+use larder_transport::tls::ServerTls;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Attempts that the end of the process interrupted, after which the next one waits as after a failure.
 const INTERRUPTED: u32 = 3;
@@ -63,6 +65,8 @@ pub(super) struct Attempts {
     clients: RefCell<HashMap<String, Rc<AcmeClient>>>,
     /// The failures of CAs, by directory.
     pauses: RefCell<HashMap<String, StoredPause>>,
+    /// The handshakes of clients; `None` without an address with TLS.
+    pub tls: RefCell<Option<Arc<ServerTls>>>,
     /// One account is opened at a time, so that no CA gets two for one key.
     opening: tokio::sync::Mutex<()>,
 }
@@ -75,8 +79,8 @@ struct IssuedCertificate {
 
 impl Attempts {
     pub fn new(means: AcmeMeans, folder: AcmeFolder) -> Self {
-        let (names, accounts, clients, pauses, opening) = Default::default();
-        Self { means, folder, names, accounts, clients, pauses, opening }
+        let (names, accounts, clients, pauses, tls, opening) = Default::default();
+        Self { means, folder, names, accounts, clients, pauses, tls, opening }
     }
 
     /// Opens the accounts again before their next use.
@@ -273,9 +277,16 @@ impl Attempts {
     ) -> Result<Validity, AcmeFailure> {
         let account = self.account(config, authority).await?;
         self.means.counters.acme_orders.add_shared(1);
+        let mut challenges = config.challenges.clone();
+        if state.pause.failures % 2 == 1 {
+            // The other way: a firewall may be in the first one.
+            challenges.reverse();
+        }
         let means = OrderMeans {
             folder: &self.folder,
             overlays: &self.means.overlays,
+            tls: self.tls.borrow().clone(),
+            challenges: &challenges,
             account: &account,
             profile: authority.profile.as_deref(),
         };

@@ -140,12 +140,12 @@ pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeMeans) {
             _ = tick.tick() => {}
             changed = inbox.changed() => if changed.is_err() { return },
         }
-        let acme = {
+        let (acme, tls) = {
             let orders = inbox.borrow_and_update();
             if orders.drain.is_some() {
                 return keeper.into_iter().for_each(|it| it.attempts.interrupt());
             }
-            orders.live.config.tls.as_ref().and_then(|it| it.acme.clone())
+            (orders.live.config.tls.as_ref().and_then(|it| it.acme.clone()), orders.tls.clone())
         };
         match (&mut keeper, acme) {
             (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.take_over(acme),
@@ -156,6 +156,7 @@ pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeMeans) {
             }
         }
         if let Some(keeper) = &mut keeper {
+            keeper.attempts.tls.replace(tls);
             keeper.look();
         }
     }

@@ -10,9 +10,11 @@ use instant_acme::{
     AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier, NewOrder, Order,
     OrderStatus, RetryPolicy,
 };
+use larder_config::tls::AcmeChallenge;
 use larder_semantics::renewal::Validity;
+use larder_transport::tls::ServerTls;
 use larder_transport::tls::certificates::Certificate;
-use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +30,9 @@ const LONGEST_TOKEN: usize = 256;
 pub(super) struct OrderMeans<'a> {
     pub folder: &'a AcmeFolder,
     pub overlays: &'a Arc<Overlays>,
+    pub tls: Option<Arc<ServerTls>>,
+    /// The ways of validation, the preferred one first.
+    pub challenges: &'a [AcmeChallenge],
     pub account: &'a AcmeAccount,
     pub profile: Option<&'a str>,
 }
@@ -42,7 +47,7 @@ pub(super) async fn certificate(
     state: &mut NameState,
 ) -> Result<String, AcmeFailure> {
     let mut order = begin(means, name, state).await?;
-    let mut published = PublishedTokens { overlays: means.overlays, tokens: Vec::new() };
+    let mut published = PublishedChallenges { means, tokens: Vec::new(), names: Vec::new() };
     if order.state().status == OrderStatus::Pending {
         prove(&mut order, name, &mut published).await?;
         let ready = again(async || order.poll_ready(&PATIENCE).await).await;
@@ -158,7 +163,7 @@ async fn read_authorizations(order: &mut Order) -> Result<(), Error> {
 async fn prove(
     order: &mut Order,
     name: &str,
-    published: &mut PublishedTokens<'_>,
+    published: &mut PublishedChallenges<'_>,
 ) -> Result<(), AcmeFailure> {
     again(async || read_authorizations(order).await).await?;
     let mut authorizations = order.authorizations();
@@ -167,11 +172,24 @@ async fn prove(
         if authorization.status != AuthorizationStatus::Pending {
             continue;
         }
-        let Some(mut challenge) = authorization.challenge(ChallengeType::Http01) else {
-            let why = format!("the CA offers no HTTP-01 challenge for {name}");
-            return Err(AcmeFailure::new(FailureKind::Refused, why));
+        let kinds = published.means.challenges.iter().map(|it| match it {
+            AcmeChallenge::Http01 => ChallengeType::Http01,
+            AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        });
+        let offered =
+            kinds.into_iter().find(|kind| authorization.challenges.iter().any(|it| it.r#type == *kind));
+        let none = || {
+            let why = format!(
+                "the CA offers no challenge for {name} by which it reaches larder: HTTP-01 or TLS-ALPN-01"
+            );
+            AcmeFailure::new(FailureKind::Refused, why)
         };
-        published.publish(&challenge.token, challenge.key_authorization().as_str())?;
+        let mut challenge = authorization.challenge(offered.ok_or_else(none)?).ok_or_else(none)?;
+        let answer = challenge.key_authorization();
+        match challenge.r#type {
+            ChallengeType::TlsAlpn01 => published.certify(name, answer.digest().as_ref())?,
+            _ => published.publish(&challenge.token, answer.as_str())?,
+        }
         again(async || challenge.set_ready().await).await?;
     }
     Ok(())
@@ -252,27 +270,49 @@ pub(super) async fn again<T>(mut request: impl AsyncFnMut() -> Result<T, Error>)
     request().await
 }
 
-/// Tokens that the workers answer; until this is dropped.
-struct PublishedTokens<'a> {
-    overlays: &'a Arc<Overlays>,
+/// Challenges that the workers answer; until this is dropped.
+struct PublishedChallenges<'a> {
+    means: &'a OrderMeans<'a>,
     tokens: Vec<String>,
+    /// Those of handshakes.
+    names: Vec<String>,
 }
 
-impl PublishedTokens<'_> {
+impl PublishedChallenges<'_> {
+    /// Answers HTTP-01.
     fn publish(&mut self, token: &str, text: &str) -> Result<(), AcmeFailure> {
         let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
         if !(1..=LONGEST_TOKEN).contains(&token.len()) || !token.bytes().all(is_plain) {
             let why = "the token of the challenge is not base64url".to_owned();
             return Err(AcmeFailure::new(FailureKind::Unusable, why));
         }
-        self.overlays.answer_challenge(token, text);
+        self.means.overlays.answer_challenge(token, text);
         self.tokens.push(token.to_owned());
+        Ok(())
+    }
+
+    /// Answers TLS-ALPN-01: a certificate with the digest of the key authorization (RFC 8737 section 3).
+    fn certify(&mut self, name: &str, digest: &[u8]) -> Result<(), AcmeFailure> {
+        let own = |why: String| AcmeFailure::new(FailureKind::Own, why);
+        let unusable = |it: rcgen::Error| own(format!("no certificate for the challenge can be made: {it}"));
+        let tls = self.means.tls.as_ref().ok_or_else(|| own("no address uses TLS any more".to_owned()))?;
+        let mut params = CertificateParams::new([name.to_owned()]).map_err(unusable)?;
+        params.custom_extensions.push(CustomExtension::new_acme_identifier(digest));
+        let key = KeyPair::generate().map_err(unusable)?;
+        let (chain, key) = (params.self_signed(&key).map_err(unusable)?.pem(), key.serialize_pem());
+        let what = "the certificate for the challenge";
+        let made = Certificate::of_pem(chain.as_bytes(), key.as_bytes(), None, what, what)
+            .map_err(|it| own(it.1))?;
+        tls.answer_challenge(name, &made).map_err(own)?;
+        self.names.push(name.to_owned());
         Ok(())
     }
 }
 
-impl Drop for PublishedTokens<'_> {
+impl Drop for PublishedChallenges<'_> {
     fn drop(&mut self) {
-        self.tokens.iter().for_each(|it| self.overlays.end_challenge(it));
+        self.tokens.iter().for_each(|it| self.means.overlays.end_challenge(it));
+        let tls = self.means.tls.iter();
+        tls.for_each(|tls| self.names.iter().for_each(|it| tls.end_challenge(it)));
     }
 }

@@ -4,6 +4,7 @@ use super::{certificates, config, secure_address, site};
 use crate::harness::pebble::Pebble;
 use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
+use std::net::SocketAddr;
 use std::process::Command;
 
 /// A larder without certificates, whose ports Pebble then knows.
@@ -20,7 +21,10 @@ fn larder(sites: &str) -> (tempfile::TempDir, Larder) {
 
 /// What curl gets from a site, verified with the root of Pebble.
 fn fetched(larder: &Larder, pebble: &Pebble, name: &str) -> Option<String> {
-    let address = secure_address(larder);
+    fetched_at(secure_address(larder), pebble, name)
+}
+
+fn fetched_at(address: SocketAddr, pebble: &Pebble, name: &str) -> Option<String> {
     let resolve = format!("{name}:{}:127.0.0.1", address.port());
     let mut command = Command::new("curl");
     command.args(["-s", "--resolve", &resolve, "--cacert"]).arg(pebble.trusted());
@@ -84,4 +88,36 @@ fn a_certificate_is_renewed_when_pebble_suggests_it() {
     assert!(!log.contains("certificate-failed"), "{log}");
     until("Pebble has answered about the new one", || state()["suggestion"]["ask_at"].is_i64());
     assert_eq!(2, issued(), "once");
+}
+
+/// Without port 80: validation within the handshake (RFC 8737).
+#[test]
+fn pebble_validates_by_tls_alone() {
+    let sites = site("a.test") + &site("b.test");
+    let (folder, larder) = larder(&sites);
+    // The port without TLS is another one.
+    let address = secure_address(&larder);
+    let pebble = Pebble::start(1, address.port());
+    let config =
+        config(folder.path(), &pebble.section("default"), &sites).replace("\"http://127.0.0.1:0\", ", "");
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    std::fs::write(larder.config(), config + &admin).unwrap();
+    larder.signal(libc::SIGHUP);
+    for name in ["a.test", "b.test"] {
+        let mut text = None;
+        until(&format!("{name} is served"), || {
+            text = fetched_at(address, &pebble, name);
+            text.is_some()
+        });
+        assert_eq!(Some(format!("here is {name}")), text);
+    }
+    assert_eq!(0, larder.counter("acme_failures"));
+    let offer = |protocol: &str| {
+        let mut command = Command::new("openssl");
+        command.args(["s_client", "-brief", "-servername", "a.test", "-alpn", protocol]);
+        command.args(["-connect", &address.to_string()]).stdin(std::process::Stdio::null());
+        String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned()
+    };
+    assert!(offer("acme-tls/1").contains("no application protocol"), "{}", offer("acme-tls/1"));
+    assert!(offer("http/1.1").contains("CONNECTION ESTABLISHED"), "{}", offer("http/1.1"));
 }

@@ -5,11 +5,13 @@
 //! no renegotiation, no compression, no early data.
 
 pub mod certificates;
+mod challenge;
 mod hello;
 mod ocsp;
 mod rules;
 pub(crate) mod session;
 
+pub(crate) use challenge::ChallengeConfigs;
 pub(crate) use rules::{AwaitedHello, RuledConfigs};
 pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
@@ -113,6 +115,8 @@ impl AlpnProtocol {
 /// keep theirs.
 pub struct ServerTls {
     configs: ArcSwap<RuledConfigs>,
+    /// Those for validations by CAs; usually empty.
+    challenges: ArcSwap<ChallengeConfigs>,
     /// Held while they are replaced.
     replacing: Mutex<()>,
 }
@@ -124,7 +128,8 @@ impl ServerTls {
     /// One sentence.
     pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
         let configs = ruled(certificates, rules, None)?;
-        Ok(Arc::new(Self { configs: ArcSwap::from_pointee(configs), replacing: Mutex::default() }))
+        let (configs, challenges) = (ArcSwap::from_pointee(configs), ArcSwap::default());
+        Ok(Arc::new(Self { configs, challenges, replacing: Mutex::default() }))
     }
 
     /// Sets the settings for new connections. Sessions are kept under the same rules if these request no client

@@ -1,7 +1,7 @@
 //! The rules of handshakes: those of all sites, and those of some, chosen by the name in the ClientHello. A connection keeps the
 //! rules of its handshake, and the requests on it are compared with them: the name alone is the client's own claim.
 
-use super::{ClientAuth, Least};
+use super::{ChallengeConfigs, ClientAuth, Least, challenge};
 use rustls::ServerConfig;
 use rustls::server::Acceptor;
 use std::sync::Arc;
@@ -98,29 +98,50 @@ impl RuledConfigs {
 /// A handshake whose ClientHello has not arrived completely.
 pub(crate) struct AwaitedHello {
     configs: Arc<RuledConfigs>,
+    challenges: Arc<ChallengeConfigs>,
     hello: Acceptor,
 }
 
+/// The settings of a handshake.
+pub(crate) struct ChosenConfig {
+    pub rules: Arc<HandshakeRules>,
+    pub config: Arc<ServerConfig>,
+    /// Whether a CA validates a name: the connection carries no requests.
+    pub is_challenge: bool,
+}
+
+impl From<(Arc<HandshakeRules>, Arc<ServerConfig>)> for ChosenConfig {
+    fn from((rules, config): (Arc<HandshakeRules>, Arc<ServerConfig>)) -> Self {
+        Self { rules, config, is_challenge: false }
+    }
+}
+
 impl AwaitedHello {
-    pub fn new(configs: Arc<RuledConfigs>) -> Self {
-        Self { configs, hello: Acceptor::default() }
+    pub fn new(configs: Arc<RuledConfigs>, challenges: Arc<ChallengeConfigs>) -> Self {
+        Self { configs, challenges, hello: Acceptor::default() }
     }
 
     /// Reads the next received bytes; returns the settings once they are known. For bytes that are no ClientHello those of all
     /// sites: rustls will send their alert.
-    pub fn read(&mut self, mut bytes: &[u8]) -> Option<(Arc<HandshakeRules>, Arc<ServerConfig>)> {
+    pub fn read(&mut self, mut bytes: &[u8]) -> Option<ChosenConfig> {
         while !bytes.is_empty() {
             match self.hello.read_tls(&mut bytes) {
                 Ok(count) if count > 0 => {}
-                _ => return Some(self.configs.first()),
+                _ => return Some(self.configs.first().into()),
             }
             match self.hello.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
-                    let name = accepted.client_hello().server_name().unwrap_or_default().to_ascii_lowercase();
-                    return Some(self.configs.of(&name));
+                    let hello = accepted.client_hello();
+                    let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
+                    return Some(match challenge::chosen(&self.challenges, &hello, &name) {
+                        Some(config) => {
+                            ChosenConfig { rules: self.configs.first().0, config, is_challenge: true }
+                        }
+                        None => self.configs.of(&name).into(),
+                    });
                 }
-                Err(_) => return Some(self.configs.first()),
+                Err(_) => return Some(self.configs.first().into()),
             }
         }
         None
@@ -160,5 +181,56 @@ mod tests {
         }
         rules.sites.push((vec![NamePattern::Any], modern.clone()));
         assert_eq!([&modern, &modern, &strict], ["", "xb.test", "a.test"].map(|it| rules.of(it)));
+    }
+
+    /// What a ClientHello for this name and with these protocols chooses: a challenge, or the settings of all sites.
+    fn is_challenge(tls: &crate::tls::ServerTls, name: &str, protocols: &[&str]) -> bool {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client =
+            rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let roots = rustls::RootCertStore::empty();
+        let mut client = client.unwrap().with_root_certificates(roots).with_no_client_auth();
+        client.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let name = name.to_owned().try_into().unwrap();
+        let mut hello = Vec::new();
+        let mut client = rustls::ClientConnection::new(Arc::new(client), name).unwrap();
+        client.write_tls(&mut hello).unwrap();
+        let chosen = AwaitedHello::new(tls.configs(), tls.challenges()).read(&hello).unwrap();
+        assert_ne!(chosen.is_challenge, Arc::ptr_eq(&chosen.config, &tls.configs().first().1));
+        chosen.is_challenge
+    }
+
+    #[test]
+    fn only_a_validation_gets_the_certificate_of_a_challenge() {
+        let signed = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
+        let (chain, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());
+        let certificate = crate::tls::certificates::Certificate::of_pem(
+            chain.as_bytes(),
+            key.as_bytes(),
+            None,
+            "a.pem",
+            "a.key",
+        );
+        let certificate = certificate.unwrap();
+        let tls = crate::tls::ServerTls::new(&[certificate.clone()], TlsRules::default()).unwrap();
+        assert!(!is_challenge(&tls, "a.test", &["acme-tls/1"]), "none is expected");
+        tls.answer_challenge("a.test", &certificate).unwrap();
+        assert!(is_challenge(&tls, "a.test", &["acme-tls/1"]));
+        assert!(is_challenge(&tls, "A.test", &["acme-tls/1"]));
+        for (name, protocols) in [
+            ("b.test", &["acme-tls/1"][..]),
+            ("a.test", &[]),
+            ("a.test", &["h2", "http/1.1"]),
+            ("a.test", &["acme-tls/1", "h2"]),
+            ("a.test", &["h2", "acme-tls/1"]),
+            ("a.test", &["acme-tls/2"]),
+            ("127.0.0.1", &["acme-tls/1"]),
+        ] {
+            assert!(!is_challenge(&tls, name, protocols), "{name} {protocols:?}");
+        }
+        tls.replace(&[certificate], TlsRules::default()).unwrap();
+        assert!(is_challenge(&tls, "a.test", &["acme-tls/1"]), "a reload keeps it");
+        tls.end_challenge("a.test");
+        assert!(!is_challenge(&tls, "a.test", &["acme-tls/1"]));
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct TlsSession {
     /// Until the name in the ClientHello has chosen the rules, where it does.
     awaited: Option<Box<AwaitedHello>>,
     rules: Arc<HandshakeRules>,
+    /// Whether a CA validates a name: the connection ends after the handshake.
+    pub is_challenge: bool,
     asked: HelloNames,
     counters: Arc<Counters>,
     /// The last result of [`TlsSession::count_waiting`].
@@ -78,11 +80,13 @@ impl Drop for TlsSession {
 impl TlsSession {
     /// # Errors
     /// The configuration does not suit a connection.
-    pub fn new(tls: &ServerTls, counters: &Arc<Counters>) -> Result<Self, Error> {
-        let configs = tls.configs();
+    pub fn new(settings: &ServerTls, counters: &Arc<Counters>) -> Result<Self, Error> {
+        let configs = settings.configs();
         let (rules, config) = configs.first();
         let tls = UnbufferedServerConnection::new(config)?;
-        let awaited = configs.depends_on_name().then(|| Box::new(AwaitedHello::new(configs)));
+        let challenges = settings.challenges();
+        let is_awaited = configs.depends_on_name() || !challenges.is_empty();
+        let awaited = is_awaited.then(|| Box::new(AwaitedHello::new(configs, challenges)));
         counters.tls_open.add(1);
         Ok(Self {
             tls,
@@ -93,6 +97,7 @@ impl TlsSession {
             stage: HandshakeStage::Greeting,
             awaited,
             rules,
+            is_challenge: false,
             asked: HelloNames::default(),
             counters: counters.clone(),
             counted: 0,
@@ -148,12 +153,12 @@ impl TlsSession {
     /// The client's bytes are invalid; the alert is in the output for the socket.
     pub fn open(&mut self, bytes: &mut [u8], into: &mut [u8]) -> Result<usize, Error> {
         if let Some(awaited) = &mut self.awaited {
-            let Some((rules, config)) = awaited.read(&bytes[self.kept.len()..]) else {
+            let Some(chosen) = awaited.read(&bytes[self.kept.len()..]) else {
                 self.kept = bytes.to_vec();
                 return Ok(0);
             };
-            self.tls = UnbufferedServerConnection::new(config)?;
-            (self.rules, self.awaited) = (rules, None);
+            self.tls = UnbufferedServerConnection::new(chosen.config)?;
+            (self.rules, self.is_challenge, self.awaited) = (chosen.rules, chosen.is_challenge, None);
         }
         let (mut used, mut filled) = (0, 0);
         let result = loop {
