@@ -299,11 +299,8 @@ impl PublishedChallenges<'_> {
         let mut params = CertificateParams::new([name.to_owned()]).map_err(unusable)?;
         params.custom_extensions.push(CustomExtension::new_acme_identifier(digest));
         let key = KeyPair::generate().map_err(unusable)?;
-        let (chain, key) = (params.self_signed(&key).map_err(unusable)?.pem(), key.serialize_pem());
-        let what = "the certificate for the challenge";
-        let made = Certificate::of_pem(chain.as_bytes(), key.as_bytes(), None, what, what)
-            .map_err(|it| own(it.1))?;
-        tls.answer_challenge(name, &made).map_err(own)?;
+        let certificate = params.self_signed(&key).map_err(unusable)?;
+        tls.answer_challenge(name, certificate.der(), &key.serialize_der()).map_err(own)?;
         self.names.push(name.to_owned());
         Ok(())
     }

@@ -2,9 +2,10 @@
 //! client gets the certificates of the configuration.
 
 use super::ServerTls;
-use super::certificates::{Certificate, Names};
 use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, version};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ const PROTOCOL: &[u8] = b"acme-tls/1";
 pub(crate) type ChallengeConfigs = HashMap<String, Arc<ServerConfig>>;
 
 impl ServerTls {
-    /// Answers validations of a name, lower case, with this certificate until [`Self::end_challenge`]. Every handshake that begins after the
-    /// return gets the answer.
+    /// Answers validations of a name, lower case, with this certificate (DER) and its key (PKCS#8, DER) until [`Self::end_challenge`]. Every
+    /// handshake that begins after the return gets the answer.
     ///
     /// # Errors
     /// One sentence.
-    pub fn answer_challenge(&self, name: &str, certificate: &Certificate) -> Result<(), String> {
-        let config = config(certificate)?;
+    pub fn answer_challenge(&self, name: &str, certificate: &[u8], key: &[u8]) -> Result<(), String> {
+        let config = config(certificate, key)?;
         self.challenges.rcu(|all| {
             let mut all = ChallengeConfigs::clone(all);
             all.insert(name.to_owned(), config.clone());
@@ -57,13 +58,17 @@ pub(super) fn chosen(
 }
 
 /// The settings for one name. Sessions are not kept: they would be resumed without a certificate.
-fn config(certificate: &Certificate) -> Result<Arc<ServerConfig>, String> {
-    let refused = |it: rustls::Error| format!("The TLS configuration is invalid: {it}.");
+fn config(certificate: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
+    let refused = |it: rustls::Error| format!("the certificate for the challenge cannot be used: {it}");
+    let key = PrivateKeyDer::try_from(key.to_vec()).map_err(str::to_owned)?;
+    let key = ring::sign::any_supported_type(&key).map_err(refused)?;
+    // It is not checked as other certificates are: its critical extension (RFC 8737 section 3) is unknown to the check.
+    let certified = CertifiedKey::new(vec![CertificateDer::from(certificate.to_vec())], key);
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
         .map_err(refused)?;
-    let names = Names::of(std::slice::from_ref(certificate));
-    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(names));
+    let resolver = Arc::new(SingleCertAndKey::from(certified));
+    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))

@@ -214,7 +214,7 @@ mod tests {
         let certificate = certificate.unwrap();
         let tls = crate::tls::ServerTls::new(&[certificate.clone()], TlsRules::default()).unwrap();
         assert!(!is_challenge(&tls, "a.test", &["acme-tls/1"]), "none is expected");
-        tls.answer_challenge("a.test", &certificate).unwrap();
+        tls.answer_challenge("a.test", signed.cert.der(), &signed.signing_key.serialize_der()).unwrap();
         assert!(is_challenge(&tls, "a.test", &["acme-tls/1"]));
         assert!(is_challenge(&tls, "A.test", &["acme-tls/1"]));
         for (name, protocols) in [
