@@ -212,7 +212,8 @@ mod tests {
             "a.key",
         );
         let certificate = certificate.unwrap();
-        let tls = crate::tls::ServerTls::new(&[certificate.clone()], TlsRules::default()).unwrap();
+        let tls =
+            crate::tls::ServerTls::new(std::slice::from_ref(&certificate), TlsRules::default()).unwrap();
         assert!(!is_challenge(&tls, "a.test", &["acme-tls/1"]), "none is expected");
         tls.answer_challenge("a.test", signed.cert.der(), &signed.signing_key.serialize_der()).unwrap();
         assert!(is_challenge(&tls, "a.test", &["acme-tls/1"]));
