@@ -244,6 +244,50 @@ fn changed_tables_texts_and_short_images() {
 }
 
 #[test]
+fn a_table_that_is_not_known_is_looked_for_once() {
+    let maria = mariadb();
+    let counter = |names: &str| {
+        let text = format!(
+            "select sum(variable_value) from information_schema.global_status where variable_name in ({names})"
+        );
+        maria.sql(&text).parse::<f64>().unwrap() as u64
+    };
+    // The end of the log is looked at each second, and tables by these statements.
+    let seconds = || counter("'com_show_master_status', 'com_show_binlog_status'");
+    let tables = || counter("'com_show_create_table'");
+    sql(&maria, "create sequence tickets");
+    let larder = larder(&maria, "http://127.0.0.1:9");
+    followed(&larder);
+    warm(&larder, &["/user/7", "/user/8"]);
+    let pass = |what: &str| {
+        let from = seconds();
+        until(what, || seconds() > from);
+    };
+    pass("tables may be looked at again");
+    let looked = tables();
+    // A sequence has no columns that could be read, and its rows are in the log.
+    sql(
+        &maria,
+        "begin; insert into notes (text) select nextval(tickets) from seq_1_to_1500; update users set name = 'one' where id = 7; commit",
+    );
+    has(&larder, "/user/7", "one");
+    until("the tables are looked at", || tables() > looked);
+    pass("it is over");
+    pass("tables may be looked at again");
+    warm(&larder, &["/user/7", "/user/8"]);
+    let looked = tables();
+    sql(
+        &maria,
+        "insert into notes (text) select nextval(tickets) from seq_1_to_1500; update users set name = 'two' where id = 7",
+    );
+    has(&larder, "/user/7", "two");
+    assert!(is_hit(&larder, "/user/8"), "another row");
+    assert_eq!(looked, tables(), "the sequence is looked for once");
+    assert_eq!(1, log(&larder).matches("database-followed database=").count(), "{}", log(&larder));
+    assert!(!log(&larder).contains("database-not-followed"), "{}", log(&larder));
+}
+
+#[test]
 fn after_a_gap_every_page_with_rows_is_validated() {
     let mut maria = mariadb();
     let larder = larder(&maria, "http://127.0.0.1:9");
@@ -317,6 +361,11 @@ fn the_log_and_check_name_the_remedy_of_each_obstacle() {
     );
     maria.sql("set global binlog_row_image = 'MINIMAL'");
     assert!(told().contains("run `SET GLOBAL binlog_row_image = 'FULL'`"), "{}", told());
+    // The server becomes a replica while it is followed.
+    maria.sql("change master to master_host = '127.0.0.1', master_port = 9, master_user = 'a'; start slave");
+    until("the gap is logged", || log(&larder).contains("changes of other servers are missing"));
+    maria.sql("stop slave");
+    is_followed(&larder, 2);
     sql(&maria, "rename table notes to Notes");
     until("a name in other letters is named", || log(&larder).contains("write Notes in sql.rows"));
 }

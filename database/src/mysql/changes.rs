@@ -19,6 +19,8 @@ use std::rc::Rc;
 
 /// The tags of a transaction beyond which all pages of its tables are purged.
 const MOST_TAGS: usize = 10_000;
+/// The maps of tables beyond which they are not kept for the next transaction.
+const MOST_MAPS: usize = 4096;
 /// Bytes of the largest part of an event that is decompressed.
 const LARGEST: usize = 1 << 30;
 /// Bytes of the head of an event.
@@ -47,7 +49,7 @@ pub(super) struct LogTags {
     /// The databases whose tables have tags.
     schemas: BTreeSet<Box<str>>,
     tables: KnownTables,
-    /// The tables of the events that follow, by their numbers, with the event of each.
+    /// The tables of the events that follow, by their numbers, with the event of each; without it, that of the next transaction differs.
     maps: HashMap<u64, (Box<[u8]>, Rc<MappedTable>)>,
     position: LogPosition,
     in_transaction: bool,
@@ -79,7 +81,7 @@ struct MappedTable {
     columns: Vec<LoggedType>,
     known: Option<Rc<KnownTable>>,
     dependent: DependentTables,
-    /// It has had this form since the tables were looked at.
+    /// It has had this form, and these dependent tables, since the tables were looked at.
     is_certain: bool,
 }
 
@@ -107,10 +109,12 @@ impl LogTags {
         &self.position
     }
 
-    /// The tables as they are now.
+    /// The tables as they are now. Rows that belong to a map before this keep its form: no table changes within a transaction.
     pub fn set_tables(&mut self, tables: KnownTables) {
         self.tables = tables;
-        self.maps.clear();
+        for (event, _) in self.maps.values_mut() {
+            *event = Box::default();
+        }
         (self.have_changed, self.has_new) = (false, false);
     }
 
@@ -193,6 +197,9 @@ impl LogTags {
             self.commit();
         }
         self.in_transaction = in_transaction;
+        if self.maps.len() > MOST_MAPS {
+            self.maps.clear();
+        }
     }
 
     fn commit(&mut self) {
@@ -254,6 +261,7 @@ impl LogTags {
 
     /// A change of any rows of a table.
     fn whole(&mut self, table: &MappedTable) {
+        self.open.is_of_all |= !table.is_certain;
         for name in table.name.iter().chain(&table.dependent.by_update) {
             self.open.tags.extend(TableForm::all_rows(name));
             self.open.tables.insert(name.clone());
@@ -268,6 +276,11 @@ impl LogTags {
         let table = table.clone();
         if event.columns != table.columns.len() {
             return Err(BadEvent);
+        }
+        // A foreign key may be new, or gone since: no log has the rows that the change reached through it.
+        if !table.is_certain {
+            self.open.is_of_all = true;
+            return Ok(());
         }
         let dependent = match event.kind {
             RowsKind::Insert => &BTreeSet::new(),
@@ -296,7 +309,7 @@ impl LogTags {
     }
 }
 
-/// Adds the tags of rows.
+/// Adds the tags of rows, up to a few more than [`MOST_TAGS`]: the caller then replaces them.
 fn add_rows(
     event: &RowsEvent<'_>,
     mut rest: &[u8],
@@ -333,6 +346,9 @@ fn add_rows(
             }
         };
         known.form.add_tags(&sides, tags);
+        if tags.len() > MOST_TAGS {
+            break;
+        }
     }
     Ok(())
 }

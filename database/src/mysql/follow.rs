@@ -35,6 +35,10 @@ const SILENCE: Duration = Duration::from_secs(5);
 const SESSION: &str = "SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', @mariadb_slave_capability = 4, \
      @master_heartbeat_period = 1000000000, @source_heartbeat_period = 1000000000";
 
+/// Of a server whose log lacks changes.
+const WITHOUT_OTHERS: &str = "changes of other servers are missing in its binary log; add `log_slave_updates = ON` to the section \
+     [mysqld] of its configuration and restart it, or let database.url name their primary";
+
 /// A connection that follows the changes of a database.
 pub(crate) struct BinlogFollower {
     log: MySqlLink,
@@ -46,7 +50,7 @@ pub(crate) struct BinlogFollower {
     schemas: BTreeSet<Box<str>>,
     /// The tables that pages show, as they are logged.
     tables: Arc<FollowedTables>,
-    has_former: bool,
+    extent: LogExtent,
     /// When the log was looked at, and its end then, which was read by the next look but some.
     looked: Instant,
     due: (LogPosition, Instant),
@@ -54,6 +58,15 @@ pub(crate) struct BinlogFollower {
     heard: Instant,
     /// When the tables were looked at.
     refreshed: Instant,
+}
+
+/// How much of the changes a log has.
+#[derive(Clone, Copy)]
+struct LogExtent {
+    /// All former values.
+    has_former: bool,
+    /// Changes that arrive from other servers.
+    has_others: bool,
 }
 
 /// The turn of this node to follow a database for all nodes of its fleet: a lock of the server, which ends with its session. So the next
@@ -75,7 +88,7 @@ impl BinlogFollower {
             Some(BinlogTurn(connection)) => connection,
             None => connect(settings).await?,
         };
-        let has_former = check(&connection).await?;
+        let extent = check(&connection).await?;
         let own: Box<str> = settings.place.database.as_str().into();
         let schemas = schemas(&own, follow);
         let position = connection.log_position().await?;
@@ -90,7 +103,7 @@ impl BinlogFollower {
             }
             false => sleep(LOOK).await,
         }
-        let followed = Arc::new(tables.followed(&own, &follow.tables, has_former));
+        let followed = Arc::new(tables.followed(&own, &follow.tables, extent.has_former));
         let now = Instant::now();
         Ok(Self {
             log,
@@ -100,7 +113,7 @@ impl BinlogFollower {
             own,
             schemas,
             tables: followed,
-            has_former,
+            extent,
             looked: now,
             due: (position, now),
             heard: now,
@@ -177,7 +190,7 @@ impl BinlogFollower {
         let watched = &self.follow.watched;
         let tables = KnownTables::read(&self.connection, &self.own, &self.schemas, watched).await?;
         refuse_missing(&tables, &self.own, &self.follow)?;
-        let followed = tables.followed(&self.own, &self.follow.tables, self.has_former);
+        let followed = tables.followed(&self.own, &self.follow.tables, self.extent.has_former);
         if followed != *self.tables {
             self.tables = Arc::new(followed);
         }
@@ -185,7 +198,8 @@ impl BinlogFollower {
         Ok(())
     }
 
-    /// Looks whether the log arrives: its end at the last look but some was read, and it has not begun anew.
+    /// Looks whether the log arrives: its end at the last look but some was read, and it has not begun anew; and whether it still has all
+    /// changes.
     async fn look(&mut self) -> Result<(), String> {
         let now = self.connection.log_position().await?;
         self.looked = Instant::now();
@@ -198,7 +212,10 @@ impl BinlogFollower {
         } else if self.due.1.elapsed() > SILENCE {
             return Err(format!("it does not send its log from {} on", read.file));
         }
-        Ok(())
+        match self.extent.has_others {
+            true => Ok(()),
+            false => refuse_replica(&self.connection).await,
+        }
     }
 }
 
@@ -266,14 +283,14 @@ pub(crate) async fn contact(
     follow: &FollowSettings,
 ) -> Result<&'static str, String> {
     let connection = connect(settings).await?;
-    let has_former = check(&connection).await?;
+    let extent = check(&connection).await?;
     let own = &settings.place.database;
     let schemas = schemas(own, follow);
     let position = connection.log_position().await?;
     let tables = KnownTables::read(&connection, own, &schemas, &follow.watched).await?;
     refuse_missing(&tables, own, follow)?;
     timeout(SHORT, open_log(settings, &position)).await.map_err(|_| timed_out())??;
-    Ok(match has_former {
+    Ok(match extent.has_former {
         true => "",
         false => {
             "; its binlog_row_image leaves out former values, so an UPDATE purges the pages of all values of a column: run \
@@ -286,8 +303,8 @@ async fn connect(settings: &Arc<DatabaseSettings>) -> Result<MySqlConnection, St
     let opened = timeout(settings.connect_timeout, MySqlConnection::open(settings)).await;
     let opened = opened.map_err(|_| "the connection timed out".to_owned())?;
     let connection = opened.map_err(plain)?;
-    // A quiet database keeps it.
-    connection.set("SET SESSION wait_timeout = 86400").await?;
+    // A quiet database keeps it. Foreign keys are read from statements with quoted names.
+    connection.set("SET SESSION wait_timeout = 86400, sql_quote_show_create = 1").await?;
     Ok(connection)
 }
 
@@ -311,8 +328,8 @@ fn refuse_missing(tables: &KnownTables, own: &str, follow: &FollowSettings) -> R
     }
 }
 
-/// Whether a database can be followed; the result is whether its log has all former values.
-async fn check(connection: &MySqlConnection) -> Result<bool, String> {
+/// Whether a database can be followed.
+async fn check(connection: &MySqlConnection) -> Result<LogExtent, String> {
     let rows = connection
         .select(
             "SHOW GLOBAL VARIABLES WHERE variable_name IN ('log_bin', 'binlog_format', 'binlog_row_image', 'log_slave_updates', 'wsrep_on', \
@@ -344,10 +361,12 @@ async fn check(connection: &MySqlConnection) -> Result<bool, String> {
                 .to_owned(),
         );
     }
-    if is("log_slave_updates", "OFF") && (is("wsrep_on", "ON") || is_replica(connection).await?) {
-        return Err("changes of other servers are missing in its binary log; add `log_slave_updates = ON` to the section [mysqld] of \
-                    its configuration and restart it, or let database.url name their primary"
-            .to_owned());
+    let has_others = !is("log_slave_updates", "OFF");
+    if !has_others && is("wsrep_on", "ON") {
+        return Err(WITHOUT_OTHERS.to_owned());
+    }
+    if !has_others {
+        refuse_replica(connection).await?;
     }
     let log = connection.log_status().await;
     let log = match log {
@@ -359,13 +378,17 @@ async fn check(connection: &MySqlConnection) -> Result<bool, String> {
                     restart it"
             .to_owned());
     }
-    Ok(is("binlog_row_image", "FULL") || is("binlog_row_image", "FULL_NODUP"))
+    let has_former = is("binlog_row_image", "FULL") || is("binlog_row_image", "FULL_NODUP");
+    Ok(LogExtent { has_former, has_others })
 }
 
-/// Whether changes of another server arrive.
-async fn is_replica(connection: &MySqlConnection) -> Result<bool, String> {
+/// Fails if changes of another server arrive.
+async fn refuse_replica(connection: &MySqlConnection) -> Result<(), String> {
     let rows = connection.select("SHOW GLOBAL STATUS LIKE 'slaves\\_running'").await?;
-    Ok(!matches!(value(&rows, "slaves_running"), "" | "0"))
+    match value(&rows, "slaves_running") {
+        "" | "0" => Ok(()),
+        _ => Err(WITHOUT_OTHERS.to_owned()),
+    }
 }
 
 /// The statement that lets the user read the log.

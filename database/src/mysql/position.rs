@@ -22,7 +22,7 @@ impl LogPosition {
     pub fn advance(&mut self, low: u32) {
         let mut next = self.offset & !0xffff_ffff | u64::from(low);
         if next < self.offset {
-            next += 1 << 32;
+            next = next.wrapping_add(1 << 32);
         }
         self.offset = next;
     }
@@ -44,5 +44,9 @@ mod tests {
         assert_eq!(0xffff_fff8, long.offset);
         long.advance(8);
         assert_eq!(0x1_0000_0008, long.offset);
+        // No server has such a file.
+        let mut last = at("a.b.000001", u64::MAX);
+        last.advance(8);
+        assert_eq!(8, last.offset);
     }
 }

@@ -73,6 +73,18 @@ impl Script {
         self.event(2, &content).unwrap();
     }
 
+    fn commit(&mut self) {
+        self.event(16, &[0; 8]).unwrap();
+    }
+
+    /// The tables, as they are looked at now.
+    fn look(&mut self) {
+        let forms = std::mem::take(&mut self.tags.tables.forms);
+        let dependent = std::mem::take(&mut self.tags.tables.dependent);
+        let at = self.tags.position().clone();
+        self.tags.set_tables(KnownTables { forms, dependent, from: at.clone(), since: at });
+    }
+
     /// The tags of committed transactions, in their order.
     fn tags(&mut self) -> String {
         let found = self.tags.take();
@@ -141,7 +153,7 @@ fn short_images_and_unknown_forms() {
     script.map("users");
     script.rows(23, b"\x07", &[&row(1, 2, "a")]);
     script.event(16, &[0; 8]).unwrap();
-    assert_eq!("db:users db:users:", script.tags());
+    assert_eq!("db:", script.tags(), "foreign keys may be new");
     // Rows of a map that nothing has.
     script.tags.maps.clear();
     assert!(script.event(23, b"\x12\0\0\0\0\0\x01\0\x03\x07").is_err());
@@ -189,6 +201,89 @@ fn prepared_transactions_and_large_ones() {
     script.rows(23, b"\x07", &all.iter().map(Vec::as_slice).collect::<Vec<_>>());
     script.event(16, &[0; 8]).unwrap();
     assert_eq!("db:users db:users:", script.tags(), "all pages of its tables");
+}
+
+#[test]
+fn tables_are_looked_at_within_a_transaction() {
+    let mut script = script();
+    script.begin();
+    script.map("hidden");
+    assert!(script.tags.is_outdated(), "it is not known");
+    script.look();
+    script.rows(23, b"\x07", &[&row(1, 2, "a")]);
+    script.commit();
+    assert_eq!("db:hidden db:hidden:", script.tags());
+    // It is not looked for again.
+    script.begin();
+    script.map("hidden");
+    assert!(!script.tags.is_outdated());
+    script.rows(23, b"\x07", &[&row(1, 2, "a")]);
+    script.commit();
+    assert_eq!("db:hidden db:hidden:", script.tags());
+    // A known table has the form that it had at its map.
+    script.begin();
+    script.map("users");
+    script.look();
+    script.rows(23, b"\x07", &[&row(1, 2, "a")]);
+    script.commit();
+    assert_eq!("db:users db:users:1 db:users:shop=2", script.tags());
+    // The next map has the form that was looked at.
+    script.tags.tables.forms.clear();
+    script.begin();
+    script.map("users");
+    script.rows(23, b"\x07", &[&row(1, 2, "a")]);
+    script.commit();
+    assert_eq!("db:users db:users:", script.tags());
+}
+
+#[test]
+fn foreign_keys_are_unknown_until_they_are_looked_at() {
+    let mut script = script();
+    script.tags.schemas.clear();
+    let delete = |script: &mut Script| {
+        script.begin();
+        script.map("users");
+        script.rows(25, b"\x07", &[&row(1, 2, "a")]);
+        script.commit();
+        script.tags()
+    };
+    assert_eq!("db:parts db:parts:", delete(&mut script), "tables of this database have no tags");
+    script.statement("alter table more add foreign key (of) references users (id) on delete cascade");
+    assert_eq!("db:", script.tags());
+    assert_eq!("db:", delete(&mut script));
+    script.look();
+    assert_eq!("db:parts db:parts:", delete(&mut script));
+    // A foreign key may be gone since this change.
+    let since = script.offset + 1000;
+    script.tags.tables.since = LogPosition::new("bin.000001", since.into()).unwrap();
+    script.tags.maps.clear();
+    assert_eq!("db:", delete(&mut script));
+}
+
+#[test]
+fn maps_and_tags_are_bounded() {
+    let mut script = script();
+    script.map("users");
+    let one = script.tags.maps[&0x12].1.clone();
+    script.tags.maps.extend((100..100 + MOST_MAPS as u64).map(|it| (it, (Box::default(), one.clone()))));
+    script.begin();
+    assert!(script.tags.maps.is_empty());
+    script.map("users");
+    script.begin();
+    assert_eq!(1, script.tags.maps.len());
+    let all: Vec<u8> = (0..20_000).flat_map(|it| row(it, it.unsigned_abs(), "a")).collect();
+    let event = RowsEvent {
+        table: 0x12,
+        kind: RowsKind::Insert,
+        columns: 3,
+        first: b"\x07",
+        second: &[],
+        rows: &all,
+        is_compressed: false,
+    };
+    let mut tags = BTreeSet::new();
+    add_rows(&event, &all, &one.columns, one.known.as_ref().unwrap(), &mut tags).unwrap();
+    assert!((MOST_TAGS..MOST_TAGS + 10).contains(&tags.len()), "{}", tags.len());
 }
 
 #[test]
