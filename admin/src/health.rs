@@ -18,7 +18,7 @@ use larder_store::disk::DiskState;
 use larder_store::fleet::health::ServerStanding;
 use larder_transport::Synthetic;
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// A finding in JSON.
 macro_rules! health {
@@ -41,6 +41,8 @@ pub const HEALTH: &str = health!();
 #[derive(Default)]
 pub struct HealthDesk {
     judge: RefCell<HealthJudge>,
+    /// That of the last look, of which the main thread makes one a second.
+    word: Cell<HealthWord>,
     refused: RefCell<Option<PastFact>>,
     refused_certificates: RefCell<Option<PastFact>>,
     waiting: RefCell<Vec<String>>,
@@ -96,13 +98,14 @@ impl HealthDesk {
 impl Admin {
     /// `GET /api/v1/health`: one word for every client, the findings with the token.
     pub(super) fn health(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let report = self.look_at_health();
         match asked.who {
+            // Without a look: requests of strangers must not cost more than a word.
             Requester::Nobody => {
-                AdminResponse::Whole(Synthetic::new(200, "text/plain", format!("{}\n", report.word.name())))
+                let word = self.health.word.get().name();
+                AdminResponse::Whole(Synthetic::new(200, "text/plain", format!("{word}\n")))
             }
             Requester::Token | Requester::Session(_) | Requester::Socket => {
-                AdminResponse::Json(200, json_of(&report))
+                AdminResponse::Json(200, json_of(&self.look_at_health()))
             }
         }
     }
@@ -110,7 +113,9 @@ impl Admin {
     /// The state now.
     pub fn look_at_health(&self) -> HealthReport {
         let facts = self.health_facts();
-        self.health.judge.borrow_mut().look(&facts)
+        let report = self.health.judge.borrow_mut().look(&facts);
+        self.health.word.set(report.word);
+        report
     }
 
     fn health_facts(&self) -> HealthFacts {

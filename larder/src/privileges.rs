@@ -1,5 +1,5 @@
-//! The change from root to `user`: after the sockets are bound, and before any other file is opened or a second thread exists. A file that
-//! opens at the start opens at a reload, a rotation of logs and an upgrade as well.
+//! The change from root to `user`: missing directories are created, the sockets are bound, and then root is given up, before any other file
+//! is opened or a second thread exists. A file that opens at the start opens at a reload, a rotation of logs and an upgrade as well.
 
 use crate::sockets::Sockets;
 use crate::system_calls;
@@ -57,6 +57,16 @@ impl PrivilegeChange {
     }
 }
 
+/// Creates the missing directories that a start as root creates for its user; the sockets may lie in them.
+///
+/// # Errors
+/// One sentence: the user cannot be used.
+pub fn prepare(config: &Config) -> Result<(), String> {
+    let Some(user) = config.service_user.as_ref().filter(|_| geteuid().is_root()) else { return Ok(()) };
+    prepare_folders(config, &user.find().map_err(|it| format!("{it}."))?);
+    Ok(())
+}
+
 /// Changes to the user of `config`, where this process is root. Returns the configuration as that user reads it.
 ///
 /// # Errors
@@ -75,7 +85,6 @@ pub fn give_up_root(
         return Ok((config, change));
     }
     let account = user.find().map_err(|it| format!("{it}."))?;
-    prepare_folders(&config, &account);
     hand_over_sockets(&config, &account, sockets);
     become_user(&account).map_err(|it| format!("larder cannot change to user {:?}: {it}.", user.shown()))?;
     // Read again: relative to this user, and to find what a reload could not read.

@@ -104,6 +104,7 @@ pub fn start(
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let Inheritance { sockets: given, predecessor } = inheritance;
     let given = predecessor.as_ref().map_or(Ok(given), Predecessor::sockets)?;
+    privileges::prepare(&config)?;
     let sockets = Sockets::open(&config, workers, given)?;
     loop_check::check(&config, sockets.admin_at())?;
     let (config, change) = privileges::give_up_root(config, &plan, &sockets)?;

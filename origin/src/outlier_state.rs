@@ -190,6 +190,7 @@ impl OutlierState {
     pub(crate) fn found_well(&self, now: Monotonic) -> Changes {
         self.back_since.store(now.0.max(1), Relaxed);
         self.is_sick.store(false, Relaxed);
+        self.failed_in_row.store(0, Relaxed);
         Changes::Use
     }
 
@@ -344,6 +345,10 @@ mod tests {
         fail();
         assert!(it.is_failing() && it.state(SLOW_START, at(0)) == OriginState::Up);
         it.answered(BegunIn::Closed, at(0));
+        assert!(!it.is_failing());
+        // Or its health check succeeds again: a backup may get no request for days.
+        (0..5).for_each(|_| assert_eq!(None, fail()));
+        it.found_well(at(1));
         assert!(!it.is_failing());
     }
 

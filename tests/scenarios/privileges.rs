@@ -7,7 +7,7 @@ use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
 use std::fs::read_to_string;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -300,4 +300,23 @@ fn check_warns_of_a_user_that_this_machine_lacks() {
     let expect = "larder.toml:1: user: there is no user \"no-such-user\" on this machine; create it (useradd --system \
                   no-such-user), or name another one; a start as root fails";
     assert!(code == 0 && format!("{out}{err}").contains(expect), "{code} {out} {err}");
+}
+
+/// `/run` is empty after a boot: the socket lies in a directory that the start creates for the user.
+#[test]
+fn a_socket_is_bound_in_a_directory_that_the_start_creates() {
+    if !is_root() || !Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|it| it.success()) {
+        println!("skipped: this process may have no mounts of its own");
+        return;
+    }
+    let origin = pages();
+    // The process has a `/run` of its own.
+    let first = r#"exec unshare -m sh -c 'mount -t tmpfs -o mode=755 tmpfs /run && exec env -u XDG_RUNTIME_DIR "$0" "$@"' "$@""#;
+    let service = Service::start(before(&origin, "\"unix:/run/larder/web.sock\"", ""), first);
+    let folder = format!("/proc/{}/root/run/larder", service.larder.child.id());
+    let socket = Path::new(&folder).join("web.sock");
+    assert!(over_unix(&socket).ends_with("served"));
+    let about = [Path::new(&folder), &socket].map(|it| it.metadata().unwrap());
+    assert_eq!([USER, USER], about.each_ref().map(MetadataExt::uid));
+    assert_eq!(0o666, about[1].mode() & 0o777);
 }

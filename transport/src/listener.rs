@@ -15,6 +15,7 @@ use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
 use larder_wire::proxy::ConnectionSource;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -22,7 +23,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -336,9 +337,24 @@ fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
         SocketAccess::Owner => 0o600,
     };
     // Before it listens: no connection can exist yet.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    permit(path, mode)?;
     socket.listen(BACKLOG)?;
     Ok(socket)
+}
+
+/// Sets the mode of the socket file that was just bound, by its descriptor: in a directory of another user, that user may have put a link
+/// in its place, and root would change the mode of any file.
+fn permit(path: &Path, mode: u32) -> io::Result<()> {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let about = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::Socket || about.st_nlink != 1 {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "another file has taken the place of the socket",
+        ));
+    }
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::set_permissions(descriptor, std::fs::Permissions::from_mode(mode))
 }
 
 fn refused(listen: &Listen, error: &io::Error) -> String {
@@ -593,5 +609,33 @@ async fn serve_secured<H: Handler>(
         }
         Err(Unsecured::Refused) => link.linger().await,
         Err(Unsecured::Gone) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The owner of a directory can replace the file of a socket before its mode is set.
+    #[test]
+    fn a_file_in_place_of_a_socket_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mode = |name: &str| at(name).metadata().unwrap().permissions().mode() & 0o777;
+        let _bound = unix(&at("socket"), SocketAccess::Owner).unwrap();
+        assert_eq!(0o600, mode("socket"));
+        std::fs::write(at("shadow"), "").unwrap();
+        std::fs::set_permissions(at("shadow"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(at("shadow"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("socket"), at("other")).unwrap();
+        for name in ["link", "other", "shadow"] {
+            assert_eq!(io::ErrorKind::AlreadyExists, permit(&at(name), 0o666).unwrap_err().kind(), "{name}");
+        }
+        std::fs::hard_link(at("socket"), at("second")).unwrap();
+        assert!(permit(&at("socket"), 0o666).is_err(), "it has a second name");
+        std::fs::remove_file(at("second")).unwrap();
+        assert_eq!((0o640, 0o600), (mode("shadow"), mode("socket")));
+        permit(&at("socket"), 0o666).unwrap();
+        assert_eq!(0o666, mode("socket"));
     }
 }
