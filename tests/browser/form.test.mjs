@@ -100,19 +100,23 @@ const CONTROLS = {
 it('has a control for every key of the configuration', async () => {
   assert.ok(keys.length > 150, 'larder tells its keys');
   const found = new Map();
-  const look = async () => {
+  // The rows of pairs are made once the form is painted.
+  const look = () => until('pairs have their rows', async () => {
     const shown = await page.evaluate(
       () => [...document.querySelectorAll('.form-main .setting')].map((it) => ({
         of: it.querySelector('label').htmlFor,
         controls: ['select', '.pairs .pair', 'input, textarea, .pairs, .secret', '.inherited'].filter((one) => it.querySelector(one)),
       })),
     );
+    let isWhole = true;
     for (const { of, controls } of shown) {
       const key = keys.find((it) => it.key === of.replace('setting ', '').replaceAll(/\.\d+/g, '').replace(/^block\.shared\./, 'site.route.'));
       const right = CONTROLS[key?.kind] ?? 'input, textarea, .pairs, .secret';
       if (key && controls.some((one) => one === right || one === '.inherited')) found.set(key.key, key.kind);
+      else if (key && right === '.pairs .pair') isWhole = false;
     }
-  };
+    return isWhole;
+  });
   // A certificate for the keys of one; the rest is found by its name, a part of the table at a time.
   await page.getByRole('button', { name: 'New certificate' }).click();
   await page.getByRole('heading', { name: /^Certificate 1/ }).waitFor();
