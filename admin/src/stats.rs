@@ -96,12 +96,11 @@ impl Admin {
 
 /// The privileges of the process.
 fn privileges_json() -> Value {
-    let ProcessPrivileges { uid, gid, groups, capabilities, no_new_privileges, system_call_filter } =
+    let ProcessPrivileges { uid, gid, groups, capabilities, no_new_privileges, system_call_filter, landlock } =
         ProcessPrivileges::now();
     json!({
         "uid": uid, "gid": gid, "groups": groups, "capabilities": capabilities, "no_new_privileges": no_new_privileges,
-        "system_call_filter": system_call_filter,
-        "system_call_filter": system_call_filter,
+        "system_call_filter": system_call_filter, "landlock": landlock,
     })
 }
 

@@ -116,7 +116,11 @@ fn privileges(active: &Value) -> String {
     };
     let programs = if active["no_new_privileges"] == true { ", no_new_privs" } else { "" };
     let filter = if active["system_call_filter"] == true { ", filter of system calls" } else { "" };
-    format!("{user}, group {}, {capabilities}{programs}{filter}", number(&active["gid"]))
+    let paths = match active["landlock"].as_u64() {
+        Some(abi) => format!(", paths of the configuration only (Landlock ABI {abi})"),
+        None => String::new(),
+    };
+    format!("{user}, group {}, {capabilities}{programs}{filter}{paths}", number(&active["gid"]))
 }
 
 /// Columns of the names on the left.

@@ -115,6 +115,7 @@ impl ConfigCheck {
             tls,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             service_user: self.service_user(),
+            sandbox: self.sandbox(),
             clients,
             geo,
             databases,

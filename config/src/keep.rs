@@ -23,6 +23,7 @@ impl Config {
         let kept = Config {
             workers: running.workers,
             service_user: running.service_user.clone(),
+            sandbox: running.sandbox,
             ram: running.ram,
             coding: running.coding,
             spool: running.spool.clone(),

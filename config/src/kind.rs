@@ -2,9 +2,11 @@
 //! hosts in `host`.
 
 mod host;
+mod path_access;
 mod text_form;
 
 pub use host::HostPattern;
+pub use path_access::PathAccess;
 pub use text_form::TextForm;
 
 use super::LogFormat;

@@ -28,6 +28,7 @@ pub mod loop_check;
 mod machine;
 pub mod member;
 mod methods;
+pub mod named_paths;
 pub mod names;
 pub mod page_url;
 pub mod php;
@@ -53,7 +54,7 @@ mod unknown;
 pub use check::rewrite;
 pub use expand::secret_of;
 pub use key_path::dotted;
-pub use kind::{HostPattern, PathPattern};
+pub use kind::{HostPattern, PathAccess, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
@@ -117,6 +118,8 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     /// The user to which a start as root changes.
     pub service_user: Option<service_user::ServiceUser>,
+    /// Whether the process is restricted beyond the rights of its user.
+    pub sandbox: service_user::Sandbox,
     /// The trusted proxies.
     pub clients: Clients,
     /// The databases of countries and autonomous systems.
@@ -547,11 +550,7 @@ impl Config {
         flags: &[Setting],
         others: &include::IncludedTexts,
     ) -> Result<Config, Rejected> {
-        let mut values = Values::read_with(text, file, base, others);
-        blocks::apply(&mut values);
-        for it in flags {
-            values.set(&it.path, &it.text, &it.flag);
-        }
+        let values = values_of_text(text, file, base, flags, others);
         check::check(values, Source::Line { file: file.into(), line: 1, column: 1 })
     }
 
@@ -560,21 +559,42 @@ impl Config {
     /// # Errors
     /// All their errors.
     pub fn from_flags(flags: &[Setting]) -> Result<Config, Rejected> {
-        let mut values = Values::default();
-        values.sections.insert("site[0]".to_owned(), Source::Default);
-        values.sections.insert("site[0].route[0]".to_owned(), Source::Default);
-        values.given.insert(
-            "site[0].hosts".to_owned(),
-            (kind::ConfigValue::Texts(vec!["*".to_owned()]), Source::Default),
-        );
-        for it in flags {
-            if let Some(section) = it.path.strip_suffix(".directory") {
-                values.sections.insert(section.to_owned(), Source::Flag(it.flag.as_str().into()));
-            }
-            values.set(&it.path, &it.text, &it.flag);
-        }
-        check::check(values, Source::Default)
+        check::check(values_of_flags(flags), Source::Default)
     }
+}
+
+/// The values of a file's text, with those of `flags` in place of its own.
+fn values_of_text(
+    text: &str,
+    file: &str,
+    base: &Path,
+    flags: &[Setting],
+    others: &include::IncludedTexts,
+) -> Values {
+    let mut values = Values::read_with(text, file, base, others);
+    blocks::apply(&mut values);
+    for it in flags {
+        values.set(&it.path, &it.text, &it.flag);
+    }
+    values
+}
+
+/// The values of one site for every host with one route for every path.
+fn values_of_flags(flags: &[Setting]) -> Values {
+    let mut values = Values::default();
+    values.sections.insert("site[0]".to_owned(), Source::Default);
+    values.sections.insert("site[0].route[0]".to_owned(), Source::Default);
+    values.given.insert(
+        "site[0].hosts".to_owned(),
+        (kind::ConfigValue::Texts(vec!["*".to_owned()]), Source::Default),
+    );
+    for it in flags {
+        if let Some(section) = it.path.strip_suffix(".directory") {
+            values.sections.insert(section.to_owned(), Source::Flag(it.flag.as_str().into()));
+        }
+        values.set(&it.path, &it.text, &it.flag);
+    }
+    values
 }
 
 /// The files besides the main one on which the configuration at `path` depends, whether it is valid or not.

@@ -2,6 +2,8 @@
 //! `read`.
 
 use crate::include::{IncludedFile, IncludedTexts};
+use crate::kind::PathAccess;
+use crate::named_paths::NamedPath;
 use crate::{Config, Problem, Rejected, Setting, Source, Values, base_of};
 use std::path::PathBuf;
 
@@ -54,6 +56,19 @@ impl Plan {
                 Err(Rejected(vec![Problem { source, key: String::new(), text }]))
             }
         }
+    }
+
+    /// Every path of the file system that the configuration names as it is now, valid or not, with its own files.
+    #[must_use]
+    pub fn named_paths(&self) -> Vec<NamedPath> {
+        let Some(file) = self.file() else { return crate::values_of_flags(&self.settings).named_paths() };
+        let (text, name) = (crate::read_file(&file).unwrap_or_default(), file.display().to_string());
+        let values =
+            crate::values_of_text(&text, &name, base_of(&file), &self.settings, &IncludedTexts::new());
+        let mut all = values.named_paths();
+        // The admin writes it.
+        all.push(NamedPath::alone(file, PathAccess::WRITE));
+        all
     }
 
     /// The file that is read, to be watched; `None` without one.

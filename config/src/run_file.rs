@@ -89,10 +89,7 @@ pub fn write(
     configuration: Option<&Path>,
     kept: &TokenPlace,
 ) -> Result<Option<RunFile>, String> {
-    let variable = |it: &str| std::env::var_os(it);
-    let Some(folder) = folder_of_server(variable, rustix::process::geteuid().is_root()) else {
-        return Ok(None);
-    };
+    let Some(folder) = own_folder() else { return Ok(None) };
     let absolute = |it: &Path| std::path::absolute(it).unwrap_or_else(|_| it.to_owned());
     let text = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -108,6 +105,12 @@ pub fn write(
     write_into(&folder, &format!("{text:#}\n"))
         .map(Some)
         .map_err(|it| format!("No run file can be written to {}: {}.", folder.display(), plain(&it)))
+}
+
+/// The folder for the run file of this process.
+#[must_use]
+pub fn own_folder() -> Option<PathBuf> {
+    folder_of_server(|it| std::env::var_os(it), rustix::process::geteuid().is_root())
 }
 
 fn write_into(folder: &Path, text: &str) -> std::io::Result<RunFile> {

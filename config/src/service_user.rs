@@ -11,15 +11,15 @@ pub struct ServiceUser {
     pub user: String,
     /// A name or a number; `None` is the primary group of the user.
     pub group: Option<String>,
-    /// Whether the process is restricted further.
-    pub sandbox: Sandbox,
 }
 
-/// Whether the process is restricted beyond the rights of its user.
+/// Whether the process is restricted beyond the rights of its user, as far as the kernel can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sandbox {
-    /// As far as the kernel allows.
+    /// After a change from root to `user`.
     Auto,
+    /// Whatever its user is.
+    On,
     /// Not at all.
     Off,
 }
@@ -41,7 +41,7 @@ impl ServiceUser {
     /// # Errors
     /// One sentence: it does not exist, it is root under another name, or it has no group.
     pub fn find(&self) -> Result<Account, String> {
-        let Self { user, group, sandbox: _ } = self;
+        let Self { user, group } = self;
         let failed = |it: nix::Error| format!("user {user:?} cannot be looked up: {}", plain(&it.into()));
         let number = user.parse::<u32>().ok();
         let entry = match User::from_name(user).map_err(failed)? {
@@ -94,7 +94,7 @@ mod tests {
 
     #[track_caller]
     fn find(user: &str, group: Option<&str>) -> Result<Account, String> {
-        ServiceUser { user: user.to_owned(), group: group.map(str::to_owned), sandbox: Sandbox::Auto }.find()
+        ServiceUser { user: user.to_owned(), group: group.map(str::to_owned) }.find()
     }
 
     #[test]
@@ -143,15 +143,25 @@ mod tests {
         assert_eq!(vec!["t.toml:1: group: no effect without user; set user, or remove group"], warnings);
         let alone = of("sandbox = \"off\"").unwrap();
         assert!(
-            alone.warnings[0].to_string().ends_with("set user, or remove sandbox"),
+            alone.warnings[0].to_string().ends_with("set user, write sandbox = \"on\", or remove sandbox"),
             "{:?}",
             alone.warnings
         );
         let both = of("user = \"larder\"\ngroup = \"33\"").unwrap();
         assert_eq!("larder:33", both.service_user.as_ref().unwrap().shown());
-        assert_eq!(Sandbox::Auto, both.service_user.unwrap().sandbox);
-        let off = of("user = \"larder\"\nsandbox = \"off\"").unwrap();
-        assert_eq!(Sandbox::Off, off.service_user.unwrap().sandbox);
+        assert_eq!(Sandbox::Auto, both.sandbox);
+        assert_eq!(Sandbox::Off, of("user = \"larder\"\nsandbox = \"off\"").unwrap().sandbox);
+        let on = of("sandbox = \"on\"\nsandbox_paths = [\"/etc\"]").unwrap();
+        assert_eq!((Sandbox::On, 0), (on.sandbox, on.warnings.len()), "{:?}", on.warnings);
+        let unused = of("user = \"larder\"\nsandbox = \"off\"\nsandbox_paths = [\"/srv\"]").unwrap();
+        assert!(
+            unused.warnings[0]
+                .to_string()
+                .ends_with("sandbox_paths: no effect with sandbox = \"off\"; remove one of them")
+        );
+        let missing = of("user = \"larder\"\nsandbox_paths = [\"/etc\", \"missing\"]").unwrap();
+        let expect = "t.toml:2: sandbox_paths: ./missing does not exist, and is not opened; create it, or remove it here";
+        assert_eq!(vec![expect], missing.warnings.iter().map(ToString::to_string).collect::<Vec<_>>());
         let absent = of("user = \"no-such-user\"").unwrap().fit().unwrap();
         let warning =
             absent.warnings.iter().map(ToString::to_string).find(|it| it.contains("t.toml:1: user: "));

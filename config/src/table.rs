@@ -17,7 +17,7 @@ mod store;
 
 pub use phase::RoutePhase;
 
-use super::kind::{TextForm, ValueKind};
+use super::kind::{PathAccess, TextForm, ValueKind};
 use super::presets;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The parts that a process has from the one that started it: sockets of a service manager, or a larder that it is to replace.
 
-use crate::service_manager;
 use crate::upgrade::predecessor::{self, Predecessor};
+use crate::{path_rules, service_manager};
 use larder_server::inherited::InheritedSockets;
 use std::os::unix::net::UnixStream;
 
@@ -39,7 +39,10 @@ impl Inheritance {
     pub fn of_environment() -> Result<Self, String> {
         match Predecessor::of_environment() {
             None => Ok(Self { sockets: service_manager::passed_sockets()?, predecessor: None }),
-            predecessor => Ok(Self { sockets: InheritedSockets::none(), predecessor }),
+            predecessor => {
+                path_rules::inherit();
+                Ok(Self { sockets: InheritedSockets::none(), predecessor })
+            }
         }
     }
 

@@ -1,9 +1,11 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
 pub mod inheritance;
+pub mod path_rules;
 mod privileges;
 mod ram_snapshot;
 mod reload;
+mod sandbox;
 mod service_manager;
 mod sockets;
 mod start;

@@ -1,7 +1,7 @@
 //! The larder binary: runs the command of the command line, and prints errors in one sentence.
 
 use larder::inheritance::Inheritance;
-use larder::supervisor;
+use larder::{path_rules, supervisor};
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
@@ -221,6 +221,9 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         reporter.tell(sentence.trim_end());
         fail(NOT_STARTED, sentence)
     };
+    if let Err(sentence) = path_rules::check(&plan) {
+        return fail(&sentence);
+    }
     let watch = plan.file().map(supervisor::ConfigWatch::new);
     let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,

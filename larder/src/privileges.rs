@@ -2,10 +2,9 @@
 //! is opened or a second thread exists. A file that opens at the start opens at a reload, a rotation of logs and an upgrade as well.
 
 use crate::sockets::Sockets;
-use crate::system_calls;
 use larder_config::Config;
 use larder_config::plan::Plan;
-use larder_config::service_user::{Account, Sandbox, ServiceUser};
+use larder_config::service_user::{Account, ServiceUser};
 use larder_observe::log::{ErrorLog, Level};
 use larder_server::privileges::ProcessPrivileges;
 use larder_stdx::error::plain;
@@ -29,8 +28,8 @@ const FOLDERS: [(&str, &str, &str); 2] = [
 /// The effect of `user`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PrivilegeChange {
-    /// The process was root and has changed to this user; with the reason why the kernel filters no system calls.
-    Made(ServiceUser, Option<String>),
+    /// The process was root and has changed to this user.
+    Made(ServiceUser),
     /// `user` has no effect, for this reason.
     Without(String),
     /// Nothing was to change: `user` is not set, or the process has this user, such as after an upgrade.
@@ -41,15 +40,11 @@ impl PrivilegeChange {
     /// Logs it.
     pub fn tell(&self, errors: &ErrorLog) {
         match self {
-            Self::Made(user, unfiltered) => {
+            Self::Made(user) => {
                 let now = ProcessPrivileges::now();
                 let (uid, gid) = (now.uid.to_string(), now.gid.to_string());
                 let values = [("user", &*user.shown()), ("uid", &*uid), ("gid", &*gid)];
                 errors.event(Level::Info, "root-given-up", &values);
-                if let Some(why) = unfiltered {
-                    let now = "larder serves without a filter of system calls";
-                    errors.event(Level::Warn, "sandbox-missing", &[("why", why), ("now", now)]);
-                }
             }
             Self::Without(why) => errors.event(Level::Warn, "user-ignored", &[("why", why)]),
             Self::Unneeded => {}
@@ -92,11 +87,7 @@ pub fn give_up_root(
     if read.listen != config.listen {
         return Err("The configuration was changed while larder started; start it again.".to_owned());
     }
-    let unfiltered = match user.sandbox {
-        Sandbox::Auto => system_calls::refuse().err(),
-        Sandbox::Off => None,
-    };
-    Ok((read, PrivilegeChange::Made(user, unfiltered)))
+    Ok((read, PrivilegeChange::Made(user)))
 }
 
 /// The sentence of a failure, with the remedy where the user of the process may not use a file.
@@ -215,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_remedy_is_named_where_the_user_lacks_a_right() {
-        let user = ServiceUser { user: "larder".to_owned(), group: None, sandbox: Sandbox::Auto };
+        let user = ServiceUser { user: "larder".to_owned(), group: None };
         let same = "The access log a cannot be opened: no such file or directory.";
         assert_eq!(same, advised(same.to_owned(), Some(&user)));
         let denied = "The access log a cannot be opened: permission denied.";

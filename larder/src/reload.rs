@@ -1,7 +1,7 @@
 //! A reload: everything that can fail is done before anything is changed; keys that require a start are named.
 
-use crate::privileges;
 use crate::start::{Running, audit_target, cannot, open_site_logs};
+use crate::{path_rules, privileges};
 use larder_admin::Admin;
 use larder_config::{Config, Problem};
 use larder_server::addresses::OpenAddresses;
@@ -34,6 +34,7 @@ impl Running {
     }
 
     fn prepare_as_user(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
+        path_rules::check(&self.plan)?;
         let old = self.orders.borrow().clone();
         let (new, waiting) = self.plan.load().map_err(|it| it.to_string())?.keep_from(&old.live.config);
         loop_check::check(&new, self.admin_at)?;

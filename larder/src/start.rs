@@ -4,6 +4,7 @@
 use crate::inheritance::Inheritance;
 use crate::privileges::{self, PrivilegeChange};
 use crate::ram_snapshot::{self, RamHolder};
+use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
 use crate::storage::{SharedStorage, Storage};
@@ -108,10 +109,11 @@ pub fn start(
     let sockets = Sockets::open(&config, workers, given)?;
     loop_check::check(&config, sockets.admin_at())?;
     let (config, change) = privileges::give_up_root(config, &plan, &sockets)?;
+    let sandbox = sandbox::enter(&config, &plan, &change, predecessor.is_some());
     // The first further thread: it has the privileges that are left.
     names::warn_of_unknown(&config, |it| started::warn(&it));
     let user = config.service_user.clone();
-    let bound = BoundStart { config, workers, sockets, predecessor, change };
+    let bound = BoundStart { config, workers, sockets, predecessor, change, sandbox };
     bound.start(plan, after).map_err(|it| privileges::advised(it, user.as_ref()))
 }
 
@@ -122,16 +124,18 @@ struct BoundStart {
     sockets: Sockets,
     predecessor: Option<Predecessor>,
     change: PrivilegeChange,
+    sandbox: Option<SandboxEntry>,
 }
 
 impl BoundStart {
     /// The rest of the start.
     fn start(self, plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> Result<Started, String> {
-        let Self { config, workers, mut sockets, predecessor, change } = self;
+        let Self { config, workers, mut sockets, predecessor, change, sandbox } = self;
         let totals = Arc::new(CounterSums::default());
         let own = totals.add_part();
         let operator = Operator::open(&config, &sockets, &totals, &own)?;
         change.tell(&operator.errors);
+        sandbox.iter().for_each(|it| it.tell(&operator.errors));
         let storage = Storage::open(&config, &totals, &own, &operator.errors)?;
         let live = Live::open(config, &storage.coders, &own, workers, None)?;
         let Operator { log, errors, .. } = &operator;

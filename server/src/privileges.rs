@@ -2,6 +2,7 @@
 
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{CapabilitySet, SecureComputingMode, capabilities, no_new_privs, secure_computing_mode};
+use std::sync::OnceLock;
 
 /// The privileges of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,17 @@ pub struct ProcessPrivileges {
     pub no_new_privileges: bool,
     /// Whether a filter decides about its system calls: that of `sandbox`, or of a service manager or container.
     pub system_call_filter: bool,
+    /// The version of the interface by which Landlock restricts it to the paths of its configuration; `None` without such rules.
+    /// The kernel does not state this itself.
+    pub landlock: Option<u32>,
+}
+
+/// See [`ProcessPrivileges::landlock`].
+static LANDLOCK: OnceLock<u32> = OnceLock::new();
+
+/// Landlock restricts this process from now on, by this version of its interface.
+pub fn restricted_by(abi: u32) {
+    let _ = LANDLOCK.set(abi);
 }
 
 impl ProcessPrivileges {
@@ -32,6 +44,7 @@ impl ProcessPrivileges {
             capabilities: permitted.iter_names().map(|it| it.0.to_lowercase()).collect(),
             no_new_privileges: no_new_privs().unwrap_or_default(),
             system_call_filter: secure_computing_mode().is_ok_and(|it| it == SecureComputingMode::Filter),
+            landlock: LANDLOCK.get().copied(),
         }
     }
 }

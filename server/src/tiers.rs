@@ -216,10 +216,25 @@ impl DiskWatch {
     }
 }
 
+/// The directory of temporary files: of the spool, or of the large results of a database in a file.
+#[must_use]
+pub fn temporary_folder(config: &Config) -> Option<PathBuf> {
+    let has_database = || !config.databases.is_empty();
+    config.spool.as_ref().map(spool_folder).or_else(|| has_database().then(usual_folder))
+}
+
+fn spool_folder(it: &tiers::SpoolConfig) -> PathBuf {
+    it.directory.clone().unwrap_or_else(usual_folder)
+}
+
+fn usual_folder() -> PathBuf {
+    for_files(std::env::var_os("TMPDIR"))
+}
+
 /// Opens the spool, if configured. If no file can be created there is none: slow readers are then cut.
 pub fn open_spool(config: &Config, store: &Store, errors: &ErrorLog) {
     let Some(it) = &config.spool else { return };
-    let directory = it.directory.clone().unwrap_or_else(|| for_files(std::env::var_os("TMPDIR")));
+    let directory = spool_folder(it);
     let settings = spool::SpoolSettings { directory: directory.clone(), size: it.size };
     if let Err(error) = store.spool_to(settings) {
         let why = format!("{}: {}", directory.display(), plain(&error));

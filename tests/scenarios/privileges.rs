@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// `nobody`, a user of every system.
-const USER: u32 = 65_534;
+pub(super) const USER: u32 = 65_534;
 
 /// Whether this process is root; where not, the scenario is skipped.
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     // SAFETY: the call takes no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
@@ -32,14 +32,14 @@ fn privileged(number: u8) -> String {
 }
 
 /// larder started as root by a shell, in a folder of the user, after `first`; and its program, which the user may start.
-struct Service {
-    larder: Larder,
+pub(super) struct Service {
+    pub(super) larder: Larder,
     _program: tempfile::TempDir,
-    successor: Option<u32>,
+    pub(super) successor: Option<u32>,
 }
 
 impl Service {
-    fn start(config: String, first: &str) -> Self {
+    pub(super) fn start(config: String, first: &str) -> Self {
         let programs = tempfile::tempdir().unwrap();
         let program = programs.path().join("larder");
         std::fs::hard_link(binary(), &program)
@@ -51,7 +51,7 @@ impl Service {
         Self { larder, _program: programs, successor: None }
     }
 
-    fn upgrade(&mut self) {
+    pub(super) fn upgrade(&mut self) {
         let admin = self.larder.admin.to_string();
         let ended = command::run(self.larder.folder.path(), &["upgrade", "--admin", &admin, "--json"]);
         let answer: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:?}"));
@@ -59,7 +59,7 @@ impl Service {
         self.successor = Some(u32::try_from(process).unwrap());
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(super) fn read(&self, name: &str) -> String {
         read_to_string(self.larder.folder.path().join(name)).unwrap_or_default()
     }
 }
@@ -74,7 +74,7 @@ impl Drop for Service {
 }
 
 /// A shell that gives its working directory to the user, runs `first`, and becomes the program of its arguments.
-fn shell(first: &str) -> Command {
+pub(super) fn shell(first: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("chown -R {USER}:{USER} . && {first} && exec \"$@\""), "sh"]);
     // The state directory of this machine is not for tests.

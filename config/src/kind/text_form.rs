@@ -1,6 +1,9 @@
 //! The forms of texts: their checks, and the sentence about the right form. Types of values are in `super`.
 
 use super::*;
+use larder_database::DatabaseServer;
+use larder_transport::listener::Listen;
+use std::path::PathBuf;
 
 /// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +64,10 @@ pub enum TextForm {
     StatusRange,
     /// A text of a body, or a regular expression.
     BodyTest,
-    /// A path of the file system.
+    /// A path of the file system that is read.
     Path,
+    /// A path of the file system with more than reading.
+    PathFor(PathAccess),
     /// A path, `-` or `off`.
     LogTarget,
     /// A condition over finished requests.
@@ -145,12 +150,39 @@ pub enum TextForm {
     SecureLink,
 }
 
+/// Whether a file system has such paths.
+fn is_file_path(text: &str) -> bool {
+    !text.is_empty() && !text.contains('\0')
+}
+
 impl TextForm {
     /// Whether a value may be a secret: `file:PATH` is then replaced by the content of the file, and no message shows the
     /// value.
     #[must_use]
     pub const fn is_secret(self) -> bool {
         matches!(self, TextForm::Secret | TextForm::SecretTemplate)
+    }
+
+    /// The path of the file system that a text of this form names, with the access to it; `None` without one. Sockets to which
+    /// larder connects are not among them.
+    #[must_use]
+    pub fn path_in(self, text: &str) -> Option<(PathBuf, PathAccess)> {
+        let path = |access: PathAccess| Some((PathBuf::from(text), access));
+        match self {
+            TextForm::Path => path(PathAccess::READ),
+            TextForm::PathFor(access) => path(access),
+            TextForm::LogTarget if matches!(text, "-" | "off") || text.starts_with("syslog") => None,
+            TextForm::LogTarget => path(PathAccess::WRITE),
+            TextForm::Listen => match entrance(text)?.at {
+                Listen::Unix(path) => Some((std::path::absolute(path).ok()?, PathAccess::WRITE)),
+                Listen::Tcp(_) | Listen::Tls(_) => None,
+            },
+            TextForm::DatabaseUrl => match DatabasePlace::parse(text).ok()?.server {
+                DatabaseServer::File(path) => Some((path, PathAccess::WRITE)),
+                DatabaseServer::Tcp(..) | DatabaseServer::Unix(_) => None,
+            },
+            _ => None,
+        }
     }
 
     pub(super) fn check(self, text: &str) -> Result<(), String> {
@@ -201,7 +233,7 @@ impl TextForm {
             TextForm::EmailAddress => is_email_address(text),
             TextForm::TimeShare => TimeShare::parse(text).is_some(),
             TextForm::StatusRange => status_range(text).is_some(),
-            TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
+            TextForm::Path | TextForm::PathFor(_) | TextForm::LogTarget => is_file_path(text),
             TextForm::TryMember => TryMember::parse(text).is_ok(),
             TextForm::Page => is_page(text),
             TextForm::FrontController => is_front_controller(text),
@@ -341,7 +373,7 @@ impl TextForm {
             TextForm::KeyUrl => KeyUrl::ALLOWED,
             TextForm::EmailAddress => "an email address, such as \"ops@example.com\"",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
-            TextForm::Path => "a path",
+            TextForm::Path | TextForm::PathFor(_) => "a path",
             TextForm::LogTarget => "a path, \"-\", \"syslog\" or \"off\"",
             TextForm::FinishedCondition => "a condition over the finished request, such as 'status >= 500'",
             TextForm::LogFormat => form::ALLOWED,

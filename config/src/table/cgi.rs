@@ -4,9 +4,9 @@ use super::*;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
-    once("site[].route[].cgi.root", ValueKind::One(TextForm::Path), None,
+    once("site[].route[].cgi.root", ValueKind::One(TextForm::PathFor(PathAccess::RUN)), None,
         "Directory of CGI programs, relative to the directory of the configuration file: a request runs the first executable file that its path names beneath it, and the rest of the path is `PATH_INFO`. Names that begin with a dot, and symbolic links that lead out of it, name none. Programs run as the user of larder.", r#""cgi-bin""#),
-    once("site[].route[].cgi.program", ValueKind::One(TextForm::Path), None,
+    once("site[].route[].cgi.program", ValueKind::One(TextForm::PathFor(PathAccess::RUN)), None,
         "One CGI program for every path of the route, in place of `root`.", r#""cgit.cgi""#),
     once("site[].route[].cgi.strip", ValueKind::One(TextForm::PathPrefix), None,
         "Prefix of request paths in front of the path of a program; with `program`, its `SCRIPT_NAME`. Default: the directory of the route's `path`, if that is `/DIRECTORY/*`, otherwise none.", r#""/cgi-bin""#),
@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Key] = &[
         "Variables of the environment of programs, in addition to those of the request. Nothing of the environment of larder is passed, apart from `pass_env`. `PATH` is `/usr/local/bin:/usr/bin:/bin` unless it is set here.", r#"{ CGIT_CONFIG = "/etc/cgitrc" }"#),
     once("site[].route[].cgi.pass_env", ValueKind::List(TextForm::VariableName), None,
         "Variables of the environment of larder that programs get.", r#"["LANG", "TZ"]"#),
-    once("site[].route[].cgi.directory", ValueKind::One(TextForm::Path), None,
+    once("site[].route[].cgi.directory", ValueKind::One(TextForm::PathFor(PathAccess::RUN)), None,
         "Working directory of programs. Default: the directory of the program.", r#""cgi-bin""#),
     once("site[].route[].cgi.max_processes", integer(1, 10_000), Some("16"),
         "Maximum number of programs of `root` or `program` that run at a time, in all workers. Further requests wait.", "4"),

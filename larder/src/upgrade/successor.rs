@@ -3,6 +3,7 @@
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
 use super::{STARTED_BY, SocketRow};
+use crate::path_rules;
 use larder_server::purge::PurgeQueue;
 use larder_server::purge::peer::PurgePeer;
 use larder_stdx::error::plain;
@@ -12,7 +13,7 @@ use larder_transport::listener::{SocketFileOwner, SocketHandle};
 use serde_json::{Value, json};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -201,10 +202,14 @@ fn begin(
         command.env_remove(name);
     }
     command.env(STARTED_BY, std::process::id().to_string());
+    match path_rules::to_hand_over() {
+        Some(rules) => command.env(path_rules::HANDED_OVER, rules),
+        None => command.env_remove(path_rules::HANDED_OVER),
+    };
     let child = command.spawn();
     // The end of the other process is noticed only if this one does not hold its socket.
     drop(command);
-    let child = child.map_err(|it| format!("{} cannot be started: {}.", file.display(), plain(&it)))?;
+    let child = child.map_err(|it| not_started(&file, &it))?;
     let mut new = NewProcess { child, serves: false };
     let result = offer(&stream, offered).and_then(|()| HandOverMessage::receive(&stream));
     match result {
@@ -230,6 +235,13 @@ fn begin(
         }
         Err(why) => Err(new.sentence(&why)),
     }
+}
+
+fn not_started(file: &Path, error: &std::io::Error) -> String {
+    let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied && path_rules::are_in_force();
+    let remedy =
+        if is_denied { "; a program at another place needs a restart of larder (sandbox)" } else { "" };
+    format!("{} cannot be started: {}{remedy}.", file.display(), plain(error))
 }
 
 fn offer(stream: &UnixStream, offered: &[OfferedSocket]) -> Result<(), BrokenLink> {

@@ -23,7 +23,8 @@ const fn row(name: &'static str, level: Level, meaning: &'static str) -> EventRo
 pub const EVENTS: &[EventRow] = &[
     row("started", Level::Info, "larder accepts connections: `version`, `configuration` (the file, or `flags`), `listen` and `admin` (addresses, separated by commas), `workers`."),
     row("root-given-up", Level::Info, "The process was started as root and has changed to `user`, without capabilities and with no_new_privs: `user`, `uid`, `gid`."),
-    row("sandbox-missing", Level::Warn, "The kernel filters no system calls, and larder serves without the filter of `sandbox`: `why`."),
+    row("sandboxed", Level::Info, "The restrictions of `sandbox` are in force: `system_calls`, `paths`."),
+    row("sandbox-missing", Level::Warn, "The kernel lacks a part of `sandbox`, and larder serves without it: `why`, `now`."),
     row("user-ignored", Level::Warn, "The key `user` has no effect, because the process was not started as root: `why`."),
     row("descriptors", Level::Info, "File descriptor limits and the number of client connections that they allow."),
     row("config-warning", Level::Warn, "A configuration value that is valid but probably wrong: `why`."),
