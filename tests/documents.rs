@@ -70,6 +70,11 @@ fn findings() {
 }
 
 #[test]
+fn reasons() {
+    is_drawn("docs/guide/why-is-my-hit-ratio-low.md", "reasons", &larder_semantics::miss_reason::manual());
+}
+
+#[test]
 fn admin_api() {
     is_current("openapi.json", &format!("{:#}\n", larder_admin::openapi::describe()));
 }

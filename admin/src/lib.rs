@@ -26,6 +26,7 @@ mod table;
 mod top;
 mod traces;
 mod upgrade;
+mod why;
 
 pub use access::AdminAccess;
 use access::{AccessRefusal, Requester};

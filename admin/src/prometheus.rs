@@ -5,7 +5,7 @@ use super::{Admin, AdminResponse, health};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
 use larder_origin::OriginState;
 use larder_semantics::health::{FINDINGS, HealthReport};
-use larder_server::route_stats::{ConfigScopes, RouteIdentity, RouteScopes, ScopeSums};
+use larder_server::route_stats::{ConfigScopes, ReasonSum, RouteIdentity, RouteScopes, ScopeSums};
 use larder_transport::Synthetic;
 use std::fmt::{Display, Write as _};
 
@@ -152,9 +152,28 @@ impl MetricsText {
                 labels.iter().zip(&sums).map(|(labels, sums)| (&labels[..], sums.counters[at])).collect();
             self.counter("larder_route", row, &samples);
         }
+        self.reasons(scopes, &labels);
         let name = "larder_route_request_duration_seconds";
         self.head(name, "Duration of the requests of a route; fast responses are sampled.", "histogram");
         labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
+    }
+
+    /// Only reasons that occurred: there are some forty.
+    fn reasons(&mut self, scopes: &ConfigScopes, routes: &[[(&str, &str); 6]]) {
+        let sums: Vec<Vec<ReasonSum>> = (0..routes.len()).map(|it| scopes.reasons_of(it)).collect();
+        let mut each = |name: &str, help: &str, value: fn(&ReasonSum) -> String| {
+            self.head(name, help, "counter");
+            for (labels, sums) in routes.iter().zip(&sums) {
+                for sum in sums {
+                    let reason = [("reason", sum.row.name), ("class", sum.row.class.name())];
+                    self.sample(name, &[&labels[..], &reason].concat(), value(sum));
+                }
+            }
+        };
+        let help = "Requests of a route that reached its origin, by reason; `waited` did not reach it.";
+        each("larder_route_reason_requests_total", help, |it| it.requests.to_string());
+        let help = "Seconds from these requests to the heads of their responses, in total, by reason.";
+        each("larder_route_reason_origin_seconds_total", help, |it| MicrosAsSeconds(it.micros).to_string());
     }
 
     fn origins(&mut self, scopes: &ConfigScopes) {

@@ -154,7 +154,7 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
 }
 
 fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
-    let one = |(it, sums): (&larder_server::route_stats::RouteScopes, &ScopeSums)| {
+    let one = |(at, it, sums): (usize, &larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();
         json!({
             "name": it.name, "path": it.identity.path, "methods": it.identity.methods, "when": it.identity.when,
@@ -162,9 +162,10 @@ fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
             "origin": it.origins.first(), "origins": it.origins,
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
+            "reasons": super::why::counts(&scopes.reasons_of(at)),
         })
     };
-    scopes.routes.iter().zip(routes).map(one).collect()
+    scopes.routes.iter().enumerate().zip(routes).map(|((at, it), sums)| one((at, it, sums))).collect()
 }
 
 fn origins(scopes: &ConfigScopes) -> Vec<Value> {

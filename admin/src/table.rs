@@ -25,7 +25,7 @@ use super::schemas::{
     SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, AdminRequest, AdminResponse, config, health};
+use super::{Admin, AdminRequest, AdminResponse, config, health, why};
 use larder_counters::top::TopOrder;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
@@ -291,6 +291,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(&[one_of("by", &TopOrder::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
         .gives(TOP).example("by=bytes&limit=2", ""),
     row("POST", "/api/v1/top/reset", "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
+    row("GET", "/api/v1/why", "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
     row("GET", "/api/v1/stream", "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: number of dropped requests."),
     row("GET", "/api/v1/config", "Returns the configuration: its text, every key, and its history.", |it, _| Box::pin(async move { it.config() }))

@@ -66,6 +66,7 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     out.push('\n');
     latencies(&mut out, &stats["latency"], screen);
     routes(&mut out, stats, screen);
+    reasons(&mut out, stats, screen);
     origins(&mut out, stats, screen);
     certificates(&mut out, stats, screen);
     tiers(&mut out, stats, screen);
@@ -153,6 +154,36 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
     };
     let head = ["route", "requests", "hit ratio", "4xx", "5xx", "sent", "origin", "99 %"];
     table(out, &head, list(&stats["routes"]).iter().map(row).collect(), screen);
+}
+
+/// The reasons of requests to origins, of all routes together: name, requests and microseconds, most requests first. `larder top` has
+/// the same.
+#[must_use]
+pub fn reasons_of(stats: &Value) -> Vec<(String, f64, f64)> {
+    let mut sums: Vec<(String, f64, f64)> = Vec::new();
+    let of_route = |it: &Value| it["reasons"].as_object().cloned().unwrap_or_default();
+    for (name, it) in list(&stats["routes"]).iter().flat_map(of_route) {
+        let (requests, spent) = (number(&it["requests"]), number(&it["origin_us"]));
+        match sums.iter_mut().find(|it| it.0 == name) {
+            Some(sum) => (sum.1, sum.2) = (sum.1 + requests, sum.2 + spent),
+            None => sums.push((name, requests, spent)),
+        }
+    }
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sums
+}
+
+/// Why requests reached origins, or waited for another that did.
+fn reasons(out: &mut String, stats: &Value, screen: Screen) {
+    let sums = reasons_of(stats);
+    let all: f64 = sums.iter().map(|it| it.1).sum();
+    let row = |it: &(String, f64, f64)| vec![harmless(&it.0), count(it.1), share(it.1, all), micros(it.2)];
+    table(
+        out,
+        &["why not a hit", "requests", "share", "origin time"],
+        sums.iter().map(row).collect(),
+        screen,
+    );
 }
 
 /// Each origin with its state; nothing for a single healthy origin in clear text.
@@ -323,7 +354,8 @@ mod tests {
             "counters": { "requests": 12, "cache_hits": 9, "cache_misses": 3, "head_too_large": 2 },
             "latency": { "hit": latency, "miss": { "count": 0 } },
             "routes": [{ "name": "a/*", "methods": ["GET"], "latency": latency, "counters": {
-                "requests": 12, "hits": 9, "misses": 3, "origin_requests": 2, "origin_us": 10_000, "bytes_sent": 2048 } }],
+                "requests": 12, "hits": 9, "misses": 3, "origin_requests": 2, "origin_us": 10_000, "bytes_sent": 2048 },
+                "reasons": { "first-request": { "requests": 1, "origin_us": 4000 }, "set-cookie": { "requests": 3, "origin_us": 6000 } } }],
             "tiers": [{ "name": "ram", "state": "on", "objects": 3, "used_bytes": 1024, "budget_bytes": 2048, "hits": 9 },
                 { "name": "disk", "state": "off", "hits": 0 }],
             "memory": { "rss_bytes": 4096, "parts": [{ "tier": "ram", "purpose": "arena", "bytes": 1024 }] },

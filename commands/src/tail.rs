@@ -75,7 +75,11 @@ pub fn line(record: &Value, screen: Screen) -> String {
         400..=499 => Ink::Yellow,
         _ => Ink::Red,
     };
-    let cache = text("cache");
+    // The reason says more than the word of RFC 9211.
+    let cache = match record["reason"].as_str() {
+        Some(reason) => harmless(reason),
+        None => text("cache"),
+    };
     let cache_ink = if cache.starts_with("hit") { Ink::Green } else { Ink::Plain };
     let took = record["duration_us"].as_u64().map_or("-".to_owned(), |it| micros(it as f64));
     let cut = if record["end"] == "cut" { " cut off" } else { "" };

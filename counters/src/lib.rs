@@ -2,11 +2,13 @@
 
 pub mod histogram;
 pub mod manual;
+pub mod reasons;
 pub mod scopes;
 pub mod table;
 pub mod top;
 
 pub use histogram::{Histogram, Snapshot};
 pub use manual::manual;
+pub use reasons::{ExampleRequest, MOST_REASONS, ReasonCounters, ReasonExamples};
 pub use scopes::{Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
 pub use table::{CounterRow, Counters, Unit};

@@ -2,6 +2,7 @@
 //! counts are not here.
 
 use crate::histogram::Histogram;
+use crate::reasons::{ReasonCounters, ReasonExamples};
 use crate::table::{Counter, CounterRow, Unit, counters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,6 +47,10 @@ pub struct RouteScope {
     pub counters: RouteCounters,
     /// Durations of its requests.
     pub latency: Histogram,
+    /// Its requests to the origin, by reason.
+    pub reasons: ReasonCounters,
+    /// Examples of them; all workers' parts share these.
+    pub examples: Arc<ReasonExamples>,
     /// Recent response time of its origin; all workers' parts share it, since a hit of one may be the miss of another.
     pub lately: Arc<Lately>,
 }

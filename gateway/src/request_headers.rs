@@ -138,7 +138,7 @@ pub fn outgoing(
     let line = line(route, request, sent, client, &authority, ask, &mut fields);
     // As for `X-Forwarded-For`: a request of a strict key tells nothing of its client.
     let client = if strict { None } else { ends(route, client) };
-    OutgoingRequest { line, fields, framing, asked: None, client, application: None }
+    OutgoingRequest { line, fields, framing, asked: None, reason: None, client, application: None }
 }
 
 /// The ends of the client's connection, for origins that get a PROXY header.

@@ -10,6 +10,7 @@ use crate::file_orders;
 use bytes::Bytes;
 use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
 use larder_semantics::field::FieldList;
+use larder_semantics::miss_reason::MissReason;
 use larder_wire::message::{Request, ResponseHead};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -74,6 +75,13 @@ impl ResponseSource {
             ResponseSource::Origin(exchange, _) => exchange.give_up(),
             ResponseSource::Made(body) => body.pieces.borrow_mut().close(),
             ResponseSource::Coded(body) => body.source().give_up(),
+        }
+    }
+
+    /// The reason for asking the origin is known for certain: see [`Exchange::count_reason`].
+    pub fn count_reason(&self, final_reason: Option<MissReason>) {
+        if let ResponseSource::Origin(exchange, _) = self.own() {
+            exchange.count_reason(final_reason);
         }
     }
 

@@ -24,6 +24,7 @@ use larder_gateway::stages::SpentTimes;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::invalidate;
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_transport::{Client, MissingPreamble, SyntheticSent};
@@ -51,13 +52,15 @@ pub struct RequestOutcome {
     pub end: ResponseEnd,
     /// The origin's part; `None` if it was not contacted.
     pub origin: Option<OriginTold>,
+    /// Why the origin was contacted; `None` if it was not.
+    pub reason: Option<MissReason>,
 }
 
 impl RequestOutcome {
     /// A complete response without an origin exchange.
     #[must_use]
     pub fn whole(status: u16, body: u64, report: Option<CacheReport>) -> Self {
-        Self { status, body, report, end: ResponseEnd::Whole, origin: None }
+        Self { status, body, report, end: ResponseEnd::Whole, origin: None, reason: None }
     }
 
     /// A response made by larder and sent at the slow speed.
@@ -65,6 +68,12 @@ impl RequestOutcome {
     pub fn sent(sent: SyntheticSent) -> Self {
         let end = if sent.complete { ResponseEnd::Whole } else { ResponseEnd::Cut };
         Self { end, ..Self::whole(sent.status, sent.body, None) }
+    }
+
+    /// The name of the reason for asking the origin; empty without one.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        self.reason.map_or("", MissReason::name)
     }
 
     /// The cache result, as in the access log; empty if the cache was not involved.
@@ -334,6 +343,7 @@ impl Observer {
             duration: it.micros.unwrap_or(0),
             fields: it.fields,
             cache: outcome.cache(),
+            reason: outcome.reason(),
             route: it.route,
             origin_duration: outcome.origin.as_ref().map(|it| it.micros),
             origin_protocol: outcome.origin.as_ref().map_or("", |it| it.protocol()),

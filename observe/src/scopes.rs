@@ -8,6 +8,7 @@
 use super::RequestOutcome;
 use larder_counters::{Histogram, RouteScope, WorkerScope};
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::reuse::ForwardReason;
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -78,6 +79,22 @@ impl WorkerScopes {
         }
         self.count(scope, outcome);
         self.time(scope, outcome, micros, 1);
+    }
+
+    /// Keeps the request as an example of its reason for asking the origin, and counts one that waited for another's fetch: it did
+    /// not reach the origin, where the others are counted.
+    pub fn reason(
+        &self,
+        scope: Option<&RouteScope>,
+        outcome: &RequestOutcome,
+        method: &str,
+        url: impl FnOnce() -> String,
+    ) {
+        let (Some(reason), Some(scope), true) = (outcome.reason, scope, self.is_on.get()) else { return };
+        if reason == MissReason::Waited {
+            scope.reasons.add(reason.index());
+        }
+        scope.examples.keep(reason.index(), clock::wall().0, method, url);
     }
 
     fn count(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome) {
@@ -184,7 +201,8 @@ mod tests {
     #[track_caller]
     fn check(status: u16, report: Option<CacheReport>, expect: &[&str]) {
         let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), true));
-        let outcome = RequestOutcome { status, body: 1, report, end: ResponseEnd::Whole, origin: None };
+        let outcome =
+            RequestOutcome { status, body: 1, report, end: ResponseEnd::Whole, origin: None, reason: None };
         all.slow(Some(&scope), &outcome, 5);
         let values = RouteCounters::TABLE.iter().zip(scope.counters.values());
         let counted: Vec<&str> = values.filter(|it| it.1 == 1).map(|it| it.0.name).collect();

@@ -10,6 +10,7 @@ use larder_counters::Counters;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field;
+use larder_semantics::miss_reason::MissReason;
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -209,6 +210,7 @@ impl ExpressionFacts for FilterFacts<'_> {
             TextName::Url => test(url(it).as_bytes()),
             TextName::Scheme => test(it.client.scheme.name().as_bytes()),
             TextName::Cache => test(it.outcome.cache().as_bytes()),
+            TextName::Reason => test(it.outcome.reason().as_bytes()),
             TextName::Client => it.client.peer.is_some_and(|it| test(it.ip().to_string().as_bytes())),
             TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
             TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
@@ -269,6 +271,7 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
         "route": it.route,
         "site": it.site,
         "cache": outcome.cache(),
+        "reason": outcome.reason.map(MissReason::name),
         "ttl": ttl(outcome.report),
         "origin_us": outcome.origin.as_ref().map(|it| it.micros),
         "origin_protocol": outcome.origin.as_ref().map(|it| it.protocol()),

@@ -15,6 +15,7 @@
 mod accept;
 mod again;
 mod ends;
+mod reason;
 mod stalled;
 mod start;
 mod steps;
@@ -33,9 +34,11 @@ use crate::stalled_exchanges::StallRecord;
 use again::{Opening, RetryDecision};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::storable::is_endless;
 use larder_stdx::clock;
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
+use reason::ReasonTally;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::mem;
@@ -54,6 +57,7 @@ pub struct Exchange {
     /// The time of that head, where it was measured.
     answered: Cell<Option<u64>>,
     stalls: StallRecord,
+    reason: ReasonTally,
 }
 
 impl Exchange {
@@ -67,6 +71,8 @@ impl Exchange {
     ) -> Rc<Self> {
         let measured = permit.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
+        let route = permit.origin().measures.get().map(|it| it.route.clone());
+        let reason = ReasonTally::new(route, request.reason);
         let state = RefCell::new(ExchangeState::new(permit, codec, request, attempt));
         // Allocated in place: it is large, and often moved.
         Rc::new(Self {
@@ -74,6 +80,7 @@ impl Exchange {
             asked: Cell::new(asked),
             answered: Cell::new(None),
             stalls: StallRecord::default(),
+            reason,
         })
     }
 
@@ -173,6 +180,12 @@ impl Exchange {
         self.answered.get().unwrap_or_else(clock::precise_micros)
     }
 
+    /// The reason of the request is known for certain, and is counted: `final_reason` if the response has changed it. Without this
+    /// call it is counted when the exchange is dropped.
+    pub fn count_reason(&self, final_reason: Option<MissReason>) {
+        self.reason.count(final_reason);
+    }
+
     /// The trailer section, after the end of the body.
     #[must_use]
     pub fn trailers(&self) -> Option<FieldList> {
@@ -203,6 +216,7 @@ impl Exchange {
             self.answered.set(Some(now));
             let micros = now.saturating_sub(asked);
             it.route.counters.origin_us.add(micros);
+            self.reason.took(micros);
             it.route.lately.note(micros);
             it.origin.counters.answers.add(1);
             it.origin.latency.record(micros, 1);

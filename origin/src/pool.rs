@@ -23,6 +23,7 @@ use crate::tls::OriginTls;
 use crate::wait_queue::{QueueOrder, WaitQueue};
 use idle::IdleConnections;
 use larder_counters::{Counters, OriginScope, RouteScope};
+use larder_semantics::miss_reason::MissReason;
 use larder_stdx::circuit_breaker::{BreakerChange, BreakerSettings};
 use larder_stdx::clock::Monotonic;
 use larder_wire::proxy::PreambleVersion;
@@ -239,6 +240,14 @@ impl OriginPool {
         if let Some(it) = self.measures.get() {
             it.route.counters.origin_requests.add(1);
             it.origin.counters.requests.add(1);
+        }
+    }
+
+    /// A request is about to be sent again, after another origin of the route failed.
+    pub(crate) fn count_repetition(&self) {
+        self.count_request();
+        if let Some(it) = self.measures.get() {
+            it.route.reasons.add(MissReason::Retry.index());
         }
     }
 

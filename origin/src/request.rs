@@ -3,6 +3,7 @@
 use crate::protocol::{ChannelNeeds, ChannelRequest};
 use larder_semantics::cgi::{self, CgiRequest, Script};
 use larder_semantics::field::FieldList;
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::request_view::path_of;
 use larder_semantics::scheme::Scheme;
 use larder_wire::message::{Framing, Request};
@@ -23,6 +24,8 @@ pub struct OutgoingRequest {
     pub framing: Framing,
     /// The time of the request, by the precise clock, where known.
     pub asked: Option<u64>,
+    /// Why the origin is asked, as far as that is known before its response; `None` for a request of larder's own.
+    pub reason: Option<MissReason>,
     /// The ends of the client's connection, for origins that get a PROXY header; `None` for a request of larder's own.
     pub client: Option<ConnectionEnds>,
     /// The facts for an application apart from line and fields. `None` for origins with HTTP, and for requests of larder's own.
@@ -81,7 +84,15 @@ impl OutgoingRequest {
     #[must_use]
     pub fn own(method: &str, target: &str, fields: FieldList) -> Self {
         let line = RequestLine::Own { method: method.to_owned(), target: target.to_owned() };
-        Self { line, fields, framing: Framing::Empty, asked: None, client: None, application: None }
+        Self {
+            line,
+            fields,
+            framing: Framing::Empty,
+            asked: None,
+            reason: None,
+            client: None,
+            application: None,
+        }
     }
 
     /// Whether the request asks for an upgrade: the only hop-by-hop field that a caller may set, since the following

@@ -30,6 +30,7 @@ mod host;
 pub mod invalidate;
 pub mod key;
 pub mod method;
+pub mod miss_reason;
 pub mod network;
 pub mod parameter;
 pub mod partial;

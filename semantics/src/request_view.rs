@@ -215,6 +215,7 @@ impl ExpressionFacts for RequestView<'_> {
             | TextName::Route
             | TextName::Site
             | TextName::Cache
+            | TextName::Reason
             | TextName::UserAgent
             | TextName::Referer
             | TextName::End => false,

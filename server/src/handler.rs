@@ -265,6 +265,9 @@ impl RequestHandler {
         if let Some(micros) = micros.filter(|_| scopes.is_on()) {
             self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
             scopes.slow(routed.scope(), &outcome, micros);
+            scopes.reason(routed.scope(), &outcome, head.method, || {
+                format!("{}://{}{}", head.scheme.name(), head.authority, head.target)
+            });
         }
         if routed.is_timed() || self.observer.hears_slow() {
             let finished = finished(head, client, routed, &admitted, &outcome, micros, stages);
@@ -382,6 +385,7 @@ impl RequestHandler {
                     report: summary.report,
                     end: if summary.complete { ResponseEnd::Whole } else { ResponseEnd::Cut },
                     origin: summary.origin,
+                    reason: summary.reason,
                 }
             }
             (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, stages).await,

@@ -7,9 +7,11 @@
 
 use larder_config::{Config, Methods, OriginMember, RouteConfig, Service};
 use larder_counters::{
-    Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
+    ExampleRequest, Lately, OriginCounters, OriginScope, ReasonExamples, RouteCounters, RouteScope, Snapshot,
+    TierCounters, WorkerScope,
 };
 use larder_origin::{OriginState, OutlierState, protocol_name};
+use larder_semantics::miss_reason::{REASONS, ReasonRow};
 use larder_stdx::clock;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -121,6 +123,16 @@ pub struct ScopeSums {
     pub counters: Vec<u64>,
     /// Its durations.
     pub latency: Snapshot,
+}
+
+/// The requests of one reason.
+pub struct ReasonSum {
+    /// The reason.
+    pub row: &'static ReasonRow,
+    /// Their number.
+    pub requests: u64,
+    /// Microseconds to the heads of their responses, in total.
+    pub micros: u64,
 }
 
 /// All scopes of one configuration.
@@ -291,6 +303,27 @@ impl ConfigScopes {
         }
     }
 
+    /// The requests of a route that reached its origin, and the microseconds to their heads, for each reason that occurred.
+    #[must_use]
+    pub fn reasons_of(&self, route: usize) -> Vec<ReasonSum> {
+        let mut sums = vec![(0u64, 0u64); REASONS.len()];
+        for part in &self.routes[route].parts {
+            for (sum, (requests, micros)) in sums.iter_mut().zip(part.reasons.values()) {
+                *sum = (sum.0.wrapping_add(requests), sum.1.wrapping_add(micros));
+            }
+        }
+        let all = REASONS.iter().zip(sums);
+        all.filter(|(_, it)| it.0 > 0)
+            .map(|(row, (requests, micros))| ReasonSum { row, requests, micros })
+            .collect()
+    }
+
+    /// The last request of a route for each reason, in the order of [`REASONS`]; empty before the first.
+    #[must_use]
+    pub fn examples_of(&self, route: usize) -> Vec<Option<ExampleRequest>> {
+        self.routes[route].parts.first().map(|it| it.examples.all()).unwrap_or_default()
+    }
+
     /// The requests of a route, and its responses with a status from 500.
     #[must_use]
     pub fn errors_of(&self, route: usize) -> (u64, u64) {
@@ -339,10 +372,11 @@ impl ConfigScopes {
     }
 }
 
-/// New counters for each worker, with one common mean of the origin's response time.
+/// New counters for each worker, with one common mean of the origin's response time, and common examples.
 fn parts_of_route(workers: usize) -> Vec<Arc<RouteScope>> {
-    let lately = Arc::<Lately>::default();
-    (0..workers).map(|_| Arc::new(RouteScope { lately: lately.clone(), ..RouteScope::default() })).collect()
+    let (lately, examples) = (Arc::<Lately>::default(), Arc::<ReasonExamples>::default());
+    let part = || RouteScope { lately: lately.clone(), examples: examples.clone(), ..RouteScope::default() };
+    (0..workers).map(|_| Arc::new(part())).collect()
 }
 
 /// New counters for each worker.

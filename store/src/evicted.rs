@@ -4,6 +4,8 @@
 use crate::disk::DiskTier;
 use crate::entry::{Entry, StoredArc, StoredBody};
 use crate::ram::{KeyHash, Removals, Store};
+use larder_semantics::freshness::Freshness;
+use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::PurgeVerdict;
 use larder_semantics::tiers;
 use larder_stdx::clock;
@@ -42,6 +44,21 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Counts evicted responses, and remembers their keys.
+    pub(crate) fn count_evicted(&self, gone: &[Evicted]) {
+        let now = clock::wall();
+        let (mut responses, mut fresh) = (0, 0);
+        for it in gone {
+            let is_fresh = |it: &&StoredArc| matches!(it.meta.freshness(now), Freshness::Fresh { .. });
+            let of_key = it.shelf.variants.iter().filter(is_fresh).count();
+            responses += it.shelf.variants.len();
+            fresh += of_key;
+            self.ghosts.add(it.hash, if of_key > 0 { RemovalCause::Evicted } else { RemovalCause::Expired });
+        }
+        self.counters.cache_evictions.add_shared(responses as u64);
+        self.counters.cache_evictions_fresh.add_shared(fresh as u64);
     }
 
     fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &StoredArc) {

@@ -6,6 +6,7 @@
 
 use crate::evicted::Evicted;
 use crate::ram::{KeyHash, PackedHash, Store};
+use larder_semantics::miss_reason::RemovalCause;
 use larder_stdx::clock::WallTime;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -107,6 +108,7 @@ impl Store {
         walk.gone += gone.len();
         let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
         self.offer(&gone);
+        gone.iter().for_each(|it| self.ghosts.add(it.hash, RemovalCause::Idle));
         self.counters.cache_idle_evictions.add_shared(responses as u64);
         gone.into_iter().for_each(|it| self.yards.leave(it.shelf));
         true

@@ -9,6 +9,7 @@ mod entry;
 mod evicted;
 pub mod fill;
 pub mod fleet;
+mod ghosts;
 mod heap_bytes;
 mod hit_for_miss;
 pub mod idle;

@@ -11,6 +11,7 @@ use crate::disk::DiskTier;
 use crate::encodings::EncodedResponses;
 use crate::entry::EntryBounds;
 use crate::evicted::Evicted;
+use crate::ghosts::Ghosts;
 use crate::hit_for_miss::{HitForMissTable, MISS_COST};
 use crate::idle::{IdleProgress, Swept};
 use crate::in_flight::InFlight;
@@ -20,10 +21,9 @@ use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
 use crate::spool::Spool;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::freshness::Freshness;
+use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::as_is::AsIs;
-use larder_stdx::clock;
 use larder_wire::ready_head::Templates;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -169,6 +169,8 @@ pub struct Store {
     pub(crate) formed: EncodedResponses,
     pub(crate) idle: Mutex<IdleProgress>,
     pub(crate) yards: DeferredFree,
+    /// Keys that have left RAM.
+    pub(crate) ghosts: Ghosts,
     /// The number of removals, by place of the key: see [`Store::removals`].
     pub(crate) removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
@@ -221,6 +223,7 @@ impl Store {
             formed: EncodedResponses::default(),
             idle: Mutex::default(),
             yards: DeferredFree::default(),
+            ghosts: Ghosts::new(settings.budget),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             below: OnceLock::new(),
@@ -421,6 +424,9 @@ impl Store {
         let gone = found.as_ref().and_then(|_| self.take_out(&mut books, hash));
         self.flights.detach(hash, key);
         drop(books);
+        if gone.is_some() || self.ghosts.find(hash).is_some() {
+            self.ghosts.add(hash, RemovalCause::Purged);
+        }
         gone.is_some()
     }
 
@@ -597,12 +603,7 @@ impl Store {
             if gone.is_empty() {
                 return self.ledger.excess() == 0;
             }
-            let responses = || gone.iter().flat_map(|it| it.shelf.variants.iter());
-            let now = clock::wall();
-            let fresh =
-                responses().filter(|it| matches!(it.meta.freshness(now), Freshness::Fresh { .. })).count();
-            self.counters.cache_evictions.add_shared(responses().count() as u64);
-            self.counters.cache_evictions_fresh.add_shared(fresh as u64);
+            self.count_evicted(&gone);
             self.offer(&gone);
             // Extents that are being sent stay in the ledger until that is over; the loop then takes more.
         }

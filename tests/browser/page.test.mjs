@@ -554,7 +554,7 @@ it('draws a reading that stands alone as a point', async () => {
 
 it('can be walked through with the keyboard alone', async () => {
   await go('overview');
-  for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['c', 'Configuration'], ['o', 'Overview']]) {
+  for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['w', 'Why'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['c', 'Configuration'], ['o', 'Overview']]) {
     // At once, and again: a busy machine may take longer than a pair of keys may.
     await until(`g ${key} opens ${name}`, async () => {
       if ((await title()) === name) return true;

@@ -19,7 +19,7 @@ after(async () => {
 });
 
 const it = (what, run) => test(what, { timeout: 600_000 }, run);
-const VIEWS = ['overview', 'objects', 'explain', 'live', 'top', 'traces', 'config'];
+const VIEWS = ['overview', 'objects', 'explain', 'why', 'live', 'top', 'traces', 'config'];
 const go = async (view) => {
   await page.goto(`${larder.admin}/#/${view}`);
   await page.locator('main h1').waitFor();

@@ -138,7 +138,7 @@ pages! {
     health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
     reading_the_page,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
-    several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, wordpress,
+    several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, why_is_my_hit_ratio_low, wordpress,
 }
 
 #[test]
@@ -533,6 +533,23 @@ fn forward_auth(mut guide: Guide) {
     assert_eq!(302, ask(claim).status);
     answers(&ask(&format!("{claim}Cookie: _oauth2_proxy=alices\r\n")), 200, "alice a@example.com");
     assert_eq!(1, origin.requests());
+}
+
+fn why_is_my_hit_ratio_low(guide: Guide) {
+    std::fs::create_dir_all(guide.folder.path().join("srv")).unwrap();
+    let origin = application();
+    let larder = guide.start(&origin);
+    let get = |target: &str| ask(&larder, "GET", "shop.example.com", target, "");
+    assert!(!get("/a?utm_source=x").is_hit());
+    assert!(get("/a?gclid=y").is_hit(), "one page, whatever campaign leads to it");
+    larder.advance(61);
+    assert!(get("/a").is_hit(), "stale, and renewed in the background");
+    until("the reasons are counted", || {
+        let stats: serde_json::Value =
+            serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+        let reasons = &stats["routes"][0]["reasons"];
+        ["first-request", "refresh"].iter().all(|it| reasons[it]["requests"] == 1)
+    });
 }
 
 fn cache_an_api(guide: Guide) {

@@ -85,6 +85,7 @@ mod purge_plugins;
 mod query;
 mod ram_snapshot;
 mod reading;
+mod reasons;
 mod removed;
 mod replaced_elsewhere;
 mod request_fields;

@@ -229,6 +229,8 @@ export interface RequestRecord {
   route: string;
   site: string;
   cache: string;
+  /** Why an origin was asked. */
+  reason?: string | null;
   ttl: number | null;
   origin_us: number | null;
   origin_protocol: string | null;
@@ -236,6 +238,37 @@ export interface RequestRecord {
   user_agent: string | null;
   referer: string | null;
   stages?: Record<string, number>;
+}
+
+export type ReasonClass = 'needed' | 'rightly' | 'could-be-hit' | 'shared';
+
+/** A row of the closed list of reasons; code is between backticks. */
+export interface Reason {
+  name: string;
+  class: ReasonClass;
+  sentence: string;
+  /** Empty where none would be right. */
+  change: string;
+}
+
+export interface WhyRoute {
+  name: string;
+  site: string;
+  path: string;
+  methods: string[];
+  when: string;
+  requests: number;
+  hits: number;
+  origin_requests: number;
+  reasons: { reason: string; requests: number; origin_us: number; example: { time: number; method: string; url: string } | null }[];
+}
+
+export interface Why {
+  now: number;
+  uptime: number;
+  statistics?: 'on' | 'off';
+  reasons: Reason[];
+  routes: WhyRoute[];
 }
 
 export type Order = 'requests' | 'misses' | 'bytes' | 'origin_time';

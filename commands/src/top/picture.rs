@@ -2,7 +2,7 @@
 //! it.
 
 use super::TopReading;
-use crate::stats::{hit_ratio, state, told};
+use crate::stats::{hit_ratio, reasons_of, state, told};
 use crate::terminal::{
     Ink, Screen, TerminalLine, bytes, count, harmless, micros, share, spark, url_within, within,
 };
@@ -16,6 +16,8 @@ pub const COLUMNS: usize = 120;
 const WIDE: usize = 100;
 /// Columns of that.
 const BAR: usize = 12;
+/// The most reasons that are shown.
+const REASONS: usize = 5;
 
 /// The order selected by a key: `1` to `4`, or the first letter.
 #[must_use]
@@ -75,7 +77,9 @@ impl Picture<'_> {
         }];
         lines.extend([self.title(screen), String::new()]);
         lines.extend([self.requests(screen), self.hits(screen)]);
-        lines.extend([self.latency(screen), self.sent(screen), self.memory(screen), String::new()]);
+        lines.extend([self.latency(screen), self.sent(screen)]);
+        lines.extend(self.reasons(screen));
+        lines.extend([self.memory(screen), String::new()]);
         // At least half of the remaining lines are for URLs.
         let routes = self.routes(screen, (height.saturating_sub(lines.len() + 4) / 2).min(12));
         if !routes.is_empty() {
@@ -195,6 +199,22 @@ impl Picture<'_> {
             ])
             .group(&[(Ink::Dim, "   origin time saved "), (Ink::Plain, &saved)])
             .end()
+    }
+
+    /// The most frequent reasons for asking an origin; nothing where none was asked.
+    fn reasons(&self, screen: Screen) -> Option<String> {
+        let before = self.before.map(|it| reasons_of(&it.stats)).unwrap_or_default();
+        let was = |name: &str| before.iter().find(|it| it.0 == name).map_or(0.0, |it| it.1);
+        let grown = reasons_of(&self.now.stats).into_iter().map(|it| (it.1 - was(&it.0), it.0));
+        let mut grown: Vec<(f64, String)> = grown.filter(|it| it.0 > 0.0).collect();
+        grown.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let all: f64 = grown.iter().map(|it| it.0).sum();
+        let line = TerminalLine::new(screen).put(Ink::Bold, "why     ");
+        let told = grown.iter().take(REASONS).fold(line, |line, (requests, name)| {
+            let name = format!("   {} ", harmless(name));
+            line.group(&[(Ink::Dim, &name), (Ink::Plain, &share(*requests, all))])
+        });
+        (all > 0.0).then(|| told.end())
     }
 
     fn memory(&self, screen: Screen) -> String {
@@ -327,7 +347,8 @@ mod tests {
                 "counters": { "requests": requests, "cache_hits": hits, "cache_misses": requests - hits,
                               "client_bytes_sent": requests * 1024, "origin_requests": requests - hits },
                 "latency": { "all": latency, "hit": latency },
-                "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits, "misses": requests - hits }, "latency": latency }],
+                "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits, "misses": requests - hits }, "latency": latency,
+                    "reasons": { "first-request": { "requests": seconds }, "expired": { "requests": hits } } }],
                 "ram": { "used_bytes": 1_048_576, "usable_bytes": 4_194_304, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
             }),
             by: TopOrder::Requests,
@@ -349,6 +370,7 @@ mod tests {
             "p99 2.0 ms",
             "1.0 MiB of 4.0 MiB  #####···············   process 50 MiB",
             "up 1 h 1 min\n",
+            "why        expired 99.9 %   first-request 0.1 %\n",
             "URLs by  [1 requests]  2 misses  3 bytes  4 origin time   q quits",
             "       150  75.0 %  http://h/a",
         ] {

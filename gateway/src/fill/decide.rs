@@ -66,6 +66,7 @@ impl FillRun {
             self.head_came(arrived).await;
         }
         let decided = self.job.disposition(arrived, matches!(self.readers, Readers::One { .. }));
+        self.job.settle_reason(arrived);
         let next = match &decided {
             Disposition::Store { .. } => FillStep::Store,
             Disposition::Forward { .. } => FillStep::Forward,
@@ -125,6 +126,7 @@ impl FillJob {
         if let Storable::Refuse(refusal) = verdict
             && (alone || refusal != NotStorable::Late)
         {
+            self.reason.refuse(refusal, meta.lifetime.source);
             let says = match storability::is_about_the_page(&self.request, arrived, refusal) {
                 true => Unshared::Page,
                 false => Unshared::Answer,
@@ -210,6 +212,7 @@ impl FillJob {
         length: Option<u64>,
     ) -> Option<Unshared> {
         if verdict != Storable::Store && spent != SpentLifetime::Passing {
+            self.reason.refuse(NotStorable::Late, meta.lifetime.source);
             if !self.remembered {
                 self.judge(None, |it| it.remember_miss(&arrived.born));
             }
@@ -218,6 +221,7 @@ impl FillJob {
         let length = length.filter(|_| !partial::is_resumable(meta))?;
         let why = large::kept_nowhere(self, meta, length)?;
         self.gateway.counters.cache_over_budget.add(1);
+        self.reason.no_room();
         if why == Nowhere::NoRoom {
             return Some(Unshared::Answer);
         }

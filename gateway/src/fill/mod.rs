@@ -11,6 +11,7 @@ mod large;
 pub mod machine;
 mod origin;
 pub(crate) mod pressure;
+pub(crate) mod reason;
 mod storability;
 mod store;
 mod supersede;
@@ -28,6 +29,7 @@ use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::cgi::Script;
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
 use larder_semantics::stored::Meta;
@@ -41,6 +43,7 @@ use larder_transport::Client;
 use larder_wire::message::{Request, ResponseHead, Version};
 use machine::FillStep;
 pub(crate) use origin::{NoAnswer, OriginAsk, Passing};
+use reason::FillReason;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -66,6 +69,8 @@ pub(crate) struct FillJob {
     pub below: TierLookup,
     /// No request waits for it: it continues without readers (stale-while-revalidate).
     pub background: bool,
+    /// Why the origin is asked.
+    pub reason: FillReason,
     /// The store already remembers that answers under this key are not shared; after it forgets, one request finds out
     /// for all.
     pub remembered: bool,
@@ -112,6 +117,8 @@ pub(crate) struct FillStarter {
     pub bound: Cell<Option<u64>>,
     /// The origin that answered this client, where the route has that cookie.
     pub answered_by: Cell<Option<u64>>,
+    /// Why the origin is asked for this client.
+    pub reason: Cell<Option<MissReason>>,
     /// Facts about the origin's part.
     pub origin_told: Cell<Option<OriginTold>>,
     /// Notified when `interim` has a response.

@@ -360,6 +360,7 @@ impl FillJob {
         let born = self.gateway.store.born();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
+        outgoing.reason = Some(self.reason.of(ask));
         let clock = self.origin_clock();
         let exchange = reserved.send(outgoing).await?;
         Ok(SentRequest { exchange, clock, started, asked, request_time, born, is_passed })

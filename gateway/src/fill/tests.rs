@@ -109,6 +109,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         fetch: FetchKind::Full,
         below: TierLookup::Skip,
         background: false,
+        reason: FillReason::new(MissReason::FirstRequest),
         remembered: false,
         local: Rc::default(),
         told: FillStages::default(),

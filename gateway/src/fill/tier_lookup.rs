@@ -2,12 +2,14 @@
 //! node, for any number of requests.
 
 use super::machine::FillStep;
-use super::{FetchKind, FillJob, FillOutcome, FillRun, Readers};
+use super::reason::FillReason;
+use super::{FetchKind, FillJob, FillOutcome, FillRun, OriginAsk, Readers};
 use crate::coding;
 use crate::lower_tiers::{self, PromoteToRam};
 use crate::stages::{FillStages, RequestStage};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::miss_reason::{self, MissReason};
 use larder_semantics::partial;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
@@ -463,11 +465,16 @@ impl FillJob {
         if reuse::is_for_others(&stored.meta, &facts, &self.route.policy) {
             // Neither its validator nor its bytes are this visitor's, and the answer does not remove it.
             drop(fields);
+            self.reason.found_below(MissReason::Credentials);
             self.fetch = FetchKind::Full;
             self.stored = Some(stored);
             return TierLookupResult::Nothing;
         }
         drop(fields);
+        self.reason.found_below(miss_reason::of_stored(&stored.meta));
+        if !self.background {
+            self.local.reason.set(Some(self.reason.of(&OriginAsk::Whole)));
+        }
         self.fetch = fetch_of(&stored);
         *self.local.stale.borrow_mut() = Some(stored.clone());
         self.stored = Some(stored);
@@ -493,7 +500,9 @@ impl FillJob {
         let fetch = fetch_of(&stored);
         let (below, background, local, told) = (TierLookup::Skip, true, Rc::default(), FillStages::default());
         let win = Cell::new(win);
-        let job = FillJob { stored: Some(stored), fetch, below, background, local, told, win, ..self };
+        let reason = FillReason::new(MissReason::Refresh);
+        let job =
+            FillJob { stored: Some(stored), fetch, below, background, reason, local, told, win, ..self };
         gateway.validate_in_background(job, flight);
     }
 

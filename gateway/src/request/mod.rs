@@ -16,8 +16,10 @@ mod sticky;
 mod tier_lookup;
 mod tunnel;
 mod wait;
+mod why;
 
 use self::query::EarlyBody;
+use crate::fill::reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
 use crate::request_headers::{self, Bypass};
@@ -28,6 +30,7 @@ use crate::{cache_key, coding, fast_path, own_page, upgrade};
 use deliver::Delivery;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::stored::Meta;
@@ -66,6 +69,8 @@ pub struct RequestSummary {
     pub complete: bool,
     /// The origin's part; `None` where it was not asked for this request, or did not answer.
     pub origin: Option<OriginTold>,
+    /// Why the origin was asked; `None` where it was not.
+    pub reason: Option<MissReason>,
 }
 
 /// Whether this request may wait for, and share, another's fetch.
@@ -160,6 +165,8 @@ pub(crate) struct Machine<'a, 'c> {
     fetch: FetchKind,
     pub company: Coalescing,
     pub reason: ForwardReason,
+    /// The reason of a request that bypasses the cache.
+    pub bypassed: Option<MissReason>,
     pub reader: Option<FillReader>,
     pub local: Rc<FillStarter>,
     /// The stop watch of the request's stages.
@@ -221,13 +228,21 @@ impl Gateway {
             early,
             reply: Some(reply),
             answer: None,
-            summary: RequestSummary { status: 0, body: 0, report: None, complete: false, origin: None },
+            summary: RequestSummary {
+                status: 0,
+                body: 0,
+                report: None,
+                complete: false,
+                origin: None,
+                reason: None,
+            },
             key: Vec::new(),
             hash: KeyHash(0),
             found: None,
             fetch: FetchKind::Full,
             company: Coalescing::Shared,
             reason: ForwardReason::UriMiss,
+            bypassed: None,
             reader: None,
             local: Rc::default(),
             stages,
@@ -264,6 +279,7 @@ impl Gateway {
             step = step.then(next);
         }
         machine.summary.origin = machine.local.origin_told.take();
+        machine.summary.reason = machine.final_reason();
         match machine.elsewhere {
             Some(it) => GatewayEnd::Elsewhere(it),
             None => GatewayEnd::Done(machine.summary),
@@ -295,8 +311,7 @@ impl<'c> Machine<'_, 'c> {
             return self.fails(OwnError::Status(501));
         }
         if self.upgrade.is_some() {
-            self.reason = ForwardReason::Bypass;
-            return Step::Pass;
+            return self.bypasses(Bypass::Upgrade);
         }
         if self.request.protocol.is_some() {
             return self.fails(OwnError::Status(501));
@@ -304,27 +319,24 @@ impl<'c> Machine<'_, 'c> {
         let is_ambiguous = self.route.two_ways || rewritten.is_some_and(|it| !it.is_sure);
         self.gateway.counters.cache_ambiguous_paths.add(u64::from(is_ambiguous));
         match request_headers::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
-            None if is_ambiguous => {
-                self.reason = ForwardReason::Bypass;
-                Step::Pass
-            }
-            Some(Bypass::Method) => {
-                self.reason = ForwardReason::Method;
-                Step::Pass
-            }
-            Some(Bypass::MalformedTarget) => {
-                self.reason = ForwardReason::MalformedTarget;
-                Step::Pass
-            }
-            Some(_) => {
-                self.reason = ForwardReason::Bypass;
-                Step::Pass
-            }
+            // The routes for two readings have no cache.
+            None | Some(Bypass::Disabled) if is_ambiguous => self.bypasses(Bypass::TwoWays),
+            Some(why) => self.bypasses(why),
             None => {
                 self.make_key();
                 Step::Lookup
             }
         }
+    }
+
+    fn bypasses(&mut self, why: Bypass) -> Step {
+        self.reason = match why {
+            Bypass::Method => ForwardReason::Method,
+            Bypass::MalformedTarget => ForwardReason::MalformedTarget,
+            _ => ForwardReason::Bypass,
+        };
+        self.bypassed = Some(why::of_bypass(why));
+        Step::Pass
     }
 
     pub fn make_key(&mut self) {
@@ -570,6 +582,10 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn job(&self, fetch: FetchKind, below: TierLookup, background: bool) -> FillJob {
+        let reason = self.why(background);
+        if !background {
+            self.local.reason.set(Some(reason));
+        }
         FillJob {
             gateway: self.gateway.clone(),
             route: self.route.clone(),
@@ -582,6 +598,7 @@ impl<'c> Machine<'_, 'c> {
             fetch,
             below,
             background,
+            reason: FillReason::new(reason),
             remembered: self.is_hit_for_miss(),
             local: self.local.clone(),
             told: if background { FillStages::default() } else { self.stages.told() },

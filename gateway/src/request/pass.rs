@@ -65,6 +65,7 @@ impl<'c> Machine<'_, 'c> {
             Err(NoAnswer::Origin(error)) => return self.passing_failed(error.status()),
             Err(NoAnswer::GivenUp) => return self.passing_failed(OriginError::Busy.status()),
         };
+        job.settle_reason(&arrived);
         if arrived.response.status == 101 {
             return self.switched(&arrived);
         }

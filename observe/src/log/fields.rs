@@ -38,6 +38,8 @@ pub struct LogEntry<'a> {
     /// The cache result, as in `Cache-Status`: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale`,
     /// `overlay`, `only-if-cached`, `shared-failure`, or the reason for forwarding, in the terms of RFC 9211.
     pub cache: &'a str,
+    /// The reason for asking the origin; empty if it was not asked.
+    pub reason: &'a str,
     /// The route: its name, otherwise its first host pattern and its path pattern.
     pub route: &'a str,
     /// Microseconds until the origin's head arrived; `None` if it was not contacted.
@@ -184,6 +186,9 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "user", since: Since::Common, help: "The user of `access.basic`, or the subject of a token (`access.jwt`); other bytes than letters, digits and `-_.@` are percent-encoded. Empty where the route demands neither.",
         json: |it, _, out| escape::json(it.user.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.user.as_bytes(), out) },
+    LogField { name: "reason", since: Since::Json, help: "Why an origin was asked, such as `first-request`, `expired`, `evicted` or `set-cookie`: the list is in [Why is my hit ratio low?](../guide/why-is-my-hit-ratio-low.md). Empty if no origin was asked.",
+        json: |it, _, out| escape::json(it.reason.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.reason.as_bytes(), out) },
     LogField { name: "scheme", since: Since::Template, help: "`http` or `https`, as a trusted proxy tells it.",
         json: |it, _, out| escape::json(it.scheme.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.scheme.as_bytes(), out) },

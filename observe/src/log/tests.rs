@@ -28,6 +28,7 @@ fn entry() -> LogEntry<'static> {
         duration: 123,
         fields: HEAD,
         cache: "hit",
+        reason: "expired",
         route: "larder.toml:7",
         origin_duration: None,
         origin_protocol: "",
@@ -60,7 +61,7 @@ fn the_three_forms() {
          \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"end\":\"whole\",\"duration_us\":123,\
          \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
          \"origin_us\":null,\"origin_protocol\":\"\",\"tls_version\":\"\",\"tls_cipher\":\"\",\"tls_name\":\"\",\"tls_client\":\"\",\
-         \"request_id\":\"0193-a\",\"origin\":\"\",\"origin_status\":null,\"user\":\"\"}\n",
+         \"request_id\":\"0193-a\",\"origin\":\"\",\"origin_status\":null,\"user\":\"\",\"reason\":\"expired\"}\n",
     );
 }
 

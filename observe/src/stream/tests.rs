@@ -82,6 +82,7 @@ fn every_name_of_the_language() {
     check("duration_us >= 1ms && duration_us < 2000", true);
     check("scheme == \"http\" && scheme != \"https\"", true);
     check("origin_us > 0", false);
+    check("reason == \"\" && reason != \"evicted\"", true);
     check("origin_us != 0", false);
     check("!(origin_us > 0)", true);
     check("client in \"192.0.2.0/24\"", true);

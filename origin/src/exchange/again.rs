@@ -42,7 +42,7 @@ impl ExchangeState {
                 Ok(OpenedChannel { codec, elsewhere }) => {
                     if let Some((permit, attempt)) = elsewhere {
                         self.origin = permit.origin().clone();
-                        self.origin.count_request();
+                        self.origin.count_repetition();
                         (self.permit, self.attempt) = (Some(permit), Some(attempt));
                     }
                     if !self.fits(&codec) {

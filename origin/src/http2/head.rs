@@ -202,8 +202,15 @@ mod tests {
         let mut fields = FieldList::new();
         lines.iter().for_each(|(name, value)| fields.push(name, value));
         let line = RequestLine::Own { method: method.to_owned(), target: target.to_owned() };
-        let outgoing =
-            OutgoingRequest { line, fields, framing, asked: None, client: None, application: None };
+        let outgoing = OutgoingRequest {
+            line,
+            fields,
+            framing,
+            asked: None,
+            reason: None,
+            client: None,
+            application: None,
+        };
         let Some(request) = request(&outgoing, Scheme::HTTP) else { return "unsayable".to_owned() };
         let mut text = format!("{} {}", request.method(), request.uri());
         for (name, value) in request.headers() {

@@ -62,6 +62,7 @@ const FINISHED: &[(&str, NameMeaning)] = &[
     ("query", NameMeaning::Text(TextName::Query)),
     ("url", NameMeaning::Text(TextName::Url)),
     ("cache", NameMeaning::Text(TextName::Cache)),
+    ("reason", NameMeaning::Text(TextName::Reason)),
     ("ttl", NameMeaning::Number(Number::Ttl)),
     ("bytes", NameMeaning::Number(Number::Bytes)),
     ("duration_us", NameMeaning::Number(Number::Duration)),

@@ -19,6 +19,7 @@ use crate::entry::{Entry, Stored, StoredArc};
 use crate::fill::SharedHead;
 use crate::ram::{KeyHash, Lookup, Store};
 use larder_semantics::field::FieldList;
+use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::{self, PurgeVerdict};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{self, Monotonic, WallTime};
@@ -415,6 +416,7 @@ impl Store {
             }
             Judged::Gone => {
                 self.counters.purged_responses.add_shared(shelf.variants.len() as u64);
+                self.ghosts.add(hash, RemovalCause::Purged);
                 (Met::Gone, self.take_out(&mut books, hash))
             }
         };

@@ -83,10 +83,13 @@ export function Segments<T extends string>({ label, of, now, choose }: Choices<T
   );
 }
 
-/** What the cache did, as a word with a mark; the colour repeats it. */
-export function Cache({ it }: { it: string }): JSX.Element {
+/** The name of a reason as words. */
+export const reasonWords = (name: string): string => name.replaceAll('-', ' ');
+
+/** What the cache did, as a word with a mark; the colour repeats it. Why an origin was asked says more than the word for it. */
+export function Cache({ it, reason = null }: { it: string; reason?: string | null }): JSX.Element {
   const kind = it === 'hit-stale' ? 'stale' : it.startsWith('hit') ? 'hit' : it === '' ? 'none' : 'miss';
-  return <span class={`cache ${kind}`}>{it || '–'}</span>;
+  return <span class={`cache ${kind}`}>{reason ? reasonWords(reason) : it || '–'}</span>;
 }
 
 /** A URL whose host stands back: where there are many, it is mostly the same. */

@@ -7,11 +7,13 @@ import { Objects } from './objects';
 import { Overview } from './overview';
 import { Top } from './top';
 import { Traces } from './traces';
+import { Why } from './why';
 
 export const VIEWS: View[] = [
   { name: 'overview', title: 'Overview', icon: 'overview', key: 'o', draw: Overview },
   { name: 'objects', title: 'Objects', icon: 'objects', key: 'b', draw: Objects },
   { name: 'explain', title: 'Explain', icon: 'explain', key: 'e', draw: Explain },
+  { name: 'why', title: 'Why', icon: 'why', key: 'w', draw: Why },
   { name: 'live', title: 'Live', icon: 'live', key: 'l', draw: Live },
   { name: 'top', title: 'Top', icon: 'top', key: 't', draw: Top },
   { name: 'traces', title: 'Traces', icon: 'traces', key: 'r', draw: Traces },

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Problem, events, query } from '../api';
-import { Cache, Empty, Failed, Head, Status, Url } from '../parts/basic';
+import { Cache, Empty, Failed, Head, Status, Url, reasonWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
@@ -202,7 +202,7 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
                     </button>
                   </td>
                   <td>
-                    <Cache it={it.cache} />
+                    <Cache it={it.cache} reason={it.reason} />
                   </td>
                   <td class="num">{format.flat(format.micros(it.duration_us))}</td>
                   <td class="num">{format.flat(format.bytes(it.bytes))}</td>
@@ -257,6 +257,7 @@ function Details({ it, close }: { it: RequestRecord; close: () => void }): JSX.E
     ['Origin', it.origin_us === null ? null : `${format.flat(format.micros(it.origin_us))}, ${it.origin_protocol}`],
     ['Size', format.flat(format.bytes(it.bytes))],
     ['Cache', it.cache],
+    ['Reason', it.reason ? reasonWords(it.reason) : null],
     ['Fresh for', it.ttl === null ? null : format.flat(format.seconds(it.ttl))],
     ['Route', it.route],
     ['Site', it.site],

@@ -1,0 +1,85 @@
+//! `GET /api/v1/why`: the reasons for which requests reached origins, by route, with an example of each. The list of reasons is
+//! `semantics::miss_reason`; their counts alone are also in the statistics.
+
+use super::{Admin, AdminResponse};
+use larder_counters::{ExampleRequest, RouteCounters};
+use larder_semantics::miss_reason::REASONS;
+use larder_server::route_stats::{ConfigScopes, ReasonSum};
+use larder_stdx::clock;
+use serde_json::{Map, Value, json};
+
+/// The response.
+pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","reasons","routes"],"properties":{
+"now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
+"reasons":{"type":"array","items":{"type":"object","required":["name","class","sentence","change"],"properties":{
+"name":{"type":"string"},"class":{"enum":["needed","rightly","could-be-hit","shared"]},
+"sentence":{"type":"string"},"change":{"type":"string"}}}},
+"routes":{"type":"array","items":{"type":"object","required":["name","site","requests","hits","origin_requests","reasons"],"properties":{
+"name":{"type":"string"},"site":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},
+"when":{"type":"string"},"requests":{"type":"integer"},"hits":{"type":"integer"},"origin_requests":{"type":"integer"},
+"reasons":{"type":"array","items":{"type":"object","required":["reason","requests","origin_us","example"],"properties":{
+"reason":{"type":"string"},"requests":{"type":"integer"},"origin_us":{"type":"integer"},
+"example":{"type":["object","null"],"required":["time","method","url"],"properties":{
+"time":{"type":"integer"},"method":{"type":"string"},"url":{"type":"string"}}}}}}}}}}}"#;
+
+impl Admin {
+    /// The reasons of all routes since the counters began.
+    pub(super) fn why(&self) -> AdminResponse {
+        let live = self.live.borrow().clone();
+        let scopes = &live.scopes;
+        let reasons: Vec<Value> = REASONS
+            .iter()
+            .map(|it| {
+                json!({
+                    "name": it.name, "class": it.class.name(), "sentence": it.sentence,
+                    "change": it.change,
+                })
+            })
+            .collect();
+        let routes: Vec<Value> = (0..scopes.routes.len()).map(|it| route(scopes, it)).collect();
+        AdminResponse::Json(
+            200,
+            json!({
+                "now": clock::wall().0, "uptime": clock::precise_micros() / 1_000_000,
+                "statistics": if live.config.statistics { "on" } else { "off" },
+                "reasons": reasons, "routes": routes,
+            }),
+        )
+    }
+}
+
+/// Requests and microseconds by the name of the reason.
+pub(super) fn counts(sums: &[ReasonSum]) -> Map<String, Value> {
+    let one =
+        |it: &ReasonSum| (it.row.name.to_owned(), json!({ "requests": it.requests, "origin_us": it.micros }));
+    sums.iter().map(one).collect()
+}
+
+fn route(scopes: &ConfigScopes, at: usize) -> Value {
+    let (it, sums) = (&scopes.routes[at], scopes.of_route(at));
+    let value = |name: &str| {
+        let values = RouteCounters::TABLE.iter().zip(&sums.counters);
+        values.filter(|it| it.0.name == name).map(|it| *it.1).next().unwrap_or(0)
+    };
+    let examples = scopes.examples_of(at);
+    let reasons: Vec<Value> = scopes
+        .reasons_of(at)
+        .iter()
+        .map(|sum| {
+            let example = examples.get(sum.row.reason.index()).cloned().flatten();
+            json!({
+                "reason": sum.row.name, "requests": sum.requests, "origin_us": sum.micros,
+                "example": example.map(told),
+            })
+        })
+        .collect();
+    json!({
+        "name": it.name, "site": scopes.sites[it.site].name, "path": it.identity.path, "methods": it.identity.methods,
+        "when": it.identity.when, "requests": value("requests"), "hits": value("hits"),
+        "origin_requests": value("origin_requests"), "reasons": reasons,
+    })
+}
+
+fn told(it: ExampleRequest) -> Value {
+    json!({ "time": it.time, "method": it.method, "url": it.url })
+}

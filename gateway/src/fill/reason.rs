@@ -1,0 +1,57 @@
+//! The reason of a fill's request to the origin: as it was before the response, and the rule by which that is not stored.
+
+use super::{ArrivedHead, FillJob, OriginAsk};
+use larder_semantics::freshness::LifetimeSource;
+use larder_semantics::miss_reason::{self, MissReason};
+use larder_semantics::storable::NotStorable;
+use std::cell::Cell;
+
+/// The reason of one fill.
+pub(crate) struct FillReason {
+    asked: Cell<MissReason>,
+    refused: Cell<Option<MissReason>>,
+}
+
+impl FillReason {
+    /// The reason before the response is known.
+    pub fn new(asked: MissReason) -> Self {
+        Self { asked: Cell::new(asked), refused: Cell::new(None) }
+    }
+
+    /// A response was found in a tier below, which may not be served as it is.
+    pub fn found_below(&self, reason: MissReason) {
+        if self.asked.get() != MissReason::Refresh {
+            self.asked.set(reason);
+        }
+    }
+
+    /// The reason of this request to the origin.
+    pub fn of(&self, ask: &OriginAsk) -> MissReason {
+        match ask {
+            OriginAsk::Again => MissReason::Again,
+            _ => self.asked.get(),
+        }
+    }
+
+    /// The response, with a lifetime from `source`, is not stored, by this rule.
+    pub fn refuse(&self, refusal: NotStorable, source: LifetimeSource) {
+        let refused = miss_reason::refused(self.asked.get(), refusal, source);
+        self.refused.set(Some(refused).filter(|it| *it != self.asked.get()));
+    }
+
+    /// The response is not stored since no tier has room for it.
+    pub fn no_room(&self) {
+        self.refused.set(Some(MissReason::NoRoom));
+    }
+}
+
+impl FillJob {
+    /// The response was judged: counts the reason, and tells it to the request that started the fill.
+    pub(crate) fn settle_reason(&self, arrived: &ArrivedHead) {
+        let refused = self.reason.refused.get();
+        if refused.is_some() && !self.background {
+            self.local.reason.set(refused);
+        }
+        arrived.source.count_reason(refused);
+    }
+}

@@ -1,0 +1,58 @@
+//! Why this request asks its origin: the facts for `semantics::miss_reason`, and the reason that log and statistics get.
+
+use super::{Machine, RamCopy};
+use crate::request_headers::Bypass;
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::miss_reason::{self, MissFacts, MissReason};
+use larder_semantics::reuse;
+
+impl Machine<'_, '_> {
+    /// The reason for a fetch that this request starts, before its response is known.
+    pub fn why(&self, background: bool) -> MissReason {
+        if let Some(bypassed) = self.bypassed {
+            return bypassed;
+        }
+        let stored = self.found.as_ref();
+        let others = |it| reuse::is_for_others(it, self.facts, &self.route.policy);
+        miss_reason::judge(&MissFacts {
+            forward: self.reason,
+            stored: stored.map(|it| &it.meta),
+            is_for_others: stored.is_some_and(|it| others(&it.meta)),
+            is_doubted: self.ram == RamCopy::Doubted || stored.is_some_and(|it| it.is_superseded()),
+            is_hit_for_miss: self.is_hit_for_miss(),
+            is_head: self.facts.method == "HEAD",
+            removed: if stored.is_none() { self.gateway.store.why_gone(self.hash) } else { None },
+            is_background: background,
+        })
+    }
+
+    /// The reason of this request: `None` where no origin was asked because of it, or for it by another request.
+    pub fn final_reason(&self) -> Option<MissReason> {
+        let is_answered = self.summary.origin.is_some();
+        match self.summary.report {
+            Some(CacheReport::Forwarded { collapsed: true, .. } | CacheReport::SharedFailure { .. }) => {
+                Some(MissReason::Waited)
+            }
+            Some(CacheReport::Forwarded { .. }) => self.local.reason.get(),
+            // An upgrade, or a response of larder in place of the origin's.
+            None if is_answered => self.local.reason.get(),
+            _ => None,
+        }
+    }
+}
+
+/// The reason of a request that bypasses the cache.
+pub(super) fn of_bypass(bypass: Bypass) -> MissReason {
+    match bypass {
+        Bypass::Disabled => MissReason::CacheOff,
+        Bypass::TwoWays | Bypass::Rewrite => MissReason::AmbiguousPath,
+        Bypass::Method | Bypass::Query => MissReason::Method,
+        Bypass::Body | Bypass::PassedBody => MissReason::RequestBody,
+        Bypass::MalformedTarget | Bypass::Target => MissReason::MalformedTarget,
+        Bypass::Upgrade => MissReason::Upgrade,
+        Bypass::PrivateCookie => MissReason::PrivateCookie,
+        Bypass::Override => MissReason::OverridingField,
+        Bypass::Unkeyed => MissReason::UnkeyedField,
+        Bypass::Credentials => MissReason::Authorization,
+    }
+}

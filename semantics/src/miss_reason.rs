@@ -1,0 +1,269 @@
+//! Why a request reached an origin: one reason out of a closed list, which the access log, the statistics and the page
+//! show. `Cache-Status` has the coarser words of RFC 9211, by [`ForwardReason`]. The list is `miss_reason/table.rs`.
+
+mod table;
+
+pub use table::{MissReason, REASONS, ReasonRow};
+
+use crate::freshness::LifetimeSource;
+use crate::reuse::ForwardReason;
+use crate::storable::NotStorable;
+use crate::stored::Meta;
+use std::fmt::Write as _;
+
+/// What a reason means for the hit ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissClass {
+    /// A cache needs these requests: each page is fetched once, and again after a purge.
+    Needed,
+    /// The response is not for other clients, or the request asks for something other than a page: rightly not cached.
+    Rightly,
+    /// A setting of larder or of the application could have made it a hit.
+    CouldBeHit,
+    /// It waited for the fetch of another request, and did not reach the origin itself.
+    Shared,
+}
+
+impl MissClass {
+    /// Its name in the API: a stable interface.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MissClass::Needed => "needed",
+            MissClass::Rightly => "rightly",
+            MissClass::CouldBeHit => "could-be-hit",
+            MissClass::Shared => "shared",
+        }
+    }
+}
+
+/// Why the stored responses of a key are gone from RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovalCause {
+    /// They were removed to make room while they were fresh.
+    Evicted,
+    /// They were removed to make room after their lifetime.
+    Expired,
+    /// No request used them for `cache.ram.idle`.
+    Idle,
+    /// A purge, an unsafe request or another response of the origin removed them.
+    Purged,
+}
+
+/// The facts about a request for the cache that its origin gets.
+#[derive(Clone, Copy, Debug)]
+pub struct MissFacts<'a> {
+    /// The reason for forwarding.
+    pub forward: ForwardReason,
+    /// The stored response that may not be served as it is.
+    pub stored: Option<&'a Meta>,
+    /// The stored response is for clients with other credentials.
+    pub is_for_others: bool,
+    /// The stored response is in doubt: the fleet lost it, or a newer one may be elsewhere.
+    pub is_doubted: bool,
+    /// The store remembers that answers under this key are not shared.
+    pub is_hit_for_miss: bool,
+    /// The method is HEAD.
+    pub is_head: bool,
+    /// The last removal of this key from RAM, if it is remembered.
+    pub removed: Option<RemovalCause>,
+    /// A stale response was served already.
+    pub is_background: bool,
+}
+
+/// The reason before the response is known. A request that bypasses the cache has that of its bypass instead.
+#[must_use]
+pub fn judge(facts: &MissFacts<'_>) -> MissReason {
+    if facts.is_background {
+        return MissReason::Refresh;
+    }
+    match facts.forward {
+        ForwardReason::Bypass => MissReason::CacheOff,
+        ForwardReason::MalformedTarget => MissReason::MalformedTarget,
+        ForwardReason::Method => MissReason::Method,
+        ForwardReason::VaryMiss => MissReason::Variant,
+        ForwardReason::Request => MissReason::ClientNoCache,
+        ForwardReason::Partial => MissReason::Range,
+        ForwardReason::Stale => of_stale(facts),
+        ForwardReason::UriMiss if facts.is_hit_for_miss => MissReason::HitForMiss,
+        ForwardReason::UriMiss if facts.is_head => MissReason::Head,
+        ForwardReason::UriMiss => match facts.removed {
+            None => MissReason::FirstRequest,
+            Some(RemovalCause::Evicted) => MissReason::Evicted,
+            Some(RemovalCause::Expired) => MissReason::Expired,
+            Some(RemovalCause::Idle) => MissReason::Idle,
+            Some(RemovalCause::Purged) => MissReason::Purged,
+        },
+    }
+}
+
+fn of_stale(facts: &MissFacts<'_>) -> MissReason {
+    match facts.stored {
+        _ if facts.is_for_others => MissReason::Credentials,
+        _ if facts.is_doubted => MissReason::Doubted,
+        Some(meta) => of_stored(meta),
+        None => MissReason::Expired,
+    }
+}
+
+/// The reason for a stored response that must be validated or replaced.
+#[must_use]
+pub fn of_stored(meta: &Meta) -> MissReason {
+    let source = meta.lifetime.source;
+    match source {
+        LifetimeSource::Purged => MissReason::Purged,
+        LifetimeSource::None if !meta.no_cache => MissReason::NoLifetime,
+        _ if meta.no_cache || meta.lifetime.is_zero() => MissReason::MustValidate,
+        _ => MissReason::Expired,
+    }
+}
+
+/// The reason once a response with a lifetime from `source` has arrived and is not stored: the rule that refuses it, which a
+/// repetition would meet again.
+#[must_use]
+pub fn refused(before: MissReason, refusal: NotStorable, source: LifetimeSource) -> MissReason {
+    match refusal {
+        // Stale on arrival, because it declares nothing.
+        NotStorable::Useless if source == LifetimeSource::None => MissReason::NoLifetime,
+        NotStorable::Disabled => MissReason::CacheOff,
+        // Of the request, not of its response.
+        NotStorable::Method | NotStorable::RequestBody => before,
+        NotStorable::Partial => MissReason::Range,
+        NotStorable::RequestNoStore => MissReason::RequestNoStore,
+        NotStorable::Status => MissReason::Status,
+        NotStorable::NoStore => MissReason::NoStore,
+        NotStorable::Private => MissReason::Private,
+        NotStorable::Authorization => MissReason::Authorization,
+        NotStorable::Credentials => MissReason::Credentials,
+        NotStorable::SetCookie => MissReason::SetCookie,
+        NotStorable::VaryStar => MissReason::VaryStar,
+        NotStorable::NoLifetime => MissReason::NoLifetime,
+        NotStorable::Useless => MissReason::Useless,
+        NotStorable::Late => MissReason::Late,
+        NotStorable::TooLarge => MissReason::TooLarge,
+        NotStorable::Rule => MissReason::Rule,
+        NotStorable::Endless => MissReason::Endless,
+        NotStorable::FileOrder => MissReason::FileOrder,
+    }
+}
+
+/// The table of the guide.
+#[must_use]
+pub fn manual() -> String {
+    let mut out = String::from("| reason | meaning | | what changes it |\n|---|---|---|---|\n");
+    for it in REASONS {
+        let class = match it.class {
+            MissClass::Needed => "needed",
+            MissClass::Rightly => "rightly not cached",
+            MissClass::CouldBeHit => "could be a hit",
+            MissClass::Shared => "not at the origin",
+        };
+        let change = if it.change.is_empty() { "–" } else { it.change };
+        let _ = writeln!(out, "| `{}` | {} | {class} | {change} |", it.name, it.sentence);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use crate::policy::Policy;
+    use larder_stdx::clock::WallTime;
+
+    fn meta(cache_control: &str) -> Meta {
+        let fields = [Field { name: "cache-control", value: cache_control.as_bytes() }];
+        Meta::of(200, &fields, &Policy::default(), WallTime(1000), WallTime(1000))
+    }
+
+    fn facts(forward: ForwardReason) -> MissFacts<'static> {
+        MissFacts {
+            forward,
+            stored: None,
+            is_for_others: false,
+            is_doubted: false,
+            is_hit_for_miss: false,
+            is_head: false,
+            removed: None,
+            is_background: false,
+        }
+    }
+
+    #[track_caller]
+    fn check(expect: MissReason, facts: MissFacts<'_>) {
+        assert_eq!(expect, judge(&facts), "{facts:?}");
+    }
+
+    #[test]
+    fn a_key_without_a_response() {
+        let miss = facts(ForwardReason::UriMiss);
+        check(MissReason::FirstRequest, miss);
+        for (cause, expect) in [
+            (RemovalCause::Evicted, MissReason::Evicted),
+            (RemovalCause::Expired, MissReason::Expired),
+            (RemovalCause::Idle, MissReason::Idle),
+            (RemovalCause::Purged, MissReason::Purged),
+        ] {
+            check(expect, MissFacts { removed: Some(cause), ..miss });
+            // What is known about the answers says more than a removal before.
+            check(MissReason::HitForMiss, MissFacts { removed: Some(cause), is_hit_for_miss: true, ..miss });
+        }
+        check(MissReason::Head, MissFacts { is_head: true, ..miss });
+        check(MissReason::Variant, facts(ForwardReason::VaryMiss));
+        check(MissReason::Range, facts(ForwardReason::Partial));
+    }
+
+    #[test]
+    fn a_stored_response_that_is_not_served() {
+        let (fresh, never, zero) = (meta("max-age=60"), meta("no-cache, max-age=60"), meta("max-age=0"));
+        let stale = facts(ForwardReason::Stale);
+        let silent = meta("public");
+        check(MissReason::Expired, MissFacts { stored: Some(&fresh), ..stale });
+        check(MissReason::NoLifetime, MissFacts { stored: Some(&silent), ..stale });
+        check(MissReason::MustValidate, MissFacts { stored: Some(&never), ..stale });
+        check(MissReason::MustValidate, MissFacts { stored: Some(&zero), ..stale });
+        check(MissReason::Doubted, MissFacts { stored: Some(&fresh), is_doubted: true, ..stale });
+        check(MissReason::Credentials, MissFacts { stored: Some(&fresh), is_for_others: true, ..stale });
+        check(MissReason::Refresh, MissFacts { stored: Some(&fresh), is_background: true, ..stale });
+        let purged = crate::purged::PurgeVerdict::Soft(WallTime(1001)).apply(&fresh).unwrap();
+        check(MissReason::Purged, MissFacts { stored: Some(&purged), ..stale });
+        check(MissReason::ClientNoCache, MissFacts { stored: Some(&fresh), ..facts(ForwardReason::Request) });
+    }
+
+    #[test]
+    fn a_refusal_outweighs_the_reason_before_it() {
+        use LifetimeSource::{MaxAge, None};
+        use MissReason::{FirstRequest, Head};
+        assert_eq!(MissReason::SetCookie, refused(FirstRequest, NotStorable::SetCookie, MaxAge));
+        assert_eq!(Head, refused(Head, NotStorable::Method, MaxAge), "of the request");
+        assert_eq!(MissReason::Range, refused(FirstRequest, NotStorable::Partial, MaxAge));
+        assert_eq!(MissReason::Useless, refused(FirstRequest, NotStorable::Useless, MaxAge));
+        assert_eq!(MissReason::NoLifetime, refused(FirstRequest, NotStorable::Useless, None));
+    }
+
+    /// No text may lead an operator to share what a response keeps for one client.
+    #[test]
+    fn what_is_private_has_no_remedy() {
+        let theirs = [
+            NotStorable::NoStore,
+            NotStorable::Private,
+            NotStorable::SetCookie,
+            NotStorable::Authorization,
+            NotStorable::VaryStar,
+            NotStorable::Endless,
+            NotStorable::FileOrder,
+        ];
+        for it in theirs.map(|it| refused(MissReason::FirstRequest, it, LifetimeSource::None).row()) {
+            assert_eq!((MissClass::Rightly, ""), (it.class, it.change), "{}", it.name);
+        }
+        for it in REASONS {
+            let permits = ["store_set_cookie", "override_ttl", "share", "ignore"];
+            assert!(
+                it.class == MissClass::CouldBeHit || !permits.iter().any(|word| it.change.contains(word)),
+                "{}: {}",
+                it.name,
+                it.change
+            );
+        }
+    }
+}

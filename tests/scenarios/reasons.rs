@@ -1,0 +1,259 @@
+//! Why requests reach an origin: one reason for each, in the access log and in the statistics, whose sum is the requests that the
+//! origin got.
+
+use crate::harness::origin::{Gate, Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn page(cache_control: &str, more: &str, body: &str) -> Vec<Script> {
+    let head =
+        if cache_control.is_empty() { String::new() } else { format!("Cache-Control: {cache_control}\n") };
+    vec![Script::Send(response(&format!("HTTP/1.1 200 OK\n{head}{more}\n{body}")))]
+}
+
+/// Pages by what larder may do with them.
+fn answer(request: &Received) -> Vec<Script> {
+    let part = |range: &str| {
+        let text = format!(
+            "HTTP/1.1 206 Partial Content\nCache-Control: max-age=60\nETag: \"p\"\nContent-Range: bytes {range}/10\n\nab"
+        );
+        vec![Script::Send(response(&text))]
+    };
+    let body = "x".repeat(2000);
+    match (request.target(), request.field("Range")) {
+        ("/part", Some("bytes=0-1")) => part("0-1"),
+        ("/part", _) => part("5-6"),
+        ("/no-store" | "/off/page", _) => page("no-store", "", "x"),
+        ("/private", _) => page("private, max-age=60", "", "x"),
+        ("/cookie", _) => page("max-age=60", "Set-Cookie: a=b\n", "x"),
+        ("/any", _) => page("max-age=60", "Vary: *\n", "x"),
+        ("/silent", _) => page("", "", "x"),
+        ("/silent-tagged", _) => page("", "ETag: \"s\"\n", "x"),
+        ("/language", _) => page("max-age=60", "Vary: Accept-Language\n", "x"),
+        ("/large", _) => page("max-age=60", "", &body),
+        ("/ask-me", _) => page("no-cache", "ETag: \"v\"\n", "x"),
+        ("/behind", _) => page("max-age=10, stale-while-revalidate=600", "", "x"),
+        ("/sometimes", _) if request.number == 0 => page("no-store", "", "x"),
+        _ => page("max-age=60", "", "x"),
+    }
+}
+
+fn start(origin: &Origin, more: &str) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{more}[log]\naccess = \"access.log\"\nformat = \"json\"\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"off\"\npath = \"/off/*\"\nproxy = {{ to = [\"{url}\"] }}\n\
+         cache = {{ enabled = false }}\n[[site.route]]\nname = \"pages\"\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n\
+         cache = {{ max_object = \"1KiB\", private_cookies = [\"session\"] }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn stats(larder: &Larder) -> Value {
+    serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap()
+}
+
+fn route(larder: &Larder, name: &str) -> Value {
+    let stats = stats(larder);
+    let found = stats["routes"].as_array().unwrap().iter().find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}")).clone()
+}
+
+/// The requests of a route by reason, once all that reached the origin have been judged: their numbers and times add up.
+fn reasons(larder: &Larder, name: &str) -> BTreeMap<String, u64> {
+    let mut found = Value::Null;
+    let sum = |of: &Value, what: &str| -> u64 {
+        let reasons = of["reasons"].as_object().unwrap().iter().filter(|it| it.0 != "waited");
+        reasons.map(|it| it.1[what].as_u64().unwrap()).sum()
+    };
+    until("the reasons add up", || {
+        found = route(larder, name);
+        let counters = &found["counters"];
+        sum(&found, "requests") == counters["origin_requests"].as_u64().unwrap()
+            && sum(&found, "origin_us") == counters["origin_us"].as_u64().unwrap()
+    });
+    let reasons = found["reasons"].as_object().unwrap().iter();
+    reasons.map(|it| (it.0.clone(), it.1["requests"].as_u64().unwrap())).collect()
+}
+
+/// Requests with the reason that each has in the access log; an empty one for those that reached no origin.
+const EACH: &[(&str, &str, &str, &str)] = &[
+    ("GET", "/page", "", "first-request"),
+    ("GET", "/page", "", ""),
+    ("GET", "/page", "Cache-Control: no-cache\r\n", "client-no-cache"),
+    ("POST", "/page", "", "method"),
+    ("GET", "/page", "", "purged"),
+    ("GET", "/page", "Cookie: session=1\r\n", "private-cookie"),
+    ("GET", "/off/page", "", "cache-off"),
+    ("GET", "/no-store", "", "no-store"),
+    ("GET", "/no-store", "", "no-store"),
+    ("GET", "/private", "", "private"),
+    ("GET", "/cookie", "", "set-cookie"),
+    ("GET", "/any", "", "vary-star"),
+    ("GET", "/silent", "", "no-lifetime"),
+    ("GET", "/silent-tagged", "", "first-request"),
+    ("GET", "/silent-tagged", "", "no-lifetime"),
+    ("GET", "/language", "Accept-Language: de\r\n", "first-request"),
+    ("GET", "/language", "Accept-Language: en\r\n", "variant"),
+    ("GET", "/language", "Accept-Language: de\r\n", ""),
+    ("GET", "/large", "", "too-large"),
+    ("GET", "/ask-me", "", "first-request"),
+    ("GET", "/ask-me", "", "must-validate"),
+    ("GET", "/secret", "Authorization: Basic eA==\r\n", "authorization"),
+    ("GET", "/unkept", "Cache-Control: no-store\r\n", "request-no-store"),
+    ("HEAD", "/head", "", "head"),
+    ("GET", "/part", "Range: bytes=0-1\r\n", "first-request"),
+    ("GET", "/part", "Range: bytes=5-6\r\n", "range"),
+    ("GET", "/behind", "", "first-request"),
+];
+
+#[test]
+fn each_request_has_its_reason_and_they_add_up() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, "");
+    let mut client = larder.client();
+    for (method, target, lines, _) in EACH {
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}Content-Length: 0\r\n\r\n"));
+        assert!(client.read_for(method).status < 400, "{method} {target}");
+    }
+    // Served stale, and renewed behind that; and a page whose time is over.
+    larder.advance(61);
+    assert!(larder.get("/behind").is_hit());
+    larder.get("/page");
+    let targets = format!("{{\"url\":\"http://h/page\",\"hard\":true}}");
+    assert_eq!(200, larder.admin_post("/api/v1/purge", &targets).status);
+    larder.get("/page");
+    client.send("GET /page HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\ny");
+    client.read();
+    let more = [("/behind", ""), ("/page", "expired"), ("/page", "purged"), ("/page", "request-body")];
+    let expect: Vec<String> = EACH
+        .iter()
+        .map(|(method, target, _, reason)| format!("{method} {target} {reason}"))
+        .chain(more.iter().map(|(target, reason)| format!("GET {target} {reason}")))
+        .collect();
+    let log = || std::fs::read_to_string(larder.folder.path().join("access.log")).unwrap_or_default();
+    until("all are logged", || log().lines().count() >= expect.len());
+    let text = |it: &Value, name: &str| it[name].as_str().unwrap_or("?").to_owned();
+    let mut found: Vec<String> = log()
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .map(|it: Value| format!("{} {} {}", text(&it, "method"), text(&it, "target"), text(&it, "reason")))
+        .collect();
+    // Each worker writes its own lines.
+    let mut sorted = expect.clone();
+    (sorted.sort(), found.sort());
+    assert_eq!(sorted, found);
+    until("the page was renewed", || reasons(&larder, "pages").contains_key("refresh"));
+    assert_eq!(BTreeMap::from([("cache-off".to_owned(), 1)]), reasons(&larder, "off"));
+    let counted = reasons(&larder, "pages");
+    let mut by_log: BTreeMap<String, u64> = BTreeMap::from([("refresh".to_owned(), 1)]);
+    for line in expect.iter().filter(|it| !it.ends_with(' ') && !it.ends_with(" cache-off")) {
+        *by_log.entry(line.rsplit(' ').next().unwrap().to_owned()).or_default() += 1;
+    }
+    assert_eq!(by_log, counted);
+    let all: u64 = counted.values().sum();
+    assert_eq!(origin.requests() as u64, all + 1, "as many as the origin got");
+    examples(&larder);
+}
+
+/// Each reason has its last request as an example, its class, and a change only where that shares nothing private.
+fn examples(larder: &Larder) {
+    let why: Value = serde_json::from_str(&larder.admin_get("/api/v1/why").text()).unwrap();
+    let pages = why["routes"].as_array().unwrap().iter().find(|it| it["name"] == "pages").unwrap();
+    let of = |name: &str| {
+        let found = pages["reasons"].as_array().unwrap().iter().find(|it| it["reason"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {pages}"))["example"].clone()
+    };
+    assert_eq!(
+        ("GET", "http://h/cookie"),
+        (of("set-cookie")["method"].as_str().unwrap(), of("set-cookie")["url"].as_str().unwrap())
+    );
+    assert_eq!("POST", of("method")["method"]);
+    assert_eq!(Value::Null, of("refresh"), "no request of a client");
+    let row = why["reasons"].as_array().unwrap().iter().find(|it| it["name"] == "set-cookie").unwrap();
+    assert_eq!(("rightly", ""), (row["class"].as_str().unwrap(), row["change"].as_str().unwrap()));
+}
+
+#[test]
+fn a_page_that_had_to_make_room_is_called_evicted() {
+    let body = "x".repeat(8000);
+    let origin = Origin::scripted(move |_| page("max-age=600", "", &body));
+    let larder = Larder::before_with(&origin, "", "cache.ram.size = \"1MiB\"");
+    let mut client = larder.client();
+    (0..400).for_each(|it| drop(client.get(&format!("/{it}"))));
+    assert!(larder.counter("cache_evictions_fresh") > 0);
+    (0..400).for_each(|it| drop(client.get(&format!("/{it}"))));
+    let counted = reasons(&larder, "*/*");
+    // In the first round none, in the second nearly all.
+    assert_eq!(400, counted["first-request"], "{counted:?}");
+    assert!(counted["evicted"] > 200, "{counted:?}");
+}
+
+/// A page that was not cacheable and is: the one reason that no response has.
+#[test]
+fn a_page_that_became_cacheable_was_hit_for_miss() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, "");
+    larder.get("/sometimes");
+    larder.get("/sometimes");
+    assert!(larder.get("/sometimes").is_hit());
+    let expect = [("hit-for-miss".to_owned(), 1), ("no-store".to_owned(), 1)];
+    assert_eq!(BTreeMap::from(expect), reasons(&larder, "pages"));
+}
+
+/// A crowd for one page, and clients that ask for all kinds at once, some of them from an origin that closes: every request that an
+/// origin got has one reason, and those that waited have their own word.
+#[test]
+fn reasons_add_up_also_in_a_crowd() {
+    let held = Gate::new();
+    let gate = held.clone();
+    let origin = Origin::scripted(move |it| match it.target() {
+        "/slow" => [Script::Gate(gate.clone())].into_iter().chain(page("max-age=60", "", "x")).collect(),
+        _ => answer(it),
+    });
+    let closing = Origin::scripted(|_| vec![Script::Close]);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"two\"\npath = \"/two/*\"\n\
+         proxy = {{ to = [\"{}\", \"{}\"] }}\n[[site.route]]\nname = \"pages\"\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+        closing.url(),
+        origin.url(),
+        origin.url()
+    );
+    let larder = Arc::new(Larder::start(Setup { config, env: Vec::new() }));
+    let mut crowd: Vec<_> = (0..5).map(|_| larder.client()).collect();
+    for client in &mut crowd {
+        client.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("all wait", || larder.counter("requests_collapsed") == 4);
+    let busy: Vec<_> = (0..6)
+        .map(|own| {
+            let larder = larder.clone();
+            std::thread::spawn(move || {
+                let mut client = larder.client();
+                for turn in 0..40 {
+                    let target = match turn % 5 {
+                        0 => format!("/shared/{turn}"),
+                        1 => format!("/own/{own}/{turn}"),
+                        2 => "/cookie".to_owned(),
+                        3 => "/ask-me".to_owned(),
+                        _ => format!("/two/{own}/{turn}"),
+                    };
+                    assert_eq!(200, client.get(&target).status, "{target}");
+                }
+            })
+        })
+        .collect();
+    busy.into_iter().for_each(|it| it.join().unwrap());
+    held.open();
+    crowd.iter_mut().for_each(|it| assert_eq!(200, it.read().status));
+    let (pages, two) = (reasons(&larder, "pages"), reasons(&larder, "two"));
+    assert!(pages["waited"] >= 4, "{pages:?}");
+    assert_eq!(48, pages["set-cookie"], "{pages:?}");
+    assert!(two["retry"] > 0, "{two:?}");
+    let all =
+        |it: &BTreeMap<String, u64>| it.iter().filter(|it| it.0 != "waited").map(|it| it.1).sum::<u64>();
+    assert_eq!((origin.requests() + closing.requests()) as u64, all(&pages) + all(&two), "{pages:?} {two:?}");
+}

@@ -1,0 +1,187 @@
+// Why requests were no hits: a bar of all requests by class, and under it each reason of each route with an example and the change that
+// may help. The texts are the server's.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { get } from '../api';
+import { Bones, Empty, Failed, Head, reasonWords } from '../parts/basic';
+import { Icon } from '../parts/icons';
+import { Long } from '../parts/long';
+import * as format from '../format';
+import { go, note, useAsked } from '../hooks';
+import type { Reason, ReasonClass, Why as WhyOf, WhyRoute } from '../types';
+
+type Part = 'hits' | ReasonClass;
+
+const PARTS: [Part, string, string][] = [
+  ['hits', 'Hits', '--series-1'],
+  ['needed', 'Needed once', '--series-3'],
+  ['could-be-hit', 'Could be hits', '--series-2'],
+  ['rightly', 'Rightly not cached', '--series-4'],
+  ['shared', 'Waited for another', '--series-5'],
+];
+
+const CLASSES: Record<ReasonClass, string> = {
+  needed: 'needed once',
+  'could-be-hit': 'could be a hit',
+  rightly: 'rightly not cached',
+  shared: 'waited',
+};
+
+interface Row {
+  route: WhyRoute;
+  reason: Reason;
+  requests: number;
+  origin_us: number;
+  example: { method: string; url: string } | null;
+}
+
+export function Why({ params }: { params: URLSearchParams }): JSX.Element {
+  const [route, setRoute] = useState(params.get('route') ?? '');
+  const [only, setOnly] = useState<Part | ''>((params.get('class') as Part | null) ?? '');
+  const { data, problem, busy, again } = useAsked<WhyOf>('why', (signal) => get('/api/v1/why', signal), 3000);
+  const names = [...new Set((data?.routes ?? []).map((it) => it.name))];
+  const routes = (data?.routes ?? []).filter((it) => route === '' || it.name === route);
+  const rows = rowsOf(routes, data?.reasons ?? []);
+  const shown = only === '' ? rows : rows.filter((it) => it.reason.class === only);
+  const choose = (next: { route?: string; only?: Part | '' }): void => {
+    const [now, part] = [next.route ?? route, next.only ?? only];
+    setRoute(now);
+    setOnly(part);
+    note('why', { route: now, class: part });
+  };
+  const sum = (part: Part): number =>
+    part === 'hits'
+      ? routes.reduce((all, it) => all + it.hits, 0)
+      : rows.filter((it) => it.reason.class === part).reduce((all, it) => all + it.requests, 0);
+  const parts = PARTS.map(([part, text, colour]) => ({ part, text, colour, requests: sum(part) })).filter((it) => it.requests > 0);
+  return (
+    <>
+      <Head title="Why" sub={data ? `Reasons for requests to origins, since the start ${format.flat(format.seconds(data.uptime))} ago` : ''}>
+        {names.length > 1 && (
+          <select aria-label="Route" value={route} onChange={(event) => choose({ route: event.currentTarget.value })}>
+            <option value="">Every route</option>
+            {names.map((it) => (
+              <option key={it}>{it}</option>
+            ))}
+          </select>
+        )}
+      </Head>
+      <Failed problem={problem} again={again} />
+      {!data && busy && <Bones />}
+      {data?.statistics === 'off' && <p class="warn">Statistics are off (admin.statistics): nothing is counted.</p>}
+      {data && parts.length === 0 && (
+        <Empty icon="why" title="No requests yet">
+          The reasons of requests that are no hits appear here.
+        </Empty>
+      )}
+      {parts.length > 0 && <Bar parts={parts} only={only} choose={(it) => choose({ only: it === only ? '' : it })} />}
+      {shown.length > 0 && <Table rows={shown} several={names.length > 1} />}
+      {parts.length > 0 && shown.length === 0 && <p class="faint why-none">{only === 'hits' ? 'Hits reach no origin.' : 'No request reached an origin.'}</p>}
+    </>
+  );
+}
+
+/** Each reason of each route, most requests first. */
+function rowsOf(routes: WhyRoute[], reasons: Reason[]): Row[] {
+  const known = new Map(reasons.map((it) => [it.name, it]));
+  return routes
+    .flatMap((route) =>
+      route.reasons.flatMap(({ reason, requests, origin_us, example }) => {
+        const row = known.get(reason);
+        return row ? [{ route, reason: row, requests, origin_us, example }] : [];
+      }),
+    )
+    .sort((a, b) => b.requests - a.requests);
+}
+
+interface Parts {
+  parts: { part: Part; text: string; colour: string; requests: number }[];
+  only: Part | '';
+  choose: (it: Part) => void;
+}
+
+function Bar({ parts, only, choose }: Parts): JSX.Element {
+  const all = parts.reduce((sum, it) => sum + it.requests, 0);
+  const share = (it: number): string => format.flat(format.share(it / all));
+  return (
+    <section class="why-bar">
+      <span class="bar" role="img" aria-label={parts.map((it) => `${it.text} ${share(it.requests)}`).join(', ')}>
+        {parts.map((it) => (
+          <span key={it.part} style={{ width: `${(it.requests / all) * 100}%`, background: `var(${it.colour})` }} />
+        ))}
+      </span>
+      <div class="why-key" role="group" aria-label="Show only">
+        {parts.map((it) => (
+          <button key={it.part} aria-pressed={only === it.part} onClick={() => choose(it.part)}>
+            <span class="swatch" aria-hidden="true" style={{ background: `var(${it.colour})` }} />
+            {it.text} <b>{share(it.requests)}</b> <span class="faint">{format.flat(format.count(it.requests))}</span>
+          </button>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Element {
+  return (
+    <table class="table why">
+      <thead>
+        <tr>
+          <th scope="col">Reason</th>
+          {several && (
+            <th scope="col" class="wide-only">
+              Route
+            </th>
+          )}
+          <th scope="col" class="num">
+            Requests
+          </th>
+          <th scope="col" class="num">
+            Origin time
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((it) => (
+          <tr key={`${it.route.site} ${it.route.name} ${it.route.methods.join()} ${it.route.when} ${it.reason.name}`}>
+            <td>
+              <p class="why-name">
+                <b>{reasonWords(it.reason.name)}</b> <span class={`why-class ${it.reason.class}`}>{CLASSES[it.reason.class]}</span>
+                {several && <span class="faint narrow-only">{it.route.name}</span>}
+              </p>
+              <p class="why-text">
+                <Coded text={it.reason.sentence} />
+              </p>
+              {it.reason.change && (
+                <p class="why-change">
+                  <Icon name="arrow" size={13} /> <span><Coded text={it.reason.change} /></span>
+                </p>
+              )}
+              {it.example && <Example it={it.example} />}
+            </td>
+            {several && <td class="wide-only">{it.route.name}</td>}
+            <td class="num">{it.requests.toLocaleString('en')}</td>
+            <td class="num">{it.origin_us > 0 ? format.flat(format.micros(it.origin_us)) : '–'}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Example({ it }: { it: { method: string; url: string } }): JSX.Element {
+  const params: Record<string, string> = it.method === 'GET' ? { url: it.url } : { url: it.url, method: it.method };
+  return (
+    <p class="why-example">
+      <button class="link mono" title={`Explain ${it.url}`} onClick={() => go('explain', params)}>
+        {it.method !== 'GET' && `${it.method} `}
+        <Long text={it.url} />
+      </button>
+    </p>
+  );
+}
+
+/** A sentence in which the parts between backticks are code. */
+function Coded({ text }: { text: string }): JSX.Element {
+  return <>{text.split('`').map((it, at) => (at % 2 ? <code key={at}>{it}</code> : it))}</>;
+}
