@@ -11,7 +11,7 @@ use crate::storable::NotStorable;
 use crate::stored::Meta;
 use std::fmt::Write as _;
 
-/// What a reason means for the hit ratio.
+/// The meaning of a reason for the hit ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissClass {
     /// A cache needs these requests: each page is fetched once, and again after a purge.

@@ -46,6 +46,12 @@ impl Store {
         }
     }
 
+    /// Why this key left RAM, as far as that is remembered. For a key without an entry.
+    #[must_use]
+    pub fn why_gone(&self, hash: KeyHash) -> Option<RemovalCause> {
+        self.removed_keys.find(hash.0)
+    }
+
     /// Counts evicted responses, and remembers their keys.
     pub(crate) fn count_evicted(&self, gone: &[Evicted]) {
         let now = clock::wall();
@@ -55,7 +61,8 @@ impl Store {
             let of_key = it.shelf.variants.iter().filter(is_fresh).count();
             responses += it.shelf.variants.len();
             fresh += of_key;
-            self.ghosts.add(it.hash, if of_key > 0 { RemovalCause::Evicted } else { RemovalCause::Expired });
+            self.removed_keys
+                .add(it.hash.0, if of_key > 0 { RemovalCause::Evicted } else { RemovalCause::Expired });
         }
         self.counters.cache_evictions.add_shared(responses as u64);
         self.counters.cache_evictions_fresh.add_shared(fresh as u64);

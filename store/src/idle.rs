@@ -108,7 +108,7 @@ impl Store {
         walk.gone += gone.len();
         let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
         self.offer(&gone);
-        gone.iter().for_each(|it| self.ghosts.add(it.hash, RemovalCause::Idle));
+        gone.iter().for_each(|it| self.removed_keys.add(it.hash.0, RemovalCause::Idle));
         self.counters.cache_idle_evictions.add_shared(responses as u64);
         gone.into_iter().for_each(|it| self.yards.leave(it.shelf));
         true

@@ -9,7 +9,6 @@ mod entry;
 mod evicted;
 pub mod fill;
 pub mod fleet;
-mod ghosts;
 mod heap_bytes;
 mod hit_for_miss;
 pub mod idle;
@@ -19,6 +18,7 @@ pub mod memory;
 mod memory_budget;
 pub mod purges;
 pub mod ram;
+mod removed_keys;
 mod room;
 pub mod s3fifo;
 #[doc(hidden)]

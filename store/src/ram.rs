@@ -11,12 +11,12 @@ use crate::disk::DiskTier;
 use crate::encodings::EncodedResponses;
 use crate::entry::EntryBounds;
 use crate::evicted::Evicted;
-use crate::ghosts::Ghosts;
 use crate::hit_for_miss::{HitForMissTable, MISS_COST};
 use crate::idle::{IdleProgress, Swept};
 use crate::in_flight::InFlight;
 use crate::memory_budget::{MemoryBudget, on_heap};
 use crate::purges::Purges;
+use crate::removed_keys::RemovedKeys;
 use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
 use crate::spool::Spool;
 use bytes::Bytes;
@@ -170,7 +170,7 @@ pub struct Store {
     pub(crate) idle: Mutex<IdleProgress>,
     pub(crate) yards: DeferredFree,
     /// Keys that have left RAM.
-    pub(crate) ghosts: Ghosts,
+    pub(crate) removed_keys: RemovedKeys,
     /// The number of removals, by place of the key: see [`Store::removals`].
     pub(crate) removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
@@ -223,7 +223,7 @@ impl Store {
             formed: EncodedResponses::default(),
             idle: Mutex::default(),
             yards: DeferredFree::default(),
-            ghosts: Ghosts::new(settings.budget),
+            removed_keys: RemovedKeys::new(settings.budget),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             below: OnceLock::new(),
@@ -424,8 +424,8 @@ impl Store {
         let gone = found.as_ref().and_then(|_| self.take_out(&mut books, hash));
         self.flights.detach(hash, key);
         drop(books);
-        if gone.is_some() || self.ghosts.find(hash).is_some() {
-            self.ghosts.add(hash, RemovalCause::Purged);
+        if gone.is_some() || self.removed_keys.find(hash.0).is_some() {
+            self.removed_keys.add(hash.0, RemovalCause::Purged);
         }
         gone.is_some()
     }

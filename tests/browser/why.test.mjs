@@ -43,7 +43,10 @@ it('shows the reasons of requests, their class, and what helps', async () => {
   assert.equal(await row('no store').locator('.why-change').count(), 0, 'what is private has no remedy');
   const first = row('first request').filter({ hasText: '/page/one' });
   assert.match(await first.innerText(), /needed once/);
-  assert.match(await page.locator('.why-bar .bar').getAttribute('aria-label'), /Hits \d.*Rightly not cached \d/);
+  const whole = await page.locator('.why-whole').boundingBox();
+  const parts = await page.locator('.why-whole span').evaluateAll((all) => all.reduce((sum, it) => sum + it.getBoundingClientRect().width, 0));
+  assert.ok(parts > whole.width * 0.95, 'the parts are the whole');
+  assert.match(await page.locator('.why-whole').getAttribute('aria-label'), /Hits \d.*Rightly not cached \d/);
 });
 
 it('shows one class, and one route', async () => {

@@ -172,6 +172,19 @@ fn examples(larder: &Larder) {
         (of("set-cookie")["method"].as_str().unwrap(), of("set-cookie")["url"].as_str().unwrap())
     );
     assert_eq!("POST", of("method")["method"]);
+    let metrics = larder.admin_get("/metrics").text();
+    let sample = |name: &str, reason: &str| {
+        let found = metrics.lines().find(|it| {
+            it.starts_with(name)
+                && it.contains("route=\"pages\"")
+                && it.contains(&format!("reason=\"{reason}\""))
+        });
+        found
+            .and_then(|it| it.rsplit(' ').next()?.parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("no {reason} in {metrics}"))
+    };
+    assert_eq!(2.0, sample("larder_route_reason_requests_total", "no-store"));
+    assert!(sample("larder_route_reason_origin_seconds_total", "no-store") > 0.0);
     assert_eq!(Value::Null, of("refresh"), "no request of a client");
     let row = why["reasons"].as_array().unwrap().iter().find(|it| it["name"] == "set-cookie").unwrap();
     assert_eq!(("rightly", ""), (row["class"].as_str().unwrap(), row["change"].as_str().unwrap()));

@@ -288,7 +288,7 @@ fn a_request_of_the_past_is_explained_by_its_id() {
     let said =
         crate::harness::command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]);
     assert_eq!(0, said.code, "{}", said.err);
-    assert!(said.out.contains(" 200 uri-miss ") && said.out.contains("verdict  hit"), "{}", said.out);
+    assert!(said.out.contains(" 200 first-request ") && said.out.contains("verdict  hit"), "{}", said.out);
 }
 
 #[test]

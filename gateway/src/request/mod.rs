@@ -57,7 +57,7 @@ pub(crate) const LOOKS: u8 = 2;
 const KEY_ROOM: usize = 24;
 
 /// The outcome of a request, for the log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestSummary {
     /// The status that was sent; 0 if none was.
     pub status: u16,
@@ -228,14 +228,7 @@ impl Gateway {
             early,
             reply: Some(reply),
             answer: None,
-            summary: RequestSummary {
-                status: 0,
-                body: 0,
-                report: None,
-                complete: false,
-                origin: None,
-                reason: None,
-            },
+            summary: RequestSummary::default(),
             key: Vec::new(),
             hash: KeyHash(0),
             found: None,

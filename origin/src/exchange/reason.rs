@@ -38,7 +38,7 @@ impl ReasonTally {
         }
     }
 
-    /// The head of the response came after so many microseconds.
+    /// The head of the response came after these microseconds.
     pub(super) fn took(&self, micros: u64) {
         if !self.is_counted.get() {
             self.micros.set(self.micros.get().saturating_add(micros));

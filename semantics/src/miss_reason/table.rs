@@ -9,9 +9,9 @@ pub struct ReasonRow {
     pub reason: MissReason,
     /// Its name, kebab-case: a stable interface.
     pub name: &'static str,
-    /// What it means for the hit ratio.
+    /// Its meaning for the hit ratio.
     pub class: MissClass,
-    /// What happened, in one sentence.
+    /// The event, in one sentence.
     pub sentence: &'static str,
     /// The change that may help, in one sentence; empty where none would be right. It never proposes to share a response that is for
     /// one client.
@@ -36,7 +36,7 @@ reasons! {
     FirstRequest "first-request" Needed: "No response was stored under this key, and none was removed lately.",
         "If one page has many URLs, `cache.key.drop` removes parameters that do not change it, such as `utm_*`.";
     Expired "expired" CouldBeHit: "The lifetime of the stored response had ended.",
-        "A longer lifetime, by the application (`s-maxage`) or by `cache.default_ttl`; `cache.stale_while_revalidate` serves the page while it is renewed.";
+        "A longer lifetime by the application (`s-maxage`); `cache.stale_while_revalidate` serves the page while it is renewed.";
     Refresh "refresh" Needed: "A stale response was served, and renewed in the background.", "";
     Evicted "evicted" CouldBeHit: "The stored response was removed from RAM to make room while it was fresh.",
         "More RAM (`cache.ram.size`), or a disk tier (`cache.disk.path`).";
@@ -72,7 +72,7 @@ reasons! {
     SetCookie "set-cookie" Rightly: "The response sets a cookie, which is for one client.", "";
     VaryStar "vary-star" Rightly: "The response cannot be matched to other requests (`Vary: *`).", "";
     NoLifetime "no-lifetime" CouldBeHit: "The response declares no lifetime.",
-        "The application declares one (`Cache-Control: s-maxage`), or `cache.default_ttl` gives it one.";
+        "The application declares one (`Cache-Control: s-maxage`), or `cache.default_ttl` gives it one; name the session cookies in `cache.private_cookies` first.";
     Useless "useless" Rightly: "The response was stale on arrival and cannot be validated.",
         "With an `ETag` or `Last-Modified` of the application, larder validates it in place of fetching it.";
     Late "late" Needed: "The response became stale on its way.", "";
@@ -84,7 +84,7 @@ reasons! {
     FileOrder "file-order" Rightly: "The response orders a file in place of its body, for this request only.", "";
     Again "again" Needed: "A second request for one response: the first answer did not fit.", "";
     Retry "retry" Needed: "The request was repeated after an origin had failed.", "";
-    Waited "waited" Shared: "The request waited for the fetch of another request, and did not reach the origin.", "";
+    Waited "waited" Shared: "The request was answered by the fetch of another request, and did not reach the origin itself.", "";
 }
 
 impl MissReason {

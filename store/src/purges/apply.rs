@@ -416,7 +416,7 @@ impl Store {
             }
             Judged::Gone => {
                 self.counters.purged_responses.add_shared(shelf.variants.len() as u64);
-                self.ghosts.add(hash, RemovalCause::Purged);
+                self.removed_keys.add(hash.0, RemovalCause::Purged);
                 (Met::Gone, self.take_out(&mut books, hash))
             }
         };

@@ -105,7 +105,7 @@ function Bar({ parts, only, choose }: Parts): JSX.Element {
   const share = (it: number): string => format.flat(format.share(it / all));
   return (
     <section class="why-bar">
-      <span class="bar" role="img" aria-label={parts.map((it) => `${it.text} ${share(it.requests)}`).join(', ')}>
+      <span class="why-whole" role="img" aria-label={parts.map((it) => `${it.text} ${share(it.requests)}`).join(', ')}>
         {parts.map((it) => (
           <span key={it.part} style={{ width: `${(it.requests / all) * 100}%`, background: `var(${it.colour})` }} />
         ))}
@@ -136,7 +136,7 @@ function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Elemen
           <th scope="col" class="num">
             Requests
           </th>
-          <th scope="col" class="num">
+          <th scope="col" class="num wide-only">
             Origin time
           </th>
         </tr>
@@ -147,7 +147,10 @@ function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Elemen
             <td>
               <p class="why-name">
                 <b>{reasonWords(it.reason.name)}</b> <span class={`why-class ${it.reason.class}`}>{CLASSES[it.reason.class]}</span>
-                {several && <span class="faint narrow-only">{it.route.name}</span>}
+                <span class="faint narrow-only">
+                  {several && `${it.route.name} `}
+                  {spent(it.origin_us)}
+                </span>
               </p>
               <p class="why-text">
                 <Coded text={it.reason.sentence} />
@@ -161,13 +164,15 @@ function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Elemen
             </td>
             {several && <td class="wide-only">{it.route.name}</td>}
             <td class="num">{it.requests.toLocaleString('en')}</td>
-            <td class="num">{it.origin_us > 0 ? format.flat(format.micros(it.origin_us)) : '–'}</td>
+            <td class="num wide-only">{spent(it.origin_us)}</td>
           </tr>
         ))}
       </tbody>
     </table>
   );
 }
+
+const spent = (micros: number): string => (micros > 0 ? format.flat(format.micros(micros)) : '–');
 
 function Example({ it }: { it: { method: string; url: string } }): JSX.Element {
   const params: Record<string, string> = it.method === 'GET' ? { url: it.url } : { url: it.url, method: it.method };

@@ -1,11 +1,10 @@
-//! Ghosts: fingerprints of keys that have left RAM, with the cause, so that a miss can be called evicted, purged or the first.
+//! Fingerprints of keys that have left RAM, with the cause, so that a miss can be called evicted, purged or the first.
 //! A table of fixed size: written at removals, read at misses, and never at a hit.
 //!
 //! A set has four entries of 32 bits: 28 bits of the key's hash and the cause. A new key takes the place of the oldest of its
-//! set. A key that never was in RAM is taken for a ghost with a probability of at most 4 in 2^28, and a ghost is forgotten after
+//! set. A key that never was in RAM is taken for one of these with a probability of at most 4 in 2^28, and a removed key is forgotten after
 //! some as many removals as the table has entries.
 
-use crate::ram::{KeyHash, Store};
 use larder_semantics::miss_reason::RemovalCause;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -18,31 +17,31 @@ const MOST: usize = 1 << 16;
 /// Entries of the smallest table: 16 KiB.
 const LEAST: usize = 1 << 12;
 
-/// Bytes of the RAM budget for each entry: a thousandth of it is for ghosts, within these bounds.
+/// Bytes of the RAM budget for each entry: a thousandth of it is for the table, within these bounds.
 const BUDGET_OF_ENTRY: u64 = 4096;
 
 /// The bits of an entry that are of the hash.
 const TAG: u32 = !0b1111;
 
 /// The table of one store.
-pub(crate) struct Ghosts(Box<[AtomicU32]>);
+pub(crate) struct RemovedKeys(Box<[AtomicU32]>);
 
-impl Ghosts {
+impl RemovedKeys {
     /// An empty table for this budget of RAM.
     pub fn new(budget: u64) -> Self {
         let entries = usize::try_from(budget / BUDGET_OF_ENTRY).unwrap_or(MOST).clamp(LEAST, MOST);
         Self((0..entries.next_power_of_two()).map(|_| AtomicU32::new(0)).collect())
     }
 
-    fn set_of(&self, hash: KeyHash) -> (&[AtomicU32], u32) {
+    fn set_of(&self, hash: u128) -> (&[AtomicU32], u32) {
         #[allow(clippy::cast_possible_truncation, reason = "bits of a hash")]
-        let (place, tag) = ((hash.0 >> 32) as u32 as usize, hash.0 as u32 & TAG);
+        let (place, tag) = ((hash >> 32) as u32 as usize, hash as u32 & TAG);
         let first = place % (self.0.len() / WAYS) * WAYS;
         (&self.0[first..first + WAYS], tag)
     }
 
     /// A key has left RAM. Two threads that write to one set at once may lose an entry.
-    pub fn add(&self, hash: KeyHash, cause: RemovalCause) {
+    pub fn add(&self, hash: u128, cause: RemovalCause) {
         let (set, tag) = self.set_of(hash);
         let mut moved = tag | code(cause);
         // The newest is the first; the others move by one place, up to that of the same key.
@@ -56,7 +55,7 @@ impl Ghosts {
     }
 
     /// The cause of the last removal of a key, if it is remembered.
-    pub fn find(&self, hash: KeyHash) -> Option<RemovalCause> {
+    pub fn find(&self, hash: u128) -> Option<RemovalCause> {
         let (set, tag) = self.set_of(hash);
         let found = set.iter().map(|it| it.load(Relaxed)).find(|it| it & TAG == tag && it & !TAG != 0)?;
         Some(cause_of(found))
@@ -82,44 +81,36 @@ fn cause_of(entry: u32) -> RemovalCause {
     }
 }
 
-impl Store {
-    /// Why this key left RAM, as far as that is remembered. For a key without an entry.
-    #[must_use]
-    pub fn why_gone(&self, hash: KeyHash) -> Option<RemovalCause> {
-        self.ghosts.find(hash)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hash(number: u64) -> KeyHash {
-        KeyHash(xxhash_rust::xxh3::xxh3_128(&number.to_le_bytes()))
+    fn hash(number: u64) -> u128 {
+        xxhash_rust::xxh3::xxh3_128(&number.to_le_bytes())
     }
 
     #[test]
     fn the_last_cause_is_remembered() {
-        let ghosts = Ghosts::new(64 << 20);
-        assert_eq!(None, ghosts.find(hash(1)));
+        let keys = RemovedKeys::new(64 << 20);
+        assert_eq!(None, keys.find(hash(1)));
         for cause in [RemovalCause::Evicted, RemovalCause::Expired, RemovalCause::Idle, RemovalCause::Purged]
         {
-            ghosts.add(hash(1), cause);
-            assert_eq!(Some(cause), ghosts.find(hash(1)));
+            keys.add(hash(1), cause);
+            assert_eq!(Some(cause), keys.find(hash(1)));
         }
-        let held = ghosts.0.iter().filter(|it| it.load(Relaxed) != 0).count();
+        let held = keys.0.iter().filter(|it| it.load(Relaxed) != 0).count();
         assert_eq!(1, held, "one key takes one place");
     }
 
     /// What the decision page states: the size, how many are remembered, and how often a first request is called evicted.
     #[test]
     fn bounded_and_hardly_ever_wrong() {
-        let ghosts = Ghosts::new(1 << 40);
-        assert_eq!(256 << 10, size_of_val(&*ghosts.0));
-        assert_eq!(16 << 10, size_of_val(&*Ghosts::new(0).0));
-        (0..1_000_000).for_each(|it| ghosts.add(hash(it), RemovalCause::Evicted));
+        let keys = RemovedKeys::new(1 << 40);
+        assert_eq!(256 << 10, size_of_val(&*keys.0));
+        assert_eq!(16 << 10, size_of_val(&*RemovedKeys::new(0).0));
+        (0..1_000_000).for_each(|it| keys.add(hash(it), RemovalCause::Evicted));
         let known =
-            |numbers: std::ops::Range<u64>| numbers.filter(|it| ghosts.find(hash(*it)).is_some()).count();
+            |numbers: std::ops::Range<u64>| numbers.filter(|it| keys.find(hash(*it)).is_some()).count();
         let recent = known(1_000_000 - 32_768..1_000_000);
         assert!(recent > 29_000, "{recent} of the last 32,768");
         let wrong = known(2_000_000..3_000_000);
