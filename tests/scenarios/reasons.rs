@@ -123,8 +123,8 @@ fn each_request_has_its_reason_and_they_add_up() {
     larder.advance(61);
     assert!(larder.get("/behind").is_hit());
     larder.get("/page");
-    let targets = format!("{{\"url\":\"http://h/page\",\"hard\":true}}");
-    assert_eq!(200, larder.admin_post("/api/v1/purge", &targets).status);
+    let targets = "{\"url\":\"http://h/page\",\"hard\":true}";
+    assert_eq!(200, larder.admin_post("/api/v1/purge", targets).status);
     larder.get("/page");
     client.send("GET /page HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\ny");
     client.read();
@@ -144,7 +144,8 @@ fn each_request_has_its_reason_and_they_add_up() {
         .collect();
     // Each worker writes its own lines.
     let mut sorted = expect.clone();
-    (sorted.sort(), found.sort());
+    sorted.sort();
+    found.sort();
     assert_eq!(sorted, found);
     until("the page was renewed", || reasons(&larder, "pages").contains_key("refresh"));
     assert_eq!(BTreeMap::from([("cache-off".to_owned(), 1)]), reasons(&larder, "off"));
