@@ -335,6 +335,13 @@ impl Admin {
             (true, ..) => ConfigDeed::TakeOver,
             (false, ..) => return checked.refusal(),
         };
+        let is_bound = self.live.borrow().config.service_user.is_some();
+        if let Some(key) = checked.restart.iter().find(|it| is_bound && PRIVILEGES.contains(it)) {
+            let detail = format!(
+                "{key} decides what the next start as root may do: change it in the file, as root."
+            );
+            return problem_at(403, detail, "text");
+        }
         match self.configuring.swap(&changes, by, deed).await {
             Ok(()) => {
                 let reloaded = deed == ConfigDeed::TakeOver;
@@ -458,6 +465,9 @@ fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
         )),
     }
 }
+
+/// Keys that would give an operator of the admin more rights than larder has, where root starts it with `user`.
+const PRIVILEGES: [&str; 4] = ["user", "group", "sandbox", "sandbox_paths"];
 
 /// The result of checking a text.
 struct CheckedConfig {

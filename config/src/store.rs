@@ -4,6 +4,7 @@
 use super::{base_of, read_file};
 use larder_stdx::error::plain;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::process::{getegid, geteuid, getgroups};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,6 +13,20 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
+
+/// Why a new file of this process cannot have the owner and the group of `old`; `None` if it can. A private file would be
+/// opened to others, or closed to them, with another group.
+fn owner_that_cannot_stay(old: &fs::Metadata) -> Option<String> {
+    let user = geteuid();
+    if user.is_root() {
+        return None;
+    }
+    let (uid, gid) = (user.as_raw(), getegid().as_raw());
+    let is_own = |it: u32| it == gid || getgroups().unwrap_or_default().iter().any(|group| group.as_raw() == it);
+    (old.uid() != uid || !is_own(old.gid())).then(|| {
+        format!("its owner {}:{} cannot be given to a new file by user {uid}:{gid}", old.uid(), old.gid())
+    })
+}
 
 /// The number of earlier texts that are kept.
 pub const PAST: usize = 50;
@@ -63,6 +78,9 @@ impl ConfigFile {
         };
         if let Err(error) = may(&self.path, Access::READ_OK | Access::WRITE_OK) {
             return refused(&self.path, error);
+        }
+        if let Some(why) = fs::metadata(&self.path).ok().and_then(|it| owner_that_cannot_stay(&it)) {
+            return Some(format!("{} cannot be replaced: {why}.", self.path.display()));
         }
         // It is replaced by another file, so that a partial text is never visible.
         may(folder, Access::WRITE_OK | Access::EXEC_OK).err().and_then(|it| refused(folder, it))

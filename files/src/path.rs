@@ -181,14 +181,42 @@ fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
     !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd)
 }
 
-/// Whether a file of this name is the source of a PHP script, which no client gets as text: it may have passwords in it.
+/// What editors and people append to the name of a copy.
+const COPIES: [&[u8]; 12] =
+    [b"bak", b"backup", b"copy", b"dist", b"old", b"orig", b"rej", b"sav", b"save", b"swo", b"swp", b"tmp"];
+
+/// Whether a file of this name is the source of a PHP script or a copy of one (`config.php.bak`, `config.php~`), which no client gets as
+/// text: it may have passwords in it.
 pub(crate) fn is_script(name: &[u8]) -> bool {
+    let mut name = name;
+    while !has_script_extension(name) {
+        match original(name) {
+            Some(it) => name = it,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The name of which this one is that of a copy.
+fn original(name: &[u8]) -> Option<&[u8]> {
+    if let Some(it) = name.strip_suffix(b"~").or_else(|| name.strip_suffix(b"#")) {
+        return Some(it);
+    }
+    let (at, mark) = name.iter().enumerate().rfind(|it| matches!(it.1, b'.' | b'_' | b'-'))?;
+    let end = &name[at + 1..];
+    // As rotated or numbered: `config.php.1`.
+    let is_number = *mark == b'.' && !end.is_empty() && end.len() <= 8 && end.iter().all(u8::is_ascii_digit);
+    (is_number || COPIES.iter().any(|it| end.eq_ignore_ascii_case(it))).then_some(&name[..at])
+}
+
+fn has_script_extension(name: &[u8]) -> bool {
     let Some(dot) = name.iter().rposition(|it| *it == b'.') else { return false };
     let end = &name[dot + 1..];
     let is = |text: &[u8]| end.eq_ignore_ascii_case(text);
     let begins = |text: &[u8]| end.get(..3).is_some_and(|it| it.eq_ignore_ascii_case(text));
     let is_versioned = end.iter().skip(3).all(u8::is_ascii_digit);
-    is(b"phar") || is(b"phtml") || is_versioned && (begins(b"php") || begins(b"pht"))
+    is(b"phar") || is(b"phtml") || is(b"phps") || is_versioned && (begins(b"php") || begins(b"pht"))
 }
 
 /// Appends `path` so that it is a valid path of a target again (RFC 3986 §3.3); slashes stay.
@@ -278,6 +306,19 @@ mod tests {
         refuse(&format!("/{}", "a".repeat(256)), Unservable);
         refuse(&"/a".repeat(3000), TooLong);
         refuse(&"/%61".repeat(3000), TooLong);
+    }
+
+    #[test]
+    fn copies_of_scripts_are_scripts() {
+        for name in [
+            "x.php~", "x.php.bak", "x.PHP.Bak", "x.php.old~", "#x.php#", "x.php_bak", "x.php-old", "x.php.1", "x.php.save.20240101", "x.phps",
+            "wp-config.php.dist", "lib.phar.orig",
+        ] {
+            assert!(is_script(name.as_bytes()), "{name}");
+        }
+        for name in ["", "~", ".", "x", "x.bak", "x.1", "index.php.html", "x.php.jpg", "php.bak", "x.phpinfo", "php-old", "x.php-new"] {
+            assert!(!is_script(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

@@ -28,8 +28,8 @@ const FOLDERS: [(&str, &str, &str); 2] = [
 /// The effect of `user`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PrivilegeChange {
-    /// The process was root and has changed to this user.
-    Made(ServiceUser),
+    /// The process was root and has changed to this user; with the file of the configuration that another user than root can write.
+    Made(ServiceUser, Option<String>),
     /// `user` has no effect, for this reason.
     Without(String),
     /// Nothing was to change: `user` is not set, or the process has this user, such as after an upgrade.
@@ -40,11 +40,14 @@ impl PrivilegeChange {
     /// Logs it.
     pub fn tell(&self, errors: &ErrorLog) {
         match self {
-            Self::Made(user) => {
+            Self::Made(user, writable) => {
                 let now = ProcessPrivileges::now();
                 let (uid, gid) = (now.uid.to_string(), now.gid.to_string());
                 let values = [("user", &*user.shown()), ("uid", &*uid), ("gid", &*gid)];
                 errors.event(Level::Info, "root-given-up", &values);
+                if let Some(why) = writable {
+                    errors.event(Level::Warn, "config-writable", &[("why", why)]);
+                }
             }
             Self::Without(why) => errors.event(Level::Warn, "user-ignored", &[("why", why)]),
             Self::Unneeded => {}
@@ -80,6 +83,7 @@ pub fn give_up_root(
         return Ok((config, change));
     }
     let account = user.find().map_err(|it| format!("{it}."))?;
+    let writable = writable_configuration(plan);
     hand_over_sockets(&config, &account, sockets);
     become_user(&account).map_err(|it| format!("larder cannot change to user {:?}: {it}.", user.shown()))?;
     // Read again: relative to this user, and to find what a reload could not read.
@@ -87,24 +91,50 @@ pub fn give_up_root(
     if read.listen != config.listen {
         return Err("The configuration was changed while larder started; start it again.".to_owned());
     }
-    Ok((read, PrivilegeChange::Made(user)))
+    Ok((read, PrivilegeChange::Made(user, writable)))
 }
 
 /// The sentence of a failure, with the remedy where the user of the process may not use a file.
 pub fn advised(sentence: String, user: Option<&ServiceUser>) -> String {
     let (Some(user), false) = (user, geteuid().is_root()) else { return sentence };
-    if !["permission denied", "not permitted", "not accessible", "belongs to user"]
+    if !["permission denied", "permission is denied", "not permitted", "not accessible", "belongs to user"]
         .iter()
         .any(|it| sentence.contains(it))
     {
         return sentence;
     }
-    let user = user.shown();
+    let (name, shown) = (&user.user, user.shown());
+    let sentence = sentence.trim_end();
+    if sentence.contains("cannot listen on") {
+        return format!(
+            "{sentence}\nlarder has given up root and runs as user {shown}: a port below 1024 is bound at a restart of larder."
+        );
+    }
     format!(
-        "{}\nlarder runs as user {user}, which opens every file but the sockets: let it use this one, by \"chown -R {user} PATH\", or \
-         \"setfacl -m u:{user}:r PATH\" for a private key of root.",
-        sentence.trim_end()
+        "{sentence}\nlarder runs as user {shown}, which opens every file but the sockets: let it read this one, by \
+         \"setfacl -m u:{name}:r PATH\", or give it the directories and logs that it writes, by \"chown -R {name}: PATH\". The \
+         configuration stays a file of root: who can write it has the rights of the next start."
     )
+}
+
+/// The first file or directory of the configuration that another user than root can write, with that reason; `None` where none is.
+fn writable_configuration(plan: &Plan) -> Option<String> {
+    let main = plan.file()?.canonicalize().ok()?;
+    let files = plan.included().into_iter().filter_map(|it| it.path.canonicalize().ok());
+    let paths = std::iter::once(main).chain(files);
+    paths.flat_map(|it| [it.parent().map(Path::to_owned), Some(it)]).flatten().find_map(|path| {
+        let about = path.metadata().ok()?;
+        let is_open = |bits: u32| about.mode() & bits != 0;
+        // In a directory such as /tmp (sticky), only the owner of a file replaces it.
+        let by_others = is_open(0o002) && !(about.is_dir() && is_open(0o1000));
+        let why = match (about.uid(), about.gid()) {
+            (0, _) if by_others => "by every user".to_owned(),
+            (0, gid) if gid != 0 && is_open(0o020) => format!("by the group {gid}"),
+            (0, _) => return None,
+            (uid, _) => format!("by the user {uid}"),
+        };
+        Some(format!("{} can be written {why}", path.display()))
+    })
 }
 
 /// Creates the missing directories that a start as root creates by itself. Those that exist keep their owner: in a directory of the
@@ -212,7 +242,7 @@ mod tests {
         let denied = "The access log a cannot be opened: permission denied.";
         assert_eq!(denied, advised(denied.to_owned(), None));
         if !geteuid().is_root() {
-            assert!(advised(denied.to_owned(), Some(&user)).contains("chown -R larder PATH"));
+            assert!(advised(denied.to_owned(), Some(&user)).contains("chown -R larder: PATH"));
         }
     }
 

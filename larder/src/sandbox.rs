@@ -21,7 +21,7 @@ pub struct SandboxEntry {
 /// would add up, and the kernel has a limit for them.
 pub fn enter(config: &Config, plan: &Plan, change: &PrivilegeChange, replaces: bool) -> Option<SandboxEntry> {
     match config.sandbox {
-        Sandbox::Auto if matches!(change, PrivilegeChange::Made(_)) => {}
+        Sandbox::Auto if matches!(change, PrivilegeChange::Made(..)) => {}
         Sandbox::On if !replaces => {}
         Sandbox::Auto | Sandbox::On | Sandbox::Off => return None,
     }

@@ -39,6 +39,12 @@ fn build(root: &Path) {
         ("config.phtml", &source),
         ("lib.phar", &source),
         ("UPPER.PHP", &source),
+        ("config.php.bak", &source),
+        ("config.php~", &source),
+        ("#config.php#", &source),
+        ("config.php_old", &source),
+        ("config.php.save.1", &source),
+        ("config.phps", &source),
     ] {
         let path = root.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -259,7 +259,7 @@ fn a_start_that_the_user_cannot_carry_out_is_refused_with_the_remedy() {
     assert!(told.contains("there is no group \"no-such-group\""), "{told}");
     let told = refused("user = \"root\"", "true");
     assert!(told.contains("larder.toml:2: user: \"root\" keeps every privilege"), "{told}");
-    let remedy = "\"chown -R nobody PATH\"";
+    let remedy = "\"chown -R nobody: PATH\"";
     let told = refused(&format!("{user}log.error = \"logs/error.log\""), "mkdir -m 755 logs");
     assert!(
         told.contains("logs/error.log cannot be opened: permission denied") && told.contains(remedy),

@@ -318,6 +318,12 @@ fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
         let why = format!("its path has {length} bytes; the maximum for a Unix socket is {MAX_UNIX_PATH}");
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, why));
     }
+    if rustix::process::geteuid().is_root()
+        && let Some(link) = foreign_link(path)
+    {
+        let why = format!("{} is a link of another user than root, who could lead it to any directory", link.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
     let address = SockAddr::unix(path)?;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if is_socket {
@@ -340,6 +346,24 @@ fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
     permit(path, mode)?;
     socket.listen(BACKLOG)?;
     Ok(socket)
+}
+
+/// The first link in the directories of `path` that does not belong to root: its owner would choose where root creates the file.
+fn foreign_link(path: &Path) -> Option<PathBuf> {
+    let mut rest = std::path::absolute(path).ok()?.parent()?.to_owned();
+    // As many as the kernel follows.
+    for _ in 0..40 {
+        let is_link = |it: &&Path| it.is_symlink();
+        let link = rest.ancestors().filter(is_link).last()?.to_owned();
+        if std::fs::symlink_metadata(&link).ok()?.uid() != 0 {
+            return Some(link);
+        }
+        let behind = rest.strip_prefix(&link).ok()?.to_owned();
+        let target = link.parent()?.join(std::fs::read_link(&link).ok()?);
+        // Without an end slash, with which a link is followed.
+        rest = target.join(behind).components().collect();
+    }
+    None
 }
 
 /// Sets the mode of the socket file that was just bound, by its descriptor: in a directory of another user, that user may have put a link
@@ -615,6 +639,33 @@ async fn serve_secured<H: Handler>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A link of the service user led root to create a socket in any directory.
+    #[test]
+    fn a_link_of_another_user_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("real/below")).unwrap();
+        std::os::unix::fs::symlink("real/below", at("plain")).unwrap();
+        std::os::unix::fs::symlink("plain", at("twice")).unwrap();
+        std::os::unix::fs::symlink("../real/../twice", at("real/thrice")).unwrap();
+        let owner = |name: &str, uid| std::os::unix::fs::lchown(at(name), Some(uid), None).is_ok();
+        let is_root = rustix::process::geteuid().is_root();
+        for path in ["real/below/x", "plain/x", "twice/x", "real/thrice/x"] {
+            assert_eq!(None, foreign_link(&at(path)).filter(|_| is_root), "{path}");
+        }
+        if !is_root || !owner("plain", 65534) {
+            return;
+        }
+        assert_eq!(None, foreign_link(&at("real/below/x")));
+        for path in ["plain/x", "twice/x", "real/thrice/x"] {
+            let found = foreign_link(&at(path)).unwrap().canonicalize().unwrap();
+            assert_eq!(at("real/below").canonicalize().unwrap(), found, "{path}");
+            let refused = unix(&at(path), SocketAccess::Owner).unwrap_err();
+            assert_eq!(io::ErrorKind::AlreadyExists, refused.kind(), "{path}");
+            assert!(!at("real/below/x").exists());
+        }
+    }
 
     /// The owner of a directory can replace the file of a socket before its mode is set.
     #[test]

@@ -25,6 +25,7 @@ pub const EVENTS: &[EventRow] = &[
     row("root-given-up", Level::Info, "The process was started as root and has changed to `user`, without capabilities and with no_new_privs: `user`, `uid`, `gid`."),
     row("sandboxed", Level::Info, "The restrictions of `sandbox` are in force: `system_calls`, `paths`."),
     row("sandbox-missing", Level::Warn, "The kernel lacks a part of `sandbox`, and larder serves without it: `why`, `now`."),
+    row("config-writable", Level::Warn, "larder was started as root, and another user can write its configuration, and so decide what the next start as root does: `why`. Give the files and their directories to root."),
     row("user-ignored", Level::Warn, "The key `user` has no effect, because the process was not started as root: `why`."),
     row("descriptors", Level::Info, "File descriptor limits and the number of client connections that they allow."),
     row("config-warning", Level::Warn, "A configuration value that is valid but probably wrong: `why`."),
