@@ -337,9 +337,8 @@ impl Admin {
         };
         let is_bound = self.live.borrow().config.service_user.is_some();
         if let Some(key) = checked.restart.iter().find(|it| is_bound && PRIVILEGES.contains(it)) {
-            let detail = format!(
-                "{key} decides what the next start as root may do: change it in the file, as root."
-            );
+            let detail =
+                format!("{key} decides what the next start as root may do: change it in the file, as root.");
             return problem_at(403, detail, "text");
         }
         match self.configuring.swap(&changes, by, deed).await {

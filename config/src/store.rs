@@ -22,7 +22,8 @@ fn owner_that_cannot_stay(old: &fs::Metadata) -> Option<String> {
         return None;
     }
     let (uid, gid) = (user.as_raw(), getegid().as_raw());
-    let is_own = |it: u32| it == gid || getgroups().unwrap_or_default().iter().any(|group| group.as_raw() == it);
+    let is_own =
+        |it: u32| it == gid || getgroups().unwrap_or_default().iter().any(|group| group.as_raw() == it);
     (old.uid() != uid || !is_own(old.gid())).then(|| {
         format!("its owner {}:{} cannot be given to a new file by user {uid}:{gid}", old.uid(), old.gid())
     })

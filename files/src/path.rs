@@ -181,7 +181,7 @@ fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
     !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd)
 }
 
-/// What editors and people append to the name of a copy.
+/// Endings of the names of copies.
 const COPIES: [&[u8]; 12] =
     [b"bak", b"backup", b"copy", b"dist", b"old", b"orig", b"rej", b"sav", b"save", b"swo", b"swp", b"tmp"];
 
@@ -311,12 +311,35 @@ mod tests {
     #[test]
     fn copies_of_scripts_are_scripts() {
         for name in [
-            "x.php~", "x.php.bak", "x.PHP.Bak", "x.php.old~", "#x.php#", "x.php_bak", "x.php-old", "x.php.1", "x.php.save.20240101", "x.phps",
-            "wp-config.php.dist", "lib.phar.orig",
+            "x.php~",
+            "x.php.bak",
+            "x.PHP.Bak",
+            "x.php.old~",
+            "#x.php#",
+            "x.php_bak",
+            "x.php-old",
+            "x.php.1",
+            "x.php.save.20240101",
+            "x.phps",
+            "wp-config.php.dist",
+            "lib.phar.orig",
         ] {
             assert!(is_script(name.as_bytes()), "{name}");
         }
-        for name in ["", "~", ".", "x", "x.bak", "x.1", "index.php.html", "x.php.jpg", "php.bak", "x.phpinfo", "php-old", "x.php-new"] {
+        for name in [
+            "",
+            "~",
+            ".",
+            "x",
+            "x.bak",
+            "x.1",
+            "index.php.html",
+            "x.php.jpg",
+            "php.bak",
+            "x.phpinfo",
+            "php-old",
+            "x.php-new",
+        ] {
             assert!(!is_script(name.as_bytes()), "{name}");
         }
     }

@@ -113,7 +113,7 @@ pub fn advised(sentence: String, user: Option<&ServiceUser>) -> String {
     format!(
         "{sentence}\nlarder runs as user {shown}, which opens every file but the sockets: let it read this one, by \
          \"setfacl -m u:{name}:r PATH\", or give it the directories and logs that it writes, by \"chown -R {name}: PATH\". The \
-         configuration stays a file of root: who can write it has the rights of the next start."
+         configuration stays a file of root: a user that can write it has the rights of the next start."
     )
 }
 

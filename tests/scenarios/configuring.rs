@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// A request to the admin with JSON.
-fn admin(larder: &Larder, method: &str, path: &str, body: &[u8]) -> (u16, Value) {
+pub(super) fn admin(larder: &Larder, method: &str, path: &str, body: &[u8]) -> (u16, Value) {
     let mut client = Client::connect(larder.admin);
     let length = body.len();
     client.send(format!(

@@ -1,5 +1,6 @@
 //! A start as root that changes to `user`: the rights of the process afterwards, the operations that go on to work, and refused starts.
 
+use super::configuring::admin;
 use crate::harness::command::{self, Ended};
 use crate::harness::server::{Setup, TOKEN, binary};
 use crate::harness::tiers::written;
@@ -319,4 +320,34 @@ fn a_socket_is_bound_in_a_directory_that_the_start_creates() {
     let about = [Path::new(&folder), &socket].map(|it| it.metadata().unwrap());
     assert_eq!([USER, USER], about.each_ref().map(MetadataExt::uid));
     assert_eq!(0o666, about[1].mode() & 0o777);
+}
+
+/// A configuration without `user`, saved over the admin, ran programs of `cgi` as root after the next start.
+#[test]
+fn an_operator_of_the_admin_cannot_change_the_user() {
+    if !is_root() {
+        return;
+    }
+    let origin = pages();
+    let config = before(&origin, "\"127.0.0.1:0\"", "[log]\nerror = \"error.log\"");
+    let service = Service::start(config.clone(), "true");
+    let log = service.read("error.log");
+    assert!(log.contains("config-writable") && log.contains("can be written by the user 65534"), "{log}");
+    let (_, told) = admin(&service.larder, "GET", "/api/v1/config", b"");
+    let put = |text: &str| {
+        let body = serde_json::json!({ "text": text, "base": told["hash"], "when": "restart" }).to_string();
+        admin(&service.larder, "PUT", "/api/v1/config", body.as_bytes())
+    };
+    let saved = service.read("larder.toml");
+    for (user, key) in
+        [("", "user"), ("user = \"daemon\"", "user"), ("user = \"nobody\"\nsandbox = \"off\"", "sandbox")]
+    {
+        let (status, told) = put(&saved.replace("user = \"nobody\"", user));
+        assert_eq!(403, status, "{told}");
+        let detail = told["detail"].as_str().unwrap();
+        assert!(detail.starts_with(&format!("{key} decides what the next start as root may do")), "{detail}");
+        assert_eq!(saved, service.read("larder.toml"));
+    }
+    let (status, told) = put(&format!("{saved}\n# another text\n"));
+    assert_eq!(200, status, "{told}");
 }

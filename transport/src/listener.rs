@@ -321,7 +321,10 @@ fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
     if rustix::process::geteuid().is_root()
         && let Some(link) = foreign_link(path)
     {
-        let why = format!("{} is a link of another user than root, who could lead it to any directory", link.display());
+        let why = format!(
+            "{} is a link that does not belong to root: its owner could lead it to any directory",
+            link.display()
+        );
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
     let address = SockAddr::unix(path)?;
