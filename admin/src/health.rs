@@ -3,6 +3,7 @@
 
 use super::access::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
+use larder_config::Service;
 use larder_counters::Counters;
 use larder_origin::OriginState;
 use larder_semantics::health::{
@@ -133,7 +134,7 @@ impl Admin {
             keys_move,
             disk: self.disk_fact(),
             purge_log: self.nodes.as_ref().map(|it| it.purge_log()),
-            databases: self.followed.all().into_iter().map(database).collect(),
+            databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
             refused: desk.refused(),
             refused_certificates: desk.refused_certificates.borrow().clone(),
             waiting: desk.waiting.borrow().clone(),
@@ -215,13 +216,24 @@ fn requests(live: &Live) -> (u64, u64) {
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-fn database((name, standing): (String, FollowStanding)) -> DatabaseFact {
+fn database((name, standing): (String, FollowStanding), live: &Live) -> DatabaseFact {
     let (is_followed, why) = match standing {
         FollowStanding::Followed(_) | FollowStanding::ByAnotherNode => (true, String::new()),
         FollowStanding::Begins => (false, String::new()),
         FollowStanding::NotFollowed(why) => (false, why),
     };
-    DatabaseFact { name, is_followed, why }
+    let (requests, errors_5xx) = requests_for_rows(live, &name);
+    DatabaseFact { name, is_followed, why, requests, errors_5xx }
+}
+
+/// Requests and server errors of the routes whose pages the changes of a database purge.
+fn requests_for_rows(live: &Live, database: &str) -> (u64, u64) {
+    let scopes = &live.scopes;
+    let of_site = scopes.sites.iter().zip(&live.config.sites);
+    let routes = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
+    let shows = |it: &Service| matches!(it, Service::Sql(sql) if sql.database.name == *database && sql.unfollowed().is_none());
+    let counted = routes.filter(|it| shows(&it.1.service)).map(|it| scopes.errors_of(*it.0));
+    counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
 fn certificates(book: &CertificateBook, now: i64) -> Vec<CertificateFact> {

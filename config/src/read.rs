@@ -422,7 +422,11 @@ impl ValueWalk<'_, '_> {
     /// The sentence about a value that its key does not allow.
     fn mismatch(&self, key: &Key, item: &Item, expanded: &Item, allowed: &str) -> String {
         if key.kind.is_secret() {
-            return format!("found another value; allowed: {allowed}");
+            let found = match item.is_table_like() {
+                true => "a table",
+                false => "another value",
+            };
+            return format!("found {found}; allowed: {allowed}, such as {}", key.example);
         }
         let found = self.found(item);
         let plain = expanded.as_str().filter(|it| item.as_str() != Some(it));

@@ -31,6 +31,8 @@ pub enum LifetimeSource {
     Heuristic,
     /// A purge ended it.
     Purged,
+    /// It ended since the changes of the database of its rows were not known, and the response itself does not forbid stale use.
+    Unfollowed,
     /// No source: stale at once.
     None,
 }
@@ -57,7 +59,7 @@ impl Lifetime {
     /// not.
     #[must_use]
     pub fn is_zero(self) -> bool {
-        self.seconds == 0 && self.source != LifetimeSource::Purged
+        self.seconds == 0 && !matches!(self.source, LifetimeSource::Purged | LifetimeSource::Unfollowed)
     }
 
     /// Seconds past this lifetime for which a response without `stale-while-revalidate` is served while it is validated:
@@ -120,6 +122,7 @@ impl LifetimeSource {
             LifetimeSource::RouteDefault => "default-ttl",
             LifetimeSource::Heuristic => "heuristic",
             LifetimeSource::Purged => "purged",
+            LifetimeSource::Unfollowed => "database-not-followed",
             LifetimeSource::None => "none",
         }
     }
@@ -137,6 +140,7 @@ impl LifetimeSource {
             LifetimeSource::RouteDefault => "cache.default_ttl",
             LifetimeSource::Heuristic => "heuristic from Last-Modified",
             LifetimeSource::Purged => "purged",
+            LifetimeSource::Unfollowed => "database not followed",
             LifetimeSource::None => "no lifetime",
         }
     }
@@ -156,6 +160,9 @@ impl LifetimeSource {
                 "The lifetime is a percentage of the time since Last-Modified (heuristic)."
             }
             LifetimeSource::Purged => "A purge ended the lifetime.",
+            LifetimeSource::Unfollowed => {
+                "The lifetime ended because changes of the database of its rows were not known."
+            }
             LifetimeSource::None => "No rule gives a lifetime, so the response is stale at once.",
         }
     }

@@ -22,6 +22,8 @@ use larder_stdx::clock::WallTime;
 const WINDOW: u64 = 60_000;
 /// The shortest time between two samples of the window, milliseconds: the window has at most 61 of them.
 const SAMPLE: u64 = 1_000;
+/// The length of the latest part of the window, milliseconds: pages of a database that went away fail from then on, whatever the share within the minute.
+const LATEST: u64 = 10_000;
 /// The most findings of a report: a configuration with thousands of origins behind one dead network is one state. The word is that of all.
 const MOST_FINDINGS: usize = 50;
 /// The most characters of a reason.
@@ -144,14 +146,32 @@ impl HealthReport {
 pub struct HealthJudge {
     held: HeldConditions,
     /// The sums of earlier readings, the oldest first.
-    samples: VecDeque<(u64, CountFacts)>,
+    samples: VecDeque<CountSample>,
+}
+
+/// The sums of a reading.
+#[derive(Debug)]
+struct CountSample {
+    at: u64,
+    counts: CountFacts,
+    /// The name of each database, with requests and server errors of the pages that its changes purge.
+    databases: Vec<(String, [u64; 2])>,
+}
+
+/// Requests for pages of a database, and the server errors among them.
+#[derive(Clone, Copy, Debug, Default)]
+struct PageErrors {
+    latest: [u64; 2],
+    minute: [u64; 2],
 }
 
 impl HealthJudge {
     /// The state by these facts. Readings may be as frequent as the caller likes: the result depends on their times alone.
     pub fn look(&mut self, facts: &HealthFacts) -> HealthReport {
-        let minute = self.minute(facts.at, &facts.counts);
-        let found = conditions(facts, &minute, &self.held);
+        let minute = self.minute(facts);
+        let pages: Vec<PageErrors> =
+            facts.databases.iter().map(|it| self.page_errors(it, facts.at)).collect();
+        let found = conditions(facts, &minute, &pages, &self.held);
         self.held.keep(&found, facts);
         let mut findings: Vec<HealthFinding> = found
             .into_iter()
@@ -175,16 +195,30 @@ impl HealthJudge {
     }
 
     /// The counts of the last minute, or since the first reading.
-    fn minute(&mut self, at: u64, sums: &CountFacts) -> CountFacts {
+    fn minute(&mut self, facts: &HealthFacts) -> CountFacts {
+        let (at, sums) = (facts.at, &facts.counts);
         // The last one that is a minute old is the start of the window.
-        while self.samples.get(1).is_some_and(|it| at.saturating_sub(it.0) >= WINDOW) {
+        while self.samples.get(1).is_some_and(|it| at.saturating_sub(it.at) >= WINDOW) {
             self.samples.pop_front();
         }
-        let minute = self.samples.front().map_or_else(CountFacts::default, |it| sums.since(&it.1));
-        if self.samples.back().is_none_or(|it| at.saturating_sub(it.0) >= SAMPLE) {
-            self.samples.push_back((at, sums.clone()));
+        let minute = self.samples.front().map_or_else(CountFacts::default, |it| sums.since(&it.counts));
+        if self.samples.back().is_none_or(|it| at.saturating_sub(it.at) >= SAMPLE) {
+            let databases = facts.databases.iter().map(|it| (it.name.clone(), [it.requests, it.errors_5xx]));
+            self.samples.push_back(CountSample { at, counts: sums.clone(), databases: databases.collect() });
         }
         minute
+    }
+
+    /// The requests for pages of a database within the last seconds and the last minute.
+    fn page_errors(&self, of: &DatabaseFact, at: u64) -> PageErrors {
+        let since = |sample: Option<&CountSample>| {
+            let before = sample.and_then(|it| it.databases.iter().find(|it| it.0 == of.name));
+            let Some((_, [requests, errors])) = before else { return [0, 0] };
+            [of.requests.saturating_sub(*requests), of.errors_5xx.saturating_sub(*errors)]
+        };
+        let latest = self.samples.iter().rev().find(|it| at.saturating_sub(it.at) >= LATEST);
+        let first = self.samples.front();
+        PageErrors { latest: since(latest.or(first)), minute: since(first) }
     }
 
     fn finding(&self, it: Condition) -> HealthFinding {

@@ -12,6 +12,9 @@ pub enum PurgeVerdict {
     Keep,
     /// Stale since then; usable like any stale response.
     Soft(WallTime),
+    /// Its rows may have changed since then: as [`Self::Validate`], except that after a failure of the origin the operator's
+    /// `cache.stale_if_error` applies.
+    Unfollowed(WallTime),
     /// Stale since then, and not usable before the origin has validated it.
     Validate(WallTime),
     /// Removed.
@@ -24,6 +27,7 @@ impl PurgeVerdict {
     pub fn and(self, other: PurgeVerdict) -> PurgeVerdict {
         match (self, other) {
             (PurgeVerdict::Soft(a), PurgeVerdict::Soft(b)) => PurgeVerdict::Soft(a.min(b)),
+            (PurgeVerdict::Unfollowed(a), PurgeVerdict::Unfollowed(b)) => PurgeVerdict::Unfollowed(a.min(b)),
             (PurgeVerdict::Validate(a), PurgeVerdict::Validate(b)) => PurgeVerdict::Validate(a.min(b)),
             (a, b) => a.max(b),
         }
@@ -34,8 +38,18 @@ impl PurgeVerdict {
     pub fn apply(self, meta: &Meta) -> Option<Meta> {
         match self {
             PurgeVerdict::Keep => Some(meta.clone()),
-            PurgeVerdict::Soft(since) => Some(ended(meta, since)),
-            PurgeVerdict::Validate(since) => Some(Meta { must_revalidate: true, ..ended(meta, since) }),
+            // A response that is in doubt already stays so, for the same reason.
+            PurgeVerdict::Soft(since) => Some(ended(meta, since, source_after(meta))),
+            PurgeVerdict::Unfollowed(since) => {
+                let source = match meta.must_revalidate {
+                    true => source_after(meta),
+                    false => LifetimeSource::Unfollowed,
+                };
+                Some(Meta { must_revalidate: true, ..ended(meta, since, source) })
+            }
+            PurgeVerdict::Validate(since) => {
+                Some(Meta { must_revalidate: true, ..ended(meta, since, LifetimeSource::Purged) })
+            }
             PurgeVerdict::Hard => None,
         }
     }
@@ -44,14 +58,23 @@ impl PurgeVerdict {
 /// Whether it is never used without validation, at any time.
 #[must_use]
 pub fn is_doubted(meta: &Meta) -> bool {
-    meta.no_cache || (meta.must_revalidate && meta.lifetime.source == LifetimeSource::Purged)
+    let is_ended = matches!(meta.lifetime.source, LifetimeSource::Purged | LifetimeSource::Unfollowed);
+    meta.no_cache || (meta.must_revalidate && is_ended)
+}
+
+/// The source of a lifetime after a purge that adds no reason for validation.
+fn source_after(meta: &Meta) -> LifetimeSource {
+    match meta.lifetime.source {
+        LifetimeSource::Unfollowed => LifetimeSource::Unfollowed,
+        _ => LifetimeSource::Purged,
+    }
 }
 
 /// With a lifetime that ended at `since`, if it did not before. Its age is unchanged, so that the reported age and
 /// staleness are true.
-fn ended(meta: &Meta, since: WallTime) -> Meta {
+fn ended(meta: &Meta, since: WallTime, source: LifetimeSource) -> Meta {
     let seconds = meta.lifetime.seconds.min(meta.age(since));
-    Meta { lifetime: Lifetime { seconds, source: LifetimeSource::Purged }, ..meta.clone() }
+    Meta { lifetime: Lifetime { seconds, source }, ..meta.clone() }
 }
 
 #[cfg(test)]
@@ -96,10 +119,31 @@ mod tests {
     }
 
     #[test]
+    fn a_database_that_was_not_followed_is_the_weakest_reason_for_validation() {
+        let source = |it: &Meta| (it.must_revalidate, it.lifetime.source);
+        let (unfollowed, later) =
+            (PurgeVerdict::Unfollowed(WallTime(1000)), PurgeVerdict::Unfollowed(WallTime(1001)));
+        let doubted = unfollowed.apply(&meta()).unwrap();
+        assert!(is_doubted(&doubted) && source(&doubted) == (true, LifetimeSource::Unfollowed));
+        assert_eq!(Some(doubted.clone()), later.apply(&doubted), "each second");
+        assert_eq!(Some(doubted.clone()), PurgeVerdict::Soft(WallTime(1001)).apply(&doubted));
+        let strict = PurgeVerdict::Validate(WallTime(1001)).apply(&doubted).unwrap();
+        assert_eq!((true, LifetimeSource::Purged), source(&strict));
+        assert_eq!(source(&strict), source(&later.apply(&strict).unwrap()));
+        let own = Meta { must_revalidate: true, ..meta() };
+        assert_eq!((true, LifetimeSource::Purged), source(&unfollowed.apply(&own).unwrap()));
+    }
+
+    #[test]
     fn the_stronger_outweighs_and_the_longer_of_two_alike() {
         let (early, late) = (WallTime(1), WallTime(2));
-        let all =
-            [PurgeVerdict::Keep, PurgeVerdict::Soft(late), PurgeVerdict::Validate(late), PurgeVerdict::Hard];
+        let all = [
+            PurgeVerdict::Keep,
+            PurgeVerdict::Soft(late),
+            PurgeVerdict::Unfollowed(late),
+            PurgeVerdict::Validate(late),
+            PurgeVerdict::Hard,
+        ];
         for (at, a) in all.into_iter().enumerate() {
             for b in &all[at..] {
                 assert_eq!((*b, *b), (a.and(*b), b.and(a)));

@@ -3,8 +3,8 @@
 use crate::cache_control::RequestDirectives;
 use crate::cookies;
 use crate::field::Field;
-use crate::freshness::Freshness;
-use crate::policy::Policy;
+use crate::freshness::{Freshness, LifetimeSource};
+use crate::policy::{Policy, StaleIfError};
 use crate::range::HeldRange;
 use crate::request::RequestFacts;
 use crate::stored::Meta;
@@ -234,7 +234,7 @@ fn of_stored(
         }
         Freshness::Stale { staleness } => {
             tell(trace, "RFC 9111 §4.2", "fresh", false, || arithmetic(meta, age, freshness));
-            of_stale(meta, staleness, asked, trace).unwrap_or_else(|| ask(ForwardReason::Stale))
+            of_stale(meta, staleness, asked, policy, trace).unwrap_or_else(|| ask(ForwardReason::Stale))
         }
     }
 }
@@ -266,12 +266,18 @@ fn of_stale(
     meta: &Meta,
     staleness: u32,
     asked: RequestDirectives,
+    policy: &Policy,
     trace: &mut impl RuleTrace,
 ) -> Option<Reuse> {
-    if !tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
-        let has = if meta.must_revalidate { "has" } else { "has none of" };
-        format!("the stored response {has} must-revalidate, proxy-revalidate or s-maxage")
-    }) {
+    let unfollowed = is_unfollowed(meta)
+        && !tell(trace, "larder", "database-not-followed", true, || {
+            let then = match consents(policy) {
+                true => "cache.stale_if_error of the route applies",
+                false => "it is not used, since cache.stale_if_error is not set for the route",
+            };
+            format!("{UNFOLLOWED}, so it is validated before use; if the database fails, {then}")
+        });
+    if unfollowed || !may_be_stale(meta, trace) {
         return None;
     }
     // A client's `max-stale` does not replace an explicit lifetime of the origin.
@@ -292,6 +298,34 @@ fn of_stale(
     let has = if meta.has_validator() { "has" } else { "has no" };
     tell(trace, "RFC 9111 §4.3", "validate", true, || format!("the stored response {has} validator"));
     None
+}
+
+/// The reason for the validation of pages with rows of a database.
+const UNFOLLOWED: &str = "changes of the database of its rows were not known for a time";
+
+/// Whether the only reason against stale use is that changes of a database were not known.
+fn is_unfollowed(meta: &Meta) -> bool {
+    meta.lifetime.source == LifetimeSource::Unfollowed
+}
+
+/// Whether rows may be outdated after a failure. An operator who sets the key consents to that; neither its default nor the response does.
+fn consents(policy: &Policy) -> bool {
+    matches!(policy.stale_if_error, StaleIfError::Set(1..))
+}
+
+/// Whether nothing forbids stale use.
+fn may_be_stale(meta: &Meta, trace: &mut impl RuleTrace) -> bool {
+    tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
+        let is_purged = meta.lifetime.source == LifetimeSource::Purged;
+        match meta.must_revalidate {
+            true if is_purged => {
+                "the stored response has must-revalidate, proxy-revalidate or s-maxage, or a purge asks for its validation"
+            }
+            true => "the stored response has must-revalidate, proxy-revalidate or s-maxage",
+            false => "the stored response has none of must-revalidate, proxy-revalidate or s-maxage",
+        }
+        .to_owned()
+    })
 }
 
 /// Whether the stale response may be served because the origin failed: RFC 5861 §4, RFC 9111 §4.2.4.
@@ -332,10 +366,15 @@ pub fn on_error(
     if !tell(trace, "RFC 9111 §4.2", "fresh", fresh, || arithmetic(stored, age, freshness)) {
         return true;
     }
-    if !tell(trace, "RFC 9111 §4.2.4", "must-revalidate", stored.must_revalidate, || {
-        let has = if stored.must_revalidate { "has" } else { "has none of" };
-        format!("the stored response {has} must-revalidate, proxy-revalidate or s-maxage")
-    }) {
+    if is_unfollowed(stored) {
+        let is_set = consents(policy);
+        if !tell(trace, "larder", "database-not-followed", !is_set, || {
+            let (is, may) = if is_set { ("is", "may") } else { ("is not", "may not") };
+            format!("{UNFOLLOWED}, and cache.stale_if_error {is} set for the route: it {may} be served stale")
+        }) {
+            return false;
+        }
+    } else if !may_be_stale(stored, trace) {
         return false;
     }
     let asked = request.directives.obeyed(policy.request_directives).stale_if_error;

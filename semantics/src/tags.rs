@@ -70,6 +70,14 @@ fn push_with_rows(tag: &[u8], to: &mut Vec<u64>) {
     }
 }
 
+/// Whether a tag is that of every row of the databases, or of a database: `db:`, `db:shop/`.
+#[must_use]
+pub fn is_of_every_row(tag: &str) -> bool {
+    tag.as_bytes()
+        .strip_prefix(ROWS)
+        .is_some_and(|it| it.is_empty() || (it.ends_with(b"/") && !it.contains(&b':')))
+}
+
 /// The tags that a tag of database rows stands for as well: of `db:orders:customer=7` these are `db:`, `db:orders:` and
 /// `db:orders:customer=`, of `db:shop/orders:5` they are `db:shop/` and `db:shop/orders:`. So a change whose rows are not known purges the
 /// pages of all rows that it may concern.

@@ -469,8 +469,10 @@ impl<'b> BodyMembers<'b> {
                     let (name, value) = (parts.next()?, parts.next().unwrap_or_default());
                     decoded(name).eq(parameter.key.bytes()).then(|| decoded(value).collect::<Vec<u8>>())
                 });
-                let first = found.next();
-                let Some(bytes) = first else { return Ok(Member::None) };
+                let Some(bytes) = found.next() else { return Ok(Member::None) };
+                if found.next().is_some() {
+                    return Err(BadParameter::Twice(parameter));
+                }
                 let text = String::from_utf8(bytes).map_err(|_| BadParameter::Unfit(parameter))?;
                 Ok(Member::Text(text))
             }

@@ -299,9 +299,76 @@ fn a_followed_file_that_is_replaced_or_removed() {
     until("no page is used any more", || larder.get("/t").status == 502);
 }
 
+#[test]
+fn pages_of_a_file_that_is_gone_fail_and_the_cause_is_named() {
+    let sqlite = Sqlite::new("create table t (id int, a text); insert into t values (1, 'x')");
+    let larder = following(&sqlite);
+    shows(&larder, "x");
+    std::fs::remove_file(sqlite.path()).unwrap();
+    until("no page is used any more", || larder.get("/t").status == 502);
+    let told = explained(&larder);
+    assert!(told.contains("database-not-followed") && told.contains("cache.stale_if_error"), "{told}");
+    assert!(!told.contains("has must-revalidate"), "{told}");
+    until("the state names the cause first", || {
+        let _ = larder.get("/t");
+        let state = larder.admin_get("/api/v1/health").text();
+        state.contains("\"sentence\":\"Failing: pages of database lite fail since")
+    });
+}
+
+#[test]
+fn the_operators_stale_if_error_holds_for_pages_of_a_database_that_is_gone() {
+    let sqlite = Sqlite::new("create table t (id int, a text); insert into t values (1, 'x')");
+    let larder = following_with(&sqlite, "cache = { default_ttl = \"1h\", stale_if_error = \"1h\" }");
+    shows(&larder, "x");
+    let away = sqlite.folder.path().join("away.db");
+    std::fs::rename(sqlite.path(), &away).unwrap();
+    until("the log says why", || log(&larder).contains("database-not-followed database=lite"));
+    until("it is served stale", || {
+        let page = larder.get("/t");
+        assert_eq!((200, "[{\"a\":\"x\"}]"), (page.status, &*page.text()));
+        page.field("cache-status").is_some_and(|it| it.contains("fwd=stale"))
+    });
+    let told = explained(&larder);
+    assert!(told.contains("database-not-followed"), "{told}");
+    let state = larder.admin_get("/api/v1/health").text();
+    assert!(!state.contains("database-pages-fail"), "{state}");
+    // Beyond that time it fails.
+    larder.advance(3_700);
+    until("the permission is over", || larder.get("/t").status == 502);
+    std::fs::rename(&away, sqlite.path()).unwrap();
+    sqlite.run("update t set a = 'y'");
+    shows(&larder, "y");
+}
+
+#[test]
+fn a_field_of_a_form_that_occurs_twice_is_refused() {
+    let sqlite = Sqlite::new("create table t (a text)");
+    let write = query("insert into t values (:a)", ", write = true, parameters = { a = \"body text\" }");
+    let larder = larder(&sqlite.table(""), &[("/w", &*write)]);
+    let form = |body| {
+        let kind = "Content-Type: application/x-www-form-urlencoded\r\n";
+        larder.client().request("POST", "/w", kind, body)
+    };
+    assert_eq!(204, form("b=1&a=one").status);
+    for twice in ["a=f&a=g", "a=f&a=f", "a&%61="] {
+        let refused = form(twice);
+        assert!(refused.status == 400 && refused.text().contains("is there twice"), "{twice}");
+    }
+    assert_eq!(1, sqlite.number("select count(*) from t"));
+}
+
+fn explained(larder: &Larder) -> String {
+    let url = format!("http://{}/t", larder.address);
+    larder.admin_post("/api/v1/explain", &json!({ "url": url }).to_string()).text()
+}
+
 /// A larder that follows a file with a table `t`.
 fn following(sqlite: &Sqlite) -> Larder {
-    let cached = "cache = { default_ttl = \"1h\" }";
+    following_with(sqlite, "cache = { default_ttl = \"1h\" }")
+}
+
+fn following_with(sqlite: &Sqlite, cached: &str) -> Larder {
     let list = query("select a from t", "") + "\n" + cached;
     let one = query(
         "select a from t where id = :id",

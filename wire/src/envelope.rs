@@ -79,7 +79,7 @@ mod bit {
 }
 
 /// The sources of lifetimes, by their number in the facts. New ones are added at the end.
-const SOURCES: [LifetimeSource; 10] = [
+const SOURCES: [LifetimeSource; 11] = [
     LifetimeSource::None,
     LifetimeSource::Override,
     LifetimeSource::Targeted,
@@ -90,6 +90,7 @@ const SOURCES: [LifetimeSource; 10] = [
     LifetimeSource::RouteDefault,
     LifetimeSource::Heuristic,
     LifetimeSource::Purged,
+    LifetimeSource::Unfollowed,
 ];
 
 /// The index of each in [`SOURCES`]: a match, so that a new one cannot be forgotten.
@@ -105,6 +106,7 @@ const fn source_number(source: LifetimeSource) -> u8 {
         LifetimeSource::RouteDefault => 7,
         LifetimeSource::Heuristic => 8,
         LifetimeSource::Purged => 9,
+        LifetimeSource::Unfollowed => 10,
     }
 }
 

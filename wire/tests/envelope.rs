@@ -330,7 +330,7 @@ prop_compose! {
         source in prop::sample::select(vec![
             LifetimeSource::None, LifetimeSource::Override, LifetimeSource::Targeted, LifetimeSource::SMaxAge,
             LifetimeSource::MaxAge, LifetimeSource::Expires, LifetimeSource::StatusDefault,
-            LifetimeSource::RouteDefault, LifetimeSource::Heuristic, LifetimeSource::Purged,
+            LifetimeSource::RouteDefault, LifetimeSource::Heuristic, LifetimeSource::Purged, LifetimeSource::Unfollowed,
         ]),
         (must_revalidate, no_cache, implicit) in any::<(bool, bool, bool)>(),
         (stale_while_revalidate, stale_if_error) in any::<(u32, u32)>(),

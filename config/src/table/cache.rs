@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Key] = &[
     each("cache.stale_while_revalidate", LIFETIME, Some("0s"),
         "How long a stale response is served while it is validated in the background, unless the response declares it itself (RFC 5861 section 3). It applies to responses whose lifetime is above zero, their own or that of `default_ttl`; a response with `max-age=0` or without any lifetime is never served stale by this key.", r#""30s""#),
     each("cache.stale_if_error", LIFETIME, Some("1d"),
-        "How long a stale response is served if the origin disconnects or answers 5xx, unless the response declares it itself (RFC 5861 section 4). The default does not apply to responses whose lifetime is zero.", r#""1h""#),
+        "How long a stale response is served if the origin disconnects or answers 5xx, unless the response declares it itself (RFC 5861 section 4). The default does not apply to responses whose lifetime is zero, nor to those with rows of a database whose changes were not known for a time (`follow`).", r#""1h""#),
     each("cache.request_directives", ValueKind::OneOf(&["obey", "harmless", "ignore"]), Some("obey"),
         "Which Cache-Control directives of requests are obeyed: all, only those that cause no load on the origin (`only-if-cached`, `max-stale`), or none.", r#""harmless""#),
     each("cache.targets", ValueKind::List(TextForm::FieldName), Some("CDN-Cache-Control"),

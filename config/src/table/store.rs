@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Key] = &[
     once("cache.ram.idle", ValueKind::TimeOrOff { least: 10 * SECOND, most: 365 * DAY }, Some("off"),
         "Evict entries from RAM that no request used for this time, even without memory pressure. The memory returns to the operating system.", r#""10m""#),
     once("cache.ram.snapshot", ValueKind::One(TextForm::PathFor(PathAccess::WRITE)), None,
-        "File into which a stop writes the RAM tier, and from which the next start fills it. It is removed when it is read. Not with a fleet, whose servers stay warm.", r#""/var/lib/larder/ram""#),
+        "File into which a stop writes the RAM tier, and from which the next start fills it. It is removed when it is read. A file of this path with mode 0600 that belongs to larder's user is replaced, whatever it contains. Not with a fleet, whose servers stay warm.", r#""/var/lib/larder/ram""#),
     start("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
         "Bodies above this size are stored in the arena and sent with `sendfile`. Smaller ones are stored on the heap.", r#""16KiB""#),
     start("cache.spool.size", ValueKind::SizeOrOff { least: MIB, most: 64 * TIB }, Some("1GiB"),

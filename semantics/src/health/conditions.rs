@@ -1,5 +1,6 @@
 //! From facts to conditions: each is a finding once it has held for long enough.
 
+use super::PageErrors;
 use super::facts::{CertificateFact, CountFacts, HealthFacts, OriginFact};
 use super::table::{FindingKind, LIMITS};
 use crate::date;
@@ -101,14 +102,19 @@ impl HeldConditions {
 }
 
 /// The conditions that hold. `minute` is the growth of the counts within a minute; `held` are the conditions of the reading before.
-pub(super) fn conditions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) -> Vec<Condition> {
+pub(super) fn conditions(
+    facts: &HealthFacts,
+    minute: &CountFacts,
+    pages: &[PageErrors],
+    held: &HeldConditions,
+) -> Vec<Condition> {
     let mut all = Vec::new();
     all.extend(worker(facts));
     origins(facts, &mut all);
     all.extend(errors(minute, held));
     limits(minute, &mut all);
     lower_tiers(facts, &mut all);
-    databases(facts, &mut all);
+    databases(facts, pages, held, &mut all);
     configuration(facts, &mut all);
     all.extend(facts.certificates.iter().filter_map(|it| certificate(it, facts.now)));
     all.extend(memory(facts, held));
@@ -253,10 +259,25 @@ fn lower_tiers(facts: &HealthFacts, all: &mut Vec<Condition>) {
     }
 }
 
-fn databases(facts: &HealthFacts, all: &mut Vec<Condition>) {
-    for it in facts.databases.iter().filter(|it| !it.is_followed) {
-        let what = format!("the changes of database {} are not followed", it.name);
+/// Databases that are not followed, and whether requests for their pages fail: those of the last seconds count, or of the last
+/// minute where there are none.
+fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &HeldConditions, all: &mut Vec<Condition>) {
+    for (it, pages) in facts.databases.iter().zip(pages).filter(|it| !it.0.is_followed) {
         let subject = format!("database {}", it.name);
+        let has_failed = held.of(&subject).is_some_and(|it| it.kind == FindingKind::DatabasePagesFail);
+        let (([requests, errors], time), keeps) = match pages.latest[0] {
+            0 => ((pages.minute, "minute"), has_failed),
+            _ => ((pages.latest, "10 seconds"), false),
+        };
+        if errors > 0 && (keeps || errors.saturating_mul(2) >= requests) {
+            let what = format!("pages of database {} fail", it.name);
+            let effect =
+                format!("{errors} of {requests} requests for them were server errors within the last {time}");
+            let found = condition(FindingKind::DatabasePagesFail, &subject, what, &*it.why);
+            all.push(found.with_effect(effect));
+            continue;
+        }
+        let what = format!("the changes of database {} are not followed", it.name);
         let found = condition(FindingKind::DatabaseNotFollowed, &subject, what, &*it.why);
         all.push(found.with_effect("pages with its rows are validated every second"));
     }

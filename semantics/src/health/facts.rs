@@ -112,6 +112,10 @@ pub struct DatabaseFact {
     pub is_followed: bool,
     /// The reason, if it is known at this time.
     pub why: String,
+    /// Requests since the start of the routes whose pages its changes purge.
+    pub requests: u64,
+    /// Responses of them with a status from 500.
+    pub errors_5xx: u64,
 }
 
 /// An event of the past with its reason.

@@ -65,6 +65,9 @@ findings! {
     NoOrigin "no-origin" Failing 0 "overview":
         "origin ADDRESS is down since TIME (REASON); N routes have no other origin",
         "Start the origin, or correct `proxy.to`. Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
+    DatabasePagesFail "database-pages-fail" Failing 0 "overview":
+        "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
+        "Correct the reason; `larder check --connect` tests the database. `cache.stale_if_error` of a route permits stale pages meanwhile.";
     CertificateExpired "certificate-expired" Failing 0 "config":
         "the certificate of NAMES has expired (DATE); clients reject it",
         "Replace the files of the certificate. For `tls.acme`, `larder tls list` has the reason of failed renewals.";

@@ -177,7 +177,7 @@ fn many_readings_within_a_second_take_no_memory() {
 #[test]
 fn a_reason_that_is_unknown_for_a_moment_is_that_of_before() {
     let database = |why: &str| HealthFacts {
-        databases: vec![DatabaseFact { name: "shop".to_owned(), is_followed: false, why: why.to_owned() }],
+        databases: vec![DatabaseFact { name: "shop".to_owned(), why: why.to_owned(), ..Default::default() }],
         ..at(0)
     };
     let mut judge = HealthJudge::default();
@@ -190,6 +190,41 @@ fn a_reason_that_is_unknown_for_a_moment_is_that_of_before() {
          rows are validated every second",
         report.sentence()
     );
+}
+
+#[test]
+fn a_database_whose_pages_fail_is_named_before_the_share_of_errors() {
+    let facts = |second, is_followed, [requests, errors_5xx]: [u64; 2]| HealthFacts {
+        databases: vec![DatabaseFact {
+            name: "shop".to_owned(),
+            is_followed,
+            why: "connection refused".to_owned(),
+            requests,
+            errors_5xx,
+        }],
+        counts: counts(requests, errors_5xx),
+        ..at(second)
+    };
+    let mut judge = HealthJudge::default();
+    judge.look(&facts(0, true, [0, 0]));
+    for second in 1..50 {
+        assert_eq!(HealthWord::Healthy, judge.look(&facts(second, true, [100 * second, 0])).word);
+    }
+    let mut look = |second, is_followed, sums| judge.look(&facts(second, is_followed, sums));
+    assert_eq!(HealthWord::Healthy, look(50, true, [5000, 3]).word, "single faults");
+    for (second, errors) in [(51, 103), (56, 603)] {
+        look(second, false, [100 * second, errors]);
+    }
+    let report = look(60, false, [6000, 1003]);
+    let (word, found) = names(&report);
+    assert_eq!((HealthWord::Failing, "database-pages-fail"), (word, found[0]));
+    assert!(found.contains(&"requests-fail"), "{found:?}");
+    let expect = "Failing: pages of database shop fail since 02:47:02 UTC (connection refused); 10";
+    assert!(report.sentence().starts_with(expect), "{}", report.sentence());
+    // Without requests it stays for the minute; pages that are served again end it.
+    assert_eq!("database-pages-fail", names(&look(75, false, [6000, 1003])).1[0]);
+    assert_eq!(HealthWord::Degraded, look(80, false, [6500, 1003]).word);
+    assert!(!names(&look(90, true, [7000, 1003])).1.contains(&"database-pages-fail"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::*;
 use crate::cache_control::MAX_DELTA;
 use crate::freshness::{Lifetime, LifetimeSource};
 use crate::policy::{RequestDirectivePolicy, StaleIfError};
+use crate::purged::PurgeVerdict;
 use crate::testing::{NOW, at, head};
 use crate::trace::{RuleRecord, Silent};
 use proptest::prelude::*;
@@ -223,6 +224,30 @@ fn stale_stands_in_for_an_origin_that_fails() {
     let never = Policy { stale_if_error: StaleIfError::Set(0), ..Policy::default() };
     error("Cache-Control: max-age=2", 3, "", &never, false);
     error("Cache-Control: max-age=2, stale-if-error=60", 3, "", &never, true);
+}
+
+#[test]
+fn the_operators_word_holds_for_pages_whose_database_was_not_followed() {
+    let check = |page: &str, setting, purge: fn(WallTime) -> PurgeVerdict, expect| {
+        let policy = Policy { stale_if_error: setting, ..Policy::default() };
+        let meta = purge(at(5)).apply(&stored(&format!("200 | {page}"), &policy)).unwrap();
+        let fields = head("Cache-Control: max-stale=60");
+        let fields = fields.view();
+        let (request, later) = (RequestFacts::read("GET", &fields), at(6));
+        assert_eq!(expect, on_error(&meta, &request, &policy, later, &mut Silent), "{page} {setting:?}");
+        let used = decide(Ok(&meta), &request, &policy, later, &mut Silent);
+        assert!(matches!(used, Reuse::Validate(_) | Reuse::Forward(_)), "never without asking: {used:?}");
+    };
+    let (day, set) = (StaleIfError::Default(86_400), StaleIfError::Set(3600));
+    let page = "Cache-Control: max-age=60, stale-while-revalidate=60";
+    check(page, set, PurgeVerdict::Unfollowed, true);
+    check(page, day, PurgeVerdict::Unfollowed, false);
+    check(page, set, PurgeVerdict::Validate, false);
+    for own in ["must-revalidate", "no-cache", "s-maxage=60"] {
+        check(&format!("{page}, {own}"), set, PurgeVerdict::Unfollowed, false);
+    }
+    check(&format!("{page}, stale-if-error=60"), StaleIfError::Set(0), PurgeVerdict::Unfollowed, false);
+    check(&format!("{page}, stale-if-error=60"), day, PurgeVerdict::Unfollowed, false);
 }
 
 /// Of a guessed lifetime, or none, there is a page for strangers; a visitor with a session is asked about.

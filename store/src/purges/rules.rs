@@ -476,6 +476,10 @@ impl PurgeRuleEntry {
     fn verdict(&self) -> PurgeVerdict {
         match self.rule.strength {
             Strength::Soft => PurgeVerdict::Soft(self.at),
+            // Changes of a database that are not known are no change that is known.
+            Strength::Validate if matches!(&self.rule.scope, PurgeScope::Tag(it) if tags::is_of_every_row(it)) => {
+                PurgeVerdict::Unfollowed(self.at)
+            }
             Strength::Validate => PurgeVerdict::Validate(self.at),
             Strength::Hard => PurgeVerdict::Hard,
         }

@@ -46,13 +46,24 @@ fn is_snapshot(file: &File) -> bool {
     file.read_exact_at(&mut first, 0).is_ok() && version(SegmentFile::Snapshot, &first).is_some()
 }
 
+/// What to do about a file that is neither a snapshot nor of larder.
+const FOREIGN: &str = "it is not a snapshot that larder wrote there; remove it, or name another file";
+
+/// Whether a file is one that larder wrote, by its owner, rights and names: so it is also known if its beginning is damaged.
+fn is_own(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_mode & 0o7777 == 0o600
+        && stat.st_nlink == 1
+}
+
 fn open(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 
 /// Takes the snapshot at `path` away from there; `None` where there is none. One that is not used is removed as well; a
-/// file that is no snapshot stays.
+/// file that is no snapshot stays, and one of larder that is damaged at its beginning stays until the next stop.
 ///
 /// # Errors
 /// The end of a sentence about the file: it is not used.
@@ -65,7 +76,8 @@ pub fn take(path: &Path) -> Result<Option<TakenSnapshot>, String> {
     };
     let stat = rustix::fs::fstat(&file).map_err(|it| failed("read", it))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_snapshot(&file) {
-        return Err(SnapshotFault::Foreign.tell());
+        let why = if is_own(&stat) { "its beginning is damaged; the next stop replaces it" } else { FOREIGN };
+        return Err(why.to_owned());
     }
     rustix::fs::unlink(path).map_err(|it| failed("removed", it))?;
     sync_directory(path).map_err(|it| failed("removed", it))?;
@@ -126,7 +138,7 @@ impl Store {
     /// [`Store::write_snapshot`] into a file, which is there under its name once it is complete and on the device.
     ///
     /// # Errors
-    /// There is no file. A file at `path` that is no snapshot stays.
+    /// There is no file. A file at `path` that is no snapshot stays, unless larder wrote it.
     pub fn save_snapshot(
         &self,
         path: &Path,
@@ -134,10 +146,8 @@ impl Store {
         late: impl Fn() -> bool,
     ) -> io::Result<SnapshotCount> {
         match open(path) {
-            Ok(it) if !is_snapshot(&it) => {
-                return Err(io::Error::other(
-                    "a file that is no snapshot is there; remove it, or name another",
-                ));
+            Ok(it) if !is_snapshot(&it) && !is_own(&rustix::fs::fstat(&it)?) => {
+                return Err(io::Error::other(FOREIGN));
             }
             Err(error) if error != Errno::NOENT => return Err(error.into()),
             _ => {}

@@ -302,6 +302,36 @@ fn a_file_is_used_once() {
 }
 
 #[test]
+fn a_file_of_this_user_that_is_damaged_at_its_beginning_is_replaced_at_the_next_stop() {
+    use std::os::unix::fs::FileExt as _;
+    let (_folder, path) = folder();
+    for change in [
+        |file: &std::fs::File| file.write_all_at(b"X", 0).unwrap(),
+        |file: &std::fs::File| file.set_len(START as u64 - 1).unwrap(),
+        |file: &std::fs::File| file.set_len(0).unwrap(),
+    ] {
+        saved(&path);
+        change(&std::fs::OpenOptions::new().write(true).open(&path).unwrap());
+        assert!(refused(&path).contains("the next stop replaces it"));
+        saved(&path);
+        assert_eq!(21, take(&path).unwrap().unwrap().responses);
+    }
+    // A second name, or rights of others: it may be of another program.
+    saved(&path);
+    std::fs::write(&path, "mine").unwrap();
+    for mode in [0o640, 0o400] {
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        assert!(refused(&path).contains("remove it"));
+        assert!(pages().save_snapshot(&path, SETTINGS, || false).is_err(), "{mode:o}");
+    }
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::hard_link(&path, path.with_extension("second")).unwrap();
+    let why = pages().save_snapshot(&path, SETTINGS, || false).unwrap_err().to_string();
+    assert!(why.contains("remove it"), "{why}");
+    assert_eq!("mine", std::fs::read_to_string(&path).unwrap());
+}
+
+#[test]
 fn files_of_others_and_damaged_files_are_not_used() {
     let (folder, path) = folder();
     std::fs::write(
