@@ -302,6 +302,7 @@ fn a_followed_file_that_is_replaced_or_removed() {
 #[test]
 fn pages_of_a_file_that_is_gone_fail_and_the_cause_is_named() {
     let sqlite = Sqlite::new("create table t (id int, a text); insert into t values (1, 'x')");
+    sqlite.run("pragma journal_mode = delete");
     let larder = following(&sqlite);
     shows(&larder, "x");
     std::fs::remove_file(sqlite.path()).unwrap();
@@ -319,6 +320,7 @@ fn pages_of_a_file_that_is_gone_fail_and_the_cause_is_named() {
 #[test]
 fn the_operators_stale_if_error_holds_for_pages_of_a_database_that_is_gone() {
     let sqlite = Sqlite::new("create table t (id int, a text); insert into t values (1, 'x')");
+    sqlite.run("pragma journal_mode = delete");
     let larder = following_with(&sqlite, "cache = { default_ttl = \"1h\", stale_if_error = \"1h\" }");
     shows(&larder, "x");
     let away = sqlite.folder.path().join("away.db");
