@@ -46,7 +46,7 @@ fn is_snapshot(file: &File) -> bool {
     file.read_exact_at(&mut first, 0).is_ok() && version(SegmentFile::Snapshot, &first).is_some()
 }
 
-/// What to do about a file that is neither a snapshot nor of larder.
+/// The sentence for a file that is neither a snapshot nor of larder.
 const FOREIGN: &str = "it is not a snapshot that larder wrote there; remove it, or name another file";
 
 /// Whether a file is one that larder wrote, by its owner, rights and names: so it is also known if its beginning is damaged.
