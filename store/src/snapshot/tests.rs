@@ -339,6 +339,7 @@ fn files_of_others_and_damaged_files_are_not_used() {
         "precious, and longer than a beginning of 64 bytes, since it is a text of many words",
     )
     .unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     assert!(refused(&path).contains("not a snapshot"));
     discard(&path);
     assert!(pages().save_snapshot(&path, SETTINGS, || false).is_err());
