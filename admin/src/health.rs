@@ -186,14 +186,21 @@ impl Admin {
 }
 
 fn origin_fact(it: &OriginScopes) -> OriginFact {
-    let (state, is_failing) = (it.state(), it.standing.is_failing());
-    let is_used = matches!(state, OriginState::Up | OriginState::Slow);
+    let is_used = matches!(it.state(), OriginState::Up | OriginState::Slow);
     OriginFact {
         name: it.name.clone(),
-        is_used: is_used && !is_failing,
-        is_down: is_failing && is_used
-            || matches!(state, OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy),
+        is_used: is_used && !it.standing.is_failing(),
+        is_down: is_down(it),
         why: it.standing.down_why(),
+    }
+}
+
+/// Whether an origin fails: it is ejected or unhealthy, or the only one and fails every request.
+pub(super) fn is_down(it: &OriginScopes) -> bool {
+    match it.state() {
+        OriginState::Up | OriginState::Slow => it.standing.is_failing(),
+        OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy => true,
+        OriginState::Drained => false,
     }
 }
 

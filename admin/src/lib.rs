@@ -9,6 +9,7 @@ mod certificates;
 mod config;
 mod explain;
 mod health;
+mod history;
 mod memory;
 mod note;
 mod objects;
@@ -34,6 +35,7 @@ pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigDeed, ConfigOrder as ReloadOrder, Configuring};
 pub use health::HealthDesk;
+pub use history::HistoryDesk;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_observe::log::ErrorLog;
@@ -113,6 +115,8 @@ pub struct Admin {
     pub failure: Arc<WorkerFailure>,
     /// The state of the server.
     pub health: HealthDesk,
+    /// The last two hours.
+    pub history: HistoryDesk,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,
     /// To the main loop, for upgrades.

@@ -79,6 +79,15 @@ impl Snapshot {
         self.most = self.most.max(other.most);
     }
 
+    /// The durations recorded since `earlier`, an earlier snapshot of the same histograms; the longest is the longest of all.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let counts = self.counts.iter().zip(&earlier.counts);
+        let counts: Vec<u64> = counts.map(|(now, then)| now.saturating_sub(*then)).collect();
+        let count = counts.iter().sum();
+        Self { counts, count, sum: self.sum.saturating_sub(earlier.sum), most: self.most }
+    }
+
     /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -186,6 +195,17 @@ mod tests {
         assert_eq!((10, 10, 3000), (all.percentile(0.5), all.percentile(0.98), all.percentile(0.99)));
         all.add(&Snapshot::of([&other]));
         assert_eq!((66, 6640), (all.count(), all.sum()));
+    }
+
+    #[test]
+    fn what_was_recorded_since_is_the_difference() {
+        let one = Histogram::default();
+        one.record(3000, 9);
+        let before = Snapshot::of([&one]);
+        one.record(10, 2);
+        let since = Snapshot::of([&one]).since(&before);
+        assert_eq!((2, 20, 10), (since.count(), since.sum(), since.percentile(0.99)));
+        assert_eq!(0, before.since(&before).percentile(0.5));
     }
 
     #[test]

@@ -201,6 +201,7 @@ counters! {
     cache_refusals: Count, "Responses that may not be stored (`larder explain` names the rule).";
     cache_invalidations: Count, "Stored responses invalidated by an unsafe method.";
     purges: Count, "Purges in force, by a command or from the purge log of the fleet.";
+    purges_everything: Count, "Purges of everything, of `purges`.";
     purged_responses: Count, "Stored responses removed from RAM by a purge, counted when they are found.";
     purge_rules_full: Limit, "Purge rules dropped because the table was full; responses stored before them are validated first.";
     purge_tags_full: Limit, "Responses with more tags than can be stored; every purge by tag matches them.";

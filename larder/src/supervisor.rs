@@ -9,7 +9,7 @@ use crate::start::{self, Running, Started};
 use crate::upgrade::program;
 use crate::upgrade::successor::Successor;
 use larder_admin::{
-    Admin, AdminAccess, Audit, ConfigDeed, Configuring, HealthDesk, ReloadOrder, UpgradeOrder,
+    Admin, AdminAccess, Audit, ConfigDeed, Configuring, HealthDesk, HistoryDesk, ReloadOrder, UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -116,6 +116,7 @@ pub fn run(
         admin_sockets: admin.iter().map(Bound::handle).collect(),
         admin_worker: RefCell::default(),
         upgrading: Cell::new(false),
+        replaces: predecessor.is_some(),
     };
     {
         let _within = (runtime.enter(), tasks.enter());
@@ -154,6 +155,8 @@ struct Supervisor {
     admin_worker: RefCell<Option<Rc<TransportWorker>>>,
     /// Whether an upgrade is in progress.
     upgrading: Cell<bool>,
+    /// Whether this process replaces another in an upgrade.
+    replaces: bool,
 }
 
 /// The events that wake the main thread.
@@ -269,6 +272,7 @@ impl Supervisor {
         let sums = self.running.shared.totals.sums();
         limits.look(now, sums.into_iter(), &self.running.errors);
         admin.iter().for_each(|it| drop(it.look_at_health()));
+        admin.iter().for_each(|it| it.look_at_history());
     }
 
     /// Opens the logs again: they were rotated.
@@ -325,6 +329,7 @@ impl Supervisor {
             heap: shared.heap.clone(),
             failure: shared.failure.clone(),
             health: HealthDesk::default(),
+            history: HistoryDesk::new(self.replaces),
             configuring,
             upgrades,
             listing: larder_admin::ListingTurns::default(),
@@ -333,6 +338,7 @@ impl Supervisor {
         admin.take_over(live.clone());
         self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
         let _ = admin.look_at_health();
+        admin.look_at_history();
         // Its own counters: requests to the admin are not client requests.
         let mut limits = live.config.limits.client;
         // Its own share, so that many clients cannot lock the operator out.

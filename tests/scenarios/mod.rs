@@ -50,6 +50,7 @@ mod guide;
 mod handed_files;
 mod health;
 mod heuristics;
+mod history;
 mod http2;
 mod http2_origins;
 mod http2_servers;

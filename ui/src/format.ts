@@ -33,6 +33,7 @@ export function bytes(value: number): Figure {
 }
 
 export function rate(value: number): Figure {
+  if (value > 0 && value < 0.05) return { text: '<0.1', unit: '' };
   if (value !== 0 && Math.abs(value) < 10) return { text: value.toFixed(1), unit: '' };
   return Math.abs(value) < 10_000
     ? { text: Math.round(value).toLocaleString('en'), unit: '' }

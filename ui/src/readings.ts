@@ -1,43 +1,32 @@
 // Reads the statistics once a second and keeps what was seen, as rates: the API gives only sums. Drawing is not here.
 import { Problem, get } from './api';
-import type { Histogram, Stats } from './types';
-
-/** One second as it was seen. A null is a moment of which nothing is known. */
-export interface Point {
-  /** Unix seconds of this browser. */
-  at: number;
-  requests: number | null;
-  hitsRam: number | null;
-  hitsDisk: number | null;
-  hitsFleet: number | null;
-  misses: number | null;
-  passes: number | null;
-  /** What the cache had no part in: files, overlays, what larder refuses. */
-  others: number | null;
-  ratio: number | null;
-  p50: number | null;
-  p90: number | null;
-  p99: number | null;
-  sent: number | null;
-  received: number | null;
-  errors: number | null;
-  memory: number | null;
-  /** Seconds of origin time that hits did not cost, per second. */
-  saved: number | null;
-}
+import { history } from './history';
+import { EMPTY, type Grown, type Point, type Times, between, pointOf, quantile } from './points';
+import type { Stats } from './types';
 
 interface Reading {
   at: number;
   stats: Stats;
 }
 
+/** Two readings, and the seconds between them. */
+export interface Over {
+  now: Stats;
+  then: Stats;
+  seconds: number;
+}
+
 export type Link = 'starting' | 'live' | 'lost';
 
-const KEPT_POINTS = 900;
-const KEPT_READINGS = 11;
+const KEPT_POINTS = 330;
 const PERIOD = 1000;
 /** Seconds between two readings that are a gap rather than a late answer. */
 const GAP = 4;
+/** Seconds that figures are of. */
+export const BASE = 60;
+/** Of readings older than this, in seconds, one in so many seconds is kept: a reading of many routes is large. */
+const RECENT = 5;
+const SPARSE = 5;
 
 class Readings {
   link: Link = 'starting';
@@ -52,12 +41,10 @@ class Readings {
     return this.readings.at(-1)?.stats ?? null;
   }
 
-  /** The latest reading and the oldest of about the last `seconds`, and the seconds between; null before the second one. */
-  over(seconds: number): { now: Stats; then: Stats; seconds: number } | null {
-    const last = this.readings.at(-1);
-    if (!last) return null;
-    const first = this.readings.find((it) => last.at - it.at <= seconds + 0.5);
-    if (!first || first === last) return null;
+  /** The latest reading and the oldest of the last minute, and the seconds between; null before the second one. */
+  over(): Over | null {
+    const [first, last] = [this.readings[0], this.readings.at(-1)];
+    if (!first || !last || first === last) return null;
     return { now: last.stats, then: first.stats, seconds: span(first, last) };
   }
 
@@ -82,6 +69,7 @@ class Readings {
     window.clearTimeout(this.timer);
     this.readings = [];
     this.points = [];
+    history.clear();
     this.link = 'starting';
   }
 
@@ -94,6 +82,7 @@ class Readings {
         this.take({ at: Date.now() / 1000, stats });
         this.link = 'live';
         this.problem = null;
+        void history.follow(stats.now);
       } catch (error) {
         if (!this.running) return;
         this.link = 'lost';
@@ -118,32 +107,24 @@ class Readings {
     if (!last && before && before.requests !== null) this.points.push({ ...EMPTY, at: before.at + 0.5 });
     if (last) {
       if (it.at - last.at > GAP) this.points.push({ ...EMPTY, at: last.at + 1 });
-      this.points.push(point(last, it));
+      this.points.push(point(last, it, this.readings[0]!));
       if (this.points.length > KEPT_POINTS) this.points.splice(0, this.points.length - KEPT_POINTS);
     }
     this.readings.push(it);
-    if (this.readings.length > KEPT_READINGS) this.readings.shift();
+    this.thin(it.at);
+  }
+
+  /** Drops readings that are older than the base, and most of those that are not recent. */
+  private thin(now: number): void {
+    let kept = -Infinity;
+    this.readings = this.readings.filter(({ at }) => {
+      if (now - at > BASE + 0.5) return false;
+      if (now - at > RECENT && at - kept < SPARSE - 0.5) return false;
+      kept = at;
+      return true;
+    });
   }
 }
-
-const EMPTY: Omit<Point, 'at'> = {
-  requests: null,
-  hitsRam: null,
-  hitsDisk: null,
-  hitsFleet: null,
-  misses: null,
-  passes: null,
-  others: null,
-  ratio: null,
-  p50: null,
-  p90: null,
-  p99: null,
-  sent: null,
-  received: null,
-  errors: null,
-  memory: null,
-  saved: null,
-};
 
 function span(first: Reading, last: Reading): number {
   const [a, b] = [first.stats.now_us, last.stats.now_us];
@@ -151,63 +132,35 @@ function span(first: Reading, last: Reading): number {
   return seconds > 0.05 ? seconds : last.at - first.at || 1;
 }
 
-/** Hits among the requests that the cache had to do with; null where there were none. */
-export function ratio(hits: number, misses: number, passes: number): number | null {
-  const all = hits + misses + passes;
-  return all > 0 ? hits / all : null;
-}
-
-function point(before: Reading, after: Reading): Point {
-  const seconds = span(before, after);
-  const grown = (name: string): number =>
-    Math.max(0, (after.stats.counters[name] ?? 0) - (before.stats.counters[name] ?? 0));
-  const rate = (name: string): number => grown(name) / seconds;
-  const hits = grown('cache_hits');
-  const [disk, fleet] = [rate('cache_hits_disk'), rate('cache_hits_fleet')];
-  const latency = between(before.stats.latency?.all, after.stats.latency?.all);
-  const scopes = (it: Stats, name: string): number =>
-    (it.sites ?? []).reduce((sum, site) => sum + (site.counters[name] ?? 0), 0);
-  const errors = scopes(after.stats, 'errors_5xx') - scopes(before.stats, 'errors_5xx');
-  const saved = (after.stats.saved?.origin_us ?? 0) - (before.stats.saved?.origin_us ?? 0);
+/** What was counted between two readings. */
+export function grown(before: Stats, after: Stats): Grown {
+  const counter = (name: string): number => Math.max(0, (after.counters[name] ?? 0) - (before.counters[name] ?? 0));
+  const of = (it: Stats, name: string): number => (it.routes ?? []).reduce((sum, route) => sum + (route.counters[name] ?? 0), 0);
+  const routes = (name: string): number => Math.max(0, of(after, name) - of(before, name));
   return {
-    at: after.at,
-    requests: rate('requests'),
-    hitsRam: Math.max(0, hits / seconds - disk - fleet),
-    hitsDisk: disk,
-    hitsFleet: fleet,
-    misses: rate('cache_misses'),
-    passes: rate('cache_passes'),
-    others: Math.max(0, rate('requests') - hits / seconds - rate('cache_misses') - rate('cache_passes')),
-    ratio: ratio(hits, grown('cache_misses'), grown('cache_passes')),
-    p50: quantile(latency, 0.5),
-    p90: quantile(latency, 0.9),
-    p99: quantile(latency, 0.99),
-    sent: rate('client_bytes_sent'),
-    received: rate('origin_bytes_received'),
-    errors: Math.max(0, errors) / seconds,
-    memory: after.stats.memory?.rss_bytes ?? after.stats.ram.used_bytes,
-    saved: after.stats.saved ? Math.max(0, saved) / 1e6 / seconds : null,
+    requests: counter('requests'),
+    hits: counter('cache_hits'),
+    hitsDisk: counter('cache_hits_disk'),
+    hitsFleet: counter('cache_hits_fleet'),
+    misses: counter('cache_misses'),
+    passes: counter('cache_passes'),
+    sent: counter('client_bytes_sent'),
+    received: counter('origin_bytes_received'),
+    errors4: routes('errors_4xx'),
+    errors5: routes('errors_5xx'),
+    savedUs: Math.max(0, (after.saved?.origin_us ?? 0) - (before.saved?.origin_us ?? 0)),
   };
 }
 
-/** What came into a histogram between two readings: upper bound and count, ascending. */
-export function between(before: Histogram | undefined, after: Histogram | undefined): [number, number][] {
-  const known = new Map(before?.buckets ?? []);
-  return (after?.buckets ?? [])
-    .map(([upper, count]): [number, number] => [upper, count - (known.get(upper) ?? 0)])
-    .filter(([, count]) => count > 0);
+export function timesOf(before: Stats, after: Stats): Times {
+  const hit = between(before.latency?.hit, after.latency?.hit);
+  const miss = between(before.latency?.miss, after.latency?.miss);
+  return { hitP50: quantile(hit, 0.5), hitP99: quantile(hit, 0.99), missP50: quantile(miss, 0.5), missP99: quantile(miss, 0.99) };
 }
 
-/** The microseconds that a share of the requests did not exceed; null without any. */
-export function quantile(buckets: [number, number][], share: number): number | null {
-  const all = buckets.reduce((sum, [, count]) => sum + count, 0);
-  let seen = 0;
-  for (const [upper, count] of buckets) {
-    seen += count;
-    if (seen >= all * share) return upper;
-  }
-  return null;
-}
+/** Latencies are of the minute, as those that larder keeps. */
+const point = (before: Reading, after: Reading, minute: Reading): Point =>
+  pointOf(after.at, span(before, after), grown(before.stats, after.stats), timesOf(minute.stats, after.stats));
 
 /** Where the points wait while the page is loaded anew. */
 const KEPT = 'larder.points';

@@ -65,13 +65,32 @@ export interface RouteStats {
   listeners: string[];
   site: number;
   kind: string;
+  /** Positions in the list of origins. */
+  origins?: number[];
   counters: Counts;
   latency: Histogram;
 }
 
+/** What larder keeps of the last two hours: `samples` have the values of `columns`. */
+export interface Kept {
+  now: number;
+  step: number;
+  columns: string[];
+  samples: number[][];
+  marks: Mark[];
+}
+
+/** An event; `at` is Unix seconds. */
+export interface Mark {
+  at: number;
+  kind: 'start' | 'reload' | 'refused' | 'purge' | 'down' | 'up' | 'drain' | 'restore';
+  what: string;
+}
+
 export interface Origin {
   name: string;
-  routes: string[];
+  /** Positions in the list of routes. */
+  routes: number[];
   /** `up` is well; `slow_start` and `probing` come back; `ejected`, `unhealthy` and `drained` get nothing new. */
   state?: string;
   /** Until it is tried again, where it is ejected. */

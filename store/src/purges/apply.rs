@@ -14,7 +14,7 @@
 
 use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
 use super::sweep::Sweep;
-use super::{Born, Marks, Position, Positions, PurgeRule, Seq};
+use super::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq};
 use crate::entry::{Entry, Stored, StoredArc};
 use crate::fill::SharedHead;
 use crate::ram::{KeyHash, Lookup, Store};
@@ -230,6 +230,9 @@ impl Store {
     /// readers of purged responses finish undamaged.
     pub fn purge(&self, rule: PurgeRule) -> Seq {
         self.counters.purges.add_shared(1);
+        if matches!(rule.scope, PurgeScope::All) {
+            self.counters.purges_everything.add_shared(1);
+        }
         let at = clock::wall();
         let seq = self.change_rules(|rules| {
             let (seq, let_go) = rules.add(rule, at);

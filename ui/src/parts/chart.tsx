@@ -1,12 +1,12 @@
-// A line or stacked chart over time: uPlot draws, and a legend beneath tells the same in numbers. The charts of a page share
-// their cursor.
+// A line or stacked chart over time: uPlot draws, and a legend beneath tells the same in numbers. A part of the time is shown where one
+// drags over it; marks are events.
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
+import { clock, flat } from '../format';
 import type { Figure } from '../format';
-import { flat } from '../format';
 import { colour, onTheme } from '../theme';
-import { Fig } from './basic';
+import type { Mark } from '../types';
 
 export interface Series {
   label: string;
@@ -23,22 +23,22 @@ interface Props {
   /** Unix seconds, ascending. */
   at: number[];
   series: Series[];
+  marks: Mark[];
   figure: (value: number) => Figure;
   /** Each series is drawn on top of those before it. */
   stacked?: boolean;
   /** The least and the most that the axis shows, where it is fixed. */
   range?: [number, number];
   log?: boolean;
-  height?: number;
   /** Seconds that are shown. */
   window: number;
-  /** Whether the sum of the series stands beside the title. */
-  sum?: boolean;
   /** Whether the axis counts in powers of 1024. */
   binary?: boolean;
 }
 
-const SYNC = uPlot.sync('time');
+const HEIGHT = 178;
+/** Pixels from a mark within which the pointer is on it. */
+const NEAR = 7;
 
 /** Series upon series: what is drawn, lowest first; the legend keeps the values themselves. */
 function stack(series: Series[]): (number | null)[][] {
@@ -69,18 +69,50 @@ const alone = (it: uPlot, series: number): number[] => {
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 };
 
-function options(props: Props, width: number, moved: (at: number | null) => void): uPlot.Options {
+/** A dashed line at each mark, red where something fails from then on. */
+function drawMarks(it: uPlot, marks: Mark[]): void {
+  const { left, top, width, height } = it.bbox;
+  it.ctx.save();
+  for (const mark of marks) {
+    const x = Math.round(it.valToPos(mark.at, 'x', true));
+    if (x < left || x > left + width) continue;
+    const wrong = mark.kind === 'down' || mark.kind === 'refused';
+    it.ctx.strokeStyle = it.ctx.fillStyle = colour(wrong ? '--bad' : '--text-soft');
+    it.ctx.lineWidth = devicePixelRatio;
+    it.ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+    it.ctx.beginPath();
+    it.ctx.moveTo(x, top);
+    it.ctx.lineTo(x, top + height);
+    it.ctx.stroke();
+    it.ctx.beginPath();
+    it.ctx.arc(x, top, 3.5 * devicePixelRatio, 0, 2 * Math.PI);
+    it.ctx.fill();
+  }
+  it.ctx.restore();
+}
+
+interface Heard {
+  moved: (at: number | null, mark: Mark | null) => void;
+  zoomed: (to: [number, number] | null) => void;
+  marks: () => Mark[];
+}
+
+function options(props: Props, width: number, heard: Heard): uPlot.Options {
   const { series, figure, stacked, range, log } = props;
   const faint = colour('--text-faint');
   const grid = { stroke: colour('--line'), width: 1 };
   const font = '11px system-ui, sans-serif';
   const drawn = stacked ? [...series].reverse() : series;
+  const near = (it: uPlot): Mark | null => {
+    const x = it.cursor.left ?? -1;
+    return x < 0 ? null : (heard.marks().find((mark) => Math.abs(it.valToPos(mark.at, 'x') - x) <= NEAR) ?? null);
+  };
   return {
     width,
-    height: props.height ?? 150,
+    height: HEIGHT,
     padding: [8, 26, 0, 0], // Room for the half of a time that stands at the right end.
     legend: { show: false },
-    cursor: { sync: { key: SYNC.key }, drag: { x: false, y: false }, points: { size: 6 }, y: false },
+    cursor: { drag: { x: true, y: false, setScale: false, dist: 8 }, points: { size: 6 }, y: false, bind: { dblclick: () => () => (heard.zoomed(null), null) } },
     scales: {
       x: { time: true },
       y: log
@@ -108,16 +140,30 @@ function options(props: Props, width: number, moved: (at: number | null) => void
         return it;
       }),
     ],
-    hooks: { setCursor: [(it) => moved(it.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [(it) => heard.moved(it.cursor.idx ?? null, near(it))],
+      setSelect: [
+        (it) => {
+          const { left, width: wide } = it.select;
+          if (wide > 0) heard.zoomed([it.posToVal(left, 'x'), it.posToVal(left + wide, 'x')]);
+          it.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+      draw: [(it) => drawMarks(it, heard.marks())],
+    },
   };
 }
 
 export function Chart(props: Props): JSX.Element {
-  const { title, at, series, figure, stacked } = props;
+  const { title, at, series, marks, figure, stacked } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [hover, setHover] = useState<number | null>(null);
+  const [pointed, setPointed] = useState<Mark | null>(null);
+  const [zoom, setZoom] = useState<[number, number] | null>(null);
   const [colours, turn] = useState(0);
+  const events = useRef(marks);
+  events.current = marks;
 
   const data = useMemo((): uPlot.AlignedData => {
     const drawn = stacked ? stack(series).reverse() : series.map((it) => it.values);
@@ -125,82 +171,110 @@ export function Chart(props: Props): JSX.Element {
   }, [at, series, stacked]);
 
   useEffect(() => onTheme(() => turn((it) => it + 1)), []);
+  useEffect(() => setZoom(null), [props.window]);
 
   const shape = series.map((it) => it.label).join();
   useEffect(() => {
-    const it = new uPlot(options(props, box.current!.clientWidth, setHover), data, box.current!);
+    const heard: Heard = {
+      moved: (to, mark) => {
+        setHover(to);
+        setPointed(mark);
+      },
+      zoomed: setZoom,
+      marks: () => events.current,
+    };
+    const it = new uPlot(options(props, box.current!.clientWidth, heard), data, box.current!);
     plot.current = it;
-    SYNC.sub(it);
-    const sizes = new ResizeObserver(() => it.setSize({ width: box.current!.clientWidth, height: props.height ?? 150 }));
+    const sizes = new ResizeObserver(() => it.setSize({ width: box.current!.clientWidth, height: HEIGHT }));
     sizes.observe(box.current!);
     return () => {
       sizes.disconnect();
-      SYNC.unsub(it);
       it.destroy();
     };
   }, [shape, colours, stacked, props.log]);
 
+  // While larder is young, the time shown grows with it.
+  const end = at.at(-1) ?? Date.now() / 1000;
+  const span = Math.min(props.window, Math.max(60, end - (at[0] ?? end)));
+  const [from, to] = zoom ?? [end - span, end];
   useEffect(() => {
     const it = plot.current;
     if (!it) return;
     it.batch(() => {
       it.setData(data, false);
-      const end = at.at(-1) ?? Date.now() / 1000;
-      // While the page is young, the time shown grows with it.
-      const span = Math.min(props.window, Math.max(60, end - (at[0] ?? end)));
-      it.setScale('x', { min: end - span, max: end });
+      it.setScale('x', { min: from, max: to });
       it.redraw(false, true);
     });
-  }, [data, props.window]);
+  }, [data, from, to, shape, colours, marks]);
 
   const shown = hover ?? at.length - 1;
   const now = series.map((it) => it.values[shown] ?? null);
   const latest = series.map((it) => `${it.label} ${told(it.values.at(-1) ?? null, figure)}`).join(', ');
-  const sum = now.some((it) => it !== null) ? now.reduce<number>((all, it) => all + (it ?? 0), 0) : null;
+  const seen = marks.filter((it) => it.at >= from && it.at <= to);
   return (
     <figure class="chart" aria-label={title}>
-      <figcaption class="chart-title">
-        <h3>{title}</h3>
-        {props.sum && (
-          <span class="chart-sum">
-            {sum === null ? '–' : <Fig it={figure(sum)} />}
-          </span>
-        )}
-      </figcaption>
       <div ref={box} class="plot" role="img" aria-label={`${title} over time. Now: ${latest}.`} />
-      <table class="legend">
-        <caption class="away">{title}: the latest value, and the least and the most of the time shown</caption>
-        <thead class="away">
-          <tr>
-            <th scope="col">Series</th>
-            <th scope="col">Value</th>
-            <th scope="col">Maximum</th>
-          </tr>
-        </thead>
-        <tbody>
-          {series.map((it, index) => (
-            <tr key={it.label}>
-              <th scope="row">
-                <span class="swatch" style={{ background: `var(${it.colour})` }} />
-                {it.label}
-              </th>
-              <td data-value>{told(now[index] ?? null, figure)}</td>
-              <td class="faint">
-                <span aria-hidden="true">max </span>
-                {told(most(it.values), figure)}
-              </td>
+      <div class="chart-foot">
+        <table class="legend">
+          <caption class="away">{title}: the latest value, and the most of the time shown</caption>
+          <thead class="away">
+            <tr>
+              <th scope="col">Series</th>
+              <th scope="col">Value</th>
+              <th scope="col">Maximum</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {series.map((it, index) => (
+              <tr key={it.label}>
+                <th scope="row">
+                  <span class="swatch" style={{ background: `var(${it.colour})` }} />
+                  {it.label}
+                </th>
+                <td data-value>{told(now[index] ?? null, figure)}</td>
+                <td class="faint">
+                  <span aria-hidden="true">max </span>
+                  {told(most(it.values, at, from, to), figure)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {zoom && (
+          <p class="zoomed">
+            {clock(from * 1e6)} to {clock(to * 1e6)}{' '}
+            <button class="link" onClick={() => setZoom(null)}>
+              Show all
+            </button>
+          </p>
+        )}
+      </div>
+      <Marks of={pointed ? [pointed] : seen.slice(-3).reverse()} more={pointed ? 0 : seen.length - 3} />
     </figure>
+  );
+}
+
+function Marks({ of, more }: { of: Mark[]; more: number }): JSX.Element | null {
+  if (of.length === 0) return <p class="marks" />;
+  return (
+    <ul class="marks" aria-label="Events in the time shown">
+      {of.map((it) => (
+        <li key={`${it.at} ${it.what}`} class={it.kind === 'down' || it.kind === 'refused' ? 'bad' : ''}>
+          <span class="num">{clock(it.at * 1e6)}</span> {it.what}
+        </li>
+      ))}
+      {more > 0 && <li class="faint">{more.toLocaleString('en')} earlier</li>}
+    </ul>
   );
 }
 
 const told = (value: number | null, figure: (value: number) => Figure): string => (value === null ? '–' : flat(figure(value)));
 
-function most(values: (number | null)[]): number | null {
+function most(values: (number | null)[], at: number[], from: number, to: number): number | null {
   let found: number | null = null;
-  for (const it of values) if (it !== null && (found === null || it > found)) found = it;
+  values.forEach((it, index) => {
+    const when = at[index]!;
+    if (it !== null && when >= from && when <= to && (found === null || it > found)) found = it;
+  });
   return found;
 }

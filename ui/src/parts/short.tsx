@@ -6,9 +6,9 @@ import { useState } from 'preact/hooks';
 export const FEW = 12;
 
 /** What is shown of `all`, and the button beneath; null where all is shown. */
-export function useShort<T>(all: T[], what: string): [T[], JSX.Element | null] {
+export function useShort<T>(all: T[], what: string, few = FEW): [T[], JSX.Element | null] {
   const [whole, set] = useState(false);
-  if (whole || all.length <= FEW) return [all, null];
+  if (whole || all.length <= few) return [all, null];
   const more = (
     <p class="more">
       <button class="button" onClick={() => set(true)}>
@@ -16,5 +16,5 @@ export function useShort<T>(all: T[], what: string): [T[], JSX.Element | null] {
       </button>
     </p>
   );
-  return [all.slice(0, FEW), more];
+  return [all.slice(0, few), more];
 }

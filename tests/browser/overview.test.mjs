@@ -1,0 +1,218 @@
+// The first view: whether it is well, against an hour ago; the worst routes and origins first; an origin is drained and restored.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { audit, open } from './browser.mjs';
+import { ask, load, start, until } from './larder.mjs';
+
+let larder, clients, browser, page, seen;
+
+const SEVERAL = (origin) => `
+[[site]]
+hosts = ["several.example"]
+
+[[site.route]]
+name = "several"
+path = "/*"
+proxy = { to = ["${origin}", "http://127.0.0.1:1"], health = { path = "/", interval = "50ms", fall = 1 } }
+
+[[site]]
+hosts = ["alone.example"]
+
+[[site.route]]
+name = "alone"
+path = "/*"
+proxy = { to = ["http://127.0.0.1:2"] }
+`;
+
+before(async () => {
+  larder = await start();
+  const to = /to = \["(http:[^"]+)"/.exec(larder.configuration())[1];
+  larder.configure(larder.configuration() + SEVERAL(to));
+  clients = load(larder.site);
+  ({ browser, page, seen } = await open(larder.admin));
+  await page.goto(larder.link);
+  await page.locator('.tiles:not(.loading)').waitFor();
+});
+
+after(async () => {
+  await browser?.close();
+  await clients?.stop();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
+const go = async (view) => {
+  await page.goto(`${larder.admin}/#/${view}`);
+  await page.locator('main h1').waitFor();
+};
+const block = (name) => page.locator(`section:has(> .block-head h2:text("${name}"))`);
+const row = (name, of) => block(name).locator('tbody tr', { hasText: of });
+const hash = () => new URL(page.url()).hash;
+
+it('names the one time of its figures, and each tile leads to what explains it', async () => {
+  await until('the base is known', async () => Number(await page.locator('[data-base]').getAttribute('data-base')) > 1);
+  assert.match(await page.locator('.head-sub').innerText(), /^Figures of the last (\d+ s|minute)$/);
+  const tiles = page.locator('.tile');
+  assert.equal(await tiles.count(), 4);
+  const places = [/#\/top\?by=requests/, /#\/live\?filter=status\+?(%20|\+)/, /#\/top\?by=misses/, /#\/traces/];
+  for (const [at, place] of places.entries()) {
+    await go('overview');
+    await tiles.nth(at).click();
+    await page.waitForURL(place);
+  }
+  await go('overview');
+  for (const text of await tiles.allInnerTexts()) assert.match(text, /an hour ago/);
+});
+
+it('compares with an hour ago once larder has run for so long', async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const columns = ['at', 'millis', 'requests', 'hits', 'hits_disk', 'hits_fleet', 'misses', 'passes', 'bytes_sent', 'bytes_received', 'evictions', 'errors_4xx', 'errors_5xx', 'saved_us', 'ram_bytes', 'hit_p50_us', 'hit_p99_us', 'miss_p50_us', 'miss_p99_us'];
+  const sample = (at) => [at, 10_000, 40, 30, 0, 0, 10, 0, 9000, 900, 0, 0, 2, 1_000_000, 5000, 100, 200, 3000, 4000];
+  const samples = Array.from({ length: 720 }, (_, at) => sample(now - 10 * (719 - at)));
+  const marks = [{ at: now - 600, kind: 'reload', what: 'configuration reloaded' }];
+  await page.route('**/api/v1/history*', (route) => route.fulfill({ json: { now, step: 10, columns, samples, marks } }));
+  try {
+    await page.reload();
+    const then = (name) => page.locator('.tile', { hasText: name }).locator('[data-then]').innerText();
+    await until('the rate of then', async () => /^an hour ago 4\.0 /.test(await then('Requests')));
+    assert.match(await then('Server errors'), /^an hour ago 5\.0 %/);
+    assert.match(await then('Hit ratio'), /^an hour ago 75\.0 %/);
+    assert.match(await then('Latency'), /^an hour ago 4(\.00)? ms/);
+    assert.match(await page.locator('.marks').innerText(), /configuration reloaded/);
+    // A mark that is pointed at alone, and a time that is dragged over.
+    const plot = page.locator('.plot .u-over');
+    const { x, y, width } = await plot.boundingBox();
+    await page.mouse.move(x + width * 0.4, y + 60);
+    await page.mouse.down();
+    await page.mouse.move(x + width * 0.6, y + 60, { steps: 8 });
+    await page.mouse.up();
+    await page.locator('.zoomed').waitFor();
+    assert.doesNotMatch(await page.locator('.marks').innerText(), /reloaded/, 'its time is not shown');
+    await page.locator('.zoomed').getByRole('button', { name: 'Show all' }).click();
+    await page.locator('.zoomed').waitFor({ state: 'detached' });
+    await page.locator('.marks', { hasText: 'reloaded' }).waitFor();
+  } finally {
+    await page.unroute('**/api/v1/history*');
+    await page.reload();
+  }
+});
+
+it('marks events of larder itself', async () => {
+  await go('overview');
+  await page.locator('.marks', { hasText: '127.0.0.1:1 is down' }).waitFor();
+});
+
+it('draws the same rates in each time', async () => {
+  await until('steps are kept', async () => (await (await fetch(`${larder.admin}/api/v1/history`, { headers: { Authorization: `Bearer ${larder.token()}` } })).json()).samples.length > 3);
+  await page.reload();
+  await page.locator('.legend [data-value]').first().waitFor();
+  const rates = async () => (await page.locator('.legend [data-value]').allInnerTexts()).map((it) => Number(it.replace(/[^\d.]/g, '')) || 0);
+  // A step is of ten seconds, and its rate is of one: clients send no tenfold of what they sent.
+  await until('hits are drawn', async () => (await rates())[0] > 5);
+  const [ram, , , miss] = await rates();
+  assert.ok(miss < ram, `most requests are hits, as the tile says: ${ram} and ${miss}`);
+});
+
+it('shows each measure over each time, and axe finds nothing', async () => {
+  for (const measure of ['Errors', 'Hit ratio', 'Latency', 'Bytes', 'Time saved', 'Requests']) {
+    await page.locator('.chart-bar').getByRole('button', { name: measure, exact: true }).click();
+    await page.locator('.legend [data-value]').first().waitFor();
+  }
+  for (const time of ['5 min', '15 min', '2 h', '1 h']) await page.getByRole('button', { name: time, exact: true }).click();
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await audit(page), [], colorScheme);
+  }
+});
+
+it('has the worst route first, sorts by a column, and keeps that in the address', async () => {
+  await ask(`${larder.site}/x`, { Host: 'alone.example' });
+  await until('what fails is first', async () => {
+    await ask(`${larder.site}/x`, { Host: 'alone.example' });
+    return (await block('Routes').locator('tbody tr').first().innerText()).startsWith('alone');
+  });
+  await block('Routes').getByRole('button', { name: 'Req / s' }).click();
+  await until('the busiest is first', async () => (await block('Routes').locator('tbody tr').first().innerText()).startsWith('pages'));
+  assert.match(hash(), /sort=requests/);
+  await page.reload();
+  await block('Routes').locator('[aria-sort="descending"]', { hasText: 'Req / s' }).waitFor();
+  await block('Routes').getByRole('button', { name: 'Req / s' }).click();
+  await block('Routes').locator('[aria-sort="ascending"]').waitFor();
+  await block('Routes').getByRole('button', { name: 'Req / s' }).click();
+  assert.equal(await block('Routes').locator('[aria-sort]').count(), 0, 'it is as it was');
+});
+
+it('leads from a row to its requests', async () => {
+  // Anywhere in the row, whose link is as large as it is.
+  const press = async (of) => {
+    const { x, y } = await of.locator('td').nth(1).boundingBox();
+    await page.mouse.click(x + 5, y + 5);
+  };
+  await press(row('Routes', 'pages'));
+  await page.waitForURL(/#\/live/);
+  await until('the route is the filter', async () => (await page.locator('[data-search]').inputValue()).startsWith('route == "pages"'));
+  await go('overview');
+  await block('Origins').waitFor();
+  await press(row('Origins', '127.0.0.1:2'));
+  await page.waitForURL(/#\/live/);
+  await until('its routes are the filter', async () => (await page.locator('[data-search]').inputValue()) === 'route == "alone" && origin_us > 0');
+});
+
+it('drains an origin after it has said what that does, and restores it', async () => {
+  await go('overview');
+  await row('Origins', '127.0.0.1:2').getByRole('button', { name: /^Drain/ }).click();
+  const dialog = page.locator('dialog');
+  await dialog.waitFor();
+  const told = await dialog.innerText();
+  assert.match(told, /The route alone has no other origin/);
+  assert.match(told, /until Restore or a restart of larder; a reload keeps it/);
+  assert.deepEqual(await audit(page), []);
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  assert.equal(await row('Origins', '127.0.0.1:2').getByRole('button', { name: /^Restore/ }).count(), 0, 'nothing is done yet');
+  await row('Origins', '127.0.0.1:2').getByRole('button', { name: /^Drain/ }).click();
+  await dialog.getByRole('button', { name: 'Drain', exact: true }).click();
+  await row('Origins', '127.0.0.1:2').locator('.chip', { hasText: 'drained' }).waitFor();
+  assert.equal((await ask(`${larder.site}/y`, { Host: 'alone.example' })).status, 503);
+  await page.locator('.marks', { hasText: '127.0.0.1:2 drained' }).waitFor();
+  await row('Origins', '127.0.0.1:2').getByRole('button', { name: /^Restore/ }).click();
+  await row('Origins', '127.0.0.1:2').getByRole('button', { name: /^Drain/ }).waitFor();
+});
+
+it('has the tiers in a line, and memory in a drawer', async () => {
+  assert.match(await page.locator('.tiers').innerText(), /RAM.* of .*objects.*evicted \/ s.*Disk.*Fleet.*off/s);
+  await page.locator('.tiers').getByRole('button', { name: /Memory/ }).click();
+  await page.locator('dialog', { hasText: 'accounted for' }).waitFor();
+  assert.deepEqual(await audit(page), []);
+  await page.keyboard.press('Escape');
+  await page.locator('.tiers a', { hasText: 'Disk' }).click();
+  await page.waitForURL(/#\/objects\?tier=disk/);
+});
+
+it('is on one screen of a desk, and in one column on a phone', async () => {
+  for (const [width, height] of [[1440, 900], [2560, 1300], [820, 1180], [390, 844]]) {
+    await page.setViewportSize({ width, height });
+    await go('overview');
+    await block('Routes').waitFor();
+    const found = await page.evaluate(() => ({
+      wide: document.documentElement.scrollWidth - innerWidth,
+      high: document.querySelector('.tiers').getBoundingClientRect().bottom - innerHeight,
+      left: [...document.querySelectorAll('.tile')].map((it) => it.getBoundingClientRect().left),
+    }));
+    const wide = await page.evaluate(() => [...document.querySelectorAll('main *')].filter((it) => !it.closest('.scroll > *') && it.getBoundingClientRect().right > innerWidth + 1).map((it) => `${it.tagName}.${it.className}`).slice(0, 5));
+    assert.ok(found.wide <= 0, `${width}: ${found.wide} pixels too wide: ${wide}`);
+    if (width >= 1440) assert.ok(found.high <= 0, `${width}: ${found.high} pixels too high`);
+    if (width === 390) assert.equal(new Set(found.left).size, 1, 'one column');
+    if (process.env.LARDER_PICTURES) {
+      for (const colorScheme of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+        await page.screenshot({ path: `${process.env.LARDER_PICTURES}/overview-${width}-${colorScheme}.png`, fullPage: width < 900 });
+      }
+    }
+  }
+});
+
+it('has asked nobody else, and has said nothing on the console', () => {
+  assert.deepEqual(seen.elsewhere, []);
+  assert.deepEqual(seen.console, []);
+});

@@ -1,0 +1,205 @@
+// A row for every origin, the worst first; one can be drained, after the page has said what that does.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Problem, ask, query } from '../api';
+import { Failed } from '../parts/basic';
+import { Dialog } from '../parts/dialog';
+import { useShort } from '../parts/short';
+import { say } from '../parts/toast';
+import * as format from '../format';
+import { between, quantile } from '../points';
+import type { Over } from '../readings';
+import type { Origin, Stats } from '../types';
+
+/** Rows that are shown at first. */
+const FEW = 8;
+
+/** How an origin is, in a word: its colour, and what that means for requests. */
+const STATES: Record<string, [word: string, look: string, means: string]> = {
+  up: ['up', 'faint', 'It receives requests'],
+  slow_start: ['slow start', 'warn', 'In use again; its share of requests grows (slow start)'],
+  probing: ['probing', 'warn', 'Ejected; one request probes it'],
+  ejected: ['ejected', 'bad', 'Ejected after consecutive failures'],
+  unhealthy: ['unhealthy', 'bad', 'Its health check fails, so it receives no requests'],
+  drained: ['drained', 'faint', 'Drained by the configuration: it receives no new requests'],
+  taken_out: ['drained', 'warn', 'Drained by an operator: no new requests until it is restored or larder restarts'],
+};
+
+/** The worst come first. */
+const RANKS = ['ejected', 'unhealthy', 'probing', 'slow_start', 'drained', 'up'];
+
+function State({ of }: { of: Origin }): JSX.Element {
+  const state = of.drained_by === 'operator' ? 'taken_out' : (of.state ?? 'up');
+  const [word, look, means] = STATES[state] ?? [state, 'warn', ''];
+  const left = state === 'ejected' && of.ejected_ms ? ` ${format.flat(format.seconds(of.ejected_ms / 1000))}` : '';
+  return (
+    <span class={state === 'up' ? look : `chip ${look}`} title={means}>
+      {word}
+      {left}
+    </span>
+  );
+}
+
+/** The requests of its routes that reached an origin, as they finish. */
+function leadsTo(it: Origin, stats: Stats): string {
+  const names = [...new Set(it.routes.map((at) => stats.routes?.[at]?.name).filter((name) => name !== undefined))];
+  const routes = names.slice(0, 8).map((name) => `route == ${JSON.stringify(name)}`);
+  const either = routes.length > 1 ? `(${routes.join(' || ')})` : routes[0];
+  return `#/live?filter=${encodeURIComponent([either, 'origin_us > 0'].filter(Boolean).join(' && '))}`;
+}
+
+export function Origins({ now, then, seconds }: Over): JSX.Element | null {
+  const [drains, setDrains] = useState<string | null>(null);
+  const before = new Map((then.origins ?? []).map((it) => [it.name, it]));
+  const rows = (now.origins ?? []).map((it) => {
+    const old = before.get(it.name);
+    const grew = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (old?.counters[name] ?? 0));
+    return { it, requests: grew('requests') / seconds, failures: grew('failures'), p99: quantile(between(old?.latency, it.latency), 0.99) };
+  });
+  const rank = (it: Origin): number => RANKS.indexOf(it.state ?? 'up');
+  rows.sort((a, b) => rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
+  const [shown, more] = useShort(rows, 'origins', FEW);
+  if (rows.length === 0) return null;
+  const chosen = now.origins?.find((it) => it.name === drains);
+  return (
+    <section class="block">
+      <div class="block-head">
+        <h2>
+          Origins <span class="faint">the worst first</span>
+        </h2>
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Origins">
+        <table class="table rows linked">
+          <thead>
+            <tr>
+              <th scope="col">Origin</th>
+              <th scope="col">State</th>
+              <th scope="col" class="num">Req / s</th>
+              <th scope="col" class="num">Failed</th>
+              <th scope="col" class="num">p99</th>
+              <th scope="col">
+                <span class="away">Drain</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map(({ it, requests, failures, p99 }) => (
+              <tr key={it.name}>
+                <th scope="row" class="origin">
+                  <a data-row class="row-link" href={leadsTo(it, now)} title={`${it.name}${it.protocol ? `, ${it.protocol}` : ''}`}>
+                    {it.name.replace(/^http:\/\//, '')}
+                  </a>
+                </th>
+                <td>
+                  <State of={it} />
+                </td>
+                <td class="num">{format.flat(format.rate(requests))}</td>
+                <td class={`num ${failures ? 'bad' : 'faint'}`}>{format.flat(format.count(failures))}</td>
+                <td class="num">{format.flat(format.micros(p99))}</td>
+                <td class="num">
+                  <DrainButton of={it} drain={() => setDrains(it.name)} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {more}
+      {chosen && <DrainDialog of={chosen} stats={now} close={() => setDrains(null)} />}
+    </section>
+  );
+}
+
+const path = (of: Origin): string => `/api/v1/origins/drain${query({ origin: of.name })}`;
+const problemOf = (error: unknown): Problem => (error instanceof Problem ? error : new Problem(0, String(error)));
+
+function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Element {
+  const [busy, setBusy] = useState(false);
+  if (of.drained_by === 'configuration') {
+    return (
+      <span class="faint" title={'The configuration drains it: remove "drain" after it in proxy.to'}>
+        by file
+      </span>
+    );
+  }
+  if (of.drained_by !== 'operator') {
+    return (
+      <button class="button small" aria-label={`Drain ${of.name}`} onClick={drain}>
+        Drain …
+      </button>
+    );
+  }
+  const restore = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await ask(path(of), { method: 'DELETE' });
+      say(`${of.name} receives requests again.`);
+    } catch (error) {
+      say(problemOf(error).message, true);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <button class="button small" disabled={busy} aria-label={`Restore ${of.name}`} onClick={() => void restore()}>
+      Restore
+    </button>
+  );
+}
+
+/** The routes of an origin: those with another origin that receives requests, and those without. */
+function routesOf(of: Origin, stats: Stats): { others: string[]; without: string[] } {
+  const others = new Set<string>();
+  const without: string[] = [];
+  for (const at of of.routes) {
+    const route = stats.routes?.[at];
+    const left = (route?.origins ?? []).map((it) => stats.origins?.[it]).filter((it) => it && it.name !== of.name && !it.drained_by);
+    for (const it of left) others.add(it!.name);
+    if (route && left.length === 0) without.push(route.name);
+  }
+  return { others: [...others], without };
+}
+
+const list = (of: string[]): string => (of.length > 4 ? `${of.slice(0, 3).join(', ')} and ${of.length - 3} more` : of.join(', '));
+
+function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: () => void }): JSX.Element {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const { others, without } = routesOf(of, stats);
+  const flying = of.in_flight ?? 0;
+  const drain = async (): Promise<void> => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await ask(path(of), { method: 'PUT' });
+      say(`${of.name} is drained.`);
+      close();
+    } catch (error) {
+      setProblem(problemOf(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={`Drain ${of.name}?`} close={close}>
+      <ul class="effects">
+        <li>It receives no new requests{others.length > 0 && `; they go to ${list(others)}`}.</li>
+        {without.length > 0 && (
+          <li class="bad">
+            {without.length === 1 ? 'The route' : `${without.length} routes`} <b>{list(without)}</b> {without.length === 1 ? 'has' : 'have'} no other origin: larder answers with stored responses, or 503.
+          </li>
+        )}
+        <li>{flying === 0 ? 'No request is in progress there.' : `${flying.toLocaleString('en')} ${flying === 1 ? 'request in progress finishes' : 'requests in progress finish'} there.`}</li>
+        <li>It lasts until Restore or a restart of larder; a reload keeps it.</li>
+      </ul>
+      <Failed problem={problem} />
+      <div class="form-end">
+        <button type="button" class="button" onClick={close}>
+          Cancel
+        </button>
+        <button type="button" data-first class={`button ${without.length ? 'danger' : 'primary'}`} disabled={busy} onClick={() => void drain()}>
+          Drain
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,66 @@
+// The tiers in one line: what is used of what can be used, and what is evicted; memory in a drawer.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Drawer } from '../parts/dialog';
+import { Meter } from '../parts/meter';
+import * as format from '../format';
+import type { Over } from '../readings';
+import type { Stats } from '../types';
+import { Memory } from './memory';
+
+type Tier = NonNullable<Stats['tiers']>[number];
+
+const NAMES: Record<string, string> = { ram: 'RAM', disk: 'Disk', fleet: 'Fleet' };
+
+export function Tiers({ stats, over }: { stats: Stats; over: Over | null }): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const rss = stats.memory?.rss_bytes;
+  return (
+    <section class="tiers" aria-label="Tiers">
+      <ul>
+        {(stats.tiers ?? []).map((it) => (
+          <li key={it.name}>
+            <OneTier of={it} stats={stats} over={over} />
+          </li>
+        ))}
+        <li>
+          <button class="tier" aria-haspopup="dialog" onClick={() => setOpen(true)}>
+            <b>Memory</b> {rss === undefined ? 'parts' : `${format.flat(format.bytes(rss))} resident`}
+          </button>
+        </li>
+      </ul>
+      {open && (
+        <Drawer title="Memory" close={() => setOpen(false)}>
+          <Memory stats={stats} />
+        </Drawer>
+      )}
+    </section>
+  );
+}
+
+function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | null }): JSX.Element {
+  const name = NAMES[of.name] ?? of.name;
+  if (of.state === 'off') {
+    return (
+      <span class="tier faint">
+        <b>{name}</b> off
+      </span>
+    );
+  }
+  const usable = of.name === 'ram' ? stats.ram.usable_bytes : of.budget_bytes;
+  const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}` : null;
+  const counter = (it: Stats): number => it.counters['cache_evictions'] ?? 0;
+  const evicted = of.name === 'ram' && over ? Math.max(0, counter(over.now) - counter(over.then)) / over.seconds : null;
+  const before = over?.then.tiers?.find((it) => it.name === of.name);
+  const hits = over && before ? Math.max(0, of.hits - before.hits) / over.seconds : null;
+  const href = of.name === 'fleet' ? '#/top?by=misses' : `#/objects?tier=${of.name}`;
+  return (
+    <a class="tier" href={href}>
+      <b>{name}</b> {of.state !== 'on' && <span class="chip bad">{of.state}</span>}
+      {filled && <Meter share={of.used_bytes! / usable!} text={filled} />}
+      {of.objects !== undefined && <span>{format.flat(format.count(of.objects))} objects</span>}
+      {hits !== null && <span>{format.flat(format.rate(hits))} hits / s</span>}
+      {evicted !== null && <span>{format.flat(format.rate(evicted))} evicted / s</span>}
+    </a>
+  );
+}
