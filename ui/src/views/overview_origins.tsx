@@ -7,6 +7,7 @@ import { Dialog } from '../parts/dialog';
 import { useShort } from '../parts/short';
 import { say } from '../parts/toast';
 import * as format from '../format';
+import { useMedia } from '../hooks';
 import { between, quantile } from '../points';
 import type { Over } from '../readings';
 import type { Origin, Stats } from '../types';
@@ -50,6 +51,7 @@ function leadsTo(it: Origin, stats: Stats): string {
 
 export function Origins({ now, then, seconds }: Over): JSX.Element | null {
   const [drains, setDrains] = useState<string | null>(null);
+  const narrow = useMedia('(max-width: 600px)');
   const before = new Map((then.origins ?? []).map((it) => [it.name, it]));
   const rows = (now.origins ?? []).map((it) => {
     const old = before.get(it.name);
@@ -75,8 +77,8 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
               <th scope="col">Origin</th>
               <th scope="col">State</th>
               <th scope="col" class="num">Req / s</th>
-              <th scope="col" class="num">Failed</th>
-              <th scope="col" class="num">p99</th>
+              {!narrow && <th scope="col" class="num">Failed</th>}
+              {!narrow && <th scope="col" class="num">p99</th>}
               <th scope="col">
                 <span class="away">Drain</span>
               </th>
@@ -94,8 +96,8 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
                   <State of={it} />
                 </td>
                 <td class="num">{format.flat(format.rate(requests))}</td>
-                <td class={`num ${failures ? 'bad' : 'faint'}`}>{format.flat(format.count(failures))}</td>
-                <td class="num">{format.flat(format.micros(p99))}</td>
+                {!narrow && <td class={`num ${failures ? 'bad' : 'faint'}`}>{format.flat(format.count(failures))}</td>}
+                {!narrow && <td class="num">{format.flat(format.micros(p99))}</td>}
                 <td class="num">
                   <DrainButton of={it} drain={() => setDrains(it.name)} />
                 </td>

@@ -103,7 +103,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
   /** Once by the column, again in the other order, then as it was. */
   const press = (to: Column): void => keep(by === to && back ? 'worst' : to, by === to && !back, search);
   const several = (now.sites?.length ?? 0) > 1;
-  const columns = COLUMNS.filter((it) => !narrow || it[0] !== 'origin');
+  const columns = COLUMNS.filter((it) => !narrow || (it[0] !== 'origin' && it[0] !== 'p99'));
   return (
     <section class="block">
       <div class="block-head">
@@ -146,7 +146,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
                   {it.share === null ? '–' : format.flat(format.share(it.share))}
                 </td>
                 <td>{it.hits === null ? <span class="faint">–</span> : <Meter share={it.hits} />}</td>
-                <td class="num">{format.flat(format.micros(it.p99))}</td>
+                {!narrow && <td class="num">{format.flat(format.micros(it.p99))}</td>}
                 {!narrow && <td class="num" title="Time of its requests at origins, per second">{it.origin ? `${format.flat(format.micros(it.origin))} / s` : '–'}</td>}
               </tr>
             ))}
