@@ -55,6 +55,7 @@ pub use check::rewrite;
 pub use expand::secret_of;
 pub use key_path::dotted;
 pub use kind::{HostPattern, PathAccess, PathPattern};
+pub use machine::memory_left;
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 

@@ -45,6 +45,36 @@ fn memory() -> Option<u64> {
     Some(limits.fold(total, u64::min))
 }
 
+/// The memory that this machine, and the control group, can give to processes now; `None` where that is unknown.
+#[must_use]
+pub fn memory_left() -> Option<u64> {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    // Without /proc/meminfo, which a service with `ProcSubset=pid` does not see, the free memory is a lower bound.
+    let about = rustix::system::sysinfo();
+    let free = about.freeram.saturating_add(about.bufferram).checked_mul(u64::from(about.mem_unit))?;
+    let machine = read(Path::new("/proc/meminfo")).and_then(|it| available(&it)).unwrap_or(free);
+    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let left = |limit: PathBuf| {
+        let most: u64 = read(&limit)?.trim().parse().ok()?;
+        let used: u64 = read(&limit.with_file_name("memory.current"))?.trim().parse().ok()?;
+        let files = cached(&read(&limit.with_file_name("memory.stat"))?);
+        Some(most.saturating_sub(used.saturating_sub(files)))
+    };
+    Some(limits_of(&groups).into_iter().filter_map(left).fold(machine, u64::min))
+}
+
+/// The bytes of `MemAvailable` in /proc/meminfo.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The bytes of files in a control group's `memory.stat`, which the kernel drops when memory is needed.
+fn cached(stat: &str) -> u64 {
+    let value = |name: &str| stat.lines().find_map(|it| it.strip_prefix(name)?.trim().parse::<u64>().ok());
+    ["inactive_file ", "active_file "].into_iter().filter_map(value).sum()
+}
+
 /// The files with the limits of the control group (version 2) and of its parents; in a container the root is its own
 /// group.
 fn limits_of(groups: &str) -> Vec<PathBuf> {
@@ -85,6 +115,14 @@ mod tests {
             disk.starts_with("t.toml:4: cache.disk.size: 1024TiB exceeds the total size of the device of "),
             "{disk}"
         );
+    }
+
+    #[test]
+    fn memory_that_is_left_is_read() {
+        assert_eq!(Some(3 << 10), available("MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:       3 kB\n"));
+        assert_eq!(None, available("MemTotal: 9 kB\n"));
+        assert_eq!(7, cached("anon 100\ninactive_file 3\nactive_file 4\nshmem 9\n"));
+        assert!(memory_left().is_some_and(|it| it > 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The RAM tier over a restart: read before the workers start, so that no response is stored meanwhile, and written when they have
+//! The RAM tier over a restart and an upgrade. Over a restart: read before the workers start, so that no response is stored meanwhile, and written when they have
 //! ended, so that no purge is acknowledged afterwards. The file is `larder_store::snapshot`.
 
+use crate::upgrade::ram::RamSource;
 use larder_config::Config;
 use larder_observe::log::{ErrorLog, Level};
 use larder_server::row_purges;
@@ -21,9 +22,16 @@ pub const WRITE: Duration = Duration::from_secs(20);
 pub enum RamHolder {
     /// None: the last one has written a snapshot, if it stopped cleanly.
     None,
-    /// One that is replaced: a file is older than its start.
+    /// One that is replaced, and has handed it over if it could: a file is older than its start.
     Predecessor,
 }
+
+/// Why the RAM tier of a node in a fleet is not handed over.
+pub const OF_FLEET: &str =
+    "other nodes of the fleet may purge meanwhile; its servers have the responses, with the purges";
+
+/// The most of the memory that is left on this machine, in quarters, that RAM may take while two processes serve.
+const QUARTERS: u64 = 3;
 
 fn is_over(begun: Monotonic, limit: Duration) -> bool {
     u128::from(clock::monotonic_now().0.saturating_sub(begun.0)) > limit.as_millis()
@@ -34,6 +42,10 @@ fn is_over(begun: Monotonic, limit: Duration) -> bool {
 /// # Errors
 /// The reason why it is not used, which is logged.
 pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHolder) -> Result<(), String> {
+    if holder == RamHolder::Predecessor {
+        // Their changes are not followed since the switch.
+        row_purges::doubt_restored(config, store);
+    }
     let Some(path) = &config.snapshot else { return Ok(()) };
     if holder == RamHolder::Predecessor {
         file::discard(path);
@@ -64,6 +76,32 @@ pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHol
     }
 }
 
+/// Whether the process that this one replaces is to send its RAM tier; logs why not.
+pub fn asks(config: &Config, errors: &ErrorLog) -> bool {
+    if config.fleet.is_some() {
+        not_handed_over(OF_FLEET, errors);
+    }
+    config.fleet.is_none()
+}
+
+/// Fills RAM with the responses of the process that this one replaces. Nothing is stored yet, and no purge is in force: those of
+/// the switch are yet to come. Where it fails RAM is empty, and the log has the reason.
+pub fn take_over(config: &Config, store: &Store, errors: &ErrorLog, source: &mut RamSource<'_>) {
+    clock::tick();
+    let begun = clock::monotonic_now();
+    let most = larder_config::memory_left().map_or(u64::MAX, |it| it / 4 * QUARTERS);
+    let outcome = store.receive_ram(&mut *source, config.key_settings, || store.used() > most);
+    match outcome {
+        Ok(count) => counted("ram-handed-over", &[], count, begun, errors),
+        Err(fault) => not_handed_over(&source.obstacle().unwrap_or_else(|| fault.tell()), errors),
+    }
+}
+
+fn not_handed_over(why: &str, errors: &ErrorLog) {
+    let values = [("why", why), ("now", "the RAM tier starts empty")];
+    errors.event(Level::Warn, "ram-not-handed-over", &values);
+}
+
 /// Writes the snapshot. No worker runs any more, and the caller acknowledges no purge from here on.
 pub fn save(config: &Config, store: &Store, errors: &ErrorLog) {
     let Some(path) = &config.snapshot else { return };
@@ -88,18 +126,16 @@ pub fn discard_old(before: &Config, now: &Config) {
     }
 }
 
-/// Logs the responses that were written or read.
+/// Logs the responses that were written to a file or read from it.
 fn done(event: &str, path: &Path, count: SnapshotCount, begun: Monotonic, errors: &ErrorLog) {
-    let milliseconds = clock::monotonic_now().0.saturating_sub(begun.0);
     let name = path.display().to_string();
+    counted(event, &[("path", &*name)], count, begun, errors);
+}
+
+fn counted(event: &str, first: &[(&str, &str)], count: SnapshotCount, begun: Monotonic, errors: &ErrorLog) {
+    let milliseconds = clock::monotonic_now().0.saturating_sub(begun.0);
     let numbers = [count.responses, count.bytes, count.left_out, milliseconds].map(|it| it.to_string());
     let [responses, bytes, left_out, time] = numbers.each_ref().map(String::as_str);
-    let values = [
-        ("path", &*name),
-        ("responses", responses),
-        ("bytes", bytes),
-        ("left_out", left_out),
-        ("duration_ms", time),
-    ];
-    errors.event(Level::Info, event, &values);
+    let rest = [("responses", responses), ("bytes", bytes), ("left_out", left_out), ("duration_ms", time)];
+    errors.event(Level::Info, event, &[first, &rest].concat());
 }

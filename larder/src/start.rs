@@ -145,7 +145,12 @@ impl BoundStart {
         let handed = match &predecessor {
             Some(predecessor) => {
                 tiers::check_disk(&live.config)?;
-                Some(predecessor.switch()?)
+                let asks = ram_snapshot::asks(&live.config, errors);
+                let mut ram = predecessor.ready(asks)?;
+                if asks {
+                    ram_snapshot::take_over(&live.config, &storage.store, errors, &mut ram);
+                }
+                Some(predecessor.switch(ram)?)
             }
             None => None,
         };

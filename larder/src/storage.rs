@@ -54,7 +54,7 @@ impl Storage {
 
 impl SharedStorage {
     /// Opens the tiers below RAM. `public` is the first address for clients. Of the purges of a larder that is replaced, the disk
-    /// tier has those that it needs; without one they are taken over.
+    /// tier has those that it needs itself; RAM may need others.
     ///
     /// # Errors
     /// One sentence with the tier that is not available.
@@ -68,7 +68,7 @@ impl SharedStorage {
     ) -> Result<Self, String> {
         let lower = Lower::open(config, store, || totals.add_part(), errors)?;
         if let Some(HandedPurges { last, rules }) = handed {
-            store.restore(last, if lower.disk().is_some() { Vec::new() } else { rules });
+            store.restore(last, rules);
             store.meets_peer(true);
         }
         let nodes = NodesPlan::new(config.fleet.as_ref(), public, store);

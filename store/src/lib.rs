@@ -2,6 +2,7 @@
 //! flight. `semantics` decides what may be kept or used; this crate does not know HTTP.
 
 mod arena;
+mod changed_keys;
 pub mod deferred_free;
 pub mod disk;
 pub mod encodings;

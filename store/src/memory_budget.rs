@@ -227,6 +227,14 @@ const fn of_pages(bytes: usize) -> usize {
     }
 }
 
+/// Resident bytes of this process that no file backs, without the arena (proc(5), statm); `None` where there is no /proc.
+pub(crate) fn own_memory() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ pub mod follow;
 mod rules;
 pub(crate) mod sweep;
 
-pub(crate) use apply::Purges;
+pub(crate) use apply::{Judged, Purges};
 
 use larder_semantics::expression::Expression;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
 
 use crate::arena::Arena;
+use crate::changed_keys::ChangedKeys;
 use crate::deferred_free::DeferredFree;
 use crate::disk::DiskTier;
 use crate::encodings::EncodedResponses;
@@ -14,7 +15,7 @@ use crate::evicted::Evicted;
 use crate::hit_for_miss::{HitForMissTable, MISS_COST};
 use crate::idle::{IdleProgress, Swept};
 use crate::in_flight::InFlight;
-use crate::memory_budget::{MemoryBudget, on_heap};
+use crate::memory_budget::{MemoryBudget, on_heap, own_memory};
 use crate::purges::Purges;
 use crate::removed_keys::RemovedKeys;
 use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
@@ -214,7 +215,7 @@ impl Store {
             heap_line: settings.heap_line,
             outside: AtomicU64::new(own_memory().unwrap_or(0) + OUTSIDE),
             taken_in: AtomicU64::new(0),
-            books: Mutex::new(ShardBooks { policy: S3Fifo::new(settings.budget), footprint: 0 }),
+            books: Mutex::new(ShardBooks::new(settings.budget)),
             purges: Purges::new(settings.budget),
             arena,
             ledger,
@@ -359,6 +360,7 @@ impl Store {
         let stored = Stored::after(&stored, verdict).ok_or(NotStored::Removed)?;
         let mut standing = self.standing(hash, key);
         if standing.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
+            books.changed.note(key);
             let gone = self.take_where(&mut books, hash, key, |it| it.may_meet(&stored));
             drop(books);
             drop((gone, standing));
@@ -374,6 +376,7 @@ impl Store {
         }
         let bounds = self.bounds(max_variants);
         let (shelf, dropped) = Entry::with(standing.as_ref(), key, stored, None, bounds, met);
+        books.changed.note(key);
         let old = self.put(&mut books, hash, shelf);
         drop(books);
         drop(standing);
@@ -396,6 +399,7 @@ impl Store {
         let (verdict, met) = self.purges.verdict(key, &new, 0);
         let Some(new) = Stored::after(&new, verdict) else { return false };
         let shelf = Entry::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
+        books.changed.note(key);
         let gone = self.put(&mut books, hash, shelf);
         drop(books);
         drop((gone, standing));
@@ -416,6 +420,7 @@ impl Store {
     /// afterwards, and later requests do not join. Returns whether it was stored.
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
         let mut books = self.books.lock();
+        books.changed.note(key);
         self.removals_of(hash).fetch_add(1, SeqCst);
         if self.shard(hash).write().misses.forget(hash) {
             self.ledger.release(MISS_COST);
@@ -632,22 +637,20 @@ impl Store {
     }
 }
 
-/// Resident bytes of this process that no file backs, without the arena (proc(5), statm); `None` where there is no /proc.
-fn own_memory() -> Option<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let mut pages = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
-    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
-    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
-}
-
 /// The data that only one thread at a time may change.
 pub(crate) struct ShardBooks {
     policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
     /// The ledger's entry for the policy.
     footprint: u64,
+    /// See [`ChangedKeys`].
+    pub(crate) changed: ChangedKeys,
 }
 
 impl ShardBooks {
+    fn new(budget: u64) -> Self {
+        Self { policy: S3Fifo::new(budget), footprint: 0, changed: ChangedKeys::default() }
+    }
+
     /// Visits the next entries of a walk over all: see [`S3Fifo::walk`].
     pub(crate) fn walk(
         &self,

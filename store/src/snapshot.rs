@@ -8,16 +8,20 @@
 //! end         a header of the kind `Removal`, whose stamp is the number of records
 //! ```
 //!
-//! In a header `stamp` is the number of the record in the stream, `born` the last purge, and `body_sum` the checksum of the
-//! whole body. `hash`, `variant` and `names` are zero. Every purge up to the last one was applied to what is written, so
-//! that a response that is restored is older than every later purge, and no older one is needed for it.
+//! In a header `stamp` is the number of responses before it in the stream, `born` the last purge that was applied to the
+//! response, and `body_sum` the checksum of the whole body. `hash`, `variant` and `names` are zero. A response that is restored
+//! is older than every later purge, and no older one is needed for it. In a file `born` is the last purge everywhere.
+//!
+//! `transfer` sends the same stream to a process that takes over, while this one serves. There a header of the kind `Removal`
+//! may have a head, which is a key: the responses sent under it before are dropped.
 
 pub mod file;
+pub mod transfer;
 
 use crate::disk::{each_piece_of, head};
 use crate::encodings::Encodings;
-use crate::entry::{Stored, StoredBody};
-use crate::purges::Seq;
+use crate::entry::{Entry, Stored, StoredBody};
+use crate::purges::{Judged, Seq};
 use crate::ram::{KeyHash, Store};
 use crate::s3fifo::{MOST_USES, WalkPosition};
 use larder_semantics::tiers;
@@ -184,13 +188,23 @@ fn each_piece(body: &StoredBody, mut take: impl FnMut(&[u8]) -> io::Result<()>) 
 struct SnapshotWriter<W> {
     out: W,
     seed: u64,
-    last: Seq,
     at: u64,
     count: SnapshotCount,
     scratch: Vec<u8>,
 }
 
+/// The use of a key, for the order of a stream.
+#[derive(Clone, Copy)]
+struct EntryUse {
+    uses: u8,
+    hits: u32,
+}
+
 impl<W: Write> SnapshotWriter<W> {
+    fn new(out: W, seed: u64) -> Self {
+        Self { out, seed, at: 0, count: SnapshotCount::default(), scratch: Vec::new() }
+    }
+
     fn place(&self) -> RecordPart {
         RecordPart { seed: self.seed, file: 0, offset: self.at }
     }
@@ -202,12 +216,19 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(())
     }
 
-    fn header(&self, kind: RecordKind) -> RecordHeader {
+    fn header(&self, kind: RecordKind, met: Seq) -> RecordHeader {
         let stamp = self.count.responses;
-        RecordHeader { kind, stamp, ..RecordHeader::note(self.last) }
+        RecordHeader { kind, stamp, ..RecordHeader::note(met) }
     }
 
-    fn record(&mut self, key: &[u8], stored: &Stored, uses: u8, hits: u32) -> io::Result<()> {
+    /// A response to which the purges up to `met` were applied.
+    fn record(
+        &mut self,
+        key: &[u8],
+        stored: &Stored,
+        EntryUse { uses, hits }: EntryUse,
+        met: Seq,
+    ) -> io::Result<()> {
         self.scratch.clear();
         head::write(key, stored, &mut self.scratch);
         let is_small = self.scratch.len() <= envelope::MAX_HEAD;
@@ -229,7 +250,7 @@ impl<W: Write> SnapshotWriter<W> {
             body: stored.body.len(),
             head_sum: sum(self.seed, &self.scratch),
             body_sum: summing.digest(),
-            ..self.header(RecordKind::Response)
+            ..self.header(RecordKind::Response, met)
         };
         self.out.write_all(&header.write(self.place()))?;
         self.out.write_all(&self.scratch)?;
@@ -240,8 +261,20 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(())
     }
 
-    fn end(mut self) -> io::Result<SnapshotCount> {
-        let header = self.header(RecordKind::Removal).write(self.place());
+    /// The responses sent under a key are dropped.
+    fn removal(&mut self, key: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(key.len()).ok().filter(|it| *it <= MAX_HEAD && *it > 0);
+        let head = length.ok_or(io::ErrorKind::InvalidData)?;
+        let header =
+            RecordHeader { head, head_sum: sum(self.seed, key), ..self.header(RecordKind::Removal, 0) };
+        self.out.write_all(&header.write(self.place()))?;
+        self.out.write_all(key)?;
+        self.at += header.length();
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<SnapshotCount> {
+        let header = self.header(RecordKind::Removal, 0).write(self.place());
         self.out.write_all(&header)?;
         self.out.flush()?;
         Ok(self.count)
@@ -268,45 +301,65 @@ impl Store {
         late: impl Fn() -> bool,
     ) -> io::Result<SnapshotCount> {
         let (now, last) = (clock::wall(), self.purges.seq());
-        let (count, scratch) = Default::default();
-        let mut writer = SnapshotWriter { out, seed, last, at: 0, count, scratch };
+        let mut writer = SnapshotWriter::new(out, seed);
         writer.begin(&SnapshotFacts { written: now, last, settings })?;
-        let mut is_late = false;
-        for uses in (0..=MOST_USES).rev() {
-            let mut place = Some(WalkPosition::default());
-            while let Some(from) = place {
-                let mut these = Vec::with_capacity(BATCH);
-                place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
-                is_late |= late();
-                for hash in these {
-                    self.write_entry(&mut writer, hash, uses, now, is_late)?;
-                }
-            }
-        }
+        self.write_all(&mut writer, now, late)?;
         writer.end()
     }
 
-    /// Writes the entry at a hash, if it has this use count.
+    /// Writes every entry, the most used ones first. The order is that of the beginning.
+    fn write_all(
+        &self,
+        writer: &mut SnapshotWriter<impl Write>,
+        now: WallTime,
+        late: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        let mut by_use: [Vec<KeyHash>; MOST_USES as usize + 1] = Default::default();
+        let mut place = Some(WalkPosition::default());
+        while let Some(from) = place {
+            let mut these = Vec::with_capacity(BATCH);
+            place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
+            for hash in these {
+                let used = self.any_standing(hash).map(|it| it.uses.load(Relaxed).min(MOST_USES));
+                used.into_iter().for_each(|it| by_use[usize::from(it)].push(hash));
+            }
+        }
+        let mut is_late = false;
+        for (uses, these) in (0..=MOST_USES).zip(by_use).rev() {
+            for (at, hash) in these.into_iter().enumerate() {
+                is_late |= at % BATCH == 0 && late();
+                let Some(shelf) = self.any_standing(hash) else { continue };
+                self.write_entry(writer, shelf, uses, now, is_late)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the responses of an entry.
     fn write_entry(
         &self,
         writer: &mut SnapshotWriter<impl Write>,
-        hash: KeyHash,
+        shelf: Entry,
         uses: u8,
         now: WallTime,
         is_late: bool,
     ) -> io::Result<()> {
-        let Some(shelf) = self.any_standing(hash).filter(|it| it.uses.load(Relaxed).min(MOST_USES) == uses)
-        else {
-            return Ok(());
+        let (left, met) = match self.purges.judge(&shelf, None) {
+            Judged::AsItIs(seq) => (shelf, seq),
+            Judged::Changed(left) => {
+                let met = left.met();
+                (left, met)
+            }
+            Judged::Gone => return Ok(()),
         };
-        let Some(left) = self.purges.left_of(shelf) else { return Ok(()) };
+        let used = EntryUse { uses, hits: left.hits() };
         // The newest last: it is then the newest again.
         for stored in left.variants.iter().rev() {
             let is_elsewhere = matches!(stored.body, StoredBody::Disk(_));
             if is_late || is_elsewhere || stored.is_superseded() || !is_of_use(stored, now) {
                 writer.count.left_out += 1;
             } else {
-                writer.record(left.key(), stored, uses, left.hits())?;
+                writer.record(left.key(), stored, used, met)?;
             }
         }
         Ok(())
@@ -324,23 +377,25 @@ impl Store {
         settings: u64,
         late: impl Fn() -> bool,
     ) -> Result<SnapshotCount, SnapshotFault> {
-        let mut reader = SnapshotReader { from, seed, at: 0, next: 0, scratch: Vec::new() };
-        let facts = reader.begin()?;
-        let now = clock::wall();
-        if facts.written > now {
-            return Err(SnapshotFault::Future);
-        }
-        if facts.settings != settings {
-            return Err(SnapshotFault::OtherSettings);
-        }
+        let mut reader = SnapshotReader::new(from, seed);
+        let facts = reader.facts(settings, clock::wall())?;
         // The disk tier has begun a new number.
         if self.purge_number() > facts.last + 1 {
             return Err(SnapshotFault::PurgedSince);
         }
         self.restore(facts.last, Vec::new());
+        self.read_all(reader, Surplus::Unread, late)
+    }
+
+    /// Reads all records; nothing of them stays after a fault.
+    fn read_all(
+        &self,
+        mut reader: SnapshotReader<impl Read>,
+        surplus: Surplus,
+        late: impl Fn() -> bool,
+    ) -> Result<SnapshotCount, SnapshotFault> {
         let mut count = SnapshotCount::default();
-        let outcome = self.read_records(&mut reader, &mut count, facts.last, now, late);
-        match outcome {
+        match self.read_records(&mut reader, &mut count, surplus, late) {
             Ok(()) => {
                 self.counters.ram_restored.add_shared(count.responses);
                 Ok(count)
@@ -356,20 +411,31 @@ impl Store {
         &self,
         reader: &mut SnapshotReader<impl Read>,
         count: &mut SnapshotCount,
-        last: Seq,
-        now: WallTime,
+        surplus: Surplus,
         late: impl Fn() -> bool,
     ) -> Result<(), SnapshotFault> {
+        let mut is_full = false;
         while let Some(header) = reader.header()? {
+            if header.kind == RecordKind::Removal {
+                self.remove(self.hash(&reader.scratch), &reader.scratch);
+                continue;
+            }
             let needed = 2 * u64::from(header.head) + header.body + OVERHEAD;
-            if self.used() + needed > self.usable() && self.could_hold(header.body) || late() {
-                return Ok(());
+            is_full |= self.used() + needed > self.usable() && self.could_hold(header.body) || late();
+            match surplus {
+                Surplus::Unread if is_full => return Ok(()),
+                Surplus::Skipped if is_full => {
+                    reader.skip(header.body)?;
+                    count.left_out += 1;
+                    continue;
+                }
+                _ => {}
             }
             let Some(body) = self.read_body(reader, &header)? else {
                 count.left_out += 1;
                 continue;
             };
-            match self.restore_one(&reader.scratch, body, last, now) {
+            match self.restore_one(&reader.scratch, body, header.born, clock::wall()) {
                 true => {
                     count.responses += 1;
                     count.bytes += header.length();
@@ -414,7 +480,7 @@ impl Store {
     }
 
     /// Adds the response of a record's head; returns whether it is in RAM.
-    fn restore_one(&self, bytes: &[u8], body: StoredBody, last: Seq, now: WallTime) -> bool {
+    fn restore_one(&self, bytes: &[u8], body: StoredBody, met: Seq, now: WallTime) -> bool {
         let Some((envelope, beyond)) = head::read(bytes) else { return false };
         let Some(beyond) = BeyondEnvelope::read(beyond) else { return false };
         let key = envelope.key.clone();
@@ -427,7 +493,7 @@ impl Store {
             stored.set_head(ReadyHead::passing(&beyond.head), fields);
         }
         // Older purges were applied to it; the later ones apply by this number.
-        stored.born = last;
+        stored.born = met;
         stored.forms = beyond.plan.map(Encodings::new);
         let hash = self.hash(&key);
         if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
@@ -446,6 +512,15 @@ impl Store {
     }
 }
 
+/// The treatment of responses beyond the room or the time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Surplus {
+    /// Nothing needs the rest of the stream.
+    Unread,
+    /// Removals may follow.
+    Skipped,
+}
+
 struct SnapshotReader<R> {
     from: R,
     seed: u64,
@@ -457,6 +532,22 @@ struct SnapshotReader<R> {
 }
 
 impl<R: Read> SnapshotReader<R> {
+    fn new(from: R, seed: u64) -> Self {
+        Self { from, seed, at: 0, next: 0, scratch: Vec::new() }
+    }
+
+    /// The facts of a snapshot that may be used under these settings, at this time.
+    fn facts(&mut self, settings: u64, now: WallTime) -> Result<SnapshotFacts, SnapshotFault> {
+        let facts = self.begin()?;
+        if facts.written > now {
+            return Err(SnapshotFault::Future);
+        }
+        if facts.settings != settings {
+            return Err(SnapshotFault::OtherSettings);
+        }
+        Ok(facts)
+    }
+
     fn place(&self) -> RecordPart {
         RecordPart { seed: self.seed, file: 0, offset: self.at }
     }
@@ -477,13 +568,13 @@ impl<R: Read> SnapshotReader<R> {
         SnapshotFacts::read(self.seed, &facts).ok_or(SnapshotFault::Damaged)
     }
 
-    /// The header of the next response, with its head in `scratch`; `None` at the end.
+    /// The header of the next response or removal, with its head in `scratch`; `None` at the end.
     fn header(&mut self) -> Result<Option<RecordHeader>, SnapshotFault> {
         let mut bytes = [0; HEADER];
         self.from.read_exact(&mut bytes)?;
         let header = RecordHeader::read(&bytes, self.place()).filter(|it| it.stamp == self.next);
         let header = header.ok_or(SnapshotFault::Damaged)?;
-        if header.kind == RecordKind::Removal {
+        if header.kind == RecordKind::Removal && header.head == 0 {
             // Nothing follows.
             return if self.from.read(&mut [0])? == 0 { Ok(None) } else { Err(SnapshotFault::Damaged) };
         }
@@ -495,7 +586,7 @@ impl<R: Read> SnapshotReader<R> {
             return Err(SnapshotFault::Damaged);
         }
         self.at += HEADER as u64 + length;
-        self.next += 1;
+        self.next += u64::from(header.kind == RecordKind::Response);
         Ok(Some(header))
     }
 

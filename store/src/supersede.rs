@@ -12,6 +12,7 @@ impl Store {
     /// Other variants stay, and so does hit-for-miss. Returns whether a response was dropped.
     pub fn supersede(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
         let mut books = self.books.lock();
+        books.changed.note(key);
         self.removals_of(hash).fetch_add(1, SeqCst);
         let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
         self.flights.detach(hash, key);
@@ -22,6 +23,7 @@ impl Store {
     /// Drops the stored response to this request; fills continue. For an answer that RAM has no room for.
     pub fn unseat(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
         let mut books = self.books.lock();
+        books.changed.note(key);
         let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
         drop(books);
         gone.is_some()

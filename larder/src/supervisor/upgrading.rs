@@ -2,6 +2,7 @@
 //! to a process that this one replaced. The steps with the other process are in `upgrade`.
 
 use super::Supervisor;
+use crate::ram_snapshot;
 use crate::upgrade::successor::{OfferedSocket, Successor, UpgradeMeans, replace};
 use crate::upgrade::{SocketRow, link, program};
 use larder_admin::{UPGRADE_STEP, UpgradeOrder};
@@ -89,6 +90,10 @@ impl Supervisor {
             disk: self.running.shared.lower.disk(),
             desk: self.running.desk.clone(),
             peer: self.peer.clone(),
+            ram: match config.fleet {
+                None => Ok(config.key_settings),
+                Some(_) => Err(ram_snapshot::OF_FLEET),
+            },
         };
         // A log of changes has one reader.
         let pause = || self.followed.take().iter().for_each(tokio::task::JoinHandle::abort);

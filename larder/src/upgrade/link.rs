@@ -89,7 +89,11 @@ async fn read(
                     let _ = tell.send(message.body == [1]);
                 }
             }
-            MessageKind::Offer | MessageKind::Sockets | MessageKind::Ready | MessageKind::Switch => {
+            MessageKind::Offer
+            | MessageKind::Sockets
+            | MessageKind::Ready
+            | MessageKind::Switch
+            | MessageKind::Ram => {
                 return Err(BrokenLink::Damaged("a message out of order"));
             }
         }

@@ -41,9 +41,12 @@ pub enum MessageKind {
     Purge,
     /// Both: that purge, with the same `number`, is in force; the body is `1` where it is certain.
     Done,
+    /// Old to new, before [`MessageKind::Switch`]: the next bytes of the RAM tier (`store::snapshot::transfer`); with the
+    /// `number` [`NO_RAM`], why there is none. Only to a process that has asked for it.
+    Ram,
 }
 
-const KINDS: [MessageKind; 8] = [
+const KINDS: [MessageKind; 9] = [
     MessageKind::Offer,
     MessageKind::Sockets,
     MessageKind::Ready,
@@ -52,7 +55,11 @@ const KINDS: [MessageKind; 8] = [
     MessageKind::Refused,
     MessageKind::Purge,
     MessageKind::Done,
+    MessageKind::Ram,
 ];
+
+/// See [`MessageKind::Ram`].
+pub const NO_RAM: u64 = 1;
 
 /// One message, without its sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +124,17 @@ impl From<io::Error> for BrokenLink {
             }
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => BrokenLink::Late,
             _ => BrokenLink::Failed(error),
+        }
+    }
+}
+
+impl From<BrokenLink> for io::Error {
+    fn from(link: BrokenLink) -> Self {
+        match link {
+            BrokenLink::Ended => io::ErrorKind::BrokenPipe.into(),
+            BrokenLink::Late => io::ErrorKind::TimedOut.into(),
+            BrokenLink::Failed(error) => error,
+            other => io::Error::other(other.tell()),
         }
     }
 }

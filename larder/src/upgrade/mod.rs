@@ -4,7 +4,9 @@
 //! ```text
 //! old                                   new
 //!  start it ───── Offer, Sockets ──────▶ reads the configuration, opens all but the disk tier
-//!  stops following databases, ◀─ Ready ──
+//!              ◀───────── Ready ─────────
+//!  sends the RAM tier ──── Ram … ──────▶ fills its own
+//!  stops following databases,
 //!  closes the disk tier
 //!  passes purges on ─────── Switch ────▶ opens the disk tier, starts its workers
 //!  stops accepting, drains ◀─ Serving ──
@@ -17,6 +19,7 @@ pub mod link;
 pub mod message;
 pub mod predecessor;
 pub mod program;
+pub mod ram;
 pub mod successor;
 
 use larder_server::inherited::SocketPurpose;
@@ -24,6 +27,9 @@ use larder_transport::listener::SocketFileOwner;
 
 /// The variable with the process id of the larder that is to be replaced.
 const STARTED_BY: &str = "LARDER_UPGRADE_OF";
+
+/// In the message `Ready`: whether the RAM tier is to be sent. Another version may not know it.
+const ASKS_FOR_RAM: &str = "ram";
 
 /// The description of a socket that is handed over.
 pub struct SocketRow {

@@ -2,7 +2,8 @@
 //! tier when that is free. An error ends it, and the other one serves on.
 
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
-use super::{STARTED_BY, SocketRow};
+use super::ram::RamSource;
+use super::{ASKS_FOR_RAM, STARTED_BY, SocketRow};
 use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
 use larder_store::disk::rules_of_bytes;
 use larder_store::purges::{PurgeRule, Seq};
@@ -75,17 +76,28 @@ impl Predecessor {
         InheritedSockets::of_larder(given)
     }
 
-    /// Everything is open but the disk tier: waits until the old process has closed it.
+    /// Everything is open but the disk tier, and RAM is empty; `asks` whether the old process is to send its own, which comes
+    /// next, if it can.
     ///
     /// # Errors
     /// One sentence.
-    pub fn switch(&self) -> Result<HandedPurges, String> {
+    pub fn ready(&self, asks: bool) -> Result<RamSource<'_>, String> {
         planted("ready");
-        let about = json!({ "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() });
+        let mut about = json!({ "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() });
+        about[ASKS_FOR_RAM] = json!(asks);
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
         ready.send(&self.stream, &[]).map_err(|it| self.told(&it))?;
-        let (message, _) = self.receive(MessageKind::Switch)?;
+        planted("ram");
+        Ok(RamSource::new(&self.stream))
+    }
+
+    /// Waits until the old process has closed the disk tier.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn switch(&self, ram: RamSource<'_>) -> Result<HandedPurges, String> {
+        let message = ram.switch().map_err(|it| self.told(&it))?;
         planted("switch");
         let rules = rules_of_bytes(&message.body);
         let rules = rules.ok_or("The running larder sent purges that cannot be read.")?;

@@ -2,10 +2,11 @@
 
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
-use super::{STARTED_BY, SocketRow};
+use super::ram::RamSending;
+use super::{ASKS_FOR_RAM, STARTED_BY, SocketRow};
 use crate::path_rules;
 use larder_server::purge::PurgeQueue;
-use larder_server::purge::peer::PurgePeer;
+use larder_server::purge::peer::{PassedPurge, PurgePeer};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_store::disk::DiskTier;
@@ -18,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 /// Variables that are for this process alone.
 const OURS: [&str; 4] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"];
@@ -81,9 +82,55 @@ impl NewProcess {
         "closed the connection".to_owned()
     }
 
-    fn sentence(&mut self, why: &BrokenLink) -> String {
-        let why = if matches!(why, BrokenLink::Ended) { self.ended() } else { why.tell() };
-        format!("The new process {why}.")
+    fn sentence(&mut self, why: &NotReady) -> String {
+        match why {
+            NotReady::Refused(sentence) => format!("The new process cannot take over: {sentence}"),
+            NotReady::Broken(BrokenLink::Ended) => format!("The new process {}.", self.ended()),
+            NotReady::Broken(why) => format!("The new process {}.", why.tell()),
+        }
+    }
+
+    /// Starts the program, with one end of a connection as its standard input; returns the other.
+    fn start(file: &Path, within: Duration) -> Result<(NewProcess, UnixStream), String> {
+        let failed = |it: &std::io::Error| format!("The hand-over cannot begin: {}.", plain(it));
+        let (stream, theirs) = UnixStream::pair().map_err(|it| failed(&it))?;
+        stream.set_read_timeout(Some(within)).map_err(|it| failed(&it))?;
+        stream.set_write_timeout(Some(within)).map_err(|it| failed(&it))?;
+        let mut command = Command::new(file);
+        command.args(std::env::args_os().skip(1)).stdin(Stdio::from(OwnedFd::from(theirs)));
+        for name in OURS {
+            command.env_remove(name);
+        }
+        command.env(STARTED_BY, std::process::id().to_string());
+        match path_rules::to_hand_over() {
+            Some(rules) => command.env(path_rules::HANDED_OVER, rules),
+            None => command.env_remove(path_rules::HANDED_OVER),
+        };
+        let child = command.spawn();
+        // The end of the other process is noticed only if this one does not hold its socket.
+        drop(command);
+        let child = child.map_err(|it| not_started(file, &it))?;
+        Ok((NewProcess { child, serves: false }, stream))
+    }
+}
+
+/// Why the new process cannot take over.
+enum NotReady {
+    /// Its own sentence.
+    Refused(String),
+    /// The connection to it.
+    Broken(BrokenLink),
+}
+
+impl NotReady {
+    fn refused(message: &HandOverMessage) -> Self {
+        NotReady::Refused(String::from_utf8_lossy(&message.body).into_owned())
+    }
+}
+
+impl From<BrokenLink> for NotReady {
+    fn from(why: BrokenLink) -> Self {
+        NotReady::Broken(why)
     }
 }
 
@@ -97,6 +144,8 @@ pub struct UpgradeMeans {
     pub desk: PurgeQueue,
     /// For those of this one.
     pub peer: Rc<PurgePeer>,
+    /// The checksum of the settings under which RAM was filled, or why it is not handed over.
+    pub ram: Result<u64, &'static str>,
 }
 
 /// The process that serves now.
@@ -108,8 +157,22 @@ pub struct Successor {
     pub version: String,
 }
 
+/// The reason for an error of a thread.
+const NO_THREAD: &str = "The system has no thread for the hand-over.";
+
+/// Purges of this process wait for the new one, until this is dropped.
+struct SharedPurges<'m>(&'m UpgradeMeans);
+
+impl Drop for SharedPurges<'_> {
+    fn drop(&mut self) {
+        self.0.peer.disconnect();
+        self.0.store.meets_peer(false);
+    }
+}
+
 /// Starts the program at `file` and hands over to it; `pause` is called when nothing but the new process may write to storage.
-/// After an error this process has everything as before, except for the effects of `pause`. Each step may take `within`.
+/// After an error this process has everything as before, except for the effects of `pause`. Each step may take `within`. The new
+/// process is killed where this is dropped before it serves.
 ///
 /// # Errors
 /// One sentence.
@@ -120,50 +183,73 @@ pub async fn replace(
     within: Duration,
     pause: impl FnOnce(),
 ) -> Result<Successor, String> {
-    let begun = on_a_thread(move || begin(file, &offered, within)).await;
-    let (mut new, stream, version) = begun.ok_or("The system has no thread for the hand-over.")??;
+    let begun = on_a_thread(move || NewProcess::start(&file, within)).await;
+    let (mut new, stream) = begun.ok_or(NO_THREAD)??;
+    let (store, ram) = (means.store.clone(), means.ram);
+    let prepared = on_a_thread(move || {
+        let about = introduce(&stream, &offered)?;
+        let sending = match ram {
+            _ if about[ASKS_FOR_RAM] != true => RamSending::nothing(),
+            Ok(settings) => RamSending::begin(&stream, &store, settings)?,
+            Err(why) => RamSending::refused(&stream, why)?,
+        };
+        Ok((stream, about, sending))
+    });
+    let (stream, about, ram) = prepared.await.ok_or(NO_THREAD)?.map_err(|it: NotReady| new.sentence(&it))?;
+    let version = about["version"].as_str().unwrap_or("unknown").to_owned();
     pause();
     // From here on purges wait for the new process, which writes them to the journal.
     means.store.meets_peer(true);
-    let purges = means.peer.connect();
+    let (purges, shared) = (means.peer.connect(), SharedPurges(means));
     if let Some(disk) = &means.disk {
         // An incomplete segment is recovered by the new process.
         let _ = disk.hand_over().await;
     }
-    let last = means.store.purge_number();
-    let body = means.store.rules_as_bytes();
-    let switch = HandOverMessage { kind: MessageKind::Switch, number: last, body };
-    let sent = on_a_thread(move || switch.send(&stream, &[]).map(|()| stream)).await;
-    let (tell, serving) = oneshot::channel();
-    let linked = match sent {
-        Some(Ok(stream)) => link::start(stream, purges, means.desk.clone(), Some(tell)),
-        _ => Err("The new process closed the connection.".to_owned()),
-    };
-    let outcome = match linked {
-        Ok(link) => match tokio::time::timeout(within, serving).await {
-            Ok(Ok(Ok(()))) => Ok(()),
-            other => {
-                link.abort();
-                Err(match other {
-                    Ok(Ok(Err(sentence))) => format!("The new process cannot take over: {sentence}"),
-                    Ok(Err(_)) => new.sentence(&BrokenLink::Ended),
-                    Ok(Ok(Ok(()))) | Err(_) => new.sentence(&BrokenLink::Late),
-                })
-            }
-        },
-        Err(sentence) => Err(sentence),
+    let store = means.store.clone();
+    let switched = on_a_thread(move || {
+        let purges = ram.end(&stream, &store)?;
+        let switch = HandOverMessage { kind: MessageKind::Switch, number: purges.last, body: purges.rules };
+        switch.send(&stream, &[]).map(|()| stream)
+    });
+    let outcome = match switched.await {
+        Some(Ok(stream)) => serves(&mut new, stream, purges, means, within).await,
+        Some(Err(why)) => Err(new.sentence(&why.into())),
+        None => Err(NO_THREAD.to_owned()),
     };
     match outcome {
         Ok(()) => {
             new.serves = true;
+            // While both serve.
+            std::mem::forget(shared);
             Ok(Successor { process: new.child.id(), version })
         }
         Err(sentence) => {
             drop(new);
             take_back(means).await;
+            drop(shared);
             Err(sentence)
         }
     }
+}
+
+/// Waits until the new process serves; purges are exchanged from now on.
+async fn serves(
+    new: &mut NewProcess,
+    stream: UnixStream,
+    purges: mpsc::UnboundedReceiver<PassedPurge>,
+    means: &UpgradeMeans,
+    within: Duration,
+) -> Result<(), String> {
+    let (tell, serving) = oneshot::channel();
+    let link = link::start(stream, purges, means.desk.clone(), Some(tell))?;
+    let outcome = match tokio::time::timeout(within, serving).await {
+        Ok(Ok(Ok(()))) => return Ok(()),
+        Ok(Ok(Err(sentence))) => NotReady::Refused(sentence),
+        Ok(Err(_)) => NotReady::Broken(BrokenLink::Ended),
+        Err(_) => NotReady::Broken(BrokenLink::Late),
+    };
+    link.abort();
+    Err(new.sentence(&outcome))
 }
 
 /// Runs work that waits for the other process on a thread. The end of this process does not wait for it.
@@ -174,7 +260,7 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     result.await.ok()
 }
 
-/// This process serves alone again.
+/// This process has its disk tier again.
 async fn take_back(means: &UpgradeMeans) {
     if let Some(disk) = &means.disk
         && let Some(last) = disk.take_back().await
@@ -182,59 +268,26 @@ async fn take_back(means: &UpgradeMeans) {
         // The new process may have used these numbers.
         means.store.restore(last, Vec::new());
     }
-    means.peer.disconnect();
-    means.store.meets_peer(false);
 }
 
-/// Starts the new process and waits until it is ready.
-fn begin(
-    file: PathBuf,
-    offered: &[OfferedSocket],
-    within: Duration,
-) -> Result<(NewProcess, UnixStream, String), String> {
-    let failed = |it: &std::io::Error| format!("The hand-over cannot begin: {}.", plain(it));
-    let (stream, theirs) = UnixStream::pair().map_err(|it| failed(&it))?;
-    stream.set_read_timeout(Some(within)).map_err(|it| failed(&it))?;
-    stream.set_write_timeout(Some(within)).map_err(|it| failed(&it))?;
-    let mut command = Command::new(&file);
-    command.args(std::env::args_os().skip(1)).stdin(Stdio::from(OwnedFd::from(theirs)));
-    for name in OURS {
-        command.env_remove(name);
-    }
-    command.env(STARTED_BY, std::process::id().to_string());
-    match path_rules::to_hand_over() {
-        Some(rules) => command.env(path_rules::HANDED_OVER, rules),
-        None => command.env_remove(path_rules::HANDED_OVER),
-    };
-    let child = command.spawn();
-    // The end of the other process is noticed only if this one does not hold its socket.
-    drop(command);
-    let child = child.map_err(|it| not_started(&file, &it))?;
-    let mut new = NewProcess { child, serves: false };
-    let result = offer(&stream, offered).and_then(|()| HandOverMessage::receive(&stream));
-    match result {
+/// Offers the sockets and waits until the new process is ready; returns its description.
+fn introduce(stream: &UnixStream, offered: &[OfferedSocket]) -> Result<Value, NotReady> {
+    let why = match offer(stream, offered).and_then(|()| HandOverMessage::receive(stream)) {
         Ok((message, _)) if message.kind == MessageKind::Ready => {
-            let about: Value = serde_json::from_slice(&message.body).unwrap_or_default();
-            let version = about["version"].as_str().unwrap_or("unknown").to_owned();
-            Ok((new, stream, version))
+            return Ok(serde_json::from_slice(&message.body).unwrap_or_default());
         }
-        Ok((message, _)) if message.kind == MessageKind::Refused => {
-            let sentence = String::from_utf8_lossy(&message.body).into_owned();
-            Err(format!("The new process cannot take over: {sentence}"))
-        }
-        Ok(_) => Err(new.sentence(&BrokenLink::Damaged("a message out of order"))),
-        Err(BrokenLink::Ended) => {
-            // A sentence may have come before the end.
-            match HandOverMessage::receive(&stream) {
-                Ok((message, _)) if message.kind == MessageKind::Refused => {
-                    let sentence = String::from_utf8_lossy(&message.body).into_owned();
-                    Err(format!("The new process cannot take over: {sentence}"))
-                }
-                _ => Err(new.sentence(&BrokenLink::Ended)),
-            }
-        }
-        Err(why) => Err(new.sentence(&why)),
+        Ok((message, _)) if message.kind == MessageKind::Refused => return Err(NotReady::refused(&message)),
+        Ok(_) => BrokenLink::Damaged("a message out of order"),
+        Err(why) => why,
+    };
+    // A sentence may have come before the end.
+    if matches!(why, BrokenLink::Ended)
+        && let Ok((message, _)) = HandOverMessage::receive(stream)
+        && message.kind == MessageKind::Refused
+    {
+        return Err(NotReady::refused(&message));
     }
+    Err(why.into())
 }
 
 fn not_started(file: &Path, error: &std::io::Error) -> String {

@@ -333,12 +333,13 @@ impl Store {
     }
 
     /// Takes over the rules from before a restart, at start. `last_seq` is at least the last rule's, and at least the
-    /// `born.seq` of every record in any tier. Rules come into force now, where their time matters.
+    /// `born.seq` of every record in any tier. Rules come into force now, where their time matters. A second call adds those
+    /// that the first one lacked.
     pub fn restore(&self, last_seq: Seq, rules: Vec<(Seq, PurgeRule)>) {
         let at = clock::wall();
         self.change_rules(|all| {
             for (seq, rule) in rules {
-                let let_go = all.add_as(seq, rule, at);
+                let let_go = all.add_again(seq, rule, at);
                 self.counters.purge_rules_full.add_shared(let_go as u64);
             }
             all.go_on_after(last_seq);
@@ -355,6 +356,12 @@ impl Store {
     #[must_use]
     pub fn rules_as_bytes(&self) -> Vec<u8> {
         crate::disk::rules_to_bytes(self.purges.rules.read().each())
+    }
+
+    /// The last number, the same bytes, and the number of the last purge that was dropped, since there were too many.
+    pub(crate) fn rules_to_hand_over(&self) -> (Seq, Vec<u8>, Seq) {
+        let rules = self.purges.rules.read();
+        (rules.seq(), crate::disk::rules_to_bytes(rules.each()), rules.dropped_until())
     }
 
     /// Whether another process serves the same clients during an upgrade: an invalidation by an unsafe method is then a purge,

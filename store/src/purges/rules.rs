@@ -168,6 +168,25 @@ impl PurgeRules {
         self.entries.iter().map(|(seq, it)| (*seq, &it.rule))
     }
 
+    /// Rules up to this one were dropped: zero, or the number of the last of them.
+    pub fn dropped_until(&self) -> Seq {
+        self.floor.seq
+    }
+
+    /// [`PurgeRules::add_as`] with a number under which there may be a rule already: the same one, or one for everything that
+    /// replaces it and older ones (`disk::journal`). Then everything is purged, since neither may be lost.
+    pub fn add_again(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
+        let Some(there) = self.entries.get(&seq).map(|it| &it.rule) else {
+            return self.add_as(seq, rule, at);
+        };
+        if (&there.scope, there.strength) == (&rule.scope, rule.strength) {
+            return 0;
+        }
+        let strength = there.strength.max(rule.strength);
+        self.remove(seq);
+        self.add_as(seq, PurgeRule { scope: PurgeScope::All, strength, positions: Vec::new() }, at)
+    }
+
     /// The last rule's number.
     pub fn seq(&self) -> Seq {
         self.seq

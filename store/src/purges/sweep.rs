@@ -95,7 +95,8 @@ impl Store {
 impl Purges {
     /// The rules up to `done` were applied to everything in RAM.
     fn swept(&self, done: Seq, store: &Store) {
-        if self.forgets.load(Relaxed) {
+        // A process that gets the RAM tier needs the rules since its responses were sent.
+        if self.forgets.load(Relaxed) && !store.books.lock().changed.are_recorded() {
             self.forget(done, KEEP, &store.ledger);
         }
     }

@@ -96,7 +96,7 @@ pub fn take(path: &Path) -> Result<Option<TakenSnapshot>, String> {
     match header.filter(|it| read.is_ok() && it.kind == RecordKind::Removal) {
         Some(header) => Ok(Some(TakenSnapshot { file, seed, responses: header.stamp })),
         None => {
-            let reader = super::SnapshotReader { from: &file, seed, at: 0, next: 0, scratch: Vec::new() };
+            let reader = super::SnapshotReader::new(&file, seed);
             Err(reader_fault(reader).tell())
         }
     }

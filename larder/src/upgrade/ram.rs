@@ -1,0 +1,188 @@
+//! The RAM tier between the two processes of an upgrade: its stream (`store::snapshot::transfer`) in messages. The new process asks
+//! for it; the old one sends it in pieces while it serves, so that neither holds more than one of them.
+
+use super::message::{BrokenLink, HandOverMessage, MessageKind, NO_RAM};
+use larder_stdx::clock::{self, Monotonic};
+use larder_store::Store;
+use larder_store::snapshot::transfer::{PurgesInForce, RamTransfer, TransferFault};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a piece.
+const PIECE: usize = 256 << 10;
+/// The time limit for sending all: the rest is left out.
+const SEND: Duration = Duration::from_secs(20);
+/// Sends of changed responses before the last one, which delays the switch, until fewer than [`FEW`] have changed.
+const CATCH_UPS: usize = 5;
+const FEW: usize = 100;
+
+/// The old end of the stream.
+pub struct RamPieces {
+    stream: UnixStream,
+    piece: Vec<u8>,
+}
+
+impl Write for RamPieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(PIECE - self.piece.len())];
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() == PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let body = std::mem::take(&mut self.piece);
+        if !body.is_empty() {
+            HandOverMessage { kind: MessageKind::Ram, number: 0, body }.send(&self.stream, &[])?;
+        }
+        Ok(())
+    }
+}
+
+/// The RAM tier that the old process is sending; `None` where it does not, which the new one knows.
+pub struct RamSending(Option<RamTransfer<RamPieces>>);
+
+impl RamSending {
+    /// Nothing is sent, and nothing was asked for.
+    pub fn nothing() -> Self {
+        Self(None)
+    }
+
+    /// Nothing is sent, for this reason.
+    ///
+    /// # Errors
+    /// The new process does not read.
+    pub fn refused(stream: &UnixStream, why: &str) -> Result<Self, BrokenLink> {
+        let body = why.as_bytes().to_vec();
+        HandOverMessage { kind: MessageKind::Ram, number: NO_RAM, body }.send(stream, &[])?;
+        Ok(Self(None))
+    }
+
+    /// Sends all responses, and those that have changed meanwhile.
+    ///
+    /// # Errors
+    /// The new process does not read.
+    pub fn begin(stream: &UnixStream, store: &Arc<Store>, settings: u64) -> Result<Self, BrokenLink> {
+        let pieces = RamPieces { stream: stream.try_clone()?, piece: Vec::new() };
+        let begun = clock::monotonic_now();
+        let late = || is_over(begun, SEND);
+        let sent = RamTransfer::begin(store, pieces, settings, late).and_then(|mut transfer| {
+            for _ in 0..CATCH_UPS {
+                if transfer.catch_up()? < FEW {
+                    break;
+                }
+            }
+            Ok(transfer)
+        });
+        match sent {
+            Ok(transfer) => Ok(Self(Some(transfer))),
+            Err(fault) => Self::gave_up(stream, fault),
+        }
+    }
+
+    /// Sends the last changes. From now on every purge reaches the new process; the result are those before.
+    ///
+    /// # Errors
+    /// The new process does not read.
+    pub fn end(self, stream: &UnixStream, store: &Store) -> Result<PurgesInForce, BrokenLink> {
+        match self.0.map(RamTransfer::end) {
+            Some(Ok((_, purges))) => return Ok(purges),
+            Some(Err(fault)) => drop(Self::gave_up(stream, fault)?),
+            None => {}
+        }
+        let last = store.purge_number();
+        Ok(PurgesInForce { last, rules: store.rules_as_bytes() })
+    }
+
+    fn gave_up(stream: &UnixStream, fault: TransferFault) -> Result<Self, BrokenLink> {
+        match fault {
+            TransferFault::Failed(error) => Err(error.into()),
+            TransferFault::TooManyChanges => Self::refused(stream, "too many responses changed meanwhile"),
+            TransferFault::TooManyPurges => Self::refused(stream, "too many purges were made meanwhile"),
+        }
+    }
+}
+
+fn is_over(begun: Monotonic, limit: Duration) -> bool {
+    u128::from(clock::monotonic_now().0.saturating_sub(begun.0)) > limit.as_millis()
+}
+
+/// The new end of the stream. It ends with the switch.
+pub struct RamSource<'s> {
+    stream: &'s UnixStream,
+    piece: Vec<u8>,
+    at: usize,
+    /// Bytes that came.
+    received: u64,
+    /// Why the old process sends none, or not all.
+    refusal: Option<String>,
+    end: Option<Result<HandOverMessage, BrokenLink>>,
+}
+
+impl<'s> RamSource<'s> {
+    /// From this connection.
+    pub fn new(stream: &'s UnixStream) -> Self {
+        let (piece, at, received, refusal, end) = Default::default();
+        Self { stream, piece, at, received, refusal, end }
+    }
+
+    /// Why there is no stream, or no complete one, if the reason is not in its bytes.
+    pub fn obstacle(&self) -> Option<String> {
+        match (&self.refusal, &self.end) {
+            (Some(why), _) => Some(why.clone()),
+            (None, Some(Ok(_))) if self.received == 0 => {
+                Some("this version of the running larder does not hand it over".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits for the switch, beyond everything that was not read.
+    ///
+    /// # Errors
+    /// See [`BrokenLink`].
+    pub fn switch(mut self) -> Result<HandOverMessage, BrokenLink> {
+        loop {
+            match self.end.take() {
+                Some(end) => return end,
+                None => self.next(),
+            }
+        }
+    }
+
+    /// Receives the next message.
+    fn next(&mut self) {
+        // The clock of a process that does not serve yet stands.
+        clock::tick();
+        (self.piece, self.at) = (Vec::new(), 0);
+        match HandOverMessage::receive(self.stream) {
+            Ok((message, _)) if message.kind == MessageKind::Ram && message.number == NO_RAM => {
+                self.refusal = Some(String::from_utf8_lossy(&message.body).into_owned());
+            }
+            Ok((message, _)) if message.kind == MessageKind::Ram => {
+                self.received += message.body.len() as u64;
+                self.piece = message.body;
+            }
+            Ok((message, _)) if message.kind == MessageKind::Switch => self.end = Some(Ok(message)),
+            Ok(_) => self.end = Some(Err(BrokenLink::Damaged("a message out of order"))),
+            Err(why) => self.end = Some(Err(why)),
+        }
+    }
+}
+
+impl Read for RamSource<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.piece.len() && self.end.is_none() && self.refusal.is_none() {
+            self.next();
+        }
+        let rest = &self.piece[self.at..];
+        let length = rest.len().min(room.len());
+        room[..length].copy_from_slice(&rest[..length]);
+        self.at += length;
+        Ok(length)
+    }
+}
