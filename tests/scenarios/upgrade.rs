@@ -200,6 +200,9 @@ fn upgrades_under_load_fail_no_request() {
     assert_eq!(Some(0), wait(&mut running.larder.child).code(), "the first process has ended");
     assert_eq!("kept", running.larder.get("/kept").text());
     assert_eq!(3, running.processes.len());
+    // By the names of two hosts, and two schemes: no process asked for it again.
+    let asked = origin.received().iter().filter(|it| it.target() == "/kept").count();
+    assert!(asked <= 3, "{asked} requests for a page that every process had in RAM");
 }
 
 /// Ends the other threads of a scenario with this one, also by a panic.
@@ -233,9 +236,20 @@ fn version(client: &mut Client, address: SocketAddr) -> u64 {
 
 #[test]
 fn no_process_serves_what_was_purged_before() {
-    let (now, folder) = (Arc::new(AtomicU64::new(0)), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    purges_during_upgrades(&disk(folder.path()));
+}
+
+#[test]
+fn no_process_serves_what_was_purged_before_from_ram_alone() {
+    purges_during_upgrades("");
+}
+
+/// Purges without a pause during upgrades.
+fn purges_during_upgrades(top: &str) {
+    let now = Arc::new(AtomicU64::new(0));
     let origin = versions(&now);
-    let mut running = Upgradable::start(config(&origin, ANY_PORT, &disk(folder.path())), &[]);
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, top), &[]);
     let (address, admin, lines) =
         (running.larder.address, running.larder.admin, running.larder.admin_lines());
     let (enough, purged) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -310,7 +324,7 @@ fn a_new_process_that_fails_changes_nothing() {
         let receipt = running.larder.admin_post("/api/v1/purge", r#"{"tag":"none"}"#).text();
         assert!(receipt.contains("\"complete\":true"), "{receipt}");
     };
-    for step in ["offer", "sockets", "ready", "switch", "serving"] {
+    for step in ["offer", "sockets", "ready", "ram", "switch", "serving"] {
         std::fs::write(&plan, format!("crash {step}")).unwrap();
         check(&mut running, "60", "The new process ended (signal: 6 (SIGABRT)");
         std::fs::write(&plan, format!("hang {step}")).unwrap();
@@ -420,4 +434,87 @@ fn a_signal_upgrades_and_the_service_manager_learns_the_new_process() {
     assert_ne!(process, running.larder.child.id());
     assert_eq!(Some(0), wait(&mut running.larder.child).code());
     assert_eq!("kept", running.larder.get("/kept").text());
+}
+
+/// An origin of cacheable pages with tags.
+fn tagged_pages() -> Origin {
+    Origin::new(|request| {
+        let path = request.target().to_owned();
+        let tag = path.trim_start_matches('/').to_owned();
+        let body = if path == "/large" { "x".repeat(700_000) } else { format!("page {path}") };
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: {tag}\nContent-Type: text/html\n\n{body}"
+        )
+    })
+}
+
+/// The table `[log]` with an error log in a folder; and what it has so far.
+fn logged_in(folder: &Path) -> String {
+    format!("[log]\naccess = \"off\"\nerror = {:?}\n", folder.join("error.log"))
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("error.log")).unwrap_or_default()
+}
+
+#[test]
+fn pages_in_ram_are_taken_over() {
+    let (origin, folder) = (tagged_pages(), tempfile::tempdir().unwrap());
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &logged_in(folder.path())), &[]);
+    let targets = ["/a", "/b", "/c", "/d", "/large"];
+    for target in targets {
+        assert_eq!(200, running.larder.get(target).status);
+    }
+    let receipt = running.larder.admin_post("/api/v1/purge", r#"{"tag":"a"}"#).text();
+    assert!(receipt.contains("\"complete\":true"), "{receipt}");
+    let url = format!("http://{}/b", running.larder.address);
+    running.larder.admin_post("/api/v1/purge", &format!(r#"{{"url":"{url}"}}"#));
+    // An unsafe method invalidates the page, too.
+    running.larder.client().request("POST", "/c", "", "x");
+    let before = origin.requests();
+    for round in 1..=3 {
+        running.upgrade();
+        until("the new process has the admin", || running.larder.counter("ram_restored") == 2);
+        assert_eq!(round, log(folder.path()).matches("ram-handed-over").count(), "{}", log(folder.path()));
+        assert!(running.larder.get("/d").is_hit());
+        assert_eq!(700_000, running.larder.get("/large").text().len());
+        assert_eq!(before, origin.requests());
+    }
+    for target in ["/a", "/b", "/c"] {
+        assert!(!running.larder.get(target).is_hit(), "{target}");
+    }
+    // A purge of this process reaches pages of the first one.
+    running.larder.admin_post("/api/v1/purge", r#"{"tag":"d"}"#);
+    assert!(!running.larder.get("/d").is_hit());
+}
+
+#[test]
+fn under_other_settings_of_keys_ram_is_not_taken_over() {
+    let (origin, folder) = (tagged_pages(), tempfile::tempdir().unwrap());
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &logged_in(folder.path())), &[]);
+    assert_eq!(200, running.larder.get("/a").status);
+    let text = std::fs::read_to_string(running.larder.config()).unwrap();
+    // Another file, which the running process does not watch.
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, text + "\n[cache]\ndefault_ttl = \"61s\"\n").unwrap();
+    running.set_program(&format!("exec {} run -c {}", binary().display(), other.display()));
+    running.upgrade();
+    let log = log(folder.path());
+    assert!(log.contains("ram-not-handed-over") && log.contains("other settings of"), "{log}");
+    assert!(!running.larder.get("/a").is_hit());
+}
+
+#[test]
+fn a_stop_during_an_upgrade_ends_the_program_that_was_started() {
+    let (origin, folder) = (pages(), tempfile::tempdir().unwrap());
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, ""), &[]);
+    let file = folder.path().join("process");
+    running.set_program(&format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", file.display()));
+    running.larder.signal(libc::SIGUSR2);
+    until("the program runs", || file.exists());
+    let process: libc::pid_t = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    running.larder.signal(libc::SIGTERM);
+    assert_eq!(Some(0), wait(&mut running.larder.child).code());
+    // SAFETY: no signal is sent, and no pointer is taken.
+    until("it has ended", || unsafe { libc::kill(process, 0) } == -1);
 }
