@@ -26,7 +26,7 @@ pub struct PurgesInForce {
     pub rules: Vec<u8>,
 }
 
-/// Why the RAM tier is not handed over. What was sent must not be used.
+/// Why the RAM tier is not handed over. The bytes so far must not be used.
 #[derive(Debug)]
 pub enum TransferFault {
     /// More keys have changed meanwhile than are kept.
