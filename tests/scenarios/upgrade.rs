@@ -67,10 +67,11 @@ impl Upgradable {
     /// Has the link name another program: a script.
     fn set_program(&self, script: &str) {
         let file = self.link.with_file_name("script");
-        // A new file each time: one that runs cannot be written to.
-        let _ = std::fs::remove_file(&file);
-        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        let status = Command::new("chmod").arg("755").arg(&file).status().unwrap();
+        // A file that is open for writing cannot be run, and a process that another test starts has the descriptors of this one for a
+        // moment: the file is written by a program.
+        let text = file.with_file_name("text");
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let status = Command::new("install").args(["-m", "755"]).arg(&text).arg(&file).status().unwrap();
         assert!(status.success());
         self.set_link(&file);
     }
