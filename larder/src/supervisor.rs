@@ -91,6 +91,8 @@ pub fn run(
     if let Some(second) = test_clock() {
         larder_stdx::clock::stand_at(second);
     }
+    // Before the start, which may take seconds: its file may be replaced from now on.
+    let program = program::of_this_process();
     let started = start::start(config, plan, inheritance, after).map_err(Stopped::AtStart)?;
     let Started { running, clerk, nodes, threads, admin, access, audit, inbox, predecessor } = started;
     // The system takes all memory back at once when the process ends: returning a million pages one by one first would
@@ -109,7 +111,7 @@ pub fn run(
         running,
         nodes,
         manager: Rc::new(ServiceManager::of_environment()),
-        program: program::of_this_process(),
+        program,
         peer,
         followed: RefCell::default(),
         standings: FollowStandings::default(),

@@ -65,9 +65,9 @@ fn begun(store: &Arc<Store>) -> (RamTransfer<Sent>, Sent) {
     (RamTransfer::begin(store, sent.clone(), SETTINGS, || false).unwrap(), sent)
 }
 
-/// The receiver after the switch.
+/// The receiver after the switch. It has room for as many rules as any sender here: beyond, it validates the older responses.
 fn received(sent: &Sent, purges: PurgesInForce) -> Arc<Store> {
-    let after = store(8 << 20);
+    let after = store(64 << 20);
     after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, || false).unwrap();
     after.restore(purges.last, rules_of_bytes(&purges.rules).unwrap());
     after
