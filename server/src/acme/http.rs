@@ -92,7 +92,7 @@ impl AcmeClient {
         }
         let server = self.server(&place.from);
         let answer = server.send((parts.method.as_str(), &place.target), &fields, body).await;
-        let answer = answer.map_err(|why| failed(format!("{}: {why}", place.from.authority())))?;
+        let answer = answer.map_err(|why| failed(of_authority(&place.from.authority(), &why)))?;
         if answer.status >= 400 {
             self.retry_after.set(answer.fields.get("retry-after").and_then(seconds));
         }
@@ -118,6 +118,25 @@ fn seconds(value: &[u8]) -> Option<u64> {
     text.parse().ok().or_else(|| Some(date::parse(text.as_bytes())?.0.saturating_sub(clock::wall().0)))
 }
 
+/// The reason of larder's client, whose sentences are about an origin, as one about the CA.
+fn of_authority(name: &str, why: &str) -> String {
+    let name = format!("the CA {name}");
+    if why.contains("the origin") { why.replace("the origin", &name) } else { format!("{name}: {why}") }
+}
+
 fn failed(why: String) -> Error {
     Error::Other(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_ca() {
+        let check = |why: &str, expect: &str| assert_eq!(expect, of_authority("ca.test:443", why));
+        let refused = larder_origin::OriginError::Connect("Connection refused".into());
+        check(&refused.sentence(), "the CA ca.test:443 cannot be reached: Connection refused");
+        check("it did not answer in time", "the CA ca.test:443: it did not answer in time");
+    }
 }

@@ -114,6 +114,24 @@ fn a_failure_turns_the_tier_off_and_is_told() {
     assert_eq!(Some(b"one".to_vec()), tier.get("a"), "what was there is there");
 }
 
+/// Files are opened by the descriptor of the directory: a path that leads nowhere is noticed by the next start.
+#[test]
+fn a_directory_that_is_renamed_stays_in_use() {
+    let mut tier = Tier::new();
+    tier.text("before", "one");
+    let elsewhere = tier.directory.path().join("elsewhere");
+    std::fs::rename(tier.path(), &elsewhere).unwrap();
+    // More than one segment.
+    (0..6).for_each(|at| tier.put(&format!("k{at}"), blob(at, 30_000)));
+    assert_eq!(super::super::DiskState::On, tier.disk().state());
+    assert_eq!(Some(b"one".to_vec()), tier.get("before"));
+    tier.close();
+    std::fs::rename(&elsewhere, tier.path()).unwrap();
+    tier.open().unwrap();
+    assert_eq!(Some(b"one".to_vec()), tier.get("before"));
+    assert!(tier.get("k5").is_some());
+}
+
 #[test]
 fn what_is_there_is_read_while_nothing_can_be_written() {
     let tier = Tier::new();
