@@ -258,7 +258,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open_by_any_name().gives_any("text/plain"),
     row("GET", "/api/v1/health", "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.health(&asked) })).word_by_any_name().gives(health::HEALTH).example("", ""),
     row("GET", "/api/v1/history", "The last two hours: samples of the counters every ten seconds, and events. They begin with the process.", |it, asked| Box::pin(async move { it.history(&asked) }))
-        .query(&[integer("since", 0, i64::MAX, "only what is later than this Unix time")]).gives(history::HISTORY).example("since=0", ""),
+        .query(&[integer("since", 0, 99_999_999_999, "only what is later than this Unix time")]).gives(history::HISTORY).example("since=0", ""),
     row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
