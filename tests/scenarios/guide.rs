@@ -588,12 +588,17 @@ fn pages_that_follow_a_database(mut guide: Guide) {
     until("the page is a hit", || get("/products/6").is_hit());
     database.sql("update products set name = 'cup' where id = 6");
     until("the page has the new name", || get("/products/6").text().contains("cup"));
-    pages.iter().for_each(|it| until("the page is a hit", || get(it).is_hit()));
-    database.sql("update products set price = 13 where id = 7");
-    for changed in ["/products/7", "/categories/tea"] {
-        until("the page has the new price", || get(changed).text().contains("13.00"));
-    }
-    assert!(get("/products/6").is_hit() && get("/categories/cup").is_hit(), "pages of other rows");
+    // On a busy machine larder may not hear from the database for more than a second: then it validates all pages once.
+    let mut price = 12;
+    until("a change leaves pages of other rows alone", || {
+        pages.iter().for_each(|it| until("the page is a hit", || get(it).is_hit()));
+        price += 1;
+        database.sql(&format!("update products set price = {price} where id = 7"));
+        for changed in ["/products/7", "/categories/tea"] {
+            until("the page has the new price", || get(changed).text().contains(&format!("{price}.00")));
+        }
+        get("/products/6").is_hit() && get("/categories/cup").is_hit()
+    });
     database.sql("update categories set visible = false where name = 'tea'");
     until("the category is hidden", || get("/categories/tea").text().trim() == "[]");
 }

@@ -247,7 +247,7 @@ fn sections_that_cannot_be_meant_are_refused() {
         [0u8; 49].to_vec(),
         [0xff; 50].to_vec(),
         [&[0; 49][..], &[16]].concat(),
-        [&[0; 48][..], &[10, 0]].concat(),
+        [&[0; 48][..], &[11, 0]].concat(),
     ] {
         check_refused(EnvelopeError::Section(3), &[key, (3, &bad)]);
     }
