@@ -76,7 +76,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
             <tr>
               <th scope="col">Origin</th>
               <th scope="col">State</th>
-              <th scope="col" class="num">Req / s</th>
+              {!narrow && <th scope="col" class="num">Req / s</th>}
               {!narrow && <th scope="col" class="num">Failed</th>}
               {!narrow && <th scope="col" class="num">p99</th>}
               <th scope="col">
@@ -95,7 +95,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
                 <td>
                   <State of={it} />
                 </td>
-                <td class="num">{format.flat(format.rate(requests))}</td>
+                {!narrow && <td class="num">{format.flat(format.rate(requests))}</td>}
                 {!narrow && <td class={`num ${failures ? 'bad' : 'faint'}`}>{format.flat(format.count(failures))}</td>}
                 {!narrow && <td class="num">{format.flat(format.micros(p99))}</td>}
                 <td class="num">
