@@ -73,13 +73,13 @@ findings! {
         "Replace the files of the certificate. For `tls.acme`, `larder tls list` has the reason of failed renewals.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute)",
-        "`larder tail --where 'status >= 500'` has the requests, `larder stats` the routes and origins.";
+        "`larder tail 'status >= 500'` has the requests, `larder stats` the routes and origins.";
     OriginDown "origin-down" Degraded 0 "overview":
         "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
         "Start the origin. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute)",
-        "`larder tail --where 'status >= 500'` has the requests, `larder stats` the routes and origins.";
+        "`larder tail 'status >= 500'` has the requests, `larder stats` the routes and origins.";
     LimitReached "limit-reached" Degraded 0 "overview":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit that the sentence names, or find the cause of the load with `larder top`.";
