@@ -1,4 +1,4 @@
-// What larder kept of the last two hours: read once when the page opens, then its new steps. Drawing is not here.
+// The history of the last two hours that larder keeps: the page reads it once when it opens, and then its new steps. Drawing is not here.
 import { get, query } from './api';
 import { EMPTY, type Grown, type Point, pointOf, ratio, type Times } from './points';
 import type { Kept, Mark } from './types';

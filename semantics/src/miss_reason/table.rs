@@ -64,7 +64,7 @@ reasons! {
     OverridingField "overriding-field" Rightly: "A field of the request may make the application answer another request.", "";
     UnkeyedField "unkeyed-field" Rightly: "A field of the request is not in the strict key.", "";
     Credentials "credentials" Rightly: "The request has a cookie or `Authorization`, and neither the response nor the route says that the page is the same for all clients.",
-        "The application marks such pages with `Cache-Control: public`. Explain names the cookie.";
+        "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie.";
     Authorization "authorization" Rightly: "The request has `Authorization`, and the response is for this client.", "";
     Status "status" Rightly: "Responses with this status are not stored.", "";
     NoStore "no-store" Rightly: "The response has `no-store`.", "";

@@ -1,4 +1,4 @@
-// Whether it is well, in one screen: four figures against an hour ago, one chart, routes and origins with the worst first, the tiers.
+// The overview, on one screen: four figures against an hour ago, one chart, routes and origins with the worst first, the tiers.
 import type { ComponentChildren, JSX } from 'preact';
 import { Fig, Head } from '../parts/basic';
 import { Spark } from '../parts/spark';

@@ -1,4 +1,4 @@
-// One wide chart: what it shows and of which time is chosen; the events that explain a change are marked.
+// The chart of the overview: an operator selects the measure and the time range; marks show reloads, purges and origin failures.
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { Segments } from '../parts/basic';

@@ -1,4 +1,4 @@
-// The tiers in one line: what is used of what can be used, and what is evicted; memory in a drawer.
+// The line of cache tiers: each tier shows its used and usable bytes and its eviction rate; a drawer shows the memory of the process.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Drawer } from '../parts/dialog';

@@ -1,5 +1,5 @@
-// Why requests were no hits: a bar of all requests by class, and under it each reason of each route with an example and the change that
-// may help. The texts are the server's.
+// The reasons why requests were no hits: a bar shows all requests by class, a table each reason of each route with an example and the
+// change that may help. The server sends the texts.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get } from '../api';
