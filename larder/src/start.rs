@@ -8,7 +8,7 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::predecessor::Predecessor;
+use crate::upgrade::predecessor::{HandedPurges, Predecessor, WantedState};
 use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;
 use larder_config::run_file::RunFile;
@@ -29,6 +29,7 @@ use larder_server::site_logs::OpenSiteLogs;
 use larder_server::worker::{self, Own, WorkerShared};
 use larder_server::{loop_check, tiers, tls};
 use larder_stdx::error::plain;
+use larder_store::Store;
 use larder_transport::listener::{Bound, SocketHandle};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -142,18 +143,8 @@ impl BoundStart {
         let site_logs = open_site_logs(&live.config, log, &OpenSiteLogs::default(), errors, &totals)?;
         let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
         // The last step that can fail without consequences.
-        let handed = match &predecessor {
-            Some(predecessor) => {
-                tiers::check_disk(&live.config)?;
-                let asks = ram_snapshot::asks(&live.config, errors);
-                let mut ram = predecessor.ready(asks)?;
-                if asks {
-                    ram_snapshot::take_over(&live.config, &storage.store, errors, &mut ram);
-                }
-                Some(predecessor.switch(ram)?)
-            }
-            None => None,
-        };
+        let handed = predecessor.as_ref().map(|it| operator.take_over(it, &live.config, &storage.store));
+        let handed = handed.transpose()?;
         let first = sockets.clients.names().into_iter().next();
         let Storage { store, .. } = &storage;
         let holder = if handed.is_some() { RamHolder::Predecessor } else { RamHolder::None };
@@ -206,6 +197,21 @@ impl Operator {
         let book = Rc::default();
         let keeper = tls::CertificateStore::open(config, &errors, &book)?;
         Ok(Self { access, kept, errors, log, audit, keeper, book })
+    }
+
+    /// Takes the state of the process that this one replaces, but its sockets and its disk tier, which it has closed then.
+    fn take_over(&self, from: &Predecessor, config: &Config, store: &Store) -> Result<HandedPurges, String> {
+        tiers::check_disk(config)?;
+        let ram = ram_snapshot::asks(config, &self.errors);
+        let mut source = from.ready(WantedState { ram, ticket_keys: self.keeper.is_some() })?;
+        if ram {
+            ram_snapshot::take_over(config, store, &self.errors, &mut source);
+        }
+        let state = from.switch(source)?;
+        if let Some(keeper) = &self.keeper {
+            keeper.take_ticket_keys(state.ticket_keys.as_deref(), &self.errors);
+        }
+        Ok(state.purges)
     }
 }
 

@@ -57,6 +57,16 @@ impl CertificateStore {
         self.tls.clone()
     }
 
+    /// Continues with the ticket keys of the process that this one replaces. Without them its clients make one full handshake each, and
+    /// the log has the reason.
+    pub fn take_ticket_keys(&self, keys: Option<&[u8]>, errors: &ErrorLog) {
+        let none = Err("this version of the running larder does not hand them over");
+        if let Err(why) = keys.map_or(none, |it| self.tls.take_ticket_keys(it)) {
+            let now = "each client makes a full handshake once";
+            errors.event(Level::Warn, "ticket-keys-not-handed-over", &[("why", why), ("now", now)]);
+        }
+    }
+
     /// The text at the start by which a client can identify this larder.
     pub fn tell(&self) -> String {
         let own = self.own.borrow();

@@ -3,10 +3,11 @@
 use crate::harness::command::{self, Ended, wait};
 use crate::harness::http2::Http2;
 use crate::harness::origin::{Gate, Script};
-use crate::harness::secure::Authority;
+use crate::harness::secure::{Authority, Trusting};
 use crate::harness::server::{Setup, binary};
 use crate::harness::tiers::{disk, written};
 use crate::harness::{Client, Larder, Origin, PATIENCE, until};
+use rustls::version::{TLS12, TLS13};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -487,6 +488,59 @@ fn pages_in_ram_are_taken_over() {
     // A purge of this process reaches pages of the first one.
     running.larder.admin_post("/api/v1/purge", r#"{"tag":"d"}"#);
     assert!(!running.larder.get("/d").is_hit());
+}
+
+/// Whether the sessions of a client of each version are resumed: one of TLS 1.2, one of TLS 1.3.
+fn are_resumed(clients: &[Trusting; 2], address: SocketAddr, name: &str) -> [bool; 2] {
+    clients.each_ref().map(|client| {
+        let mut client = client.connect(address, name).unwrap();
+        // In TLS 1.3 the ticket comes before the response.
+        client.send(format!("GET /kept HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        assert_eq!("kept", client.read().text());
+        client.is_resumed()
+    })
+}
+
+#[test]
+fn tls_sessions_are_resumed_by_a_new_process() {
+    let (origin, authority, folder) = (pages(), Authority::new(), tempfile::tempdir().unwrap());
+    let plan = folder.path().join("plan");
+    let certificate = authority.sign("one", &["larder.test", "other.test"]);
+    let top = format!("{}[tls]\ncertificates = [{certificate}]\n", logged_in(folder.path()));
+    let site = |tls: &str| {
+        format!(
+            "[[site]]\nhosts = [\"other.test\"]\ntls = {{ {tls} }}\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        )
+    };
+    let before = config(&origin, "\"https://127.0.0.1:0\"", &top);
+    let required = format!("client_auth = \"optional\", client_ca = {:?}", authority.path("ca.pem"));
+    let env = [("LARDER_TEST_UPGRADE", plan.to_str().unwrap())];
+    let mut running = Upgradable::start(before.clone() + &site(&required), &env);
+    let address = running.larder.address;
+    let clients = || [&TLS12, &TLS13].map(|it| authority.trusting().only(it));
+    let (one, other) = (clients(), clients());
+    assert_eq!([false, false], are_resumed(&one, address, "larder.test"));
+    assert_eq!([false, false], are_resumed(&other, address, "other.test"));
+    assert_eq!([true, true], are_resumed(&other, address, "other.test"));
+    // Twice: a third process has the keys of the first.
+    for _ in 0..2 {
+        running.upgrade();
+        until("the process before has ended", || log(folder.path()).matches("predecessor-ended").count() == running.processes.len());
+        assert_eq!([true, true], are_resumed(&one, address, "larder.test"));
+        // Certificates are asked for again.
+        assert_eq!([false, false], are_resumed(&other, address, "other.test"));
+    }
+    let told = log(folder.path());
+    assert!(!told.contains("ticket-keys-not-handed-over"), "{told}");
+
+    std::fs::write(&plan, "without ticket keys").unwrap();
+    running.upgrade();
+    until("the process before has ended", || log(folder.path()).matches("predecessor-ended").count() == 3);
+    let told = log(folder.path());
+    assert!(told.contains("ticket-keys-not-handed-over") && told.contains("this version of"), "{told}");
+    assert_eq!([false, false], are_resumed(&one, address, "larder.test"));
+    assert_eq!([true, true], are_resumed(&one, address, "larder.test"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use larder_observe::log::Level;
 use larder_server::inherited::SocketPurpose;
 use larder_server::live::Orders;
 use larder_server::row_purges;
+use larder_server::tls::CertificateStore;
 use larder_transport::listener::SocketHandle;
 use serde_json::json;
 use std::os::unix::net::UnixStream;
@@ -94,6 +95,7 @@ impl Supervisor {
                 None => Ok(config.key_settings),
                 Some(_) => Err(ram_snapshot::OF_FLEET),
             },
+            tls: self.running.keeper.borrow().as_ref().map(CertificateStore::tls),
         };
         // A log of changes has one reader.
         let pause = || self.followed.take().iter().for_each(tokio::task::JoinHandle::abort);

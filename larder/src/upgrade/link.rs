@@ -93,7 +93,8 @@ async fn read(
             | MessageKind::Sockets
             | MessageKind::Ready
             | MessageKind::Switch
-            | MessageKind::Ram => {
+            | MessageKind::Ram
+            | MessageKind::TicketKeys => {
                 return Err(BrokenLink::Damaged("a message out of order"));
             }
         }

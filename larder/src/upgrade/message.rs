@@ -6,6 +6,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -44,9 +45,12 @@ pub enum MessageKind {
     /// Old to new, before [`MessageKind::Switch`]: the next bytes of the RAM tier (`store::snapshot::transfer`); with the
     /// `number` [`NO_RAM`], why there is none. Only to a process that has asked for it.
     Ram,
+    /// Old to new, directly before [`MessageKind::Switch`]: the keys of TLS tickets, or an empty body without TLS
+    /// (`larder_transport::tls::ServerTls::ticket_keys`). Only to a process that has asked for them.
+    TicketKeys,
 }
 
-const KINDS: [MessageKind; 9] = [
+const KINDS: [MessageKind; 10] = [
     MessageKind::Offer,
     MessageKind::Sockets,
     MessageKind::Ready,
@@ -56,13 +60,14 @@ const KINDS: [MessageKind; 9] = [
     MessageKind::Purge,
     MessageKind::Done,
     MessageKind::Ram,
+    MessageKind::TicketKeys,
 ];
 
 /// See [`MessageKind::Ram`].
 pub const NO_RAM: u64 = 1;
 
 /// One message, without its sockets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HandOverMessage {
     /// Its meaning.
     pub kind: MessageKind,
@@ -136,6 +141,14 @@ impl From<BrokenLink> for io::Error {
             BrokenLink::Failed(error) => error,
             other => io::Error::other(other.tell()),
         }
+    }
+}
+
+/// Without its body, which may be secret.
+impl fmt::Debug for HandOverMessage {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, number, body } = self;
+        write!(to, "{kind:?} {number} with {} bytes", body.len())
     }
 }
 

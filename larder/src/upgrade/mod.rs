@@ -7,7 +7,7 @@
 //!              ◀───────── Ready ─────────
 //!  sends the RAM tier ──── Ram … ──────▶ fills its own
 //!  stops following databases,
-//!  closes the disk tier
+//!  closes the disk tier ─ TicketKeys ──▶ continues with them
 //!  passes purges on ─────── Switch ────▶ opens the disk tier, starts its workers
 //!  stops accepting, drains ◀─ Serving ──
 //!           ◀──────── purges of either ────────▶
@@ -30,6 +30,8 @@ const STARTED_BY: &str = "LARDER_UPGRADE_OF";
 
 /// In the message `Ready`: whether the RAM tier is to be sent. Another version may not know it.
 const ASKS_FOR_RAM: &str = "ram";
+/// The same for the keys of TLS tickets.
+const ASKS_FOR_TICKET_KEYS: &str = "ticket_keys";
 
 /// The description of a socket that is handed over.
 pub struct SocketRow {

@@ -3,7 +3,7 @@
 
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
 use super::ram::RamSource;
-use super::{ASKS_FOR_RAM, STARTED_BY, SocketRow};
+use super::{ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow};
 use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
 use larder_store::disk::rules_of_bytes;
 use larder_store::purges::{PurgeRule, Seq};
@@ -20,6 +20,23 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The larder that started this process in order to be replaced.
 pub struct Predecessor {
     stream: UnixStream,
+}
+
+/// The state for which a new process asks the old one, in addition to sockets and purges.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedState {
+    /// The RAM tier.
+    pub ram: bool,
+    /// The keys of TLS tickets.
+    pub ticket_keys: bool,
+}
+
+/// The state of the old process at the switch.
+pub struct SwitchedState {
+    /// Its purges.
+    pub purges: HandedPurges,
+    /// Its keys of TLS tickets; `None` if it has sent none.
+    pub ticket_keys: Option<Vec<u8>>,
 }
 
 /// The purges in force in the old process.
@@ -76,15 +93,15 @@ impl Predecessor {
         InheritedSockets::of_larder(given)
     }
 
-    /// Everything is open but the disk tier, and RAM is empty; `asks` whether the old process is to send its own, which comes
-    /// next, if it can.
+    /// Everything is open but the disk tier, and RAM is empty. That of the old process comes next, where it is wanted.
     ///
     /// # Errors
     /// One sentence.
-    pub fn ready(&self, asks: bool) -> Result<RamSource<'_>, String> {
+    pub fn ready(&self, wanted: WantedState) -> Result<RamSource<'_>, String> {
         planted("ready");
         let mut about = json!({ "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() });
-        about[ASKS_FOR_RAM] = json!(asks);
+        about[ASKS_FOR_RAM] = json!(wanted.ram);
+        about[ASKS_FOR_TICKET_KEYS] = json!(wanted.ticket_keys && !is_planted("without ticket keys"));
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
         ready.send(&self.stream, &[]).map_err(|it| self.told(&it))?;
@@ -96,12 +113,12 @@ impl Predecessor {
     ///
     /// # Errors
     /// One sentence.
-    pub fn switch(&self, ram: RamSource<'_>) -> Result<HandedPurges, String> {
-        let message = ram.switch().map_err(|it| self.told(&it))?;
+    pub fn switch(&self, ram: RamSource<'_>) -> Result<SwitchedState, String> {
+        let (message, ticket_keys) = ram.switch().map_err(|it| self.told(&it))?;
         planted("switch");
         let rules = rules_of_bytes(&message.body);
         let rules = rules.ok_or("The running larder sent purges that cannot be read.")?;
-        Ok(HandedPurges { last: message.number, rules })
+        Ok(SwitchedState { purges: HandedPurges { last: message.number, rules }, ticket_keys })
     }
 
     /// Connections are accepted: the old process finishes its own. The connection to it stays, for purges.
@@ -149,11 +166,20 @@ impl SocketRow {
     }
 }
 
-/// A failure at a step, which a test of an upgrade plants by the content of a file. In debug builds only.
-fn planted(step: &str) {
+/// The fault that a test of an upgrade plants by the content of a file. In debug builds only.
+fn plan() -> String {
     let file = std::env::var_os("LARDER_TEST_UPGRADE").filter(|_| cfg!(debug_assertions));
-    let text = file.and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default();
-    match text.split_once(' ') {
+    file.and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default()
+}
+
+/// Whether this process behaves as one of another version.
+fn is_planted(version: &str) -> bool {
+    plan() == version
+}
+
+/// A failure at a step.
+fn planted(step: &str) {
+    match plan().split_once(' ') {
         Some(("crash", at)) if at == step => std::process::abort(),
         Some(("hang", at)) if at == step => std::thread::sleep(PATIENCE),
         _ => {}

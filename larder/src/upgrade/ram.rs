@@ -111,7 +111,7 @@ fn is_over(begun: Monotonic, limit: Duration) -> bool {
     u128::from(clock::monotonic_now().0.saturating_sub(begun.0)) > limit.as_millis()
 }
 
-/// The new end of the stream. It ends with the switch.
+/// The new end of the stream. It ends with the switch, before which the keys of TLS tickets come.
 pub struct RamSource<'s> {
     stream: &'s UnixStream,
     piece: Vec<u8>,
@@ -120,14 +120,15 @@ pub struct RamSource<'s> {
     received: u64,
     /// Why the old process sends none, or not all.
     refusal: Option<String>,
+    ticket_keys: Option<Vec<u8>>,
     end: Option<Result<HandOverMessage, BrokenLink>>,
 }
 
 impl<'s> RamSource<'s> {
     /// From this connection.
     pub fn new(stream: &'s UnixStream) -> Self {
-        let (piece, at, received, refusal, end) = Default::default();
-        Self { stream, piece, at, received, refusal, end }
+        let (piece, at, received, refusal, ticket_keys, end) = Default::default();
+        Self { stream, piece, at, received, refusal, ticket_keys, end }
     }
 
     /// Why there is no stream, or no complete one, if the reason is not in its bytes.
@@ -141,14 +142,14 @@ impl<'s> RamSource<'s> {
         }
     }
 
-    /// Waits for the switch, beyond everything that was not read.
+    /// Waits for the switch, beyond everything that was not read; the ticket keys come with it, if the old process has sent any.
     ///
     /// # Errors
     /// See [`BrokenLink`].
-    pub fn switch(mut self) -> Result<HandOverMessage, BrokenLink> {
+    pub fn switch(mut self) -> Result<(HandOverMessage, Option<Vec<u8>>), BrokenLink> {
         loop {
             match self.end.take() {
-                Some(end) => return end,
+                Some(end) => return end.map(|it| (it, self.ticket_keys)),
                 None => self.next(),
             }
         }
@@ -167,6 +168,7 @@ impl<'s> RamSource<'s> {
                 self.received += message.body.len() as u64;
                 self.piece = message.body;
             }
+            Ok((message, _)) if message.kind == MessageKind::TicketKeys => self.ticket_keys = Some(message.body),
             Ok((message, _)) if message.kind == MessageKind::Switch => self.end = Some(Ok(message)),
             Ok(_) => self.end = Some(Err(BrokenLink::Damaged("a message out of order"))),
             Err(why) => self.end = Some(Err(why)),

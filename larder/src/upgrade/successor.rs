@@ -3,7 +3,7 @@
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
 use super::ram::RamSending;
-use super::{ASKS_FOR_RAM, STARTED_BY, SocketRow};
+use super::{ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow};
 use crate::path_rules;
 use larder_server::purge::PurgeQueue;
 use larder_server::purge::peer::{PassedPurge, PurgePeer};
@@ -11,6 +11,7 @@ use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_store::disk::DiskTier;
 use larder_transport::listener::{SocketFileOwner, SocketHandle};
+use larder_transport::tls::ServerTls;
 use serde_json::{Value, json};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -146,6 +147,8 @@ pub struct UpgradeMeans {
     pub peer: Rc<PurgePeer>,
     /// The checksum of the settings under which RAM was filled, or why it is not handed over.
     pub ram: Result<u64, &'static str>,
+    /// TLS, whose ticket keys are handed over.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// The process that serves now.
@@ -205,9 +208,14 @@ pub async fn replace(
         // An incomplete segment is recovered by the new process.
         let _ = disk.hand_over().await;
     }
-    let store = means.store.clone();
+    let (store, tls) = (means.store.clone(), means.tls.clone());
     let switched = on_a_thread(move || {
         let purges = ram.end(&stream, &store)?;
+        if about[ASKS_FOR_TICKET_KEYS] == true {
+            // As late as possible: a key that is due is made before.
+            let body = tls.map(|it| it.ticket_keys()).unwrap_or_default();
+            HandOverMessage { kind: MessageKind::TicketKeys, number: 0, body }.send(&stream, &[])?;
+        }
         let switch = HandOverMessage { kind: MessageKind::Switch, number: purges.last, body: purges.rules };
         switch.send(&stream, &[]).map(|()| stream)
     });

@@ -52,6 +52,7 @@ pub const EVENTS: &[EventRow] = &[
     row("predecessor-ended", Level::Info, "The process that this one replaced has finished its requests."),
     row("ram-handed-over", Level::Info, "At an upgrade, the RAM tier was taken over from the running process: `responses`, `bytes`, `left_out` (expired, or beyond the budget, three quarters of the memory that is left, or 20 s), `duration_ms`."),
     row("ram-not-handed-over", Level::Warn, "At an upgrade, the RAM tier could not be taken over, and starts empty: `why`."),
+    row("ticket-keys-not-handed-over", Level::Warn, "At an upgrade, the keys of TLS tickets could not be taken over, and each client makes a full handshake once: `why`."),
     row("ram-restored", Level::Info, "The RAM tier was filled from `cache.ram.snapshot`: `path`, `responses`, `bytes`, `left_out` (expired, or beyond the budget or 20 s), `duration_ms`."),
     row("ram-not-restored", Level::Warn, "The file of `cache.ram.snapshot` is not used, and the RAM tier starts empty: `path`, `why`."),
     row("ram-saved", Level::Info, "At a stop, the RAM tier was written to `cache.ram.snapshot`: `path`, `responses`, `bytes`, `left_out`, `duration_ms`."),

@@ -7,9 +7,11 @@
 pub mod certificates;
 mod challenge;
 mod hello;
+mod kept_sessions;
 mod ocsp;
 mod rules;
 pub(crate) mod session;
+mod tickets;
 
 pub(crate) use challenge::ChallengeConfigs;
 pub(crate) use rules::{AwaitedHello, RuledConfigs};
@@ -17,11 +19,12 @@ pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
 use arc_swap::ArcSwap;
 use certificates::{Certificate, Names};
+use kept_sessions::{KeptSessions, SessionState};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,9 +32,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The protocols over TLS, in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 const HTTP2: &[u8] = b"h2";
-
-/// The most sessions without tickets, of TLS 1.2 clients; each takes about 250 bytes.
-const SESSIONS: usize = 4096;
 
 /// The lowest supported version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +115,7 @@ impl AlpnProtocol {
 /// keep theirs.
 pub struct ServerTls {
     configs: ArcSwap<RuledConfigs>,
+    sessions: KeptSessions,
     /// Those for validations by CAs; usually empty.
     challenges: ArcSwap<ChallengeConfigs>,
     /// Held while they are replaced.
@@ -127,9 +128,10 @@ impl ServerTls {
     /// # Errors
     /// One sentence.
     pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
-        let configs = ruled(certificates, rules, None)?;
-        let (configs, challenges) = (ArcSwap::from_pointee(configs), ArcSwap::default());
-        Ok(Arc::new(Self { configs, challenges, replacing: Mutex::default() }))
+        let sessions = KeptSessions::new()?;
+        let configs = ArcSwap::from_pointee(ruled(certificates, rules, &sessions)?);
+        let (challenges, replacing) = Default::default();
+        Ok(Arc::new(Self { configs, sessions, challenges, replacing }))
     }
 
     /// Sets the settings for new connections. Sessions are kept under the same rules if these request no client
@@ -139,9 +141,22 @@ impl ServerTls {
     /// One sentence; the old ones stay.
     pub fn replace(&self, certificates: &[Certificate], rules: TlsRules) -> Result<(), String> {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.configs.load_full();
-        self.configs.store(Arc::new(ruled(certificates, rules, Some(&before))?));
+        self.configs.store(Arc::new(ruled(certificates, rules, &self.sessions)?));
         Ok(())
+    }
+
+    /// The keys of tickets, for a process that replaces this one: secret bytes. Without those under rules that request client
+    /// certificates, as for [`Self::replace`].
+    pub fn ticket_keys(&self) -> Vec<u8> {
+        self.sessions.ticket_keys()
+    }
+
+    /// Continues with the ticket keys of the process that this one replaces ([`Self::ticket_keys`]).
+    ///
+    /// # Errors
+    /// The end of a sentence about them: this process continues with its own.
+    pub fn take_ticket_keys(&self, keys: &[u8]) -> Result<(), &'static str> {
+        self.sessions.take_ticket_keys(keys)
     }
 
     pub(crate) fn configs(&self) -> Arc<RuledConfigs> {
@@ -149,17 +164,15 @@ impl ServerTls {
     }
 }
 
-/// The settings under each of the rules; sessions are those of `before`, where they are kept.
+/// The settings under each of the rules.
 fn ruled(
     certificates: &[Certificate],
     rules: TlsRules,
-    before: Option<&RuledConfigs>,
+    sessions: &KeptSessions,
 ) -> Result<RuledConfigs, String> {
     let mut configs = Vec::new();
     for it in rules.different() {
-        let kept = before.into_iter().flat_map(|it| &it.configs);
-        let sessions = kept.filter(|_| it.client == ClientAuth::Off).find(|kept| *kept.0 == *it);
-        let made = config(certificates, it, sessions.map(|it| &*it.1))?;
+        let made = config(certificates, it, sessions.of(it)?)?;
         configs.push((Arc::new(it.clone()), Arc::new(made)));
     }
     Ok(RuledConfigs { rules, configs })
@@ -168,7 +181,7 @@ fn ruled(
 fn config(
     certificates: &[Certificate],
     rules: &HandshakeRules,
-    sessions: Option<&ServerConfig>,
+    sessions: SessionState,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = if rules.least == Least::Tls13 { &BOTH[..1] } else { BOTH };
@@ -183,18 +196,8 @@ fn config(
     };
     let mut config = builder.with_cert_resolver(Arc::new(Names::of(certificates)));
     config.alpn_protocols = PROTOCOLS.iter().map(|it| it.to_vec()).collect();
-    match sessions {
-        Some(before) => {
-            config.ticketer = before.ticketer.clone();
-            config.session_storage = before.session_storage.clone();
-        }
-        None => {
-            let ticketer: Arc<dyn ProducesTickets> = ring::Ticketer::new().map_err(refused)?;
-            let storage: Arc<dyn StoresServerSessions> = ServerSessionMemoryCache::new(SESSIONS);
-            config.ticketer = ticketer;
-            config.session_storage = storage;
-        }
-    }
+    config.ticketer = sessions.tickets;
+    config.session_storage = sessions.storage;
     Ok(config)
 }
 
