@@ -526,7 +526,9 @@ fn tls_sessions_are_resumed_by_a_new_process() {
     // Twice: a third process has the keys of the first.
     for _ in 0..2 {
         running.upgrade();
-        until("the process before has ended", || log(folder.path()).matches("predecessor-ended").count() == running.processes.len());
+        until("the process before has ended", || {
+            log(folder.path()).matches("predecessor-ended").count() == running.processes.len()
+        });
         assert_eq!([true, true], are_resumed(&one, address, "larder.test"));
         // Certificates are asked for again.
         assert_eq!([false, false], are_resumed(&other, address, "other.test"));

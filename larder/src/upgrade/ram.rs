@@ -168,7 +168,9 @@ impl<'s> RamSource<'s> {
                 self.received += message.body.len() as u64;
                 self.piece = message.body;
             }
-            Ok((message, _)) if message.kind == MessageKind::TicketKeys => self.ticket_keys = Some(message.body),
+            Ok((message, _)) if message.kind == MessageKind::TicketKeys => {
+                self.ticket_keys = Some(message.body)
+            }
             Ok((message, _)) if message.kind == MessageKind::Switch => self.end = Some(Ok(message)),
             Ok(_) => self.end = Some(Err(BrokenLink::Damaged("a message out of order"))),
             Err(why) => self.end = Some(Err(why)),
