@@ -19,6 +19,7 @@ mod origins;
 mod overlay;
 mod page;
 mod prometheus;
+mod purge;
 mod query;
 mod schemas;
 mod stats;
@@ -50,7 +51,7 @@ use larder_server::counter_sum::CounterSums;
 use larder_server::input_error::InputError;
 use larder_server::live::Live;
 use larder_server::overlay::Overlays;
-use larder_server::purge::{PurgeOrder, PurgeQueue, ReceiptDetail, asked};
+use larder_server::purge::PurgeQueue;
 use larder_server::resident::Heap;
 use larder_server::router::Router;
 use larder_server::row_purges::FollowStandings;
@@ -462,24 +463,6 @@ impl Admin {
         match checked {
             Ok(()) => Ok(Let { endpoint, named, who }),
             Err(wrong) => Err(RefusedRequest { who, answer: wrong.into() }),
-        }
-    }
-
-    /// Purges; responds when the purge is in force on every tier.
-    async fn purge(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        let router = self.router.borrow().clone();
-        let by = asked.by();
-        let (asked, wait) = match asked::read(asked.json, &router) {
-            Ok(it) => it,
-            Err(wrong) => return wrong.into(),
-        };
-        match self
-            .purges
-            .purge(PurgeOrder { asked, by, wait, here: None, receipt: ReceiptDetail::Counted })
-            .await
-        {
-            Ok(done) => AdminResponse::Json(200, done.json()),
-            Err(detail) => problem(503, detail),
         }
     }
 

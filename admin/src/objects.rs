@@ -97,7 +97,7 @@ impl Default for ListingTurn {
 
 /// The device is too slow, or too many listings are waiting.
 #[derive(Debug)]
-struct Slow;
+pub(super) struct Slow;
 
 impl ListingTurn {
     /// Starts a long operation once no other is running. If others take longer than `patience`, it returns an error
@@ -202,8 +202,16 @@ impl Admin {
         self.reading_disk(move || disk.list(&store, &query, those, until)).await
     }
 
+    /// Performs a walk over RAM, one at a time; `None` if others take too long.
+    pub(super) async fn walking_ram<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.listing.ram.begin(PATIENCE, work).await.ok()?.await.ok()
+    }
+
     /// Performs an operation that may wait for the device, one at a time.
-    async fn reading_disk<T: Send + 'static>(
+    pub(super) async fn reading_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Slow> {

@@ -200,7 +200,7 @@ pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"proper
 
 /// Its result.
 pub const PURGED: &str = r#"{"type":"object","required":["seq","scope","strength","complete","receipts"],"properties":{
-"seq":{"type":"integer"},"scope":{"type":"object","description":"the target of the purge, under its kind: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
+"seq":{"type":"integer"},"scope":{"type":"object","description":"the target of the purge, under its kind: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},"took_us":{"type":"integer","description":"microseconds; with wait, until no node can use a purged response"},
 "receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["applied","logged","unresponsive","uncertain"]},"detail":{"type":"string"},"count":{"type":"integer","description":"responses in this tier that the purge matched; if they were not counted, detail gives the reason"},"count_is_exact":{"type":"boolean","description":"false: counting ended there, and the purge matched more"}}}}}}"#;
 
 /// An overlay.

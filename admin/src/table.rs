@@ -19,6 +19,7 @@
 //! `asked.query_value("limit")`: decoded, and validated against its row.
 
 use super::objects;
+use super::purge::PREVIEW;
 use super::query::{Parameter, integer, one_of, text};
 use super::schemas::{
     self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
@@ -269,6 +270,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
     row("POST", "/cache/purge", "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
     row("POST", "/api/v1/purge", "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("POST", "/api/v1/purge/preview", "Counts the stored responses that a purge would match now, and purges nothing.", |it, asked| Box::pin(it.preview_purge(asked))).reads().takes(PURGE).gives(PREVIEW).example("", r#"{"tag":"product-17"}"#),
     row("GET", "/api/v1/overlays", "Lists the overlays: pages that replace the response of a URI.", |it, _| Box::pin(async move { it.overlays() })).gives(OVERLAYS),
     row("PUT", "/api/v1/overlays", "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*").gives(schemas::OVERLAY).example("uri=/late&ttl=60&status=503", "<p>Back soon"),
     row("DELETE", "/api/v1/overlays", "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(&[URI]).gives(schemas::OVERLAY).example("uri=/late", ""),

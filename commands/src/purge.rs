@@ -1,7 +1,9 @@
-//! `larder purge`: sends purges to a running larder, and prints the result of each tier. The purging is done there.
+//! `larder purge`: sends purges to a running larder, and prints the result of each tier; with `--dry-run`, the counts of a
+//! preview. The purging is done there.
 
 use crate::admin_client;
 use crate::cli::PurgeCommand;
+use crate::terminal::bytes;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,52 +17,97 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// One sentence: no larder responds, or a purge is malformed. Those before it are done.
 pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), order.authority.as_deref())?;
+    let path = if order.dry_run { "/api/v1/purge/preview" } else { "/cache/purge" };
     let mut answers = Vec::new();
     for asked in &order.asked {
-        let answer = admin_client::post(&admin, "/cache/purge", asked, PATIENCE);
+        let answer = admin_client::post(&admin, path, asked, PATIENCE);
         answers.push(answer.map_err(|sentence| match answers.len() {
             0 => sentence,
+            _ if order.dry_run => sentence,
             done => format!("{sentence} The {done} before it were purged."),
         })?);
     }
+    if order.dry_run {
+        return Ok(json!({ "complete": true, "previews": answers }));
+    }
     let complete = answers.iter().all(|it| it["complete"] == true);
     Ok(json!({ "complete": complete, "purges": answers }))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The target, with its kind.
+fn target(of: &Value) -> String {
+    let scope = of["scope"].as_object().and_then(|it| it.iter().next());
+    scope.map_or(String::new(), |(kind, what)| match kind.as_str() {
+        "all" => "everything".to_owned(),
+        kind => format!("{kind} {}", text(what)),
+    })
+}
+
+fn responses(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "response" } else { "responses" })
 }
 
 /// The responses as text.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
     let mut out = String::new();
-    let none = Vec::new();
-    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-    for purge in answer["purges"].as_array().unwrap_or(&none) {
-        let scope = purge["scope"].as_object().and_then(|it| it.iter().next());
-        let what = scope.map_or(String::new(), |(kind, what)| match kind.as_str() {
-            "all" => "everything".to_owned(),
-            kind => format!("{kind} {}", text(what)),
-        });
-        let strength = text(&purge["strength"]);
-        let _ = writeln!(out, "purged {what} ({strength}, purge number {})", purge["seq"]);
-        let effect = match strength.as_str() {
-            "soft" => "marked as stale",
-            "validate" => "marked for validation",
-            _ => "removed",
-        };
-        for receipt in purge["receipts"].as_array().unwrap_or(&none) {
-            let count = match receipt["count"].as_u64() {
-                None => String::new(),
-                Some(1) => format!("1 response {effect}"),
-                Some(count) if receipt["count_is_exact"] == false => {
-                    format!("more than {count} responses {effect}")
-                }
-                Some(count) => format!("{count} responses {effect}"),
-            };
-            // A count implies that the purge was applied.
-            let state = Some(text(&receipt["state"])).filter(|it| it != "applied" || count.is_empty());
-            let parts = [state.unwrap_or_default(), count, text(&receipt["detail"])];
-            let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
-            let _ = writeln!(out, "  {}: {}", text(&receipt["of"]), parts.join("; "));
-        }
-    }
+    list(&answer["previews"]).iter().for_each(|it| preview(it, &mut out));
+    list(&answer["purges"]).iter().for_each(|it| purged(it, &mut out));
     out
+}
+
+fn purged(purge: &Value, out: &mut String) {
+    let strength = text(&purge["strength"]);
+    let _ = writeln!(out, "purged {} ({strength}, purge number {})", target(purge), purge["seq"]);
+    let effect = match strength {
+        "soft" => "marked as stale",
+        "validate" => "marked for validation",
+        _ => "removed",
+    };
+    let receipts = list(&purge["receipts"]);
+    for receipt in receipts {
+        let count = receipt["count"].as_u64().map_or(String::new(), |count| {
+            let more = if receipt["count_is_exact"] == false { "more than " } else { "" };
+            format!("{more}{} {effect}", responses(count))
+        });
+        // A count implies that the purge was applied.
+        let state = Some(text(&receipt["state"])).filter(|it| *it != "applied" || count.is_empty());
+        let parts = [state.unwrap_or_default(), &count, text(&receipt["detail"])];
+        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        let _ = writeln!(out, "  {}: {}", text(&receipt["of"]), parts.join("; "));
+    }
+    let mut tiers = receipts.iter().filter(|it| it["of"] == "ram" || it["of"] == "disk");
+    if tiers.all(|it| it["count"] == 0) {
+        let _ = writeln!(out, "  nothing matched; the same command with --dry-run names a possible reason");
+    }
+}
+
+fn preview(of: &Value, out: &mut String) {
+    let _ = writeln!(out, "would purge {} ({})", target(of), text(&of["strength"]));
+    for tier in list(&of["tiers"]) {
+        let count = tier["count"].as_u64().map_or(String::new(), |count| {
+            let about = match text(&tier["count_is"]) {
+                "estimate" => "about ",
+                "more" => "at least ",
+                _ => "",
+            };
+            let size = tier["bytes"].as_u64().unwrap_or(0);
+            let size = if size > 0 { format!(", {}", bytes(size as f64)) } else { String::new() };
+            format!("{about}{}{size}", responses(count))
+        });
+        let parts: Vec<&str> =
+            [&count, text(&tier["detail"])].into_iter().filter(|it| !it.is_empty()).collect();
+        let _ = writeln!(out, "  {}: {}", text(&tier["of"]), parts.join("; "));
+    }
+    if let Some(hint) = of["hint"].as_str() {
+        let _ = writeln!(out, "  {hint}");
+    }
 }

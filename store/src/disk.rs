@@ -10,6 +10,7 @@ mod journal;
 mod large;
 pub mod listing;
 mod log;
+pub mod matched;
 mod parts;
 pub mod pool;
 mod queue;

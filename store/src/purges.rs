@@ -8,6 +8,7 @@ mod rules;
 pub(crate) mod sweep;
 
 pub(crate) use apply::{Judged, Purges};
+pub use count::PurgeMatches;
 
 use larder_semantics::expression::Expression;
 use std::sync::Arc;

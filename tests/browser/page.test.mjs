@@ -155,7 +155,10 @@ it('purges by tag, and says what is wrong with a purge', async () => {
   await dialog.locator('input').fill('kitchen');
   assert.equal(purges, 0, 'nothing was purged yet');
   await page.keyboard.press('Enter');
-  await dialog.locator('.receipts').waitFor();
+  await dialog.locator('.receipts', { hasText: 'before the purge' }).waitFor();
+  assert.equal(purges, 0, 'a preview purges nothing');
+  await page.keyboard.press('Enter');
+  await dialog.locator('.receipts', { hasText: 'Purged tag' }).waitFor();
   assert.equal(purges, 1);
   assert.doesNotMatch((await ask(url)).cache, /; hit/);
   await page.keyboard.press('Escape');

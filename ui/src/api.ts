@@ -18,6 +18,9 @@ export class Problem extends Error {
   }
 }
 
+/** What was thrown, as a problem with its sentence. */
+export const problemOf = (error: unknown, otherwise = String(error)): Problem => (error instanceof Problem ? error : new Problem(0, otherwise));
+
 const KEPT = 'larder.token';
 let token: string | null = localStorage.getItem(KEPT);
 let lost: () => void = () => {};

@@ -1,6 +1,6 @@
 // What several views need of Preact: to follow the readings, the address, a medium, and to ask once.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem } from './api';
+import { type Problem, problemOf } from './api';
 import { readings } from './readings';
 
 /** Draws anew at each reading. */
@@ -86,7 +86,7 @@ export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => P
         }
       } catch (error) {
         if (ends.signal.aborted) return;
-        const problem = error instanceof Problem ? error : new Problem(0, String(error));
+        const problem = problemOf(error);
         set((it) => ({ data: it.data, problem, busy: false }));
       }
       if (every && !ends.signal.aborted) timer = window.setTimeout(() => void once(), every);
@@ -103,6 +103,30 @@ export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => P
   const unanswered = state.problem?.status === 0 && !state.busy;
   useEffect(() => (unanswered ? readings.hear(() => readings.link === 'live' && again()) : undefined), [unanswered]);
   return { ...state, again };
+}
+
+export interface Sending {
+  busy: boolean;
+  problem: Problem | null;
+  /** Runs `it`; its failure becomes the problem. */
+  send: (it: () => Promise<void>) => Promise<void>;
+}
+
+/** One change at a time that a button sends, and its failure. */
+export function useSend(): Sending {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const send = async (it: () => Promise<void>): Promise<void> => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await it();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+    setBusy(false);
+  };
+  return { busy, problem, send };
 }
 
 /** The latest value, once it has not changed for `ms`. */

@@ -167,7 +167,13 @@ export interface Purged {
   strength: string;
   seq: number;
   complete: boolean;
+  took_us: number;
   receipts: { of: string; state: string; count?: number; count_is_exact?: boolean; detail?: string }[];
+}
+
+export interface PurgePreview {
+  tiers: { of: string; count?: number; bytes?: number; count_is?: 'exact' | 'more' | 'estimate'; detail?: string }[];
+  hint: string | null;
 }
 
 export interface Overlay {

@@ -175,6 +175,7 @@ pub const COMMANDS: &[CommandRow] = &[
         examples: &[
             ("larder purge http://127.0.0.1:8080/news", "purges one page with all its variants"),
             ("larder purge --tag product-17 --soft", "marks every response with this tag as stale"),
+            ("larder purge --all --dry-run", "counts the stored responses, and purges nothing"),
             (
                 "larder purge --prefix http://127.0.0.1:8080/blog/ --wait",
                 "returns when all nodes have applied it",

@@ -138,6 +138,7 @@ pub const PURGE: &[Flag] = &[
     own("validate", "", "validate with the origin before the next use"),
     own("host", "HOST", "host of URLs that begin with a slash"),
     own("wait", "", "wait until every node of the fleet has applied the purge"),
+    own("dry-run", "", "count the responses that would be purged, and purge nothing"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to purge (the one on this machine that serves the port of the URL, or \
                  the only one)"),

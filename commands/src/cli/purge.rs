@@ -12,6 +12,8 @@ pub struct PurgeCommand {
     pub asked: Vec<Value>,
     /// Host and port of the first URL, which select the larder; `None` without a URL.
     pub authority: Option<String>,
+    /// Whether to count only.
+    pub dry_run: bool,
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
@@ -90,7 +92,8 @@ impl PurgeCommand {
         let authority = first.and_then(authority_of).or(host.clone());
         let asked = asked.collect();
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { asked, authority, output, ask: given.ask })
+        let dry_run = has("dry-run");
+        Ok(Self { asked, authority, dry_run, output, ask: given.ask })
     }
 }
 

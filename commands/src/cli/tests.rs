@@ -288,6 +288,7 @@ fn purge_takes_what_and_how() {
     assert_eq!((Some("h"), true), (it.authority.as_deref(), it.ask.is_some()));
     assert_eq!(2, purge("purge --tag a --tag b --validate").asked.len());
     assert_eq!(["{\"all\":true}"], text(&purge("purge --all")).as_slice());
+    assert!(purge("purge --all --dry-run").dry_run && !purge("purge --all").dry_run);
     refuse(
         "purge",
         "`larder purge` requires a target: URLs, --prefix, --tag, --where or --all; for example `larder purge \

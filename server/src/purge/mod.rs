@@ -124,15 +124,20 @@ impl Done {
     /// As JSON of the admin.
     #[must_use]
     pub fn json(&self) -> Value {
-        let (kind, what) = spell(&self.asked.scope);
-        let receipts: Vec<Value> = self.receipts.iter().map(TierReceipt::json).collect();
-        json!({
-            "seq": self.seq,
-            "scope": { kind: what },
-            "strength": strength(self.asked.strength),
-            "complete": self.is_complete(),
-            "receipts": receipts,
-        })
+        let mut told = self.asked.json();
+        told["seq"] = self.seq.into();
+        told["complete"] = self.is_complete().into();
+        told["receipts"] = self.receipts.iter().map(TierReceipt::json).collect();
+        told
+    }
+}
+
+impl PurgeRequest {
+    /// As JSON of the admin: the target and the strength.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (kind, what) = spell(&self.scope);
+        json!({ "scope": { kind: what }, "strength": strength(self.strength) })
     }
 }
 
@@ -404,7 +409,8 @@ impl PurgedTiers {
 
 /// The number of responses on disk that a purge matches, as far as the index in RAM can tell. It has only the hashes of
 /// keys, so that a URL (by either scheme) and everything can be counted. Other scopes would need the head of each record.
-fn matched_on(disk: &DiskTier, scope: &PurgeScope) -> MatchedCount {
+#[must_use]
+pub fn matched_on(disk: &DiskTier, scope: &PurgeScope) -> MatchedCount {
     let PurgeScope::Url(key) = scope else {
         return match scope {
             PurgeScope::All => MatchedCount::Known(disk.objects()),

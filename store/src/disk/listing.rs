@@ -141,7 +141,8 @@ impl DiskTier {
         (has_status && has_tag).then_some(found)
     }
 
-    fn found(
+    /// The records under a hash, without purged ones, if their key is asked for.
+    pub(super) fn found(
         &self,
         store: &Store,
         hash: u64,

@@ -1,12 +1,45 @@
-//! Counts the responses in RAM that a purge matches, before it is in force: afterwards requests and the sweep remove them
-//! one by one.
+//! Counts the responses that a purge matches, before it is in force: afterwards requests and the sweep remove them one by
+//! one.
 
-use super::rules::Birth;
+use super::rules::{Birth, PurgeRules};
 use super::{Positions, PurgeRule};
 use crate::entry::{Entry, Stored};
 use crate::ram::Store;
 use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::clock;
+
+/// The responses of a tier that a purge matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PurgeMatches {
+    /// Their number, counting each variant.
+    pub responses: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+impl PurgeMatches {
+    pub(crate) fn add(&mut self, it: &Stored) {
+        self.responses += 1;
+        self.bytes += it.body.len();
+    }
+}
+
+/// One purge as if it were in force alone.
+pub(crate) struct PurgeMatcher {
+    only: PurgeRules,
+    log: Positions,
+}
+
+impl PurgeMatcher {
+    pub fn matches(&self, key: &[u8], it: &Stored) -> bool {
+        let birth = Birth::Here { met: 0, log: &self.log };
+        self.only.verdict(&it.subject(key), birth) != PurgeVerdict::Keep
+    }
+
+    fn matches_any(&self, entry: &Entry) -> bool {
+        entry.variants.iter().any(|it| self.matches(entry.key(), it))
+    }
+}
 
 impl Store {
     /// The number of responses in RAM that `rule` matches and that earlier purges have left, counting each variant. It ends above `most`:
@@ -14,32 +47,45 @@ impl Store {
     /// 100 ns, so a large store is counted on a thread of its own. A response that is stored meanwhile may be counted or not.
     #[must_use]
     pub fn count_matched(&self, rule: &PurgeRule, most: u64) -> u64 {
-        let only = self.purges.alone(rule, clock::wall());
-        let log = Positions::default();
-        let is_matched = |entry: &Entry, it: &Stored| {
-            let birth = Birth::Here { met: 0, log: &log };
-            only.verdict(&it.subject(entry.key()), birth) != PurgeVerdict::Keep
-        };
-        let matched_of =
-            |entry: &Entry| entry.variants.iter().filter(|it| is_matched(entry, it)).count() as u64;
-        let mut count = 0;
-        for shard in &self.shards {
-            let left = usize::try_from(most.saturating_sub(count)).unwrap_or(usize::MAX).saturating_add(1);
-            let found: Vec<Entry> = {
+        self.matched_while(rule, |so_far| so_far.responses <= most).0.responses
+    }
+
+    /// The same for all of them, with their bytes, until the monotonic microsecond `until`; and whether all of RAM was visited. One
+    /// shard is locked at a time, for some 50 µs.
+    #[must_use]
+    pub fn count_until(&self, rule: &PurgeRule, until: u64) -> (PurgeMatches, bool) {
+        self.matched_while(rule, |_| clock::precise_micros() < until)
+    }
+
+    /// Visits one shard after the other while `goes_on`; at least one.
+    fn matched_while(
+        &self,
+        rule: &PurgeRule,
+        goes_on: impl Fn(&PurgeMatches) -> bool,
+    ) -> (PurgeMatches, bool) {
+        let matcher = self.matcher(rule);
+        let mut found = PurgeMatches::default();
+        for (visited, shard) in self.shards.iter().enumerate() {
+            if visited > 0 && !goes_on(&found) {
+                return (found, false);
+            }
+            let those: Vec<Entry> = {
                 let shard = shard.read();
-                let entries = shard.slots.values();
-                entries.filter(|it| matched_of(it) > 0).take(left).cloned().collect()
+                shard.slots.values().filter(|it| matcher.matches_any(it)).cloned().collect()
             };
             // No shard lock is held while the rules are read.
-            count += found
-                .into_iter()
-                .filter_map(|it| self.purges.left_of(it))
-                .map(|it| matched_of(&it))
-                .sum::<u64>();
-            if count > most {
-                break;
+            for entry in those.into_iter().filter_map(|it| self.purges.left_of(it)) {
+                entry
+                    .variants
+                    .iter()
+                    .filter(|it| matcher.matches(entry.key(), it))
+                    .for_each(|it| found.add(it));
             }
         }
-        count
+        (found, true)
+    }
+
+    pub(crate) fn matcher(&self, rule: &PurgeRule) -> PurgeMatcher {
+        PurgeMatcher { only: self.purges.alone(rule, clock::wall()), log: Positions::default() }
     }
 }

@@ -250,6 +250,29 @@ fn counting_ends_above_the_most_that_is_wanted() {
 }
 
 #[test]
+fn a_preview_counts_all_within_its_time_and_one_shard_without() {
+    let store = store(8 << 20);
+    for n in 0..1000 {
+        put(&store, &format!("http://a/{n}"), &["red"]);
+        put(&store, &format!("http://b/{n}"), &["blue"]);
+    }
+    let red = rule(tag("red"), Strength::Hard);
+    let (found, is_whole) = store.count_until(&red, u64::MAX);
+    assert_eq!((1000, true), (found.responses, is_whole));
+    let bytes = store.count_until(&rule(PurgeScope::All, Strength::Hard), u64::MAX).0.bytes;
+    assert_eq!(bytes, 2 * found.bytes);
+    let (some, is_whole) = store.count_until(&red, 0);
+    assert!(!is_whole && some.responses < 1000, "{some:?}");
+    assert!(found_all(&store), "a count changes nothing");
+    store.purge(red.clone());
+    assert_eq!((PurgeMatches::default(), true), store.count_until(&red, u64::MAX), "what is purged is not counted again");
+}
+
+fn found_all(store: &Store) -> bool {
+    (0..1000).all(|n| ["a", "b"].iter().all(|host| found(store, &format!("http://{host}/{n}")).is_some()))
+}
+
+#[test]
 fn memory_comes_back_without_being_asked_for() {
     let store = store(8 << 20);
     for n in 0..1000 {

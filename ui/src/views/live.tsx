@@ -1,7 +1,7 @@
 // Requests as they finish, through a filter; one can stop the stream, and look at one.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem, events, query } from '../api';
+import { type Problem, events, problemOf, query } from '../api';
 import { Cache, Empty, Failed, Head, Status, Url, reasonWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
@@ -74,7 +74,7 @@ function useStream(filter: string, paused: boolean): Stream {
         );
       } catch (error) {
         if (ends.signal.aborted) return;
-        const problem = error instanceof Problem ? error : new Problem(0, 'The stream was interrupted.');
+        const problem = problemOf(error, 'The stream was interrupted.');
         set((it) => ({ ...it, state: 'closed', problem }));
         // A filter that is wrong stays wrong.
         if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) return;

@@ -8,7 +8,7 @@ import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import { say } from '../parts/toast';
 import * as format from '../format';
-import { go, useAsked } from '../hooks';
+import { go, useAsked, useSend } from '../hooks';
 import type { Overlay } from '../types';
 
 interface List {
@@ -167,30 +167,18 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
   const [ttl, setTtl] = useState('');
   const [text, setText] = useState('');
   const [file, setFile] = useState<File | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const [busy, setBusy] = useState(false);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
+  const { busy, problem, send } = useSend();
+  const submit = async (): Promise<void> => {
     // larder takes a word for a path of every host: of somebody who forgot the scheme, that is not what was meant.
-    if (!/^(\/|(https?|\*):\/\/)/i.test(uri.trim())) {
-      setProblem(new Problem(0, `${uri.trim()} is ambiguous: path or host; write /PATH for every host, or http://HOST/PATH for one.`));
-      return;
-    }
-    setBusy(true);
-    setProblem(null);
-    try {
-      const put = await ask<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
-      const where = put.uri;
-      say(where.startsWith('/') ? `The overlay of ${where} is active on every host.` : `The overlay of ${where} is active.`);
-      close(true);
-    } catch (error) {
-      setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
-      setBusy(false);
-    }
+    if (!/^(\/|(https?|\*):\/\/)/i.test(uri.trim())) throw new Problem(0, `${uri.trim()} is ambiguous: path or host; write /PATH for every host, or http://HOST/PATH for one.`);
+    const put = await ask<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
+    const where = put.uri;
+    say(where.startsWith('/') ? `The overlay of ${where} is active on every host.` : `The overlay of ${where} is active.`);
+    close(true);
   };
   return (
     <Dialog title="New overlay" close={() => close(false)} wide>
-      <form class="form" onSubmit={(event) => void submit(event)}>
+      <form class="form" onSubmit={(event) => (event.preventDefault(), void send(submit))}>
         <label class="field">
           <span>URI</span>
           <input

@@ -1,13 +1,13 @@
 // A row for every origin, the worst first; one can be drained, after the page has said what that does.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Problem, ask, query } from '../api';
+import { ask, problemOf, query } from '../api';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { useShort } from '../parts/short';
 import { say } from '../parts/toast';
 import * as format from '../format';
-import { useMedia } from '../hooks';
+import { useMedia, useSend } from '../hooks';
 import { between, quantile } from '../points';
 import type { Over } from '../readings';
 import type { Origin, Stats } from '../types';
@@ -113,7 +113,6 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
 }
 
 const path = (of: Origin): string => `/api/v1/origins/drain${query({ origin: of.name })}`;
-const problemOf = (error: unknown): Problem => (error instanceof Problem ? error : new Problem(0, String(error)));
 
 function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Element {
   const [busy, setBusy] = useState(false);
@@ -165,21 +164,13 @@ function routesOf(of: Origin, stats: Stats): { others: string[]; without: string
 const list = (of: string[]): string => (of.length > 4 ? `${of.slice(0, 3).join(', ')} and ${of.length - 3} more` : of.join(', '));
 
 function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: () => void }): JSX.Element {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const { busy, problem, send } = useSend();
   const { others, without } = routesOf(of, stats);
   const flying = of.in_flight ?? 0;
   const drain = async (): Promise<void> => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await ask(path(of), { method: 'PUT' });
-      say(`${of.name} is drained.`);
-      close();
-    } catch (error) {
-      setProblem(problemOf(error));
-      setBusy(false);
-    }
+    await ask(path(of), { method: 'PUT' });
+    say(`${of.name} is drained.`);
+    close();
   };
   return (
     <Dialog title={`Drain ${of.name}?`} close={close}>
@@ -198,7 +189,7 @@ function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: ()
         <button type="button" class="button" onClick={close}>
           Cancel
         </button>
-        <button type="button" data-first class={`button ${without.length ? 'danger' : 'primary'}`} disabled={busy} onClick={() => void drain()}>
+        <button type="button" data-first class={`button ${without.length ? 'danger' : 'primary'}`} disabled={busy} onClick={() => void send(drain)}>
           Drain
         </button>
       </div>

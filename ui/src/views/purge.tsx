@@ -1,11 +1,12 @@
-// Purges by URL, prefix, tag, condition, or all; the receipt of each tier is shown.
+// Purges by URL, prefix, tag, condition, or all: first a preview counts by tier, then the receipt of each tier is shown.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Problem, post } from '../api';
+import { post } from '../api';
 import { Failed, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
-import { Receipts } from '../parts/receipts';
-import type { Purged } from '../types';
+import { Preview, Receipts, briefly } from '../parts/receipts';
+import { useSend } from '../hooks';
+import type { PurgePreview, Purged } from '../types';
 
 type Scope = 'url' | 'prefix' | 'tag' | 'where' | 'all';
 type Strength = 'hard' | 'soft' | 'validate';
@@ -30,26 +31,29 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
   const [scope, setScope] = useState<Scope>('url');
   const [text, setText] = useState('');
   const [strength, setStrength] = useState<Strength>('hard');
-  const [done, setDone] = useState<Purged | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const [busy, setBusy] = useState(false);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
+  const [counted, setCounted] = useState<{ of: string; preview: PurgePreview } | null>(null);
+  const [done, setDone] = useState<{ of: string; purged: Purged; preview: PurgePreview } | null>(null);
+  const { busy, problem, send } = useSend();
+  const what = { ...(scope === 'all' ? { all: true } : { [scope]: text }), [strength]: true };
+  // What is shown is of what is entered: an answer that comes after a change is not.
+  const of = JSON.stringify(what);
+  const ready = counted?.of === of ? counted.preview : null;
+  const submit = async (): Promise<void> => {
     setDone(null);
-    setProblem(null);
-    try {
-      const what = scope === 'all' ? { all: true } : { [scope]: text };
-      setDone(await post<Purged>('/api/v1/purge', strength === 'hard' ? what : { ...what, [strength]: true }));
-    } catch (error) {
-      setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
-    } finally {
-      setBusy(false);
-    }
+    if (!ready) return setCounted({ of, preview: await post<PurgePreview>('/api/v1/purge/preview', what) });
+    // A fleet is waited for, so that the receipts name each node.
+    const purged = await post<Purged>('/api/v1/purge', { ...what, wait: ready.tiers.some((it) => it.of === 'fleet') });
+    setCounted(null);
+    setDone({ of, purged, preview: ready });
   };
   return (
     <Dialog title="Purge" close={close}>
-      <form class="form" onSubmit={(event) => void submit(event)}>
+      {/* Neither the second click of two nor a key that is held confirms what the first has just shown. */}
+      <form
+        class="form"
+        onSubmit={(event) => (event.preventDefault(), void (busy || send(submit)))}
+        onKeyDown={(event) => event.repeat && event.key === 'Enter' && event.preventDefault()}
+      >
         <Segments label="What" of={SCOPES} now={scope} choose={setScope} />
         {scope !== 'all' ? (
           <label class="field">
@@ -76,13 +80,14 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
           </select>
         </label>
         <Failed problem={problem} />
-        {done && <Receipts of={done} />}
+        {ready && <Preview of={ready} />}
+        {done?.of === of && <Receipts of={done.purged} before={done.preview} />}
         <div class="form-end">
           <button type="button" class="button" onClick={close}>
             Close
           </button>
-          <button class="button primary" disabled={busy || (scope !== 'all' && text.trim() === '')}>
-            {scope === 'all' ? 'Purge everything' : 'Purge'}
+          <button onClick={(event) => event.detail > 1 && event.preventDefault()} class={`button ${ready && scope === 'all' ? 'danger' : 'primary'}`} disabled={busy || (scope !== 'all' && text.trim() === '')}>
+            {ready ? `Purge ${scope === 'all' ? 'everything: ' : ''}${briefly(ready)}` : 'Preview'}
           </button>
         </div>
       </form>

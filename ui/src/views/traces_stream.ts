@@ -1,6 +1,6 @@
 // The traces of finished requests: the latest that larder keeps, and then each as it comes over the stream.
 import { useEffect, useState } from 'preact/hooks';
-import { Problem, events, get, query } from '../api';
+import { type Problem, events, get, problemOf, query } from '../api';
 import type { Trace, Traces } from '../types';
 
 /** Traces that are kept here; what is older goes. */
@@ -76,7 +76,7 @@ export function useTraces(route: string, stopped: boolean): Followed {
       }
     };
     const failed = (error: unknown): void => {
-      const problem = error instanceof Problem ? error : new Problem(0, 'The stream was interrupted.');
+      const problem = problemOf(error, 'The stream was interrupted.');
       set((it) => ({ ...it, problem }));
     };
     void follow();

@@ -8,6 +8,7 @@ use crate::entry::StoredArc;
 use crate::listing::{Pattern, SortDirection};
 use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::ram::Store;
+use larder_semantics::expression::Expression;
 use larder_semantics::tags;
 use larder_stdx::clock::precise_micros;
 
@@ -196,6 +197,34 @@ fn what_is_purged_is_not_listed() {
     assert_eq!(numbered((0..10).filter(|it| *it != 3)), all(Those::OnDisk));
     store.insert(store.hash(b"http://a/6"), b"http://a/6", of(&store, 1, 200, "t"), 4).unwrap();
     assert_eq!(numbered((0..10).filter(|it| ![3, 6].contains(it))), all(Those::OnDiskAlone));
+}
+
+#[test]
+fn a_purge_is_counted_by_the_heads_of_records() {
+    let store = sample::store(16 << 20);
+    let tier = ten(&store);
+    tier.put("http://b/x", of(&store, 10, 404, "u"));
+    let count = |scope: PurgeScope, until| {
+        let rule = PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() };
+        tier.disk().count_until(&store, &rule, until)
+    };
+    let tagged = |tag: &str| PurgeScope::Tag(tag.into());
+    let told = count(tagged("t"), NEVER);
+    assert_eq!((10, 11, true), (told.found.responses, told.keys, told.is_whole()));
+    assert_eq!(told.found, told.estimate());
+    assert_eq!(1, count(PurgeScope::Where(Expression::parse("status == 404").unwrap()), NEVER).found.responses);
+    assert_eq!(10, count(PurgeScope::Prefix(b"http://a/".as_slice().into()), NEVER).found.responses);
+    let url = PurgeScope::Url(b"http://a/3".as_slice().into());
+    assert_eq!(1, count(url.clone(), NEVER).found.responses);
+    store.purge(PurgeRule { scope: url.clone(), strength: Strength::Hard, positions: Vec::new() });
+    assert_eq!(0, count(url, NEVER).found.responses, "what is purged is not counted again");
+    assert_eq!(10, count(PurgeScope::All, NEVER).found.responses);
+    for at in 0..90 {
+        tier.put(&format!("http://c/{at}"), of(&store, 10, 200, "t"));
+    }
+    let told = count(tagged("t"), 0);
+    assert_eq!((101, 16, false), (told.keys, told.read, told.is_whole()));
+    assert_eq!(told.found.responses * 101 / 16, told.estimate().responses);
 }
 
 #[test]
