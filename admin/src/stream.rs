@@ -30,6 +30,7 @@ impl Admin {
                 }
             },
         };
+        let past = filter.clone();
         let Some(listening) = self.stream.listen(filter) else {
             let detail = format!(
                 "The live stream has the maximum of {LISTENERS} listeners; retry when one has ended."
@@ -37,9 +38,33 @@ impl Admin {
             return super::problem(503, detail);
         };
         let (sender, events) = mpsc::channel(4);
-        tokio::task::spawn_local(send(listening, sender, self.stream.sum().clone()));
+        let sum = self.stream.sum().clone();
+        let most = asked.query_value("recent").and_then(|it| it.parse().ok()).unwrap_or(0);
+        let recent = self.recent.clone();
+        tokio::task::spawn_local(async move {
+            if most > 0 {
+                // After it began to listen, so that no request is between.
+                let read = tokio::task::spawn_blocking(move || recent.latest(most, past.as_ref()));
+                send_recent(&read.await.unwrap_or_default(), &sender, &sum).await;
+            }
+            send(listening, sender, sum).await;
+        });
         AdminResponse::Events(events)
     }
+}
+
+/// Sends records of the past, and their number.
+async fn send_recent(records: &[Bytes], to: &mpsc::Sender<Bytes>, sum: &HeapSum) {
+    let mut piece = Vec::new();
+    for record in records {
+        put(&mut piece, "request", record);
+        if piece.len() >= PIECE && to.send(sum.text(&std::mem::take(&mut piece))).await.is_err() {
+            return;
+        }
+    }
+    put(&mut piece, "recent", format!("{{\"count\":{}}}", records.len()).as_bytes());
+    // Without a receiver the next send ends the stream.
+    let _ = to.send(sum.text(&piece)).await;
 }
 
 /// Sends records, until either side ends the stream.

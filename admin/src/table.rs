@@ -297,7 +297,8 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/top/reset", "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/why", "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
     row("GET", "/api/v1/stream", "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
-        .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: number of dropped requests."),
+        .query(&[text("filter", "a condition such as status >= 500"), integer("recent", 0, 300, "requests that have finished before, which are sent first (0)")])
+        .events("`request`: a finished request; `recent`: number of requests before it that had finished before the stream began, the last of which may come again; `lost`: number of dropped requests."),
     row("GET", "/api/v1/config", "Returns the configuration: its text, every key, and its history.", |it, _| Box::pin(async move { it.config() }))
         .gives(config::TOLD).example("", ""),
     row("PUT", "/api/v1/config", "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. Keys that require a restart wait for the next start, and `pending` names them.", |it, asked| Box::pin(it.put_config(asked)))

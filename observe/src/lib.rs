@@ -194,7 +194,7 @@ impl Observer {
     /// Whether fast answers have a consumer.
     #[inline]
     pub fn hears_fast(&self) -> bool {
-        self.is_logged() || self.stream.is_on()
+        self.is_logged() || self.stream.is_on() || self.keeper.wants()
     }
 
     #[inline]
@@ -205,12 +205,12 @@ impl Observer {
     /// Whether a consumer needs the duration of fast answers.
     #[inline]
     pub fn times_fast(&self) -> bool {
-        self.stream.is_on()
+        self.stream.is_on() || self.keeper.wants()
     }
 
     /// Whether other requests have a consumer.
     pub fn hears_slow(&self) -> bool {
-        self.is_logged() || self.stream.is_on() || self.follows()
+        self.hears_fast() || self.follows()
     }
 
     /// Reports a request to all consumers.
@@ -227,10 +227,12 @@ impl Observer {
         // It is kept before the id is published: a lookup right after finds it.
         let keep = |record| self.keeper.keep(it, id(), record);
         let is_kept = self.stream.is_on() && self.stream.tell(it, id, keep);
+        if !is_kept && it.traced {
+            self.stream.record(it, id()).map(keep);
+        } else if !is_kept && self.keeper.wants() {
+            self.stream.record(it, id()).into_iter().for_each(|told| self.keeper.sample(it, id(), told));
+        }
         if it.traced {
-            if !is_kept {
-                self.stream.record(it, id()).map(keep);
-            }
             self.tracer.finished(it, id().to_string());
         }
         self.tracer.spans.finished(it);
@@ -282,8 +284,11 @@ impl Observer {
         self.site_logs.follow(logs, counters);
     }
 
-    /// Sends buffered records: to be called at every tick of the worker, and before it ends.
+    /// Sends buffered records, and begins a tick of samples: to be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
+        if self.scopes.is_on() {
+            self.keeper.tick();
+        }
         self.log.flush();
         self.site_logs.flush();
         self.stream.look();

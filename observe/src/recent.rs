@@ -1,17 +1,23 @@
-//! The latest logged or streamed requests, with their heads, for `explain`. A request without a report is not kept: its
-//! id is unknown.
+//! The latest logged or streamed requests, with their heads, for `explain`; and a few of all others, the samples, with which
+//! a new listener of the live stream begins. Any other request is not kept: its id is unknown.
 //!
 //! Credentials are not kept: of `Authorization` and `Proxy-Authorization` only their presence, of `Cookie` the names of
 //! its cookies.
 
 use super::Finished;
 use super::ids::RequestId;
+use super::stream::host;
 use bytes::Bytes;
+use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
 use larder_store::memory::on_heap;
 use larder_wire::message::Reject;
+use serde_json::Value;
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most requests that are kept, of all workers.
@@ -19,6 +25,16 @@ pub const KEPT: usize = 4096;
 
 /// The most bytes of all kept requests.
 const BYTES: usize = 8 << 20;
+
+/// The most samples, of all workers.
+pub const SAMPLES: usize = 512;
+
+/// The most bytes of all samples.
+const SAMPLE_BYTES: usize = 640 << 10;
+
+/// The most samples of a tick (250 ms), of all workers: making one takes 5 µs, so that all of them take about a thousandth of a
+/// processor. Below this rate every request is one.
+const SAMPLES_OF_TICK: u32 = 64;
 
 /// Replaces a value that is not kept. No kept value of a client equals it: such a value is replaced as well.
 const MARK: &[u8] = b"-";
@@ -49,10 +65,36 @@ pub struct RecentRequest {
 
 #[derive(Default)]
 struct RecentRing {
-    kept: VecDeque<Arc<RecentRequest>>,
+    kept: RecentQueue,
+    /// Not in `kept`, so that they take no room of requests whose ids were published.
+    samples: RecentQueue,
+}
+
+#[derive(Default)]
+struct RecentQueue {
+    requests: VecDeque<Arc<RecentRequest>>,
     bytes: usize,
     /// The bytes of the records among them, which the stream counts.
     told: usize,
+}
+
+impl RecentQueue {
+    /// Adds a request, in place of the oldest ones above `most` requests and bytes.
+    fn put(&mut self, request: RecentRequest, most: (usize, usize)) {
+        self.bytes += weight(&request);
+        self.told += request.then.len();
+        self.requests.push_back(Arc::new(request));
+        while self.requests.len() > most.0 || self.bytes > most.1 {
+            let Some(oldest) = self.requests.pop_front() else { break };
+            self.bytes -= weight(&oldest);
+            self.told -= oldest.then.len();
+        }
+    }
+
+    /// Bytes without the records in the stream.
+    fn own_bytes(&self) -> usize {
+        self.bytes - self.told + self.requests.capacity() * size_of::<Arc<RecentRequest>>()
+    }
 }
 
 /// The kept requests of all workers: each writes into a ring of its own, so that no worker waits for another.
@@ -63,6 +105,10 @@ pub struct Recent(Mutex<Vec<Arc<Mutex<RecentRing>>>>);
 pub struct RecentKeeper {
     ring: Arc<Mutex<RecentRing>>,
     most: (usize, usize),
+    most_samples: (usize, usize),
+    /// Samples that may be kept before the next tick.
+    wanted: Cell<u32>,
+    of_tick: u32,
 }
 
 impl Recent {
@@ -71,57 +117,163 @@ impl Recent {
     pub fn worker(&self, workers: usize) -> RecentKeeper {
         let ring: Arc<Mutex<RecentRing>> = Arc::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ring.clone());
-        RecentKeeper { ring, most: (KEPT / workers.max(1), BYTES / workers.max(1)) }
+        let workers = workers.max(1);
+        let most_samples = ((SAMPLES / workers).max(16), (SAMPLE_BYTES / workers).max(16 << 10));
+        RecentKeeper {
+            ring,
+            most: (KEPT / workers, BYTES / workers),
+            most_samples,
+            wanted: Cell::new(0),
+            of_tick: (SAMPLES_OF_TICK / u32::try_from(workers).unwrap_or(u32::MAX)).max(2),
+        }
+    }
+
+    fn rings(&self) -> Vec<Arc<Mutex<RecentRing>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Bytes of all kept requests, without their records in the stream.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = |it: &Arc<Mutex<RecentRing>>| {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
-            ring.bytes - ring.told + ring.kept.capacity() * size_of::<Arc<RecentRequest>>()
+            ring.kept.own_bytes() + ring.samples.own_bytes()
         };
-        rings.iter().map(bytes).sum::<usize>() as u64
+        self.rings().iter().map(bytes).sum::<usize>() as u64
     }
 
     /// The request with this id, if it is still kept.
     #[must_use]
     pub fn find(&self, id: RequestId) -> Option<Arc<RecentRequest>> {
-        let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rings.iter().find_map(|it| {
+        self.rings().iter().find_map(|it| {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
-            ring.kept.iter().rev().find(|it| it.id == id).cloned()
+            let all = ring.kept.requests.iter().chain(&ring.samples.requests);
+            all.rev().find(|it| it.id == id).cloned()
         })
+    }
+
+    /// The records of the latest kept requests for which `filter` is true, the oldest first, at most `most`. With a filter this
+    /// may take some ten milliseconds: the records are parsed.
+    #[must_use]
+    pub fn latest(&self, most: usize, filter: Option<&Expression>) -> Vec<Bytes> {
+        let mut all: Vec<Arc<RecentRequest>> = Vec::new();
+        for it in self.rings() {
+            let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(ring.kept.requests.iter().chain(&ring.samples.requests).cloned());
+        }
+        all.sort_unstable_by_key(|it| Reverse(it.id));
+        let matching = all.into_iter().filter(|it| filter.is_none_or(|filter| it.matches(filter)));
+        let mut records: Vec<Bytes> = matching.take(most).map(|it| it.then.clone()).collect();
+        records.reverse();
+        records
     }
 }
 
 impl RecentKeeper {
     /// Keeps a request, in place of the oldest if the ring is full.
     pub fn keep(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
-        let (fields, withheld) = without_secrets(it.fields);
-        let kept = RecentRequest {
-            id,
-            method: it.method.to_owned(),
-            protocol: it.protocol.map(Into::into),
-            scheme: it.client.scheme,
-            target: it.target.to_owned(),
-            authority: it.authority.to_owned(),
-            fields,
-            withheld,
-            then,
-            refused: it.refused,
-        };
-        let bytes = weight(&kept);
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.bytes += bytes;
-        ring.told += kept.then.len();
-        ring.kept.push_back(Arc::new(kept));
-        while ring.kept.len() > self.most.0 || ring.bytes > self.most.1 {
-            let Some(oldest) = ring.kept.pop_front() else { break };
-            ring.bytes -= weight(&oldest);
-            ring.told -= oldest.then.len();
+        let request = request(it, id, then);
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).kept.put(request, self.most);
+    }
+
+    /// Whether the next request is kept as a sample.
+    #[inline]
+    pub fn wants(&self) -> bool {
+        self.wanted.get() != 0
+    }
+
+    /// Keeps a request as a sample.
+    pub fn sample(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
+        self.wanted.set(self.wanted.get().saturating_sub(1));
+        let request = request(it, id, then);
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).samples.put(request, self.most_samples);
+    }
+
+    /// Begins a tick.
+    pub fn tick(&self) {
+        self.wanted.set(self.of_tick);
+    }
+}
+
+impl RecentRequest {
+    fn matches(&self, filter: &Expression) -> bool {
+        let record = serde_json::from_slice(&self.then).unwrap_or_default();
+        filter.holds(&KeptFacts { request: self, record })
+    }
+}
+
+/// A kept request as input of a filter. Values that are not kept, such as those of cookies, match no text.
+struct KeptFacts<'a> {
+    request: &'a RecentRequest,
+    record: Value,
+}
+
+impl ExpressionFacts for KeptFacts<'_> {
+    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let it = self.request;
+        let (path, query) = it.target.split_once('?').unwrap_or((&it.target, ""));
+        let told = |name: &str| self.record[name].as_str().unwrap_or("").as_bytes();
+        match name {
+            TextName::Route => test(told("route")),
+            TextName::Site => test(told("site")),
+            TextName::Method => test(it.method.as_bytes()),
+            TextName::Host => test(host(&it.authority).as_bytes()),
+            TextName::Path => test(path.as_bytes()),
+            TextName::Query => test(query.as_bytes()),
+            TextName::Url => {
+                test(format!("{}://{}{}", it.scheme.name(), it.authority, it.target).as_bytes())
+            }
+            TextName::Scheme => test(it.scheme.name().as_bytes()),
+            TextName::Cache => test(told("cache")),
+            TextName::Reason => test(told("reason")),
+            TextName::Client => self.record["client"].as_str().is_some_and(|it| test(it.as_bytes())),
+            TextName::UserAgent => it.fields.get("user-agent").is_some_and(test),
+            TextName::Referer => it.fields.get("referer").is_some_and(test),
+            TextName::End => test(told("end")),
+            TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => {
+                false
+            }
         }
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.record["client"].as_str()?.parse().ok()
+    }
+
+    fn number(&self, name: Number) -> Option<i64> {
+        let told = |name: &str| self.record[name].as_i64();
+        match name {
+            Number::Status => told("status"),
+            Number::Bytes | Number::Size => told("bytes"),
+            Number::Duration => told("duration_us"),
+            Number::Origin => told("origin_us"),
+            Number::Ttl => told("ttl"),
+            Number::Age | Number::Asn => None,
+        }
+    }
+
+    fn has_tag(&self, _: &str) -> bool {
+        false
+    }
+
+    fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        self.request.fields.iter().any(|it| it.is(name) && test(it.value))
+    }
+}
+
+fn request(it: &Finished<'_>, id: RequestId, then: Bytes) -> RecentRequest {
+    let (fields, withheld) = without_secrets(it.fields);
+    RecentRequest {
+        id,
+        method: it.method.to_owned(),
+        protocol: it.protocol.map(Into::into),
+        scheme: it.client.scheme,
+        target: it.target.to_owned(),
+        authority: it.authority.to_owned(),
+        fields,
+        withheld,
+        then,
+        refused: it.refused,
     }
 }
 
@@ -169,8 +321,11 @@ fn names_alone(value: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RequestOutcome;
     use crate::ids::Ids;
-    use crate::stream::tests::{hit, with_request};
+    use crate::stream::tests::{FALSE, TRUE, hit, with_request};
+    use crate::stream::told;
+    use larder_semantics::expression::ExpressionSubject;
 
     #[test]
     fn secrets_are_not_kept() {
@@ -203,6 +358,67 @@ mod tests {
         assert!(recent.find(elsewhere).is_some() && recent.find(last).is_some());
         with_request(&outcome, |it| one.keep(it, first, Bytes::from(vec![0; BYTES])));
         assert!(recent.find(first).is_none() && recent.find(last).is_none(), "bytes are bounded, too");
-        assert_eq!(0, one.ring.lock().unwrap().bytes);
+        assert_eq!(0, one.ring.lock().unwrap().kept.bytes);
+    }
+
+    #[test]
+    fn samples_are_few_and_take_no_room_of_the_others() {
+        let (recent, ids) = (Recent::default(), Ids::default());
+        let keeper = recent.worker(1);
+        let outcome = hit();
+        assert!(!keeper.wants(), "before the first tick");
+        let sample = || {
+            let id = ids.next();
+            with_request(&outcome, |it| keeper.sample(it, id, Bytes::from(id.to_string())));
+            id
+        };
+        keeper.tick();
+        let first = sample();
+        for _ in 1..SAMPLES_OF_TICK {
+            assert!(keeper.wants());
+            sample();
+        }
+        assert!(!keeper.wants(), "until the next tick");
+        let published = ids.next();
+        with_request(&outcome, |it| keeper.keep(it, published, Bytes::from_static(b"{}")));
+        let last = (0..SAMPLES).fold(first, |_, _| sample());
+        assert!(recent.find(first).is_none());
+        assert!(recent.find(published).is_some() && recent.find(last).is_some());
+        let latest = recent.latest(3, None);
+        assert_eq!((3, last.to_string().as_bytes()), (latest.len(), &latest[2][..]));
+        assert_eq!(SAMPLES + 1, recent.latest(usize::MAX, None).len());
+        with_request(&outcome, |it| keeper.sample(it, last, Bytes::from(vec![0; SAMPLE_BYTES])));
+        assert_eq!(0, keeper.ring.lock().unwrap().samples.bytes, "bytes are bounded, too");
+    }
+
+    #[test]
+    fn the_latest_are_those_that_a_filter_lets_through() {
+        let (recent, ids) = (Recent::default(), Ids::default());
+        let keeper = recent.worker(1);
+        let filter = |text| Expression::parse_about(ExpressionSubject::Finished, text).unwrap();
+        for (status, times) in [(503, 2), (200, 3)] {
+            let outcome = RequestOutcome { status, ..hit() };
+            for _ in 0..times {
+                let id = ids.next();
+                with_request(&outcome, |it| keeper.sample(it, id, told(it, id).unwrap().into()));
+            }
+        }
+        let count = |text| recent.latest(10, Some(&filter(text))).len();
+        assert_eq!((2, 3), (count("status >= 500"), count("status == 200")));
+        assert_eq!((5, 0), (count("url contains \"/list/\""), count("url contains \"/lists/\"")));
+    }
+
+    #[test]
+    fn a_filter_is_as_true_of_a_kept_request_as_of_a_live_one() {
+        let (recent, ids) = (Recent::default(), Ids::default());
+        let keeper = recent.worker(1);
+        let id = ids.next();
+        with_request(&hit(), |it| keeper.sample(it, id, told(it, id).unwrap().into()));
+        let is_true = |text: &str| {
+            let filter = Expression::parse_about(ExpressionSubject::Finished, text).unwrap();
+            recent.latest(1, Some(&filter)).len() == 1
+        };
+        TRUE.iter().for_each(|it| assert!(is_true(it), "{it}"));
+        FALSE.iter().for_each(|it| assert!(!is_true(it), "{it}"));
     }
 }

@@ -294,7 +294,7 @@ fn url(it: &Finished<'_>) -> String {
 }
 
 /// The host of an authority: lower case, without its port.
-fn host(authority: &str) -> Cow<'_, str> {
+pub(crate) fn host(authority: &str) -> Cow<'_, str> {
     let host = match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
         _ => authority,

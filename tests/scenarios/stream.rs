@@ -17,7 +17,17 @@ impl Listener {
     /// Listens to the requests that finish from now on.
     #[track_caller]
     pub fn to(larder: &Larder, filter: &str) -> Self {
-        let mut client = ask(larder, filter);
+        Self::over(ask(larder, filter))
+    }
+
+    /// Listens after as many of the requests that have finished as are kept, `most` of them.
+    #[track_caller]
+    fn after(larder: &Larder, most: usize, filter: &str) -> Self {
+        Self::over(ask_for(larder, filter, &format!("&recent={most}")))
+    }
+
+    #[track_caller]
+    fn over(mut client: Client) -> Self {
         let head = String::from_utf8(client.read_raw_head()).unwrap();
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
         assert!(head.contains("text/event-stream"), "{head}");
@@ -48,9 +58,16 @@ impl Listener {
 }
 
 fn ask(larder: &Larder, filter: &str) -> Client {
+    ask_for(larder, filter, "")
+}
+
+fn ask_for(larder: &Larder, filter: &str, more: &str) -> Client {
     let filter: String = filter.bytes().map(|it| format!("%{it:02x}")).collect();
     let mut client = Client::connect(larder.admin);
-    client.send(format!("GET /api/v1/stream?filter={filter} HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines()));
+    client.send(format!(
+        "GET /api/v1/stream?filter={filter}{more} HTTP/1.1\r\n{}\r\n\r\n",
+        larder.admin_lines()
+    ));
     client
 }
 
@@ -112,6 +129,58 @@ fn a_filter_chooses() {
     larder.client().get_with("/api/fine", "X-Kind: fine\r\n");
     assert_eq!("/api/failed", listener.request()["path"]);
     assert_eq!("/api/fine", fine.request()["path"]);
+}
+
+/// The paths of the requests before the stream, and the stream.
+fn past(larder: &Larder, most: usize, filter: &str) -> (Vec<String>, Listener) {
+    let mut listener = Listener::after(larder, most, filter);
+    let mut paths = Vec::new();
+    loop {
+        let (event, data) = listener.next().expect("the stream goes on");
+        if event == "recent" {
+            assert_eq!(paths.len() as u64, data["count"].as_u64().unwrap());
+            return (paths, listener);
+        }
+        assert_eq!("request", event, "{data}");
+        paths.push(data["path"].as_str().unwrap().to_owned());
+    }
+}
+
+#[test]
+fn a_listener_begins_with_the_latest_requests_although_nobody_listened() {
+    let origin = Origin::new(|it| match it.target() {
+        "/api/failed" => "HTTP/1.1 503 Busy\n\n".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage".to_owned(),
+    });
+    let larder = site(&origin);
+    until("the workers keep samples", || {
+        larder.get("/first");
+        !past(&larder, 1, "").0.is_empty()
+    });
+    // Each stands for a tick in which fewer requests came than are kept.
+    for path in ["/api/failed", "/api/a", "/api/b"] {
+        until("it is kept", || {
+            larder.get(path);
+            past(&larder, 1, "").0 == [path]
+        });
+    }
+    let all = past(&larder, 300, "").0;
+    assert!(all.contains(&"/first".to_owned()) && all.last().unwrap() == "/api/b", "{all:?}");
+    assert!(past(&larder, 2, "").0.len() == 2);
+    let (failed, mut listener) = past(&larder, 300, r#"status >= 500 && url contains "/api/""#);
+    assert!(!failed.is_empty() && failed.iter().all(|it| it == "/api/failed"), "{failed:?}");
+    larder.get("/api/failed");
+    let told = listener.request();
+    assert_eq!("/api/failed", told["path"], "and goes on with those that finish");
+    assert_eq!(400, ask_for(&larder, "", "&recent=301").read().status);
+}
+
+#[test]
+fn without_statistics_no_request_is_kept_for_listeners() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let larder = Larder::before_with(&origin, "", "statistics = false\n");
+    (0..20).for_each(|_| drop(larder.get("/")));
+    assert!(past(&larder, 300, "").0.is_empty());
 }
 
 #[test]
