@@ -287,7 +287,7 @@ const KEYS: [string, string][] = [
   ['↑ ↓', 'Select a row; Enter opens it'],
   ['Space', 'Live: pause and resume'],
   ['p', 'Objects: purge'],
-  ['n', 'Objects: new overlay'],
+  ['n', 'Objects: new overlay; Live: show new requests'],
 ];
 
 function Help({ open, close }: { open: boolean; close: () => void }): JSX.Element | null {

@@ -1,7 +1,7 @@
-// Requests as they finish, through a filter; one can stop the stream, and look at one.
-import type { JSX } from 'preact';
+// Requests as they finish, after the latest ones, through a filter. Rows stand still while one is aimed at or read.
+import { Component, type JSX, type RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Problem, events, problemOf, query } from '../api';
+import type { Problem } from '../api';
 import { Cache, Empty, Failed, Head, Status, Url, reasonWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
@@ -12,103 +12,52 @@ import * as format from '../format';
 import { go, note } from '../hooks';
 import { useKeys } from '../keys';
 import type { RequestRecord } from '../types';
+import { expression, parts, quoted, toggled } from './live_filter';
+import { type Stream, useStream } from './live_stream';
 
-const KEPT = 300;
-const SHOWN = 150;
-/** Milliseconds between two drawings: more often, nobody could read it. */
-const DRAW = 250;
-
-interface Stream {
-  rows: RequestRecord[];
-  seen: number;
-  lost: number;
-  rate: number;
-  state: 'opening' | 'open' | 'closed';
-  problem: Problem | null;
-}
-
-const EXAMPLES = ['status >= 500', 'cache != "hit"', 'duration_us > 100ms', 'path ~ "^/api/"'];
-
-/** Follows the stream while `paused` is not set; rows come in bunches. */
-function useStream(filter: string, paused: boolean): Stream {
-  const [state, set] = useState<Stream>({ rows: [], seen: 0, lost: 0, rate: 0, state: 'opening', problem: null });
-  const shown = useRef(filter);
-  useEffect(() => {
-    if (paused) return;
-    const ends = new AbortController();
-    let fresh: RequestRecord[] = [];
-    let lost = 0;
-    let timer: number | undefined;
-    const counts: number[] = [];
-    set((it) => ({ ...it, state: 'opening', problem: null }));
-    const draw = window.setInterval(() => {
-      counts.push(fresh.length);
-      if (counts.length > 2000 / DRAW) counts.shift();
-      const rate = counts.reduce((sum, it) => sum + it, 0) / ((counts.length * DRAW) / 1000);
-      const came = fresh;
-      const gone = lost;
-      fresh = [];
-      lost = 0;
-      set((it) =>
-        came.length === 0 && gone === 0 && it.rate === rate
-          ? it
-          : { ...it, rate, lost: it.lost + gone, seen: it.seen + came.length, rows: came.length ? [...came.reverse(), ...it.rows].slice(0, KEPT) : it.rows },
-      );
-    }, DRAW);
-    const follow = async (): Promise<void> => {
-      try {
-        await events(
-          `/api/v1/stream${query({ filter })}`,
-          ends.signal,
-          () => {
-            // What another filter let through is not what this one does; a filter that is wrong takes nothing away.
-            const other = shown.current !== filter;
-            shown.current = filter;
-            set((it) => ({ ...it, state: 'open', problem: null, ...(other ? { rows: [], seen: 0, lost: 0 } : {}) }));
-          },
-          (event, data) => {
-            if (event === 'request') fresh.push(data as RequestRecord);
-            else if (event === 'lost') lost += (data as { count: number }).count;
-            if (fresh.length > KEPT) lost += fresh.splice(0, fresh.length - KEPT).length;
-          },
-        );
-      } catch (error) {
-        if (ends.signal.aborted) return;
-        const problem = problemOf(error, 'The stream was interrupted.');
-        set((it) => ({ ...it, state: 'closed', problem }));
-        // A filter that is wrong stays wrong.
-        if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) return;
-      }
-      if (!ends.signal.aborted) timer = window.setTimeout(() => void follow(), 1000);
-    };
-    void follow();
-    return () => {
-      ends.abort();
-      window.clearInterval(draw);
-      window.clearTimeout(timer);
-    };
-  }, [filter, paused]);
-  return state;
-}
+const EXAMPLES = ['status >= 500', 'cache != "hit"', 'duration_us > 100ms', 'method != "GET"'];
+/** Milliseconds that a finger holds the rows after it has left: its click comes later. */
+const TOUCHED = 1000;
 
 export function Live({ params }: { params: URLSearchParams }): JSX.Element {
   const [text, setText] = useState(params.get('filter') ?? '');
   const [filter, setFilter] = useState(text);
   const [paused, setPaused] = useState(false);
   const [open, setOpen] = useState<RequestRecord | null>(null);
-  const { rows, seen, lost, rate, state, problem } = useStream(filter, paused);
+  const [holds, setHolds] = useState(false);
+  const [focused, setFocused] = useState(false);
+  const { top, scrolled } = useScrolled();
+  // A row stays where it is while it is aimed at or read: the pointer, a finger or the focus is there, or the view is scrolled.
+  const still = holds || focused || scrolled || open !== null;
+  const sent = expression(filter);
+  const { rows, fresh, seen, lost, rate, state, problem, show } = useStream(sent, paused, still);
   const bad = problem !== null && problem.status === 400 && filter === text.trim();
+  const lifted = useRef(0);
+  const hold = (event: PointerEvent, it: boolean): void => {
+    clearTimeout(lifted.current);
+    if (it || event.pointerType === 'mouse') setHolds(it);
+    else lifted.current = window.setTimeout(() => setHolds(false), TOUCHED);
+  };
   const apply = (it: string): void => {
     setText(it);
     setFilter(it.trim());
+    // Rows that are gone say nothing when the pointer leaves them.
+    setHolds(false);
+    setFocused(false);
     note('live', { filter: it.trim() });
   };
   useEffect(() => {
     const given = params.get('filter');
     if (given !== null && given !== filter) apply(given);
   }, [params]);
+  const latest = (): void => {
+    show();
+    top.current?.scrollIntoView({ block: 'end' });
+    document.getElementById('main')?.focus({ preventScroll: true });
+  };
   // A button that has the focus is pressed by it; a row is opened by Enter.
-  useKeys({ ' ': ({ target }) => !(target as HTMLElement).closest('button:not([data-row]), a') && (setPaused((it) => !it), true) });
+  useKeys({ ' ': ({ target }) => !(target as HTMLElement).closest('button:not([data-row]), a') && (setPaused((it) => !it), true), n: latest });
+  const chips = [...new Set([...parts(filter), ...EXAMPLES])];
   return (
     <>
       <Head title="Live" sub={<Sub state={state} paused={paused} rate={rate} seen={seen} lost={lost} />}>
@@ -133,7 +82,7 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
               aria-label="Filter"
               aria-invalid={bad}
               aria-describedby="filter-told"
-              placeholder={'status >= 500 && route == "api" && cache != "hit"'}
+              placeholder={'words of the URL, or status >= 500 && route == "api"'}
               spellcheck={false}
               autocomplete="off"
               value={text}
@@ -149,25 +98,41 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
           )}
         </div>
         <div id="filter-told" role="alert">
-          {bad && <BadFilter text={filter} problem={problem} />}
+          {bad && <BadFilter text={sent} problem={problem} />}
         </div>
-        {!filter && !text && (
-          <p class="examples">
-            {EXAMPLES.map((it) => (
-              <button type="button" class="chip mono" key={it} onClick={() => apply(it)}>
-                {it}
-              </button>
-            ))}
-          </p>
-        )}
+        <div class="examples" role="group" aria-label="Conditions">
+          {chips.map((it) => (
+            <button type="button" class="chip mono" key={it} aria-pressed={parts(filter).includes(it)} onClick={() => apply(toggled(filter, it))}>
+              {it}
+            </button>
+          ))}
+        </div>
       </form>
       {!bad && <Failed problem={problem} />}
+      <div ref={top} class="live-top" />
+      <div class="fresh">
+        {fresh > 0 && (
+          <button class="button primary" onClick={latest}>
+            <Icon name="up" /> {fresh.toLocaleString('en')} new
+          </button>
+        )}
+      </div>
       {rows.length === 0 ? bad ? null : (
         <Empty icon="live" title={filter ? 'No matching request yet' : 'No request yet'}>
           {filter ? 'Matching requests appear here as they finish.' : 'Requests appear here as they finish.'}
         </Empty>
       ) : (
-        <div class="scroll">
+        <div
+          class="scroll"
+          data-still={still}
+          onPointerEnter={(event) => hold(event, event.pointerType === 'mouse')}
+          onPointerDown={(event) => hold(event, true)}
+          onPointerUp={(event) => event.pointerType !== 'mouse' && hold(event, false)}
+          onPointerCancel={(event) => hold(event, false)}
+          onPointerLeave={(event) => hold(event, false)}
+          onFocusIn={() => setFocused(true)}
+          onFocusOut={() => setFocused(false)}
+        >
           <table class="table rows live" onKeyDown={walk}>
             <thead>
               <tr>
@@ -190,33 +155,58 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
               </tr>
             </thead>
             <tbody>
-              {rows.slice(0, SHOWN).map((it) => (
-                <tr key={it.id} onClick={() => setOpen(it)}>
-                  <td class="faint">{format.clock(it.time_us, true)}</td>
-                  <td>
-                    <Status it={it.status} />
-                  </td>
-                  <td class="url">
-                    <button data-row class="row-button" title={it.url}>
-                      <span class="faint">{it.method}</span> <Url it={it.url} />
-                    </button>
-                  </td>
-                  <td>
-                    <Cache it={it.cache} reason={it.reason} />
-                  </td>
-                  <td class="num">{format.flat(format.micros(it.duration_us))}</td>
-                  <td class="num">{format.flat(format.bytes(it.bytes))}</td>
-                  <td class="wide-only">{it.route}</td>
-                  <td class="wide-only faint">{it.client}</td>
-                </tr>
+              {rows.map((it) => (
+                <Row key={it.id} it={it} open={setOpen} />
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {open && <Details it={open} close={() => setOpen(null)} />}
+      {open && <Details it={open} close={() => setOpen(null)} filter={(it) => apply(parts(filter).includes(it) ? filter : toggled(filter, it))} />}
     </>
   );
+}
+
+/** Whether what stands at `top` is scrolled away. */
+function useScrolled(): { top: RefObject<HTMLDivElement>; scrolled: boolean } {
+  const top = useRef<HTMLDivElement>(null);
+  const [scrolled, set] = useState(false);
+  useEffect(() => {
+    const seen = new IntersectionObserver(([it]) => set(!it!.isIntersecting && it!.boundingClientRect.top < innerHeight / 2));
+    seen.observe(top.current!);
+    return () => seen.disconnect();
+  }, []);
+  return { top, scrolled };
+}
+
+/** Drawn once: a record never changes. */
+class Row extends Component<{ it: RequestRecord; open: (it: RequestRecord) => void }> {
+  override shouldComponentUpdate(): boolean {
+    return false;
+  }
+
+  render({ it, open }: Row['props']): JSX.Element {
+    return (
+      <tr onClick={() => open(it)}>
+        <td class="faint">{format.clock(it.time_us, true)}</td>
+        <td>
+          <Status it={it.status} />
+        </td>
+        <td class="url">
+          <button data-row class="row-button" title={it.url}>
+            <span class="faint">{it.method}</span> <Url it={it.url} />
+          </button>
+        </td>
+        <td>
+          <Cache it={it.cache} reason={it.reason} />
+        </td>
+        <td class="num">{format.flat(format.micros(it.duration_us))}</td>
+        <td class="num">{format.flat(format.bytes(it.bytes))}</td>
+        <td class="wide-only">{it.route}</td>
+        <td class="wide-only faint">{it.client}</td>
+      </tr>
+    );
+  }
 }
 
 function Sub({ state, paused, rate, seen, lost }: { state: Stream['state']; paused: boolean; rate: number; seen: number; lost: number }): JSX.Element {
@@ -249,7 +239,21 @@ function BadFilter({ text, problem }: { text: string; problem: Problem }): JSX.E
   );
 }
 
-function Details({ it, close }: { it: RequestRecord; close: () => void }): JSX.Element {
+/** Conditions that hold for a request. */
+function conditions(it: RequestRecord): string[] {
+  const all: [string, string | null][] = [
+    ['route', it.route],
+    ['site', it.site],
+    ['host', it.host],
+    ['path', it.path],
+    ['client', it.client],
+    ['cache', it.cache],
+    ['reason', it.reason],
+  ];
+  return [`status == ${it.status}`, ...all.filter(([, value]) => value).map(([name, value]) => `${name} == ${quoted(value!)}`)];
+}
+
+function Details({ it, close, filter }: { it: RequestRecord; close: () => void; filter: (part: string) => void }): JSX.Element {
   const rows: [string, string | number | null][] = [
     ['Time', format.clock(it.time_us, true)],
     ['Status', it.status],
@@ -288,6 +292,21 @@ function Details({ it, close }: { it: RequestRecord; close: () => void }): JSX.E
             </div>
           ))}
       </dl>
+      <h3 class="part-title">Show only requests with</h3>
+      <p class="examples">
+        {conditions(it).map((part) => (
+          <button
+            class="chip mono"
+            key={part}
+            onClick={() => {
+              close();
+              filter(part);
+            }}
+          >
+            {part}
+          </button>
+        ))}
+      </p>
       {it.stages && (
         <>
           <h3 class="part-title">Time by stage</h3>
