@@ -173,6 +173,7 @@ impl Admin {
         };
         let Some((host, path)) = parts(&key) else { return "No response is stored under this URL.".to_owned() };
         if path.len() > 1
+            && !path.contains('*')
             && let Some(other) = self.any_stored(path).await
         {
             return format!("The cache has {other}, which is another URL: compare host, path and query.");

@@ -91,11 +91,11 @@ pub const STATS: &str = concat!(
     r#","latency":"#,
     latency!(),
     r#"}}},
-"routes":{"type":"array","items":{"type":"object","required":["name","path","methods","when","listeners","site","kind","origin","counters","latency","saved_us","reasons"],"properties":{
+"routes":{"type":"array","items":{"type":"object","required":["name","path","methods","when","listeners","site","kind","origin","counters","latency","saved_us","reasons","could_be_hits"],"properties":{
 "name":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},"when":{"type":"string","description":"the condition; empty without one"},
 "listeners":{"type":"array","description":"empty for all","items":{"type":"string"}},"site":{"type":"integer"},
 "kind":{"type":"string","enum":["proxy","files","sql","answer"]},"origin":{"type":["integer","null"]},"origins":{"type":"array","items":{"type":"integer"}},"saved_us":{"type":"integer"},
-"reasons":{"type":"object","description":"requests that reached the origin, by reason","additionalProperties":{"type":"object","required":["requests","origin_us"],"properties":{"requests":{"type":"integer"},"origin_us":{"type":"integer"}}}},"counters":"#,
+"reasons":{"type":"object","description":"requests that reached the origin, by reason","additionalProperties":{"type":"object","required":["requests","origin_us"],"properties":{"requests":{"type":"integer"},"origin_us":{"type":"integer"}}}},"could_be_hits":{"type":"integer","description":"those of them with a reason of the class could-be-hit"},"counters":"#,
     counters!(),
     r#","latency":"#,
     latency!(),

@@ -4,6 +4,7 @@
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;
+use larder_semantics::miss_reason::MissClass;
 use larder_server::privileges::ProcessPrivileges;
 use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums};
 use larder_stdx::clock;
@@ -156,13 +157,16 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
 fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     let one = |(at, it, sums): (usize, &larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();
+        let reasons = scopes.reasons_of(at);
+        let could_be = reasons.iter().filter(|it| it.row.class == MissClass::CouldBeHit);
         json!({
             "name": it.name, "path": it.identity.path, "methods": it.identity.methods, "when": it.identity.when,
             "listeners": it.identity.listeners, "site": it.site, "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
-            "reasons": super::why::counts(&scopes.reasons_of(at)),
+            "reasons": super::why::counts(&reasons),
+            "could_be_hits": could_be.map(|it| it.requests).sum::<u64>(),
         })
     };
     scopes.routes.iter().enumerate().zip(routes).map(|((at, it), sums)| one((at, it, sums))).collect()

@@ -104,7 +104,7 @@ fn preview(of: &Value, out: &mut String) {
             format!("{about}{}{size}", responses(count))
         });
         let parts: Vec<&str> =
-            [&count, text(&tier["detail"])].into_iter().filter(|it| !it.is_empty()).collect();
+            [count.as_str(), text(&tier["detail"])].into_iter().filter(|it| !it.is_empty()).collect();
         let _ = writeln!(out, "  {}: {}", text(&tier["of"]), parts.join("; "));
     }
     if let Some(hint) = of["hint"].as_str() {

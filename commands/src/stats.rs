@@ -161,9 +161,7 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
 #[must_use]
 pub fn reasons_of(stats: &Value) -> Vec<(String, f64, f64)> {
     let mut sums: Vec<(String, f64, f64)> = Vec::new();
-    let of_route = |it: &Value| it["reasons"].as_object().cloned().unwrap_or_default();
-    for (name, it) in list(&stats["routes"]).iter().flat_map(of_route) {
-        let (requests, spent) = (number(&it["requests"]), number(&it["origin_us"]));
+    for (name, requests, spent) in list(&stats["routes"]).iter().flat_map(reasons_of_route) {
         match sums.iter_mut().find(|it| it.0 == name) {
             Some(sum) => (sum.1, sum.2) = (sum.1 + requests, sum.2 + spent),
             None => sums.push((name, requests, spent)),
@@ -171,6 +169,13 @@ pub fn reasons_of(stats: &Value) -> Vec<(String, f64, f64)> {
     }
     sums.sort_by(|a, b| b.1.total_cmp(&a.1));
     sums
+}
+
+/// The same of one route, in no order.
+#[must_use]
+pub fn reasons_of_route(route: &Value) -> Vec<(String, f64, f64)> {
+    let one = |(name, it): (&String, &Value)| (name.clone(), number(&it["requests"]), number(&it["origin_us"]));
+    route["reasons"].as_object().into_iter().flatten().map(one).collect()
 }
 
 /// Why requests reached origins, or waited for another that did.

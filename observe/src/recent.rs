@@ -148,7 +148,8 @@ impl Recent {
         self.rings().iter().find_map(|it| {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
             let all = ring.kept.requests.iter().chain(&ring.samples.requests);
-            all.rev().find(|it| it.id == id).cloned()
+            let found = all.rev().find(|it| it.id == id).cloned();
+            found
         })
     }
 

@@ -54,7 +54,7 @@ it('names the one time of its figures, and each tile leads to what explains it',
   assert.match(await page.locator('.head-sub').innerText(), /^Figures of the last (\d+ s|minute)$/);
   const tiles = page.locator('.tile');
   assert.equal(await tiles.count(), 4);
-  const places = [/#\/top\?by=requests/, /#\/live\?filter=status\+?(%20|\+)/, /#\/top\?by=misses/, /#\/traces/];
+  const places = [/#\/top\?by=requests/, /#\/live\?filter=status\+?(%20|\+)/, /#\/why/, /#\/traces/];
   for (const [at, place] of places.entries()) {
     await go('overview');
     await tiles.nth(at).click();
@@ -62,6 +62,17 @@ it('names the one time of its figures, and each tile leads to what explains it',
   }
   await go('overview');
   for (const text of await tiles.allInnerTexts()) assert.match(text, /an hour ago/);
+});
+
+it('says what the hit ratio could be', async () => {
+  const tile = page.locator('.tile', { hasText: 'Hit ratio' });
+  await until('a request that could have been a hit is counted', async () => {
+    await ask(`${larder.site}/silent/page`, { Host: 'several.example' });
+    return /could be \d/.test(await tile.innerText());
+  });
+  const figure = (pattern, text) => Number(pattern.exec(text)[1]);
+  const text = (await tile.innerText()).replaceAll('\n', ' ');
+  assert.ok(figure(/could be ([\d.]+) ?%/, text) >= figure(/([\d.]+) ?%/, text), text);
 });
 
 it('compares with an hour ago once larder has run for so long', async () => {

@@ -59,6 +59,8 @@ export interface Grown {
   received: number;
   errors4: number;
   errors5: number;
+  /** Requests to origins that could have been hits; a sample of the history has none. */
+  couldBe?: number;
   savedUs: number;
 }
 

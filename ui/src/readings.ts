@@ -136,6 +136,7 @@ function span(first: Reading, last: Reading): number {
 export function grown(before: Stats, after: Stats): Grown {
   const counter = (name: string): number => Math.max(0, (after.counters[name] ?? 0) - (before.counters[name] ?? 0));
   const of = (it: Stats, name: string): number => (it.routes ?? []).reduce((sum, route) => sum + (route.counters[name] ?? 0), 0);
+  const couldBe = (it: Stats): number => (it.routes ?? []).reduce((sum, route) => sum + (route.could_be_hits ?? 0), 0);
   const routes = (name: string): number => Math.max(0, of(after, name) - of(before, name));
   return {
     requests: counter('requests'),
@@ -148,6 +149,7 @@ export function grown(before: Stats, after: Stats): Grown {
     received: counter('origin_bytes_received'),
     errors4: routes('errors_4xx'),
     errors5: routes('errors_5xx'),
+    couldBe: Math.max(0, couldBe(after) - couldBe(before)),
     savedUs: Math.max(0, (after.saved?.origin_us ?? 0) - (before.saved?.origin_us ?? 0)),
   };
 }

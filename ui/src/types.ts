@@ -69,6 +69,7 @@ export interface RouteStats {
   origins?: number[];
   counters: Counts;
   latency: Histogram;
+  could_be_hits?: number;
 }
 
 /** What larder keeps of the last two hours: `samples` have the values of `columns`. */

@@ -2,7 +2,7 @@
 //! it.
 
 use super::TopReading;
-use crate::stats::{hit_ratio, reasons_of, state, told};
+use crate::stats::{hit_ratio, reasons_of, reasons_of_route, state, told};
 use crate::terminal::{
     Ink, Screen, TerminalLine, bytes, count, harmless, micros, share, spark, url_within, within,
 };
@@ -18,6 +18,10 @@ const WIDE: usize = 100;
 const BAR: usize = 12;
 /// The most reasons that are shown.
 const REASONS: usize = 5;
+/// The same for one route.
+const REASONS_OF_ROUTE: usize = 2;
+/// Columns for the reasons of a route.
+const WHY: usize = 28;
 
 /// The order selected by a key: `1` to `4`, or the first letter.
 #[must_use]
@@ -204,11 +208,7 @@ impl Picture<'_> {
     /// The most frequent reasons for asking an origin; nothing where none was asked.
     fn reasons(&self, screen: Screen) -> Option<String> {
         let before = self.before.map(|it| reasons_of(&it.stats)).unwrap_or_default();
-        let was = |name: &str| before.iter().find(|it| it.0 == name).map_or(0.0, |it| it.1);
-        let grown = reasons_of(&self.now.stats).into_iter().map(|it| (it.1 - was(&it.0), it.0));
-        let mut grown: Vec<(f64, String)> = grown.filter(|it| it.0 > 0.0).collect();
-        grown.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let all: f64 = grown.iter().map(|it| it.0).sum();
+        let (all, grown) = grown_reasons(reasons_of(&self.now.stats), &before);
         let line = TerminalLine::new(screen).put(Ink::Bold, "why     ");
         let told = grown.iter().take(REASONS).fold(line, |line, (requests, name)| {
             let name = format!("   {} ", harmless(name));
@@ -237,14 +237,16 @@ impl Picture<'_> {
         if routes.is_empty() || most < 2 {
             return Vec::new();
         }
-        let name_width = screen.width.map_or(40, |it| it.saturating_sub(52).clamp(12, 60));
+        // The reasons are shown where there is room for both.
+        let reserved = if screen.width.is_some_and(|it| it >= WIDE) { 52 + WHY } else { 52 };
+        let name_width = screen.width.map_or(40, |it| it.saturating_sub(reserved).clamp(12, 60));
         // A column that does not fit is omitted, not truncated.
         let columns = [("requests/s", 11), ("hits", 9), ("p99", 9), ("sent/s", 11), ("5xx", 11)];
         let head = TerminalLine::new(screen).put(Ink::Dim, &format!("{:<name_width$}", "route"));
         let head = columns
             .iter()
             .fold(head, |line, (name, width)| line.group(&[(Ink::Dim, &format!("{name:>width$}"))]));
-        let mut lines = vec![head.end()];
+        let mut lines = vec![head.group(&[(Ink::Dim, "   why")]).end()];
         let seconds = self.seconds();
         for (at, it) in routes.iter().enumerate().take(most - 1) {
             // Readings before a reload may have other routes.
@@ -267,6 +269,12 @@ impl Picture<'_> {
             let row = TerminalLine::new(screen).put(Ink::Plain, &format!("{name:<name_width$}"));
             let row = cells.iter().zip(columns).fold(row, |line, ((ink, cell), (_, width))| {
                 line.group(&[(*ink, &format!("{cell:>width$}"))])
+            });
+            let was = before.map(|it| reasons_of_route(&it["routes"][at])).unwrap_or_default();
+            let (all, why) = grown_reasons(reasons_of_route(it), &was);
+            let row = why.iter().take(REASONS_OF_ROUTE).fold(row, |line, (requests, name)| {
+                let name = format!("   {} ", harmless(name));
+                line.group(&[(Ink::Dim, &name), (Ink::Plain, &share(*requests, all))])
             });
             lines.push(row.end());
         }
@@ -307,6 +315,18 @@ impl Picture<'_> {
         }
         lines
     }
+}
+
+/// The requests of each reason since `before`, most requests first, and their sum.
+fn grown_reasons(
+    now: Vec<(String, f64, f64)>,
+    before: &[(String, f64, f64)],
+) -> (f64, Vec<(f64, String)>) {
+    let was = |name: &str| before.iter().find(|it| it.0 == name).map_or(0.0, |it| it.1);
+    let grown = now.into_iter().map(|it| (it.1 - was(&it.0), it.0));
+    let mut grown: Vec<(f64, String)> = grown.filter(|it| it.0 > 0.0).collect();
+    grown.sort_by(|a, b| b.0.total_cmp(&a.0));
+    (grown.iter().map(|it| it.0).sum(), grown)
 }
 
 /// The buckets of a histogram since `before`: upper bound and count.
@@ -377,9 +397,18 @@ mod tests {
             assert!(text.contains(expect), "{expect:?} is not in\n{text}");
         }
         assert!(
-            text.lines().any(|it| it.starts_with("api ") && it.contains("1 000") && it.contains("75.0 %")),
+            text.lines().any(|it| it.starts_with("api ")
+                && it.contains("1 000")
+                && it.contains("75.0 %")
+                && it.ends_with("   expired 99.9 %   first-request 0.1 %")),
             "{text}"
         );
+        let of_width = |width| {
+            let lines = picture.lines(Screen { colour: false, width: Some(width), height: None });
+            lines.into_iter().find(|it| it.starts_with("api ")).unwrap()
+        };
+        assert!(of_width(110).ends_with("   expired 99.9 %"), "{}", of_width(110));
+        assert!(!of_width(80).contains("expired"), "{}", of_width(80));
     }
 
     fn of<'a>(

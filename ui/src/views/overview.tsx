@@ -122,6 +122,7 @@ function Tiles({ now, over }: { now: number; over: Over | null }): JSX.Element {
   const times = over && timesOf(over.then, over.now);
   const share = of && of.requests > 0 ? of.errors5 / of.requests : null;
   const hits = of ? ratio(of.hits, of.misses, of.passes) : null;
+  const could = of ? Math.min(1, (of.hits + (of.couldBe ?? 0)) / (of.hits + of.misses + of.passes)) : null;
   const rate = over && of ? of.requests / over.seconds : null;
   const count = (value: number): string => format.flat(format.count(value));
   const micros = (value: number | null | undefined): string => format.flat(format.micros(value ?? null));
@@ -155,8 +156,8 @@ function Tiles({ now, over }: { now: number; over: Over | null }): JSX.Element {
       </TileOf>
       <TileOf
         label="Hit ratio"
-        href="#/top?by=misses"
-        leads="The URLs with the most misses"
+        href="#/why"
+        leads="The reasons why requests were no hits"
         figure={format.share(hits)}
         value={hits}
         then={then?.ratio ?? null}
@@ -165,7 +166,7 @@ function Tiles({ now, over }: { now: number; over: Over | null }): JSX.Element {
         values={hour('ratio')}
         top={1}
       >
-        {over && of ? `${format.flat(format.seconds(of.savedUs / 1e6))} of origin time saved` : ' '}
+        {over && of ? `${of.couldBe ? `could be ${format.flat(format.share(could))}, ` : ''}${format.flat(format.seconds(of.savedUs / 1e6))} ${of.couldBe ? '' : 'of origin time '}saved` : ' '}
       </TileOf>
       <TileOf
         label="Latency of misses, p99"
