@@ -147,9 +147,8 @@ impl Recent {
     pub fn find(&self, id: RequestId) -> Option<Arc<RecentRequest>> {
         self.rings().iter().find_map(|it| {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
-            let all = ring.kept.requests.iter().chain(&ring.samples.requests);
-            let found = all.rev().find(|it| it.id == id).cloned();
-            found
+            let mut all = ring.kept.requests.iter().chain(&ring.samples.requests).rev();
+            all.find(|it| it.id == id).cloned()
         })
     }
 

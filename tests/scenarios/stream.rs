@@ -178,7 +178,7 @@ fn a_listener_begins_with_the_latest_requests_although_nobody_listened() {
 #[test]
 fn without_statistics_no_request_is_kept_for_listeners() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
-    let larder = Larder::before_with(&origin, "", "statistics = false\n");
+    let larder = Larder::before_with(&origin, "", "[admin]\nlisten = \"127.0.0.1:0\"\nstatistics = false\n");
     (0..20).for_each(|_| drop(larder.get("/")));
     assert!(past(&larder, 300, "").0.is_empty());
 }

@@ -1,6 +1,6 @@
 //! Counts the records on the disk that a purge matches. The index has no keys, tags or fields, so the heads of records are
-//! read, as many as the time allows. Keys are read in the order of their hashes, which has nothing to do with their content:
-//! what was read is a fair sample of the rest.
+//! read, as many as the time allows. Keys are read in the order of their hashes, which is independent of their content: those
+//! that were read are a fair sample of the rest.
 
 use super::DiskTier;
 use super::index::SlotSummary;

@@ -248,7 +248,7 @@ function conditions(it: RequestRecord): string[] {
     ['path', it.path],
     ['client', it.client],
     ['cache', it.cache],
-    ['reason', it.reason],
+    ['reason', it.reason ?? null],
   ];
   return [`status == ${it.status}`, ...all.filter(([, value]) => value).map(([name, value]) => `${name} == ${quoted(value!)}`)];
 }
