@@ -62,10 +62,10 @@ it('stands still under the pointer, and lets the new ones in afterwards', async 
   // The line of the state may have become higher meanwhile.
   const now = await target.boundingBox();
   await page.mouse.click(now.x + 60, now.y + 8);
-  await page.locator('dialog h2', { hasText: aimed.replace(/^\w+ /, '').trim() }).waitFor();
+  await until('the row that was aimed at is open', async () => (await page.locator('dialog h2').allInnerTexts()).some((it) => aimed.endsWith(it.trim())));
   await page.keyboard.press('Escape');
   await page.locator('dialog').waitFor({ state: 'detached' });
-  await fresh().click();
+  await frees();
   await until('the new ones are there', async () => (await urls())[0].includes('/page/new-6'));
   assert.equal(await fresh().count(), 0);
 });
@@ -139,7 +139,7 @@ it('holds no more than 300 requests, however many come', async () => {
     await go('live');
     await until('the list is full', async () => (await rows().count()) === 300);
     // Rows move; the table does not.
-    const { x, y } = await page.locator('.live').boundingBox();
+    const { x, y } = await page.locator('table.live').boundingBox();
     await page.mouse.move(x + 60, y + 100);
     await until('more wait than are kept', async () => Number((await fresh().innerText().catch(() => '0')).replace(/\D/g, '')) > 320);
     await frees();
@@ -158,7 +158,7 @@ for (const colorScheme of ['dark', 'light']) {
       await go('live');
       await opened();
       await until('rows are there', async () => (await rows().count()) > 20);
-      const { x, y } = await page.locator('.live').boundingBox();
+      const { x, y } = await page.locator('table.live').boundingBox();
       await page.mouse.move(x + 60, y + 100);
       await ask(`${larder.site}/broken/while-looking`);
       await fresh().waitFor();
