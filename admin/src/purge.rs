@@ -49,8 +49,7 @@ impl PreviewCount {
             PreviewCount::Estimate(found, why) => ("estimate", found, Some(why)),
             PreviewCount::Unknown(why) => return json!({ "of": of, "detail": why }),
         };
-        let mut value =
-            json!({ "of": of, "count": found.responses, "bytes": found.bytes, "count_is": kind });
+        let mut value = json!({ "of": of, "count": found.responses, "bytes": found.bytes, "count_is": kind });
         if let Some(detail) = detail {
             value["detail"] = detail.as_str().into();
         }
@@ -151,7 +150,10 @@ impl Admin {
         let fleet = live.config.fleet.as_ref()?;
         let then = match fleet.purge_log {
             true => {
-                format!("the purge is logged, and every node applies it within {} ms", fleet.lease.as_millis())
+                format!(
+                    "the purge is logged, and every node applies it within {} ms",
+                    fleet.lease.as_millis()
+                )
             }
             false => "the purge applies to this node alone (cache.fleet.purge_log)".to_owned(),
         };
@@ -171,7 +173,9 @@ impl Admin {
             }
             PurgeScope::All => return "Nothing is stored.".to_owned(),
         };
-        let Some((host, path)) = parts(&key) else { return "No response is stored under this URL.".to_owned() };
+        let Some((host, path)) = parts(&key) else {
+            return "No response is stored under this URL.".to_owned();
+        };
         if path.len() > 1
             && !path.contains('*')
             && let Some(other) = self.any_stored(path).await
@@ -235,7 +239,10 @@ mod tests {
     fn only_a_count_without_doubt_is_zero() {
         let none = PurgeMatches::default();
         assert!(PreviewCount::Exact(none).is_zero() && PreviewCount::Estimate(none, String::new()).is_zero());
-        assert!(!PreviewCount::More(none, String::new()).is_zero() && !PreviewCount::Unknown(String::new()).is_zero());
+        assert!(
+            !PreviewCount::More(none, String::new()).is_zero()
+                && !PreviewCount::Unknown(String::new()).is_zero()
+        );
         let told = PreviewCount::More(PurgeMatches { responses: 3, bytes: 9 }, "why".to_owned()).json("ram");
         assert_eq!(json!({ "of": "ram", "count": 3, "bytes": 9, "count_is": "more", "detail": "why" }), told);
     }

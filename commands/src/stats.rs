@@ -174,7 +174,8 @@ pub fn reasons_of(stats: &Value) -> Vec<(String, f64, f64)> {
 /// The same of one route, in no order.
 #[must_use]
 pub fn reasons_of_route(route: &Value) -> Vec<(String, f64, f64)> {
-    let one = |(name, it): (&String, &Value)| (name.clone(), number(&it["requests"]), number(&it["origin_us"]));
+    let one =
+        |(name, it): (&String, &Value)| (name.clone(), number(&it["requests"]), number(&it["origin_us"]));
     route["reasons"].as_object().into_iter().flatten().map(one).collect()
 }
 

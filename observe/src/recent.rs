@@ -220,9 +220,7 @@ impl ExpressionFacts for KeptFacts<'_> {
             TextName::Host => test(host(&it.authority).as_bytes()),
             TextName::Path => test(path.as_bytes()),
             TextName::Query => test(query.as_bytes()),
-            TextName::Url => {
-                test(format!("{}://{}{}", it.scheme.name(), it.authority, it.target).as_bytes())
-            }
+            TextName::Url => test(format!("{}://{}{}", it.scheme.name(), it.authority, it.target).as_bytes()),
             TextName::Scheme => test(it.scheme.name().as_bytes()),
             TextName::Cache => test(told("cache")),
             TextName::Reason => test(told("reason")),

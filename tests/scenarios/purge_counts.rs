@@ -113,7 +113,10 @@ fn a_preview_counts_each_tier_and_purges_nothing() {
     let count = |body: Value| {
         let told = preview(&larder, body);
         let exact = json!("exact");
-        assert!(told["tiers"].as_array().is_some_and(|it| it.iter().all(|it| it["count_is"] == exact)), "{told}");
+        assert!(
+            told["tiers"].as_array().is_some_and(|it| it.iter().all(|it| it["count_is"] == exact)),
+            "{told}"
+        );
         let of = |at: usize| told["tiers"][at]["count"].as_u64().unwrap();
         assert_eq!(10 * of(0), told["tiers"][0]["bytes"].as_u64().unwrap(), "{told}");
         [of(0), of(1)]
@@ -148,7 +151,10 @@ fn a_preview_of_nothing_names_a_possible_reason() {
     assert_eq!(other, hint(json!({ "url": "http://h/news" })), "the query is missing");
     assert_eq!(other, hint(json!({ "url": "http://www.h/news/" })), "the host is another");
     assert_eq!(other, hint(json!({ "prefix": "http://www.h/news/" })));
-    assert_eq!("The cache has other responses of host h, and none under this URL.", hint(json!({ "url": "http://h/old" })));
+    assert_eq!(
+        "The cache has other responses of host h, and none under this URL.",
+        hint(json!({ "url": "http://h/old" }))
+    );
     assert_eq!(
         "The cache has no response of host www.h; it has, for example, http://h/news?page=2.",
         hint(json!({ "url": "http://www.h/old" }))
@@ -168,19 +174,28 @@ fn a_preview_obeys_the_rules_of_a_purge() {
     let elsewhere = elsewhere.split_once("\r\n").unwrap().1;
     assert_eq!(403, preview_by(&larder, &body, Some(&format!("\r\n{elsewhere}"))).0);
     let (status, told) = preview_by(&larder, &json!({ "tga": "x" }), None);
-    assert_eq!((400, "\"tga\" is unknown; did you mean \"tag\"?"), (status, told["detail"].as_str().unwrap()));
+    assert_eq!(
+        (400, "\"tga\" is unknown; did you mean \"tag\"?"),
+        (status, told["detail"].as_str().unwrap())
+    );
     assert_eq!(400, preview_by(&larder, &json!({}), None).0);
 }
 
 #[test]
 fn the_command_counts_with_dry_run() {
-    let origin = Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n".to_owned() + &"x".repeat(2048));
+    let origin =
+        Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n".to_owned() + &"x".repeat(2048));
     let larder = Larder::before(&origin, "");
     ["/a", "/b"].iter().for_each(|it| drop(larder.get(it)));
     let admin = larder.admin.to_string();
-    let command = |arguments: &[&str]| run(larder.folder.path(), &[&["purge", "--admin", &admin], arguments].concat());
+    let command =
+        |arguments: &[&str]| run(larder.folder.path(), &[&["purge", "--admin", &admin], arguments].concat());
     let ended = command(&["--all", "--dry-run"]);
-    assert_eq!((0, "would purge everything (hard)\n  ram: 2 responses, 4.0 KiB\n"), (ended.code, ended.out.as_str()), "{ended:?}");
+    assert_eq!(
+        (0, "would purge everything (hard)\n  ram: 2 responses, 4.0 KiB\n"),
+        (ended.code, ended.out.as_str()),
+        "{ended:?}"
+    );
     let ended = command(&["http://h/c", "--soft", "--dry-run"]);
     let expect = "would purge url http://h/c (soft)\n  ram: 0 responses\n  The cache has other responses of host h, and none under this URL.\n";
     assert_eq!((0, expect), (ended.code, ended.out.as_str()), "{ended:?}");

@@ -318,10 +318,7 @@ impl Picture<'_> {
 }
 
 /// The requests of each reason since `before`, most requests first, and their sum.
-fn grown_reasons(
-    now: Vec<(String, f64, f64)>,
-    before: &[(String, f64, f64)],
-) -> (f64, Vec<(f64, String)>) {
+fn grown_reasons(now: Vec<(String, f64, f64)>, before: &[(String, f64, f64)]) -> (f64, Vec<(f64, String)>) {
     let was = |name: &str| before.iter().find(|it| it.0 == name).map_or(0.0, |it| it.1);
     let grown = now.into_iter().map(|it| (it.1 - was(&it.0), it.0));
     let mut grown: Vec<(f64, String)> = grown.filter(|it| it.0 > 0.0).collect();

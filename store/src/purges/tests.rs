@@ -265,7 +265,11 @@ fn a_preview_counts_all_within_its_time_and_one_shard_without() {
     assert!(!is_whole && some.responses < 1000, "{some:?}");
     assert!(found_all(&store), "a count changes nothing");
     store.purge(red.clone());
-    assert_eq!((PurgeMatches::default(), true), store.count_until(&red, u64::MAX), "what is purged is not counted again");
+    assert_eq!(
+        (PurgeMatches::default(), true),
+        store.count_until(&red, u64::MAX),
+        "what is purged is not counted again"
+    );
 }
 
 fn found_all(store: &Store) -> bool {

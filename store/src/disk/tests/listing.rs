@@ -212,7 +212,10 @@ fn a_purge_is_counted_by_the_heads_of_records() {
     let told = count(tagged("t"), NEVER);
     assert_eq!((10, 11, true), (told.found.responses, told.keys, told.is_whole()));
     assert_eq!(told.found, told.estimate());
-    assert_eq!(1, count(PurgeScope::Where(Expression::parse("status == 404").unwrap()), NEVER).found.responses);
+    assert_eq!(
+        1,
+        count(PurgeScope::Where(Expression::parse("status == 404").unwrap()), NEVER).found.responses
+    );
     assert_eq!(10, count(PurgeScope::Prefix(b"http://a/".as_slice().into()), NEVER).found.responses);
     let url = PurgeScope::Url(b"http://a/3".as_slice().into());
     assert_eq!(1, count(url.clone(), NEVER).found.responses);
