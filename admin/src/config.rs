@@ -1,11 +1,13 @@
 //! The endpoints of the configuration: the text of the file with its keys, the effect of a change, edits of a form, and
 //! putting a text in force. It is the file that operators edit; it is taken over by the same reload as after SIGHUP.
 
+mod advised;
 mod hidden;
 mod keys;
 mod schema;
 mod texts;
 
+pub(crate) use advised::change;
 pub use schema::{
     BACK_TO, CHECKED, EDITED, EDITS_OF, IN_FORCE, LAYERS, SECTION_OF, TEXT, TEXT_AND_BASE, TOLD,
 };

@@ -1,11 +1,13 @@
 //! `explain` over the API: the question, parsed like a request to the server, and the gateway's explanation, as JSON.
 
 mod access;
+mod ask;
 mod files;
 mod matching;
 mod script;
 mod sql;
 mod sticky;
+mod summary;
 mod tls;
 
 use super::overlay::overlay_json;
@@ -55,15 +57,35 @@ impl Admin {
 
     /// `POST /cache/explain`.
     pub(super) async fn explain(&self, asked: AdminRequest<'_>) -> AdminResponse {
+        let mut answer = match asked.json["ask"].is_null() {
+            true => self.explain_question(asked.json).await,
+            false => match self.asked_for(&asked).await {
+                Ok(question) => {
+                    let mut answer = self.explain_question(&question).await;
+                    if let AdminResponse::Json(200, told) = &mut answer {
+                        told["url"] = question["url"].clone();
+                    }
+                    answer
+                }
+                Err(answer) => answer,
+            },
+        };
+        if let AdminResponse::Json(200, told) = &mut answer {
+            summary::add(told);
+        }
+        answer
+    }
+
+    async fn explain_question(&self, asked: &Value) -> AdminResponse {
         let client = self.live.borrow().config.limits.client;
         let limits = HeadLimits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
-        if !asked.json["id"].is_null() {
-            return self.explain_past(asked.json, &limits).await;
+        if !asked["id"].is_null() {
+            return self.explain_past(asked, &limits).await;
         }
-        match question(asked.json, &limits) {
-            Ok(Ok(request)) => match self.misdirected(asked.json["url"].as_str().unwrap_or_default()) {
-                Some(other) => self.explain_misdirected(request, other, asked.json).await,
-                None => self.explain_request(request, asked.json).await,
+        match question(asked, &limits) {
+            Ok(Ok(request)) => match self.misdirected(asked["url"].as_str().unwrap_or_default()) {
+                Some(other) => self.explain_misdirected(request, other, asked).await,
+                None => self.explain_request(request, asked).await,
             },
             Ok(Err(reject)) => AdminResponse::Json(200, refused(reject.status(), reject.sentence())),
             Err(wrong) => wrong.into(),
@@ -249,6 +271,7 @@ impl Admin {
                 told["sql"] = sql::told(row, &request, &self.followed);
                 told["sticky"] = sticky::told(proxied, &request, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+                self.tell_reason(&mut told, &explanation, &proxied.policy, &request.target, (site, row));
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
                 AdminResponse::Json(200, told)
             }
@@ -559,6 +582,7 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
         "verdict": { "name": it.verdict.name, "sentence": it.verdict.sentence, "status": it.verdict.status },
         "last_refusal": refusal,
         "change": it.change,
+        "failure": it.refusal.as_ref().filter(|_| it.stored.is_none()).and_then(|it| it.failure.clone()),
         "settings": settings,
     })
 }

@@ -3,6 +3,7 @@
 //! authentication is in `access`; each subject has a file of its own.
 
 mod access;
+mod advice;
 mod audit;
 mod body;
 mod certificates;

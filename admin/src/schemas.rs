@@ -1,5 +1,6 @@
 //! JSON schemas of requests and responses of the endpoints; a subject with many of them has its own file.
 
+use super::config::change;
 use super::health::health;
 
 /// `GET /api/v1/openapi.json`.
@@ -143,7 +144,7 @@ pub const ORIGIN: &str = concat!(
 
 /// The question to explain.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
-"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client, or unix; default: 127.0.0.1"},"listener":{"type":"string","description":"the listener, as in listen"},"server_name":{"type":"string","description":"the name in the TLS handshake; default: the host"},"id":{"type":"string","description":"id of a past request; without other fields"},
+"ask":{"type":"string","description":"in place of url or id: a path, a URL with or without its scheme, a tag (tag:NAME), or the id of a past request"},"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client, or unix; default: 127.0.0.1"},"listener":{"type":"string","description":"the listener, as in listen"},"server_name":{"type":"string","description":"the name in the TLS handshake; default: the host"},"id":{"type":"string","description":"id of a past request; without other fields"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
 /// The evaluated rules, in their order.
@@ -156,6 +157,10 @@ macro_rules! rules {
 /// The explanation.
 pub const EXPLANATION: &str = concat!(
     r#"{"type":"object","required":["verdict"],"properties":{
+"summary":{"type":"object","description":"the answer, whether it is right, and changes that share nothing private","required":["answer","judgement","because","changes"],"properties":{"answer":{"type":"string"},"judgement":{"enum":["right","once","could-be-cached"]},"because":{"type":"string"},"changes":{"type":"array","items":"#,
+    change!(),
+    r#"}}},"reason":{"type":["string","null"],"description":"why an origin is asked: a name of /api/v1/why"},"tier":{"type":"string","description":"the tier of the stored response"},
+"url":{"type":["string","null"],"description":"the URL that was explained, if the question had `ask`"},"pages":{"type":"array","description":"for a tag: stored pages","items":{"type":"string"}},
 "site":{"type":["integer","null"]},"route":{"type":["string","null"]},
 "where":{"type":"string","description":"the line of the key that decides before the cache"},
 "matched":{"type":["object","null"],"description":"the path, methods, condition and listeners that chose the route, its captures, and the earlier routes that were passed over","additionalProperties":true},

@@ -23,7 +23,7 @@ pub fn check(command: &Command) -> Result<(), String> {
         Command::Maintenance(it) => it.ask.as_ref(),
         Command::Purge(it) => it.ask.as_ref(),
         Command::Objects(it) => it.ask.as_ref(),
-        Command::Stats(it) => it.ask.as_ref(),
+        Command::Stats(it) | Command::Advice(it) => it.ask.as_ref(),
         Command::Login(it) => it.ask.as_ref(),
         Command::Upgrade(it) => it.ask.as_ref(),
         Command::Tail(it) => it.ask.as_ref(),

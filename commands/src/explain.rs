@@ -22,9 +22,15 @@ pub fn ask(question: &Explain) -> Result<Value, String> {
         let admin = admin_client::admin(question.ask.as_ref(), None)?;
         return admin_client::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
     }
-    let admin = admin_client::admin(question.ask.as_ref(), Some(&question.authority))?;
-    let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
-    let mut body = json!({ "url": url, "method": question.method, "headers": question.fields });
+    let authority = Some(question.authority.as_str()).filter(|_| question.subject.is_none());
+    let admin = admin_client::admin(question.ask.as_ref(), authority)?;
+    let mut body = json!({ "method": question.method, "headers": question.fields });
+    match &question.subject {
+        Some(subject) => body["ask"] = subject.as_str().into(),
+        None => {
+            body["url"] = format!("{}://{}{}", question.scheme, question.authority, question.target).into();
+        }
+    }
     for (key, value) in [
         ("client", &question.client),
         ("listener", &question.listener),
@@ -71,6 +77,10 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
             );
         }
         out.title("the same request now:");
+    }
+    out.summary(&answer["summary"]);
+    for page in list(&answer["pages"]) {
+        out.row("", &text(page));
     }
     let _ = writeln!(out.out, "{}", wrapped(&text(&answer["verdict"]["sentence"]), 0, 0, screen));
     out.verdict(&text(&answer["verdict"]["name"]));
@@ -131,6 +141,34 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
     out.out
 }
 
+/// A proposed change, with its difference.
+#[must_use]
+pub fn change_as_text(change: &Value, screen: Screen) -> String {
+    let mut out = String::new();
+    let restart = if change["restart"] == true { " It takes effect at a restart." } else { "" };
+    let sentence = format!("- {}{restart}", text(&change["sentence"]));
+    let _ = writeln!(out, "{}", wrapped(&sentence, 0, 2, screen));
+    let files = list(&change["diff"]);
+    for file in files {
+        let _ = writeln!(out, "  {}:{}", text(&file["file"]), file["line"]);
+        for line in list(&file["lines"]) {
+            let (op, line) = (text(&line["op"]), text(&line["text"]));
+            let ink = match &*op {
+                "+" => Ink::Green,
+                "-" => Ink::Red,
+                _ => Ink::Dim,
+            };
+            let _ = writeln!(out, "  {}", screen.paint(ink, &format!("{op} {line}")));
+        }
+    }
+    if files.is_empty() {
+        for line in list(&change["settings"]) {
+            let _ = writeln!(out, "  {}", text(line));
+        }
+    }
+    out
+}
+
 fn holds(tier: &Value) -> String {
     match tier["holds"].as_str() {
         Some("variants") => format!("{} variant(s)", tier["count"]),
@@ -176,6 +214,20 @@ struct ExplainWriter {
 }
 
 impl ExplainWriter {
+    /// The answer, whether it is right, and the safe changes, each with its difference.
+    fn summary(&mut self, summary: &Value) {
+        if !summary.is_object() {
+            return;
+        }
+        let answer = wrapped(&text(&summary["answer"]), 0, 0, self.screen);
+        let _ = writeln!(self.out, "{}", self.screen.paint(Ink::Bold, &answer));
+        let _ = writeln!(self.out, "{}", wrapped(&text(&summary["because"]), 0, 0, self.screen));
+        for change in list(&summary["changes"]) {
+            self.out.push_str(&change_as_text(change, self.screen));
+        }
+        self.title("how this was decided");
+    }
+
     /// The rule of access that decides, with its place.
     fn access(&mut self, access: &Value) {
         if access.is_object() {
@@ -355,6 +407,26 @@ mod tests {
         }
         let coloured = tell(&answer(), Screen { colour: true, width: Some(80), height: None });
         assert!(coloured.contains("\x1b[33mmiss\x1b[0m") && !told.contains('\x1b'));
+    }
+
+    #[test]
+    fn the_answer_comes_first_then_its_judgement_then_the_changes() {
+        let mut answer = answer();
+        let lines = json!([{ "op": " ", "text": "[site.route.cache]" }, { "op": "+", "text": "default_ttl = \"60s\"" }]);
+        answer["summary"] = json!({
+            "answer": "Not cached: the response declares no lifetime.", "judgement": "could-be-cached",
+            "because": "It could be cached: so and so.",
+            "changes": [
+                { "by": "configuration", "sentence": "Pages are kept.", "restart": false,
+                  "diff": [{ "file": "larder.toml", "line": 12, "lines": lines }] },
+                { "by": "application", "sentence": "The application declares one." },
+            ],
+        });
+        let told = tell(&answer, Screen::NONE);
+        let expect = "Not cached: the response declares no lifetime.\nIt could be cached: so and so.\n- Pages are kept.\n  \
+                      larder.toml:12\n    [site.route.cache]\n  + default_ttl = \"60s\"\n- The application declares one.\n\nhow \
+                      this was decided\nNothing";
+        assert!(told.starts_with(expect), "{told}");
     }
 
     #[test]

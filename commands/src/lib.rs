@@ -1,6 +1,7 @@
 //! The command line, and every command that contacts a running larder or needs none. The server is not here.
 
 pub mod admin_client;
+pub mod advice;
 pub mod arguments;
 pub mod bench;
 pub mod certificates;

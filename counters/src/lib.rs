@@ -9,6 +9,6 @@ pub mod top;
 
 pub use histogram::{Histogram, Snapshot};
 pub use manual::manual;
-pub use reasons::{ExampleRequest, MOST_REASONS, ReasonCounters, ReasonExamples};
+pub use reasons::{AdviceCounters, ExampleRequest, MOST_REASONS, ReasonCounters, ReasonExamples};
 pub use scopes::{Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
 pub use table::{CounterRow, Counters, Unit};

@@ -45,6 +45,34 @@ impl ReasonCounters {
     }
 }
 
+/// One worker's part of the facts for advice about a route, counted for requests that were no hits.
+#[derive(Debug, Default)]
+pub struct AdviceCounters {
+    /// First requests with parameters of analytics.
+    pub analytics: Counter,
+    /// These parameters, one bit each (`semantics::analytics`).
+    parameters: Counter,
+    /// Private requests whose only cookies are those of analytics.
+    pub cookies: Counter,
+    /// Requests without credentials for pages without a lifetime.
+    pub anonymous: Counter,
+    /// Those of them whose stored response was replaced by another one.
+    pub changed: Counter,
+}
+
+impl AdviceCounters {
+    /// Counts a first request with these parameters of analytics.
+    pub fn saw_parameters(&self, bits: u64) {
+        self.analytics.add(1);
+        self.parameters.set_shared(self.parameters.get() | bits);
+    }
+
+    /// The parameters that occurred.
+    pub fn parameters(&self) -> u64 {
+        self.parameters.get()
+    }
+}
+
 /// A request of some reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExampleRequest {

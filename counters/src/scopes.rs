@@ -2,7 +2,7 @@
 //! counts are not here.
 
 use crate::histogram::Histogram;
-use crate::reasons::{ReasonCounters, ReasonExamples};
+use crate::reasons::{AdviceCounters, ReasonCounters, ReasonExamples};
 use crate::table::{Counter, CounterRow, Unit, counters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -49,6 +49,8 @@ pub struct RouteScope {
     pub latency: Histogram,
     /// Its requests to the origin, by reason.
     pub reasons: ReasonCounters,
+    /// The facts for advice.
+    pub advice: AdviceCounters,
     /// Examples of them; all workers' parts share these.
     pub examples: Arc<ReasonExamples>,
     /// Recent response time of its origin; all workers' parts share it, since a hit of one may be the miss of another.

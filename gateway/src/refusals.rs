@@ -8,11 +8,13 @@ use larder_semantics::policy::Policy;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::KeyHash;
 use larder_wire::message::Request;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 /// The most keys that are kept; beyond, the oldest is dropped.
 pub const CAPACITY: usize = 1024;
+/// The most routes that are remembered as having responses that differ; beyond, each is taken for one.
+const ROUTES: usize = 4096;
 /// Fields over this many bytes are not kept: memory stays below CAPACITY × this × 2.
 const MAX_FIELDS_BYTES: usize = 4096;
 
@@ -23,6 +25,8 @@ pub struct RefusedStorage {
     pub method: String,
     /// The request's fields.
     pub request: FieldList,
+    /// The name of its route; empty for an exchange without a response.
+    pub route: Box<str>,
     /// Why no valid response arrived, if so; `status` is then the client's, unless it got a stored response.
     pub failure: Option<String>,
     /// Whether the response is one visitor's (`semantics::flip::is_one_visitors`).
@@ -83,6 +87,8 @@ pub struct Refusals {
 struct RefusalsInner {
     map: HashMap<u128, RefusedPage>,
     order: VecDeque<u128>,
+    /// Routes with a URL whose responses differed. It outlasts the memory of the URL.
+    apart: BTreeSet<Box<str>>,
 }
 
 /// The memory of one key.
@@ -136,6 +142,7 @@ impl Refusals {
         self.keep(hash, now, Audience::Unknown, true, || RefusedStorage {
             method: request.method.clone(),
             request: request.fields.clone(),
+            route: Box::default(),
             failure: Some(why.to_owned()),
             is_one_visitors: false,
             status,
@@ -154,7 +161,7 @@ impl Refusals {
         make: impl FnOnce() -> RefusedStorage,
     ) {
         let Ok(mut inner) = self.inner.lock() else { return };
-        let RefusalsInner { map, order } = &mut *inner;
+        let RefusalsInner { map, order, apart } = &mut *inner;
         let page = map.entry(hash.0).or_insert_with(|| {
             order.push_back(hash.0);
             RefusedPage::default()
@@ -162,7 +169,12 @@ impl Refusals {
         page.audience = page.audience.max(says);
         let is_known = |it: &Arc<RefusedStorage>| it.response_time == now && it.failure.is_some() == failed;
         if !page.last.as_ref().is_some_and(is_known) {
-            page.renew(make());
+            let refused = make();
+            let is_apart = page.last.as_ref().is_some_and(|it| differs(it, &refused));
+            if is_apart && apart.len() < ROUTES && !apart.contains(&refused.route) {
+                apart.insert(refused.route.clone());
+            }
+            page.renew(refused);
         }
         if order.len() > CAPACITY
             && let Some(oldest) = order.pop_front()
@@ -184,6 +196,12 @@ impl Refusals {
         inner.ok().and_then(|it| Some(it.map.get(&hash.0)?.audience)).unwrap_or_default()
     }
 
+    /// Whether responses to one URL of a route differed, as far as they were not stored.
+    #[must_use]
+    pub fn differ(&self, route: &str) -> bool {
+        self.inner.lock().is_ok_and(|it| it.apart.len() >= ROUTES || it.apart.contains(route))
+    }
+
     /// Forgets the refusal of a key, since a response was stored; not the audience.
     pub fn forget(&self, hash: KeyHash) {
         if let Ok(mut inner) = self.inner.lock()
@@ -202,6 +220,7 @@ mod tests {
         RefusedStorage {
             method: "GET".to_owned(),
             request: FieldList::new(),
+            route: "r".into(),
             failure: None,
             is_one_visitors: false,
             status: 200,
@@ -252,6 +271,7 @@ mod tests {
             refusals.note(key, WallTime(second), false, || tagged(second, tag, false));
             assert_eq!(expect, refusals.audience(key));
         }
+        assert_eq!([true, false], [refusals.differ("r"), refusals.differ("s")]);
         // Within the same second, too.
         refusals.note(key, WallTime(3), true, || unreachable!("once a second"));
         assert_eq!(Audience::OneVisitor, refusals.audience(key));

@@ -12,6 +12,7 @@ use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::forwarded;
 use larder_semantics::freshness;
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::{CredentialUse, GetBodies, IDENTITY, Policy};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::request_view::RequestView;
@@ -505,6 +506,23 @@ pub enum Bypass {
 }
 
 impl Bypass {
+    /// The reason of a request that bypasses the cache.
+    #[must_use]
+    pub fn reason(self) -> MissReason {
+        match self {
+            Bypass::Disabled => MissReason::CacheOff,
+            Bypass::TwoWays | Bypass::Rewrite => MissReason::AmbiguousPath,
+            Bypass::Method | Bypass::Query => MissReason::Method,
+            Bypass::Body | Bypass::PassedBody => MissReason::RequestBody,
+            Bypass::MalformedTarget | Bypass::Target => MissReason::MalformedTarget,
+            Bypass::Upgrade => MissReason::Upgrade,
+            Bypass::PrivateCookie => MissReason::PrivateCookie,
+            Bypass::Override => MissReason::OverridingField,
+            Bypass::Unkeyed => MissReason::UnkeyedField,
+            Bypass::Credentials => MissReason::Authorization,
+        }
+    }
+
     /// Whether a change of the request or of the route may lead it to the cache. Of an ambiguous path larder cannot say
     /// which reading is meant.
     pub(crate) fn has_remedy(self) -> bool {

@@ -5,8 +5,8 @@ use larder::{path_rules, supervisor};
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay, purge, sign,
-    stats, tail, top, trace, upgrade, warm,
+    advice, arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay,
+    purge, sign, stats, tail, top, trace, upgrade, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -107,6 +107,9 @@ fn main() -> ExitCode {
         },
         Command::Stats(order) => {
             answered(stats::ask(&order), order.output, |answer| stats::tell(answer, Screen::now()))
+        }
+        Command::Advice(order) => {
+            answered(advice::ask(&order), order.output, |answer| advice::tell(answer, Screen::now()))
         }
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Upgrade(order) => answered(upgrade::ask(&order), order.output, upgrade::tell),

@@ -7,7 +7,10 @@
 
 use super::RequestOutcome;
 use larder_counters::{Histogram, RouteScope, WorkerScope};
+use larder_semantics::analytics;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
+use larder_semantics::cookies;
+use larder_semantics::field::Field;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::reuse::ForwardReason;
 use larder_stdx::clock;
@@ -81,18 +84,40 @@ impl WorkerScopes {
         self.time(scope, outcome, micros, 1);
     }
 
-    /// Keeps the request as an example of its reason for asking the origin, and counts one that waited for another's fetch: it did
-    /// not reach the origin, where the others are counted.
+    /// Keeps the request as an example of its reason for asking the origin, counts the facts for advice, and counts one that waited
+    /// for another's fetch: it did not reach the origin, where the others are counted.
     pub fn reason(
         &self,
         scope: Option<&RouteScope>,
         outcome: &RequestOutcome,
-        method: &str,
+        (method, target, fields): (&str, &str, &[Field<'_>]),
         url: impl FnOnce() -> String,
     ) {
         let (Some(reason), Some(scope), true) = (outcome.reason, scope, self.is_on.get()) else { return };
         if reason == MissReason::Waited {
             scope.reasons.add(reason.index());
+        }
+        match reason {
+            MissReason::FirstRequest => {
+                let bits = analytics::parameters_of(target);
+                if bits != 0 {
+                    scope.advice.saw_parameters(bits);
+                }
+            }
+            MissReason::NoLifetime if !fields.iter().any(|it| it.is("cookie") || it.is("authorization")) => {
+                scope.advice.anonymous.add(1);
+                let renewed = |it: &CacheReport| {
+                    matches!(
+                        it,
+                        CacheReport::Forwarded { reason: ForwardReason::Stale, status: Some(200), .. }
+                    )
+                };
+                scope.advice.changed.add(u64::from(outcome.report.as_ref().is_some_and(renewed)));
+            }
+            MissReason::PrivateCookie if cookies::are_only(fields, analytics::COOKIES) => {
+                scope.advice.cookies.add(1);
+            }
+            _ => {}
         }
         scope.examples.keep(reason.index(), clock::wall().0, method, url);
     }

@@ -115,6 +115,13 @@ pub fn is_private(fields: &[Field<'_>], policy: &Policy) -> bool {
         && pairs(fields).any(|it| it != (b"", b"") && is_private_name(it.0, policy))
 }
 
+/// Whether a request has cookies, all with names of these patterns.
+#[must_use]
+pub fn are_only(fields: &[Field<'_>], patterns: &[&str]) -> bool {
+    let mut names = pairs(fields).filter(|it| *it != (b"", b"")).map(|it| it.0).peekable();
+    names.peek().is_some() && names.all(|name| patterns.iter().any(|it| matches(it, name)))
+}
+
 /// The names of the cookies by which a request is private, for display.
 #[must_use]
 pub fn private_names(fields: &[Field<'_>], policy: &Policy) -> String {

@@ -2,6 +2,8 @@
 //! `explain` and the tests run these same functions.
 
 pub mod accept;
+pub mod advice;
+pub mod analytics;
 pub mod budget;
 pub mod cache_control;
 pub mod cache_rule;

@@ -265,7 +265,7 @@ impl RequestHandler {
         if let Some(micros) = micros.filter(|_| scopes.is_on()) {
             self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
             scopes.slow(routed.scope(), &outcome, micros);
-            scopes.reason(routed.scope(), &outcome, head.method, || {
+            scopes.reason(routed.scope(), &outcome, (head.method, head.target, head.fields), || {
                 format!("{}://{}{}", head.scheme.name(), head.authority, head.target)
             });
         }

@@ -125,6 +125,21 @@ pub struct ScopeSums {
     pub latency: Snapshot,
 }
 
+/// The facts for advice about a route: the sums of `larder_counters::AdviceCounters`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AdviceSums {
+    /// First requests with parameters of analytics.
+    pub analytics: u64,
+    /// These parameters as bits.
+    pub parameters: u64,
+    /// Private requests whose only cookies are those of analytics.
+    pub cookies: u64,
+    /// Requests without credentials for pages without a lifetime.
+    pub anonymous: u64,
+    /// Those of them whose stored response was replaced by another one.
+    pub changed: u64,
+}
+
 /// The requests of one reason.
 pub struct ReasonSum {
     /// The reason.
@@ -316,6 +331,19 @@ impl ConfigScopes {
         all.filter(|(_, it)| it.0 > 0)
             .map(|(row, (requests, micros))| ReasonSum { row, requests, micros })
             .collect()
+    }
+
+    /// The facts for advice about a route.
+    #[must_use]
+    pub fn advice_of(&self, route: usize) -> AdviceSums {
+        let parts = self.routes[route].parts.iter().map(|it| &it.advice);
+        parts.fold(AdviceSums::default(), |sum, it| AdviceSums {
+            analytics: sum.analytics + it.analytics.get(),
+            parameters: sum.parameters | it.parameters(),
+            cookies: sum.cookies + it.cookies.get(),
+            anonymous: sum.anonymous + it.anonymous.get(),
+            changed: sum.changed + it.changed.get(),
+        })
     }
 
     /// The last request of a route for each reason, in the order of [`REASONS`]; empty before the first.

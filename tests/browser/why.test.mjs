@@ -41,7 +41,7 @@ it('shows the reasons of requests, their class, and what helps', async () => {
   await until('three requests had no-store', async () => (await row('no store').locator('td.num').first().innerText()) === '3');
   assert.match(await row('no store').innerText(), /rightly not cached/);
   assert.equal(await row('no store').locator('.why-change').count(), 0, 'what is private has no remedy');
-  const first = row('first request').filter({ hasText: '/page/one' });
+  const first = row('first request').filter({ hasText: /\/(page|silent)\/one/ });
   assert.match(await first.innerText(), /needed once/);
   const whole = await page.locator('.why-whole').boundingBox();
   const parts = await page.locator('.why-whole span').evaluateAll((all) => all.reduce((sum, it) => sum + it.getBoundingClientRect().width, 0));
@@ -70,7 +70,65 @@ it('is usable at every width, light and dark', async () => {
   }
 });
 
+it('gives advice with its difference, and two clicks put it in force', async () => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  for (let times = 0; times < 14; times += 1) await ask(`${larder.site}/page/many?utm_source=${times}`);
+  await go('why');
+  const finding = page.locator('.findings details', { hasText: 'parameters of analytics' });
+  await finding.locator('summary').click();
+  assert.match(await finding.innerText(), /14 since the start.*first requests/);
+  assert.match(await finding.locator('.diff .new').first().innerText(), /utm_\*/);
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of [390, 1440]) {
+      await page.setViewportSize({ width, height: 900 });
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${width}`);
+      if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/advice-${width}-${colorScheme}.png` });
+    }
+    assert.deepEqual(await audit(page), [], colorScheme);
+  }
+  await finding.getByRole('button', { name: 'Review this change' }).click();
+  const dialog = page.locator('dialog');
+  await dialog.waitFor();
+  assert.match(await dialog.innerText(), /utm_\*/);
+  await dialog.locator('button.primary').click();
+  await dialog.waitFor({ state: 'detached' });
+  await ask(`${larder.site}/page/many?utm_source=a`);
+  assert.match((await ask(`${larder.site}/page/many?utm_source=b`)).cache, /; hit/);
+});
+
+it('answers a path from every view by Ctrl-K', async () => {
+  await go('top');
+  await page.keyboard.press('Control+k');
+  const dialog = page.locator('dialog');
+  await dialog.waitFor();
+  assert.deepEqual(await audit(page), []);
+  await page.keyboard.type('/private/one');
+  await page.keyboard.press('Enter');
+  await page.locator('[data-verdict]', { hasText: 'Not cached: the response has no-store.' }).waitFor();
+  assert.match(await page.locator('.because').innerText(), /^That is right/);
+  assert.equal(await page.locator('.changes').count(), 0, 'nothing is proposed for what is private');
+  assert.equal(await page.locator('.rules').first().isVisible(), false, 'the rules are folded');
+  await page.locator('.how summary').click();
+  assert.equal(await page.locator('.rules').first().isVisible(), true);
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${width}`);
+    if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/explain-${width}.png` });
+  }
+  assert.deepEqual(await audit(page), []);
+  // The line of a setting, marked in the text.
+  await page.locator('.rule-where a, .parts a').first().click();
+  await until('the line is marked', async () =>
+    page.evaluate(() => {
+      const box = document.activeElement;
+      return box?.tagName === 'TEXTAREA' && box.selectionEnd > box.selectionStart;
+    }),
+  );
+});
+
 it('leads to the explanation of an example', async () => {
+  await go('why');
   await row('no store').locator('.why-example button').click();
   await page.waitForURL(/#\/explain\?url=.*private/);
   await page.locator('.verdict').waitFor();

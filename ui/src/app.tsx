@@ -120,6 +120,7 @@ class Guard extends Component<{ children: ComponentChildren }, { broken: string 
 function Shell({ leave }: { leave: () => void }): JSX.Element {
   const { view, params, turn } = usePlace();
   const [help, setHelp] = useState(false);
+  const [asking, setAsking] = useState(false);
   const main = useRef<HTMLElement>(null);
   const now = VIEWS.find((it) => it.name === (view || 'overview'));
   const title = now?.title ?? 'No such view';
@@ -136,6 +137,17 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
     ArrowDown: () => enter(main.current, 1),
     ArrowUp: () => enter(main.current, -1),
   });
+
+  // While writing as well; not while a dialog is open.
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== 'k' || document.querySelector('dialog[open]')) return;
+      event.preventDefault();
+      setAsking(true);
+    };
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  }, []);
 
   function open(it: View): void {
     go(it.name);
@@ -193,6 +205,7 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
       </main>
       <Tab title={title} />
       <Help open={help} close={() => setHelp(false)} />
+      {asking && <AskExplain close={() => setAsking(false)} />}
       <Toasts />
     </div>
   );
@@ -282,6 +295,7 @@ function ThemeSwitch(): JSX.Element {
 
 const KEYS: [string, string][] = [
   ['/', 'Search or filter'],
+  ['Ctrl K', 'Explain a URL, a path, a tag or a request'],
   ['?', 'Show these keys'],
   ['Esc', 'Close a dialog'],
   ['↑ ↓', 'Select a row; Enter opens it'],
@@ -289,6 +303,34 @@ const KEYS: [string, string][] = [
   ['p', 'Objects: purge'],
   ['n', 'Objects: new overlay; Live: show new requests'],
 ];
+
+/** The question of Explain, over every view. */
+function AskExplain({ close }: { close: () => void }): JSX.Element {
+  const [text, set] = useState('');
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (text.trim() === '') return;
+    close();
+    go('explain', { url: text.trim() });
+  };
+  return (
+    <Dialog title="Explain" close={close}>
+      <form class="ask" onSubmit={submit}>
+        <input
+          data-first
+          class="mono"
+          aria-label="URL, path, tag or request id"
+          placeholder="URL, /path, tag or request id"
+          spellcheck={false}
+          autocomplete="off"
+          value={text}
+          onInput={(event) => set(event.currentTarget.value)}
+        />
+        <button class="button primary">Explain</button>
+      </form>
+    </Dialog>
+  );
+}
 
 function Help({ open, close }: { open: boolean; close: () => void }): JSX.Element | null {
   if (!open) return null;

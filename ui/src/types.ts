@@ -196,7 +196,33 @@ export interface Rule {
   where: string[];
 }
 
+/** A change that shares nothing private. */
+export interface Change {
+  by: 'configuration' | 'application';
+  sentence: string;
+  settings?: string[];
+  restart?: boolean;
+  edits?: { path: (string | number)[]; value: Setting }[];
+  diff?: { file: string; line: number; lines: DiffLine[] }[];
+}
+
+export interface Advice {
+  findings: {
+    name: string;
+    sentence: string;
+    route: string | null;
+    requests: number;
+    per_hour: number;
+    origin_us: number;
+    from: string;
+    changes: Change[];
+  }[];
+}
+
 export interface Explanation {
+  summary: { answer: string; judgement: 'right' | 'once' | 'could-be-cached'; because: string; changes: Change[] };
+  url?: string | null;
+  pages?: string[];
   site?: number;
   route?: string;
   key?: { text: string; recipe: string };

@@ -25,6 +25,8 @@ pub enum CommandName {
     Warm,
     /// `larder stats`.
     Stats,
+    /// `larder advice`.
+    Advice,
     /// `larder overlay ACTION`.
     Overlay,
     /// `larder origin ACTION`.
@@ -148,11 +150,15 @@ pub const COMMANDS: &[CommandRow] = &[
         name: CommandName::Explain,
         word: "explain",
         argument: "URL",
-        argument_help: "the URL as a client of the running larder requests it",
+        argument_help: "the URL as a client of the running larder requests it, a path of the first site, a tag (tag:NAME), or the id of a request",
         about: "Explain why a URL is or is not served from the cache",
         flags: &[EXPLAIN],
         examples: &[
-            ("larder explain http://127.0.0.1:8080/", "prints every rule in order, and the verdict"),
+            (
+                "larder explain http://127.0.0.1:8080/",
+                "prints the answer, whether it is right, safe changes, and every rule in order",
+            ),
+            ("larder explain /blog", "the same for a path of the first site"),
             (
                 "larder explain http://127.0.0.1:8080/me -H 'Cookie: session=1'",
                 "the same for a client with a cookie",
@@ -283,6 +289,18 @@ pub const COMMANDS: &[CommandRow] = &[
         examples: &[
             ("larder stats", "totals since the start, as text"),
             ("larder stats --json", "JSON output: docs/statistics.md"),
+        ],
+    },
+    CommandRow {
+        name: CommandName::Advice,
+        word: "advice",
+        argument: "",
+        argument_help: "",
+        about: "Print findings about the cache of a running larder, each with safe changes and the requests that they would help",
+        flags: &[STATS],
+        examples: &[
+            ("larder advice", "findings since the start, as text, with the difference in the configuration"),
+            ("larder advice --json", "JSON output, as /api/v1/advice"),
         ],
     },
     CommandRow {

@@ -86,6 +86,8 @@ pub enum Command {
     Warm(Warm),
     /// `stats`: print the counters of a running larder.
     Stats(Stats),
+    /// `advice`: findings of a running larder.
+    Advice(Stats),
     /// `login`: request a login link from a running larder.
     Login(Login),
     /// `upgrade`: replace a running larder.
@@ -121,7 +123,7 @@ pub enum Ask {
     Of(PathBuf),
 }
 
-/// The settings of `larder stats`.
+/// The settings of `larder stats` and `larder advice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Text or JSON.
@@ -160,6 +162,8 @@ pub struct Explain {
     pub server_name: Option<String>,
     /// The id of a past request, which is explained instead of all that; then `authority` is empty.
     pub id: Option<String>,
+    /// A path, a tag, or the id of a request, in place of a URL; then `authority` is empty.
+    pub subject: Option<String>,
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
@@ -431,9 +435,10 @@ impl Given {
             CommandName::Demo => Command::Demo(self.plan(PlanBase::Flags)),
             CommandName::Explain => Command::Explain(self.explain(&argument)?),
             CommandName::Warm => Command::Warm(Warm::read(self)?),
-            CommandName::Stats => {
+            name @ (CommandName::Stats | CommandName::Advice) => {
                 let output = if self.json { Output::Json } else { Output::Text };
-                Command::Stats(Stats { output, ask: self.ask })
+                let order = Stats { output, ask: self.ask };
+                if name == CommandName::Stats { Command::Stats(order) } else { Command::Advice(order) }
             }
             CommandName::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
@@ -474,35 +479,23 @@ impl Given {
         if let Some(it) = client.as_deref().filter(|it| *it != "unix" && it.parse::<IpAddr>().is_err()) {
             return Err(Usage(format!("--client: found {it:?}; allowed: an IP address, or unix")));
         }
-        if id.is_some() {
-            if client.is_some()
-                || listener.is_some()
-                || server_name.is_some()
-                || !url.is_empty()
-                || self.method.is_some()
-                || !self.fields.is_empty()
-            {
-                return Err(Usage(
-                    "--id selects a complete request; remove the URL and the other flags of the request"
-                        .to_owned(),
-                ));
-            }
-            let (scheme, authority, target, method) = Default::default();
-            return Ok(Explain {
-                scheme,
-                authority,
-                target,
-                method,
-                fields: Vec::new(),
-                client: None,
-                listener: None,
-                server_name: None,
-                id,
-                output,
-                ask: self.ask,
-            });
+        let has_more = client.is_some()
+            || listener.is_some()
+            || server_name.is_some()
+            || !url.is_empty()
+            || self.method.is_some()
+            || !self.fields.is_empty();
+        if id.is_some() && has_more {
+            return Err(Usage(
+                "--id selects a complete request; remove the URL and the other flags of the request"
+                    .to_owned(),
+            ));
         }
-        let (scheme, authority, target) = self::url(url, "URL")?;
+        let subject = is_subject(url).then(|| url.to_owned());
+        let (scheme, authority, target) = match (&subject, &id) {
+            (None, None) => self::url(url, "URL")?,
+            _ => Default::default(),
+        };
         Ok(Explain {
             scheme,
             authority,
@@ -512,7 +505,8 @@ impl Given {
             client,
             listener,
             server_name,
-            id: None,
+            id,
+            subject,
             output,
             ask: self.ask,
         })
@@ -545,6 +539,12 @@ fn said_elsewhere(command: CommandName, key: &str) -> Option<&'static str> {
 /// An invalid condition: reported here, before a larder is contacted.
 fn condition(name: &str, wrong: &larder_semantics::expression::ExpressionError) -> Usage {
     Usage(format!("{name}, column {}: {}", wrong.column, wrong.sentence))
+}
+
+/// Whether a subject of `explain` is resolved by the running larder: a path, a tag, or a single word.
+fn is_subject(text: &str) -> bool {
+    let is_word = !text.is_empty() && text != "localhost" && !text.contains(['.', ':', '/', '?', '*', '@']);
+    text.starts_with('/') || text.starts_with("tag:") || is_word
 }
 
 /// Parses a URL: scheme, host and port, target. `name` is that of the argument or flag.

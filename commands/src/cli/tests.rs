@@ -235,7 +235,12 @@ fn explain_takes_a_request() {
     let whole = "--id selects a complete request; remove the URL and the other flags of the request";
     refuse("explain --id 1fq2k8zd --client ::1", whole);
     refuse("explain ftp://a/", "URL: found \"ftp://a/\"; allowed: http://HOST:PORT/PATH");
-    refuse("explain notaurl", "URL: found \"notaurl\"; allowed: http://HOST:PORT/PATH");
+    for subject in ["/blog?page=2", "tag:post-17", "1fq2k8zd"] {
+        let Ok(Command::Explain(it)) = read(&format!("explain {subject}")) else {
+            panic!("explain {subject}")
+        };
+        assert_eq!((Some(subject), ""), (it.subject.as_deref(), &*it.authority));
+    }
     let pattern = "is a pattern, not a URL; allowed: one page, http://HOST:PORT/PATH";
     refuse("explain http://127.0.0.1:8080*", &format!("URL: \"http://127.0.0.1:8080*\" {pattern}"));
     // Before a larder is looked for.

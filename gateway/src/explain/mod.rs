@@ -4,6 +4,7 @@
 mod change;
 mod peek;
 mod proposal;
+mod reason;
 
 use crate::cache_key;
 use crate::coding;
@@ -35,6 +36,8 @@ use larder_store::ram::Lookup;
 use larder_store::{Stored, StoredArc};
 use larder_wire::message::Request;
 use proposal::{PageKnowledge, Proposal, of_exchange};
+use reason::AskedReason;
+pub use reason::JudgedRequest;
 
 /// Everything that decides about one request, in the order of evaluation.
 #[derive(Clone, Debug)]
@@ -57,6 +60,10 @@ pub struct Explanation {
     pub refusal: Option<RefusalFacts>,
     /// The smallest change that would flip the verdict.
     pub change: Option<String>,
+    /// Why an origin is asked, if it is, and the facts for advice.
+    pub judged: JudgedRequest,
+    /// The tier of the stored response.
+    pub tier: AnsweringTier,
 }
 
 /// A tier and its content under a key.
@@ -136,6 +143,8 @@ pub struct RefusalFacts {
     pub rules: Vec<TriedRule>,
     /// One sentence.
     pub sentence: String,
+    /// Why no valid response arrived, if so.
+    pub failure: Option<String>,
     /// The change to the origin or the configuration, verified by deciding again.
     pub change: Option<String>,
 }
@@ -174,8 +183,7 @@ impl Gateway {
     /// Explains the treatment of `request` on `route` at this moment.
     pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
         let upgrade = upgrade::asked(&route.upgrades, request).is_some();
-        let request = prepared(route, request);
-        let request = &request;
+        let request = &prepared(route, request);
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let now = clock::wall();
@@ -218,15 +226,13 @@ impl Gateway {
         let ends_here =
             refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
-            let sentence = "larder answers itself: Max-Forwards: 0 forbids forwarding.".to_owned();
-            verdict = CacheVerdict { name: "answered", sentence, status: Some(200) };
-            (bypass, record) = (None, RuleRecord::default());
+            (verdict, bypass, record) = (CacheVerdict::ends_here(), None, RuleRecord::default());
         }
         let (refused_lately, audience) = (self.refusals.get(hash), self.refusals.audience(hash));
         let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, request, now));
         let asked = ChangedRequest::of(request, &route.policy);
         let stored = selected.as_ref().ok().cloned();
-        let known = PageKnowledge { holds, refused: refused_lately, audience, stored };
+        let known = PageKnowledge { holds, refused: refused_lately.clone(), audience, stored };
         let change = match (refused, bypass) {
             (Some(405), _) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             // The request is valid; it was sent to the wrong place.
@@ -236,6 +242,8 @@ impl Gateway {
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
+        let asking = AskedReason { facts: &facts, hash, holds, doubted, selected: selected.as_ref(), now };
+        let judged = asking.judge(self, route, request, bypass, refused_lately.as_deref(), &verdict);
         Explanation {
             key: readable(&secret::shown_key(&key)),
             recipe: route.policy.key.describe(),
@@ -246,6 +254,8 @@ impl Gateway {
             verdict,
             refusal,
             change,
+            judged,
+            tier,
         }
     }
 }
@@ -343,6 +353,17 @@ impl CacheVerdict {
         self.sentence.push_str(" No origin is available: each is ");
         self.sentence.push_str(why);
         self.sentence.push_str(". The response is 503, or a stale response if it may be served.");
+    }
+
+    /// The server answers a request that must not be forwarded.
+    fn ends_here() -> Self {
+        let sentence = "larder answers itself: Max-Forwards: 0 forbids forwarding.".to_owned();
+        Self { name: "answered", sentence, status: Some(200) }
+    }
+
+    /// Whether the request is sent to an origin.
+    fn asks_the_origin(&self) -> bool {
+        matches!(self.name, "miss" | "revalidate" | "pass")
     }
 
     /// The server answers itself, before the cache or an origin is asked.
@@ -474,7 +495,8 @@ fn refusal(
     let seconds_ago = now.seconds_since(refused.response_time);
     if let Some(failure) = &refused.failure {
         let (status, sentence) = (refused.status, format!("No valid response: {failure}."));
-        return RefusalFacts { seconds_ago, status, rules: Vec::new(), sentence, change: None };
+        let failure = Some(failure.clone());
+        return RefusalFacts { seconds_ago, status, rules: Vec::new(), sentence, failure, change: None };
     }
     let (request, response) = (refused.request.view(), refused.response.view());
     let facts = RequestFacts::read(&refused.method, &request);
@@ -501,6 +523,7 @@ fn refusal(
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
+        failure: None,
         change: of_exchange(&exchange, |it| match audience.instead_of(it) {
             Some(instead) => instead.to_owned(),
             None => change::sentences(it.iter().map(FlipChange::sentence)),

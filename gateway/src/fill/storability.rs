@@ -66,6 +66,7 @@ impl StorabilityCheck<'_> {
             let mut refused = RefusedStorage {
                 method: self.request.method.clone(),
                 request: self.request.fields.clone(),
+                route: self.route.name.as_str().into(),
                 failure: None,
                 is_one_visitors: theirs,
                 status: arrived.response.status,

@@ -328,7 +328,7 @@ impl<'c> Machine<'_, 'c> {
             Bypass::MalformedTarget => ForwardReason::MalformedTarget,
             _ => ForwardReason::Bypass,
         };
-        self.bypassed = Some(why::of_bypass(why));
+        self.bypassed = Some(why.reason());
         Step::Pass
     }
 

@@ -1,7 +1,6 @@
 //! Why this request asks its origin: the facts for `semantics::miss_reason`, and the reason that log and statistics get.
 
 use super::{Machine, RamCopy};
-use crate::request_headers::Bypass;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::miss_reason::{self, MissFacts, MissReason};
 use larder_semantics::reuse;
@@ -38,21 +37,5 @@ impl Machine<'_, '_> {
             None if is_answered => self.local.reason.get(),
             _ => None,
         }
-    }
-}
-
-/// The reason of a request that bypasses the cache.
-pub(super) fn of_bypass(bypass: Bypass) -> MissReason {
-    match bypass {
-        Bypass::Disabled => MissReason::CacheOff,
-        Bypass::TwoWays | Bypass::Rewrite => MissReason::AmbiguousPath,
-        Bypass::Method | Bypass::Query => MissReason::Method,
-        Bypass::Body | Bypass::PassedBody => MissReason::RequestBody,
-        Bypass::MalformedTarget | Bypass::Target => MissReason::MalformedTarget,
-        Bypass::Upgrade => MissReason::Upgrade,
-        Bypass::PrivateCookie => MissReason::PrivateCookie,
-        Bypass::Override => MissReason::OverridingField,
-        Bypass::Unkeyed => MissReason::UnkeyedField,
-        Bypass::Credentials => MissReason::Authorization,
     }
 }

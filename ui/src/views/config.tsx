@@ -28,7 +28,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [turn, again] = useState(0);
   const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), configuration);
   const { draft, busy: editing, era } = useDraft();
-  const [reviewing, setReviewing] = useState(false);
+  const [reviewing, setReviewing] = useState(params.has('review'));
   const [checking, setChecking] = useState(false);
   const onDisk = useMemo(() => (data ? saved(data) : []), [data]);
   const files = draft?.files ?? onDisk;
@@ -46,7 +46,10 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   else if (data?.document) known.current ??= { document: data.document, siteFiles: data.site_files };
   const { document, siteFiles } = known.current ?? { document: {}, siteFiles: [] };
   const fresh = checked.data?.of === `${hashes} ${text}`;
-  const [file, setFile] = useState(0);
+  const [chosen, setFile] = useState<number | null>(null);
+  // A link to a line names its file by the end of its path.
+  const linked = files.findIndex((it) => params.get('file')?.split('/').at(-1) === it.name.split('/').at(-1));
+  const file = chosen ?? Math.max(linked, 0);
   const shown = files[file] ?? files[0];
 
   const write = (it: DraftFile[], edits: Edit[] | null = null): void => {
@@ -65,10 +68,10 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   };
   // A review that is asked for while larder still checks begins once it has.
   useEffect(() => {
-    if (!reviewing || editing || (changed && !fresh)) return;
+    if (!reviewing || editing || !data || (changed && !fresh)) return;
     setReviewing(false);
     setChecking(changed && problems.length === 0);
-  }, [reviewing, editing, changed, fresh]);
+  }, [reviewing, editing, changed, fresh, data]);
 
   if (!data) {
     return (
@@ -157,6 +160,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       {part === 'text' && shown && (
         <ConfigText
           text={shown.text}
+          line={chosen === null ? Number(params.get('line')) : 0}
           problems={fresh ? problems : []}
           file={data.included.find((it) => it.path === shown.path)?.file ?? null}
           write={(it) => write(files.map((one) => (one === shown ? { ...one, text: it } : one)))}

@@ -1,12 +1,14 @@
 // The configuration as text: numbered lines, and what is wrong at its line.
 import type { JSX } from 'preact';
-import { useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { Icon } from '../parts/icons';
 import type { ConfigProblem } from '../types';
 import { Problems } from './config';
 
 interface Props {
   text: string;
+  /** The line that is shown at first, counted from 1; 0 is none. */
+  line: number;
   problems: ConfigProblem[];
   /** The name of an included file, as problems have it; null is the main one. */
   file: string | null;
@@ -17,7 +19,7 @@ interface Props {
 /** Pixels of a line, as in the style. */
 const LINE = 20;
 
-export function ConfigText({ text, problems, file, write, editable }: Props): JSX.Element {
+export function ConfigText({ text, line: first, problems, file, write, editable }: Props): JSX.Element {
   const area = useRef<HTMLTextAreaElement>(null);
   const lines = text.split('\n');
   const own = problems.filter((it) => it.file === file);
@@ -29,6 +31,14 @@ export function ConfigText({ text, problems, file, write, editable }: Props): JS
     box.focus();
     box.setSelectionRange(start, start);
   };
+  useEffect(() => {
+    const box = area.current;
+    if (!box || !first || first > lines.length) return;
+    const start = lines.slice(0, first - 1).reduce((sum, line) => sum + line.length + 1, 0);
+    box.focus({ preventScroll: true });
+    box.setSelectionRange(start, start + lines[first - 1]!.length);
+    box.closest('.editor')?.querySelector(`.gutter span:nth-child(${first})`)?.scrollIntoView({ block: 'center' });
+  }, [first]);
   return (
     <>
       {problems.length > 0 && <Problems of={problems} />}

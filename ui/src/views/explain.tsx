@@ -1,8 +1,9 @@
-// What would be done with a request, and why: rules in order, their source and evidence, and the change that flips the verdict.
+// The answer to one request: whether the cache serves it, whether that is right, and safe changes; below, the rules that decided.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { post } from '../api';
 import { Bones, Cache, Empty, Failed, Head } from '../parts/basic';
+import { Changes, Where } from '../parts/changes';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import * as format from '../format';
@@ -28,7 +29,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
   const [url, setUrl] = useState(params.get('url') ?? '');
   const [method, setMethod] = useState(params.get('method') ?? 'GET');
   const [headers, setHeaders] = useState(params.get('headers') ?? '');
-  const [asked, setAsked] = useState(id ? JSON.stringify({ id }) : url ? JSON.stringify({ url, method, headers: fields(headers) }) : null);
+  const [asked, setAsked] = useState(id ? JSON.stringify({ id }) : url ? JSON.stringify({ ask: url.trim(), method, headers: fields(headers) }) : null);
   const [turn, again] = useState(0);
 
   // A link from another view while this one is open.
@@ -37,7 +38,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
     const given = params.get('url');
     if (given && given !== url) {
       setUrl(given);
-      setAsked(JSON.stringify({ url: given, method, headers: fields(headers) }));
+      setAsked(JSON.stringify({ ask: given.trim(), method, headers: fields(headers) }));
     }
   }, [params]);
 
@@ -46,10 +47,9 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
     event.preventDefault();
     const given = url.trim();
     if (given === '') return;
-    const whole = /^[a-z]+:\/\//i.test(given) ? given : `http://${given}`;
-    setUrl(whole);
-    note('explain', { url: whole, method: method === 'GET' ? '' : method, headers });
-    setAsked(JSON.stringify({ url: whole, method, headers: fields(headers) }));
+    setUrl(given);
+    note('explain', { url: given, method: method === 'GET' ? '' : method, headers });
+    setAsked(JSON.stringify({ ask: given, method, headers: fields(headers) }));
     again((it) => it + 1);
   };
 
@@ -67,8 +67,8 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
           <input
             data-search
             class="mono"
-            aria-label="URL"
-            placeholder="http://www.example.com/page"
+            aria-label="URL, path, tag or request id"
+            placeholder="www.example.com/page, /page, a tag, or the id of a request"
             spellcheck={false}
             value={url}
             onInput={(event) => setUrl(event.currentTarget.value)}
@@ -93,7 +93,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
       {busy && !data && asked && <Bones rows={6} />}
       {!asked && (
         <Empty icon="explain" title="Enter a URL">
-          Lists every rule in order, with its RFC section and its evidence. Explain a past request from <a class="link" href="#/live">Live</a>.
+          Says whether it is served from the cache, whether that is right, and the changes that would help. <kbd>Ctrl</kbd> <kbd>K</kbd> asks from every view.
         </Empty>
       )}
       {data && !problem && <Told it={data} />}
@@ -111,25 +111,35 @@ function Told({ it }: { it: Explanation }): JSX.Element {
           {it.route && (
             <span class="faint">
               route {it.route}
-              {it.settings?.route ? `, ${it.settings.route}` : ''}
+              {it.settings?.route && ', '}
+              {it.settings?.route && <Where text={it.settings.route} />}
             </span>
           )}
         </p>
         <p class="verdict-sentence" data-verdict={it.verdict.name}>
-          {it.verdict.sentence}
+          <Long text={it.summary.answer} />
         </p>
-        {it.change && (
-          <p class="change">
-            <Icon name="arrow" />
-            <span>
-              <b>To change the verdict:</b> {it.change}
-            </span>
+        <p class={`because ${it.summary.judgement}`}>{it.summary.because}</p>
+        <Changes of={it.summary.changes} />
+        {it.pages?.map((page) => (
+          <p key={page}>
+            <button class="link mono" onClick={() => go('explain', { url: page })}>
+              <Long text={page} />
+            </button>
           </p>
-        )}
+        ))}
       </section>
       <div class="told-columns">
         <div>
           <Phases it={it} />
+          <details class="how">
+            <summary>How this was decided</summary>
+            <p class="told-text">{it.verdict.sentence}</p>
+            {it.change && (
+              <p class="told-text">
+                <b>To change the verdict:</b> {it.change}
+              </p>
+            )}
           {it.rules && it.rules.length > 0 && <Rules title="Rules, in order" rules={it.rules} />}
           {it.last_refusal && (
             <>
@@ -142,14 +152,9 @@ function Told({ it }: { it: Explanation }): JSX.Element {
               </h2>
               <p class="told-text">{it.last_refusal.sentence}</p>
               {it.last_refusal.rules.length > 0 && <Rules title="Why it was not stored" rules={it.last_refusal.rules} />}
-              {it.last_refusal.change && (
-                <p class="change">
-                  <Icon name="arrow" />
-                  <span>{it.last_refusal.change}</span>
-                </p>
-              )}
             </>
           )}
+          </details>
         </div>
         <aside aria-label="Stored">
           {it.key && (
@@ -200,7 +205,7 @@ function Told({ it }: { it: Explanation }): JSX.Element {
               <table class="parts">
                 <tbody>
                   {it.settings.given.map((row) => (
-                    <Line key={row.key} name={row.key.replace('site[].route[].', '')} it={row.where.replace(/^.*\//, '')} title={`${row.key}, ${row.where}`} mono />
+                    <Line key={row.key} name={row.key.replace('site[].route[].', '')} it={<Where text={row.where} />} title={`${row.key}, ${row.where}`} mono />
                   ))}
                 </tbody>
               </table>
@@ -240,7 +245,11 @@ function Phases({ it }: { it: Explanation }): JSX.Element | null {
               <th scope="row">{row.name}</th>
               <td>
                 <Long text={row.text} />
-                {row.where && <p class="rule-where">{row.where}</p>}
+                {row.where && (
+                  <p class="rule-where">
+                    <Where text={row.where} />
+                  </p>
+                )}
               </td>
             </tr>
           ))}
@@ -269,7 +278,7 @@ function holds(what: string, count?: number): string {
   }
 }
 
-const Line = ({ name, it, mono, title }: { name: string; it: string | null | undefined; mono?: boolean; title?: string }): JSX.Element | null =>
+const Line = ({ name, it, mono, title }: { name: string; it: JSX.Element | string | null | undefined; mono?: boolean; title?: string }): JSX.Element | null =>
   it ? (
     <tr title={title}>
       <th scope="row" class={mono ? 'mono' : ''}>
@@ -299,7 +308,7 @@ function Rules({ title, rules }: { title: string; rules: Rule[] }): JSX.Element 
               </p>
               {it.where.map((line) => (
                 <p key={line} class="rule-where">
-                  {line}
+                  <Where text={line} />
                 </p>
               ))}
             </div>

@@ -4,11 +4,12 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get } from '../api';
 import { Bones, Empty, Failed, Head, reasonWords } from '../parts/basic';
+import { Changes } from '../parts/changes';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import * as format from '../format';
 import { go, note, useAsked } from '../hooks';
-import type { Reason, ReasonClass, Why as WhyOf, WhyRoute } from '../types';
+import type { Advice, Reason, ReasonClass, Why as WhyOf, WhyRoute } from '../types';
 
 type Part = 'hits' | ReasonClass;
 
@@ -39,6 +40,7 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
   const [route, setRoute] = useState(params.get('route') ?? '');
   const [only, setOnly] = useState<Part | ''>((params.get('class') as Part | null) ?? '');
   const { data, problem, busy, again } = useAsked<WhyOf>('why', (signal) => get('/api/v1/why', signal), 3000);
+  const advice = useAsked<Advice>('advice', (signal) => get('/api/v1/advice', signal), 10_000).data;
   const names = [...new Set((data?.routes ?? []).map((it) => it.name))];
   const routes = (data?.routes ?? []).filter((it) => route === '' || it.name === route);
   const rows = rowsOf(routes, data?.reasons ?? []);
@@ -75,9 +77,34 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
         </Empty>
       )}
       {parts.length > 0 && <Bar parts={parts} only={only} choose={(it) => choose({ only: it === only ? '' : it })} />}
+      {advice && <Findings of={advice.findings.filter((it) => route === '' || it.route === null || it.route === route)} several={names.length > 1} />}
       {shown.length > 0 && <Table rows={shown} several={names.length > 1} />}
       {parts.length > 0 && shown.length === 0 && <p class="faint why-none">{only === 'hits' ? 'Hits reach no origin.' : 'No request reached an origin.'}</p>}
     </>
+  );
+}
+
+/** The advice: each finding with the requests that it costs, and its changes. */
+function Findings({ of, several }: { of: Advice['findings']; several: boolean }): JSX.Element | null {
+  if (of.length === 0) return null;
+  return (
+    <section class="findings" aria-labelledby="findings">
+      <h2 id="findings">Advice</h2>
+      {of.map((it) => (
+        <details key={`${it.name} ${it.route}`}>
+          <summary>
+            <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
+            <span class="finding-gain">
+              up to {format.flat(format.count(it.per_hour))} requests an hour
+            </span>
+          </summary>
+          <p class="faint">
+            {it.requests.toLocaleString('en')} since the start, {spent(it.origin_us)} of the origin: {it.from}.
+          </p>
+          <Changes of={it.changes} />
+        </details>
+      ))}
+    </section>
   );
 }
 

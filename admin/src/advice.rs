@@ -1,0 +1,140 @@
+//! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
+//! counted facts, and the JSON.
+
+use super::config::change;
+use super::{Admin, AdminResponse};
+use larder_config::{RouteConfig, memory_left};
+use larder_semantics::advice::{self, AdviceFacts, CountedRoute, ReasonCount};
+use larder_semantics::policy::CredentialUse;
+use larder_server::route_stats::{AdviceSums, ConfigScopes};
+use larder_stdx::clock;
+use serde_json::{Value, json};
+
+/// The response.
+pub(super) const ADVICE: &str = concat!(
+    r#"{"type":"object","required":["now","uptime","statistics","findings","rightly"],"properties":{
+"now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
+"findings":{"type":"array","description":"most requests first","items":{"type":"object","required":["name","sentence","route","requests","per_hour","origin_us","from","changes"],"properties":{
+"name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
+"requests":{"type":"integer","description":"the requests since the start that the changes would have helped, at most"},
+"per_hour":{"type":"integer"},"origin_us":{"type":"integer"},"from":{"type":"string","description":"the counted figure of these requests"},
+"changes":{"type":"array","items":"#,
+    change!(),
+    r#"}}}},
+"rightly":{"type":"array","description":"requests that are rightly no hits, most first","items":{"type":"object","required":["route","reason","sentence","requests"],"properties":{
+"route":{"type":"string"},"reason":{"type":"string"},"sentence":{"type":"string"},"requests":{"type":"integer"}}}}}}"#
+);
+
+/// The facts of one route.
+struct KnownRoute<'a> {
+    config: &'a RouteConfig,
+    site: usize,
+    reasons: Vec<ReasonCount>,
+    sums: AdviceSums,
+    differs: bool,
+}
+
+impl Admin {
+    /// The advice for the counted requests since the start.
+    pub(super) fn advice(&self) -> AdminResponse {
+        let live = self.live.borrow().clone();
+        let known = self.known_routes(&live.config.sites, &live.scopes);
+        let routes: Vec<CountedRoute<'_>> = known
+            .iter()
+            .map(|it| CountedRoute {
+                policy: &it.config.cache,
+                reasons: &it.reasons,
+                analytics: it.sums.analytics,
+                parameters: it.sums.parameters,
+                cookies: it.sums.cookies,
+                anonymous: it.sums.anonymous,
+                differs: it.differs,
+            })
+            .collect();
+        let ram_size = live.config.ram.budget;
+        let told = advice::advise(&AdviceFacts {
+            routes: &routes,
+            ram_size,
+            ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
+            has_disk: live.config.disk.is_some(),
+        });
+        let uptime = clock::precise_micros() / 1_000_000;
+        let findings: Vec<Value> = told
+            .findings
+            .iter()
+            .map(|it| {
+                let route = it.route.map(|at| &known[at]);
+                let at = route.map(|it| (it.site, it.config.number));
+                json!({
+                    "name": it.kind.name(), "sentence": it.kind.sentence(), "route": route.map(|it| &it.config.name),
+                    "requests": it.requests, "per_hour": per_hour(it.requests, uptime), "origin_us": it.micros,
+                    "from": it.kind.figure(),
+                    "changes": it.changes.iter().map(|it| self.advised(it, at)).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let rightly: Vec<Value> = told
+            .rightly
+            .iter()
+            .map(|it| {
+                let row = it.count.reason.row();
+                json!({
+                    "route": known[it.route].config.name, "reason": row.name, "sentence": row.sentence,
+                    "requests": it.count.requests,
+                })
+            })
+            .collect();
+        AdminResponse::Json(
+            200,
+            json!({
+                "now": clock::wall().0, "uptime": uptime,
+                "statistics": if live.config.statistics { "on" } else { "off" },
+                "findings": findings, "rightly": rightly,
+            }),
+        )
+    }
+
+    /// The routes of the configuration, each with its counts; one that repeats another is left out.
+    fn known_routes<'a>(
+        &self,
+        sites: &'a [larder_config::SiteConfig],
+        scopes: &ConfigScopes,
+    ) -> Vec<KnownRoute<'a>> {
+        let mut known: Vec<KnownRoute<'a>> = Vec::new();
+        let mut seen = vec![false; scopes.routes.len()];
+        for (site, of_site) in sites.iter().enumerate() {
+            for (config, at) in of_site.routes.iter().zip(&scopes.sites[site].routes) {
+                if std::mem::replace(&mut seen[*at], true) {
+                    continue;
+                }
+                let sums = scopes.advice_of(*at);
+                let count = |it: &larder_server::route_stats::ReasonSum| ReasonCount {
+                    reason: it.row.reason,
+                    requests: it.requests,
+                    micros: it.micros,
+                };
+                known.push(KnownRoute {
+                    config,
+                    site,
+                    reasons: scopes.reasons_of(*at).iter().map(count).collect(),
+                    sums,
+                    differs: sums.changed > 0
+                        || self.gateway.refusals.differ(&config.name)
+                        || knows_clients(config),
+                });
+            }
+        }
+        known
+    }
+}
+
+/// Whether a route knows its clients by other means than cookies and `Authorization`, so that a page may depend on them.
+pub(super) fn knows_clients(route: &RouteConfig) -> bool {
+    route.cache.credentials != CredentialUse::None
+        || route.tells_certificate
+        || route.access.forward.is_some()
+}
+
+fn per_hour(requests: u64, seconds: u64) -> u64 {
+    (u128::from(requests) * 3600 / u128::from(seconds.max(1))).try_into().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,113 @@
+//! A proposed change as edits of the operator's files, with the difference that it makes there. Nothing is written.
+
+use super::super::Admin;
+use super::texts::{self, AskedTexts};
+use super::{PathStep, line_json};
+use larder_config::diff::{self, DiffLine};
+use larder_config::edit::{Edit, EditChange};
+use larder_config::table::{self, Takes};
+use larder_semantics::advice::{SafeChange, SafeSetting, SettingValue};
+use serde_json::{Value, json};
+
+/// Unchanged lines that are shown before and after a difference.
+const AROUND: usize = 2;
+
+/// The schema of one change.
+macro_rules! change {
+    () => {
+        r#"{"type":"object","required":["by","sentence"],"properties":{
+"by":{"enum":["configuration","application"],"description":"the place of the change"},"sentence":{"type":"string"},
+"settings":{"type":"array","description":"the keys, as in a file","items":{"type":"string"}},
+"restart":{"type":"boolean","description":"whether the change takes effect at a restart"},
+"edits":{"type":"array","description":"for POST /api/v1/config/edit","items":{"type":"object","required":["path","value"],"properties":{"path":{"type":"array"},"value":{}}}},
+"diff":{"type":"array","description":"the difference in each file; empty without a configuration file","items":{"type":"object","required":["file","line","lines"],"properties":{
+"file":{"type":"string"},"line":{"type":"integer","description":"of the first changed line"},
+"lines":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}}}}}}}"#
+    };
+}
+pub(crate) use change;
+
+impl Admin {
+    /// A change as JSON, for the route at `at`: its site, and its number among the routes of the site's section.
+    pub(crate) fn advised(&self, change: &SafeChange, at: Option<(usize, usize)>) -> Value {
+        let (sentence, settings) = match change {
+            SafeChange::Application { sentence } => {
+                return json!({ "by": "application", "sentence": sentence });
+            }
+            SafeChange::Configuration { sentence, settings } => (sentence, settings),
+        };
+        let edits: Vec<(Vec<PathStep>, Value)> =
+            settings.iter().map(|it| (path_of(it, at), value_of(it))).collect();
+        let as_json = |path: &[PathStep]| -> Value {
+            let step = |it: &PathStep| match it {
+                PathStep::Name(name) => Value::from(name.as_str()),
+                PathStep::At(number) => Value::from(*number),
+            };
+            path.iter().map(step).collect()
+        };
+        let restarts = |it: &SafeSetting| table::find(it.key()).is_some_and(|it| it.takes == Takes::AtStart);
+        let told: Vec<Value> =
+            edits.iter().map(|(path, value)| json!({ "path": as_json(path), "value": value })).collect();
+        json!({
+            "by": "configuration", "sentence": sentence,
+            "settings": settings.iter().map(line_of).collect::<Vec<_>>(),
+            "restart": settings.iter().any(restarts), "edits": told, "diff": self.difference(edits),
+        })
+    }
+
+    /// The difference that edits make; empty if there is no file, or if they cannot be made in it.
+    fn difference(&self, edits: Vec<(Vec<PathStep>, Value)>) -> Vec<Value> {
+        let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
+        let Ok(text) = self.configuring.store().and_then(|it| it.read()) else { return Vec::new() };
+        let main = plan.file().map(|it| it.display().to_string());
+        let mut files =
+            AskedTexts { text: cover.hide(&text).text, others: Default::default() }.files(plan, cover);
+        let before = files.texts.clone();
+        let edits: Vec<Edit> = edits
+            .into_iter()
+            .map(|(path, value)| Edit { path, change: EditChange::Set(value), file: None })
+            .collect();
+        if files.texts.apply(&edits).is_err() || files.refusal().is_some() {
+            return Vec::new();
+        }
+        let name = |number: usize| match number.checked_sub(1).and_then(|it| files.included.get(it)) {
+            Some(it) => texts::short(&it.name, main.as_deref()),
+            None => main.as_deref().map_or_else(String::new, |it| texts::short(it, Some(it))),
+        };
+        let pairs =
+            before.texts.iter().zip(&files.texts.texts).enumerate().filter(|(_, (old, new))| old != new);
+        pairs.filter_map(|(number, (old, new))| hunk(&name(number), old, new)).collect()
+    }
+}
+
+/// The changed lines with those around, and the line of the first.
+fn hunk(file: &str, old: &str, new: &str) -> Option<Value> {
+    let all = diff::lines(old, new);
+    let is_changed = |it: &DiffLine<'_>| !matches!(it, DiffLine::Same(_));
+    let (first, last) = (all.iter().position(is_changed)?, all.iter().rposition(is_changed)?);
+    let line = all[..first].len() + 1;
+    let shown = &all[first.saturating_sub(AROUND)..all.len().min(last + 1 + AROUND)];
+    let lines: Vec<Value> = shown.iter().map(|it| line_json(*it)).collect();
+    Some(json!({ "file": file, "line": line, "lines": lines }))
+}
+
+/// The place of a setting.
+fn path_of(setting: &SafeSetting, at: Option<(usize, usize)>) -> Vec<PathStep> {
+    let name = |it: &str| PathStep::Name(it.to_owned());
+    let of_route = at
+        .filter(|_| !setting.is_of_server())
+        .map(|(site, route)| vec![name("site"), PathStep::At(site), name("route"), PathStep::At(route)]);
+    of_route.into_iter().flatten().chain(setting.key().split('.').map(name)).collect()
+}
+
+fn value_of(setting: &SafeSetting) -> Value {
+    match setting.value() {
+        SettingValue::Text(it) => it.into(),
+        SettingValue::List(all) => all.into(),
+    }
+}
+
+/// A setting as a line of a file. A JSON text or list is one of TOML as well.
+fn line_of(setting: &SafeSetting) -> String {
+    format!("{} = {}", setting.key(), value_of(setting))
+}

@@ -1,0 +1,105 @@
+//! The subject of an explanation as an operator writes it: a path, a URL with or without its scheme, a tag, or the id of a request.
+
+use super::{Admin, Scheme, Value, json};
+use crate::{AdminRequest, AdminResponse, problem_at};
+use larder_observe::ids::RequestId;
+
+/// The most pages of a tag that are listed.
+const PAGES: usize = 20;
+
+impl Admin {
+    /// The question with `url` or `id` in place of `ask`; or the answer, for a tag.
+    pub(super) async fn asked_for(&self, asked: &AdminRequest<'_>) -> Result<Value, AdminResponse> {
+        let ask = asked.json["ask"].as_str().unwrap_or_default().trim();
+        if ["url", "id"].iter().any(|it| !asked.json[*it].is_null()) {
+            return Err(problem_at(400, "\"ask\" is the subject; remove url and id.", "ask"));
+        }
+        if ask.is_empty() || ask.contains(char::is_whitespace) {
+            let detail = "\"ask\" is a path, a URL, a tag or the id of a request, without spaces.";
+            return Err(problem_at(400, detail, "ask"));
+        }
+        if let Some(tag) = ask.strip_prefix("tag:") {
+            return Err(self.explain_tag(asked, tag).await);
+        }
+        if RequestId::parse(ask).is_some_and(|id| self.recent.find(id).is_some()) {
+            return Ok(json!({ "id": ask }));
+        }
+        let url = match ask {
+            // Of another scheme it is refused as a URL.
+            it if it.contains("://") => it.to_owned(),
+            it if it.starts_with('/') => format!("{}{it}", self.first_site()),
+            it if it.contains(['.', ':', '/']) || self.is_host(it) => {
+                format!("{}://{it}", self.first_scheme().name())
+            }
+            it => return Err(self.explain_tag(asked, it).await),
+        };
+        let mut question = asked.json.clone();
+        if let Some(it) = question.as_object_mut() {
+            it.shift_remove("ask");
+        }
+        question["url"] = url.into();
+        Ok(question)
+    }
+
+    /// The scheme of the first listener.
+    fn first_scheme(&self) -> Scheme {
+        let listeners = self.public.borrow();
+        let secure = |it: &String| it.starts_with("https");
+        if listeners.iter().all(secure) && !listeners.is_empty() { Scheme::Https } else { Scheme::Http }
+    }
+
+    fn is_host(&self, name: &str) -> bool {
+        name == "localhost"
+            || self
+                .live
+                .borrow()
+                .config
+                .sites
+                .iter()
+                .flat_map(|it| &it.hosts)
+                .any(|it| it.to_string() == name)
+    }
+
+    /// Scheme, host and port of the first site, as clients of the first listener name them.
+    fn first_site(&self) -> String {
+        let scheme = self.first_scheme();
+        let listeners = self.public.borrow();
+        let of_scheme = listeners.iter().filter_map(|it| Scheme::split(it)).find(|it| it.0 == scheme);
+        let at = of_scheme.map_or("localhost", |it| it.1.trim_end_matches('/'));
+        let port = at.rsplit_once(':').map_or("", |it| it.1);
+        let live = self.live.borrow();
+        let mut hosts = live.config.sites.iter().flat_map(|it| &it.hosts).map(ToString::to_string);
+        let host = hosts.find(|it| !it.contains('*'));
+        let authority = match host {
+            Some(host) if !port.is_empty() => format!("{host}:{port}"),
+            Some(host) => host,
+            None => at.replacen("0.0.0.0:", "127.0.0.1:", 1).replacen("[::]:", "[::1]:", 1),
+        };
+        format!("{}://{}", scheme.name(), scheme.without_port(&authority))
+    }
+
+    /// The stored pages of a tag.
+    async fn explain_tag(&self, asked: &AdminRequest<'_>, tag: &str) -> AdminResponse {
+        let escaped = tag.bytes().fold(String::new(), |all, it| format!("{all}%{it:02X}"));
+        let query = format!("tag={escaped}&limit={PAGES}");
+        let listing = AdminRequest { query: &query, named: None, ..*asked };
+        let listed = match self.objects(listing).await {
+            AdminResponse::Json(200, it) => it,
+            other => return other,
+        };
+        let all = listed["objects"].as_array().cloned().unwrap_or_default();
+        let pages: Vec<Value> = all.iter().map(|it| it["url"].clone()).collect();
+        let more = if listed["next"].is_null() { "" } else { " or more" };
+        let sentence = match pages.len() {
+            0 => format!(
+                "No stored response has the tag {tag}. A host or a path is written as example.com/ or /path."
+            ),
+            1 => format!("One stored response has the tag {tag}."),
+            count => format!("{count}{more} stored responses have the tag {tag}."),
+        };
+        AdminResponse::Json(
+            200,
+            json!({ "verdict": { "name": "tag", "sentence": sentence }, "pages": pages }),
+        )
+    }
+}

@@ -1,0 +1,81 @@
+//! The first lines of an explanation: the answer, whether it is right, and the safe changes. The judgement is
+//! `semantics::advice`; here are its facts, taken from the explanation, and its JSON.
+
+use super::super::advice::knows_clients;
+use super::{Admin, Value, json};
+use larder_config::{RouteConfig, memory_left};
+use larder_gateway::explain::Explanation;
+use larder_semantics::advice::{self, ChangeFacts, ExplainedFacts, PageAudience};
+use larder_semantics::analytics;
+use larder_semantics::miss_reason::REASONS;
+use larder_semantics::policy::Policy;
+
+/// The names of audiences.
+const AUDIENCES: [(PageAudience, &str); 3] = [
+    (PageAudience::Unknown, "unknown"),
+    (PageAudience::Differs, "differs"),
+    (PageAudience::OneClient, "one-client"),
+];
+
+impl Admin {
+    /// Adds the reason for asking an origin, and the changes that help requests of this reason.
+    pub(super) fn tell_reason(
+        &self,
+        told: &mut Value,
+        explanation: &Explanation,
+        policy: &Policy,
+        target: &str,
+        (site, route): (usize, &RouteConfig),
+    ) {
+        let judged = &explanation.judged;
+        let audience = AUDIENCES.iter().find(|it| it.0 == judged.audience).map(|it| it.1);
+        told["tier"] = explanation.tier.name().into();
+        told["audience"] = audience.into();
+        told["reason"] = judged.reason.map(|it| it.name()).into();
+        let Some(reason) = judged.reason else { return };
+        let live = self.live.borrow().clone();
+        let ram_size = live.config.ram.budget;
+        let changes = advice::changes(
+            reason,
+            &ChangeFacts {
+                policy,
+                is_public: judged.is_public && !knows_clients(route),
+                parameters: analytics::parameters_of(target),
+                length: judged.length,
+                ram_size,
+                ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
+                has_disk: live.config.disk.is_some(),
+            },
+        );
+        told["changes"] = changes.iter().map(|it| self.advised(it, Some((site, route.number)))).collect();
+    }
+}
+
+/// Adds the two lines; changes that must not be shown are removed.
+pub(super) fn add(told: &mut Value) {
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    let reason = told["reason"].as_str().and_then(|name| REASONS.iter().find(|it| it.name == name));
+    let audience =
+        AUDIENCES.iter().find(|it| told["audience"] == it.1).map_or(PageAudience::Unknown, |it| it.0);
+    let failure = told["failure"].as_str().map(str::to_owned);
+    let changes = told["changes"].as_array().cloned().unwrap_or_default();
+    let (verdict, sentence) = (text(&told["verdict"]["name"]), text(&told["verdict"]["sentence"]));
+    let (tier, freshness) = (text(&told["tier"]), text(&told["stored"]["freshness"]));
+    let summary = advice::summarize(&ExplainedFacts {
+        verdict: &verdict,
+        sentence: &sentence,
+        reason: reason.map(|it| it.reason),
+        tier: &tier,
+        freshness: &freshness,
+        failure: failure.as_deref(),
+        audience,
+        has_setting: changes.iter().any(|it| it["by"] == "configuration"),
+    });
+    let shown = if summary.shows_changes { changes } else { Vec::new() };
+    told["summary"] = json!({
+        "answer": summary.answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
+    });
+    if let Some(it) = told.as_object_mut() {
+        ["changes", "audience", "failure"].iter().for_each(|name| drop(it.shift_remove(*name)));
+    }
+}

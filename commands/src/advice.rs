@@ -1,0 +1,106 @@
+//! `larder advice`: the findings of a running larder about its cache, as text or JSON. The findings are made there.
+
+use crate::admin_client;
+use crate::cli::Stats;
+use crate::explain::change_as_text;
+use crate::terminal::{Ink, Screen, count, harmless, micros, wrapped};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The time limit of the request.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The advice, as in the admin API.
+///
+/// # Errors
+/// One sentence: no larder responds, or it rejects the token.
+pub fn ask(order: &Stats) -> Result<Value, String> {
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/advice", PATIENCE)
+}
+
+/// The advice as text.
+#[must_use]
+pub fn tell(advice: &Value, screen: Screen) -> String {
+    let mut out = String::new();
+    if advice["statistics"] == "off" {
+        out.push_str("Statistics are off (admin.statistics): nothing is counted.\n");
+    }
+    let findings = list(&advice["findings"]);
+    if findings.is_empty() {
+        out.push_str("No finding: no change is known that would help the requests since the start.\n");
+    }
+    for it in findings {
+        let place = it["route"].as_str().map_or(String::new(), |it| format!("{}: ", harmless(it)));
+        let title = wrapped(&format!("{place}{}", text(&it["sentence"])), 0, 2, screen);
+        let _ = writeln!(out, "{}", screen.paint(Ink::Bold, &title));
+        let gain = format!(
+            "at most {} ({} an hour, {} of the origin): {}",
+            count(number(&it["requests"])),
+            count(number(&it["per_hour"])),
+            micros(number(&it["origin_us"])),
+            text(&it["from"])
+        );
+        let _ = writeln!(out, "  {}", wrapped(&gain, 2, 2, screen));
+        for change in list(&it["changes"]) {
+            out.push_str(&change_as_text(change, screen));
+        }
+        out.push('\n');
+    }
+    let rightly = list(&advice["rightly"]);
+    if !rightly.is_empty() {
+        let _ = writeln!(out, "{}", screen.paint(Ink::Bold, "rightly not cached"));
+    }
+    for it in rightly {
+        let row =
+            format!("{} {}: {}", count(number(&it["requests"])), text(&it["route"]), text(&it["sentence"]));
+        let _ = writeln!(out, "  {}", wrapped(&row, 2, 4, screen));
+    }
+    out
+}
+
+fn text(value: &Value) -> String {
+    harmless(value.as_str().unwrap_or(""))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_finding_has_its_gain_and_its_changes() {
+        let told = tell(
+            &json!({
+                "statistics": "on",
+                "findings": [{
+                    "name": "small-ram", "sentence": "RAM is too small.", "route": null, "requests": 71, "per_hour": 142,
+                    "origin_us": 3_000_000, "from": "requests with the reason evicted",
+                    "changes": [{ "by": "configuration", "sentence": "RAM keeps more.", "restart": true, "diff": [],
+                                  "settings": ["cache.ram.size = \"2GiB\""] }],
+                }],
+                "rightly": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9 }],
+            }),
+            Screen::NONE,
+        );
+        for line in [
+            "RAM is too small.",
+            "- RAM keeps more. It takes effect at a restart.",
+            "  cache.ram.size = \"2GiB\"",
+            "rightly not cached",
+            "  9 shop: It sets a cookie.",
+        ] {
+            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+        }
+        assert!(tell(&json!({ "findings": [], "rightly": [] }), Screen::NONE).starts_with("No finding"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Advice to the operator: the answer of `explain` in three parts, and the changes that it and the advisor propose. Pure: the facts
+//! are counted elsewhere. No proposal shares a response that is private, sets a cookie, or differed between clients.
+
+mod change;
+mod finding;
+mod summary;
+
+pub use change::{ChangeFacts, SafeChange, SafeSetting, SettingValue, changes};
+pub use finding::{
+    Advice, AdviceFacts, AdviceKind, CountedRoute, Finding, ReasonCount, RightlyUncached, advise,
+};
+pub use summary::{ExplainSummary, ExplainedFacts, PageAudience, Rightness, summarize};
+
+#[cfg(test)]
+mod tests;

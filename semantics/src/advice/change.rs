@@ -1,0 +1,321 @@
+//! Changes for each reason. A setting is proposed only if no response becomes shared by it that is for one client. No
+//! setting is for a reason that marks a response as private, and a new lifetime comes with a bypass for cookies.
+
+use crate::analytics;
+use crate::key::QueryPolicy;
+use crate::miss_reason::MissReason;
+use crate::policy::Policy;
+
+/// The proposed lifetime of pages that declare none, and the time in which a stale page is served, seconds.
+const SHORT: u32 = 60;
+
+/// One key of the configuration with its proposed value. Seconds, bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SafeSetting {
+    /// `cache.default_ttl`.
+    DefaultTtl(u32),
+    /// `cache.private_cookies = ["*"]`: requests with a cookie bypass the cache.
+    EveryCookiePrivate,
+    /// `cache.ignored_cookies`: all names, those in force included. The origin no longer gets these cookies.
+    IgnoredCookies(Vec<String>),
+    /// `cache.key.drop`: all names, those in force included.
+    DropParameters(Vec<String>),
+    /// `cache.stale_while_revalidate`.
+    StaleWhileRevalidate(u32),
+    /// `cache.max_object`.
+    MaxObject(u64),
+    /// `cache.ram.size`.
+    RamSize(u64),
+    /// `cache.disk.path`.
+    DiskPath,
+}
+
+/// A value of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingValue {
+    /// A text.
+    Text(String),
+    /// A list of texts.
+    List(Vec<String>),
+}
+
+impl SafeSetting {
+    /// The key, such as `cache.default_ttl`.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            SafeSetting::DefaultTtl(_) => "cache.default_ttl",
+            SafeSetting::EveryCookiePrivate => "cache.private_cookies",
+            SafeSetting::IgnoredCookies(_) => "cache.ignored_cookies",
+            SafeSetting::DropParameters(_) => "cache.key.drop",
+            SafeSetting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
+            SafeSetting::MaxObject(_) => "cache.max_object",
+            SafeSetting::RamSize(_) => "cache.ram.size",
+            SafeSetting::DiskPath => "cache.disk.path",
+        }
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> SettingValue {
+        let text = |it: String| SettingValue::Text(it);
+        match self {
+            SafeSetting::DefaultTtl(it) | SafeSetting::StaleWhileRevalidate(it) => text(format!("{it}s")),
+            SafeSetting::EveryCookiePrivate => SettingValue::List(vec!["*".to_owned()]),
+            SafeSetting::IgnoredCookies(names) | SafeSetting::DropParameters(names) => {
+                SettingValue::List(names.clone())
+            }
+            SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) => text(size(*it)),
+            SafeSetting::DiskPath => text("/var/cache/larder".to_owned()),
+        }
+    }
+
+    /// Whether it is a setting of the whole server, not of a route.
+    #[must_use]
+    pub fn is_of_server(&self) -> bool {
+        matches!(self, SafeSetting::RamSize(_) | SafeSetting::DiskPath)
+    }
+
+    /// Applies it to a route's policy; those of the server have no effect there.
+    pub fn apply(&self, policy: &mut Policy) {
+        match self {
+            SafeSetting::DefaultTtl(it) => policy.default_ttl = Some(*it),
+            SafeSetting::EveryCookiePrivate => policy.private_cookies = vec!["*".to_owned()],
+            SafeSetting::IgnoredCookies(names) => policy.ignored_cookies.clone_from(names),
+            SafeSetting::DropParameters(names) => policy.key.query = QueryPolicy::Drop(names.clone()),
+            SafeSetting::StaleWhileRevalidate(it) => policy.stale_while_revalidate = *it,
+            SafeSetting::MaxObject(it) => policy.max_object = *it,
+            SafeSetting::RamSize(_) | SafeSetting::DiskPath => {}
+        }
+    }
+}
+
+/// A number of bytes in whole units of the configuration.
+fn size(bytes: u64) -> String {
+    match bytes {
+        it if it.is_multiple_of(1 << 30) => format!("{}GiB", it >> 30),
+        it => format!("{}MiB", it.div_ceil(1 << 20)),
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SafeChange {
+    /// The operator sets these keys.
+    Configuration {
+        /// The effect, one sentence.
+        sentence: &'static str,
+        /// The keys, all of one route or of the server.
+        settings: Vec<SafeSetting>,
+    },
+    /// Only the application can change it.
+    Application {
+        /// The change, one sentence.
+        sentence: &'static str,
+    },
+}
+
+/// The facts that changes depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeFacts<'a> {
+    /// The policy of the route.
+    pub policy: &'a Policy,
+    /// No page of the route is known whose responses differ or are for one client without saying so, and the requests in question
+    /// had no credentials.
+    pub is_public: bool,
+    /// Parameters of analytics in these requests ([`analytics::parameters_of`]).
+    pub parameters: u64,
+    /// The size of the response, if it is known.
+    pub length: Option<u64>,
+    /// `cache.ram.size`.
+    pub ram_size: u64,
+    /// The most RAM that may be proposed.
+    pub ram_limit: u64,
+    /// Whether there is a disk tier.
+    pub has_disk: bool,
+}
+
+/// The changes that help requests of this reason: of the configuration first, then of the application. Empty for what is rightly
+/// not cached.
+#[must_use]
+pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    let application = |sentence| vec![SafeChange::Application { sentence }];
+    match reason {
+        MissReason::FirstRequest => without_parameters(facts),
+        MissReason::Expired => {
+            let mut all = served_stale(facts);
+            all.extend(application(
+                "The application declares a longer lifetime, such as Cache-Control: s-maxage=600.",
+            ));
+            all
+        }
+        MissReason::Evicted => more_room(facts),
+        MissReason::Idle => disk(facts),
+        MissReason::NoRoom => more_ram(facts),
+        MissReason::Variant => application(
+            "The application names in Vary only the fields that change the page; User-Agent seldom is one.",
+        ),
+        MissReason::NoLifetime => {
+            let mut all = lifetime(facts);
+            all.extend(application("The application declares a lifetime, such as Cache-Control: s-maxage=60, for pages that are the same for all clients."));
+            all
+        }
+        MissReason::TooLarge => larger(facts),
+        MissReason::Credentials => application(
+            "Only if the page is the same for all clients, the application marks it Cache-Control: public.",
+        ),
+        MissReason::Useless => application(
+            "The application sends an ETag or Last-Modified, so that larder validates the page in place of fetching it.",
+        ),
+        // Rightly not cached, or needed. Without the directives of requests (`cache.request_directives`) what a client wants kept
+        // for itself would be stored.
+        MissReason::ClientNoCache
+        | MissReason::RequestNoStore
+        | MissReason::Refresh
+        | MissReason::Purged
+        | MissReason::Range
+        | MissReason::MustValidate
+        | MissReason::Doubted
+        | MissReason::HitForMiss
+        | MissReason::Head
+        | MissReason::CacheOff
+        | MissReason::Method
+        | MissReason::RequestBody
+        | MissReason::MalformedTarget
+        | MissReason::AmbiguousPath
+        | MissReason::Upgrade
+        | MissReason::PrivateCookie
+        | MissReason::OverridingField
+        | MissReason::UnkeyedField
+        | MissReason::Authorization
+        | MissReason::Status
+        | MissReason::NoStore
+        | MissReason::Private
+        | MissReason::SetCookie
+        | MissReason::VaryStar
+        | MissReason::Late
+        | MissReason::Rule
+        | MissReason::Endless
+        | MissReason::FileOrder
+        | MissReason::Again
+        | MissReason::Retry
+        | MissReason::Waited => Vec::new(),
+    }
+}
+
+/// The parameters of analytics that are in these requests and in the key leave both. The origin no longer gets them, so that no
+/// response can depend on them.
+fn without_parameters(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    let seen = analytics::names(facts.parameters);
+    let mut names: Vec<String> = match &facts.policy.key.query {
+        QueryPolicy::All => Vec::new(),
+        QueryPolicy::Drop(names) => names.clone(),
+        QueryPolicy::None | QueryPolicy::Keep(_) => return Vec::new(),
+    };
+    let before = names.len();
+    names.extend(
+        seen.into_iter()
+            .filter(|it| !names.iter().any(|name| name == it))
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    );
+    if names.len() == before {
+        return Vec::new();
+    }
+    vec![SafeChange::Configuration {
+        sentence: "One stored page answers all these URLs: the parameters leave the key and the request to the origin; scripts in the browser still read them.",
+        settings: vec![SafeSetting::DropParameters(names)],
+    }]
+}
+
+/// Cookies of analytics make no request private: they leave the request to the origin, so that no response can depend on them.
+/// Only a route that names its private cookies removes them.
+pub(super) fn without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    if facts.policy.private_cookies.is_empty() || ignored(facts) == facts.policy.ignored_cookies {
+        return Vec::new();
+    }
+    vec![SafeChange::Configuration {
+        sentence: "Requests whose only cookies are those of analytics use the cache: these cookies leave the request to the origin; scripts in the browser still read them.",
+        settings: vec![SafeSetting::IgnoredCookies(ignored(facts))],
+    }]
+}
+
+/// `cache.ignored_cookies` with the names of analytics.
+fn ignored(facts: &ChangeFacts<'_>) -> Vec<String> {
+    let mut names = facts.policy.ignored_cookies.clone();
+    let more =
+        analytics::COOKIES.iter().filter(|it| !facts.policy.ignored_cookies.iter().any(|name| name == *it));
+    names.extend(more.map(|it| (*it).to_owned()));
+    names
+}
+
+fn served_stale(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    if facts.policy.stale_while_revalidate > 0 || !facts.is_public {
+        return Vec::new();
+    }
+    vec![SafeChange::Configuration {
+        sentence: "An expired page is served at once while it is renewed in the background, for up to a minute.",
+        settings: vec![SafeSetting::StaleWhileRevalidate(SHORT)],
+    }]
+}
+
+fn more_ram(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    let wanted = facts.ram_size.saturating_mul(2);
+    if facts.ram_size == 0 || wanted > facts.ram_limit {
+        return Vec::new();
+    }
+    vec![SafeChange::Configuration {
+        sentence: "RAM keeps twice as many pages.",
+        settings: vec![SafeSetting::RamSize(wanted)],
+    }]
+}
+
+fn disk(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    if facts.has_disk {
+        return Vec::new();
+    }
+    vec![SafeChange::Configuration {
+        sentence: "Pages that leave RAM stay on disk: name a directory on a local SSD.",
+        settings: vec![SafeSetting::DiskPath],
+    }]
+}
+
+fn more_room(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    let mut all = more_ram(facts);
+    all.extend(disk(facts));
+    all
+}
+
+/// A short lifetime. A route that does not name its private cookies gets a bypass for all of them: otherwise the pages of visitors
+/// with a session would be shared as well.
+fn lifetime(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    if !facts.is_public || facts.policy.default_ttl.is_some() {
+        return Vec::new();
+    }
+    let mut settings = vec![SafeSetting::DefaultTtl(SHORT)];
+    let names_none = facts.policy.private_cookies.is_empty();
+    if names_none {
+        settings.push(SafeSetting::EveryCookiePrivate);
+        settings.push(SafeSetting::IgnoredCookies(ignored(facts)));
+    }
+    let sentence = match names_none {
+        true => {
+            "If they are the same for all clients without a cookie: pages without a declared lifetime are kept for a minute. Every request with a cookie other than those of analytics bypasses the cache."
+        }
+        false => {
+            "If they are the same for all clients without a private cookie: pages without a declared lifetime are kept for a minute."
+        }
+    };
+    vec![SafeChange::Configuration { sentence, settings }]
+}
+
+fn larger(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
+    let Some(length) = facts.length.filter(|it| *it > facts.policy.max_object && *it <= facts.ram_size / 4)
+    else {
+        return Vec::new();
+    };
+    vec![SafeChange::Configuration {
+        sentence: "Bodies of this size are stored.",
+        settings: vec![SafeSetting::MaxObject(length.next_multiple_of(1 << 20))],
+    }]
+}

@@ -1,0 +1,249 @@
+//! The advisor: findings from counted requests, each with its changes and the requests that they would help. A finding without a
+//! change is left out, and so is one that rests on a guess.
+
+use super::change::{ChangeFacts, SafeChange, SafeSetting, changes, without_cookies};
+use crate::miss_reason::{MissClass, MissReason};
+use crate::policy::Policy;
+
+/// Findings about fewer requests are left out.
+const FEWEST: u64 = 10;
+/// So are those about fewer than one of this many requests to the origin.
+const SHARE: u64 = 100;
+
+/// The requests of one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasonCount {
+    /// The reason.
+    pub reason: MissReason,
+    /// Their number.
+    pub requests: u64,
+    /// Microseconds to the heads of their responses, in total.
+    pub micros: u64,
+}
+
+/// The counted facts of a route.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedRoute<'a> {
+    /// Its policy.
+    pub policy: &'a Policy,
+    /// Its requests to the origin, by reason.
+    pub reasons: &'a [ReasonCount],
+    /// First requests with parameters of analytics.
+    pub analytics: u64,
+    /// These parameters ([`crate::analytics::parameters_of`]).
+    pub parameters: u64,
+    /// Private requests whose only cookies are those of analytics.
+    pub cookies: u64,
+    /// Requests without credentials for pages without a lifetime.
+    pub anonymous: u64,
+    /// Whether responses to some URL of the route differed, or the route knows its clients by other means than cookies.
+    pub differs: bool,
+}
+
+/// The counted facts.
+#[derive(Clone, Copy, Debug)]
+pub struct AdviceFacts<'a> {
+    /// The routes with a cache.
+    pub routes: &'a [CountedRoute<'a>],
+    /// `cache.ram.size`.
+    pub ram_size: u64,
+    /// The most RAM that may be proposed.
+    pub ram_limit: u64,
+    /// Whether there is a disk tier.
+    pub has_disk: bool,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind.
+    pub kind: AdviceKind,
+    /// The position of its route; `None` for the server.
+    pub route: Option<usize>,
+    /// The counted requests that the changes would help: an upper bound.
+    pub requests: u64,
+    /// Microseconds of the origin for them.
+    pub micros: u64,
+    /// The changes, those of the configuration first.
+    pub changes: Vec<SafeChange>,
+}
+
+/// Requests that are rightly no hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RightlyUncached {
+    /// The position of their route.
+    pub route: usize,
+    /// Why.
+    pub count: ReasonCount,
+}
+
+/// The advice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Most requests first.
+    pub findings: Vec<Finding>,
+    /// Most requests first.
+    pub rightly: Vec<RightlyUncached>,
+}
+
+macro_rules! kinds {
+    ($($kind:ident $name:literal: $sentence:literal, $from:literal;)*) => {
+        /// The kinds of findings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AdviceKind { $(#[doc = $sentence] $kind,)* }
+
+        impl AdviceKind {
+            /// Every kind.
+            pub const ALL: &[AdviceKind] = &[$(AdviceKind::$kind,)*];
+
+            /// Its name in the API: a stable interface.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(AdviceKind::$kind => $name,)* }
+            }
+
+            /// The finding, one sentence.
+            #[must_use]
+            pub fn sentence(self) -> &'static str {
+                match self { $(AdviceKind::$kind => $sentence,)* }
+            }
+
+            /// The counted requests.
+            #[must_use]
+            pub fn figure(self) -> &'static str {
+                match self { $(AdviceKind::$kind => $from,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Analytics "analytics-parameters": "One page is stored under many URLs, which differ in parameters of analytics.",
+        "first requests whose query has such a parameter";
+    Cookies "analytics-cookies": "Requests bypass the cache because of cookies of analytics.",
+        "requests with the reason private-cookie whose only cookies are of analytics";
+    NoLifetime "no-lifetime": "Pages declare no lifetime, so that each request needs the origin.",
+        "requests without a cookie and Authorization with the reason no-lifetime";
+    Expired "expired": "Clients wait while expired pages are renewed.", "requests with the reason expired";
+    SmallRam "small-ram": "RAM is too small: fresh pages are removed to make room, and are requested again.",
+        "requests with the reasons evicted and no-room";
+    Disk "disk": "Pages that were not used for a time are removed from RAM, and are requested again.",
+        "requests with the reason idle";
+    Variants "variants": "Pages are stored once for each value of the fields in Vary.", "requests with the reason variant";
+    Validators "validators": "Pages are stale on arrival and cannot be validated, so that each request fetches them as a whole.",
+        "requests with the reason useless";
+}
+
+/// The advice for these facts.
+#[must_use]
+pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
+    let mut all = Advice::default();
+    for (at, route) in facts.routes.iter().enumerate() {
+        all.findings.extend(of_route(facts, at, route));
+        let rightly = route.reasons.iter().filter(|it| is_rightly(it.reason) && it.requests > 0);
+        all.rightly.extend(rightly.map(|it| RightlyUncached { route: at, count: *it }));
+        let (requests, _) = sum(route.reasons, &[MissReason::NoLifetime]);
+        if route.differs && requests > 0 {
+            let count = ReasonCount { reason: MissReason::NoLifetime, requests, micros: 0 };
+            all.rightly.push(RightlyUncached { route: at, count });
+        }
+    }
+    all.findings.extend(of_server(facts));
+    all.findings.sort_by_key(|it| std::cmp::Reverse(it.requests));
+    all.rightly.sort_by_key(|it| std::cmp::Reverse(it.count.requests));
+    all
+}
+
+/// Whether requests of this reason are listed as rightly not cached.
+fn is_rightly(reason: MissReason) -> bool {
+    reason.row().class == MissClass::Rightly && reason != MissReason::Useless
+}
+
+fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec<Finding> {
+    let change_facts = ChangeFacts {
+        policy: route.policy,
+        is_public: !route.differs,
+        parameters: route.parameters,
+        length: None,
+        ram_size: facts.ram_size,
+        ram_limit: facts.ram_limit,
+        has_disk: facts.has_disk,
+    };
+    let whole: u64 = route.reasons.iter().map(|it| it.requests).sum();
+    let finding = |kind, reason, requests: u64| {
+        let (counted, micros) = sum(route.reasons, &[reason]);
+        let requests = requests.min(counted);
+        let changes = match (kind, route.differs) {
+            (AdviceKind::NoLifetime, true) => Vec::new(),
+            (AdviceKind::Cookies, _) => without_cookies(&change_facts),
+            _ => changes(reason, &change_facts),
+        };
+        let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !changes.is_empty();
+        let micros = micros.checked_div(counted).unwrap_or(0).saturating_mul(requests);
+        is_told.then_some(Finding { kind, route: Some(at), requests, micros, changes })
+    };
+    let found = [
+        finding(AdviceKind::Analytics, MissReason::FirstRequest, route.analytics),
+        finding(AdviceKind::Cookies, MissReason::PrivateCookie, route.cookies),
+        finding(AdviceKind::NoLifetime, MissReason::NoLifetime, route.anonymous),
+        finding(AdviceKind::Expired, MissReason::Expired, u64::MAX).filter(has_setting),
+        finding(AdviceKind::Variants, MissReason::Variant, u64::MAX),
+        finding(AdviceKind::Validators, MissReason::Useless, u64::MAX),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// Expired pages alone are no fault: the finding is that clients wait for their renewal.
+fn has_setting(finding: &Finding) -> bool {
+    finding.changes.iter().any(|it| matches!(it, SafeChange::Configuration { .. }))
+}
+
+/// The findings about the tiers, over all routes.
+fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
+    let policy = Policy::default();
+    let change_facts = ChangeFacts {
+        policy: &policy,
+        is_public: false,
+        parameters: 0,
+        length: None,
+        ram_size: facts.ram_size,
+        ram_limit: facts.ram_limit,
+        has_disk: facts.has_disk,
+    };
+    let all = || facts.routes.iter().flat_map(|it| it.reasons);
+    let whole: u64 = all().map(|it| it.requests).sum();
+    let finding = |kind, reasons: &[MissReason]| {
+        let (requests, micros) = all()
+            .filter(|it| reasons.contains(&it.reason))
+            .fold((0, 0), |sum, it| (sum.0 + it.requests, sum.1 + it.micros));
+        let mut proposed: Vec<SafeChange> = Vec::new();
+        for reason in reasons {
+            for change in changes(*reason, &change_facts) {
+                if !proposed.contains(&change) {
+                    proposed.push(change);
+                }
+            }
+        }
+        proposed.retain(is_of_server);
+        let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !proposed.is_empty();
+        is_told.then_some(Finding { kind, route: None, requests, micros, changes: proposed })
+    };
+    let found = [
+        finding(AdviceKind::SmallRam, &[MissReason::Evicted, MissReason::NoRoom]),
+        finding(AdviceKind::Disk, &[MissReason::Idle]),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+fn is_of_server(change: &SafeChange) -> bool {
+    match change {
+        SafeChange::Configuration { settings, .. } => settings.iter().all(SafeSetting::is_of_server),
+        SafeChange::Application { .. } => false,
+    }
+}
+
+/// Requests and microseconds of these reasons.
+fn sum(of: &[ReasonCount], reasons: &[MissReason]) -> (u64, u64) {
+    let these = of.iter().filter(|it| reasons.contains(&it.reason));
+    these.fold((0, 0), |sum, it| (sum.0 + it.requests, sum.1 + it.micros))
+}

@@ -1,0 +1,215 @@
+//! The answer of `explain` in two lines: the treatment of the request, and whether it is right.
+
+use crate::miss_reason::{MissClass, MissReason};
+
+/// The audience of a page, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageAudience {
+    /// Possibly every client.
+    #[default]
+    Unknown,
+    /// Recent responses to the URL differed.
+    Differs,
+    /// A response to the URL was for one client.
+    OneClient,
+}
+
+/// Whether the treatment of a request is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rightness {
+    /// It is, and no change is proposed.
+    Right,
+    /// It is for this request; later ones can be hits.
+    Once,
+    /// The page could be served from the cache.
+    CouldBeCached,
+}
+
+impl Rightness {
+    /// Its name in the API: a stable interface.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Rightness::Right => "right",
+            Rightness::Once => "once",
+            Rightness::CouldBeCached => "could-be-cached",
+        }
+    }
+}
+
+/// The facts of an explained request.
+#[derive(Clone, Copy, Debug)]
+pub struct ExplainedFacts<'a> {
+    /// The name of the verdict.
+    pub verdict: &'a str,
+    /// Its sentence.
+    pub sentence: &'a str,
+    /// Why the origin is asked, if it is.
+    pub reason: Option<MissReason>,
+    /// The tier that has the response.
+    pub tier: &'a str,
+    /// The freshness of the stored response, such as "fresh for 48 s".
+    pub freshness: &'a str,
+    /// Why the origin gave no valid response last time, if it did not.
+    pub failure: Option<&'a str>,
+    /// The audience of the page.
+    pub audience: PageAudience,
+    /// Whether a setting would help requests of this reason.
+    pub has_setting: bool,
+}
+
+/// The two lines, and the judgement in one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainSummary {
+    /// The answer: one clause.
+    pub answer: String,
+    /// The judgement.
+    pub rightness: Rightness,
+    /// The judgement as a sentence.
+    pub because: String,
+    /// Whether the changes are shown.
+    pub shows_changes: bool,
+}
+
+/// The summary of an explanation.
+#[must_use]
+pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
+    let right = |answer: String, because: &str| ExplainSummary {
+        answer,
+        rightness: Rightness::Right,
+        because: format!("That is right: {because}."),
+        shows_changes: false,
+    };
+    let rest = |start: &str| facts.sentence.strip_prefix(start).unwrap_or(facts.sentence).to_owned();
+    match facts.verdict {
+        "hit" => right(
+            format!("Served from {}: {}.", place(facts.tier), facts.freshness),
+            "the stored page answers, and the origin is not asked",
+        ),
+        "stale-hit" => right(
+            format!("Served stale from {}: {}.", place(facts.tier), facts.freshness),
+            "a stale page may be served here",
+        ),
+        "overlay" => right(format!("Served by an overlay: {}", rest("")), "an operator set the overlay"),
+        "file" => right(format!("Served from a file: {}", rest("")), "files need no cache"),
+        "refused" => right(
+            format!("Rejected: {}", rest("larder rejects the request with ")),
+            "larder rejects such requests before the cache",
+        ),
+        "gateway-timeout" => right(
+            "Answered with 504: the request allows a stored response only, and none is usable.".to_owned(),
+            "the client asked not to contact the origin",
+        ),
+        "tag" => ExplainSummary {
+            answer: facts.sentence.to_owned(),
+            rightness: Rightness::Right,
+            because: "Each stored page is explained by its URL.".to_owned(),
+            shows_changes: false,
+        },
+        "miss" | "revalidate" | "pass" => of_origin(facts),
+        _ => right(
+            format!("Answered by larder: {}", rest("Answered by larder before the cache: ")),
+            "the configuration says so",
+        ),
+    }
+}
+
+/// The summary of a request that the origin gets.
+fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
+    if let Some(failure) = facts.failure {
+        return ExplainSummary {
+            answer: format!("Not cached: the origin gave no valid response ({failure})."),
+            rightness: Rightness::Right,
+            because: "That is right: an invalid response is not stored. Repair the origin first.".to_owned(),
+            shows_changes: false,
+        };
+    }
+    let Some(reason) = facts.reason else {
+        return ExplainSummary {
+            answer: format!("Not cached: {}", facts.sentence),
+            rightness: Rightness::Right,
+            because: "That is right: this request is for the origin.".to_owned(),
+            shows_changes: false,
+        };
+    };
+    let (answer, because) = words(reason);
+    let class = reason.row().class;
+    // Proof that a page is for one client outweighs everything that a setting could do.
+    let apart = match facts.audience {
+        PageAudience::Unknown => None,
+        PageAudience::Differs => Some("recent responses to this URL differ, so each may be for one client"),
+        PageAudience::OneClient => Some("a response to this URL was for one client"),
+    };
+    let (rightness, because) = match (class, apart) {
+        (MissClass::Rightly, _) => (Rightness::Right, because),
+        (MissClass::CouldBeHit, Some(apart)) => (Rightness::Right, apart),
+        (MissClass::CouldBeHit, None) => (Rightness::CouldBeCached, because),
+        (MissClass::Needed | MissClass::Shared, _) if facts.has_setting && apart.is_none() => {
+            (Rightness::CouldBeCached, "a setting makes one stored page answer more requests")
+        }
+        (MissClass::Needed | MissClass::Shared, _) => (Rightness::Once, because),
+    };
+    let because = match rightness {
+        Rightness::Right => format!("That is right: {because}."),
+        Rightness::Once => format!("That is normal: {because}."),
+        Rightness::CouldBeCached => format!("It could be cached: {because}."),
+    };
+    let answer = format!("{answer}.");
+    ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() }
+}
+
+fn place(tier: &str) -> &str {
+    match tier {
+        "ram" => "RAM",
+        "fleet" => "the fleet",
+        it => it,
+    }
+}
+
+/// The answer, and the clause after "That is right", "That is normal" or "It could be cached".
+#[rustfmt::skip]
+fn words(reason: MissReason) -> (&'static str, &'static str) {
+    match reason {
+        MissReason::FirstRequest => ("Not stored yet: no response is stored under this key", "each page is fetched from the origin once"),
+        MissReason::Expired => ("Not fresh: the lifetime of the stored page has ended", "a longer lifetime keeps it, or it is served while it is renewed"),
+        MissReason::Refresh => ("Served stale: the page is renewed in the background", "no client waits for it"),
+        MissReason::Evicted => ("Not stored any more: the fresh page was removed to make room", "RAM is too small for the pages that are requested"),
+        MissReason::Idle => ("Not stored any more: no request used the page for a time", "a disk tier keeps such pages"),
+        MissReason::Purged => ("Not stored any more: a purge ended the page", "a purged page is fetched once"),
+        MissReason::Variant => ("Not stored in this variant: the request differs in a field that Vary names", "a page that does not change with this field needs no variants"),
+        MissReason::Range => ("Not stored: the request asks for a part that the store does not have", "the part is fetched once"),
+        MissReason::ClientNoCache => ("Not served from the cache: the client demands a new response", "the same request without Cache-Control and Pragma is a hit"),
+        MissReason::RequestNoStore => ("Not cached: the request has no-store", "the same request without no-store may be stored"),
+        MissReason::MustValidate => ("Validated with the origin: the response demands it before each use", "the application decides how long its pages are valid"),
+        MissReason::Doubted => ("Validated with the origin: the fleet may have a newer page", "no old page may be served"),
+        MissReason::HitForMiss => ("Not cached: the last responses to this URL could not be shared", "requests for such a page do not wait for each other"),
+        MissReason::Head => ("Not cached: a HEAD request does not fill the cache", "a GET fills it"),
+        MissReason::CacheOff => ("Not cached: the route does not use the cache", "cache.enabled is false"),
+        MissReason::Method => ("Not cached: the method is neither GET nor HEAD", "such a request may change something"),
+        MissReason::RequestBody => ("Not cached: the request has a body", "the body is not in the key"),
+        MissReason::MalformedTarget => ("Not cached: the target has bytes that no URL can have", "servers read such a target in different ways"),
+        MissReason::AmbiguousPath => ("Not cached: the path can be read in two ways", "the two ways lead to different pages"),
+        MissReason::Upgrade => ("Not cached: the request asks for another protocol", "its connection is for one client"),
+        MissReason::PrivateCookie => ("Not cached: the request has a private cookie", "its response may be for one client"),
+        MissReason::OverridingField => ("Not cached: a field of the request may change the target, method or user", "the response may be that of another request"),
+        MissReason::UnkeyedField => ("Not cached: a field of the request is not in the strict key", "the response may depend on the field"),
+        MissReason::Credentials => ("Not cached: the request has credentials, and nothing says that the page is the same for all clients", "the page may be for one client"),
+        MissReason::Authorization => ("Not cached: the request has Authorization", "the response is for one client"),
+        MissReason::Status => ("Not cached: responses with this status are not stored", "such a response may be an error of a moment"),
+        MissReason::NoStore => ("Not cached: the response has no-store", "the application forbids it"),
+        MissReason::Private => ("Not cached: the response is private", "it is for one client"),
+        MissReason::SetCookie => ("Not cached: the response sets a cookie", "the cookie is for one client"),
+        MissReason::VaryStar => ("Not cached: the response has Vary: *", "it cannot be matched to other requests"),
+        MissReason::NoLifetime => ("Not cached: the response declares no lifetime", "a lifetime by the application or by the route lets larder keep it"),
+        MissReason::Useless => ("Not cached: the response was stale on arrival and cannot be validated", "it could never be served"),
+        MissReason::Late => ("Not cached: the response became stale on its way", "the next one may arrive in time"),
+        MissReason::TooLarge => ("Not cached: the response is larger than cache.max_object", "a larger limit lets larder keep it"),
+        MissReason::NoRoom => ("Not cached: the response is too large for the tiers", "more room lets larder keep it"),
+        MissReason::Rule => ("Not cached: a rule of the route says pass", "the configuration says so"),
+        MissReason::Endless => ("Not cached: the response is a stream of events", "it is for one client and does not end"),
+        MissReason::FileOrder => ("Not cached: the response orders a file in place of its body", "the application decided for this request only"),
+        MissReason::Again => ("Not cached: a second request was needed for one response", "the first answer did not fit"),
+        MissReason::Retry => ("Not cached: the request was repeated after an origin had failed", "the client gets a response all the same"),
+        MissReason::Waited => ("Served by the fetch of another request", "one fetch serves all waiting requests"),
+    }
+}

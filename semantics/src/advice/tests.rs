@@ -1,0 +1,339 @@
+//! Attacks on the advice: no proposal may let a response be shared that is for one client.
+
+use super::*;
+use crate::field::Field;
+use crate::key::QueryPolicy;
+use crate::miss_reason::{MissClass, MissReason, REASONS};
+use crate::policy::Policy;
+use crate::request::RequestFacts;
+use crate::reuse::{self, Reuse};
+use crate::storable::{self, Storable};
+use crate::stored::Meta;
+use crate::trace::Silent;
+use larder_stdx::clock::WallTime;
+
+const NOW: WallTime = WallTime(1_000_000);
+
+fn facts(policy: &Policy) -> ChangeFacts<'_> {
+    ChangeFacts {
+        policy,
+        is_public: true,
+        parameters: u64::MAX >> 8,
+        length: Some(80 << 20),
+        ram_size: 1 << 30,
+        ram_limit: 1 << 40,
+        has_disk: false,
+    }
+}
+
+fn settings_of(all: &[SafeChange]) -> Vec<&SafeSetting> {
+    let settings = all.iter().filter_map(|it| match it {
+        SafeChange::Configuration { settings, .. } => Some(settings),
+        SafeChange::Application { .. } => None,
+    });
+    settings.flatten().collect()
+}
+
+/// Names and values.
+type Lines = &'static [(&'static str, &'static str)];
+
+/// Exchanges that are for one client: the request's fields and the response's.
+const PRIVATE: &[(Lines, Lines)] = &[
+    (&[], &[("cache-control", "private")]),
+    (&[], &[("cache-control", "private, max-age=60")]),
+    (&[], &[("cache-control", "no-store")]),
+    (&[], &[("set-cookie", "session=1")]),
+    (&[], &[("set-cookie", "session=1"), ("cache-control", "max-age=60")]),
+    (&[], &[("vary", "*"), ("etag", "\"1\"")]),
+    (&[("cookie", "session=1")], &[]),
+    (&[("cookie", "session=1")], &[("etag", "\"1\"")]),
+    (&[("cookie", "session=1")], &[("last-modified", "Mon, 05 Jan 1970 00:00:00 GMT")]),
+    (&[("cookie", "session=1")], &[("vary", "cookie")]),
+    (&[("cookie", "session=1")], &[("cache-control", "max-age=0")]),
+    (&[("cookie", "_ga=1; session=1")], &[("etag", "\"1\"")]),
+    (&[("cookie", "session=1; _gid=2")], &[]),
+    (&[("cookie", "_ga=1"), ("cookie", "session=1")], &[]),
+    (&[("authorization", "Bearer a")], &[]),
+    (&[("authorization", "Bearer a")], &[("etag", "\"1\"")]),
+    (&[("authorization", "Bearer a")], &[("cache-control", "max-age=60")]),
+    (&[("cache-control", "no-store")], &[("cache-control", "max-age=60")]),
+];
+
+/// Whether the response is stored and then served to another client without credentials.
+fn is_shared(policy: &Policy, request: &[Field<'_>], response: &[Field<'_>]) -> bool {
+    let facts = RequestFacts::read("GET", request);
+    if storable::decide(&facts, 200, response, policy, NOW, NOW, &mut Silent) != Storable::Store {
+        return false;
+    }
+    let meta = Meta::of(200, response, policy, NOW, NOW);
+    let other = RequestFacts::read("GET", &[]);
+    matches!(
+        reuse::decide(Ok(&meta), &other, policy, NOW, &mut Silent),
+        Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating
+    )
+}
+
+fn fields<'a>(of: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
+    of.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect()
+}
+
+#[test]
+fn no_setting_shares_a_response_for_one_client() {
+    let named = Policy { private_cookies: vec!["session*".to_owned()], ..Policy::default() };
+    for policy in [Policy::default(), named] {
+        for row in REASONS {
+            for change in changes(row.reason, &facts(&policy)) {
+                let mut after = policy.clone();
+                settings_of(&[change]).iter().for_each(|it| it.apply(&mut after));
+                for (request, response) in PRIVATE {
+                    let (request_fields, response_fields) = (fields(request), fields(response));
+                    assert!(
+                        !is_shared(&after, &request_fields, &response_fields),
+                        "{}: {request:?} {response:?} became shared",
+                        row.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The attack works: a lifetime without a bypass for cookies would share the page of a session.
+#[test]
+fn a_lifetime_alone_would_share_it() {
+    let mut policy = Policy::default();
+    SafeSetting::DefaultTtl(60).apply(&mut policy);
+    assert!(is_shared(&policy, &fields(&[("cookie", "session=1")]), &[]));
+}
+
+#[test]
+fn no_setting_for_what_is_rightly_not_cached() {
+    let policy = Policy::default();
+    for row in REASONS.iter().filter(|it| it.class == MissClass::Rightly) {
+        assert!(settings_of(&changes(row.reason, &facts(&policy))).is_empty(), "{}", row.name);
+    }
+}
+
+#[test]
+fn no_lifetime_where_responses_differed() {
+    let policy = Policy::default();
+    let apart = ChangeFacts { is_public: false, ..facts(&policy) };
+    for reason in [MissReason::NoLifetime, MissReason::Expired] {
+        assert!(settings_of(&changes(reason, &apart)).is_empty(), "{reason:?}");
+    }
+}
+
+#[test]
+fn the_parameters_in_force_stay() {
+    let mut policy = Policy::default();
+    policy.key.query = QueryPolicy::Drop(vec!["session".to_owned(), "utm_*".to_owned()]);
+    let asked =
+        ChangeFacts { parameters: crate::analytics::parameters_of("/?utm_a=1&gclid=2"), ..facts(&policy) };
+    let all = changes(MissReason::FirstRequest, &asked);
+    let [SafeSetting::DropParameters(names)] = settings_of(&all)[..] else { panic!("{all:?}") };
+    assert_eq!(["session", "utm_*", "gclid"], names[..]);
+    for query in [QueryPolicy::None, QueryPolicy::Keep(Vec::new())] {
+        policy.key.query = query;
+        assert!(changes(MissReason::FirstRequest, &facts(&policy)).is_empty());
+    }
+}
+
+#[test]
+fn no_more_ram_than_the_machine_has() {
+    let policy = Policy::default();
+    let small = ChangeFacts { ram_limit: 1 << 30, has_disk: true, ..facts(&policy) };
+    assert!(changes(MissReason::Evicted, &small).is_empty());
+    let all = changes(MissReason::Evicted, &facts(&policy));
+    let keys: Vec<_> = settings_of(&all).iter().map(|it| (it.key(), it.value())).collect();
+    let text = |it: &str| SettingValue::Text(it.to_owned());
+    assert_eq!([("cache.ram.size", text("2GiB")), ("cache.disk.path", text("/var/cache/larder"))], keys[..]);
+}
+
+fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts<'a> {
+    ExplainedFacts {
+        verdict,
+        sentence: "",
+        reason,
+        tier: "ram",
+        freshness: "fresh for 48 s",
+        failure: None,
+        audience: PageAudience::Unknown,
+        has_setting: false,
+    }
+}
+
+#[test]
+fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
+    #[track_caller]
+    fn check(facts: ExplainedFacts<'_>, answer: &str, because: &str) {
+        let told = summarize(&facts);
+        assert_eq!((answer, because), (&*told.answer, &*told.because));
+    }
+    check(
+        explained("hit", None),
+        "Served from RAM: fresh for 48 s.",
+        "That is right: the stored page answers, and the origin is not asked.",
+    );
+    check(
+        explained("miss", Some(MissReason::SetCookie)),
+        "Not cached: the response sets a cookie.",
+        "That is right: the cookie is for one client.",
+    );
+    check(
+        explained("miss", Some(MissReason::FirstRequest)),
+        "Not stored yet: no response is stored under this key.",
+        "That is normal: each page is fetched from the origin once.",
+    );
+    let no_lifetime = explained("miss", Some(MissReason::NoLifetime));
+    check(
+        no_lifetime,
+        "Not cached: the response declares no lifetime.",
+        "It could be cached: a lifetime by the application or by the route lets larder keep it.",
+    );
+    check(
+        ExplainedFacts { audience: PageAudience::OneClient, ..no_lifetime },
+        "Not cached: the response declares no lifetime.",
+        "That is right: a response to this URL was for one client.",
+    );
+}
+
+#[test]
+fn nothing_is_proposed_for_a_page_of_one_client() {
+    for row in REASONS {
+        for audience in [PageAudience::Differs, PageAudience::OneClient] {
+            let told = summarize(&ExplainedFacts { audience, ..explained("miss", Some(row.reason)) });
+            assert!(!told.shows_changes && told.rightness != Rightness::CouldBeCached, "{}", row.name);
+        }
+    }
+}
+
+fn counts(of: &[(MissReason, u64)]) -> Vec<ReasonCount> {
+    of.iter().map(|it| ReasonCount { reason: it.0, requests: it.1, micros: it.1 * 1000 }).collect()
+}
+
+fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a> {
+    CountedRoute { policy, reasons, analytics: 0, parameters: 0, cookies: 0, anonymous: 0, differs: false }
+}
+
+fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
+    advise(&AdviceFacts { routes, ram_size: 1 << 30, ram_limit: 1 << 40, has_disk: false })
+}
+
+fn kinds(of: &Advice) -> Vec<(&'static str, u64)> {
+    of.findings.iter().map(|it| (it.kind.name(), it.requests)).collect()
+}
+
+#[test]
+fn each_fault_is_found_with_the_requests_that_it_costs() {
+    let policy = Policy { private_cookies: vec!["*".to_owned()], ..Policy::default() };
+    let reasons = counts(&[
+        (MissReason::PrivateCookie, 200),
+        (MissReason::FirstRequest, 100),
+        (MissReason::NoLifetime, 90),
+        (MissReason::Expired, 80),
+        (MissReason::Evicted, 70),
+        (MissReason::NoRoom, 1),
+        (MissReason::Idle, 60),
+        (MissReason::Variant, 50),
+        (MissReason::Useless, 40),
+        (MissReason::SetCookie, 1000),
+        (MissReason::TooLarge, 30),
+    ]);
+    let parameters = crate::analytics::parameters_of("/?gclid=1");
+    let told = advice_of(&[CountedRoute {
+        analytics: 95,
+        parameters,
+        cookies: 97,
+        anonymous: 85,
+        ..route(&policy, &reasons)
+    }]);
+    assert_eq!(
+        [
+            ("analytics-cookies", 97),
+            ("analytics-parameters", 95),
+            ("no-lifetime", 85),
+            ("expired", 80),
+            ("small-ram", 71),
+            ("disk", 60),
+            ("variants", 50),
+            ("validators", 40)
+        ],
+        kinds(&told)[..]
+    );
+    assert_eq!(
+        [(MissReason::SetCookie, 1000), (MissReason::PrivateCookie, 200)],
+        told.rightly.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
+    );
+    assert!(told.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
+    assert_eq!(AdviceKind::ALL.len(), told.findings.len(), "every kind is attacked here");
+}
+
+#[test]
+fn few_requests_are_no_finding() {
+    let policy = Policy::default();
+    let few = counts(&[(MissReason::Expired, 9), (MissReason::Evicted, 9)]);
+    assert!(advice_of(&[route(&policy, &few)]).findings.is_empty());
+    let rare =
+        counts(&[(MissReason::Expired, 99), (MissReason::Evicted, 99), (MissReason::SetCookie, 100_000)]);
+    assert!(advice_of(&[route(&policy, &rare)]).findings.is_empty());
+}
+
+/// Neither a reason that is right nor a route whose responses differ gets a setting, whatever was counted.
+#[test]
+fn nothing_private_is_proposed_to_be_shared() {
+    let named = Policy { private_cookies: vec!["session*".to_owned()], ..Policy::default() };
+    for (policy, row) in
+        [Policy::default(), named].iter().flat_map(|it| REASONS.iter().map(move |row| (it, row)))
+    {
+        let reasons = counts(&[(row.reason, 1_000_000)]);
+        let counted = CountedRoute {
+            analytics: 1_000_000,
+            parameters: 1,
+            cookies: 1_000_000,
+            anonymous: 1_000_000,
+            ..route(policy, &reasons)
+        };
+        for differs in [false, true] {
+            let told = advice_of(&[CountedRoute { differs, ..counted }]);
+            for finding in &told.findings {
+                let mut after = policy.clone();
+                settings_of(&finding.changes).iter().for_each(|it| it.apply(&mut after));
+                for (request, response) in PRIVATE {
+                    assert!(
+                        !is_shared(&after, &fields(request), &fields(response)),
+                        "{}: {request:?} {response:?}",
+                        row.name
+                    );
+                }
+                let gives_life =
+                    settings_of(&finding.changes).iter().any(|it| matches!(it, SafeSetting::DefaultTtl(_)));
+                assert!(!(differs && gives_life), "{}", row.name);
+            }
+            if row.class == MissClass::Rightly
+                && !matches!(row.reason, MissReason::Useless | MissReason::PrivateCookie)
+            {
+                assert!(told.findings.is_empty(), "{}: {:?}", row.name, told.findings);
+                assert_eq!(1, told.rightly.len(), "{}", row.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_configuration_does_already_is_no_finding() {
+    let policy = Policy {
+        default_ttl: Some(1),
+        stale_while_revalidate: 1,
+        key: crate::key::KeyRecipe {
+            query: QueryPolicy::Drop(vec!["utm_*".to_owned()]),
+            ..Default::default()
+        },
+        ..Policy::default()
+    };
+    let reasons =
+        counts(&[(MissReason::FirstRequest, 100), (MissReason::Expired, 100), (MissReason::Evicted, 100)]);
+    let counted = CountedRoute { analytics: 100, parameters: 1, ..route(&policy, &reasons) };
+    let told =
+        advise(&AdviceFacts { routes: &[counted], ram_size: 1 << 30, ram_limit: 1 << 30, has_disk: true });
+    assert_eq!(Vec::<(&str, u64)>::new(), kinds(&told));
+}

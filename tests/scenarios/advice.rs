@@ -1,0 +1,158 @@
+//! The advisor on planted sites: every planted fault is found with the requests that it costs, and nothing is proposed for pages that
+//! are for one client or differ between clients.
+
+use crate::harness::command::run;
+use crate::harness::origin::{Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+use serde_json::{Value, json};
+
+fn answer(request: &Received) -> Vec<Script> {
+    let large = "x".repeat(40_000);
+    if request.field("If-None-Match") == Some("\"same\"") {
+        return vec![Script::Send(response("HTTP/1.1 304 Not Modified\nETag: \"same\"\n\n"))];
+    }
+    let tag = format!("ETag: \"{}\"\n", request.number);
+    let path = request.target().split('?').next().unwrap_or_default();
+    let (head, body) = match path.split('/').nth(1).unwrap_or_default() {
+        "silent" => ("", "x".to_owned()),
+        "differs" => ("", "x".repeat(request.number % 7 + 1)),
+        "tagged" => ("ETag: \"same\"\n", "x".to_owned()),
+        "changing" => (&*tag, "x".to_owned()),
+        "private" => ("Cache-Control: private, max-age=60\n", "x".to_owned()),
+        "cookie" => ("Set-Cookie: a=b\n", "x".to_owned()),
+        "language" => ("Cache-Control: max-age=60\nVary: User-Agent\n", "x".to_owned()),
+        "large" => ("Cache-Control: max-age=600\n", large),
+        _ => ("Cache-Control: max-age=60\n", "x".to_owned()),
+    };
+    vec![Script::Send(response(&format!("HTTP/1.1 200 OK\n{head}\n{body}")))]
+}
+
+/// A larder with a route for each of these names, whose keys of `cache` are given.
+fn start(origin: &Origin, routes: &[(&str, &str)], top: &str) -> Larder {
+    let url = origin.url();
+    let routes: String = routes
+        .iter()
+        .map(|(name, cache)| {
+            format!("[[site.route]]\nname = \"{name}\"\npath = \"/{name}/*\"\nproxy = {{ to = [\"{url}\"] }}\n{cache}\n")
+        })
+        .collect();
+    let config =
+        format!("listen = [\"127.0.0.1:0\"]\nworkers = 2\n{top}\n[[site]]\nhosts = [\"*\"]\n{routes}");
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn advice(larder: &Larder) -> Value {
+    let told = larder.admin_get("/api/v1/advice");
+    assert_eq!(200, told.status, "{}", told.text());
+    serde_json::from_str(&told.text()).unwrap()
+}
+
+/// Each finding: its name, route, requests, and the keys of its changes.
+fn findings(larder: &Larder) -> Vec<String> {
+    let told = advice(larder);
+    let one = |it: &Value| {
+        let changes = it["changes"].as_array().unwrap().iter();
+        let keys = changes.flat_map(|it| it["settings"].as_array().cloned().unwrap_or_default());
+        let keys: Vec<String> =
+            keys.map(|it| it.as_str().unwrap().split(" = ").next().unwrap().to_owned()).collect();
+        let (name, route) = (it["name"].as_str().unwrap(), it["route"].as_str().unwrap_or("-"));
+        format!("{name} {route} {} {}", it["requests"], keys.join(" "))
+    };
+    let mut found: Vec<String> = told["findings"].as_array().unwrap().iter().map(one).collect();
+    found.sort();
+    found
+}
+
+/// One request with these lines.
+fn ask(larder: &Larder, target: &str, lines: &str) {
+    let mut client = larder.client();
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
+    assert_eq!(200, client.read().status, "{target}");
+}
+
+#[test]
+fn every_planted_fault_is_found_and_no_page_of_one_client() {
+    let origin = Origin::scripted(answer);
+    let routes = [
+        ("many", ""),
+        ("silent", ""),
+        ("differs", ""),
+        ("tagged", ""),
+        ("changing", ""),
+        ("private", ""),
+        ("cookie", ""),
+        ("language", ""),
+        ("session", "cache = { private_cookies = [\"*\"] }"),
+        ("short", ""),
+    ];
+    let larder = start(&origin, &routes, "");
+    for number in 0..14 {
+        ask(&larder, &format!("/many/a?utm_source={number}&page=1"), "");
+        for route in ["silent", "differs", "tagged", "changing", "private", "cookie", "short"] {
+            ask(&larder, &format!("/{route}/a"), "");
+        }
+        ask(&larder, "/silent/a", "Cookie: session=1\r\n");
+        ask(&larder, "/language/a", &format!("User-Agent: {number}\r\n"));
+        ask(&larder, "/session/a", "Cookie: _ga=1; _gid=2\r\n");
+        ask(&larder, "/session/a", "Cookie: session=1; _gid=2\r\n");
+        larder.advance(61);
+    }
+    let every_cookie = "cache.default_ttl cache.private_cookies cache.ignored_cookies";
+    until("all are counted", || {
+        findings(&larder)
+            == [
+                "analytics-cookies session 14 cache.ignored_cookies".to_owned(),
+                "analytics-parameters many 14 cache.key.drop".to_owned(),
+                "expired short 13 cache.stale_while_revalidate".to_owned(),
+                format!("no-lifetime silent 14 {every_cookie}"),
+                format!("no-lifetime tagged 13 {every_cookie}"),
+                "variants language 13 ".to_owned(),
+            ]
+    });
+    let told = advice(&larder);
+    let rightly: Vec<String> = told["rightly"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| format!("{} {}", it["route"].as_str().unwrap(), it["reason"].as_str().unwrap()))
+        .collect();
+    for expect in [
+        "private private",
+        "cookie set-cookie",
+        "differs no-lifetime",
+        "changing no-lifetime",
+        "silent credentials",
+        "session private-cookie",
+    ] {
+        assert!(rightly.iter().any(|it| it == expect), "{expect} is not in {rightly:?}");
+    }
+    let admin = larder.admin.to_string();
+    let told = run(larder.folder.path(), &["advice", "--admin", &admin]).out;
+    assert!(told.contains("many: One page is stored under many URLs"), "{told}");
+    assert!(told.contains("\n  larder.toml:") && told.contains("\n  + "), "{told}");
+    assert!(told.contains("rightly not cached\n"), "{told}");
+}
+
+#[test]
+fn too_little_ram_is_found_by_pages_that_are_asked_for_again() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("large", "")], "[cache.ram]\nsize = \"8MiB\"");
+    for _ in 0..3 {
+        for page in 0..300 {
+            larder.get(&format!("/large/{page}"));
+        }
+    }
+    let found = findings(&larder);
+    let [only] = &found[..] else { panic!("{found:?}") };
+    let words: Vec<&str> = only.split(' ').collect();
+    let ["small-ram", "-", requests, "cache.ram.size", "cache.disk.path"] = words[..] else {
+        panic!("{found:?}")
+    };
+    assert!(requests.parse::<u32>().unwrap() > 100, "{found:?}");
+    let told = advice(&larder);
+    let change = &told["findings"][0]["changes"][0];
+    assert_eq!(json!([true, ["cache.ram.size = \"16MiB\""]]), json!([change["restart"], change["settings"]]));
+    let lines = change["diff"][0]["lines"].to_string();
+    assert!(lines.contains("size = \\\"8MiB\\\"") && lines.contains("size = \\\"16MiB\\\""), "{lines}");
+}

@@ -1,0 +1,174 @@
+//! The first lines of `explain`: the answer, whether it is right, and changes, which are followed here: the page becomes a hit, and no
+//! visitor gets the page of another.
+
+use crate::harness::command::run;
+use crate::harness::origin::{Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+use serde_json::{Value, json};
+
+/// Pages by their path; those of a session have the name of the visitor.
+fn answer(request: &Received) -> Vec<Script> {
+    let cookie = request.field("Cookie").unwrap_or("nobody");
+    let (head, body) = match request.target().split('?').next().unwrap_or_default() {
+        "/page" | "/many" => ("Cache-Control: max-age=60\n", "x".to_owned()),
+        "/cookie" => ("Cache-Control: max-age=60\nSet-Cookie: a=b\n", "x".to_owned()),
+        "/private" => ("Cache-Control: private, max-age=60\n", "x".to_owned()),
+        "/changing" => ("", "x".repeat(request.number + 1)),
+        _ => ("", format!("for {cookie}")),
+    };
+    vec![Script::Send(response(&format!("HTTP/1.1 200 OK\n{head}\n{body}")))]
+}
+
+fn start(origin: &Origin) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n\n[[site.route]]\n# Everything.\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn explain(larder: &Larder, question: &Value) -> Value {
+    let told = larder.admin_post("/api/v1/explain", &question.to_string());
+    assert_eq!(200, told.status, "{question}: {}", told.text());
+    serde_json::from_slice(&told.body).unwrap()
+}
+
+fn page(larder: &Larder, target: &str) -> Value {
+    explain(larder, &json!({ "url": format!("http://h{target}") }))
+}
+
+/// The settings that are proposed.
+fn settings(told: &Value) -> Vec<Value> {
+    let changes = told["summary"]["changes"].as_array().unwrap().iter();
+    changes.filter(|it| it["by"] == "configuration").cloned().collect()
+}
+
+/// Makes the edits of a change in the file, and has them taken over.
+fn follow(larder: &Larder, change: &Value) {
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    let edited = larder
+        .admin_post("/api/v1/config/edit", &json!({ "text": text, "set": change["edits"] }).to_string());
+    assert_eq!(200, edited.status, "{}", edited.text());
+    let edited: Value = serde_json::from_slice(&edited.body).unwrap();
+    let new = edited["text"].as_str().unwrap();
+    for line in change["diff"][0]["lines"].as_array().unwrap().iter().filter(|it| it["op"] == "+") {
+        assert!(new.lines().any(|it| line["text"] == it), "{line} is in\n{new}");
+    }
+    assert!(new.contains("# Everything.\n"), "comments stay");
+    std::fs::write(larder.config(), new).unwrap();
+    larder.signal(libc::SIGHUP);
+    let path = change["edits"][0]["path"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
+    until("it is taken over", || page(larder, "/page")["settings"]["given"].to_string().contains(&path));
+}
+
+#[test]
+fn the_answer_is_first_and_private_pages_get_no_advice() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin);
+    for target in ["/page", "/cookie", "/private", "/cookie", "/private", "/changing"] {
+        larder.get(target);
+    }
+    larder.advance(2);
+    larder.get("/changing");
+    for (target, expect) in [
+        ("/page", "Served from ram: fresh for 58 s. right"),
+        ("/cookie", "Not cached: the response sets a cookie. right"),
+        ("/private", "Not cached: the response is private. right"),
+        ("/changing", "Not cached: the response declares no lifetime. right"),
+        ("/new", "Not stored yet: no response is stored under this key. once"),
+    ] {
+        let told = page(&larder, target);
+        let summary = &told["summary"];
+        let found =
+            format!("{} {}", summary["answer"].as_str().unwrap(), summary["judgement"].as_str().unwrap());
+        assert_eq!(expect.to_lowercase(), found.to_lowercase(), "{told:#}");
+        assert!(settings(&told).is_empty(), "{told:#}");
+    }
+}
+
+#[test]
+fn a_lifetime_that_is_followed_shares_no_page_of_a_session() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin);
+    larder.get("/silent");
+    let told = page(&larder, "/silent");
+    assert_eq!("could-be-cached", told["summary"]["judgement"], "{told:#}");
+    let [change] = &settings(&told)[..] else { panic!("{told:#}") };
+    let lines = change["settings"].as_array().unwrap();
+    assert_eq!([json!("cache.default_ttl = \"60s\""), json!("cache.private_cookies = [\"*\"]")], lines[..2]);
+    assert!(lines[2].as_str().unwrap().starts_with("cache.ignored_cookies = [\"_ga*\","), "{change:#}");
+    assert_eq!("larder.toml", change["diff"][0]["file"]);
+    follow(&larder, change);
+    let of = |cookie: &str| {
+        let mut client = larder.client();
+        client.send(format!("GET /silent HTTP/1.1\r\nHost: h\r\n{cookie}\r\n"));
+        client.read()
+    };
+    of("");
+    assert!(of("").is_hit(), "it is a hit now");
+    assert!(of("Cookie: _ga=1\r\n").is_hit(), "cookies of analytics do not matter");
+    assert_eq!("for a=1; _ga=2", of("Cookie: a=1; _ga=2\r\n").text());
+    assert_eq!("for a=1", of("Cookie: a=1\r\n").text());
+    assert_eq!("for a=2", of("Cookie: a=2\r\n").text());
+    assert_eq!("for nobody", of("").text());
+}
+
+#[test]
+fn parameters_of_analytics_leave_the_key() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin);
+    larder.get("/many?utm_source=a&page=2");
+    let told = page(&larder, "/many?utm_source=b&page=2");
+    let [change] = &settings(&told)[..] else { panic!("{told:#}") };
+    assert_eq!(json!(["cache.key.drop = [\"utm_*\"]"]), change["settings"]);
+    follow(&larder, change);
+    larder.get("/many?utm_source=c&page=2");
+    assert!(larder.get("/many?utm_source=d&page=2").is_hit());
+    assert!(!larder.get("/many?utm_source=d&page=3").is_hit(), "only these parameters");
+}
+
+#[test]
+fn a_path_a_host_a_tag_and_an_id_are_subjects() {
+    let origin =
+        Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: max-age=60\nCache-Tag: first\n\nx".to_owned());
+    let larder = start(&origin);
+    let mut client = larder.client();
+    client.send(format!("GET /page HTTP/1.1\r\nHost: {}\r\n\r\n", larder.address));
+    client.read();
+    let ask = |text: &str| explain(&larder, &json!({ "ask": text }));
+    for text in ["/page", &format!("{}/page", larder.address), &format!("http://{}/page", larder.address)] {
+        assert_eq!("hit", ask(text)["verdict"]["name"], "{text}");
+    }
+    for text in ["first", "tag:first"] {
+        let told = ask(text);
+        assert_eq!(
+            json!(["tag", 1]),
+            json!([told["verdict"]["name"], told["pages"].as_array().unwrap().len()])
+        );
+    }
+    assert!(
+        ask("intranet")["summary"]["answer"]
+            .as_str()
+            .unwrap()
+            .starts_with("No stored response has the tag intranet.")
+    );
+    for (question, at) in [
+        (json!({ "ask": "/a b" }), "ask"),
+        (json!({ "ask": "" }), "ask"),
+        (json!({ "ask": "/a", "url": "http://h/" }), "ask"),
+        (json!({ "ask": "ftp://h/" }), "url"),
+    ] {
+        let told = larder.admin_post("/api/v1/explain", &question.to_string());
+        let told = (told.status, serde_json::from_slice::<Value>(&told.body).unwrap());
+        assert_eq!((400, at), (told.0, told.1["where"].as_str().unwrap()), "{question}");
+    }
+    let admin = larder.admin.to_string();
+    let told = run(larder.folder.path(), &["explain", "/page", "--admin", &admin]);
+    assert!(told.out.starts_with("Served from RAM: fresh for "), "{}", told.out);
+    assert!(
+        told.out.contains("\nThat is right: ") && told.out.contains("\nhow this was decided\n"),
+        "{}",
+        told.out
+    );
+}

@@ -1,0 +1,76 @@
+// Proposed changes: each with its sentence, the difference in the configuration, and the way to its review.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { get } from '../api';
+import { go } from '../hooks';
+import type { Change, Config } from '../types';
+import { Diff } from '../views/config';
+import { edit } from '../views/config_draft';
+import { Icon } from './icons';
+
+export function Changes({ of }: { of: Change[] }): JSX.Element | null {
+  if (of.length === 0) return null;
+  return (
+    <ul class="changes">
+      {of.map((it, at) => (
+        <li key={at}>
+          <One it={it} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function One({ it }: { it: Change }): JSX.Element {
+  const [problem, setProblem] = useState('');
+  const follow = async (): Promise<void> => {
+    try {
+      await edit(await get<Config>('/api/v1/config'), it.edits ?? []);
+      go('config', { review: '1' });
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const files = it.diff ?? [];
+  return (
+    <>
+      <p>
+        <Icon name={it.by === 'configuration' ? 'config' : 'arrow'} size={14} /> {it.sentence}
+        {it.restart && ' It takes effect at a restart.'}
+      </p>
+      {files.map((file) => (
+        <section key={file.file} aria-label={file.file}>
+          <p class="rule-where">
+            <Where text={`${file.file}:${file.line}`} />
+          </p>
+          <Diff of={file.lines} />
+        </section>
+      ))}
+      {files.length === 0 && it.settings && <pre class="diff">{it.settings.join('\n')}</pre>}
+      {files.length > 0 && (
+        <button class="button" onClick={() => void follow()}>
+          Review this change …
+        </button>
+      )}
+      {problem && (
+        <p class="warn" role="alert">
+          {problem}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** A place in the configuration, as a link to its line where it is one. */
+export function Where({ text }: { text: string }): JSX.Element {
+  const [, before, file, line] = /^(.*?)([^\s:]+):(\d+)(?::\d+)?$/.exec(text) ?? [];
+  if (!file) return <>{text}</>;
+  return (
+    <>
+      {before}
+      <a class="link" title={text} href={`#/config?${new URLSearchParams({ part: 'text', file, line: line! }).toString()}`}>
+        {text.slice(before!.length).replace(/^.*\//, '')}
+      </a>
+    </>
+  );
+}
