@@ -2,7 +2,7 @@
 
 use larder::inheritance::Inheritance;
 use larder::{path_rules, supervisor};
-use larder_commands::cli::{self, Command, Output};
+use larder_commands::cli::{self, Command, Output, PurgeCommand};
 use larder_commands::terminal::Screen;
 use larder_commands::{
     advice, arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay,
@@ -67,17 +67,7 @@ fn main() -> ExitCode {
         Command::Explain(question) => {
             answered(explain::ask(&question), question.output, |answer| explain::tell(answer, Screen::now()))
         }
-        Command::Purge(order) => match purge::ask(&order) {
-            Ok(answer) => {
-                let certain = answer["complete"] == true;
-                match order.output {
-                    Output::Json => print(&format!("{answer:#}\n")),
-                    Output::Text => print(&purge::tell(&answer)),
-                };
-                ExitCode::from(if certain { 0 } else { FAILED })
-            }
-            Err(sentence) => fail(FAILED, &sentence),
-        },
+        Command::Purge(order) => purged(&order),
         Command::Sign(order) => match sign::run(&order) {
             Ok(url) => print(&format!("{url}\n")),
             Err(sentence) => fail(FAILED, &sentence),
@@ -116,6 +106,21 @@ fn main() -> ExitCode {
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => show(plan),
+    }
+}
+
+/// Sends a purge, and prints its receipt; the exit code tells whether every node has applied it.
+fn purged(order: &PurgeCommand) -> ExitCode {
+    match purge::ask(order) {
+        Ok(answer) => {
+            let certain = answer["complete"] == true;
+            match order.output {
+                Output::Json => print(&format!("{answer:#}\n")),
+                Output::Text => print(&purge::tell(&answer)),
+            };
+            ExitCode::from(if certain { 0 } else { FAILED })
+        }
+        Err(sentence) => fail(FAILED, &sentence),
     }
 }
 
