@@ -152,6 +152,7 @@ fn every_byte_format_has_a_fuzz_target_of_its_name() {
     for (folder, modules) in [
         ("http1", &["request", "response", "chunked"][..]),
         ("http2", &["frame", "head"]),
+        ("http3", &["frame", "head"]),
         ("memcached", &["meta", "binary"]),
         ("", &["envelope", "proxy"]),
     ] {

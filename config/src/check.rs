@@ -100,6 +100,7 @@ impl ConfigCheck {
             self.problem(self.source("listen"), "listen", "the list is empty; add at least one address");
         }
         self.refuse_twice(&listen);
+        let http3 = self.http3(&listen);
         if self.values.count("site") == 0 && self.is_sound() {
             let text = "no site is configured; add a [[site]] with hosts and a [[site.route]]";
             self.problem(whole.clone(), "", text);
@@ -112,6 +113,7 @@ impl ConfigCheck {
         let (snapshot, key_settings) = (self.snapshot(), self.key_settings(&sites));
         let config = Config {
             listen,
+            http3,
             tls,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             service_user: self.service_user(),

@@ -113,6 +113,8 @@ pub struct Config {
     pub included: Vec<include::IncludedFile>,
     /// The client listeners; never empty.
     pub listen: Vec<Entrance>,
+    /// Whether HTTP/3 is served for those with TLS.
+    pub http3: bool,
     /// TLS, if an address requires it.
     pub tls: Option<tls::TlsConfig>,
     /// Worker threads; `None` is one for each core.

@@ -413,6 +413,7 @@ fn via(version: Version) -> &'static [u8] {
         Version::Http10 => b"1.0 larder",
         Version::Http11 => b"1.1 larder",
         Version::Http2 => b"2.0 larder",
+        Version::Http3 => b"3.0 larder",
     }
 }
 

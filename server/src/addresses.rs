@@ -3,8 +3,11 @@
 
 use super::inherited::{InheritedSockets, SocketPurpose};
 use larder_config::Config;
-use larder_transport::listener::{self, Bound, Entrance, Listen, SocketHandle};
+use larder_transport::http3::{QuicSocket, QuicSockets};
+use larder_transport::listener::{self, Bound, Entrance, Listen, Preamble, SocketHandle};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One open address.
@@ -13,7 +16,7 @@ pub struct OpenAddress {
     entrance: Entrance,
     /// As opened, for display.
     name: String,
-    port: Option<u16>,
+    at: Option<SocketAddr>,
     /// All its sockets, for passing them on.
     pub handles: Vec<SocketHandle>,
     /// The sockets that workers have not taken yet, by worker.
@@ -25,10 +28,10 @@ impl OpenAddress {
     fn open(entrance: &Entrance, workers: NonZeroUsize, ports: &[u16]) -> Result<Arc<Self>, String> {
         let first = listener::bind_beside(&entrance.at, ports)?.after(entrance.preamble);
         let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.another()).collect();
-        let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
+        let (name, at) = (first.to_string(), first.tcp());
         let sockets: Vec<Vec<Bound>> = std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
         let (handles, entrance) = (sockets.iter().flatten().map(Bound::handle).collect(), entrance.clone());
-        Ok(Arc::new(Self { entrance, name, port, handles, sockets: Mutex::new(sockets) }))
+        Ok(Arc::new(Self { entrance, name, at, handles, sockets: Mutex::new(sockets) }))
     }
 
     /// Deals the sockets of another process out to the workers: each socket has its own queue, and every queue needs a
@@ -36,7 +39,7 @@ impl OpenAddress {
     fn adopt(entrance: &Entrance, workers: NonZeroUsize, given: Vec<Bound>) -> Result<Arc<Self>, String> {
         let count = given.len();
         let first = &given[0];
-        let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
+        let (name, at) = (first.to_string(), first.tcp());
         let handles = given.iter().map(Bound::handle).collect();
         let further: Vec<Bound> =
             (count..workers.get()).map(|it| given[it % count].shared()).collect::<Result<_, _>>()?;
@@ -45,7 +48,7 @@ impl OpenAddress {
             sockets[at % workers].push(bound);
         }
         let entrance = entrance.clone();
-        Ok(Arc::new(Self { entrance, name, port, handles, sockets: Mutex::new(sockets) }))
+        Ok(Arc::new(Self { entrance, name, at, handles, sockets: Mutex::new(sockets) }))
     }
 
     /// The address as configured.
@@ -62,9 +65,60 @@ impl OpenAddress {
     }
 }
 
+/// The UDP port of an open address, for HTTP/3.
+pub struct OpenQuic {
+    entrance: Entrance,
+    at: SocketAddr,
+    /// All its sockets, for passing them on.
+    pub handles: Vec<SocketHandle>,
+    /// The sockets that workers have not taken yet, by worker.
+    sockets: Mutex<Vec<Vec<QuicSocket>>>,
+}
+
+impl OpenQuic {
+    /// Opens the port, or takes over the `given` sockets. Each has one worker: the packets of a handshake must not arrive at two. A
+    /// worker may have several of them, if the process before had more workers: packets of every open socket must be read.
+    fn open(
+        of: &OpenAddress,
+        at: SocketAddr,
+        workers: NonZeroUsize,
+        given: Vec<OwnedFd>,
+    ) -> Result<Arc<Self>, String> {
+        let sockets = match given.is_empty() {
+            true => QuicSockets::bind(at, workers.get())?,
+            false => QuicSockets::adopt(at, given)?,
+        };
+        let handles = sockets.sockets.iter().map(QuicSocket::handle).collect();
+        let mut by_worker: Vec<Vec<QuicSocket>> = (0..workers.get()).map(|_| Vec::new()).collect();
+        for (number, socket) in sockets.sockets.into_iter().enumerate() {
+            by_worker[number % workers].push(socket);
+        }
+        Ok(Arc::new(Self { entrance: of.entrance.clone(), at, handles, sockets: Mutex::new(by_worker) }))
+    }
+
+    /// The address as configured.
+    #[must_use]
+    pub fn configured(&self) -> &Listen {
+        &self.entrance.at
+    }
+
+    /// The address of clients.
+    #[must_use]
+    pub fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// The sockets of a worker, once.
+    #[must_use]
+    pub fn take(&self, worker: usize) -> Vec<QuicSocket> {
+        let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_mut(worker).map(std::mem::take).unwrap_or_default()
+    }
+}
+
 /// The open addresses, in the order of the configuration.
 #[derive(Clone, Default)]
-pub struct OpenAddresses(pub Vec<Arc<OpenAddress>>);
+pub struct OpenAddresses(pub Vec<Arc<OpenAddress>>, pub Vec<Arc<OpenQuic>>);
 
 impl OpenAddresses {
     /// Opens the addresses of a configuration, except those of `before` that stay.
@@ -73,12 +127,35 @@ impl OpenAddresses {
     /// One sentence with the address that cannot be opened. None of the new ones is open then.
     pub fn open(config: &Config, workers: NonZeroUsize, before: &OpenAddresses) -> Result<Self, String> {
         let mut left = before.0.clone();
-        let ports: Vec<u16> = before.0.iter().filter_map(|it| it.port).collect();
+        let ports: Vec<u16> = before.0.iter().filter_map(|it| Some(it.at?.port())).collect();
         let open = |entrance: &Entrance| match left.iter().position(|it| it.entrance == *entrance) {
             Some(at) => Ok(left.remove(at)),
             None => OpenAddress::open(entrance, workers, &ports),
         };
-        config.listen.iter().map(open).collect::<Result<_, _>>().map(Self)
+        let open = config.listen.iter().map(open).collect::<Result<_, _>>()?;
+        Self(open, Vec::new()).with_quic(config, workers, &before.1, &mut InheritedSockets::none())
+    }
+
+    /// With the UDP ports of a configuration; those of `before` stay.
+    fn with_quic(
+        mut self,
+        config: &Config,
+        workers: NonZeroUsize,
+        before: &[Arc<OpenQuic>],
+        given: &mut InheritedSockets,
+    ) -> Result<Self, String> {
+        let secured = self.0.iter().filter(|it| {
+            config.http3 && matches!(it.entrance.at, Listen::Tls(_)) && it.entrance.preamble == Preamble::None
+        });
+        for address in secured {
+            let Some(at) = address.at else { continue };
+            let same = before.iter().find(|it| it.entrance == address.entrance && it.at == at);
+            self.1.push(match same {
+                Some(same) => same.clone(),
+                None => OpenQuic::open(address, at, workers, given.take_quic(at))?,
+            });
+        }
+        Ok(self)
     }
 
     /// Takes the addresses of a configuration from `given` where it has them, and opens the others.
@@ -98,7 +175,8 @@ impl OpenAddresses {
             let sockets = sockets.into_iter().map(|it| it.after(entrance.preamble)).collect();
             OpenAddress::adopt(entrance, workers, sockets)
         };
-        config.listen.iter().map(open).collect::<Result<_, _>>().map(Self)
+        let open = config.listen.iter().map(open).collect::<Result<_, _>>()?;
+        Self(open, Vec::new()).with_quic(config, workers, &[], given)
     }
 
     /// The addresses for display.
@@ -116,6 +194,10 @@ impl OpenAddresses {
     /// Whether both are the same open addresses.
     #[must_use]
     pub fn are(&self, others: &OpenAddresses) -> bool {
-        self.0.len() == others.0.len() && self.0.iter().zip(&others.0).all(|it| Arc::ptr_eq(it.0, it.1))
+        let is_same = |it: (&Arc<OpenQuic>, &Arc<OpenQuic>)| Arc::ptr_eq(it.0, it.1);
+        self.0.len() == others.0.len()
+            && self.1.len() == others.1.len()
+            && self.0.iter().zip(&others.0).all(|it| Arc::ptr_eq(it.0, it.1))
+            && self.1.iter().zip(&others.1).all(is_same)
     }
 }

@@ -79,6 +79,7 @@ async fn refresh(
         scheme: it.asker.scheme,
         tls: None,
         began: Cell::new(0),
+        alternative: None,
     };
     if !listener::serve_own(theirs.into(), client, worker, front.clone()) {
         return Err("the limit of client connections is reached".to_owned());

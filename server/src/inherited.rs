@@ -1,6 +1,7 @@
 //! Listening sockets that another process opened, and the address of the configuration that each belongs to.
 
 use larder_transport::listener::{self, Bound, Listen, SocketFileOwner, SocketPlace};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The process that opened the sockets.
@@ -20,6 +21,8 @@ pub enum SocketPurpose {
     Clients,
     /// Those of the operator.
     Admin,
+    /// Those of clients, over UDP.
+    Quic,
 }
 
 impl SocketPurpose {
@@ -29,6 +32,7 @@ impl SocketPurpose {
         match self {
             SocketPurpose::Clients => "clients",
             SocketPurpose::Admin => "admin",
+            SocketPurpose::Quic => "quic",
         }
     }
 }
@@ -75,6 +79,10 @@ impl InheritedSockets {
     /// One sentence: one of them cannot be used.
     pub fn of_service_manager(sockets: Vec<(OwnedFd, String)>) -> Result<Self, String> {
         let known = |(socket, name): (OwnedFd, String)| match SocketPlace::of(socket.as_fd()) {
+            Ok(SocketPlace::Udp(at)) => Err(format!(
+                "The socket {name:?} of the service manager cannot be used: it is the UDP port {at}, which larder binds itself; remove \
+                 ListenDatagram= from its socket unit."
+            )),
             Ok(place) => {
                 Ok(InheritedSocket { socket, place, name, purpose: None, file: SocketFileOwner::Other })
             }
@@ -127,6 +135,15 @@ impl InheritedSockets {
         found.into_iter().map(|it| listener::adopt(it.socket, listen, it.file)).collect()
     }
 
+    /// The UDP sockets of an address; empty where it is to be opened.
+    pub fn take_quic(&mut self, at: SocketAddr) -> Vec<OwnedFd> {
+        let all = std::mem::take(&mut self.left);
+        let (found, left): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| it.place == SocketPlace::Udp(at));
+        self.left = left;
+        found.into_iter().map(|it| it.socket).collect()
+    }
+
     /// Checks that every socket of a service manager found its address. The result is those of a larder that the configuration
     /// no longer names.
     ///
@@ -138,15 +155,17 @@ impl InheritedSockets {
                 let listen = match it.place {
                     SocketPlace::Tcp(address) => Listen::Tcp(address),
                     SocketPlace::Unix(path) => Listen::Unix(path),
+                    // HTTP/3 is off now.
+                    SocketPlace::Udp(_) => return None,
                 };
-                listener::adopt(it.socket, &listen, it.file)
+                Some(listener::adopt(it.socket, &listen, it.file))
             };
-            return self.left.into_iter().map(adopt).collect();
+            return self.left.into_iter().filter_map(adopt).collect();
         }
         let Some(it) = self.left.first() else { return Ok(Vec::new()) };
         let (place, name) = (&it.place, &it.name);
         let spelled = match place {
-            SocketPlace::Tcp(address) => address.to_string(),
+            SocketPlace::Tcp(address) | SocketPlace::Udp(address) => address.to_string(),
             SocketPlace::Unix(path) => format!("unix:{}", path.display()),
         };
         Err(format!(

@@ -1,7 +1,7 @@
 //! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the store and
 //! the connection limit; they receive orders through one channel.
 
-use super::addresses::{OpenAddress, OpenAddresses};
+use super::addresses::{OpenAddress, OpenAddresses, OpenQuic};
 use super::counter_sum::CounterSums;
 use super::descriptors::Shares;
 use super::error_page::PageRefresher;
@@ -29,7 +29,8 @@ use larder_observe::top::Tops;
 use larder_observe::tracer::Tracer;
 use larder_observe::traces::Traces;
 use larder_store::{PurgeRule, Store};
-use larder_transport::listener;
+use larder_transport::http3;
+use larder_transport::listener::{self, Listen};
 use larder_transport::worker::{ConnectionLimit, TransportWorker, runtime};
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
@@ -156,7 +157,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let is_draining = Cell::new(false);
     let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays, is_draining });
     tokio::task::spawn_local(worker.clone().watch());
-    let doors = Vec::new();
+    let (doors, quic) = (Vec::new(), Vec::new());
     let mut follower = SettingsFollower {
         number,
         worker,
@@ -168,6 +169,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         error_pages: None,
         issuers: None,
         doors,
+        quic,
     };
     follower.take_over(&first);
     drop(first);
@@ -202,6 +204,8 @@ struct SettingsFollower {
     issuers: Option<JoinSet<()>>,
     /// The addresses that it serves; each is given up when its sender is dropped.
     doors: Vec<(Arc<OpenAddress>, oneshot::Sender<()>)>,
+    /// Their UDP ports, likewise.
+    quic: Vec<(Arc<OpenQuic>, oneshot::Sender<()>)>,
 }
 
 impl SettingsFollower {
@@ -245,6 +249,18 @@ impl SettingsFollower {
     /// Serves these addresses, and gives up the others. New ones come last: their requests meet the new routes.
     fn serve(&mut self, addresses: &OpenAddresses) {
         self.doors.retain(|door| addresses.0.iter().any(|it| Arc::ptr_eq(it, &door.0)));
+        self.quic.retain(|door| addresses.1.iter().any(|it| Arc::ptr_eq(it, &door.0)));
+        for port in &addresses.1 {
+            for socket in port.take(self.number) {
+                let (keep, gone) = oneshot::channel();
+                let closed = async { drop(gone.await) };
+                let name = Listen::Tls(port.at()).spelled();
+                let served =
+                    http3::serve_until(socket, name, self.worker.clone(), self.front.clone(), closed);
+                tokio::task::spawn_local(served);
+                self.quic.push((port.clone(), keep));
+            }
+        }
         for address in &addresses.0 {
             for bound in address.take(self.number) {
                 let (keep, gone) = oneshot::channel();

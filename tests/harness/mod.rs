@@ -19,6 +19,7 @@ pub mod pages;
 pub mod pebble;
 pub mod php;
 pub mod postgres;
+pub mod quic;
 pub mod relay;
 pub mod schema;
 pub mod secure;

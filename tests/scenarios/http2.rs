@@ -14,7 +14,7 @@ mod h2spec;
 mod secure;
 mod slow;
 mod streams;
-mod tunnels;
+pub mod tunnels;
 
 fn origin() -> Origin {
     Origin::new(|it| match it.target() {

@@ -56,6 +56,7 @@ mod history;
 mod http2;
 mod http2_origins;
 mod http2_servers;
+mod http3;
 mod idle;
 mod invalidation;
 mod keys;

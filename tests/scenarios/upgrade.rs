@@ -3,6 +3,7 @@
 use crate::harness::command::{self, Ended, wait};
 use crate::harness::http2::Http2;
 use crate::harness::origin::{Gate, Script};
+use crate::harness::quic::QuicClient;
 use crate::harness::secure::{Authority, Trusting};
 use crate::harness::server::{Setup, binary};
 use crate::harness::tiers::{disk, written};
@@ -205,6 +206,41 @@ fn upgrades_under_load_fail_no_request() {
     // By the names of two hosts, and two schemes: no process asked for it again.
     let asked = origin.received().iter().filter(|it| it.target() == "/kept").count();
     assert!(asked <= 3, "{asked} requests for a page that every process had in RAM");
+}
+
+/// The sockets of a UDP port, by their inodes.
+fn udp_sockets(port: u16) -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/net/udp").unwrap();
+    let place = format!(":{port:04X}");
+    let of_port = text.lines().map(|it| it.split_whitespace().collect::<Vec<_>>());
+    let of_port = of_port.filter(|it| it.get(1).is_some_and(|it| it.ends_with(&place)));
+    let mut inodes: Vec<_> = of_port.map(|it| it[9].to_owned()).collect();
+    inodes.sort();
+    inodes
+}
+
+#[test]
+fn the_sockets_of_http3_go_to_the_new_process() {
+    let (origin, authority) = (pages(), Authority::new());
+    let top = format!("http3 = true\n[tls]\ncertificates = [{}]\n", authority.sign("one", &["localhost"]));
+    let mut running = Upgradable::start(config(&origin, "\"https://127.0.0.1:0\"", &top), &[]);
+    let address = running.larder.address;
+    let connect = || QuicClient::begin(address, &authority.trusting(), "localhost");
+    let sockets = udp_sockets(address.port());
+    assert_eq!(2, sockets.len());
+    for _ in 0..2 {
+        let mut before = connect();
+        assert_eq!(b"kept", &*before.get("/kept").body);
+        running.upgrade();
+        // Packets of its connections would arrive at the new process.
+        assert_eq!(0x100, before.end());
+        for _ in 0..8 {
+            assert_eq!(b"kept", &*connect().get("/kept").body);
+        }
+        assert_eq!(sockets, udp_sockets(address.port()));
+    }
+    let asked = origin.received().iter().filter(|it| it.target() == "/kept").count();
+    assert_eq!(1, asked, "every process had it in RAM");
 }
 
 /// Ends the other threads of a scenario with this one, also by a panic.

@@ -2,6 +2,7 @@
 //! `Reply`.
 
 use crate::body::BodyPiece;
+use crate::client::Client;
 use crate::finish::{FinishPass, ResponseFinish};
 use crate::outbox::Outbox;
 use bytes::Bytes;
@@ -9,6 +10,8 @@ use larder_semantics::field::Field;
 use larder_wire::http1::write;
 use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
 use larder_wire::http2::hpack::{Encoder, encode};
+use larder_wire::http3;
+use larder_wire::http3::qpack;
 use larder_wire::message::Version;
 use larder_wire::ready_head::ReadyHead;
 use std::rc::Rc;
@@ -20,6 +23,8 @@ pub struct ResponseWriter<'o> {
     form: WireForm<'o>,
     /// The rules for its fields, with their state.
     finish: Option<(Rc<ResponseFinish>, FinishPass)>,
+    /// The value of `Alt-Svc`.
+    alternative: Option<&'o str>,
 }
 
 /// The form of the output.
@@ -28,6 +33,17 @@ enum WireForm<'o> {
     Http1 { last_lines: &'static [u8] },
     /// As frames of a stream.
     Http2(Frames<'o>),
+    /// As frames, of which QUIC has the stream.
+    Http3(Http3Answer),
+}
+
+/// An answer over HTTP/3.
+#[derive(Default)]
+struct Http3Answer {
+    /// The start of its HEADERS frame.
+    at: usize,
+    /// The body, if it is not in the output: the transport frames it.
+    rest: Option<BodyPiece>,
 }
 
 struct Frames<'o> {
@@ -55,7 +71,14 @@ impl<'o> ResponseWriter<'o> {
             (false, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
             (false, _) => b"\r\n",
         };
-        Self { out, form: WireForm::Http1 { last_lines }, finish: None }
+        Self { out, form: WireForm::Http1 { last_lines }, finish: None, alternative: None }
+    }
+
+    /// The same, which tells the client of the HTTP/3 service of its listener, if there is one.
+    #[inline]
+    pub(crate) fn telling(mut self, client: &'o Client) -> Self {
+        self.alternative = client.alternative.as_ref().map(|it| it.value());
+        self
     }
 
     /// For an HTTP/2 client, whose window permits `window` bytes of body.
@@ -64,16 +87,27 @@ impl<'o> ResponseWriter<'o> {
         let at = frame::begin_headers(out.text());
         let window = window.clamp(0, MOST).cast_unsigned();
         let frames = Frames { stream, encoder, has_begun: false, at, window, sent: 0, rest: None };
-        Self { out, form: WireForm::Http2(frames), finish: None }
+        Self { out, form: WireForm::Http2(frames), finish: None, alternative: None }
+    }
+
+    /// For an HTTP/3 client.
+    pub(crate) fn http3(out: &'o mut Outbox) -> Self {
+        let at = http3::frame::begin_headers(out.text());
+        let form = WireForm::Http3(Http3Answer { at, rest: None });
+        Self { out, form, finish: None, alternative: None }
     }
 
     /// Removes all of its output.
     pub(crate) fn take_back(self) {
-        if let WireForm::Http2(frames) = self.form {
-            self.out.text().truncate(frames.at);
-            if frames.has_begun {
-                frames.encoder.forget();
+        match self.form {
+            WireForm::Http1 { .. } => {}
+            WireForm::Http2(frames) => {
+                self.out.text().truncate(frames.at);
+                if frames.has_begun {
+                    frames.encoder.forget();
+                }
             }
+            WireForm::Http3(answer) => self.out.text().truncate(answer.at),
         }
     }
 
@@ -82,6 +116,7 @@ impl<'o> ResponseWriter<'o> {
         match self.form {
             WireForm::Http1 { .. } => (0, None),
             WireForm::Http2(frames) => (frames.sent, frames.rest),
+            WireForm::Http3(answer) => (0, answer.rest),
         }
     }
 
@@ -111,6 +146,10 @@ impl<'o> ResponseWriter<'o> {
             WireForm::Http2(frames) => {
                 frames.begin(out);
                 head.encode(frames.encoder, out);
+            }
+            WireForm::Http3(_) => {
+                qpack::encode::status(head.status(), out);
+                head.lines().for_each(|it| qpack::encode::field(it.name.as_bytes(), it.value, out));
             }
         }
     }
@@ -145,6 +184,7 @@ impl<'o> ResponseWriter<'o> {
                 frames.begin(out);
                 encode::status(status, out);
             }
+            WireForm::Http3(_) => qpack::encode::status(status, out),
         }
     }
 
@@ -176,6 +216,7 @@ impl<'o> ResponseWriter<'o> {
                 text.extend_from_slice(b"\r\n");
             }
             WireForm::Http2(frames) => frames.encoder.field_with(name.as_bytes(), write, text),
+            WireForm::Http3(_) => qpack::encode::field_with(name.as_bytes(), write, text),
         }
     }
 
@@ -190,9 +231,13 @@ impl<'o> ResponseWriter<'o> {
         if let Some((finish, mut pass)) = self.finish.take() {
             pass.end(&finish, |name, write| self.write_field(name, |text| write.write(text)));
         }
+        if let Some(value) = self.alternative {
+            self.write_field("Alt-Svc", |text| text.extend_from_slice(value.as_bytes()));
+        }
         match &self.form {
             WireForm::Http1 { last_lines } => self.out.text().extend_from_slice(last_lines),
             WireForm::Http2(frames) => frame::end_headers(frames.at, frames.stream, end, self.out.text()),
+            WireForm::Http3(answer) => http3::frame::end_headers(answer.at, self.out.text()),
         }
     }
 
@@ -219,6 +264,11 @@ impl<'o> ResponseWriter<'o> {
                 self.out.text().extend_from_slice(body);
             }
             WireForm::Http2(frames) => frames.send(BodyPiece::Bytes(shared()), self.out),
+            WireForm::Http3(_) if body.len() <= MAX_SIZE => {
+                http3::frame::write_data_header(body.len() as u64, self.out.text());
+                self.out.text().extend_from_slice(body);
+            }
+            WireForm::Http3(answer) => answer.rest = Some(BodyPiece::Bytes(shared())),
         }
     }
 
@@ -231,6 +281,7 @@ impl<'o> ResponseWriter<'o> {
         match &mut self.form {
             WireForm::Http1 { .. } => self.out.push(body),
             WireForm::Http2(frames) => frames.send(body, self.out),
+            WireForm::Http3(answer) => answer.rest = Some(body),
         }
     }
 }

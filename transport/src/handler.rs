@@ -1,63 +1,25 @@
 //! The interface of the code that answers requests: the same for every protocol of clients.
 
+use crate::alternative::AlternativeService;
 use crate::body::BodyPiece;
 use crate::body_length::ResponseBody;
+use crate::client::Client;
+use crate::client_demand::ClientDemand;
 use crate::client_socket::ClientGone;
 use crate::finish::ResponseFinish;
 use crate::proxy_protocol::MissingPreamble;
+use crate::streams::{StreamReply, StreamRequestBody, StreamTunnel};
 use crate::synthetic::{Synthetic, SyntheticSent};
 use crate::worker::RequestLimits;
-use crate::{ResponseWriter, http1, http2};
+use crate::{ResponseWriter, http1};
 use bytes::Bytes;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
-use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_wire::message::{Reject, Request, RequestHead};
-use std::cell::Cell;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
-
-/// The client of a request.
-#[derive(Clone, Debug)]
-pub struct Client {
-    /// Its address; `None` for Unix sockets. With a PROXY header the address in it; with fields of a trusted proxy the
-    /// address in these.
-    pub peer: Option<SocketAddr>,
-    /// The proxies on the way of the request, the last being the other end of the connection; `None` for Unix sockets.
-    pub hops: Vec<Option<IpAddr>>,
-    /// The local address of its connection; `None` for Unix sockets.
-    pub local: Option<SocketAddr>,
-    /// The listener of its connection, in the notation of the configuration.
-    pub listener: Rc<str>,
-    /// The scheme of its connection.
-    pub scheme: Scheme,
-    /// The result of its TLS handshake; `None` over clear text.
-    pub tls: Option<Rc<crate::tls::Secured>>,
-    /// The arrival of the first byte of the current head, over HTTP/2 of its first frame, in microseconds by the precise
-    /// clock; 0 if that was just now, or is not measured: see [`Worker::stamp_when`].
-    ///
-    /// [`Worker::stamp_when`]: crate::worker::TransportWorker::stamp_when
-    pub began: Cell<u64>,
-}
-
-impl Client {
-    /// A client on this machine, for explanations.
-    #[must_use]
-    pub fn local(scheme: Scheme) -> Self {
-        let peer = Some(SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0)));
-        Self {
-            peer,
-            hops: Vec::new(),
-            local: None,
-            listener: "".into(),
-            scheme,
-            tls: None,
-            began: Cell::new(0),
-        }
-    }
-}
 
 /// The result of [`Handler::answer_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,26 +64,12 @@ pub trait Handler: 'static {
     }
 }
 
-/// The amount of a body that a client can receive, if the rest is elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientDemand {
-    /// Bytes that can be sent now. More would wait in memory.
-    pub now: u64,
-    /// Bytes of the rest that may be fetched meanwhile: fewer for clients with more simultaneous requests.
-    pub ahead: u64,
-}
-
-impl ClientDemand {
-    /// For a client with one response at a time, whose body waits at its source.
-    pub const ALL: ClientDemand = ClientDemand { now: u64::MAX, ahead: u64::MAX };
-}
-
 /// The body of a request.
 pub struct RequestBody<'c>(TunnelIncoming<'c>);
 
 enum TunnelIncoming<'c> {
     Http1(http1::Http1RequestBody<'c>),
-    Http2(http2::Http2RequestBody),
+    Streams(StreamRequestBody),
 }
 
 impl<'c> RequestBody<'c> {
@@ -129,8 +77,8 @@ impl<'c> RequestBody<'c> {
         Self(TunnelIncoming::Http1(body))
     }
 
-    pub(crate) fn http2(body: http2::Http2RequestBody) -> Self {
-        Self(TunnelIncoming::Http2(body))
+    pub(crate) fn streams(body: StreamRequestBody) -> Self {
+        Self(TunnelIncoming::Streams(body))
     }
 
     /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client waits for it. May
@@ -141,7 +89,7 @@ impl<'c> RequestBody<'c> {
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.next().await,
-            TunnelIncoming::Http2(it) => it.next().await,
+            TunnelIncoming::Streams(it) => it.next().await,
         }
     }
 
@@ -149,7 +97,7 @@ impl<'c> RequestBody<'c> {
     pub fn limit(&mut self, limits: &RequestLimits) {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.limit(limits),
-            TunnelIncoming::Http2(it) => it.limit(limits),
+            TunnelIncoming::Streams(it) => it.limit(limits),
         }
     }
 
@@ -161,7 +109,7 @@ impl<'c> RequestBody<'c> {
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.arrived(),
-            TunnelIncoming::Http2(it) => it.arrived(),
+            TunnelIncoming::Streams(it) => it.arrived(),
         }
     }
 
@@ -170,7 +118,7 @@ impl<'c> RequestBody<'c> {
     pub fn is_whole(&self) -> bool {
         match &self.0 {
             TunnelIncoming::Http1(it) => it.is_whole(),
-            TunnelIncoming::Http2(it) => it.is_whole(),
+            TunnelIncoming::Streams(it) => it.is_whole(),
         }
     }
 
@@ -178,26 +126,32 @@ impl<'c> RequestBody<'c> {
     pub fn trailers(&mut self) -> Option<FieldList> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.trailers(),
-            TunnelIncoming::Http2(it) => it.trailers(),
+            TunnelIncoming::Streams(it) => it.trailers(),
         }
     }
 }
 
 /// Writes the response to a request.
-pub struct Reply<'c>(TunnelOutgoing<'c>, Option<Rc<ResponseFinish>>);
+pub struct Reply<'c>(TunnelOutgoing<'c>, Option<Rc<ResponseFinish>>, Option<Rc<AlternativeService>>);
 
 enum TunnelOutgoing<'c> {
     Http1(http1::Http1Reply<'c>),
-    Http2(http2::Http2Reply),
+    Streams(StreamReply),
 }
 
 impl<'c> Reply<'c> {
     pub(crate) fn http1(reply: http1::Http1Reply<'c>) -> Self {
-        Self(TunnelOutgoing::Http1(reply), None)
+        Self(TunnelOutgoing::Http1(reply), None, None)
     }
 
-    pub(crate) fn http2(reply: http2::Http2Reply) -> Self {
-        Self(TunnelOutgoing::Http2(reply), None)
+    pub(crate) fn streams(reply: StreamReply) -> Self {
+        Self(TunnelOutgoing::Streams(reply), None, None)
+    }
+
+    /// The same, which tells the client of the HTTP/3 service of its listener, if there is one.
+    pub(crate) fn telling(mut self, client: &Client) -> Self {
+        self.2 = client.alternative.clone();
+        self
     }
 
     /// Applies `finish` to the response. Before its head.
@@ -218,7 +172,7 @@ impl<'c> Reply<'c> {
     pub async fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => it.interim(status, fields).await,
-            TunnelOutgoing::Http2(it) => it.interim(status, fields),
+            TunnelOutgoing::Streams(it) => it.interim(status, fields),
         }
     }
 
@@ -236,9 +190,15 @@ impl<'c> Reply<'c> {
     ) -> Result<(), ClientGone> {
         let finished = self.1.as_ref().map(|it| it.apply(status, fields));
         let fields = finished.as_ref().unwrap_or(fields);
+        let told = self.2.as_ref().map(|it| {
+            let mut fields = fields.clone();
+            fields.push("Alt-Svc", it.value());
+            fields
+        });
+        let fields = told.as_ref().unwrap_or(fields);
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => it.head(status, fields, body).await,
-            TunnelOutgoing::Http2(it) => it.head(status, fields, body),
+            TunnelOutgoing::Streams(it) => it.head(status, fields, body),
         }
     }
 
@@ -249,7 +209,7 @@ impl<'c> Reply<'c> {
     pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => it.piece(piece).await,
-            TunnelOutgoing::Http2(it) => it.piece(piece).await,
+            TunnelOutgoing::Streams(it) => it.piece(piece).await,
         }
     }
 
@@ -261,7 +221,7 @@ impl<'c> Reply<'c> {
     pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         match &self.0 {
             TunnelOutgoing::Http1(_) => Ok(ClientDemand::ALL),
-            TunnelOutgoing::Http2(it) => it.room().await,
+            TunnelOutgoing::Streams(it) => it.room().await,
         }
     }
 
@@ -272,7 +232,7 @@ impl<'c> Reply<'c> {
     pub async fn flush(&self) -> Result<(), ClientGone> {
         match &self.0 {
             TunnelOutgoing::Http1(it) => it.flush().await,
-            TunnelOutgoing::Http2(it) => it.check(),
+            TunnelOutgoing::Streams(it) => it.check(),
         }
     }
 
@@ -281,7 +241,7 @@ impl<'c> Reply<'c> {
     pub async fn gone(&self) {
         match &self.0 {
             TunnelOutgoing::Http1(it) => it.gone().await,
-            TunnelOutgoing::Http2(it) => it.gone().await,
+            TunnelOutgoing::Streams(it) => it.gone().await,
         }
     }
 
@@ -289,7 +249,7 @@ impl<'c> Reply<'c> {
     pub async fn taken_back(&self) {
         match &self.0 {
             TunnelOutgoing::Http1(_) => std::future::pending().await,
-            TunnelOutgoing::Http2(it) => it.gone().await,
+            TunnelOutgoing::Streams(it) => it.gone().await,
         }
     }
 
@@ -303,7 +263,7 @@ impl<'c> Reply<'c> {
             TunnelOutgoing::Http1(it) => {
                 it.switch(protocol, fields).await.map(|it| Tunnel(ReplySide::Http1(it)))
             }
-            TunnelOutgoing::Http2(it) => it.switch(fields).map(|it| Tunnel(ReplySide::Http2(it))),
+            TunnelOutgoing::Streams(it) => it.switch(fields).map(|it| Tunnel(ReplySide::Streams(it))),
         }
     }
 
@@ -312,7 +272,7 @@ impl<'c> Reply<'c> {
     pub fn agreement(&self) -> u16 {
         match &self.0 {
             TunnelOutgoing::Http1(_) => 101,
-            TunnelOutgoing::Http2(_) => 200,
+            TunnelOutgoing::Streams(_) => 200,
         }
     }
 
@@ -323,7 +283,7 @@ impl<'c> Reply<'c> {
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
         match self.0 {
             TunnelOutgoing::Http1(it) => it.finish(trailers).await,
-            TunnelOutgoing::Http2(it) => it.finish(trailers).await,
+            TunnelOutgoing::Streams(it) => it.finish(trailers).await,
         }
     }
 
@@ -332,7 +292,7 @@ impl<'c> Reply<'c> {
     pub fn started(&self) -> bool {
         match &self.0 {
             TunnelOutgoing::Http1(it) => it.started(),
-            TunnelOutgoing::Http2(it) => it.started(),
+            TunnelOutgoing::Streams(it) => it.started(),
         }
     }
 
@@ -341,7 +301,7 @@ impl<'c> Reply<'c> {
     pub fn body_bytes(&self) -> u64 {
         match &self.0 {
             TunnelOutgoing::Http1(it) => it.body_bytes(),
-            TunnelOutgoing::Http2(it) => it.body_bytes(),
+            TunnelOutgoing::Streams(it) => it.body_bytes(),
         }
     }
 
@@ -359,7 +319,7 @@ pub struct Tunnel<'c>(ReplySide<'c>);
 
 enum ReplySide<'c> {
     Http1(http1::Http1Tunnel<'c>),
-    Http2(http2::Http2Tunnel),
+    Streams(StreamTunnel),
 }
 
 impl Tunnel<'_> {
@@ -370,7 +330,7 @@ impl Tunnel<'_> {
     pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
         match &self.0 {
             ReplySide::Http1(it) => it.read().await,
-            ReplySide::Http2(it) => it.read().await,
+            ReplySide::Streams(it) => it.read().await,
         }
     }
 
@@ -381,7 +341,7 @@ impl Tunnel<'_> {
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
         match &self.0 {
             ReplySide::Http1(it) => it.write(bytes).await,
-            ReplySide::Http2(it) => it.write(bytes).await,
+            ReplySide::Streams(it) => it.write(bytes).await,
         }
     }
 
@@ -389,7 +349,7 @@ impl Tunnel<'_> {
     pub fn end(&self) {
         match &self.0 {
             ReplySide::Http1(it) => it.end(),
-            ReplySide::Http2(it) => it.end(),
+            ReplySide::Streams(it) => it.end(),
         }
     }
 
@@ -398,7 +358,7 @@ impl Tunnel<'_> {
     pub async fn gone(&self) {
         match &self.0 {
             ReplySide::Http1(_) => std::future::pending().await,
-            ReplySide::Http2(it) => it.gone().await,
+            ReplySide::Streams(it) => it.gone().await,
         }
     }
 
@@ -406,7 +366,7 @@ impl Tunnel<'_> {
     pub async fn close(self) {
         match self.0 {
             ReplySide::Http1(it) => it.close(),
-            ReplySide::Http2(it) => it.close().await,
+            ReplySide::Streams(it) => it.close().await,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Sockets, deadlines and connections. The meaning of requests is not here: a [`Handler`] answers.
 
+mod alternative;
 mod answer;
 pub mod body;
 mod body_length;
+mod client;
+mod client_demand;
 mod client_socket;
 mod eager_read;
 pub mod finish;
@@ -10,17 +13,22 @@ pub mod future_pool;
 mod handler;
 mod http1;
 mod http2;
+pub mod http3;
 pub mod http_client;
 pub mod listener;
 mod outbox;
 mod proxy_protocol;
+mod streams;
 mod synthetic;
 pub mod tls;
 pub mod worker;
 
+pub use alternative::AlternativeService;
 pub use answer::ResponseWriter;
 pub use body_length::ResponseBody;
+pub use client::Client;
+pub use client_demand::ClientDemand;
 pub use client_socket::ClientGone;
-pub use handler::{AnswerNow, Client, ClientDemand, Handler, Reply, RequestBody, Tunnel};
+pub use handler::{AnswerNow, Handler, Reply, RequestBody, Tunnel};
 pub use proxy_protocol::MissingPreamble;
 pub use synthetic::{PLAIN_TEXT, Synthetic, SyntheticSent};

@@ -5,8 +5,9 @@ mod handed;
 
 pub use handed::{SocketFileOwner, SocketHandle, SocketPlace, adopt};
 
+use crate::client::Client;
 use crate::client_socket::{ClientSocket, Unsecured};
-use crate::handler::{Client, Handler};
+use crate::handler::Handler;
 use crate::proxy_protocol::MissingPreamble;
 use crate::tls::{AlpnProtocol, ServerTls};
 use crate::worker::{ConnectionPermit, SHED, TransportWorker};
@@ -571,8 +572,9 @@ impl<H: Handler> Door<H> {
         let link = ClientSocket::new(self.worker.admit(socket, place), self.worker.clone());
         let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let listener = self.name.clone();
-        let client =
-            Client { peer, hops: Vec::new(), local, listener, scheme, tls: None, began: Cell::default() };
+        let alternative = self.tls.as_ref().and(self.local).and_then(|it| self.worker.alternative_at(it));
+        let (hops, began) = (Vec::new(), Cell::default());
+        let client = Client { peer, hops, local, listener, scheme, tls: None, began, alternative };
         let (tls, handler) = (self.tls.clone(), self.handler.clone());
         match self.preamble {
             Preamble::None => begin_served(link, tls, client, handler),
@@ -623,10 +625,12 @@ async fn serve_secured<H: Handler>(
     match link.greet(&tls).await {
         Ok(secured) => {
             let protocol = secured.protocol;
+            // Handshakes over QUIC request the certificates of all sites: others would be answered with 421 there.
+            client.alternative.take_if(|_| secured.rules.client != tls.configs().first().0.client);
             client.tls = Some(Rc::new(secured));
             drop(tls);
             match protocol {
-                AlpnProtocol::Http1 => http1::serve(link, client, handler).await,
+                AlpnProtocol::Http1 | AlpnProtocol::Http3 => http1::serve(link, client, handler).await,
                 // Boxed: other connections have no room for it.
                 AlpnProtocol::Http2 => Box::pin(http2::serve(link, Vec::new(), client, handler)).await,
             }

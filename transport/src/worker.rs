@@ -1,5 +1,4 @@
-//! The state that the connections of one worker thread share: limits, counters, scratch buffers, the timeout sweep, and
-//! the drain flag. One per thread, never shared between threads.
+//! The state that the connections of one worker thread share: limits, counters, buffers, the timeout sweep, the drain flag.
 
 use crate::eager_read::EagerRead;
 use crate::future_pool::FuturePool;
@@ -91,7 +90,7 @@ mod request_limits;
 mod shedding;
 
 pub use places::ConnectionLimit;
-pub(crate) use places::ConnectionPermit;
+pub(crate) use places::{ConnectionPermit, ConnectionPresence, QuicConnections, QuicServices};
 pub use request_limits::{RequestLimits, TransferLimits};
 pub(crate) use shedding::SHED;
 
@@ -108,7 +107,7 @@ pub struct TransportWorker {
     watched: RefCell<Vec<Option<Rc<Watched>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
-    /// The limit that counts its connections, and its upgraded HTTP/2 streams, including requested upgrades.
+    /// The limit for its connections, and its upgraded streams, including requested upgrades.
     places: Arc<ConnectionLimit>,
     swept: Cell<u64>,
     /// Whether clients wait in the accept queue while descriptors are scarce: see [`TransportWorker::keep_within`].
@@ -127,6 +126,7 @@ pub struct TransportWorker {
     pub(crate) seals: RefCell<TlsBuffers>,
     pub(crate) rooms: FuturePool,
     pub(crate) haste: EagerRead,
+    pub(crate) quic: QuicServices,
     stop: Notify,
     empty: Notify,
 }
@@ -249,6 +249,7 @@ impl TransportWorker {
             seals: RefCell::default(),
             rooms: FuturePool::new(),
             haste: EagerRead::new(),
+            quic: QuicServices::default(),
             stop: Notify::new(),
             empty: Notify::new(),
         })

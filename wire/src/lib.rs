@@ -7,6 +7,7 @@ pub mod fastcgi;
 pub mod htpasswd;
 pub mod http1;
 pub mod http2;
+pub mod http3;
 pub mod jwt;
 pub mod memcached;
 pub mod message;

@@ -25,6 +25,10 @@ mod http1_response;
 mod http2_frame;
 #[path = "../../fuzz/laws/http2_head.rs"]
 mod http2_head;
+#[path = "../../fuzz/laws/http3_frame.rs"]
+mod http3_frame;
+#[path = "../../fuzz/laws/http3_head.rs"]
+mod http3_head;
 #[path = "../../fuzz/laws/jwt.rs"]
 mod jwt;
 #[path = "../../fuzz/laws/memcached.rs"]
@@ -74,7 +78,7 @@ fn every_codec_has_its_target() {
     };
     let stem = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
     let mut targets: Vec<_> = names(&root.join("fuzz/fuzz_targets")).iter().map(|it| stem(it)).collect();
-    let mut codecs: Vec<_> = ["http1", "http2", "memcached"]
+    let mut codecs: Vec<_> = ["http1", "http2", "http3", "memcached"]
         .iter()
         .flat_map(|folder| names(&root.join("wire/src").join(folder)).into_iter().map(move |it| (folder, it)))
         .filter(|(_, it)| {
@@ -83,7 +87,7 @@ fn every_codec_has_its_target() {
         })
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
-    codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
+    codecs.extend(["envelope".to_owned(), "http3_frame".to_owned(), "segment".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
     codecs.extend(["binlog".to_owned(), "jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
@@ -99,6 +103,8 @@ fn seeds_obey() {
     seeds("http1_chunked").iter().for_each(|it| http1_chunked::check(it));
     seeds("http2_frame").iter().for_each(|it| http2_frame::check(it));
     seeds("http2_head").iter().for_each(|it| http2_head::check(it));
+    seeds("http3_head").iter().for_each(|it| http3_head::check(it));
+    seeds("http3_frame").iter().for_each(|it| http3_frame::check(it));
     seeds("envelope").iter().for_each(|it| envelope::check(it));
     seeds("memcached_meta").iter().for_each(|it| memcached::check(MemcachedProtocol::Meta, it));
     seeds("memcached_binary").iter().for_each(|it| memcached::check(MemcachedProtocol::Binary, it));
@@ -134,6 +140,16 @@ proptest! {
     #[test]
     fn frames_obey(raw in mixed("http2_frame")) {
         http2_frame::check(&raw);
+    }
+
+    #[test]
+    fn streams_of_http3_obey(raw in mixed("http3_frame")) {
+        http3_frame::check(&raw);
+    }
+
+    #[test]
+    fn field_sections_of_http3_obey(raw in mixed("http3_head")) {
+        http3_head::check(&raw);
     }
 
     #[test]

@@ -18,6 +18,18 @@ impl ConfigCheck {
         self.texts("listen").iter().filter_map(entrance).collect()
     }
 
+    /// Whether HTTP/3 is served: where a client can connect with TLS.
+    pub(super) fn http3(&mut self, listen: &[Entrance]) -> bool {
+        let is_on = self.flag("http3");
+        let serves = |it: &Entrance| matches!(it.at, Listen::Tls(_)) && it.preamble == Preamble::None;
+        if is_on && !listen.iter().any(serves) {
+            let text = "no address of listen is for it: HTTP/3 requires TLS, and has no PROXY protocol header; add one, such as \
+                        \"https://0.0.0.0:443\"";
+            self.warn("http3", text);
+        }
+        is_on
+    }
+
     /// Rejects a repeated address, with any scheme.
     pub(super) fn refuse_twice(&mut self, listen: &[Entrance]) {
         let place = |it: &Entrance| match &it.at {

@@ -6,6 +6,8 @@ use super::*;
 pub(super) const ROWS: &[Key] = &[
     once("listen", ValueKind::List(TextForm::Listen), Some("127.0.0.1:8080"),
         "Addresses for clients: `http://ADDR:PORT` or `ADDR:PORT` (`:PORT` is every IPv4 interface, `[::]:PORT` every interface; port 0 takes a free port), `https://ADDR:PORT` for TLS, or `unix:PATH`. A relative path starts at the working directory of the process. `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` require a PROXY protocol header, version 1 or 2, before any other byte. The client address is then taken from that header. All other addresses read no such header.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
+    once("http3", ValueKind::Bool, Some("false"),
+        "Serve HTTP/3 too: on the UDP port of every `https://` address of `listen`, with the number of its TCP port. Responses over TLS on that address then announce it (`Alt-Svc`), for an hour. A site with `client_auth` or `client_ca` of its own is served over TCP alone: its connections announce nothing, and its requests over HTTP/3 get 421. 0-RTT is not supported.", "true"),
     start("workers", integer(1, 1024), None,
         "Worker threads. Default: one per core.", "4"),
     start("user", ValueKind::One(TextForm::RouteName), None,
@@ -77,7 +79,7 @@ pub(super) const ROWS: &[Key] = &[
     once("limits.connections", integer(1, 10_000_000), Some("50000"),
         "Maximum number of open client connections, all workers together. At the limit, connections idle for more than 1 s are closed on any worker. Without an idle connection, new connections are closed.", "20000"),
     once("limits.http2_streams", integer(1, 65_535), Some("128"),
-        "Maximum concurrent streams per HTTP/2 connection. More are refused with REFUSED_STREAM, and the client may retry. Reset streams do not count. At four times the limit, reset streams still in work included, only RAM hits are served.", "256"),
+        "Maximum concurrent streams per HTTP/2 or HTTP/3 connection. More are refused over HTTP/2 (REFUSED_STREAM), and the client may retry; over HTTP/3 a client cannot open more. Reset streams do not count. At four times the limit, reset streams still in work included, only RAM hits are served.", "256"),
     start("limits.fills", integer(1, 1_000_000), Some("4096"),
         "Maximum number of concurrent fetches that several requests may share. Above it, each request fetches for itself.", "1024"),
     once("limits.upgrade_idle", time(100, 7 * DAY), Some("10m"),

@@ -75,6 +75,13 @@ impl Supervisor {
                 file,
             })?);
         }
+        for port in &addresses.1 {
+            offered.extend(OfferedSocket::of(&port.handles, |file| SocketRow {
+                purpose: SocketPurpose::Quic,
+                configured: port.configured().spelled(),
+                file,
+            })?);
+        }
         let config = self.running.orders.borrow().live.config.clone();
         // The first is that of `admin.listen`; a path is known by itself.
         let listen = match config.admin.listen {

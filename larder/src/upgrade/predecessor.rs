@@ -154,7 +154,7 @@ pub fn refuse(stream: &UnixStream, sentence: &str) {
 
 impl SocketRow {
     fn of_json(row: &Value) -> Option<Self> {
-        let purpose = [SocketPurpose::Clients, SocketPurpose::Admin];
+        let purpose = [SocketPurpose::Clients, SocketPurpose::Admin, SocketPurpose::Quic];
         let purpose = purpose.into_iter().find(|it| row["purpose"] == it.name())?;
         let file = if row["file"] == json!(true) { SocketFileOwner::Larder } else { SocketFileOwner::Other };
         Some(Self { purpose, configured: row["configured"].as_str()?.to_owned(), file })

@@ -45,7 +45,8 @@ fn agreeing(then: impl Fn() -> Vec<Script> + Send + Sync + 'static) -> Origin {
     })
 }
 
-fn doing(then: fn(&mut TcpStream, Vec<u8>)) -> Origin {
+/// The same, with a function that has the connection.
+pub fn doing(then: fn(&mut TcpStream, Vec<u8>)) -> Origin {
     agreeing(move || vec![Script::Own(then)])
 }
 

@@ -2,8 +2,9 @@
 
 use super::reply::{AfterResponse, Http1Reply};
 use super::request_body::{BodyState, Http1RequestBody};
+use crate::client::Client;
 use crate::client_socket::ClientSocket;
-use crate::handler::{self, AnswerNow, Client, Handler};
+use crate::handler::{self, AnswerNow, Handler};
 use crate::outbox::Outbox;
 use crate::outbox::SendProgress;
 use crate::worker::{Expired, ReadPhase};
@@ -313,7 +314,7 @@ impl Http1Connection {
         self.has_answer.set(false);
         let reply = Http1Reply::new(self, request.method == "HEAD", request.version, keep_alive);
         let body = handler::RequestBody::http1(Http1RequestBody::new(self));
-        handler.answer(request, client, body, handler::Reply::http1(reply)).await;
+        handler.answer(request, client, body, handler::Reply::http1(reply).telling(client)).await;
         client.began.set(0);
         let after = self.end_request(keep_alive).await;
         self.link.watched.limit(None);
@@ -418,8 +419,11 @@ fn take<H: Handler>(
         worker.counters.requests.add(1);
         let last = !head.keep_alive || worker.is_draining();
         let declined = head.framing != Framing::Empty
-            || handler.answer_now(&head, client, &mut ResponseWriter::http1(head.version, last, output))
-                == AnswerNow::Later;
+            || handler.answer_now(
+                &head,
+                client,
+                &mut ResponseWriter::http1(head.version, last, output).telling(client),
+            ) == AnswerNow::Later;
         if declined {
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
             return AnsweringEnd::Slow(Rc::new(head.to_owned()), keep_alive);

@@ -97,7 +97,7 @@ impl<'c> Http1Reply<'c> {
             match (self.keep_alive, self.version) {
                 (KeepAlive::No, _) => text.extend_from_slice(b"Connection: close\r\n"),
                 (KeepAlive::Yes, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
-                (KeepAlive::Yes, Version::Http11 | Version::Http2) => {}
+                (KeepAlive::Yes, Version::Http11 | Version::Http2 | Version::Http3) => {}
             }
             text.extend_from_slice(b"\r\n");
         });

@@ -1,13 +1,13 @@
 //! The life of one HTTP/2 connection: one loop that reads, answers, and writes, over its streams. The effects of frames
 //! are in `frames`; tasks of slow answers pass their output to this loop.
 
-use super::floods::Floods;
 use super::frames::{ConnectionEnded, Taking};
-use super::stream::{Ending, Http2Stream};
+use crate::client::Client;
 use crate::client_socket::{ClientGone, ClientSocket};
-use crate::handler::{Client, Handler};
+use crate::handler::Handler;
 use crate::outbox::{KEEP, Outbox, SHIFTED, SendProgress};
-use crate::worker::{Expired, ReadPhase};
+use crate::streams::{ClientStream, Ending, Floods, STREAM_WINDOW, StreamReset, StreamsLink};
+use crate::worker::{Expired, ReadPhase, TransferLimits, TransportWorker};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
 use larder_wire::http2::ErrorCode;
@@ -30,8 +30,6 @@ const _: () = assert!(BATCH as usize + 2 * MAX_SIZE + SHIFTED < KEEP);
 pub(super) const FULL: u64 = 512 * 1024;
 /// Reads and writes of one connection before other connections take their turn.
 const TURNS: usize = 8;
-/// Bytes that a stream may send before they are read.
-pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
 /// Bytes that all streams may send before they are read.
 pub(super) const WINDOW: u32 = 1024 * 1024;
 /// The PING behind which no stream follows that was started before the client received GOAWAY...
@@ -74,9 +72,9 @@ pub(super) struct Http2State {
     pub has_settings: bool,
     /// A field section that continues in the next frame.
     pub block: Option<Block>,
-    pub streams: BTreeMap<u32, Rc<Http2Stream>>,
+    pub streams: BTreeMap<u32, Rc<ClientStream>>,
     /// Streams with output, in turn.
-    pub ready: VecDeque<Rc<Http2Stream>>,
+    pub ready: VecDeque<Rc<ClientStream>>,
     /// The latest stream, and the first of the consecutive ones up to it.
     pub last: u32,
     pub first_of_run: u32,
@@ -334,7 +332,7 @@ impl Http2Connection {
     }
 
     /// One frame of a stream with output.
-    fn send_part(&self, state: &mut Http2State, stream: &Http2Stream, out: &mut Outbox) {
+    fn send_part(&self, state: &mut Http2State, stream: &ClientStream, out: &mut Outbox) {
         let window = state.window.min(stream.window.get()).clamp(0, MAX_SIZE as i64);
         let part = if stream.queued.get() > 0 { stream.take(window.cast_unsigned()) } else { None };
         let length = part.as_ref().map_or(0, crate::body::BodyPiece::len);
@@ -480,33 +478,61 @@ impl Http2Connection {
         }
     }
 
-    /// Records that a stream has output.
-    pub fn has_work(&self, stream: &Rc<Http2Stream>) {
-        if stream.has_work() && !stream.is_ready.replace(true) {
-            self.state.borrow_mut().ready.push_back(stream.clone());
+    /// Ends a stream at once.
+    pub fn end_stream(&self, stream: &ClientStream, code: ErrorCode, why: ClientGone) {
+        if stream.gone.get().is_none() {
+            self.link.with_output(|out| frame::write_reset(stream.id, code, out.text()));
+            self.forget(stream);
+            self.used(stream.give_up(why));
             self.wake();
         }
     }
 
-    /// Writes a head.
-    pub fn write_head<'f>(
-        &self,
-        stream: u32,
-        status: u16,
-        fields: impl Iterator<Item = Field<'f>>,
-        end: EndFlag,
-    ) {
-        self.write_head_and(stream, status, fields, end, |_| {});
+    /// Records used bytes of the connection's window.
+    pub fn used(&self, bytes: u32) {
+        let due = self.state.borrow_mut().owe(bytes);
+        if let Some(due) = due {
+            self.link.with_output(|out| frame::write_window_update(0, due, out.text()));
+            self.wake();
+        }
     }
 
-    /// Writes a head with more than `fields`.
-    pub fn write_head_and<'f>(
+    /// The end of a stream's task: ends both directions if they are still open.
+    pub fn finished(&self, stream: &Rc<ClientStream>) {
+        if stream.gone.get().is_none() {
+            if !stream.is_answered() {
+                self.end_stream(stream, ErrorCode::Internal, ClientGone::Closed);
+            } else if !stream.body.borrow().is_whole {
+                self.end_stream(stream, ErrorCode::None, ClientGone::Closed);
+            }
+        }
+        self.used(stream.take_unread());
+        let streams = &mut self.state.borrow_mut().streams;
+        streams.remove(&stream.id);
+        if streams.is_empty() {
+            self.wake(); // It is idle now, or over.
+        }
+    }
+
+    fn forget(&self, stream: &ClientStream) {
+        if !stream.body.borrow().is_whole {
+            self.state.borrow_mut().forget(stream.id);
+        }
+    }
+}
+
+impl StreamsLink for Http2Connection {
+    fn worker(&self) -> &Rc<TransportWorker> {
+        &self.link.worker
+    }
+
+    fn write_head<'f>(
         &self,
-        stream: u32,
+        stream: &ClientStream,
         status: u16,
-        fields: impl Iterator<Item = Field<'f>>,
+        fields: &mut dyn Iterator<Item = Field<'f>>,
+        length: Option<u64>,
         end: EndFlag,
-        more: impl FnOnce(&mut Vec<u8>),
     ) {
         let encoder = &mut self.state.borrow_mut().encoder;
         self.link.with_output(|out| {
@@ -517,31 +543,36 @@ impl Http2Connection {
             fields
                 .filter(|it| !is_hop_by_hop(it.name))
                 .for_each(|it| encoder.field(it.name.as_bytes(), it.value, out));
-            more(out);
-            frame::end_headers(at, stream, end, out);
+            if let Some(length) = length {
+                encode::field(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
+            }
+            frame::end_headers(at, stream.id, end, out);
         });
         self.wake();
     }
 
-    /// Ends a stream at once.
-    pub fn reset(&self, stream: &Http2Stream, code: ErrorCode, why: ClientGone) {
-        if stream.gone.get().is_none() {
-            self.link.with_output(|out| frame::write_reset(stream.id, code, out.text()));
-            self.forget(stream);
-            self.owe(stream.give_up(why));
+    fn has_work(&self, stream: &Rc<ClientStream>) {
+        if stream.has_work() && !stream.is_ready.replace(true) {
+            self.state.borrow_mut().ready.push_back(stream.clone());
             self.wake();
         }
     }
 
-    /// Gives the client credit on this stream.
-    pub fn give_credit(&self, stream: &Http2Stream, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.let_send(stream, bytes);
-        self.owe(bytes);
+    fn reset(&self, stream: &ClientStream, reset: StreamReset, why: ClientGone) {
+        let code = match reset {
+            StreamReset::Cancel => ErrorCode::Cancel,
+            StreamReset::Connect => ErrorCode::Connect,
+        };
+        self.end_stream(stream, code, why);
     }
 
-    /// The same, if the connection's credit was returned already.
-    pub fn let_send(&self, stream: &Http2Stream, bytes: u32) {
+    fn give_credit(&self, stream: &ClientStream, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.let_send(stream, bytes);
+        self.used(bytes);
+    }
+
+    fn let_send(&self, stream: &ClientStream, bytes: u32) {
         let due = stream.body.borrow_mut().owe(bytes);
         if let Some(due) = due {
             self.link.with_output(|out| frame::write_window_update(stream.id, due, out.text()));
@@ -549,36 +580,31 @@ impl Http2Connection {
         }
     }
 
-    /// Records used bytes of the connection's window.
-    pub fn owe(&self, bytes: u32) {
-        let due = self.state.borrow_mut().owe(bytes);
-        if let Some(due) = due {
-            self.link.with_output(|out| frame::write_window_update(0, due, out.text()));
-            self.wake();
-        }
+    fn owe(&self, bytes: u32) {
+        self.used(bytes);
     }
 
-    /// The end of a stream's task: ends both directions if they are still open.
-    pub fn finished(&self, stream: &Rc<Http2Stream>) {
-        if stream.gone.get().is_none() {
-            if !stream.is_answered() {
-                self.reset(stream, ErrorCode::Internal, ClientGone::Closed);
-            } else if !stream.body.borrow().is_whole {
-                self.reset(stream, ErrorCode::None, ClientGone::Closed);
-            }
-        }
-        self.owe(stream.take_unread());
-        let streams = &mut self.state.borrow_mut().streams;
-        streams.remove(&stream.id);
-        if streams.is_empty() {
-            self.wake(); // It is idle now, or over.
-        }
+    fn has_credit(&self) -> bool {
+        self.state.borrow().credit > 0
     }
 
-    fn forget(&self, stream: &Http2Stream) {
-        if !stream.body.borrow().is_whole {
-            self.state.borrow_mut().forget(stream.id);
-        }
+    fn count(&self) -> u64 {
+        self.state.borrow().streams.len() as u64
+    }
+
+    /// By the windows and the waiting output of the socket.
+    fn open(&self, stream: &ClientStream) -> u64 {
+        let state = self.state.borrow();
+        let queued: u64 = state.streams.values().map(|it| it.queued.get()).sum();
+        let windows = (stream.window.get() - stream.queued.get().cast_signed())
+            .min(state.window - queued.cast_signed());
+        u64::try_from(windows).unwrap_or(0).min(FULL.saturating_sub(self.link.waiting() + queued))
+    }
+
+    fn limit(&self, own: TransferLimits) {
+        let (watched, worker) = (&self.link.watched, &self.link.worker);
+        let before = watched.own_limits().unwrap_or_else(|| TransferLimits::of(&worker.limits()));
+        watched.limit(Some(own.or_longer(before)));
     }
 }
 
@@ -611,7 +637,7 @@ impl Http2State {
 /// A guard for the end of a stream's task, in any way.
 pub(super) struct Guard {
     pub connection: Shared,
-    pub stream: Rc<Http2Stream>,
+    pub stream: Rc<ClientStream>,
 }
 
 impl Drop for Guard {

@@ -1,16 +1,15 @@
 //! The effect of each frame of a client (RFC 9113 §5, §6, §8), and the reaction to protocol errors.
 
-use super::connection::{BATCH, Block, FULL, GoawayState, Guard, Http2State, LEAVING, STREAM_WINDOW, Shared};
-use super::floods::FloodKind;
-use super::reply::Http2Reply;
-use super::request_body::Http2RequestBody;
-use super::stream::{Ending, Http2Stream};
-use super::waiting::{StreamSide, wait};
+use super::connection::{BATCH, Block, FULL, GoawayState, Guard, Http2State, LEAVING, Shared};
 use crate::ResponseWriter;
 use crate::body::BodyPiece;
+use crate::client::Client;
 use crate::client_socket::ClientGone;
-use crate::handler::{self, AnswerNow, Client, Handler};
+use crate::handler::{self, AnswerNow, Handler};
 use crate::outbox::Outbox;
+use crate::streams::{
+    ClientStream, Ending, FloodKind, STREAM_WINDOW, StreamReply, StreamRequestBody, StreamSide, wait,
+};
 use larder_wire::http2::frame::{
     self, Http2Frame, Http2Setting, MAX_SIZE, MAX_WINDOW, ParsedFrame, SettingsFrame,
 };
@@ -144,7 +143,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// The reaction to a frame of a stream that has ended, and whose task does not know yet.
-    fn of_ended(&mut self, stream: &Http2Stream) -> Result<(), ConnectionEnded> {
+    fn of_ended(&mut self, stream: &ClientStream) -> Result<(), ConnectionEnded> {
         if !stream.body.borrow().is_whole {
             return Ok(()); // We ended it, and the client does not know either.
         }
@@ -164,7 +163,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// Ends reading and writing on a stream; its unread bytes become credit of the connection again.
-    fn give_up(&mut self, stream: &Http2Stream, why: ClientGone) {
+    fn give_up(&mut self, stream: &ClientStream, why: ClientGone) {
         let unread = stream.give_up(why);
         self.give_back(unread);
     }
@@ -207,7 +206,7 @@ impl<H: Handler> Taking<'_, H> {
 
     fn take_data(
         &mut self,
-        stream: &Http2Stream,
+        stream: &ClientStream,
         data: &[u8],
         flow: u32,
         end: bool,
@@ -344,7 +343,8 @@ impl<H: Handler> Taking<'_, H> {
             // A part that would make this write too long waits for the next one, in its stream.
             let room = BATCH.saturating_sub(self.out.len()).cast_signed();
             let window = self.state.window.min(self.state.first_window).min(room);
-            let mut answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
+            let answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
+            let mut answer = answer.telling(self.client);
             self.client.began.set(self.began);
             if self.handler.answer_now(head, self.client, &mut answer) == AnswerNow::Answered {
                 let (sent, rest) = answer.into_rest();
@@ -368,7 +368,7 @@ impl<H: Handler> Taking<'_, H> {
         let room = worker.limits().body_size;
         let is_head = head.method == "HEAD";
         let credit = i64::from(STREAM_WINDOW);
-        let stream = Rc::new(Http2Stream::new(id, self.state.first_window, credit, Some(&request), room));
+        let stream = Rc::new(ClientStream::new(id, self.state.first_window, credit, Some(&request), room));
         stream.body.borrow_mut().is_whole |= end_stream;
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.asks();
@@ -381,14 +381,17 @@ impl<H: Handler> Taking<'_, H> {
             let _place = match stream.is_tunnel {
                 false => None,
                 true => match connection.link.worker.place_for_tunnel().await {
-                    None => return connection.reset(stream, ErrorCode::RefusedStream, ClientGone::Closed),
+                    None => {
+                        return connection.end_stream(stream, ErrorCode::RefusedStream, ClientGone::Closed);
+                    }
                     place => place,
                 },
             };
-            let body = Http2RequestBody::new(connection.clone(), stream.clone());
-            let reply = Http2Reply::new(connection.clone(), stream.clone(), is_head);
-            let rest = Http2RequestBody::new(connection.clone(), stream.clone());
-            let (body, reply) = (handler::RequestBody::http2(body), handler::Reply::http2(reply));
+            let body = StreamRequestBody::new(connection.clone(), stream.clone());
+            let reply = StreamReply::new(connection.clone(), stream.clone(), is_head);
+            let rest = StreamRequestBody::new(connection.clone(), stream.clone());
+            let (body, reply) =
+                (handler::RequestBody::streams(body), handler::Reply::streams(reply).telling(&client));
             handler.answer(request, &client, body, reply).await;
             rest.drain().await;
         });
@@ -404,7 +407,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         let Some(rest) = rest else { return };
         let window = state.first_window - sent.cast_signed();
-        let stream = Rc::new(Http2Stream::new(id, window, 0, None, 0));
+        let stream = Rc::new(ClientStream::new(id, window, 0, None, 0));
         stream.push(rest);
         *stream.end.borrow_mut() = Ending::Last;
         state.streams.insert(id, stream.clone());
@@ -413,7 +416,7 @@ impl<H: Handler> Taking<'_, H> {
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
             let stream = &guard.stream;
-            let _ = wait(&guard.connection, stream, StreamSide::Takes, || stream.is_answered()).await;
+            let _ = wait(&*guard.connection, stream, StreamSide::Takes, || stream.is_answered()).await;
         });
     }
 
@@ -501,7 +504,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// Changes the window of a stream.
-    fn widen(&mut self, stream: &Rc<Http2Stream>, by: i64) -> Result<(), ErrorCode> {
+    fn widen(&mut self, stream: &Rc<ClientStream>, by: i64) -> Result<(), ErrorCode> {
         stream.window.set(stream.window.get() + by);
         if stream.window.get() > i64::from(MAX_WINDOW) {
             return Err(ErrorCode::FlowControl);

@@ -8,18 +8,9 @@
 //! ```
 
 mod connection;
-mod floods;
 mod frames;
-mod reply;
-mod request_body;
-mod stream;
-mod tunnel;
-mod waiting;
 
 pub(crate) use connection::serve;
-pub(crate) use reply::Http2Reply;
-pub(crate) use request_body::Http2RequestBody;
-pub(crate) use tunnel::Http2Tunnel;
 
 use larder_wire::http2::PREFACE;
 

@@ -14,6 +14,8 @@ use std::sync::{Arc, Weak};
 pub enum SocketPlace {
     /// TCP.
     Tcp(SocketAddr),
+    /// UDP.
+    Udp(SocketAddr),
     /// A Unix socket; its path may be relative to the folder in which it was bound.
     Unix(PathBuf),
 }
@@ -21,14 +23,14 @@ pub enum SocketPlace {
 impl fmt::Display for SocketPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SocketPlace::Tcp(address) => address.fmt(f),
+            SocketPlace::Tcp(address) | SocketPlace::Udp(address) => address.fmt(f),
             SocketPlace::Unix(path) => path.display().fmt(f),
         }
     }
 }
 
 impl SocketPlace {
-    /// The address of a socket that listens for streams.
+    /// The address of a socket that listens for streams, or of a UDP socket.
     ///
     /// # Errors
     /// The end of a sentence: the reason why it cannot be used.
@@ -36,6 +38,9 @@ impl SocketPlace {
         let socket = SockRef::from(&socket);
         let why = "is no socket";
         let kind = socket.r#type().map_err(|_| why.to_owned())?;
+        if let (Type::DGRAM, Some(it)) = (kind, socket.local_addr().ok().and_then(|it| it.as_socket())) {
+            return Ok(SocketPlace::Udp(it));
+        }
         if kind != Type::STREAM || !socket.is_listener().unwrap_or(false) {
             return Err("is no socket that listens for streams".to_owned());
         }
@@ -95,7 +100,7 @@ pub fn adopt(socket: OwnedFd, listen: &Listen, file: SocketFileOwner) -> Result<
     Ok(Bound::new(socket, listen, file))
 }
 
-/// A listening socket of this process, for as long as it listens: to be passed on to another process.
+/// A listening socket of this process, or one for QUIC, for as long as it is used: to be passed on to another process.
 #[derive(Clone)]
 pub struct SocketHandle {
     socket: Weak<OwnedFd>,
@@ -103,6 +108,11 @@ pub struct SocketHandle {
 }
 
 impl SocketHandle {
+    /// For a UDP socket.
+    pub(crate) fn of_udp(socket: &Arc<OwnedFd>) -> Self {
+        Self { socket: Arc::downgrade(socket), file: Weak::new() }
+    }
+
     /// The socket for another process; `None` where it is closed, or no descriptor is left.
     #[must_use]
     pub fn duplicate(&self) -> Option<OwnedFd> {

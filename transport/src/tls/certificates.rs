@@ -251,7 +251,7 @@ fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String
 
 /// The subject of a certificate, its attributes in their order, escaped as in RFC 4514 §2.4; `None` if it cannot be
 /// parsed.
-pub(super) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
+pub(crate) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
     let (_, it) = X509Certificate::from_der(it).ok()?;
     let mut text = String::new();
     for attribute in it.subject().iter_attributes() {

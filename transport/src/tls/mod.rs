@@ -9,6 +9,7 @@ mod challenge;
 mod hello;
 mod kept_sessions;
 mod ocsp;
+pub(crate) mod quic_suites;
 mod rules;
 pub(crate) mod session;
 mod tickets;
@@ -93,6 +94,15 @@ pub struct Secured {
     pub rules: Arc<HandshakeRules>,
 }
 
+impl Secured {
+    /// Whether the handshake was one under `rules`. QUIC has no version below TLS 1.3, so that of the rules does not matter.
+    #[must_use]
+    pub fn obeys(&self, rules: &HandshakeRules) -> bool {
+        let is_quic = self.protocol == AlpnProtocol::Http3;
+        self.rules.client == rules.client && (is_quic || self.rules.least == rules.least)
+    }
+}
+
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlpnProtocol {
@@ -100,6 +110,8 @@ pub enum AlpnProtocol {
     Http1,
     /// HTTP/2.
     Http2,
+    /// HTTP/3, over QUIC.
+    Http3,
 }
 
 impl AlpnProtocol {
@@ -185,7 +197,7 @@ fn config(
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = if rules.least == Least::Tls13 { &BOTH[..1] } else { BOTH };
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(quic_suites::provider());
     let refused = |it: rustls::Error| format!("The TLS configuration is invalid: {it}.");
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)

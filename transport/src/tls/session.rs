@@ -355,7 +355,7 @@ impl TlsSession {
 }
 
 /// The IANA name of a suite; rustls writes `TLS13_` for those of TLS 1.3.
-fn name_of_suite(it: CipherSuite) -> &'static str {
+pub(super) fn name_of_suite(it: CipherSuite) -> &'static str {
     match it {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
         CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",

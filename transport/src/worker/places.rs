@@ -2,6 +2,10 @@
 //! connections to close: so the limit is shared, and a worker without idle connections notifies the other workers.
 
 use super::{SHED, TransportWorker};
+use crate::alternative::AlternativeService;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -59,7 +63,61 @@ impl Drop for ConnectionPermit {
     }
 }
 
+/// A connection without a socket of its own, as over QUIC: it counts among the open ones as long as this lives.
+pub(crate) struct ConnectionPresence {
+    worker: Rc<TransportWorker>,
+    _place: ConnectionPermit,
+}
+
+impl Drop for ConnectionPresence {
+    fn drop(&mut self) {
+        let worker = &self.worker;
+        worker.open.set(worker.open.get() - 1);
+        worker.counters.connections_open.sub(1);
+        if worker.open.get() == 0 {
+            worker.empty.notify_waiters();
+        }
+    }
+}
+
+/// The services over QUIC of a worker.
+#[derive(Default)]
+pub(crate) struct QuicServices {
+    /// The connections of each.
+    pub connections: RefCell<Vec<Weak<dyn QuicConnections>>>,
+    /// Their announcements, by address, also of those that have ended.
+    alternatives: RefCell<Vec<Rc<AlternativeService>>>,
+}
+
+/// Closes idle connections that the sweep does not know.
+pub(crate) trait QuicConnections {
+    /// Closes up to `count` of them; returns the number closed.
+    fn shed(&self, count: usize) -> usize;
+}
+
 impl TransportWorker {
+    /// The HTTP/3 service at an address that is about to answer there.
+    pub(crate) fn new_alternative(&self, at: SocketAddr) -> Rc<AlternativeService> {
+        self.alternative_at(at).unwrap_or_else(|| {
+            let it = Rc::new(AlternativeService::new(at));
+            self.quic.alternatives.borrow_mut().push(it.clone());
+            it
+        })
+    }
+
+    /// The HTTP/3 service at the address of a listener; also one that has ended, which clients have to learn.
+    pub(crate) fn alternative_at(&self, at: SocketAddr) -> Option<Rc<AlternativeService>> {
+        self.quic.alternatives.borrow().iter().find(|it| it.at == at).cloned()
+    }
+
+    /// Counts a connection without a socket of its own.
+    pub(crate) fn enter(self: &Rc<Self>, place: ConnectionPermit) -> ConnectionPresence {
+        self.open.set(self.open.get() + 1);
+        self.counters.connections_accepted.add(1);
+        self.counters.connections_open.add(1);
+        ConnectionPresence { worker: self.clone(), _place: place }
+    }
+
     /// Takes a permit within `limits.connections`; `None` if all are taken.
     pub(crate) fn take_place(&self) -> Option<ConnectionPermit> {
         self.places.take(self.limits().connections)

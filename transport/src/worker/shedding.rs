@@ -24,7 +24,9 @@ impl TransportWorker {
     /// fewer, those whose head has been arriving for that time; of each the longest silent first. Called when descriptors
     /// or connections run out; returns the number closed. Active connections are never closed.
     pub(crate) fn shed(&self, count: usize) -> usize {
-        self.shed_at(clock::monotonic().0, count)
+        let closed = self.shed_at(clock::monotonic().0, count);
+        let quic: Vec<_> = self.quic.connections.borrow().iter().filter_map(std::rc::Weak::upgrade).collect();
+        quic.iter().fold(closed, |closed, it| closed + it.shed(count - closed.min(count)))
     }
 
     fn shed_at(&self, now: u64, count: usize) -> usize {

@@ -46,6 +46,17 @@ pub fn parse<'a>(
     limits: &HeadLimits,
     storage: &'a mut FieldStorage<'a>,
 ) -> Result<RequestHead<'a>, Reject> {
+    parse_over(Version::Http2, section, end_stream, limits, storage)
+}
+
+/// As [`parse`], over HTTP/2 or HTTP/3, whose rules are the same (RFC 9114 §4.2, §4.3).
+pub(crate) fn parse_over<'a>(
+    version: Version,
+    section: &'a Section,
+    end_stream: bool,
+    limits: &HeadLimits,
+    storage: &'a mut FieldStorage<'a>,
+) -> Result<RequestHead<'a>, Reject> {
     if section.is_too_large() {
         return Err(Reject::HeadTooLarge);
     }
@@ -90,12 +101,12 @@ pub fn parse<'a>(
         scheme: limits.scheme,
         target,
         authority,
-        version: Version::Http2,
+        version,
         protocol: pseudo.protocol,
         fields: storage.view(count),
         framing,
         keep_alive: true,
-        expects_continue: expects_continue(&facts, Version::Http2)? && framing != Framing::Empty,
+        expects_continue: expects_continue(&facts, version)? && framing != Framing::Empty,
     })
 }
 

@@ -68,7 +68,7 @@ impl<'a> MessageFacts<'a> {
     /// Whether the connection is kept after this message (RFC 9112 §9.3).
     pub(crate) fn persists(&self, version: super::Version) -> bool {
         match version {
-            super::Version::Http11 | super::Version::Http2 => !self.close,
+            super::Version::Http11 | super::Version::Http2 | super::Version::Http3 => !self.close,
             super::Version::Http10 => self.keep_alive && !self.close,
         }
     }

@@ -81,6 +81,42 @@ impl Section {
         })
     }
 
+    /// Adds a field of a static table.
+    pub(crate) fn known(&mut self, name: &[u8], value: &[u8]) {
+        if self.admit(name.len(), value.len()) {
+            let start = self.text.len();
+            self.text.extend_from_slice(name);
+            self.text.extend_from_slice(value);
+            self.push(start, name.len());
+        }
+    }
+
+    /// Adds a field whose name `name` appends, and whose value `value`; `None` if either is invalid.
+    pub(crate) fn literal(
+        &mut self,
+        name: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+        value: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+    ) -> Option<()> {
+        let start = self.text.len();
+        name(&mut self.text)?;
+        let name = self.text.len() - start;
+        value(&mut self.text)?;
+        let (name_text, value) = self.text[start..].split_at(name);
+        let flaw = match (is_name(name_text), is_value(value)) {
+            (false, _) => Some(Flaw::Name),
+            (true, false) => Some(Flaw::Value),
+            (true, true) => None,
+        };
+        let value = value.len();
+        self.note(flaw);
+        if self.admit(name, value) {
+            self.push(start, name);
+        } else {
+            self.text.truncate(start);
+        }
+        Some(())
+    }
+
     /// Counts a field; returns whether it fits.
     fn admit(&mut self, name: usize, value: usize) -> bool {
         self.size = self.size.saturating_add(name + value + OVERHEAD);
@@ -235,7 +271,7 @@ impl HpackDecoder {
 }
 
 /// An integer with a prefix of this many bits (RFC 7541 §5.1); `None` if it is truncated or too large.
-pub(super) fn integer(rest: &mut &[u8], prefix: u32) -> Option<u32> {
+pub(crate) fn integer(rest: &mut &[u8], prefix: u32) -> Option<u32> {
     let mask = (1u32 << prefix) - 1;
     let (first, mut tail) = rest.split_first()?;
     let mut sum = u32::from(*first) & mask;
@@ -257,8 +293,13 @@ pub(super) fn integer(rest: &mut &[u8], prefix: u32) -> Option<u32> {
 
 /// Appends a string (RFC 7541 §5.2).
 fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let is_coded = rest.first()? & 0x80 != 0;
-    let length = integer(rest, 7)? as usize;
+    string_behind(rest, 7, out)
+}
+
+/// A string whose length has `prefix` bits, behind the bit for its coding.
+pub(crate) fn string_behind(rest: &mut &[u8], prefix: u32, out: &mut Vec<u8>) -> Option<()> {
+    let is_coded = rest.first()? & 1 << prefix != 0;
+    let length = integer(rest, prefix)? as usize;
     let (text, after) = rest.split_at_checked(length)?;
     *rest = after;
     if is_coded {

@@ -65,12 +65,22 @@ pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
 
 /// Appends `:status` of a head's first line.
 pub(crate) fn status_of(line: &[u8], out: &mut Vec<u8>) {
-    let code = line.get(9..12).unwrap_or(b"500");
-    status(code.iter().fold(0, |sum, it| sum * 10 + u16::from(it.wrapping_sub(b'0'))), out);
+    status(status_in(line), out);
 }
 
-pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
+/// The status in a head's first line.
+pub(crate) fn status_in(line: &[u8]) -> u16 {
+    let code = line.get(9..12).unwrap_or(b"500");
+    code.iter().fold(0, |sum, it| sum * 10 + u16::from(it.wrapping_sub(b'0')))
+}
+
+pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
     status_of(text, out);
+    each_line(text, out, field);
+}
+
+/// Calls `field` for each field of a head.
+pub(crate) fn each_line(text: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
     let mut rest =
         text.get(memchr::memchr(b'\n', text).map_or(text.len(), |it| it + 1)..).unwrap_or_default();
     while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -135,7 +145,7 @@ fn name(name: &[u8], out: &mut Vec<u8>) {
 
 /// An integer after `flags`, with a prefix of this many bits (RFC 7541 §5.1).
 #[inline]
-pub(super) fn integer(flags: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
+pub(crate) fn integer(flags: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     let mask = (1usize << prefix) - 1;
     if value < mask {
         out.push(flags | u8::try_from(value).unwrap_or_default());

@@ -8,6 +8,7 @@ mod huffman;
 mod table;
 
 pub use decode::{Flaw, HpackDecoder, Section};
+pub(crate) use decode::{integer, string_behind};
 pub use encoder::Encoder;
 pub(crate) use encoder::PreparedLiteral;
 

@@ -1,16 +1,15 @@
 //! Writes the response to one request, over its stream.
 
-use super::connection::{FULL, Shared};
-use super::stream::{Ending, Http2Stream};
-use super::tunnel::Http2Tunnel;
+use super::StreamsLink;
+use super::stream::{ClientStream, Ending};
+use super::tunnel::StreamTunnel;
 use super::waiting::{StreamSide, wait};
 use crate::body::BodyPiece;
 use crate::body_length::{BodyRest, ResponseBody};
+use crate::client_demand::ClientDemand;
 use crate::client_socket::ClientGone;
-use crate::handler::ClientDemand;
 use larder_semantics::field::FieldList;
 use larder_wire::http2::frame::EndFlag;
-use larder_wire::http2::hpack::encode;
 use larder_wire::message::fields::is_allowed_trailer;
 use std::rc::Rc;
 
@@ -23,16 +22,16 @@ const HOLD_ALL: u64 = 512 * 1024;
 const ROOM: u64 = 2 * 1024 * 1024;
 
 /// Writes the response to one request.
-pub(crate) struct Http2Reply {
-    connection: Shared,
-    stream: Rc<Http2Stream>,
+pub(crate) struct StreamReply {
+    connection: Rc<dyn StreamsLink>,
+    stream: Rc<ClientStream>,
     is_head: bool,
     rest: BodyRest,
     body: u64,
 }
 
-impl Http2Reply {
-    pub(super) fn new(connection: Shared, stream: Rc<Http2Stream>, is_head: bool) -> Self {
+impl StreamReply {
+    pub(crate) fn new(connection: Rc<dyn StreamsLink>, stream: Rc<ClientStream>, is_head: bool) -> Self {
         Self { connection, stream, is_head, rest: BodyRest::NotStarted, body: 0 }
     }
 
@@ -49,7 +48,7 @@ impl Http2Reply {
         if status == 100 && !std::mem::take(&mut self.stream.body.borrow_mut().waits) {
             return Ok(()); // It does not wait for one, or has had it.
         }
-        self.connection.write_head(self.stream.id, status, fields.iter(), EndFlag::Open);
+        self.connection.write_head(&self.stream, status, &mut fields.iter(), None, EndFlag::Open);
         Ok(())
     }
 
@@ -72,14 +71,9 @@ impl Http2Reply {
         if self.is_head || length == Some(0) {
             self.rest = BodyRest::None;
         }
-        let kept = fields.iter().filter(|it| !is_framed || !it.is("content-length"));
+        let mut kept = fields.iter().filter(|it| !is_framed || !it.is("content-length"));
         let end = if self.rest == BodyRest::None { EndFlag::Stream } else { EndFlag::Open };
-        let connection = &*self.connection;
-        connection.write_head_and(self.stream.id, status, kept, end, |out| {
-            if let Some(length) = length {
-                encode::field(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
-            }
-        });
+        self.connection.write_head(&self.stream, status, &mut kept, length, end);
         self.stream.has_answer.set(true);
         if end == EndFlag::Stream {
             *self.stream.end.borrow_mut() = Ending::Sent;
@@ -100,21 +94,21 @@ impl Http2Reply {
         self.body += length;
         self.connection.has_work(&self.stream);
         let (stream, hold) = (&self.stream, self.hold());
-        wait(&self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold).await
+        wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold).await
     }
 
     /// Waits until little output is left; then returns the amount that the windows and the socket permit, and a little
     /// more, so that the stream does not run dry.
     pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         let (stream, hold) = (&self.stream, self.hold());
-        wait(&self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold / 2).await?;
-        let now = self.open().max(hold - stream.queued.get());
+        wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold / 2).await?;
+        let now = self.connection.open(stream).max(hold - stream.queued.get());
         Ok(ClientDemand { now, ahead: self.share(ROOM) })
     }
 
     /// This stream's share of an amount for the whole connection.
     fn share(&self, all: u64) -> u64 {
-        all / (self.connection.state.borrow().streams.len() as u64).max(1)
+        all / self.connection.count().max(1)
     }
 
     /// Bytes that may wait for the client: fewer for clients with more simultaneous requests.
@@ -122,26 +116,17 @@ impl Http2Reply {
         self.share(HOLD_ALL).clamp(HOLD_LEAST, HOLD)
     }
 
-    /// Bytes that can be sent at once, by the windows and the waiting output of the socket.
-    fn open(&self) -> u64 {
-        let state = self.connection.state.borrow();
-        let queued: u64 = state.streams.values().map(|it| it.queued.get()).sum();
-        let windows = (self.stream.window.get() - self.stream.queued.get().cast_signed())
-            .min(state.window - queued.cast_signed());
-        u64::try_from(windows).unwrap_or(0).min(FULL.saturating_sub(self.connection.link.waiting() + queued))
-    }
-
     pub async fn gone(&self) {
         self.stream.given_up().await;
     }
 
-    pub fn switch(&mut self, fields: &FieldList) -> Result<Http2Tunnel, ClientGone> {
+    pub fn switch(&mut self, fields: &FieldList) -> Result<StreamTunnel, ClientGone> {
         self.check()?;
         if !self.stream.is_tunnel || self.started() {
             return Err(ClientGone::Closed);
         }
         self.rest = BodyRest::None;
-        Ok(Http2Tunnel::begin(&self.connection, &self.stream, fields))
+        Ok(StreamTunnel::begin(&self.connection, &self.stream, fields))
     }
 
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
@@ -157,7 +142,7 @@ impl Http2Reply {
             BodyRest::Length(_) => {}
             BodyRest::NotStarted | BodyRest::None => return self.check(),
         }
-        wait(&self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await
+        wait(&*self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await
     }
 
     pub fn started(&self) -> bool {

@@ -8,7 +8,7 @@ const WINDOW: u64 = 10_000;
 
 /// The counted events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FloodKind {
+pub(crate) enum FloodKind {
     /// A stream that was ended before its response: by the client, or by larder because of the client (CVE-2023-44487 and
     /// similar).
     Reset,
@@ -37,7 +37,7 @@ impl FloodKind {
 
 /// The counts of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Floods {
+pub(crate) struct Floods {
     since: Cell<u64>,
     counts: [Cell<u32>; 5],
     /// Expected WINDOW_UPDATEs: two for each DATA frame.

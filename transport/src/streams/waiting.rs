@@ -1,12 +1,11 @@
 //! The wait for the client of one stream to take output or to send its body: the time limit, and the minimum rate. The
 //! same for a whole connection is in `worker::Watched`.
 
-use super::connection::Http2Connection;
-use super::stream::Http2Stream;
+use super::stream::ClientStream;
+use super::{StreamReset, StreamsLink};
 use crate::client_socket::ClientGone;
 use crate::worker::TransferLimits;
 use larder_stdx::clock;
-use larder_wire::http2::ErrorCode;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,7 +18,7 @@ const SLICE: Duration = Duration::from_millis(2_500);
 
 /// The awaited action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StreamSide {
+pub(crate) enum StreamSide {
     /// The client sends its request's body.
     Sends,
     /// The client takes output.
@@ -28,7 +27,7 @@ pub(super) enum StreamSide {
 
 impl StreamSide {
     /// Bytes transferred so far.
-    fn moved(self, stream: &Http2Stream) -> u64 {
+    fn moved(self, stream: &ClientStream) -> u64 {
         match self {
             StreamSide::Sends => stream.body.borrow().came,
             StreamSide::Takes => stream.sent.get(),
@@ -37,9 +36,9 @@ impl StreamSide {
 
     /// Whether the client has to act: not if its other streams have used up the connection's credit, and their bytes are
     /// unread.
-    fn is_due(self, connection: &Http2Connection, stream: &Http2Stream) -> bool {
+    fn is_due(self, connection: &dyn StreamsLink, stream: &ClientStream) -> bool {
         match self {
-            StreamSide::Sends => stream.body.borrow().window > 0 && connection.state.borrow().credit > 0,
+            StreamSide::Sends => stream.body.borrow().window > 0 && connection.has_credit(),
             StreamSide::Takes => true,
         }
     }
@@ -53,7 +52,7 @@ impl StreamSide {
         if limit.is_zero() { Duration::MAX } else { limit }
     }
 
-    fn rate(self, stream: &Http2Stream) -> &TransferRate {
+    fn rate(self, stream: &ClientStream) -> &TransferRate {
         match self {
             StreamSide::Sends => &stream.sends,
             StreamSide::Takes => &stream.takes,
@@ -63,7 +62,7 @@ impl StreamSide {
 
 /// The rate of a client while it is waited for, over successive waits.
 #[derive(Debug, Default)]
-pub(super) struct TransferRate {
+pub(crate) struct TransferRate {
     /// Milliseconds of waiting in this window.
     waited: Cell<u64>,
     /// Bytes transferred at the start of the window.
@@ -87,16 +86,16 @@ impl TransferRate {
 }
 
 /// Waits until `is_done`, as long as the client makes progress. Otherwise it is counted, and its stream reset.
-pub(super) async fn wait(
-    connection: &Http2Connection,
-    stream: &Http2Stream,
+pub(crate) async fn wait(
+    connection: &dyn StreamsLink,
+    stream: &ClientStream,
     side: StreamSide,
     is_done: impl Fn() -> bool,
 ) -> Result<(), ClientGone> {
     let is_over = || stream.gone.get().is_some() || is_done();
     let mut silent = Duration::ZERO;
     while !is_over() {
-        let worker = &connection.link.worker;
+        let worker = connection.worker();
         let limits = stream.limits.get().unwrap_or_else(|| TransferLimits::of(&worker.limits()));
         let limit = side.limit(&limits);
         let (moved, was_due, begun) =
@@ -124,7 +123,7 @@ pub(super) async fn wait(
                 StreamSide::Sends => worker.counters.client_body_timeouts.add(1),
                 StreamSide::Takes => worker.counters.client_write_timeouts.add(1),
             }
-            connection.reset(stream, ErrorCode::Cancel, ClientGone::TimedOut);
+            connection.reset(stream, StreamReset::Cancel, ClientGone::TimedOut);
         }
     }
     stream.gone.get().map_or(Ok(()), Err)

@@ -1,6 +1,6 @@
-//! One stream: its output, its input, and the tasks that wait for either. Frames are not here.
+//! One stream: its output, its input, and the tasks that wait for either.
 
-use super::connection::STREAM_WINDOW;
+use super::STREAM_WINDOW;
 use super::waiting::TransferRate;
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
@@ -13,7 +13,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 /// One stream of a connection. Its task and its connection share it; both run on one thread.
-pub(super) struct Http2Stream {
+pub(crate) struct ClientStream {
+    /// Its number, of the protocol: over HTTP/3 that of the request on its connection, from 0 on.
     pub id: u32,
     /// Bytes that the client's window permits.
     pub window: Cell<i64>,
@@ -45,7 +46,7 @@ pub(super) struct Http2Stream {
 
 /// The end of the response.
 #[derive(Debug, PartialEq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// More may come.
     Open,
     /// With the last queued piece.
@@ -57,7 +58,7 @@ pub(super) enum Ending {
 }
 
 /// The body of the request, as it arrives.
-pub(super) struct IncomingBody {
+pub(crate) struct IncomingBody {
     pub bytes: Vec<u8>,
     /// Bytes received so far, read or not.
     pub came: u64,
@@ -91,7 +92,7 @@ impl IncomingBody {
     }
 }
 
-impl Http2Stream {
+impl ClientStream {
     /// `window` is the number of bytes that may be sent, `credit` the number that may be received.
     pub fn new(id: u32, window: i64, credit: i64, request: Option<&Request>, room: u64) -> Self {
         let framing = request.map_or(Framing::Empty, |it| it.framing);

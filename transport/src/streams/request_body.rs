@@ -1,10 +1,10 @@
 //! The body of one request, from its stream.
 
-use super::connection::Shared;
-use super::stream::Http2Stream;
+use super::StreamsLink;
+use super::stream::ClientStream;
 use super::waiting::{StreamSide, wait};
 use crate::client_socket::ClientGone;
-use crate::worker::{RequestLimits, TransferLimits};
+use crate::worker::RequestLimits;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http2::frame::EndFlag;
@@ -20,13 +20,13 @@ const SILENCE: Duration = Duration::from_secs(2);
 const WHOLE: Duration = Duration::from_secs(10);
 
 /// The body of one request.
-pub(crate) struct Http2RequestBody {
-    connection: Shared,
-    stream: Rc<Http2Stream>,
+pub(crate) struct StreamRequestBody {
+    connection: Rc<dyn StreamsLink>,
+    stream: Rc<ClientStream>,
 }
 
-impl Http2RequestBody {
-    pub(super) fn new(connection: Shared, stream: Rc<Http2Stream>) -> Self {
+impl StreamRequestBody {
+    pub(crate) fn new(connection: Rc<dyn StreamsLink>, stream: Rc<ClientStream>) -> Self {
         Self { connection, stream }
     }
 
@@ -38,7 +38,7 @@ impl Http2RequestBody {
             match limits.body_size.checked_sub(body.came) {
                 Some(room) => body.room = room.min(body.room),
                 None if body.refused.is_none() => {
-                    self.connection.link.worker.counters.body_too_large.add(1);
+                    self.connection.worker().counters.body_too_large.add(1);
                     body.refused = Some(ClientGone::TooLarge);
                 }
                 None => {}
@@ -46,9 +46,7 @@ impl Http2RequestBody {
         }
         if let Some(own) = limits.transfer {
             self.stream.limits.set(Some(own));
-            let (watched, worker) = (&self.connection.link.watched, &self.connection.link.worker);
-            let before = watched.own_limits().unwrap_or_else(|| TransferLimits::of(&worker.limits()));
-            watched.limit(Some(own.or_longer(before)));
+            self.connection.limit(own);
         }
     }
 
@@ -62,13 +60,13 @@ impl Http2RequestBody {
         let has_answer = self.stream.has_answer.get();
         let is_due = !has_answer && std::mem::take(&mut self.stream.body.borrow_mut().waits);
         if is_due {
-            self.connection.write_head(self.stream.id, 100, std::iter::empty(), EndFlag::Open);
+            self.connection.write_head(&self.stream, 100, &mut std::iter::empty(), None, EndFlag::Open);
         }
         let came = || {
             let body = self.stream.body.borrow();
             body.is_whole || !body.bytes.is_empty() || body.refused.is_some()
         };
-        let _ = wait(&self.connection, &self.stream, StreamSide::Sends, came).await;
+        let _ = wait(&*self.connection, &self.stream, StreamSide::Sends, came).await;
         self.arrived()
     }
 
@@ -79,7 +77,7 @@ impl Http2RequestBody {
         let part = {
             let body = &mut *self.stream.body.borrow_mut();
             if body.refused.is_none() && body.left.is_some_and(|it| it > body.room) {
-                self.connection.link.worker.counters.body_too_large.add(1);
+                self.connection.worker().counters.body_too_large.add(1);
                 body.refused = Some(ClientGone::TooLarge);
             }
             match body.refused {

@@ -1,29 +1,32 @@
 //! An upgraded stream (RFC 8441, RFC 9113 §8.5): the data of its frames in both directions, each with an end of its own.
 //! The copying between the two sides is not here.
 
-use super::connection::Shared;
-use super::stream::{Ending, Http2Stream};
+use super::stream::{ClientStream, Ending};
 use super::waiting::{StreamSide, wait};
+use super::{StreamReset, StreamsLink};
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_wire::http2::ErrorCode;
 use larder_wire::http2::frame::EndFlag;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// See [`crate::handler::Http2Tunnel`].
-pub(crate) struct Http2Tunnel {
-    connection: Shared,
-    stream: Rc<Http2Stream>,
+/// See [`crate::handler::Tunnel`].
+pub(crate) struct StreamTunnel {
+    connection: Rc<dyn StreamsLink>,
+    stream: Rc<ClientStream>,
 }
 
-impl Http2Tunnel {
+impl StreamTunnel {
     /// Sends the head that ends HTTP on this stream.
-    pub(super) fn begin(connection: &Shared, stream: &Rc<Http2Stream>, fields: &FieldList) -> Self {
-        connection.write_head(stream.id, 200, fields.iter(), EndFlag::Open);
+    pub(super) fn begin(
+        connection: &Rc<dyn StreamsLink>,
+        stream: &Rc<ClientStream>,
+        fields: &FieldList,
+    ) -> Self {
+        connection.write_head(stream, 200, &mut fields.iter(), None, EndFlag::Open);
         stream.has_answer.set(true);
         Self { connection: connection.clone(), stream: stream.clone() }
     }
@@ -58,7 +61,7 @@ impl Http2Tunnel {
         }
         self.stream.push(BodyPiece::Bytes(bytes));
         self.connection.has_work(&self.stream);
-        wait(&self.connection, &self.stream, StreamSide::Takes, || self.stream.queued.get() == 0).await
+        wait(&*self.connection, &self.stream, StreamSide::Takes, || self.stream.queued.get() == 0).await
     }
 
     pub fn end(&self) {
@@ -71,15 +74,15 @@ impl Http2Tunnel {
     }
 
     pub async fn close(self) {
-        let _ = wait(&self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await;
+        let _ = wait(&*self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await;
     }
 }
 
-impl Drop for Http2Tunnel {
+impl Drop for StreamTunnel {
     fn drop(&mut self) {
         // As a proxy reports a lost connection (RFC 9113 §8.5).
         if !(self.stream.is_answered() && self.stream.body.borrow().is_whole) {
-            self.connection.reset(&self.stream, ErrorCode::Connect, ClientGone::Closed);
+            self.connection.reset(&self.stream, StreamReset::Connect, ClientGone::Closed);
         }
     }
 }

@@ -1,0 +1,517 @@
+//! The loop of one UDP socket: packets to their connections, timers, and packets of connections to the socket.
+
+use super::connection::Http3Connection;
+use super::handshake::Settings;
+use super::port::{Packet, QuicPort, QuicSocket, SocketIds};
+use crate::alternative::AlternativeService;
+use crate::handler::Handler;
+use crate::outbox::Outbox;
+use crate::tls::{ServerTls, certificates, quic_suites};
+use crate::worker::{QuicConnections, TransportWorker};
+use bytes::BytesMut;
+use larder_stdx::clock;
+use quinn_proto::{DatagramEvent, Endpoint, EndpointConfig, Incoming, Transmit};
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::io::IoSliceMut;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
+
+/// Buffers of one receive, and bytes of each: the kernel joins packets of a connection.
+const BUFFERS: usize = 8;
+const BUFFER: usize = 64 * 1024;
+/// Receives of one turn, before other tasks have theirs.
+const TURNS: usize = 4;
+/// Sends of one connection in one turn.
+const SENDS: usize = 16;
+/// Incomplete handshakes after which clients must prove their address, and after which they are refused.
+const HALF_OPEN: usize = 64;
+const MOST_HALF_OPEN: usize = 1024;
+/// The time for which a connection must have been idle to be closed for lack of room.
+const SHED_AFTER: Duration = Duration::from_secs(1);
+
+/// Wakes the loop of a socket for its connections.
+pub(super) struct Bell {
+    dirty: RefCell<VecDeque<Rc<Http3Connection>>>,
+    connections: RefCell<BTreeMap<usize, Rc<Http3Connection>>>,
+    waker: RefCell<Option<Waker>>,
+    /// The number of incomplete handshakes.
+    pub half_open: Cell<usize>,
+    /// The output of one answer.
+    pub scratch: RefCell<Outbox>,
+    /// The address, and its name in the configuration.
+    pub at: SocketAddr,
+    pub name: Rc<str>,
+}
+
+impl Bell {
+    /// Puts a connection in line.
+    pub fn ring(&self, connection: &Http3Connection) {
+        if connection.is_dirty.get() {
+            return;
+        }
+        let connections = self.connections.borrow();
+        if let Some(it) = connections.get(&connection.handle.0) {
+            it.is_dirty.set(true);
+            self.dirty.borrow_mut().push_back(it.clone());
+            if let Some(waker) = &*self.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    pub fn now(&self) -> Instant {
+        clock::instant()
+    }
+}
+
+impl QuicConnections for Bell {
+    fn shed(&self, count: usize) -> usize {
+        let now = clock::instant();
+        let all: Vec<_> = self.connections.borrow().values().cloned().collect();
+        all.iter().filter(|it| it.shed(now, SHED_AFTER)).take(count).count()
+    }
+}
+
+/// The loop of one socket.
+struct SocketLoop<H> {
+    socket: AsyncFd<Arc<OwnedFd>>,
+    udp: UdpSocketState,
+    port: Arc<QuicPort>,
+    number: u16,
+    mail: mpsc::Receiver<Packet>,
+    endpoint: Endpoint,
+    bell: Rc<Bell>,
+    timers: BTreeSet<(Instant, usize)>,
+    settings: Option<Rc<Settings>>,
+    tls: Arc<ServerTls>,
+    worker: Rc<TransportWorker>,
+    handler: Rc<H>,
+    buffers: Vec<u8>,
+    /// The output of one send, and one that the socket did not take.
+    out: Vec<u8>,
+    blocked: Option<(Transmit, Vec<u8>)>,
+    is_leaving: bool,
+    /// The announcement to clients over TCP.
+    alternative: Rc<AlternativeService>,
+}
+
+/// Serves a UDP socket until the worker drains, or until `closed`; then its connections end in an orderly way. `name` is the
+/// listener in the notation of the configuration.
+pub async fn serve_until<H: Handler>(
+    socket: QuicSocket,
+    name: String,
+    worker: Rc<TransportWorker>,
+    handler: Rc<H>,
+    closed: impl Future<Output = ()>,
+) {
+    let Some(mut it) = SocketLoop::new(socket, name, worker, handler) else { return };
+    let worker = it.worker.clone();
+    let mut stopped = pin!(async {
+        tokio::select! {
+            () = worker.stopped() => {}
+            () = closed => {}
+        }
+    });
+    let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
+    poll_fn(|context| {
+        if !it.is_leaving && stopped.as_mut().poll(context).is_ready() {
+            it.leave();
+        }
+        it.turn(context, sleep.as_mut())
+    })
+    .await;
+}
+
+impl<H: Handler> SocketLoop<H> {
+    fn new(socket: QuicSocket, name: String, worker: Rc<TransportWorker>, handler: Rc<H>) -> Option<Self> {
+        let tls = worker.tls()?;
+        let (port, number, at) = (socket.port.clone(), socket.number, socket.at);
+        let udp = UdpSocketState::new(UdpSockRef::from(&*socket.socket)).ok();
+        let mut config = EndpointConfig::new(Arc::new(port.reset_key.clone()));
+        let ids = socket.ids();
+        config.cid_generator(move || Box::new(SocketIds::of(ids)));
+        // Without the drafts.
+        config.supported_versions(vec![1]);
+        let fd = crate::worker::watch(socket.socket.clone()).ok();
+        let (Some(udp), Some(fd)) = (udp, fd) else {
+            worker.counters.accept_errors.add(1);
+            return None;
+        };
+        let endpoint = Endpoint::new(Arc::new(config), None, !udp.may_fragment(), None);
+        let bell = Rc::new(Bell {
+            dirty: RefCell::default(),
+            connections: RefCell::default(),
+            waker: RefCell::default(),
+            half_open: Cell::new(0),
+            scratch: RefCell::default(),
+            at,
+            name: name.into(),
+        });
+        let idle: Weak<dyn QuicConnections> = {
+            let bell: Rc<dyn QuicConnections> = bell.clone();
+            Rc::downgrade(&bell)
+        };
+        let alternative = worker.new_alternative(at);
+        alternative.begin();
+        worker.quic.connections.borrow_mut().retain(|it| it.strong_count() > 0);
+        worker.quic.connections.borrow_mut().push(idle);
+        Some(Self {
+            socket: fd,
+            udp,
+            port,
+            number,
+            mail: socket.mail,
+            endpoint,
+            bell,
+            timers: BTreeSet::new(),
+            settings: None,
+            tls,
+            worker,
+            handler,
+            buffers: vec![0; BUFFERS * BUFFER],
+            out: Vec::new(),
+            blocked: None,
+            is_leaving: false,
+            alternative,
+        })
+    }
+
+    /// No connection is accepted any more, and those that exist end.
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        // After an upgrade it answers in another process.
+        if !self.worker.leaves_queues() {
+            self.alternative.end();
+        }
+        let now = clock::instant();
+        let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
+        for it in all {
+            // Another process reads the socket by now.
+            if self.worker.leaves_queues() || it.client.borrow().is_none() {
+                it.close(now, larder_wire::http3::Http3Error::None);
+            }
+            it.wake();
+        }
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>, mut sleep: Pin<&mut tokio::time::Sleep>) -> Poll<()> {
+        self.bell.waker.replace(Some(context.waker().clone()));
+        let mut goes_on = true;
+        for _ in 0..TURNS {
+            goes_on = self.receive(context) | self.receive_mail(context);
+            self.expire(clock::instant());
+            goes_on |= self.pump(context);
+            if !goes_on {
+                break;
+            }
+        }
+        let is_open = |it: &Rc<Http3Connection>| it.presence.borrow().is_some();
+        if self.is_leaving && !goes_on && !self.bell.connections.borrow().values().any(is_open) {
+            // They refer to it.
+            let _ = (self.bell.connections.take(), self.bell.dirty.take());
+            return Poll::Ready(());
+        }
+        if goes_on {
+            context.waker().wake_by_ref();
+        } else if let Some((at, _)) = self.timers.first() {
+            let left = at.saturating_duration_since(clock::instant());
+            sleep.as_mut().reset(tokio::time::Instant::now() + left);
+            if sleep.as_mut().poll(context).is_ready() {
+                context.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Receives packets; whether there may be more.
+    fn receive(&mut self, context: &mut Context<'_>) -> bool {
+        if self.is_leaving && self.worker.leaves_queues() {
+            return false;
+        }
+        let mut guard = match self.socket.poll_read_ready(context) {
+            Poll::Ready(Ok(guard)) => guard,
+            _ => return false,
+        };
+        let mut metas = [RecvMeta::default(); BUFFERS];
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let received = {
+            let mut slices: Vec<_> = buffers.chunks_mut(BUFFER).map(IoSliceMut::new).collect();
+            self.udp.recv(UdpSockRef::from(&**self.socket.get_ref()), &mut slices, &mut metas)
+        };
+        let count = match received {
+            Ok(count) => count,
+            Err(error) => {
+                // Others are reports of packets that were not delivered.
+                if error.kind() == std::io::ErrorKind::WouldBlock {
+                    guard.clear_ready();
+                }
+                drop(guard);
+                self.buffers = buffers;
+                // Only a poll that finds nothing registers the loop with the socket.
+                return true;
+            }
+        };
+        drop(guard);
+        let now = clock::instant();
+        clock::arrived();
+        for (meta, buffer) in metas.iter().zip(buffers.chunks(BUFFER)).take(count) {
+            for bytes in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                let ecn = meta.ecn.and_then(|it| quinn_proto::EcnCodepoint::from_bits(it as u8));
+                let packet = Packet { from: meta.addr, to: meta.dst_ip, ecn, bytes: BytesMut::from(bytes) };
+                match self.port.owner(&packet.bytes) {
+                    Some(owner) if owner != self.number => {
+                        let counters = &self.worker.counters;
+                        match self.port.pass_on(owner, packet) {
+                            true => counters.http3_forwarded.add(1),
+                            false => counters.http3_lost.add(1),
+                        }
+                    }
+                    _ => self.packet(now, packet),
+                }
+            }
+        }
+        self.buffers = buffers;
+        count > 0
+    }
+
+    /// Takes packets that arrived at other workers.
+    fn receive_mail(&mut self, context: &mut Context<'_>) -> bool {
+        for _ in 0..BUFFERS {
+            match self.mail.poll_recv(context) {
+                Poll::Ready(Some(packet)) => self.packet(clock::instant(), packet),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn packet(&mut self, now: Instant, packet: Packet) {
+        self.refresh_settings();
+        let mut out = Vec::new();
+        let Packet { from, to, ecn, bytes } = packet;
+        match self.endpoint.handle(now, from, to, ecn, bytes, &mut out) {
+            None => {}
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let connection = self.bell.connections.borrow().get(&handle.0).cloned();
+                if let Some(it) = connection {
+                    // That of a packet without a connection.
+                    quic_suites::last();
+                    it.quic.borrow_mut().handle_event(event);
+                    note_handshake(&it);
+                    it.wake();
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming, out),
+            Some(DatagramEvent::Response(transmit)) => self.send_alone(&transmit, &out),
+        }
+    }
+
+    /// Takes over changed certificates and limits, for new connections.
+    fn refresh_settings(&mut self) {
+        let before = self.settings.take();
+        let was = before.as_ref().map(Rc::as_ptr);
+        self.settings = Settings::of(before, &self.tls, &self.worker.limits(), &self.port);
+        if self.settings.as_ref().map(Rc::as_ptr) != was {
+            let config = self.settings.as_ref().map(|it| it.config.clone());
+            self.endpoint.set_server_config(config);
+        }
+    }
+
+    fn accept(&mut self, now: Instant, incoming: Incoming, mut out: Vec<u8>) {
+        let (worker, settings) = (self.worker.clone(), self.settings.clone());
+        let half_open = self.bell.half_open.get();
+        let place = worker.take_place();
+        if (half_open >= HALF_OPEN || place.is_none()) && !incoming.remote_address_validated() {
+            worker.counters.http3_retries.add(1);
+            match self.endpoint.retry(incoming, &mut out) {
+                Ok(transmit) => self.send_alone(&transmit, &out),
+                Err(refused) => self.endpoint.ignore(refused.into_incoming()),
+            }
+            return;
+        }
+        let place = place.or_else(|| {
+            worker.shed(1);
+            worker.take_place()
+        });
+        let (Some(place), Some(settings), false, true) =
+            (place, settings, self.is_leaving, half_open < MOST_HALF_OPEN)
+        else {
+            worker.counters.http3_refused.add(1);
+            let transmit = self.endpoint.refuse(incoming, &mut out);
+            return self.send_alone(&transmit, &out);
+        };
+        let presence = worker.enter(place);
+        match self.endpoint.accept(incoming, now, &mut out, Some(settings.config.clone())) {
+            Ok((handle, quic)) => {
+                let rules = settings.rules.clone();
+                let ours = (worker, self.bell.clone());
+                let it = Http3Connection::new(handle, quic, presence, rules, ours, now);
+                self.bell.half_open.set(half_open + 1);
+                self.bell.connections.borrow_mut().insert(handle.0, it.clone());
+                note_handshake(&it);
+                it.wake();
+            }
+            Err(refused) => {
+                worker.counters.tls_failed_malformed.add(1);
+                if let Some(transmit) = refused.response {
+                    self.send_alone(&transmit, &out);
+                }
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some((_, handle)) = self.timers.first().copied().filter(|it| it.0 <= now) {
+            self.timers.pop_first();
+            let connection = self.bell.connections.borrow().get(&handle).cloned();
+            if let Some(it) = connection {
+                it.timer.set(None);
+                it.quic.borrow_mut().handle_timeout(now);
+                it.expire(now);
+                it.wake();
+            }
+        }
+    }
+
+    /// Gives the connections in line their turn; whether there are more.
+    fn pump(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.unblock(context) {
+            return false;
+        }
+        let count = self.bell.dirty.borrow().len();
+        for _ in 0..count {
+            let connection = self.bell.dirty.borrow_mut().pop_front();
+            let Some(it) = connection else { return false };
+            it.is_dirty.set(false);
+            let now = clock::instant();
+            it.turn(now, &self.handler, self.is_leaving);
+            let goes_on = self.transmit(&it, now);
+            self.endpoint_events(&it);
+            self.set_timer(&it);
+            if !goes_on {
+                it.wake();
+            }
+            if self.blocked.is_some() {
+                return self.unblock(context);
+            }
+        }
+        !self.bell.dirty.borrow().is_empty()
+    }
+
+    /// Sends the packets of a connection; `false` if there are more.
+    fn transmit(&mut self, it: &Http3Connection, now: Instant) -> bool {
+        for _ in 0..SENDS {
+            let mut out = std::mem::take(&mut self.out);
+            out.clear();
+            let transmit = it.quic.borrow_mut().poll_transmit(now, self.udp.max_gso_segments(), &mut out);
+            let Some(transmit) = transmit else {
+                self.out = out;
+                return true;
+            };
+            match self.send(&transmit, &out) {
+                Ok(()) => self.out = out,
+                Err(()) => {
+                    self.blocked = Some((transmit, out));
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    fn endpoint_events(&mut self, it: &Rc<Http3Connection>) {
+        loop {
+            let event = it.quic.borrow_mut().poll_endpoint_events();
+            let Some(event) = event else { return };
+            let is_over = event.is_drained();
+            if let Some(event) = self.endpoint.handle_event(it.handle, event) {
+                it.quic.borrow_mut().handle_event(event);
+                it.wake();
+            }
+            if is_over {
+                it.ended();
+                if let Some(at) = it.timer.take() {
+                    self.timers.remove(&(at, it.handle.0));
+                }
+                self.bell.connections.borrow_mut().remove(&it.handle.0);
+            }
+        }
+    }
+
+    fn set_timer(&mut self, it: &Http3Connection) {
+        let own = it.deadline();
+        let quic = it.quic.borrow_mut().poll_timeout();
+        let next = [own, quic].into_iter().flatten().min();
+        let next = next.filter(|_| self.bell.connections.borrow().contains_key(&it.handle.0));
+        let before = it.timer.replace(next);
+        if before != next {
+            before.map(|at| self.timers.remove(&(at, it.handle.0)));
+            next.map(|at| self.timers.insert((at, it.handle.0)));
+        }
+    }
+
+    /// Sends the packet that the socket did not take; whether it has.
+    fn unblock(&mut self, context: &mut Context<'_>) -> bool {
+        while let Some((transmit, bytes)) = self.blocked.take() {
+            match self.socket.poll_write_ready(context) {
+                Poll::Pending => {
+                    self.blocked = Some((transmit, bytes));
+                    return false;
+                }
+                Poll::Ready(Err(_)) => return true,
+                Poll::Ready(Ok(mut guard)) => {
+                    let sent = send(&self.udp, self.socket.get_ref(), &transmit, &bytes);
+                    if sent.is_err() {
+                        guard.clear_ready();
+                        self.blocked = Some((transmit, bytes));
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn send(&self, transmit: &Transmit, bytes: &[u8]) -> Result<(), ()> {
+        send(&self.udp, self.socket.get_ref(), transmit, bytes)
+    }
+
+    /// Sends a packet of no connection; it may be lost.
+    fn send_alone(&self, transmit: &Transmit, bytes: &[u8]) {
+        let _ = self.send(transmit, bytes);
+    }
+}
+
+/// Sends packets; an error means that the socket takes none now. After other errors the packets are lost.
+fn send(udp: &UdpSocketState, socket: &OwnedFd, transmit: &Transmit, bytes: &[u8]) -> Result<(), ()> {
+    let packets = quinn_udp::Transmit {
+        destination: transmit.destination,
+        ecn: transmit.ecn.and_then(|it| quinn_udp::EcnCodepoint::from_bits(it as u8)),
+        contents: &bytes[..transmit.size],
+        segment_size: transmit.segment_size,
+        src_ip: transmit.src_ip,
+    };
+    match udp.send(UdpSockRef::from(socket), &packets) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(()),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps the name that a certificate was selected for, and the cipher suite, if a handshake just did.
+fn note_handshake(it: &Http3Connection) {
+    if let Some(asked) = certificates::asked() {
+        it.asked.replace(asked);
+    }
+    if let Some(suite) = quic_suites::last() {
+        it.cipher.set(suite);
+    }
+}

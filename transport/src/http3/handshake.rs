@@ -1,0 +1,145 @@
+//! New connections: the settings of their handshakes, and its result.
+
+use super::connection::{Closing, Http3Connection};
+use super::port::QuicPort;
+use crate::client::Client;
+use crate::tls::{AlpnProtocol, HandshakeRules, Secured, ServerTls, certificates};
+use crate::worker::ClientLimits;
+use larder_semantics::scheme::Scheme;
+use larder_wire::http3::ALPN;
+use quinn_proto::crypto::rustls::{HandshakeData, QuicServerConfig};
+use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use rustls::pki_types::CertificateDer;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that all streams of a connection may send before they are read, and those of one stream.
+const WINDOW: u32 = 1024 * 1024;
+const STREAM_WINDOW: u32 = 128 * 1024;
+/// Bytes of all streams that a client has not acknowledged.
+const SEND_WINDOW: u64 = 512 * 1024;
+/// Unidirectional streams of a client: three have a purpose.
+const UNI_STREAMS: u32 = 16;
+/// The shortest time without a packet, after which a connection is lost.
+const LEAST_IDLE: Duration = Duration::from_secs(10);
+
+/// The settings of handshakes, made again when the certificates or the limits change.
+pub(super) struct Settings {
+    made_of: Arc<rustls::ServerConfig>,
+    streams: u32,
+    idle: Duration,
+    pub config: Arc<ServerConfig>,
+    pub rules: Arc<HandshakeRules>,
+}
+
+impl Settings {
+    /// Those in force; `before` if they are the same.
+    pub fn of(
+        before: Option<Rc<Self>>,
+        tls: &ServerTls,
+        limits: &ClientLimits,
+        port: &QuicPort,
+    ) -> Option<Rc<Self>> {
+        let (rules, made_of) = tls.configs().first();
+        let (streams, idle) = (limits.http2_streams, limits.idle_timeout);
+        let is_same =
+            |it: &Rc<Self>| Arc::ptr_eq(&it.made_of, &made_of) && it.streams == streams && it.idle == idle;
+        if let Some(before) = before.filter(is_same) {
+            return Some(before);
+        }
+        let mut own = (*made_of).clone();
+        own.alpn_protocols = vec![ALPN.to_vec()];
+        own.max_early_data_size = 0;
+        let crypto = QuicServerConfig::try_from(Arc::new(own)).ok()?;
+        let mut config = ServerConfig::new(Arc::new(crypto), Arc::new(port.token_key()));
+        config.transport_config(Arc::new(transport(streams, idle)));
+        config.max_incoming(256).incoming_buffer_size(64 * 1024).incoming_buffer_size_total(1024 * 1024);
+        let config = Arc::new(config);
+        Some(Rc::new(Self { made_of, streams, idle, config, rules }))
+    }
+}
+
+fn transport(streams: u32, idle: Duration) -> TransportConfig {
+    let mut it = TransportConfig::default();
+    it.max_concurrent_bidi_streams(VarInt::from_u32(streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
+        .receive_window(VarInt::from_u32(WINDOW))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(IdleTimeout::try_from(idle.max(LEAST_IDLE)).ok());
+    it
+}
+
+impl Http3Connection {
+    /// The handshake has succeeded.
+    pub fn connected(&self, now: Instant) -> Result<(), Closing> {
+        self.greeted();
+        let counters = &self.worker.counters;
+        counters.tls_handshakes.add(1);
+        counters.tls_13.add(1);
+        counters.http3_connections.add(1);
+        counters.http3_open.add(1);
+        let asked = self.asked.take();
+        if !asked.known {
+            counters.tls_unknown_names.add(1);
+        }
+        let (peer, local, name, certificates) = {
+            let quic = self.quic.borrow();
+            let session = quic.crypto_session();
+            let data = session.handshake_data().and_then(|it| it.downcast::<HandshakeData>().ok());
+            let shown = session.peer_identity();
+            let shown = shown.and_then(|it| it.downcast::<Vec<CertificateDer<'static>>>().ok());
+            let name = data.and_then(|it| it.server_name).unwrap_or_default();
+            (quic.remote_address(), quic.local_ip(), name, shown)
+        };
+        let shown = certificates.as_deref().and_then(|it| it.first());
+        let secured = Secured {
+            version: "TLSv1.3",
+            cipher: self.cipher.get(),
+            name: name.to_ascii_lowercase().into(),
+            protocol: AlpnProtocol::Http3,
+            client: shown.and_then(certificates::subject).unwrap_or_default(),
+            certificate: shown.map(|it| it.as_ref().into()),
+            rules: self.rules.clone(),
+        };
+        let bell = &self.bell;
+        let local = local.map(|it| (it.to_canonical(), bell.at.port()).into()).or(Some(bell.at));
+        let peer = Some((peer.ip().to_canonical(), peer.port()).into());
+        self.client.replace(Some(Client {
+            peer,
+            hops: Vec::new(),
+            local,
+            listener: bell.name.clone(),
+            scheme: Scheme::Https,
+            tls: Some(Rc::new(secured)),
+            began: Cell::default(),
+            alternative: None,
+        }));
+        self.state.borrow_mut().since = now;
+        self.open_control()
+    }
+
+    /// The connection was lost, or the client closed it.
+    pub fn lost(&self, reason: &quinn_proto::ConnectionError) {
+        use quinn_proto::ConnectionError as Lost;
+        let counters = &self.worker.counters;
+        if self.client.borrow().is_none() {
+            match reason {
+                Lost::TransportError(_) => counters.tls_failed_malformed.add(1),
+                Lost::ConnectionClosed(_) => counters.tls_failed_refused.add(1),
+                Lost::TimedOut => counters.tls_failed_timeout.add(1),
+                _ => counters.tls_failed_cut.add(1),
+            }
+        } else {
+            match reason {
+                Lost::TransportError(_) => counters.http3_errors.add(1),
+                Lost::TimedOut => counters.client_idle_timeouts.add(1),
+                _ => {}
+            }
+        }
+        self.ended();
+    }
+}

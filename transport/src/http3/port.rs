@@ -1,0 +1,223 @@
+//! A UDP port for QUIC: a socket for each worker, and connection IDs that name it. The kernel selects a socket by the addresses of a
+//! packet; after a change of either, the worker that receives it passes it on to that of the connection.
+
+use crate::listener::SocketHandle;
+use bytes::BytesMut;
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, EcnCodepoint, InvalidCid};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::{hkdf, hmac};
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Bytes of a connection ID: the number of the socket, a mark of this process, and random bytes.
+pub(super) const ID: usize = 12;
+/// Packets that may wait for another worker.
+const MAIL: usize = 1024;
+/// The wanted receive buffer of a socket, bytes: the kernel grants up to `net.core.rmem_max`.
+const RECEIVE: usize = 4 << 20;
+
+/// A packet with its addresses.
+pub(super) struct Packet {
+    pub from: SocketAddr,
+    pub to: Option<IpAddr>,
+    pub ecn: Option<EcnCodepoint>,
+    pub bytes: BytesMut,
+}
+
+/// The part of a port that its sockets share.
+pub(super) struct QuicPort {
+    /// A mark of this process in its connection IDs.
+    mark: u8,
+    /// The key of stateless resets: one for all sockets, since any of them may get the packets of a connection.
+    pub reset_key: hmac::Key,
+    /// The key of tokens in Retry packets.
+    pub token_key: [u8; 32],
+    /// By the number of the socket; closed once its worker has ended.
+    mail: Vec<mpsc::Sender<Packet>>,
+}
+
+impl QuicPort {
+    /// The workers' part of the key for Retry tokens.
+    pub fn token_key(&self) -> hkdf::Prk {
+        hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&self.token_key)
+    }
+
+    /// The socket that a packet belongs to by its connection ID; `None` for an ID that this port did not assign.
+    pub fn owner(&self, bytes: &[u8]) -> Option<u16> {
+        let id = match bytes.first()? & 0x80 {
+            0 => bytes.get(1..=ID)?,
+            // Version, length of the ID, ID.
+            _ if usize::from(*bytes.get(5)?) == ID => bytes.get(6..6 + ID)?,
+            _ => return None,
+        };
+        (id[2] == self.mark).then(|| u16::from_be_bytes([id[0], id[1]]))
+    }
+
+    /// Passes a packet on to another socket's worker; whether it was taken.
+    pub fn pass_on(&self, owner: u16, packet: Packet) -> bool {
+        self.mail.get(usize::from(owner)).is_some_and(|it| it.try_send(packet).is_ok())
+    }
+}
+
+/// The sockets of a port that no worker has taken yet.
+pub struct QuicSockets {
+    /// The address.
+    pub at: SocketAddr,
+    /// One for each worker.
+    pub sockets: Vec<QuicSocket>,
+}
+
+/// A UDP socket for QUIC.
+pub struct QuicSocket {
+    pub(super) socket: Arc<OwnedFd>,
+    pub(super) port: Arc<QuicPort>,
+    pub(super) number: u16,
+    pub(super) mail: mpsc::Receiver<Packet>,
+    /// The address.
+    pub at: SocketAddr,
+}
+
+impl QuicSocket {
+    /// For passing it on.
+    #[must_use]
+    pub fn handle(&self) -> SocketHandle {
+        SocketHandle::of_udp(&self.socket)
+    }
+
+    /// The argument of [`SocketIds::of`].
+    pub(super) fn ids(&self) -> (u16, u8) {
+        (self.number, self.port.mark)
+    }
+}
+
+impl QuicSockets {
+    /// Opens an address, with a socket for each of `workers`.
+    ///
+    /// # Errors
+    /// One sentence: the failed operation, the reason, and the remedy.
+    pub fn bind(at: SocketAddr, workers: usize) -> Result<Self, String> {
+        let refused = |it: &io::Error| {
+            let (why, deed) = match it.kind() {
+                io::ErrorKind::AddrInUse => {
+                    ("the port is in use".to_owned(), "stop the process that uses it, or set http3 = false")
+                }
+                io::ErrorKind::PermissionDenied => {
+                    ("permission is denied".to_owned(), "choose a port from 1024, or set http3 = false")
+                }
+                _ => (larder_stdx::error::plain(it), "choose another address, or set http3 = false"),
+            };
+            format!("cannot listen on UDP {at} for HTTP/3: {why}; {deed}.")
+        };
+        // Sockets that share a port do not detect a foreign one that shares it, too.
+        drop(udp(at, false).map_err(|it| refused(&it))?);
+        let sockets: Result<Vec<_>, _> = (0..workers).map(|_| udp(at, true)).collect();
+        Self::of(at, sockets.map_err(|it| refused(&it))?).map_err(|it| refused(&it))
+    }
+
+    /// Takes over the sockets of another process.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn adopt(at: SocketAddr, sockets: Vec<OwnedFd>) -> Result<Self, String> {
+        Self::of(at, sockets)
+            .map_err(|it| format!("cannot serve UDP {at}: {}.", larder_stdx::error::plain(&it)))
+    }
+
+    /// The port of these sockets.
+    fn of(at: SocketAddr, sockets: Vec<OwnedFd>) -> io::Result<Self> {
+        let mut bytes = [0; 65];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
+        let (mark, keys) = (bytes[64], &bytes[..64]);
+        let mut token_key = [0; 32];
+        token_key.copy_from_slice(&keys[32..]);
+        let (mail, mails): (Vec<_>, Vec<_>) = sockets.iter().map(|_| mpsc::channel(MAIL)).unzip();
+        let reset_key = hmac::Key::new(hmac::HMAC_SHA256, &keys[..32]);
+        let port = Arc::new(QuicPort { mark, reset_key, token_key, mail });
+        let each = sockets.into_iter().zip(mails).zip(0..);
+        let socket = |((socket, mail), number)| {
+            let socket: Arc<OwnedFd> = Arc::new(socket);
+            QuicSocket { socket, port: port.clone(), number, mail, at }
+        };
+        Ok(Self { at, sockets: each.map(socket).collect() })
+    }
+}
+
+fn udp(at: SocketAddr, shares: bool) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM.nonblocking().cloexec(), None)?;
+    if shares {
+        socket.set_reuse_port(true)?;
+        // Fewer bytes are granted without an error.
+        let _ = socket.set_recv_buffer_size(RECEIVE);
+    }
+    socket.bind(&at.into())?;
+    Ok(socket.into())
+}
+
+/// Makes the connection IDs of one socket.
+pub(super) struct SocketIds {
+    number: [u8; 2],
+    mark: u8,
+    random: SystemRandom,
+}
+
+impl SocketIds {
+    /// For the socket with this number, in a process with this mark.
+    pub fn of((number, mark): (u16, u8)) -> Self {
+        Self { number: number.to_be_bytes(), mark, random: SystemRandom::new() }
+    }
+}
+
+impl ConnectionIdGenerator for SocketIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut id = [0; ID];
+        // Without random numbers the IDs of different connections are equal, and the second connection fails.
+        let _ = self.random.fill(&mut id[3..]);
+        id[..2].copy_from_slice(&self.number);
+        id[2] = self.mark;
+        ConnectionId::new(&id)
+    }
+
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        let is_ours = id.len() == ID && id[..2] == self.number && id[2] == self.mark;
+        if is_ours { Ok(()) } else { Err(InvalidCid) }
+    }
+
+    fn cid_len(&self) -> usize {
+        ID
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_names_its_socket() {
+        let sockets = QuicSockets::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().sockets;
+        let (port, mark) = (&sockets[0].port, sockets[0].port.mark);
+        let id = SocketIds::of(sockets[0].ids()).generate_cid();
+        assert!(SocketIds::of(sockets[0].ids()).validate(&id).is_ok());
+        let long = |length: u8| [&[0xc0, 0, 0, 0, 1, length][..], &id].concat();
+        assert_eq!(Some(0), port.owner(&[&[0x40][..], &id, &[1, 2, 3]].concat()));
+        assert_eq!(Some(0), port.owner(&long(12)));
+        let mut other = id.to_vec();
+        other[1] = 7;
+        assert_eq!(Some(7), port.owner(&[&[0x40][..], &other].concat()));
+        other[2] = !mark;
+        assert_eq!(None, port.owner(&[&[0x40][..], &other].concat()));
+        assert_eq!(None, port.owner(&long(11)));
+        for length in 0..18 {
+            assert_eq!(None, port.owner(&long(12)[..length]), "{length}");
+        }
+        assert_eq!(None, port.owner(&[0x40; 12]));
+    }
+}
