@@ -186,10 +186,9 @@ impl Admin {
 }
 
 fn origin_fact(it: &OriginScopes) -> OriginFact {
-    let is_used = matches!(it.state(), OriginState::Up | OriginState::Slow);
     OriginFact {
         name: it.name.clone(),
-        is_used: is_used && !it.standing.is_failing(),
+        is_used: matches!(it.state(), OriginState::Up | OriginState::Slow),
         is_down: is_down(it),
         why: it.standing.down_why(),
     }
@@ -198,9 +197,10 @@ fn origin_fact(it: &OriginScopes) -> OriginFact {
 /// Whether an origin fails: it is ejected or unhealthy, or the only one and fails every request.
 pub(super) fn is_down(it: &OriginScopes) -> bool {
     match it.state() {
-        OriginState::Up | OriginState::Slow => it.standing.is_failing(),
-        OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy => true,
-        OriginState::Drained => false,
+        OriginState::Up | OriginState::Slow | OriginState::Drained => false,
+        OriginState::Failing | OriginState::Ejected(_) | OriginState::Probing | OriginState::Unhealthy => {
+            true
+        }
     }
 }
 

@@ -45,7 +45,7 @@ macro_rules! nodes {
 macro_rules! origin {
     () => {
         r#""name":{"type":"string"},
-"state":{"type":"string","enum":["up","slow_start","ejected","probing","unhealthy","drained"]},"ejected_ms":{"type":["integer","null"]},
+"state":{"type":"string","enum":["up","failing","slow_start","ejected","probing","unhealthy","drained"]},"ejected_ms":{"type":["integer","null"]},
 "protocol":{"type":["string","null"],"description":"the protocol of the connection opened last, chosen by the origin if both were offered; null before the first connection","enum":["HTTP/1.1","HTTP/2.0","FastCGI","SCGI","uWSGI",null]},
 "drained_by":{"type":["string","null"],"description":"source of the drain, if drained","enum":["configuration","operator",null]},
 "in_flight":{"type":"integer"},"ejections":{"type":"integer"}"#

@@ -241,7 +241,7 @@ fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
                 // If it exists now, another larder has just created it: a concurrent creation will find it.
                 (rustix::io::Errno::NOENT, _) => Ok(None),
                 (error, true) => Err(NotKept::Refused(format!(
-                    "The admin token file {shown} cannot be read: {}; take ownership (chmod 600 {shown}), or remove \
+                    "The admin token file {shown} cannot be read: {}; give it to the user of larder (chown), or remove \
                      it.",
                     plain(&error.into())
                 ))),

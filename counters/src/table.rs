@@ -360,7 +360,7 @@ counters! {
     disk_large_writes: Count, "Bodies too large for RAM, queued for the disk tier.";
     disk_large_given_up: Limit, "Bodies too large for RAM and not stored on disk: four were already being written, there was no room, or the device was too slow.";
     disk_too_large: Limit, "Responses not written to the disk tier because they exceed a segment, or their head is too large for an envelope.";
-    disk_skipped: Count, "Responses not written to the disk tier: partial, fresh for less than `cache.disk.min_ttl`, or removed in the meantime.";
+    disk_skipped: Count, "Responses not written to the disk tier: partial, fresh for less than `cache.disk.min_ttl`, removed in the meantime, or of a process that has handed over its tier.";
     disk_no_room: Limit, "Responses not written to the disk tier because readers of dropped segments held all of its space.";
     disk_off: Gauge, "1 while the disk tier is off after a failed write, 0 otherwise.";
     disk_off_skipped: Limit, "Responses not written to the disk tier because it was off after a failure.";

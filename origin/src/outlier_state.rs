@@ -64,6 +64,8 @@ pub(crate) enum OriginAdmission {
 pub enum OriginState {
     /// In use.
     Up,
+    /// In use since it has no alternative, and its last requests have failed.
+    Failing,
     /// In use, for less than its share after an ejection.
     Slow,
     /// It receives no requests for this time.
@@ -82,6 +84,7 @@ impl OriginState {
     pub fn name(self) -> &'static str {
         match self {
             OriginState::Up => "up",
+            OriginState::Failing => "failing",
             OriginState::Slow => "slow_start",
             OriginState::Ejected(_) => "ejected",
             OriginState::Probing => "probing",
@@ -103,6 +106,7 @@ impl OutlierState {
                 BreakerState::Open(left) if !left.is_zero() => OriginState::Ejected(left),
                 _ => OriginState::Probing,
             },
+            OriginAdmission::Go if self.is_failing() => OriginState::Failing,
             OriginAdmission::Go if self.share(1, slow_start, now) < FULL => OriginState::Slow,
             OriginAdmission::Go => OriginState::Up,
         }
@@ -343,9 +347,9 @@ mod tests {
         (0..4).for_each(|_| assert_eq!(None, fail()));
         assert!(!it.is_failing());
         fail();
-        assert!(it.is_failing() && it.state(SLOW_START, at(0)) == OriginState::Up);
+        assert_eq!(OriginState::Failing, it.state(SLOW_START, at(0)));
         it.answered(BegunIn::Closed, at(0));
-        assert!(!it.is_failing());
+        assert_eq!(OriginState::Up, it.state(SLOW_START, at(0)));
         // Or its health check succeeds again: a backup may get no request for days.
         (0..5).for_each(|_| assert_eq!(None, fail()));
         it.found_well(at(1));

@@ -182,7 +182,7 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     let implicit =
         Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time).implicit;
     let is_theirs = |request: &[Field<'_>]| {
-        let facts = RequestFacts::read(exchange.method, request);
+        let facts = RequestFacts::read(exchange.method, request).with_secrets_of(request);
         (facts.has_credentials(policy) && implicit)
             || (facts.authorization && !said.shares_authorized(overrides(policy, exchange.status)))
     };
@@ -323,7 +323,7 @@ impl Trial {
     /// hit.
     fn hits_again(&self, exchange: &OriginExchange<'_>) -> bool {
         let (request, response) = (self.request.view(), self.response.view());
-        let mut facts = RequestFacts::read(exchange.method, &request);
+        let mut facts = RequestFacts::read(exchange.method, &request).with_secrets_of(&request);
         facts.has_body = self.body;
         facts.uri = exchange.uri;
         let (policy, sent, got) = (&self.policy, exchange.request_time, exchange.response_time);
@@ -341,7 +341,10 @@ impl Trial {
     /// The decision itself: a stored response is served, fresh or stale.
     fn answers(&self, stored: &Meta, method: &str, now: WallTime) -> bool {
         let request = self.request.view();
-        let facts = RequestFacts { has_body: self.body, ..RequestFacts::read(method, &request) };
+        let facts = RequestFacts {
+            has_body: self.body,
+            ..RequestFacts::read(method, &request).with_secrets_of(&request)
+        };
         let verdict = reuse::decide(Ok(stored), &facts, &self.policy, now, &mut Silent);
         matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
     }

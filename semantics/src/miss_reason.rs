@@ -37,6 +37,15 @@ impl MissClass {
     }
 }
 
+/// Whether a request has a cookie that matters, or `Authorization`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestCredentials {
+    /// It has neither.
+    None,
+    /// Its response may be for one client.
+    Some,
+}
+
 /// Why the stored responses of a key are gone from RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalCause {
@@ -57,7 +66,7 @@ pub struct MissFacts<'a> {
     pub forward: ForwardReason,
     /// The stored response that may not be served as it is.
     pub stored: Option<&'a Meta>,
-    /// The stored response is for clients with other credentials.
+    /// The stored response, or every variant, is for clients with other credentials.
     pub is_for_others: bool,
     /// The stored response is in doubt: the fleet lost it, or a newer one may be elsewhere.
     pub is_doubted: bool,
@@ -81,6 +90,7 @@ pub fn judge(facts: &MissFacts<'_>) -> MissReason {
         ForwardReason::Bypass => MissReason::CacheOff,
         ForwardReason::MalformedTarget => MissReason::MalformedTarget,
         ForwardReason::Method => MissReason::Method,
+        ForwardReason::VaryMiss if facts.is_for_others => MissReason::Credentials,
         ForwardReason::VaryMiss => MissReason::Variant,
         ForwardReason::Request => MissReason::ClientNoCache,
         ForwardReason::Partial => MissReason::Range,
@@ -118,26 +128,33 @@ pub fn of_stored(meta: &Meta) -> MissReason {
     }
 }
 
-/// The reason once a response with a lifetime from `source` has arrived and is not stored: the rule that refuses it, which a
-/// repetition would meet again.
+/// The reason once a response has arrived that is not stored: the rule that refuses it, which a repetition would meet again.
 #[must_use]
-pub fn refused(before: MissReason, refusal: NotStorable, source: LifetimeSource) -> MissReason {
+pub fn refused(
+    before: MissReason,
+    refusal: NotStorable,
+    meta: &Meta,
+    credentials: RequestCredentials,
+) -> MissReason {
     match refusal {
         // Stale on arrival, because it declares nothing.
-        NotStorable::Useless if source == LifetimeSource::None => MissReason::NoLifetime,
+        NotStorable::Useless if meta.lifetime.source == LifetimeSource::None && !meta.no_cache => {
+            MissReason::NoLifetime
+        }
+        // No default lifetime applies to a redirect or an error, and a declared one would not share it.
+        NotStorable::NoLifetime if credentials == RequestCredentials::Some => MissReason::Credentials,
         NotStorable::Disabled => MissReason::CacheOff,
         // Of the request, not of its response.
         NotStorable::Method | NotStorable::RequestBody => before,
         NotStorable::Partial => MissReason::Range,
         NotStorable::RequestNoStore => MissReason::RequestNoStore,
-        NotStorable::Status => MissReason::Status,
+        NotStorable::Status | NotStorable::NoLifetime => MissReason::Status,
         NotStorable::NoStore => MissReason::NoStore,
         NotStorable::Private => MissReason::Private,
         NotStorable::Authorization => MissReason::Authorization,
         NotStorable::Credentials => MissReason::Credentials,
         NotStorable::SetCookie => MissReason::SetCookie,
         NotStorable::VaryStar => MissReason::VaryStar,
-        NotStorable::NoLifetime => MissReason::NoLifetime,
         NotStorable::Useless => MissReason::Useless,
         NotStorable::Late => MissReason::Late,
         NotStorable::TooLarge => MissReason::TooLarge,
@@ -210,6 +227,8 @@ mod tests {
         }
         check(MissReason::Head, MissFacts { is_head: true, ..miss });
         check(MissReason::Variant, facts(ForwardReason::VaryMiss));
+        // A variant for each client is rightly not a hit for the next one.
+        check(MissReason::Credentials, MissFacts { is_for_others: true, ..facts(ForwardReason::VaryMiss) });
         check(MissReason::Range, facts(ForwardReason::Partial));
     }
 
@@ -232,13 +251,29 @@ mod tests {
 
     #[test]
     fn a_refusal_outweighs_the_reason_before_it() {
-        use LifetimeSource::{MaxAge, None};
         use MissReason::{FirstRequest, Head};
-        assert_eq!(MissReason::SetCookie, refused(FirstRequest, NotStorable::SetCookie, MaxAge));
-        assert_eq!(Head, refused(Head, NotStorable::Method, MaxAge), "of the request");
-        assert_eq!(MissReason::Range, refused(FirstRequest, NotStorable::Partial, MaxAge));
-        assert_eq!(MissReason::Useless, refused(FirstRequest, NotStorable::Useless, MaxAge));
-        assert_eq!(MissReason::NoLifetime, refused(FirstRequest, NotStorable::Useless, None));
+        use NotStorable::{Method, NoLifetime, Partial, SetCookie, Useless};
+        let check = |expect: MissReason, before, refusal, cache_control: &str| {
+            let found = refused(before, refusal, &meta(cache_control), RequestCredentials::None);
+            assert_eq!(expect, found, "{refusal:?} {cache_control}");
+        };
+        check(MissReason::SetCookie, FirstRequest, SetCookie, "max-age=60");
+        check(Head, Head, Method, "max-age=60"); // Of the request.
+        check(MissReason::Range, FirstRequest, Partial, "max-age=60");
+        check(MissReason::Useless, FirstRequest, Useless, "max-age=0");
+        check(MissReason::NoLifetime, FirstRequest, Useless, "public");
+        // A default lifetime would not help.
+        check(MissReason::Useless, FirstRequest, Useless, "no-cache");
+        check(MissReason::Status, FirstRequest, NoLifetime, "");
+    }
+
+    /// A redirect to the page of one visitor is not to be shared by a lifetime.
+    #[test]
+    fn an_answer_to_credentials_without_a_lifetime_is_rightly_not_cached() {
+        let silent = Meta::of(302, &[], &Policy::default(), WallTime(1000), WallTime(1000));
+        let found =
+            refused(MissReason::FirstRequest, NotStorable::NoLifetime, &silent, RequestCredentials::Some);
+        assert_eq!((MissReason::Credentials, MissClass::Rightly), (found, found.row().class));
     }
 
     /// No text may lead an operator to share what a response keeps for one client.
@@ -253,7 +288,8 @@ mod tests {
             NotStorable::Endless,
             NotStorable::FileOrder,
         ];
-        for it in theirs.map(|it| refused(MissReason::FirstRequest, it, LifetimeSource::None).row()) {
+        let (silent, none) = (meta("public"), RequestCredentials::None);
+        for it in theirs.map(|it| refused(MissReason::FirstRequest, it, &silent, none).row()) {
             assert_eq!((MissClass::Rightly, ""), (it.class, it.change), "{}", it.name);
         }
         for it in REASONS {

@@ -5,6 +5,7 @@ use crate::cookies::{self, CookieLines};
 use crate::field::Field;
 use crate::key::KEYED_BODY;
 use crate::policy::Policy;
+use crate::secret;
 
 /// The size of an ordinary field section (names and values, bytes); for a larger one see [`RequestFacts::provoking`].
 pub const ORDINARY_HEAD: usize = 8192;
@@ -18,6 +19,8 @@ pub struct RequestFacts<'a> {
     pub directives: RequestDirectives,
     /// An `Authorization` field is present (RFC 9111 §3.5).
     pub authorization: bool,
+    /// A field names a secret of the client, such as `X-Api-Key`; known only after [`RequestFacts::with_secrets_of`].
+    pub secret_field: bool,
     /// The `Cookie` lines. Whether the origin saw a relevant one depends on the route: [`crate::cookies::matter`].
     pub cookies: CookieLines<'a>,
     /// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since` or `If-Range` is present.
@@ -57,6 +60,7 @@ impl<'a> RequestFacts<'a> {
             method,
             directives: RequestDirectives::default(),
             authorization: false,
+            secret_field: false,
             cookies: CookieLines::Absent,
             conditional: false,
             range: None,
@@ -92,16 +96,27 @@ impl<'a> RequestFacts<'a> {
         self
     }
 
-    /// Whether the origin sees credentials: `Authorization`, or a cookie that is relevant on the route.
+    /// Looks for secrets of the client among the fields, to decide about storing: reuse, for which each name would be searched on each
+    /// request, needs it not, as what is stored is not the page of a client with such a field.
+    #[must_use]
+    pub fn with_secrets_of(mut self, fields: &[Field<'_>]) -> Self {
+        self.secret_field = fields.iter().any(|it| secret::names_secret(it.name));
+        self
+    }
+
+    /// Whether the origin sees credentials: `Authorization`, a field that names a secret, or a cookie that is relevant on the route.
     #[must_use]
     pub fn has_credentials(&self, policy: &Policy) -> bool {
-        self.authorization || cookies::matter(self.cookies, self.method, policy)
+        self.authorization || self.secret_field || cookies::matter(self.cookies, self.method, policy)
     }
 
     /// The credentials of the request as evidence, without any value.
     pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
         match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
             (true, _) => "Authorization in the request".to_owned(),
+            (false, _) if self.secret_field => {
+                "a field of the request names a secret (such as X-Api-Key)".to_owned()
+            }
             (false, true) => format!("Cookie in the request ({})", cookies::names(self.cookies)),
             (false, false) => "neither Authorization nor a cookie that matters in the request".to_owned(),
         }

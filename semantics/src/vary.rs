@@ -309,6 +309,12 @@ fn in_order(a: &[u8], b: &[u8]) -> Ordering {
     a.len().cmp(&b.len())
 }
 
+/// Whether responses with these names in `Vary` differ by the credentials of clients.
+#[must_use]
+pub fn are_by_client(names: &[Box<str>]) -> bool {
+    names.iter().any(|it| ["cookie", "authorization"].iter().any(|own| it.eq_ignore_ascii_case(own)))
+}
+
 /// Appends `;q=0.5` in its shortest form.
 fn write_quality(quality: Quality, out: &mut Vec<u8>) {
     out.extend_from_slice(b";q=0");

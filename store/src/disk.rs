@@ -369,7 +369,7 @@ impl DiskTier {
             counters.disk_too_large.add_shared(1);
         } else if !self.status.is_on() {
             self.queue.miss(stored);
-            counters.disk_off_skipped.add_shared(1);
+            self.status.count_skipped(counters);
         } else {
             let hash = base.hash(key);
             // A response from another tier has not replaced any record yet.

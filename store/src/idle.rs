@@ -6,8 +6,9 @@
 
 use crate::evicted::Evicted;
 use crate::ram::{KeyHash, PackedHash, Store};
+use larder_semantics::freshness::Freshness;
 use larder_semantics::miss_reason::RemovalCause;
-use larder_stdx::clock::WallTime;
+use larder_stdx::clock::{self, WallTime};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -108,7 +109,14 @@ impl Store {
         walk.gone += gone.len();
         let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
         self.offer(&gone);
-        gone.iter().for_each(|it| self.removed_keys.add(it.hash.0, RemovalCause::Idle));
+        let now = clock::wall();
+        for it in &gone {
+            let is_fresh =
+                it.shelf.variants.iter().any(|it| matches!(it.meta.freshness(now), Freshness::Fresh { .. }));
+            // A longer `cache.ram.idle` would keep a page that is over.
+            self.removed_keys
+                .add(it.hash.0, if is_fresh { RemovalCause::Idle } else { RemovalCause::Expired });
+        }
         self.counters.cache_idle_evictions.add_shared(responses as u64);
         gone.into_iter().for_each(|it| self.yards.leave(it.shelf));
         true

@@ -222,18 +222,19 @@ fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
             };
             vec![Script::Gate(held.clone()), end]
         });
-        let larder = Larder::before(&origin, "");
+        // However long a busy machine takes, no client waits long enough to start another fetch.
+        let larder = Larder::before(&origin, "collapse_wait = \"1h\"");
         larder.hold();
         let mut clients = crowd(&larder, plain);
         gate.open();
         let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();
-        let shared =
-            answers.iter().filter(|it| it.text().contains("this identical request was not sent to it"));
-        let told = |it: &Response| {
+        let is_shared = |it: &&Response| {
             it.field("cache-status").is_some_and(|it| it.ends_with("; collapsed; detail=shared-failure"))
+                && it.text().contains("this identical request was not sent to it")
                 && it.status == status
         };
-        assert!(shared.clone().count() >= CROWD - 3 && shared.clone().all(told), "{name}: {answers:?}");
+        let others: Vec<_> = answers.iter().filter(|it| !is_shared(it)).collect();
+        assert!(others.len() <= 3, "{name}: {} others, {:?}", others.len(), &others[..4]);
         let statuses: Vec<_> = answers.iter().map(|it| it.status).collect();
         assert!(statuses.iter().all(|it| (500..=503).contains(it)), "{statuses:?}");
         // A connection that was closed is opened again at once, once.

@@ -92,7 +92,7 @@ export interface Origin {
   name: string;
   /** Positions in the list of routes. */
   routes: number[];
-  /** `up` is well; `slow_start` and `probing` come back; `ejected`, `unhealthy` and `drained` get nothing new. */
+  /** `up` is well; `failing` has no alternative; `slow_start` and `probing` come back; `ejected`, `unhealthy` and `drained` get nothing new. */
   state?: string;
   /** Until it is tried again, where it is ejected. */
   ejected_ms?: number | null;

@@ -1,10 +1,11 @@
 //! The snapshot of the RAM tier: its file, and the settings under which it may be used.
 
 use super::ConfigCheck;
+use crate::problem::Source;
 use crate::{Problem, SiteConfig, base_of, dotted};
 use larder_wire::segment::sum;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const KEY: &str = "cache.ram.snapshot";
 
@@ -37,6 +38,14 @@ impl ConfigCheck {
             self.problem(source, KEY, &text);
             return None;
         }
+        if let Some(of) = self.other_use(&path, &source) {
+            let text = format!(
+                "{}: is {of}, which the snapshot would replace; name a file of its own",
+                path.display()
+            );
+            self.problem(source, KEY, &text);
+            return None;
+        }
         let warning = if self.texts("cache.fleet.servers").is_empty() {
             let directory = base_of(&path);
             let text =
@@ -49,6 +58,22 @@ impl ConfigCheck {
         };
         self.warnings.extend(warning.map(|text| Problem { source, key: dotted(KEY), text }));
         Some(path).filter(|_| self.texts("cache.fleet.servers").is_empty())
+    }
+
+    /// Another use of this file by the configuration.
+    fn other_use(&self, path: &Path, source: &Source) -> Option<String> {
+        if let Source::Line { file, .. } = source {
+            let name = Path::new(&**file).file_name()?;
+            if self.values.base(source).is_some_and(|it| it.join(name) == path) {
+                return Some("the configuration".to_owned());
+            }
+        }
+        let named = self.values.named_paths();
+        let other = named.into_iter().find(|it| it.path == path && it.key != dotted(KEY))?;
+        Some(match other.key.is_empty() {
+            true => "a file of the configuration".to_owned(),
+            false => format!("also the value of {} ({})", other.key, other.source),
+        })
     }
 
     /// A checksum of every value that may decide about keys and their responses, and of the rules that are made of them, which
@@ -107,6 +132,17 @@ mod tests {
         let text = format!("{}\n[[site]]\nhosts = [\"h\"]\n", line(folder.path()));
         let rejected = Config::from_text(&text, "larder.toml", Path::new("."), &[]).unwrap_err();
         assert!(rejected.to_string().contains("is a directory; name a file in it"), "{rejected}");
+        for (more, expect) in [
+            ("admin.token_file = \"token\"", "t.toml"),
+            ("admin.token_file = \"ram\"", "also the value of admin.token_file (t.toml:2)"),
+            ("log.error = \"ram\"", "also the value of log.error (t.toml:2)"),
+        ] {
+            let name = if expect == "t.toml" { expect } else { "ram" };
+            let text = format!("cache.ram.snapshot = \"{name}\"\n{more}\n[[site]]\nhosts = [\"h\"]\n");
+            let rejected = Config::from_text(&text, "t.toml", folder.path(), &[]).unwrap_err().to_string();
+            let expect = if expect == "t.toml" { "is the configuration" } else { expect };
+            assert!(rejected.contains(expect) && rejected.contains("name a file of its own"), "{rejected}");
+        }
         let fleet = format!("{}\ncache.fleet.servers = [\"127.0.0.1:1\"]", line(&folder.path().join("ram")));
         let config = read(&fleet, "");
         assert!(config.snapshot.is_none());

@@ -126,7 +126,7 @@ impl FillJob {
         if let Storable::Refuse(refusal) = verdict
             && (alone || refusal != NotStorable::Late)
         {
-            self.reason.refuse(refusal, meta.lifetime.source);
+            self.refuse(refusal, &meta);
             let says = match storability::is_about_the_page(&self.request, arrived, refusal) {
                 true => Unshared::Page,
                 false => Unshared::Answer,
@@ -212,7 +212,7 @@ impl FillJob {
         length: Option<u64>,
     ) -> Option<Unshared> {
         if verdict != Storable::Store && spent != SpentLifetime::Passing {
-            self.reason.refuse(NotStorable::Late, meta.lifetime.source);
+            self.refuse(NotStorable::Late, meta);
             if !self.remembered {
                 self.judge(None, |it| it.remember_miss(&arrived.born));
             }
@@ -284,6 +284,7 @@ impl FillJob {
             &authority,
             &self.request.target,
         );
+        facts = facts.with_secrets_of(&fields);
         facts.range = facts.range.or(range);
         ask(&StorabilityCheck {
             gateway: &self.gateway,

@@ -74,6 +74,8 @@ pub(crate) struct FillJob {
     /// The store already remembers that answers under this key are not shared; after it forgets, one request finds out
     /// for all.
     pub remembered: bool,
+    /// The request that started it has waited for a fetch that failed.
+    pub is_second: bool,
     /// Results for the client that started it only.
     pub local: Rc<FillStarter>,
     pub told: FillStages,
@@ -467,7 +469,7 @@ impl FillRun {
                 return self.ends(FillOutcome::Forward);
             }
         };
-        writer.provoked_by(recent_failures::says(&job.gateway.store, &job.request));
+        job.name_cause(&mut writer, meta.status);
         let in_place = arrived.take_in_place();
         let transit = match &in_place {
             Some(_) => Transit::none(),
@@ -535,9 +537,21 @@ impl FillRun {
 
 impl FillJob {
     fn fail(&self, mut writer: FillWriter, head: FillHead) {
-        writer.provoked_by(recent_failures::says(&self.gateway.store, &self.request));
+        if let FillHead::Failed(status) = head {
+            self.name_cause(&mut writer, status);
+        }
         writer.head(head, false);
         writer.finish(FillEnd::Failed);
+    }
+
+    /// Names the request that may have caused a failure. The second failure is recorded before the readers see it: a request
+    /// that looks up in between would start a third fetch.
+    fn name_cause(&self, writer: &mut FillWriter, status: u16) {
+        let says = recent_failures::says(&self.gateway.store, &self.request);
+        writer.provoked_by(says);
+        if self.is_second && status >= 500 {
+            self.gateway.refusals.failing.note(self.hash, says, status, clock::monotonic());
+        }
     }
 
     /// The response's fields for the client that started the fill.

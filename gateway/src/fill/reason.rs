@@ -1,9 +1,9 @@
 //! The reason of a fill's request to the origin: as it was before the response, and the rule by which that is not stored.
 
 use super::{ArrivedHead, FillJob, OriginAsk};
-use larder_semantics::freshness::LifetimeSource;
-use larder_semantics::miss_reason::{self, MissReason};
+use larder_semantics::miss_reason::{self, MissReason, RequestCredentials};
 use larder_semantics::storable::NotStorable;
+use larder_semantics::stored::Meta;
 use std::cell::Cell;
 
 /// The reason of one fill.
@@ -33,9 +33,9 @@ impl FillReason {
         }
     }
 
-    /// The response, with a lifetime from `source`, is not stored, by this rule.
-    pub fn refuse(&self, refusal: NotStorable, source: LifetimeSource) {
-        let refused = miss_reason::refused(self.asked.get(), refusal, source);
+    /// The response with these facts is not stored, by this rule.
+    fn refuse(&self, refusal: NotStorable, meta: &Meta, credentials: RequestCredentials) {
+        let refused = miss_reason::refused(self.asked.get(), refusal, meta, credentials);
         self.refused.set(Some(refused).filter(|it| *it != self.asked.get()));
     }
 
@@ -46,6 +46,13 @@ impl FillReason {
 }
 
 impl FillJob {
+    /// The response with these facts is not stored, by this rule.
+    pub(crate) fn refuse(&self, refusal: NotStorable, meta: &Meta) {
+        let has_credentials = self.judge(None, |it| it.facts.has_credentials(&self.route.policy));
+        let credentials = if has_credentials { RequestCredentials::Some } else { RequestCredentials::None };
+        self.reason.refuse(refusal, meta, credentials);
+    }
+
     /// The response was judged: counts the reason, and tells it to the request that started the fill.
     pub(crate) fn settle_reason(&self, arrived: &ArrivedHead) {
         let refused = self.reason.refused.get();

@@ -112,6 +112,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         background: false,
         reason: FillReason::new(MissReason::FirstRequest),
         remembered: false,
+        is_second: false,
         local: Rc::default(),
         told: FillStages::default(),
         script: OnceCell::new(),

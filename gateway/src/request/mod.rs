@@ -106,6 +106,8 @@ enum RamMarker {
     HitForMiss,
     /// The stored response cannot be brought into a form that the request accepts.
     Undecodable,
+    /// The stored responses differ by a cookie or `Authorization`, and are for clients with other ones.
+    OfOthers,
 }
 
 /// Whether a response that is shared while it arrives will be stored.
@@ -420,7 +422,11 @@ impl<'c> Machine<'_, 'c> {
                     false if self.marker == RamMarker::Undecodable => self.marker = RamMarker::None,
                     false => {}
                 }
-                self.select(shelf).ok_or(ForwardReason::VaryMiss)
+                let selected = self.select(shelf);
+                if selected.is_none() && vary::are_by_client(shelf.vary()) {
+                    self.marker = RamMarker::OfOthers;
+                }
+                selected.ok_or(ForwardReason::VaryMiss)
             }
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
@@ -531,6 +537,11 @@ impl<'c> Machine<'_, 'c> {
         Step::Error
     }
 
+    /// Whether the variants under this key are for clients with other credentials.
+    fn has_variants_of_others(&self) -> bool {
+        self.marker == RamMarker::OfOthers
+    }
+
     fn is_hit_for_miss(&self) -> bool {
         self.marker == RamMarker::HitForMiss
     }
@@ -593,6 +604,7 @@ impl<'c> Machine<'_, 'c> {
             background,
             reason: FillReason::new(reason),
             remembered: self.is_hit_for_miss(),
+            is_second: self.failures > 0,
             local: self.local.clone(),
             told: if background { FillStages::default() } else { self.stages.told() },
             script: OnceCell::new(),

@@ -15,6 +15,7 @@ use larder_transport::tls::ServerTls;
 use serde_json::{Value, json};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
@@ -76,7 +77,11 @@ impl NewProcess {
     fn ended(&mut self) -> String {
         for _ in 0..ENDS_WITHIN.as_millis() {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return format!("ended ({status}); its error output has the reason");
+                return match status.signal() {
+                    // Another process ended it: it could write nothing.
+                    Some(_) => format!("ended ({status})"),
+                    None => format!("ended ({status}); its error output has the reason"),
+                };
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -66,7 +66,8 @@ reasons! {
     Credentials "credentials" Rightly: "The request has a cookie or `Authorization`, and neither the response nor the route says that the page is the same for all clients.",
         "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie.";
     Authorization "authorization" Rightly: "The request has `Authorization`, and the response is for this client.", "";
-    Status "status" Rightly: "Responses with this status are not stored.", "";
+    Status "status" Rightly: "Responses with this status are not stored, or not without a declared lifetime.",
+        "Redirects and errors that are the same for all clients: the application declares a lifetime, or `cache.status_ttl` gives the status one.";
     NoStore "no-store" Rightly: "The response has `no-store`.", "";
     Private "private" Rightly: "The response has `private`: it is for one client.", "";
     SetCookie "set-cookie" Rightly: "The response sets a cookie, which is for one client.", "";

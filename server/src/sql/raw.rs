@@ -126,8 +126,10 @@ fn member(object: &[u8]) -> Option<String> {
     value.get("SQL")?.as_str().map(str::to_owned)
 }
 
+/// The statement of a form; two are none, as a proxy that checks statements may have read the other.
 fn of_form(text: &str) -> Option<String> {
-    let value = text.split('&').find_map(|it| it.strip_prefix("SQL="))?;
+    let mut values = text.split('&').filter_map(|it| it.strip_prefix("SQL="));
+    let value = values.next().filter(|_| values.next().is_none())?;
     decoded(value)
 }
 
@@ -225,5 +227,12 @@ mod tests {
         assert_eq!(Some("select 1+1%".to_owned()), decoded("select+1%2b1%"));
         assert_eq!(Some("select 1+1%2".to_owned()), decoded_path("select%201+1%2"));
         assert_eq!(None, decoded("%ff"));
+    }
+
+    #[test]
+    fn a_form_has_one_statement() {
+        assert_eq!(Some("select 1".to_owned()), of_form("a=b&SQL=select+1"));
+        assert_eq!(None, of_form("SQL=select+1&SQL=select+2"));
+        assert_eq!(None, of_form("sql=select+1"));
     }
 }

@@ -131,7 +131,7 @@ impl DiskTier {
     pub fn begin_large(self: &Arc<Self>, length: Option<u64>) -> Option<LargeWrite> {
         let base = self.base();
         if !self.is_on() {
-            base.counters.disk_off_skipped.add_shared(1);
+            self.status.count_skipped(&base.counters);
             return None;
         }
         if length.is_some_and(|it| it >= base.segment_size) {

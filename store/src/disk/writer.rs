@@ -12,6 +12,7 @@ use super::syscalls::{FailedCall, Syscall};
 use super::{DirectoryContents, DiskShared, DiskState};
 use crate::entry::{Stored, StoredBody};
 use crate::purges::{PurgeRule, PurgeScope, Strength};
+use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_wire::envelope;
 use larder_wire::segment::{MAX_HEAD, RecordHeader, RecordKind, sum};
@@ -54,6 +55,12 @@ impl Status {
     /// Whether another process has the directory.
     pub fn is_handed_over(&self) -> bool {
         *self.state.lock() == DiskState::HandedOver
+    }
+
+    /// Counts a response that is not written since the tier is not on. The process that has the directory now writes its own.
+    pub fn count_skipped(&self, counters: &Counters) {
+        let counter = if self.is_handed_over() { &counters.disk_skipped } else { &counters.disk_off_skipped };
+        counter.add_shared(1);
     }
 
     fn hand_over(&self) {
@@ -151,7 +158,7 @@ impl SegmentWriter {
     fn store(&mut self, hash: u64, stamp: u64, key: &[u8], stored: &Stored, scratch: &mut Vec<u8>) {
         let counters = self.base.counters.clone();
         if !self.status.is_on() {
-            counters.disk_off_skipped.add_shared(1);
+            self.status.count_skipped(&counters);
             return self.displace(hash, stamp, stored);
         }
         if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.born) {
@@ -159,7 +166,7 @@ impl SegmentWriter {
             return self.displace(hash, stamp, stored);
         }
         if stored.born > self.journal.last() && self.number(stored.born).is_err() {
-            counters.disk_off_skipped.add_shared(1);
+            self.status.count_skipped(&counters);
             return self.displace(hash, stamp, stored);
         }
         let result = self.append(hash, stamp, key, stored, scratch);

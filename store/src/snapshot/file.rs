@@ -29,8 +29,17 @@ fn seed_of(stat: &Stat) -> u64 {
 
 /// The name under which a file is written.
 fn incomplete(path: &Path) -> PathBuf {
+    with_ending(path, ".incomplete")
+}
+
+/// The name of a file that larder may not have written: its path may be the one of a secret, by a mistake in the configuration.
+fn damaged(path: &Path) -> PathBuf {
+    with_ending(path, ".damaged")
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".incomplete");
+    name.push(ending);
     name.into()
 }
 
@@ -76,7 +85,11 @@ pub fn take(path: &Path) -> Result<Option<TakenSnapshot>, String> {
     };
     let stat = rustix::fs::fstat(&file).map_err(|it| failed("read", it))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_snapshot(&file) {
-        let why = if is_own(&stat) { "its beginning is damaged; the next stop replaces it" } else { FOREIGN };
+        let why = if is_own(&stat) {
+            "its beginning is damaged; the next stop renames it to NAME.damaged and writes a new one"
+        } else {
+            FOREIGN
+        };
         return Err(why.to_owned());
     }
     rustix::fs::unlink(path).map_err(|it| failed("removed", it))?;
@@ -138,7 +151,7 @@ impl Store {
     /// [`Store::write_snapshot`] into a file, which is there under its name once it is complete and on the device.
     ///
     /// # Errors
-    /// There is no file. A file at `path` that is no snapshot stays, unless larder wrote it.
+    /// There is no file. A file at `path` that is no snapshot stays; one that looks like larder's own is renamed.
     pub fn save_snapshot(
         &self,
         path: &Path,
@@ -146,9 +159,10 @@ impl Store {
         late: impl Fn() -> bool,
     ) -> io::Result<SnapshotCount> {
         match open(path) {
-            Ok(it) if !is_snapshot(&it) && !is_own(&rustix::fs::fstat(&it)?) => {
-                return Err(io::Error::other(FOREIGN));
-            }
+            Ok(it) if !is_snapshot(&it) => match is_own(&rustix::fs::fstat(&it)?) {
+                true => rustix::fs::rename(path, damaged(path))?,
+                false => return Err(io::Error::other(FOREIGN)),
+            },
             Err(error) if error != Errno::NOENT => return Err(error.into()),
             _ => {}
         }

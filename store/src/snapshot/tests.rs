@@ -302,7 +302,7 @@ fn a_file_is_used_once() {
 }
 
 #[test]
-fn a_file_of_this_user_that_is_damaged_at_its_beginning_is_replaced_at_the_next_stop() {
+fn a_file_of_this_user_that_is_damaged_at_its_beginning_is_renamed_at_the_next_stop() {
     use std::os::unix::fs::FileExt as _;
     let (_folder, path) = folder();
     for change in [
@@ -312,8 +312,10 @@ fn a_file_of_this_user_that_is_damaged_at_its_beginning_is_replaced_at_the_next_
     ] {
         saved(&path);
         change(&std::fs::OpenOptions::new().write(true).open(&path).unwrap());
-        assert!(refused(&path).contains("the next stop replaces it"));
+        assert!(refused(&path).contains("the next stop renames it"));
+        let before = std::fs::read(&path).unwrap();
         saved(&path);
+        assert_eq!(before, std::fs::read(path.with_extension("damaged")).unwrap(), "nothing is lost");
         assert_eq!(21, take(&path).unwrap().unwrap().responses);
     }
     // A second name, or rights of others: it may be of another program.

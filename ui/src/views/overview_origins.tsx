@@ -18,6 +18,7 @@ const FEW = 8;
 /** How an origin is, in a word: its colour, and what that means for requests. */
 const STATES: Record<string, [word: string, look: string, means: string]> = {
   up: ['up', 'faint', 'It receives requests'],
+  failing: ['failing', 'bad', 'Its last requests failed; it still receives requests, as it has no alternative'],
   slow_start: ['slow start', 'warn', 'In use again; its share of requests grows (slow start)'],
   probing: ['probing', 'warn', 'Ejected; one request probes it'],
   ejected: ['ejected', 'bad', 'Ejected after consecutive failures'],
@@ -27,7 +28,7 @@ const STATES: Record<string, [word: string, look: string, means: string]> = {
 };
 
 /** The worst come first. */
-const RANKS = ['ejected', 'unhealthy', 'probing', 'slow_start', 'drained', 'up'];
+const RANKS = ['ejected', 'unhealthy', 'failing', 'probing', 'slow_start', 'drained', 'up'];
 
 function State({ of }: { of: Origin }): JSX.Element {
   const state = of.drained_by === 'operator' ? 'taken_out' : (of.state ?? 'up');
