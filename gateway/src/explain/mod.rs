@@ -242,7 +242,17 @@ impl Gateway {
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
-        let asking = AskedReason { facts: &facts, hash, holds, doubted, selected: selected.as_ref(), now };
+        let has_variants_of_others =
+            matches!(&looked, Lookup::Shelf(shelf) if vary::are_by_client(shelf.vary()));
+        let asking = AskedReason {
+            facts: &facts,
+            hash,
+            holds,
+            doubted,
+            selected: selected.as_ref(),
+            has_variants_of_others,
+            now,
+        };
         let judged = asking.judge(self, route, request, bypass, refused_lately.as_deref(), &verdict);
         Explanation {
             key: readable(&secret::shown_key(&key)),

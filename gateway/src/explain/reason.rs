@@ -7,12 +7,13 @@ use crate::request_headers::Bypass;
 use crate::route::{Gateway, GatewayRoute};
 use crate::rules;
 use larder_semantics::advice::PageAudience;
-use larder_semantics::field::{self, Field};
+use larder_semantics::field::Field;
 use larder_semantics::flip;
-use larder_semantics::miss_reason::{self, MissFacts, MissReason};
+use larder_semantics::miss_reason::{self, MissFacts, MissReason, RequestCredentials};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason};
+use larder_semantics::secret;
 use larder_semantics::storable::{self, NotStorable, Storable};
 use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
@@ -33,6 +34,8 @@ pub(super) struct AskedReason<'a> {
     pub doubted: bool,
     /// The stored response.
     pub selected: Result<&'a StoredArc, &'a ForwardReason>,
+    /// The variants under the key are for clients with other credentials.
+    pub has_variants_of_others: bool,
     /// The wall clock.
     pub now: WallTime,
 }
@@ -95,7 +98,9 @@ impl AskedReason<'_> {
         let before = miss_reason::judge(&MissFacts {
             forward,
             stored: stored.map(|it| &it.meta),
-            is_for_others: stored.is_some_and(|it| reuse::is_for_others(&it.meta, self.facts, &route.policy)),
+            is_for_others: stored.map_or(self.has_variants_of_others, |it| {
+                reuse::is_for_others(&it.meta, self.facts, &route.policy)
+            }),
             is_doubted: self.doubted,
             is_hit_for_miss: self.holds == Holds::HitForMiss,
             is_head: self.facts.method == "HEAD",
@@ -106,23 +111,29 @@ impl AskedReason<'_> {
             .filter(|it| stored.is_none() && it.failure.is_none())
             .and_then(|it| refusal(it, route, request))
         {
-            Some((refusal, meta)) => miss_reason::refused(before, refusal, meta.lifetime.source),
+            Some((refusal, meta, credentials)) => miss_reason::refused(before, refusal, &meta, credentials),
             None => before,
         }
     }
 }
 
-/// The rule that refuses a response of the last exchange now, and the facts of that response.
-fn refusal(last: &RefusedStorage, route: &GatewayRoute, asked: &Request) -> Option<(NotStorable, Meta)> {
+/// The rule that refuses a response of the last exchange now, the facts of that response, and the credentials of its request.
+fn refusal(
+    last: &RefusedStorage,
+    route: &GatewayRoute,
+    asked: &Request,
+) -> Option<(NotStorable, Meta, RequestCredentials)> {
     let (request, response) = (last.request.view(), last.response.view());
     let policy = rules::of_response(&route.policy, asked, last.status, &response);
     let (sent, got) = (last.request_time, last.response_time);
-    let facts = RequestFacts::read(&last.method, &request);
-    let meta = || Meta::of(last.status, &response, policy, sent, got);
+    let facts = RequestFacts::read(&last.method, &request).with_secrets_of(&request);
+    let credentials =
+        if facts.has_credentials(policy) { RequestCredentials::Some } else { RequestCredentials::None };
+    let about = |it| (it, Meta::of(last.status, &response, policy, sent, got), credentials);
     match storable::decide(&facts, last.status, &response, policy, sent, got, &mut Silent) {
-        Storable::Refuse(it) => Some((it, meta())),
+        Storable::Refuse(it) => Some(about(it)),
         Storable::Store if length(last).is_some_and(|it| it > policy.max_object) => {
-            Some((NotStorable::TooLarge, meta()))
+            Some(about(NotStorable::TooLarge))
         }
         Storable::Store => None,
     }
@@ -136,8 +147,9 @@ fn length(last: &RefusedStorage) -> Option<u64> {
 /// Whether neither the last request nor this one had credentials, and the response is for no one client.
 fn is_public(last: &RefusedStorage, fields: &[Field<'_>], policy: &Policy) -> bool {
     let (request, response) = (last.request.view(), last.response.view());
-    let has =
-        |it: &[Field<'_>]| ["cookie", "authorization"].iter().any(|name| field::first(it, name).is_some());
+    let has = |it: &[Field<'_>]| {
+        it.iter().any(|it| it.is("cookie") || it.is("authorization") || secret::names_secret(it.name))
+    };
     last.failure.is_none()
         && !has(&request)
         && !has(fields)
