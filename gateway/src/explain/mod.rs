@@ -191,8 +191,8 @@ impl Gateway {
         let (scheme, authority) = (request.scheme, &request.authority);
         cache_key::write(&route.policy, scheme, authority, &request.target, &fields, &mut key);
         let hash = self.store.hash(&key);
-        let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
-        let (holds, mut selected) = select(&looked, &fields);
+        let looked = &self.store.lookup(hash, &key, crate::route::misses_clock());
+        let (holds, mut selected) = select(looked, &fields);
         let mut tiers = vec![TierHolds { tier: AnsweringTier::Ram, holds }];
         let (mut tier, mut doubted) = (AnsweringTier::Ram, false);
         let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
@@ -212,7 +212,7 @@ impl Gateway {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
             None => {
                 let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
-                tell_variants(&looked, selected.as_ref().err().copied(), &fields, &mut record);
+                tell_variants(looked, selected.as_ref().err().copied(), &fields, &mut record);
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
@@ -242,17 +242,7 @@ impl Gateway {
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
-        let has_variants_of_others =
-            matches!(&looked, Lookup::Shelf(shelf) if vary::are_by_client(shelf.vary()));
-        let asking = AskedReason {
-            facts: &facts,
-            hash,
-            holds,
-            doubted,
-            selected: selected.as_ref(),
-            has_variants_of_others,
-            now,
-        };
+        let asking = AskedReason { facts: &facts, hash, looked, doubted, selected: selected.as_ref(), now };
         let judged = asking.judge(self, route, request, bypass, refused_lately.as_deref(), &verdict);
         Explanation {
             key: readable(&secret::shown_key(&key)),

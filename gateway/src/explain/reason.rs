@@ -1,7 +1,7 @@
 //! The reason for which an explained request asks the origin, by the functions that count it for served requests, and the facts
 //! about its last response that advice depends on.
 
-use super::{CacheVerdict, Holds};
+use super::CacheVerdict;
 use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::Bypass;
 use crate::route::{Gateway, GatewayRoute};
@@ -17,9 +17,10 @@ use larder_semantics::secret;
 use larder_semantics::storable::{self, NotStorable, Storable};
 use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
+use larder_semantics::vary;
 use larder_stdx::clock::WallTime;
 use larder_store::StoredArc;
-use larder_store::ram::KeyHash;
+use larder_store::ram::{KeyHash, Lookup};
 use larder_wire::message::Request;
 
 /// A request that an origin gets.
@@ -29,13 +30,11 @@ pub(super) struct AskedReason<'a> {
     /// The hash of its key.
     pub hash: KeyHash,
     /// The content of RAM under the key.
-    pub holds: Holds,
+    pub looked: &'a Lookup,
     /// Whether the stored response is in doubt.
     pub doubted: bool,
     /// The stored response.
     pub selected: Result<&'a StoredArc, &'a ForwardReason>,
-    /// The variants under the key are for clients with other credentials.
-    pub has_variants_of_others: bool,
     /// The wall clock.
     pub now: WallTime,
 }
@@ -98,11 +97,12 @@ impl AskedReason<'_> {
         let before = miss_reason::judge(&MissFacts {
             forward,
             stored: stored.map(|it| &it.meta),
-            is_for_others: stored.map_or(self.has_variants_of_others, |it| {
-                reuse::is_for_others(&it.meta, self.facts, &route.policy)
-            }),
+            is_for_others: match stored {
+                Some(it) => reuse::is_for_others(&it.meta, self.facts, &route.policy),
+                None => matches!(self.looked, Lookup::Shelf(it) if vary::are_by_client(it.vary())),
+            },
             is_doubted: self.doubted,
-            is_hit_for_miss: self.holds == Holds::HitForMiss,
+            is_hit_for_miss: matches!(self.looked, Lookup::HitForMiss),
             is_head: self.facts.method == "HEAD",
             removed: if stored.is_none() { gateway.store.why_gone(self.hash) } else { None },
             is_background: false,
