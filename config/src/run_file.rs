@@ -57,14 +57,26 @@ impl RunFileEntry {
     /// # Errors
     /// One sentence: there is none, or it cannot be read.
     pub fn token(&self) -> Result<Token, String> {
-        if let Some(file) = &self.token_file {
-            // A service could name a file of root, and make root send its content.
-            let owner = std::fs::metadata(file).map(|it| it.uid()).unwrap_or(self.owner);
-            if owner != self.owner {
-                return Err(format!("{} is not of the user who runs larder.", file.display()));
-            }
-        }
+        self.check_owner(rustix::process::geteuid().as_raw(), token::is_given())?;
         token::of_client(self.token_file.as_deref())
+    }
+
+    /// A service could name a file of root, or none, and make root send the content of its own.
+    fn check_owner(&self, own: u32, is_given: bool) -> Result<(), String> {
+        let Some(file) = &self.token_file else {
+            let message = || {
+                format!(
+                    "The larder of user {} names no token file, and the token of this user is for no other larder; set {} to its token.",
+                    self.owner,
+                    token::VARIABLE
+                )
+            };
+            return if self.owner == own || is_given { Ok(()) } else { Err(message()) };
+        };
+        match std::fs::metadata(file).map_or(self.owner, |it| it.uid()) == self.owner {
+            true => Ok(()),
+            false => Err(format!("{} is not of the user who runs larder.", file.display())),
+        }
     }
 }
 
@@ -235,6 +247,19 @@ mod tests {
     fn written(folder: &Path) -> RunFile {
         let text = r#"{"admin":["127.0.0.1:9","unix:/a"],"listen":["http://127.0.0.1:80"],"configuration":"/c","token_file":null}"#;
         write_into(folder, text).unwrap()
+    }
+
+    #[test]
+    fn no_token_of_this_user_goes_to_the_larder_of_another() {
+        let admin = vec![address::listen("127.0.0.1:9").unwrap()];
+        let (serves, configuration) = (Vec::new(), None);
+        let mut it = RunFileEntry { admin, serves, configuration, token_file: None, owner: 7 };
+        assert_eq!(Ok(()), it.check_owner(7, false));
+        assert_eq!(Ok(()), it.check_owner(0, true), "the operator has set it");
+        let why = it.check_owner(0, false).unwrap_err();
+        assert!(why.contains("user 7 names no token file"), "{why}");
+        it.token_file = Some("/dev/null".into());
+        assert!(it.check_owner(0, false).unwrap_err().contains("not of the user who runs larder"));
     }
 
     #[test]

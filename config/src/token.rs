@@ -116,13 +116,23 @@ pub fn of_server(file: Option<&Path>) -> Result<(Token, TokenPlace), String> {
     }
 }
 
+/// The text of the variable; empty is not set.
+fn given() -> Option<OsString> {
+    std::env::var_os(VARIABLE).filter(|it| !it.is_empty())
+}
+
+/// Whether the operator has set [`VARIABLE`], so that no file is read.
+#[must_use]
+pub fn is_given() -> bool {
+    given().is_some()
+}
+
 /// The token of a client: from the variable, otherwise from the configured file, or the default place.
 ///
 /// # Errors
 /// One sentence: there is none, or it cannot be read.
-/// One sentence: there is none, or it cannot be read.
 pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
-    if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
+    if let Some(text) = given() {
         return Token::read(&text.to_string_lossy()).map_err(|it| format!("{VARIABLE}: {it}."));
     }
     let root = rustix::process::geteuid().is_root();
