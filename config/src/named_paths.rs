@@ -5,7 +5,7 @@ use crate::key_path::{dotted, pattern_of};
 use crate::kind::{ConfigValue, PathAccess, TextForm, ValueKind};
 use crate::problem::Source;
 use crate::read::Values;
-use crate::table;
+use crate::table::{self, Takes};
 use std::path::{Component, Path, PathBuf};
 
 /// A path that a configuration names.
@@ -19,6 +19,8 @@ pub struct NamedPath {
     pub key: String,
     /// The place of the value.
     pub source: Source,
+    /// When a changed value takes effect.
+    pub takes: Takes,
 }
 
 impl NamedPath {
@@ -26,7 +28,7 @@ impl NamedPath {
     #[must_use]
     pub fn alone(path: PathBuf, access: PathAccess) -> Self {
         let source = Source::Flag(path.display().to_string().into());
-        Self { path, access, key: String::new(), source }
+        Self { path, access, key: String::new(), source, takes: Takes::AtReload }
     }
 }
 
@@ -40,7 +42,8 @@ impl Values {
             for (form, text) in texts(&key.kind, value) {
                 let Some((path, access)) = form.path_in(text) else { continue };
                 let path = self.base(source).map_or_else(|| path.clone(), |it| it.join(&path));
-                all.push(NamedPath { path, access, key: dotted(key.path), source: source.clone() });
+                let (key, takes) = (dotted(key.path), key.takes);
+                all.push(NamedPath { path, access, key, source: source.clone(), takes });
             }
         }
         // The admin writes them.

@@ -229,7 +229,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         reporter.tell(sentence.trim_end());
         fail(NOT_STARTED, sentence)
     };
-    if let Err(sentence) = path_rules::check(&plan) {
+    if let Err(sentence) = path_rules::check(&plan, path_rules::RuleCheck::Upgrade) {
         return fail(&sentence);
     }
     let watch = plan.file().map(supervisor::ConfigWatch::new);

@@ -7,6 +7,7 @@ use landlock::{
 };
 use larder_config::named_paths::NamedPath;
 use larder_config::plan::Plan;
+use larder_config::table::Takes;
 use larder_config::{Config, PathAccess, Problem, run_file, token};
 use larder_server::{privileges, tiers};
 use serde_json::{Value, json};
@@ -121,13 +122,26 @@ pub fn are_in_force() -> bool {
     IN_FORCE.get().is_some()
 }
 
-/// Compares the configuration as it is now with the rules.
+/// The moment at which a configuration is compared with the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleCheck {
+    /// A reload, which keeps the old values of the keys that take effect at a start.
+    Reload,
+    /// The start of the new process of an upgrade.
+    Upgrade,
+}
+
+/// Compares the configuration as it is now with the rules. `sandbox_paths` names paths for the next start: those of now stay.
 ///
 /// # Errors
 /// A sentence for each path that this process cannot use.
-pub fn check(plan: &Plan) -> Result<(), String> {
+pub fn check(plan: &Plan, at: RuleCheck) -> Result<(), String> {
     let Some(rules) = IN_FORCE.get() else { return Ok(()) };
-    let wrong: Vec<String> = plan.named_paths().iter().filter_map(|it| rules.refusal(it)).collect();
+    let named = plan.named_paths();
+    let is_used = |it: &&NamedPath| {
+        it.access != PathAccess::ALL && (at == RuleCheck::Upgrade || it.takes == Takes::AtReload)
+    };
+    let wrong: Vec<String> = named.iter().filter(is_used).filter_map(|it| rules.refusal(it)).collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
@@ -237,7 +251,7 @@ impl PathRules {
             PathAccess { .. } => "read",
         };
         let text = format!(
-            "{} cannot be {verb} before a restart of larder: its sandbox has the paths of the start (sandbox_paths names further ones in advance)",
+            "{} cannot be {verb} before a restart of larder: its sandbox has the paths of the start (those of sandbox_paths included, as they were then)",
             named.path.display()
         );
         Some(Problem { source: named.source.clone(), key: named.key.clone(), text }.to_string())

@@ -34,7 +34,7 @@ impl Running {
     }
 
     fn prepare_as_user(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
-        path_rules::check(&self.plan)?;
+        path_rules::check(&self.plan, path_rules::RuleCheck::Reload)?;
         let old = self.orders.borrow().clone();
         let (new, waiting) = self.plan.load().map_err(|it| it.to_string())?.keep_from(&old.live.config);
         loop_check::check(&new, self.admin_at)?;

@@ -102,6 +102,12 @@ fn a_planted_link_leads_nowhere_and_no_reload_or_upgrade_leaves_the_paths_of_the
     std::fs::remove_file(logs.join("access.log")).unwrap();
     reload(&service, &site("user = \"nobody\"", "next"));
     until("the reload", || get(&service, "/page") == (200, "next\n".to_owned()));
+    // Keys for the next start are no reason to refuse the rest.
+    let places = outside.path().display();
+    let named =
+        format!("user = \"nobody\"\nsandbox_paths = [\"{places}\"]\ncache.disk.path = \"{places}/disk\"");
+    reload(&service, &site(&named, "www"));
+    until("the reload", || get(&service, "/page") == page);
     // The new process has the rules of the old one.
     std::fs::write(service.larder.config(), inside).unwrap();
     service.upgrade();
