@@ -4,9 +4,11 @@ use crate::harness::command::{self, Ended};
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
 use crate::harness::postgres::Postgres;
+use crate::harness::secure::Authority;
 use crate::harness::{closed_address, until};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A server of another protocol, for one connection.
 fn stranger() -> SocketAddr {
@@ -28,6 +30,38 @@ fn check(text: &str, arguments: &[&str]) -> Ended {
 
 fn site(proxy: &str) -> String {
     format!("[[site]]\nhosts = [\"shop.test\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ {proxy} }}\n")
+}
+
+/// The faults that no start refuses and every client does.
+#[test]
+fn certificates_that_clients_reject_or_soon_will_are_named_with_their_line() {
+    let authority = Authority::new();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let at = |seconds: u64| rcgen::date_time_ymd(1970, 1, 1) + now + Duration::from_secs(seconds);
+    let certificates = [
+        authority.sign("good", &["a.test"]),
+        authority.sign_with("old", &["b.test"], |it| it.not_after = rcgen::date_time_ymd(2001, 1, 2)),
+        authority.sign_with("short", &["c.test"], |it| it.not_after = at(3 * 86_400)),
+        authority.sign_with("early", &["d.test"], |it| it.not_before = at(86_400)),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "listen = [\"https://127.0.0.1:0\"]\ntls.certificates = [\n{}]\n{}",
+        certificates.join(",\n"),
+        site("to = [\"http://127.0.0.1:1\"]")
+    );
+    std::fs::write(folder.path().join("larder.toml"), text).unwrap();
+    let ended = command::run(folder.path(), &["check", "-c", "larder.toml"]);
+    let warnings: Vec<&str> = ended.out.lines().filter(|it| it.starts_with("warning: ")).collect();
+    for (line, expect) in [
+        (4, "old.pem expired on 02 Jan 2001; clients reject it"),
+        (5, "short.pem expires on "),
+        (6, "early.pem is not valid before "),
+    ] {
+        let place = format!("larder.toml:{line}: ");
+        assert!(warnings.iter().any(|it| it.contains(&place) && it.contains(expect)), "{expect}: {ended:?}");
+    }
+    assert_eq!((0, 3), (ended.code, warnings.len()), "{ended:?}");
 }
 
 #[test]

@@ -127,7 +127,18 @@ impl ConfigCheck {
     fn look_into(&mut self, at: usize, files: &CertificateFiles) -> Vec<String> {
         let now = i64::try_from(clock::wall().0).unwrap_or(i64::MAX);
         let CertificateError(part, why) = match Certificate::read(files, now) {
-            Ok((certificate, _)) => return certificate.names,
+            Ok((certificate, odd)) => {
+                let source = self.source(&format!("tls.certificates[{at}].cert"));
+                for why in odd {
+                    let text = why.trim_end_matches('.').to_owned();
+                    self.warnings.push(Problem {
+                        source: source.clone(),
+                        key: "tls.certificates".to_owned(),
+                        text,
+                    });
+                }
+                return certificate.names;
+            }
             Err(error) => error,
         };
         let name = match part {

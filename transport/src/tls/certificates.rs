@@ -1,7 +1,9 @@
 //! Certificates with their keys: read from PEM files, checked, and selected by the name that a client requests.
 
 use super::ocsp;
+use larder_semantics::date;
 use larder_semantics::renewal::Validity;
+use larder_stdx::clock::WallTime;
 use larder_stdx::error::plain;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring;
@@ -78,6 +80,9 @@ enum CertificateScope {
     ItsNames,
 }
 
+/// The rest of its lifetime below which a certificate is warned of when it is read, seconds.
+const SOON: i64 = 14 * 86_400;
+
 impl Certificate {
     /// Reads one, and returns warnings about it, each in one sentence; `now` in seconds since the Unix epoch.
     ///
@@ -95,9 +100,17 @@ impl Certificate {
         let file = files.cert.display().to_string();
         let it = Self::of_pem(&chain, &key, ocsp, &file, &files.key.display().to_string())?;
         let mut odd = Vec::new();
+        let day = |at: i64| date::format(WallTime(u64::try_from(at).unwrap_or(0)))[5..16].to_owned();
         if it.until < now {
-            let days = (now - it.until) / 86_400;
-            odd.push(format!("{file} expired {days} days ago; clients reject it."));
+            odd.push(format!("{file} expired on {}; clients reject it.", day(it.until)));
+        } else if it.until - now < SOON {
+            odd.push(format!("{file} expires on {}; renew it.", day(it.until)));
+        }
+        if it.from > now {
+            let from = day(it.from);
+            odd.push(format!(
+                "{file} is not valid before {from}, by the clock of this machine; clients reject it until then."
+            ));
         }
         let mode = std::fs::metadata(&files.key).map_or(0, |it| it.permissions().mode());
         if mode & 0o004 != 0 {
