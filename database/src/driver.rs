@@ -51,6 +51,12 @@ impl DatabaseConnection {
         }
     }
 
+    /// Whether it undoes what a statement of a request leaves in its session. Variables, locks and temporary tables of the others end
+    /// with the connection alone.
+    pub fn resets(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// Ends the present query, and the connection: a late request for that could meet a later query.
     pub async fn cancel(self) {
         match self {
@@ -111,8 +117,8 @@ impl DriverRows {
     pub fn affected(&self) -> u64 {
         match self {
             Self::Postgres(it) => it.affected(),
-            // Only statements of requests are answered with it, and these are of PostgreSQL.
-            _ => 0,
+            Self::MySql(it) => it.affected(),
+            Self::Sqlite(it) => it.affected(),
         }
     }
 

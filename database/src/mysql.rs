@@ -49,6 +49,7 @@ pub(crate) struct MySqlRows {
     encoder: Option<RowEncoder>,
     phase: AnswerPhase,
     in_transaction: bool,
+    affected: u64,
 }
 
 /// The part of an answer that arrives now.
@@ -179,10 +180,11 @@ impl MySqlConnection {
             encoder: None,
             phase: AnswerPhase::End,
             in_transaction,
+            affected: 0,
         };
         match read_answer(&payload) {
-            Ok(CommandAnswer::Done { has_more: true }) => rows.phase = AnswerPhase::Next,
-            Ok(CommandAnswer::Done { has_more: false }) => {}
+            Ok(CommandAnswer::Done { has_more: true, .. }) => rows.phase = AnswerPhase::Next,
+            Ok(CommandAnswer::Done { affected, has_more: false }) => rows.affected = affected,
             Ok(CommandAnswer::Failed(it)) => return Err(query_failure(&it)),
             Ok(CommandAnswer::Columns(count)) => {
                 rows.columns = self.columns(count).await?;
@@ -256,6 +258,11 @@ impl MySqlRows {
         self.in_transaction
     }
 
+    /// The number of rows that a query without columns changed.
+    pub fn affected(&self) -> u64 {
+        self.affected
+    }
+
     /// The encoder, if the query has columns.
     pub fn encoder(&mut self) -> Option<RowEncoder> {
         self.encoder.take()
@@ -276,8 +283,8 @@ impl MySqlRows {
             if self.phase == AnswerPhase::Next {
                 self.phase = AnswerPhase::End;
                 match read_answer(&payload) {
-                    Ok(CommandAnswer::Done { has_more: false }) => {}
-                    Ok(CommandAnswer::Done { has_more: true }) => self.phase = AnswerPhase::Next,
+                    Ok(CommandAnswer::Done { has_more: false, .. }) => {}
+                    Ok(CommandAnswer::Done { has_more: true, .. }) => self.phase = AnswerPhase::Next,
                     Ok(CommandAnswer::Failed(it)) => return Poll::Ready(Err(query_failure(&it))),
                     Ok(CommandAnswer::Columns(_)) => {
                         let why = "the procedure has several results; select one".to_owned();
@@ -336,7 +343,10 @@ fn encoder(columns: &[MySqlColumn], statement: &SqlStatement) -> Result<RowEncod
         );
         return Err(SqlError::Result(why));
     }
-    RowEncoder::new(statement.format, statement.numbers, columns.iter().map(|it| &*it.name))
+    let names = columns.iter().map(|it| &*it.name);
+    let mut encoder = RowEncoder::new(statement.format, statement.numbers, names)?;
+    encoder.set_types(columns.iter().map(|it| decode::type_name(it.kind)));
+    Ok(encoder)
 }
 
 /// The texts of values: points in time in UTC, without an offset.

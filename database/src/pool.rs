@@ -3,7 +3,7 @@
 
 use crate::driver::{DatabaseConnection, DriverRows};
 use crate::error::SqlError;
-use crate::settings::{DatabaseSettings, SqlCall};
+use crate::settings::{DatabaseSettings, SqlCall, SqlText};
 use larder_counters::Counters;
 use larder_stdx::clock;
 use std::cell::{Cell, RefCell};
@@ -54,7 +54,8 @@ impl Database {
             self.counters.database_queue_timeouts.add(1);
             return Err(SqlError::Busy);
         };
-        Ok(Lease { database: self.clone(), connection: None, place: Some(place), is_busy: true })
+        let (database, is_busy, is_spent) = (self.clone(), true, false);
+        Ok(Lease { database, connection: None, place: Some(place), is_busy, is_spent })
     }
 
     /// Opens a connection, for later use.
@@ -104,6 +105,8 @@ pub(crate) struct Lease {
     place: Option<OwnedSemaphorePermit>,
     /// A query runs on it.
     is_busy: bool,
+    /// No other query may run on it.
+    is_spent: bool,
 }
 
 impl Lease {
@@ -139,6 +142,7 @@ impl Lease {
 
     async fn begin_on_it(&mut self, call: &SqlCall) -> Result<DriverRows, SqlError> {
         let Some(connection) = &self.connection else { return Err(SqlError::Lost) };
+        self.is_spent = call.statement.text == SqlText::OfRequest && !connection.resets();
         let most = call.statement.timeout + GRACE;
         let begun = timeout(most, connection.begin(call)).await.unwrap_or(Err(SqlError::Timeout));
         if let Err(error) = &begun {
@@ -160,8 +164,10 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take().filter(|it| !it.is_closed()) else { return };
-        if !self.is_busy {
-            return self.database.put_back(connection);
+        match (self.is_busy, self.is_spent) {
+            (false, false) => return self.database.put_back(connection),
+            (false, true) => return,
+            (true, _) => {}
         }
         self.database.counters.database_cancelled.add(1);
         let (place, most) = (self.place.take(), self.database.settings.connect_timeout);

@@ -70,6 +70,58 @@ impl SqlQuery {
     }
 }
 
+/// The functions and clauses by which a query of MariaDB or MySQL that only reads reaches files of the server, if its user has the right `FILE`.
+const OF_FILES: [&str; 3] = ["load_file", "outfile", "dumpfile"];
+
+impl SqlQuery {
+    /// Whether it may reach files of the server of this dialect by its words.
+    #[must_use]
+    pub fn reaches_files(&self, dialect: SqlDialect) -> bool {
+        dialect == SqlDialect::MySql
+            && names(&self.text).any(|it| OF_FILES.contains(&&*it.to_ascii_lowercase()))
+    }
+}
+
+/// The words and the quoted names of a query of MariaDB or MySQL without comments: a function can be called by either.
+fn names(query: &str) -> impl Iterator<Item = &str> {
+    let is_of_word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+    let mut rest = query;
+    std::iter::from_fn(move || {
+        loop {
+            let first = rest.chars().next()?;
+            let (length, name) = match first {
+                '\'' | '"' => (end_of_string(rest, first), None),
+                '`' => {
+                    let end = rest[1..].find('`').map_or(rest.len(), |it| it + 1);
+                    ((end + 1).min(rest.len()), Some(&rest[1..end]))
+                }
+                it if is_of_word(it) => {
+                    let end = rest.find(|it| !is_of_word(it)).unwrap_or(rest.len());
+                    (end, Some(&rest[..end]))
+                }
+                it => (it.len_utf8(), None),
+            };
+            rest = &rest[length..];
+            if name.is_some() {
+                return name;
+            }
+        }
+    })
+}
+
+/// The length of a string with backslashes at the start of a text.
+fn end_of_string(text: &str, mark: char) -> usize {
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, it)) = chars.next() {
+        if it == '\\' {
+            chars.next();
+        } else if it == mark {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
 struct QueryReading<'q> {
     rest: &'q str,
     dialect: SqlDialect,
@@ -304,5 +356,33 @@ mod tests {
         let writes = |it: &str| SqlQuery::parse(it, &[], SqlDialect::Postgres).unwrap().writes();
         assert!(writes("-- a\n INSERT into a values (1)") && writes("delete from a"));
         assert!(!writes("select 1") && !writes("with a as (select 1) select * from a"));
+    }
+
+    #[test]
+    fn words_of_files_are_found_outside_of_strings_alone() {
+        let reaches = |text: &str| {
+            SqlQuery::parse(text, &[], SqlDialect::MySql).unwrap().reaches_files(SqlDialect::MySql)
+        };
+        for text in [
+            "select load_file('/etc/passwd')",
+            "select LOAD_FILE /* c */ ('/etc/passwd')",
+            "select `load_file`('/etc/passwd')",
+            "select 'a\\'', load_file('b')",
+            "select \"'\", load_file('b')",
+            "select 1 into/**/Outfile '/tmp/a'",
+            "select 1\ninto dumpfile '/tmp/a'",
+        ] {
+            assert!(reaches(text), "{text}");
+        }
+        for text in [
+            "select 'load_file(1)', \"outfile\"",
+            "select load_files(1), my_outfile from t",
+            "select `na\u{ef}ve` as \u{e9} from t where a in (1)",
+            "select count(*) from t",
+        ] {
+            assert!(!reaches(text), "{text}");
+        }
+        let other = SqlQuery::parse("select load_file(1)", &[], SqlDialect::Sqlite).unwrap();
+        assert!(!other.reaches_files(SqlDialect::Sqlite));
     }
 }

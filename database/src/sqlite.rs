@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::task::{Context, Poll, ready};
-use thread::{Filled, Limits, SqliteCommand};
+use thread::{Begun, Filled, Limits, SqliteCommand};
 use tokio::sync::oneshot;
 
 /// One connection: the sender of commands to its thread, which ends with it.
@@ -41,6 +41,7 @@ pub(crate) struct SqliteRows {
     piece: Option<oneshot::Receiver<Filled>>,
     has_ended: bool,
     in_transaction: bool,
+    affected: u64,
 }
 
 impl SqliteConnection {
@@ -89,13 +90,17 @@ impl SqliteConnection {
         self.limits.until.store(clock::monotonic_now().0.saturating_add(timeout), Relaxed);
         let begin = SqliteCommand::Begin(call.clone(), reply);
         self.commands.send(begin).map_err(|_| SqlError::Lost)?;
-        let encoder = answer.await.unwrap_or(Err(SqlError::Lost))?;
+        let (encoder, affected) = match answer.await.unwrap_or(Err(SqlError::Lost))? {
+            Begun::Rows(encoder) => (Some(encoder), 0),
+            Begun::Done(affected) => (None, affected),
+        };
         Ok(SqliteRows {
             commands: self.commands.clone(),
             has_ended: encoder.is_none(),
             encoder,
             piece: None,
             in_transaction: call.statement.access == SqlAccess::Writes,
+            affected,
         })
     }
 
@@ -141,6 +146,11 @@ impl SqliteRows {
     /// Whether a transaction around the query has to be ended.
     pub fn in_transaction(&self) -> bool {
         self.in_transaction
+    }
+
+    /// The number of rows that a query without columns changed.
+    pub fn affected(&self) -> u64 {
+        self.affected
     }
 
     /// The encoder, if the query has columns.

@@ -527,7 +527,7 @@ fn replicas_answer_reads_while_they_are_healthy() {
 }
 
 /// A route that takes statements, for clients of this machine.
-fn raw(form: &str, more: &str) -> String {
+pub(super) fn raw(form: &str, more: &str) -> String {
     format!("sql = {{ raw = \"{form}\"{more} }}\naccess.allow = [\"127.0.0.1\"]")
 }
 

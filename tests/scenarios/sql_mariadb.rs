@@ -1,6 +1,6 @@
 //! Queries of routes before a real MariaDB: types, reading only, errors, cancellation and renewal.
 
-use super::sql::{larder, post, query};
+use super::sql::{larder, post, query, raw};
 use crate::harness::command;
 use crate::harness::http2::{Http2, RST_STREAM, frame};
 use crate::harness::mariadb::MariaDb;
@@ -286,4 +286,105 @@ fn a_contact_accepts_queries_that_write() {
     let wrong = tried("b");
     assert!(wrong.code == 1 && wrong.out.contains("Unknown column 'b'"), "{wrong:?}");
     assert_eq!("0", maria.sql("select count(*) from shop.t"));
+}
+
+#[test]
+fn a_statement_of_a_request_reads_and_leaves_nothing() {
+    let maria = MariaDb::start(
+        "create table City (ID int, Name varchar(20), Population bigint, Share decimal(3,1)); \
+         insert into City values (1, 'Kabul', 1780000, 0.5), (2, 'Q', null, null); create table t (id int); create sequence s",
+    );
+    maria.routine("create function f() returns int begin insert into t values (1); return 1; end");
+    maria.routine("create procedure p() insert into t values (1)");
+    maria.sql("grant file on *.* to larder");
+    let files = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(files.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let written = files.path().join("written");
+    std::fs::write(files.path().join("secret"), "geheim").unwrap();
+    let larder = larder(
+        &maria.table(""),
+        &[
+            ("/db", &raw("dbslayer", "")),
+            ("/write", &raw("dbslayer", ", write = true")),
+            ("/small", &raw("dbslayer", ", max_rows = 2, max_bytes = \"1KiB\", timeout = \"200ms\"")),
+            ("/sql/*", &raw("cherokee", "")),
+        ],
+    );
+    let run = |path: &str, statement: &str| post(&larder, path, "text/plain", statement).text();
+    let error = |path: &str, statement: &str, expect: &str| {
+        let text = run(path, statement);
+        assert!(text.contains("MYSQL_ERROR") && text.contains(expect), "{statement}: {text}");
+    };
+    let expect = r#"{"RESULT":{"HEADER":["ID","Name","Population","Share"],"TYPES":["MYSQL_TYPE_LONG","MYSQL_TYPE_VAR_STRING","MYSQL_TYPE_LONGLONG","MYSQL_TYPE_NEWDECIMAL"],"ROWS":[[1,"Kabul",1780000,0.5],[2,"Q",null,null]]},"SERVER":"maria"}"#;
+    assert_eq!(
+        expect,
+        larder.get("/db?%7B%22SQL%22:%22select%20*%20from%20City%20order%20by%201%22%7D").text()
+    );
+    assert_eq!(
+        r#"[{"RESULT":{"HEADER":["a"],"TYPES":["MYSQL_TYPE_LONG"],"ROWS":[[3]]}}]"#,
+        larder.get("/sql/select%201+2%20as%20a").text()
+    );
+    error("/db", "select nothing", "\"MYSQL_ERRNO\":1054");
+    for statement in [
+        "insert into t values (1)",
+        "set session transaction read write",
+        "set statement max_statement_time = 0 for select sleep(100)",
+        "start transaction read write",
+        "begin",
+        "call p()",
+        "do f()",
+        "execute immediate 'delete from t'",
+        "prepare x from 'delete from t'",
+        "load data infile '/etc/passwd' into table t",
+        "handler t open",
+        "lock tables t write",
+        "kill 1",
+        "analyze delete from t",
+        "use mysql",
+    ] {
+        error("/db", statement, "are not allowed here");
+        if !statement.starts_with("insert") {
+            error("/write", statement, "are not allowed here");
+        }
+    }
+    error("/db", "select 1; delete from t", "only one statement");
+    error("/db", "select '\\\\'; delete from t; -- '", "only one statement");
+    error("/db", "select 1 /*! into outfile '/tmp/x' */", "is executed by the database");
+    error("/db", "select f()", "READ ONLY transaction (1792)");
+    error("/db", "select nextval(s)", "READ ONLY transaction (1792)");
+    let (secret, to) = (files.path().join("secret"), written.display());
+    for statement in [
+        &format!("select load_file('{}')", secret.display()),
+        &format!("select `load_file` /* */ ('{}')", secret.display()),
+        &format!("select 1 into/**/outfile '{to}'"),
+        &format!("select 1\ninto DumpFile '{to}'"),
+    ] {
+        error("/db", statement, "files of the database server");
+        error("/write", statement, "files of the database server");
+    }
+    // A comment that MariaDB would run is not sent.
+    assert!(run("/db", &format!("select 1 as a /*M! into outfile '{to}' */")).contains("[[1]]"));
+    assert!(!written.exists());
+
+    run("/db", "select @a := 7, get_lock('larder', 0), last_insert_id(9), @b := 1");
+    assert!(run("/db", "select @a, is_used_lock('larder'), last_insert_id()").contains("[[null,null,0]]"));
+    run("/write", "create temporary table t (id int)");
+    let changed = run("/write", "insert into t values (1), (2)");
+    assert_eq!(
+        r#"{"RESULT":{"SUCCESS":true,"AFFECTED_ROWS":2,"INSERT_ID":0},"SERVER":"maria"}"#, changed,
+        "the table of another statement is gone"
+    );
+    assert_eq!("2", maria.sql("select count(*) from shop.t"));
+    error("/write", "insert into t select 1 / 0", "(1365)");
+
+    error("/small", "select * from t, City", "more than 2 rows (sql.max_rows)");
+    error("/small", "select repeat('a', 5000)", "sql.max_bytes");
+    error("/small", "select sleep(100)", "MYSQL_ERROR");
+    let mut client = larder.client();
+    client.request("POST", "/db", "Content-Type: text/plain\r\n", "select 1");
+    client.send("POST /db HTTP/1.1\r\nHost: h\r\nContent-Length: 17\r\n\r\nselect sleep(100)");
+    until("it runs", || maria.running() == 1);
+    drop(client);
+    until("it is cancelled", || maria.running() == 0);
+    until("no session is kept", || maria.connections() == 0);
 }

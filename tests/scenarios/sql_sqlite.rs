@@ -1,6 +1,6 @@
 //! Queries of routes before a file of SQLite: types, limits, cancellation, writing, and a file that is replaced.
 
-use super::sql::{larder, post, query};
+use super::sql::{larder, post, query, raw};
 use crate::harness::{Larder, until};
 use rusqlite::Connection;
 use serde_json::json;
@@ -392,4 +392,82 @@ fn shows(larder: &Larder, text: &str) {
     until(text, || larder.get("/t").text() == format!("[{{\"a\":\"{text}\"}}]"));
     until(text, || larder.get("/t/1").text() == format!("{{\"a\":\"{text}\"}}"));
     until("they are stored", || is_hit(larder, "/t") && is_hit(larder, "/t/1"));
+}
+
+#[test]
+fn a_statement_of_a_request_reads_and_leaves_nothing() {
+    let sqlite = Sqlite::new(
+        "create table City (ID integer primary key, Name text, Share decimal); \
+         insert into City values (1, 'Kabul', 0.5), (2, 'Q', null); create table t (id int)",
+    );
+    let to = sqlite.folder.path().join("written");
+    let larder = larder(
+        &sqlite.table(""),
+        &[
+            ("/db", &raw("dbslayer", "")),
+            ("/write", &raw("dbslayer", ", write = true")),
+            ("/small", &raw("dbslayer", ", max_rows = 2, max_bytes = \"1KiB\", timeout = \"200ms\"")),
+            ("/sql/*", &raw("cherokee", "")),
+        ],
+    );
+    let run = |path: &str, statement: &str| post(&larder, path, "text/plain", statement).text();
+    let error = |path: &str, statement: &str, expect: &str| {
+        let text = run(path, statement);
+        assert!(text.contains("MYSQL_ERROR") && text.contains(expect), "{statement}: {text}");
+    };
+    let expect = r#"{"RESULT":{"HEADER":["ID","Name","Share"],"TYPES":["MYSQL_TYPE_LONGLONG","MYSQL_TYPE_VAR_STRING","MYSQL_TYPE_NEWDECIMAL"],"ROWS":[[1,"Kabul",0.5],[2,"Q",null]]},"SERVER":"lite"}"#;
+    assert_eq!(expect, run("/db", "select * from City order by 1"));
+    assert_eq!(
+        r#"[{"RESULT":{"HEADER":["a"],"TYPES":["MYSQL_TYPE_VAR_STRING"],"ROWS":[[3]]}}]"#,
+        larder.get("/sql/select%201+2%20as%20a").text()
+    );
+    error("/db", "select missing", "no such column");
+    error("/db", "insert into t values (1)", "are not allowed here");
+    for statement in [
+        &format!("attach '{}' as a", to.display()),
+        "detach main",
+        "pragma query_only = off",
+        "pragma writable_schema = on",
+        &format!("vacuum into '{}'", to.display()),
+        "begin immediate",
+        "savepoint a",
+        "commit",
+    ] {
+        error("/db", statement, "are not allowed here");
+        error("/write", statement, "are not allowed here");
+    }
+    error("/db", "select 1; delete from t", "only one statement");
+    error("/db", "with a as (select 1) insert into t select * from a", "readonly database");
+    error("/db", "explain insert into missing values (1)", "no such table");
+    for path in ["/db", "/write"] {
+        error(path, "select load_extension('/tmp/a.so')", "MYSQL_ERROR");
+        error(path, "select readfile('/etc/passwd')", "no such function");
+        error(path, &format!("select writefile('{}', 'a')", to.display()), "no such function");
+        error(path, "select length(zeroblob(900000000))", "too big");
+    }
+    error("/write", "update sqlite_schema set sql = ''", "may not be modified");
+    error("/write", "create table if not exists a.b (id int)", "unknown database");
+    assert!(!to.exists());
+
+    run("/write", "create temp table t (id int)");
+    let changed = run("/write", "insert into t values (1), (2)");
+    assert_eq!(
+        r#"{"RESULT":{"SUCCESS":true,"AFFECTED_ROWS":2,"INSERT_ID":0},"SERVER":"lite"}"#, changed,
+        "the table of another statement is gone"
+    );
+    assert_eq!(2, sqlite.number("select count(*) from t"));
+    assert!(run("/write", "select last_insert_rowid() + changes() as a").contains("[[0]]"));
+
+    error("/small", "select 1 union select 2 union select 3", "more than 2 rows (sql.max_rows)");
+    error("/small", "select hex(zeroblob(5000))", "sql.max_bytes");
+    error("/small", ENDLESS, "MYSQL_ERROR");
+    until("no query runs", || threads(&larder) == 0);
+    let before = larder.counter("database_cancelled");
+    let mut client = larder.client();
+    client
+        .send(format!("POST /db HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{ENDLESS}", ENDLESS.len()));
+    until("it runs", || computes(&larder));
+    drop(client);
+    until("it is cancelled", || larder.counter("database_cancelled") > before);
+    until("its thread ends", || threads(&larder) == 0);
 }

@@ -59,6 +59,8 @@ pub struct ServerFailure<'a> {
 pub enum CommandAnswer<'a> {
     /// It succeeded, and has no rows.
     Done {
+        /// The number of rows that it changed.
+        affected: u64,
         /// Another answer follows.
         has_more: bool,
     },
@@ -196,7 +198,8 @@ pub fn read_answer(payload: &[u8]) -> Result<CommandAnswer<'_>, BadPacket> {
     Ok(match payload.first() {
         Some(0x00) => {
             rest.u8()?;
-            CommandAnswer::Done { has_more: has_more(rest, true)? }
+            let affected = PacketReader(rest.0).length()?;
+            CommandAnswer::Done { affected, has_more: has_more(rest, true)? }
         }
         Some(0xff) => {
             rest.u8()?;
@@ -359,9 +362,9 @@ mod tests {
 
     #[test]
     fn answers() {
-        let done = |has_more| Ok(CommandAnswer::Done { has_more });
-        assert_eq!(done(false), read_answer(b"\0\0\0\x02\0\0\0"));
-        assert_eq!(done(true), read_answer(b"\0\x01\xfc\xff\x01\x0a\0\0\0"));
+        let done = |affected, has_more| Ok(CommandAnswer::Done { affected, has_more });
+        assert_eq!(done(0, false), read_answer(b"\0\0\0\x02\0\0\0"));
+        assert_eq!(done(1, true), read_answer(b"\0\x01\xfc\xff\x01\x0a\0\0\0"));
         let failed = ServerFailure { code: 1064, message: b"no" };
         assert_eq!(Ok(CommandAnswer::Failed(failed)), read_answer(b"\xff\x28\x04#42000no"));
         assert_eq!(Ok(CommandAnswer::Failed(failed)), read_answer(b"\xff\x28\x04no"));

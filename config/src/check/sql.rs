@@ -202,7 +202,7 @@ impl ConfigCheck {
         };
         let mut text = self.text(&key("query"));
         if let Some(form) = raw {
-            self.refuse_beside_raw(at, form, database.as_ref(), matching);
+            self.refuse_beside_raw(at, form, matching);
             // The pattern of the statements of requests.
             text = "SELECT 1".to_owned();
         }
@@ -260,14 +260,8 @@ impl ConfigCheck {
         Some(SqlConfig { database, raw, statement, parameters, tags, rows, names_database, is_public })
     }
 
-    /// Rejects keys without effect for statements of requests, and databases and paths that have none.
-    fn refuse_beside_raw(
-        &mut self,
-        at: &RoutePath,
-        form: RawForm,
-        database: Option<&Arc<DatabaseSettings>>,
-        matching: &RouteMatching,
-    ) {
+    /// Rejects keys without effect for statements of requests, and paths that have none.
+    fn refuse_beside_raw(&mut self, at: &RoutePath, form: RawForm, matching: &RouteMatching) {
         for name in ["query", "parameters", "rows", "tags", "format", "one_row", "numbers"] {
             let source = self.source(&at.key(&format!("sql.{name}")));
             if source != Source::Default {
@@ -276,10 +270,6 @@ impl ConfigCheck {
             }
         }
         let raw = self.source(&at.key("sql.raw"));
-        if database.is_some_and(|it| it.place.dialect != SqlDialect::Postgres) {
-            let text = "raw requires a database of PostgreSQL; write named queries for others";
-            self.problem(raw.clone(), "site.route.sql.raw", text);
-        }
         if form == RawForm::Cherokee && matching.path.exact().is_some() {
             let text = format!(
                 "the path \"{0}\" has no room for a statement; write path = \"{0}/*\"",

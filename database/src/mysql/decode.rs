@@ -23,6 +23,39 @@ pub(super) fn is_known(column: &MySqlColumn) -> bool {
     matches!(column.kind, 0..=13 | 15 | BIT | 245..=254) && column.kind != GEOMETRY
 }
 
+/// The name of a type, as `MYSQL_TYPE_…` in the headers of MySQL.
+pub(super) fn type_name(kind: u8) -> &'static str {
+    match kind {
+        DECIMAL => "DECIMAL",
+        1 => "TINY",
+        2 => "SHORT",
+        3 => "LONG",
+        4 => "FLOAT",
+        5 => "DOUBLE",
+        6 => "NULL",
+        TIMESTAMP => "TIMESTAMP",
+        LONGLONG => "LONGLONG",
+        9 => "INT24",
+        DATE => "DATE",
+        11 => "TIME",
+        12 => "DATETIME",
+        13 => "YEAR",
+        15 => "VARCHAR",
+        BIT => "BIT",
+        JSON => "JSON",
+        NEW_DECIMAL => "NEWDECIMAL",
+        247 => "ENUM",
+        248 => "SET",
+        249 => "TINY_BLOB",
+        250 => "MEDIUM_BLOB",
+        251 => "LONG_BLOB",
+        252 => "BLOB",
+        254 => "STRING",
+        GEOMETRY => "GEOMETRY",
+        _ => "VAR_STRING",
+    }
+}
+
 /// The value as it is sent. Texts that have to be made are put in `room`. `None` for bytes that are no value of the type.
 pub(super) fn cell<'a>(
     column: &MySqlColumn,

@@ -45,6 +45,21 @@ impl SqliteKind {
     }
 }
 
+impl SqliteKind {
+    /// The nearest type of MySQL: `MYSQL_TYPE_…`.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Integer | Self::BigInteger => "LONGLONG",
+            Self::Decimal => "NEWDECIMAL",
+            Self::Boolean => "TINY",
+            Self::Real => "DOUBLE",
+            Self::Json => "JSON",
+            Self::Bytes => "BLOB",
+            Self::Own => "VAR_STRING",
+        }
+    }
+}
+
 /// A value as it is sent. Texts that have to be made are put in `room`.
 ///
 /// # Errors

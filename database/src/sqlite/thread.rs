@@ -4,7 +4,7 @@ use super::decode::{self, SqliteKind};
 use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::parameter::ParameterType;
-use crate::settings::{SqlAccess, SqlCall, SqlStatement};
+use crate::settings::{SqlAccess, SqlCall, SqlStatement, SqlText};
 use larder_stdx::clock;
 use rusqlite::config::DbConfig;
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
@@ -27,6 +27,11 @@ const SLOW: u64 = 20;
 const LOOK: i32 = 2_000;
 /// The most prepared statements of a connection.
 const MOST_STATEMENTS: usize = 64;
+
+/// The most bytes of a value in a statement of a request, whatever the limit of its result.
+const SHORT: i32 = 1 << 20;
+/// The most bytes of a pattern of `LIKE` in such a statement.
+const PATTERN: i32 = 1000;
 
 /// The end of the present query, as its worker sets it.
 pub(super) struct Limits {
@@ -60,8 +65,8 @@ impl Limits {
 
 /// A command of the worker.
 pub(super) enum SqliteCommand {
-    /// Runs a query up to its first row; the answer is the encoder of its rows if it has columns.
-    Begin(SqlCall, oneshot::Sender<Result<Option<RowEncoder>, SqlError>>),
+    /// Runs a query up to its first row.
+    Begin(SqlCall, oneshot::Sender<Result<Begun, SqlError>>),
     /// Encodes the next rows.
     Fill(RowEncoder, oneshot::Sender<Filled>),
     /// `COMMIT` or `ROLLBACK`.
@@ -70,6 +75,14 @@ pub(super) enum SqliteCommand {
     Describe(Box<str>, oneshot::Sender<Result<(), SqlError>>),
     /// The version, and the kind of the journal.
     Facts(oneshot::Sender<String>),
+}
+
+/// A query up to its first row.
+pub(super) enum Begun {
+    /// It has columns.
+    Rows(RowEncoder),
+    /// It has none, and is over: the number of rows that it changed.
+    Done(u64),
 }
 
 /// An encoder with more rows.
@@ -167,7 +180,7 @@ fn query(
     connection: &Connection,
     call: &SqlCall,
     limits: &Limits,
-    reply: oneshot::Sender<Result<Option<RowEncoder>, SqlError>>,
+    reply: oneshot::Sender<Result<Begun, SqlError>>,
     commands: &Receiver<SqliteCommand>,
 ) {
     let statement = &*call.statement;
@@ -183,7 +196,8 @@ fn query(
         }
     };
     if prepared.column_count() == 0 {
-        let done = prepared.raw_execute().map(|_| None).map_err(|it| failure(&it, limits));
+        let done = prepared.raw_execute().map(|it| Begun::Done(it as u64));
+        let done = done.map_err(|it| failure(&it, limits));
         if done.is_err() && statement.access == SqlAccess::Writes {
             let _ = connection.execute_batch("ROLLBACK");
         }
@@ -211,9 +225,10 @@ fn query(
             (ResultColumns::of(&prepared), None)
         }
     };
-    let encoder = RowEncoder::new(statement.format, statement.numbers, columns.names());
+    let mut encoder = RowEncoder::new(statement.format, statement.numbers, columns.names());
+    encoder.iter_mut().for_each(|it| it.set_types(columns.0.iter().map(|it| it.1.type_name())));
     let is_begun = encoder.is_ok();
-    if reply.send(encoder.map(Some)).is_err() || !is_begun {
+    if reply.send(encoder.map(Begun::Rows)).is_err() || !is_begun {
         return;
     }
     let mut is_at_row = true;
@@ -262,6 +277,13 @@ fn begin<'c>(
     let statement = &*call.statement;
     let most = limits.until.load(Relaxed).saturating_sub(clock::monotonic_now().0);
     connection.busy_timeout(Duration::from_millis(most.min(i32::MAX as u64)))?;
+    if statement.text == SqlText::OfRequest {
+        // Its memory. The connection carries no other statement.
+        let most = i32::try_from(statement.max_bytes).unwrap_or(i32::MAX);
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, most.max(SHORT))?;
+        // A comparison of patterns is not interrupted.
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN)?;
+    }
     if statement.access == SqlAccess::Writes {
         connection.execute_batch("BEGIN IMMEDIATE")?;
     }

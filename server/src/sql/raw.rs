@@ -78,6 +78,11 @@ impl RawSqlMaker {
             let why = format!("statements that begin with \"{}\" are not allowed here", query.verb);
             return Err(BadStatement::Refused(why));
         }
+        if query.reaches_files(dialect) {
+            let why =
+                "files of the database server (LOAD_FILE, INTO OUTFILE, INTO DUMPFILE) are not allowed here";
+            return Err(BadStatement::Refused(why.to_owned()));
+        }
         Ok(Arc::new(SqlStatement { query, ..(**pattern).clone() }))
     }
 }
