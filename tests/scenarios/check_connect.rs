@@ -1,5 +1,6 @@
 //! `larder check --connect`: every server of a configuration is contacted, and each failure has its remedy.
 
+use crate::harness::acme_ca::issued_at;
 use crate::harness::command::{self, Ended};
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
@@ -8,7 +9,7 @@ use crate::harness::secure::Authority;
 use crate::harness::{closed_address, until};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// A server of another protocol, for one connection.
 fn stranger() -> SocketAddr {
@@ -36,8 +37,8 @@ fn site(proxy: &str) -> String {
 #[test]
 fn certificates_that_clients_reject_or_soon_will_are_named_with_their_line() {
     let authority = Authority::new();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let at = |seconds: u64| rcgen::date_time_ymd(1970, 1, 1) + now + Duration::from_secs(seconds);
+    let now = u64::try_from(issued_at()).unwrap();
+    let at = |seconds: u64| rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(now + seconds);
     let certificates = [
         authority.sign("good", &["a.test"]),
         authority.sign_with("old", &["b.test"], |it| it.not_after = rcgen::date_time_ymd(2001, 1, 2)),
