@@ -194,7 +194,7 @@ impl Observer {
     /// Whether fast answers have a consumer.
     #[inline]
     pub fn hears_fast(&self) -> bool {
-        self.is_logged() || self.stream.is_on() || self.keeper.wants()
+        self.is_logged() || self.stream.is_on() || self.keeper.wants_hits()
     }
 
     #[inline]
@@ -205,12 +205,12 @@ impl Observer {
     /// Whether a consumer needs the duration of fast answers.
     #[inline]
     pub fn times_fast(&self) -> bool {
-        self.stream.is_on() || self.keeper.wants()
+        self.stream.is_on() || self.keeper.wants_hits()
     }
 
     /// Whether other requests have a consumer.
     pub fn hears_slow(&self) -> bool {
-        self.hears_fast() || self.follows()
+        self.hears_fast() || self.keeper.wants_others() || self.follows()
     }
 
     /// Reports a request to all consumers.
@@ -229,7 +229,7 @@ impl Observer {
         let is_kept = self.stream.is_on() && self.stream.tell(it, id, keep);
         if !is_kept && it.traced {
             self.stream.record(it, id()).map(keep);
-        } else if !is_kept && self.keeper.wants() {
+        } else if !is_kept && self.keeper.wants(it) {
             self.stream.record(it, id()).into_iter().for_each(|told| self.keeper.sample(it, id(), told));
         }
         if it.traced {

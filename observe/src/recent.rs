@@ -8,6 +8,7 @@ use super::Finished;
 use super::ids::RequestId;
 use super::stream::host;
 use bytes::Bytes;
+use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
@@ -33,8 +34,11 @@ pub const SAMPLES: usize = 512;
 const SAMPLE_BYTES: usize = 640 << 10;
 
 /// The most samples of a tick (250 ms), of all workers: making one takes 5 µs, so that all of them take about a thousandth of a
-/// processor. Below this rate every request is one.
+/// processor. Below this rate every request is one, except for hits.
 const SAMPLES_OF_TICK: u32 = 64;
+
+/// Ticks for which one hit of a worker is a sample: a hit allocates nothing, and a sample does.
+const TICKS_OF_HIT: u32 = 4;
 
 /// Replaces a value that is not kept. No kept value of a client equals it: such a value is replaced as well.
 const MARK: &[u8] = b"-";
@@ -109,6 +113,8 @@ pub struct RecentKeeper {
     /// Samples that may be kept before the next tick.
     wanted: Cell<u32>,
     of_tick: u32,
+    /// Ticks until a hit is kept.
+    until_hit: Cell<u32>,
 }
 
 impl Recent {
@@ -124,6 +130,7 @@ impl Recent {
             most: (KEPT / workers, BYTES / workers),
             most_samples,
             wanted: Cell::new(0),
+            until_hit: Cell::new(1),
             of_tick: (SAMPLES_OF_TICK / u32::try_from(workers).unwrap_or(u32::MAX)).max(2),
         }
     }
@@ -176,15 +183,28 @@ impl RecentKeeper {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).kept.put(request, self.most);
     }
 
-    /// Whether the next request is kept as a sample.
+    /// Whether the next hit is kept as a sample.
     #[inline]
-    pub fn wants(&self) -> bool {
+    pub fn wants_hits(&self) -> bool {
+        self.until_hit.get() == 0
+    }
+
+    /// Whether the next request that is no hit is kept as a sample.
+    pub fn wants_others(&self) -> bool {
         self.wanted.get() != 0
+    }
+
+    /// Whether this request is kept as a sample.
+    pub fn wants(&self, it: &Finished<'_>) -> bool {
+        if is_hit(it) { self.wants_hits() } else { self.wants_others() }
     }
 
     /// Keeps a request as a sample.
     pub fn sample(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
-        self.wanted.set(self.wanted.get().saturating_sub(1));
+        match is_hit(it) {
+            true => self.until_hit.set(TICKS_OF_HIT),
+            false => self.wanted.set(self.wanted.get().saturating_sub(1)),
+        }
         let request = request(it, id, then);
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).samples.put(request, self.most_samples);
     }
@@ -192,7 +212,12 @@ impl RecentKeeper {
     /// Begins a tick.
     pub fn tick(&self) {
         self.wanted.set(self.of_tick);
+        self.until_hit.set(self.until_hit.get().saturating_sub(1));
     }
+}
+
+fn is_hit(it: &Finished<'_>) -> bool {
+    matches!(it.outcome.report, Some(CacheReport::Hit { .. }))
 }
 
 impl RecentRequest {
@@ -363,8 +388,8 @@ mod tests {
     fn samples_are_few_and_take_no_room_of_the_others() {
         let (recent, ids) = (Recent::default(), Ids::default());
         let keeper = recent.worker(1);
-        let outcome = hit();
-        assert!(!keeper.wants(), "before the first tick");
+        let outcome = RequestOutcome { report: None, ..hit() };
+        assert!(!keeper.wants_others(), "before the first tick");
         let sample = || {
             let id = ids.next();
             with_request(&outcome, |it| keeper.sample(it, id, Bytes::from(id.to_string())));
@@ -373,10 +398,10 @@ mod tests {
         keeper.tick();
         let first = sample();
         for _ in 1..SAMPLES_OF_TICK {
-            assert!(keeper.wants());
+            assert!(keeper.wants_others());
             sample();
         }
-        assert!(!keeper.wants(), "until the next tick");
+        assert!(!keeper.wants_others(), "until the next tick");
         let published = ids.next();
         with_request(&outcome, |it| keeper.keep(it, published, Bytes::from_static(b"{}")));
         let last = (0..SAMPLES).fold(first, |_, _| sample());
@@ -387,6 +412,26 @@ mod tests {
         assert_eq!(SAMPLES + 1, recent.latest(usize::MAX, None).len());
         with_request(&outcome, |it| keeper.sample(it, last, Bytes::from(vec![0; SAMPLE_BYTES])));
         assert_eq!(0, keeper.ring.lock().unwrap().samples.bytes, "bytes are bounded, too");
+    }
+
+    #[test]
+    fn one_hit_in_some_ticks_is_a_sample() {
+        let (recent, ids) = (Recent::default(), Ids::default());
+        let keeper = recent.worker(1);
+        let outcome = hit();
+        assert!(!keeper.wants_hits(), "before the first tick");
+        keeper.tick();
+        let sample = |it: &Finished<'_>| {
+            assert!(keeper.wants(it));
+            keeper.sample(it, ids.next(), Bytes::new());
+            assert!(!keeper.wants(it));
+        };
+        with_request(&outcome, sample);
+        assert!(keeper.wants_others(), "hits take none of theirs");
+        (1..TICKS_OF_HIT).for_each(|_| keeper.tick());
+        assert!(!keeper.wants_hits());
+        keeper.tick();
+        with_request(&outcome, sample);
     }
 
     #[test]

@@ -60,11 +60,20 @@ impl Guide {
         std::fs::write(path, content).unwrap();
     }
 
-    /// Writes a file that can be executed.
-    fn write_program(&self, path: &str, content: &str) {
+    fn write_with_mode(&self, path: &str, content: &str, mode: u32) {
         self.write(path, content);
         let path = self.folder.path().join(path.trim_start_matches('/'));
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    /// Writes a file that can be executed.
+    fn write_program(&self, path: &str, content: &str) {
+        self.write_with_mode(path, content, 0o755);
+    }
+
+    /// Writes a file that other users cannot read, as a private key is to be.
+    fn write_private(&self, path: &str, content: &str) {
+        self.write_with_mode(path, content, 0o600);
     }
 
     /// Has `to` in place of `from`, which the configuration contains.
@@ -163,7 +172,8 @@ fn certificate(guide: &Guide, host: &str) -> Authority {
     let authority = Authority::new();
     authority.sign("example.com", &[host]);
     for file in ["example.com.pem", "example.com.key"] {
-        guide.write(&format!("/etc/larder/{file}"), &std::fs::read_to_string(authority.path(file)).unwrap());
+        let text = std::fs::read_to_string(authority.path(file)).unwrap();
+        guide.write_private(&format!("/etc/larder/{file}"), &text);
     }
     authority
 }
@@ -773,7 +783,7 @@ fn client_certificates(guide: Guide) {
     authority.sign("me", &["me.test"]);
     for (from, to) in [("one.pem", "chain.pem"), ("one.key", "key.pem"), ("ca.pem", "clients.pem")] {
         let text = std::fs::read_to_string(authority.path(from)).unwrap();
-        guide.write(&format!("/etc/larder/{to}"), &text);
+        guide.write_private(&format!("/etc/larder/{to}"), &text);
     }
     let origin = Origin::new(|it| {
         let shown = it.field("client-cert").map_or("none", |_| "a certificate");
