@@ -115,7 +115,13 @@ fn a_socket_without_an_address_and_an_address_without_a_socket_are_errors() {
     assert_eq!(expect, why);
     let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let why = refused(&[datagrams.as_fd()], "dns", &one);
-    assert!(why.contains("\"dns\"") && why.contains("is no socket that listens for streams"), "{why}");
+    let port = datagrams.local_addr().unwrap();
+    let expect = format!(
+        "\"dns\" of the service manager cannot be used: it is the UDP port {port}, which larder binds itself"
+    );
+    assert!(why.contains(&expect) && why.contains("remove ListenDatagram="), "{why}");
+    let why = refused(&[UnixDatagram::unbound().unwrap().as_fd()], "log", &one);
+    assert!(why.contains("\"log\"") && why.contains("is no socket that listens for streams"), "{why}");
 }
 
 /// The messages to a service manager.
