@@ -96,8 +96,8 @@ impl<'a> RequestFacts<'a> {
         self
     }
 
-    /// Looks for secrets of the client among the fields, to decide about storing: reuse, for which each name would be searched on each
-    /// request, needs it not, as what is stored is not the page of a client with such a field.
+    /// Looks for secrets of the client among the fields, to decide about storing. Not for reuse: a stored response is not the page of a
+    /// client with such a field, and the search would cost each hit.
     #[must_use]
     pub fn with_secrets_of(mut self, fields: &[Field<'_>]) -> Self {
         self.secret_field = fields.iter().any(|it| secret::names_secret(it.name));
