@@ -59,6 +59,8 @@ export interface Asked<T> {
   problem: Problem | null;
   busy: boolean;
   again: () => void;
+  /** Takes what was asked for elsewhere as the answer. */
+  take: (data: T) => void;
 }
 
 /**
@@ -102,7 +104,8 @@ export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => P
   // What nobody answered is asked again once larder answers something.
   const unanswered = state.problem?.status === 0 && !state.busy;
   useEffect(() => (unanswered ? readings.hear(() => readings.link === 'live' && again()) : undefined), [unanswered]);
-  return { ...state, again };
+  const take = (data: T): void => set((it) => ({ ...it, data, problem: null }));
+  return { ...state, again, take };
 }
 
 export interface Sending {

@@ -26,18 +26,18 @@ const PARTS: [Part, string][] = [
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [part, setPart] = useState<Part>((params.get('part') as Part | null) ?? 'form');
   const [turn, again] = useState(0);
-  const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), configuration);
+  const { data, problem, busy, again: retry, take } = useAsked<Configuration>(String(turn), configuration);
   const { draft, busy: editing, era } = useDraft();
   const [reviewing, setReviewing] = useState(params.has('review'));
   const [checking, setChecking] = useState(false);
   const onDisk = useMemo(() => (data ? saved(data) : []), [data]);
   const files = draft?.files ?? onDisk;
   const text = files.length ? JSON.stringify(texts(files)) : '';
-  const settled = useSettled(text, 250);
   // The difference is one to the files, so it is requested again after a file has changed.
   const hashes = onDisk.map((it) => it.base).join(' ');
-  const asked = `${hashes} ${settled}`;
-  const checked = useAsked(data && settled === text ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', JSON.parse(settled))) }));
+  const asked = `${hashes} ${text}`;
+  const settled = useSettled(asked, 250);
+  const checked = useAsked(data && settled === asked ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', JSON.parse(text))) }));
   const changed = draft !== null && data !== null && draft.files.some(isChanged);
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.
@@ -45,7 +45,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   if (checked.data?.document) known.current = { document: checked.data.document, siteFiles: checked.data.site_files };
   else if (data?.document) known.current ??= { document: data.document, siteFiles: data.site_files };
   const { document, siteFiles } = known.current ?? { document: {}, siteFiles: [] };
-  const fresh = checked.data?.of === `${hashes} ${text}`;
+  const fresh = checked.data?.of === asked;
   const [chosen, setFile] = useState<number | null>(null);
   // A link to a line names its file by the end of its path.
   const linked = files.findIndex((it) => params.get('file')?.split('/').at(-1) === it.name.split('/').at(-1));
@@ -60,11 +60,13 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   // does what the form made where it has no place any more.
   const rebase = async (): Promise<void> => {
     if (!draft) return;
-    const now = saved(await configuration());
+    const current = await configuration();
+    const now = saved(current);
     const made = draft.edits && (await edited(now, draft.edits).catch(() => null));
     const written = (it: DraftFile): string => draft.files.find((one) => one.path === it.path && isChanged(one))?.text ?? it.text;
     setDraft({ files: made ?? now.map((it) => ({ ...it, text: written(it) })), edits: made && draft.edits });
-    again((it) => it + 1);
+    // Together with the draft: a check of the new text against the old file would enable Apply for a moment.
+    take(current);
   };
   // A review that is asked for while larder still checks begins once it has.
   useEffect(() => {
