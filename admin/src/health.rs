@@ -248,7 +248,7 @@ fn certificates(book: &CertificateBook, now: i64) -> Vec<CertificateFact> {
     let of_files = shown.iter().filter(|it| it.source != CertificateSource::Acme).map(|it| CertificateFact {
         names: it.certificate.names.clone(),
         state: it.state(now),
-        until: Some(it.certificate.until),
+        validity: Some(it.certificate.validity()),
         failures: 0,
         error: String::new(),
     });
@@ -256,7 +256,7 @@ fn certificates(book: &CertificateBook, now: i64) -> Vec<CertificateFact> {
     let managed = managed.iter().map(|it| CertificateFact {
         names: vec![it.name.clone()],
         state: it.state(now),
-        until: it.validity.map(|it| it.until),
+        validity: it.validity,
         failures: it.failures,
         error: it.error.clone(),
     });

@@ -42,9 +42,13 @@ pub fn tell(answer: &Value) -> String {
 pub fn line(it: &Value, now: i64) -> String {
     let names: Vec<String> =
         it["names"].as_array().into_iter().flatten().filter_map(Value::as_str).map(harmless).collect();
-    let warning = matches!(it["state"].as_str(), Some("expiring" | "expired"));
+    let warning = matches!(it["state"].as_str(), Some("expiring" | "expired" | "not-yet-valid"));
     let mut text = if warning { "warning: " } else { "" }.to_owned() + &names.join(", ");
     match it["until"].as_i64() {
+        Some(_) if it["from"].as_i64().is_some_and(|from| from > now) => {
+            let _ =
+                write!(text, ": not valid for another {}", span(it["from"].as_i64().unwrap_or(now) - now));
+        }
         Some(until) if until < now => {
             let _ = write!(text, ": expired {} ago", span(now - until));
         }
@@ -97,6 +101,13 @@ mod tests {
             (
                 json!({ "names": ["a.test"], "source": "file", "file": "a.pem", "until": now - 60, "state": "expired" }),
                 "warning: a.test: expired 60 seconds ago (file a.pem)\n",
+            ),
+            (
+                json!({
+                    "names": ["a.test"], "source": "file", "file": "a.pem", "from": now + 3600 * 3, "until": now + 86_400 * 9,
+                    "state": "not-yet-valid",
+                }),
+                "warning: a.test: not valid for another 3 hours (file a.pem)\n",
             ),
             (
                 json!({ "names": ["a.test"], "source": "file", "file": "a.pem", "until": now + 86_400 * 9, "state": "expiring" }),

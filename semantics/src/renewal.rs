@@ -46,6 +46,8 @@ impl Validity {
 pub enum ExpiryState {
     /// There is none yet.
     Missing,
+    /// Its validity begins later.
+    NotYetValid,
     /// For longer than the warning.
     Valid,
     /// It expires soon.
@@ -57,12 +59,13 @@ pub enum ExpiryState {
 impl ExpiryState {
     /// The state of a certificate at a time; `warning` is the rest of the lifetime below which it expires soon, seconds.
     #[must_use]
-    pub fn of(until: Option<i64>, warning: i64, now: i64) -> Self {
-        match until.map(|it| it.saturating_sub(now)) {
-            None => ExpiryState::Missing,
-            Some(..=0) => ExpiryState::Expired,
-            Some(left) if left < warning => ExpiryState::Expiring,
-            Some(_) => ExpiryState::Valid,
+    pub fn of(validity: Option<Validity>, warning: i64, now: i64) -> Self {
+        let Some(Validity { from, until }) = validity else { return ExpiryState::Missing };
+        match until.saturating_sub(now) {
+            ..=0 => ExpiryState::Expired,
+            _ if from > now => ExpiryState::NotYetValid,
+            left if left < warning => ExpiryState::Expiring,
+            _ => ExpiryState::Valid,
         }
     }
 
@@ -71,6 +74,7 @@ impl ExpiryState {
     pub fn name(self) -> &'static str {
         match self {
             ExpiryState::Missing => "missing",
+            ExpiryState::NotYetValid => "not-yet-valid",
             ExpiryState::Valid => "valid",
             ExpiryState::Expiring => "expiring",
             ExpiryState::Expired => "expired",
@@ -165,9 +169,12 @@ mod tests {
 
     #[test]
     fn a_certificate_expires_soon_before_it_has_expired() {
-        let states = [None, Some(100), Some(101), Some(109), Some(110), Some(i64::MAX)];
-        let states = states.map(|it| ExpiryState::of(it, 10, 100).name());
-        assert_eq!(["missing", "expired", "expiring", "expiring", "valid", "valid"], states);
+        let of = |from, until| ExpiryState::of(Some(Validity { from, until }), 10, 100).name();
+        assert_eq!("missing", ExpiryState::of(None, 10, 100).name());
+        let states = [100, 101, 109, 110, i64::MAX].map(|until| of(0, until));
+        assert_eq!(["expired", "expiring", "expiring", "valid", "valid"], states);
+        let states = [(100, 200), (101, 200), (101, 105), (200, 100)].map(|(from, until)| of(from, until));
+        assert_eq!(["valid", "not-yet-valid", "not-yet-valid", "expired"], states);
     }
 
     #[test]

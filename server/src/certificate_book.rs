@@ -39,7 +39,8 @@ impl ShownCertificate {
     /// Whether it is valid.
     #[must_use]
     pub fn state(&self, now: i64) -> ExpiryState {
-        ExpiryState::of(Some(self.certificate.until), self.source.warning(self.certificate.validity()), now)
+        let validity = self.certificate.validity();
+        ExpiryState::of(Some(validity), self.source.warning(validity), now)
     }
 }
 
@@ -102,6 +103,6 @@ impl ManagedCertificate {
     #[must_use]
     pub fn state(&self, now: i64) -> ExpiryState {
         let warning = self.validity.map_or(0, |it| CertificateSource::Acme.warning(it));
-        ExpiryState::of(self.validity.map(|it| it.until), warning, now)
+        ExpiryState::of(self.validity, warning, now)
     }
 }

@@ -325,8 +325,10 @@ fn certificate(it: &CertificateFact, now: u64) -> Option<Condition> {
     let names: Vec<&str> = it.names.iter().map(String::as_str).collect();
     let (names, subject) = (list(&names), format!("certificate {}", names.join(" ")));
     // `Sun, 06 Nov 1994 08:49:37 GMT`
-    let end = it.until.and_then(|it| u64::try_from(it).ok()).map(|it| date::format(WallTime(it)));
-    let end = end.map_or_else(String::new, |it| it[5..16].to_owned());
+    let day = |it: i64| {
+        u64::try_from(it).map_or_else(|_| String::new(), |it| date::format(WallTime(it))[5..16].to_owned())
+    };
+    let end = it.validity.map_or_else(String::new, |it| day(it.until));
     let evidence = match it.error.is_empty() {
         true => end,
         false => format!("{end}, {}: {}", number(it.failures as usize, "failed renewal"), it.error),
@@ -345,8 +347,16 @@ fn certificate(it: &CertificateFact, now: u64) -> Option<Condition> {
             condition(FindingKind::CertificateExpired, &subject, what, evidence)
                 .with_effect("clients reject it")
         }
+        ExpiryState::NotYetValid => {
+            let what = format!("the certificate of {names} is not valid yet");
+            let begins =
+                it.validity.map_or_else(String::new, |it| format!("its validity begins on {}", day(it.from)));
+            condition(FindingKind::CertificateNotYetValid, &subject, what, begins)
+                .with_effect("clients reject it")
+        }
         ExpiryState::Expiring => {
-            let left = it.until.unwrap_or(0).saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
+            let left =
+                it.validity.map_or(0, |it| it.until).saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
             let days = number(usize::try_from(left / DAY).unwrap_or(0), "day");
             let what = format!("the certificate of {names} expires in {days}");
             condition(FindingKind::CertificateExpiring, &subject, what, evidence)

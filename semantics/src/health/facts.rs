@@ -1,7 +1,7 @@
 //! The facts from which the state of the server is judged, as the caller has gathered them.
 
 use super::table::LIMITS;
-use crate::renewal::ExpiryState;
+use crate::renewal::{ExpiryState, Validity};
 
 /// All facts at one time.
 #[derive(Clone, Debug, Default)]
@@ -134,8 +134,8 @@ pub struct CertificateFact {
     pub names: Vec<String>,
     /// Its state.
     pub state: ExpiryState,
-    /// Its end, Unix seconds.
-    pub until: Option<i64>,
+    /// Its validity.
+    pub validity: Option<Validity>,
     /// Failed attempts in a row to obtain the next one.
     pub failures: u32,
     /// The last failure; empty after a success.

@@ -71,6 +71,9 @@ findings! {
     CertificateExpired "certificate-expired" Failing 0 "config":
         "the certificate of NAMES has expired (DATE); clients reject it",
         "Replace the files of the certificate. For `tls.acme`, `larder tls list` has the reason of failed renewals.";
+    CertificateNotYetValid "certificate-not-yet-valid" Failing 0 "config":
+        "the certificate of NAMES is not valid yet (its validity begins on DATE); clients reject it",
+        "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute)",
         "`larder tail 'status >= 500'` has the requests, `larder stats` the routes and origins.";

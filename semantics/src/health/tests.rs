@@ -1,5 +1,5 @@
 use super::*;
-use crate::renewal::ExpiryState;
+use crate::renewal::{ExpiryState, Validity};
 
 /// 02:46:11 UTC on 6 November 1994.
 const NOW: u64 = 784_089_971;
@@ -243,10 +243,11 @@ fn memory_is_withheld_after_a_minute_and_until_half_of_it_is_back() {
 fn certificates_are_findings_by_their_state() {
     #[track_caller]
     fn check(state: ExpiryState, days: i64, failures: u32, expect: &str) {
+        let end = i64::try_from(NOW).unwrap() + days * 86_400 + 60;
         let certificate = CertificateFact {
             names: vec!["a.example".to_owned(), "b.example".to_owned()],
             state,
-            until: Some(i64::try_from(NOW).unwrap() + days * 86_400 + 60),
+            validity: Some(Validity { from: end - 90 * 86_400, until: end }),
             failures,
             error: if failures > 0 { "the CA is away.".to_owned() } else { String::new() },
         };
@@ -268,6 +269,12 @@ fn certificates_are_findings_by_their_state() {
         -1,
         0,
         &format!("Failing: {names} has expired (05 Nov 1994); clients reject it"),
+    );
+    check(
+        ExpiryState::NotYetValid,
+        91,
+        0,
+        &format!("Failing: {names} is not valid yet (its validity begins on 07 Nov 1994); clients reject it"),
     );
     check(ExpiryState::Missing, 0, 1, "Degraded: a.example, b.example has no certificate (the CA is away)");
 }
