@@ -5,7 +5,7 @@
 //! again, or collects, and an idle worker does neither. So each thread collects for itself; and each frees its own
 //! entries of a sweep, a few at a time between its requests: pages are returned one by one, without a search.
 
-use super::live::Orders;
+use super::live::{DrainReason, Orders};
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_store::Store;
@@ -37,6 +37,10 @@ const TURN: u64 = 50;
 const ENOUGH: u64 = 1 << 18;
 /// And at least this part of the used bytes: a thread with a large heap has many pages to examine.
 const PART: u64 = 16;
+
+/// In a process that was replaced, entries that were not requested for this long are evicted: the new process has them as well, and
+/// the clients that remain request few.
+const REPLACED: Duration = Duration::from_secs(8);
 
 /// Signals every thread to return memory.
 #[derive(Clone, Default)]
@@ -170,6 +174,15 @@ fn collect(which: Pages) {
     unsafe { libmimalloc_sys::mi_collect(which == Pages::All) };
 }
 
+/// The time without a request after which an entry is evicted.
+fn idle_of(orders: &Orders) -> Option<Duration> {
+    let configured = orders.live.config.idle;
+    match orders.drain {
+        Some(DrainReason::Replaced) => Some(configured.map_or(REPLACED, |it| it.min(REPLACED))),
+        _ => configured,
+    }
+}
+
 /// Evicts idle entries by the configuration in force; runs as long as the process. On the main thread.
 pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<Orders>, room: ReleaseSignal, own: Quiet) {
     let mut freed = Freed::new(room);
@@ -177,7 +190,7 @@ pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<Orders>, room: Rel
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let idle = orders.borrow().live.config.idle;
+        let idle = idle_of(&orders.borrow());
         let swept = match idle {
             Some(idle) => freed.count(&store, || store.sweep_idle(idle, clock::wall(), STEPS)),
             None => {

@@ -88,7 +88,11 @@ impl Larder {
     }
 
     fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
-        command.env("LARDER_TEST_CLOCK", begun().to_string()).current_dir(folder.path());
+        command.current_dir(folder.path());
+        // One that a scenario has set stays so: empty, the clock is that of the machine.
+        if !command.get_envs().any(|it| it.0 == "LARDER_TEST_CLOCK") {
+            command.env("LARDER_TEST_CLOCK", begun().to_string());
+        }
         // Most are killed: what one leaves goes with its folder.
         command.env("TMPDIR", folder.path());
         // Its run file is for the commands of this scenario alone.

@@ -2,7 +2,7 @@
 
 use crate::harness::command::{self, Ended, wait};
 use crate::harness::http2::Http2;
-use crate::harness::origin::{Gate, Script};
+use crate::harness::origin::{Gate, Script, response};
 use crate::harness::quic::QuicClient;
 use crate::harness::secure::{Authority, Trusting};
 use crate::harness::server::{Setup, binary};
@@ -415,6 +415,40 @@ fn responses_in_progress_stay_with_the_old_process() {
     assert_eq!("firstlater", client.read().text());
     assert_eq!(Some(0), wait(&mut running.larder.child).code());
     running.upgrade();
+}
+
+#[test]
+fn a_process_that_was_replaced_frees_its_ram_before_it_ends() {
+    const PAGES: usize = 40;
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.target() {
+        "/events" => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst";
+            vec![Script::Send(head.into()), Script::Gate(held.clone()), Script::Send("later".into())]
+        }
+        _ => {
+            let page = format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", "x".repeat(1 << 20));
+            vec![Script::Send(response(&page))]
+        }
+    });
+    // The clock of the machine: that of the old process cannot be moved once the new one has its addresses.
+    let clock = [("LARDER_TEST_CLOCK", "")];
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, "limits.drain_timeout = \"10m\""), &clock);
+    let mut pages = running.larder.client();
+    (0..PAGES).for_each(|it| assert_eq!(200, pages.get(&format!("/{it}")).status));
+    drop(pages);
+    let full = running.larder.resident_arena();
+    assert!(full >= (PAGES as u64) << 20, "{full}");
+    let mut client = running.larder.client();
+    client.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the response has begun", || gate.waiting() == 1);
+    running.upgrade();
+    until("the pages are freed", || running.larder.resident_arena() < full / 4);
+    assert!(running.larder.child.try_wait().unwrap().is_none(), "it still has a client");
+    assert!(Client::connect(running.larder.address).get("/1").is_hit(), "the new process has them");
+    gate.open();
+    assert_eq!("firstlater", client.read().text());
 }
 
 #[test]
