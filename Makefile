@@ -2,6 +2,7 @@
 # make run ORIGIN=http://… builds larder quickly and stands in front of your own application
 # make build               builds larder with every optimisation: ./target/release/larder
 # make package             builds ../larder_VERSION_ARCH.deb from the optimised binary
+# make archive             packs a static binary, its installer and a container file: ./target/larder-VERSION-MACHINE-linux.tar.gz
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
 #
@@ -24,6 +25,13 @@ prepare:
 package: build
 	dpkg-buildpackage -b -us -uc
 
+STATIC = $(shell uname -m)-unknown-linux-musl
+
+archive: prepare
+	@tests/install archive
+	cargo build --release --locked --bin larder --target $(STATIC)
+	@packaging/archive/build target/$(STATIC)/release/larder target
+
 test:
 	@tests/install test
 	@tests/check
@@ -33,4 +41,4 @@ bench: build
 	cargo test --profile trial --locked -p larder-server -p larder-config --lib -- --nocapture --test-threads 1 \
 		every_client_has_its_burst two_hundred_routes a_hundred_thousand_lines | grep " ns\| ms"
 
-.PHONY: run build prepare package test bench
+.PHONY: run build prepare package archive test bench

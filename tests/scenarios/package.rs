@@ -1,5 +1,6 @@
-//! The files of the package, of the Ansible role, of the Chef cookbook and of the monitoring: configurations are valid, the unit starts and
-//! reloads as the program does, role and cookbook write the same file, and rules and dashboard name metrics that there are.
+//! The files of the package, the archive, the container, the Ansible role, the Chef cookbook and the monitoring: configurations are valid, the
+//! unit starts and reloads as the program does, the installer repeats and removes what it does, role and cookbook write the same file, and
+//! rules and dashboard name metrics that there are. A static build and a real container are not here: they take minutes.
 
 use crate::harness::command::run;
 use crate::harness::{Larder, Origin};
@@ -139,4 +140,88 @@ fn the_alerts_and_the_dashboard_name_metrics_that_there_are() {
         }
         assert!(count > 12, "{file}");
     }
+}
+
+/// The extracted archive of the program that is tested, in `folder`.
+fn archive(folder: &Path) -> PathBuf {
+    let mut build = Command::new(packaging().join("archive/build"));
+    build.arg(env!("CARGO_BIN_EXE_larder")).arg(folder).env("COMPRESSION", "-1");
+    let path = output(&mut build).trim().to_owned();
+    output(Command::new("tar").args(["-C", &folder.display().to_string(), "-xf", &path]));
+    PathBuf::from(path.strip_suffix(".tar.gz").unwrap())
+}
+
+/// All files below a directory with their content, by name.
+fn files(below: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let listed = output(Command::new("find").arg(below).args(["-type", "f"]));
+    listed.lines().map(|it| (PathBuf::from(it), std::fs::read(it).unwrap())).collect()
+}
+
+#[test]
+fn the_installer_of_the_archive_repeats_upgrades_and_removes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (extracted, root) = (archive(folder.path()), folder.path().join("root"));
+    let install = |arguments: &[&str]| {
+        let mut it = Command::new(extracted.join("install.sh"));
+        output(it.args(arguments).env("DESTDIR", &root))
+    };
+    install(&["--prefix", "/opt/larder"]);
+    let program = root.join("opt/larder/bin/larder");
+    assert!(output(Command::new(&program).arg("version")).starts_with("larder "));
+    let unit = std::fs::read_to_string(root.join("etc/systemd/system/larder.service")).unwrap();
+    assert!(unit.contains("ExecStart=/opt/larder/bin/larder run -c /etc/larder/larder.toml\n"), "{unit}");
+    let config = root.join("etc/larder/larder.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(text.contains("\"/opt/larder/share/larder/www\""), "{text}");
+    let first = files(&root);
+    assert_eq!(9, first.len(), "{:?}", first.keys());
+    install(&["--prefix", "/opt/larder"]);
+    assert_eq!(first, files(&root), "a second run changes nothing");
+    // A newer program beside a configuration of the operator, while the old program runs.
+    std::fs::write(&config, "listen = [\"127.0.0.1:0\"]\n").unwrap();
+    std::fs::write(&program, "an old one").unwrap();
+    install(&["--prefix=/opt/larder"]);
+    assert_eq!("listen = [\"127.0.0.1:0\"]\n", std::fs::read_to_string(&config).unwrap());
+    assert_eq!(first[&program], std::fs::read(&program).unwrap());
+    install(&["--uninstall", "--prefix", "/opt/larder"]);
+    assert_eq!([config], *files(&root).into_keys().collect::<Vec<_>>());
+    install(&["--uninstall", "--purge", "--prefix", "/opt/larder"]);
+    assert!(files(&root).is_empty());
+    for (arguments, expect) in [
+        (&["--frobnicate"][..], "install.sh: unknown argument --frobnicate; --help lists them\n"),
+        (&["--purge"], "install.sh: --purge requires --uninstall\n"),
+        (&["--prefix", "opt"], "install.sh: --prefix opt: it has to begin with /\n"),
+        (&["--prefix", "/a|b"], "install.sh: --prefix /a|b: use only letters, digits and /._+-\n"),
+    ] {
+        let ended = Command::new(extracted.join("install.sh"))
+            .args(arguments)
+            .env("DESTDIR", &root)
+            .output()
+            .unwrap();
+        assert_eq!((Some(1), expect), (ended.status.code(), &*String::from_utf8_lossy(&ended.stderr)));
+    }
+}
+
+/// Every `COPY` of the container file has its source in the archive, and the configuration that results is valid.
+#[test]
+fn the_container_consists_of_files_of_the_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let (extracted, root) = (archive(folder.path()), folder.path().join("root"));
+    let text = std::fs::read_to_string(extracted.join("Containerfile")).unwrap();
+    for line in text.lines().filter(|it| it.starts_with("COPY ")) {
+        let [.., from, to] = *line.split(' ').collect::<Vec<_>>() else { panic!("{line}") };
+        let to = root.join(to.strip_prefix('/').unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        output(Command::new("cp").arg("-R").arg(extracted.join(from)).arg(to));
+    }
+    assert!(
+        text.contains("ENTRYPOINT [\"/usr/bin/larder\"]\nCMD [\"run\", \"-c\", \"/etc/larder/larder.toml\"]")
+    );
+    let config = root.join("etc/larder/larder.toml");
+    let own = std::fs::read_to_string(&config)
+        .unwrap()
+        .replace("/usr/share", &root.join("usr/share").display().to_string());
+    std::fs::write(&config, own).unwrap();
+    let ended = run(&root, &["check", "-c", "etc/larder/larder.toml"]);
+    assert_eq!(0, ended.code, "{ended:?}");
 }
