@@ -1,6 +1,6 @@
 //! The table of measurements and claims. This module runs nothing.
 
-use crate::load::Manner::{self, Close, KeepAlive, Pipelined, Sealed, SealedStreams, Streams};
+use crate::load::Manner::{self, Close, Datagrams, KeepAlive, Pipelined, Sealed, SealedStreams, Streams};
 use crate::servers::Server;
 use crate::statistics::Bound::{self, AtLeast, AtMost, Between};
 
@@ -96,6 +96,7 @@ pub fn all() -> Vec<Case> {
         many(),
         streams(),
         sealed_streams(),
+        datagrams(),
         large_streams(),
         sealed(),
         static_and_cached(),
@@ -330,6 +331,23 @@ fn sealed_streams() -> Case {
             ],
         ),
         claims: vec![per_cpu("h2o", AtLeast(1.0)), limit("larder", "lighttpd"), limit("larder", "haproxy")],
+    }
+}
+
+fn datagrams() -> Case {
+    let lane = |name, server, manner| Lane { name, server, manner, connections: 20 };
+    Case {
+        name: "h3-20x10",
+        title: "RAM hit, 1,795 bytes, HTTP/3, 20 connections with 10 streams each",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: vec![
+            lane("larder", Server::LarderHttp3, Datagrams),
+            lane("larder HTTP/2", Server::LarderHttp3, SealedStreams),
+            lane("caddy", Server::Caddy, Datagrams),
+        ],
+        // A third of the CPU of Caddy, and at most three times that of larder's own HTTP/2 by TLS.
+        claims: vec![per_cpu("caddy", AtLeast(3.33)), per_cpu("larder HTTP/2", AtLeast(0.33))],
     }
 }
 

@@ -1,5 +1,5 @@
-//! One measured second or two: `wrk`, or `h2load` where it is HTTP/2 or TLS, on the core of the load, and the server's CPU
-//! time before and after.
+//! One measured second or two: `wrk`, `h2load` where it is HTTP/2 or TLS, or the program of `http3/`, on the core of the load, and the
+//! server's CPU time before and after.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -24,7 +24,12 @@ pub enum Manner {
     SealedStreams,
     /// One request after the other by TLS, HTTP/1.1.
     Sealed,
+    /// Ten streams at once on each connection of HTTP/3.
+    Datagrams,
 }
+
+/// The load generator for HTTP/3, in the folder of the run.
+pub const HTTP3: &str = "http3-load";
 
 /// The only offered suite, so that all servers encrypt alike.
 const SUITE: &str = "TLS_AES_128_GCM_SHA256";
@@ -32,15 +37,16 @@ const SUITE: &str = "TLS_AES_128_GCM_SHA256";
 impl Manner {
     /// Whether it is by TLS.
     pub fn is_sealed(self) -> bool {
-        matches!(self, Manner::SealedStreams | Manner::Sealed)
+        matches!(self, Manner::SealedStreams | Manner::Sealed | Manner::Datagrams)
     }
 
-    /// The HTTP version as `curl`'s option and in its report, where `wrk` is not known to support it.
+    /// The HTTP version as `curl`'s option and in its report, where `wrk` is not known to support it; for HTTP/3, which `curl` may lack, that of
+    /// the same address over TCP.
     pub fn version(self) -> Option<(&'static str, &'static str)> {
         match self {
             Manner::KeepAlive | Manner::Pipelined | Manner::Close => None,
             Manner::Streams => Some(("--http2-prior-knowledge", "2")),
-            Manner::SealedStreams => Some(("--http2", "2")),
+            Manner::SealedStreams | Manner::Datagrams => Some(("--http2", "2")),
             Manner::Sealed => Some(("--http1.1", "1.1")),
         }
     }
@@ -99,6 +105,10 @@ pub fn measure(
     dir: &Path,
 ) -> Result<Sample, String> {
     let argv = match manner.version() {
+        _ if manner == Manner::Datagrams => {
+            let numbers = [server.port.to_string(), connections.to_string(), seconds.to_string()];
+            [dir.join(HTTP3).display().to_string()].into_iter().chain(numbers).collect()
+        }
         Some(_) => h2load(server.port, manner, connections, seconds),
         None => wrk(server.port, manner, connections, seconds, dir)?,
     };
@@ -108,7 +118,10 @@ pub fn measure(
         .output()
         .map_err(|it| format!("{} cannot be started: {it}", argv[0]))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let parsed = if manner.version().is_some() { parse_h2load(&text, manner) } else { parse(&text) };
+    let parsed = match manner.version() {
+        Some(_) if manner != Manner::Datagrams => parse_h2load(&text, manner),
+        _ => parse(&text),
+    };
     let mut sample = parsed.ok_or_else(|| {
         let told = [&output.stderr[..], &output.stdout[..]].concat();
         format!("{}: {}", argv[0], String::from_utf8_lossy(&told).trim().replace('\n', " | "))

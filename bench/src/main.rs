@@ -26,6 +26,7 @@ mod statistics;
 mod steady;
 mod stopped;
 
+use load::Manner;
 use machine::Usage;
 use process::Running;
 use report::Report;
@@ -157,7 +158,11 @@ fn bench(asked: &Asked) -> Result<(), String> {
     let fleet: Vec<Running> = (0..3).map_while(|_| settings.memcached()).collect();
     settings.fleet = fleet.iter().take(1).map(|it| it.port).collect();
     let mut finished = Vec::new();
-    for case in cases::all().iter().filter(|it| wanted(it.name)) {
+    let cases: Vec<_> = cases::all().into_iter().filter(|it| wanted(it.name)).collect();
+    if cases.iter().flat_map(|it| &it.lanes).any(|it| it.manner == Manner::Datagrams) {
+        build_http3_load(&dir);
+    }
+    for case in &cases {
         finished.push(settings.run(case)?);
     }
     let idle = if wanted("idle") { idle::run(&settings)? } else { Vec::new() };
@@ -250,6 +255,22 @@ fn build_tls_limit(dir: &Path) -> PathBuf {
         eprintln!("the limit by TLS is left out; on Debian: apt-get install libssl-dev");
     }
     program
+}
+
+/// The load generator for HTTP/3; without it the lanes of HTTP/3 report that.
+fn build_http3_load(dir: &Path) {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("http3/Cargo.toml");
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&target)
+        .status();
+    let program = target.join("release/larder-bench-http3");
+    if !built.is_ok_and(|it| it.success()) || fs::copy(program, dir.join(load::HTTP3)).is_err() {
+        eprintln!("HTTP/3 is left out: bench/http3 cannot be built");
+    }
 }
 
 fn absolute(path: &Path) -> PathBuf {

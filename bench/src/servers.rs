@@ -42,6 +42,8 @@ pub enum Server {
         /// `site.route.proxy.connections`.
         connections: u32,
     },
+    /// larder in front of the origin with one worker, and HTTP/3.
+    LarderHttp3,
     /// larder serving the page as a file.
     LarderFiles,
     /// The limit program, one `send` a batch.
@@ -85,6 +87,8 @@ pub enum Server {
     H2o,
     /// lighttpd serving the page as a file.
     Lighttpd,
+    /// Caddy serving the page as a file, over HTTP/3 too.
+    Caddy,
 }
 
 /// The place of a server's files, and its surroundings.
@@ -143,6 +147,7 @@ impl Server {
             | Server::LarderRules
             | Server::LarderRedirect
             | Server::LarderCapped { .. }
+            | Server::LarderHttp3
             | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
             Server::CannedTls => "canned-tls",
@@ -156,6 +161,7 @@ impl Server {
             Server::Traffic => "traffic_server",
             Server::H2o => "h2o",
             Server::Lighttpd => "lighttpd",
+            Server::Caddy => "caddy",
         }
     }
 
@@ -172,6 +178,7 @@ impl Server {
                 | Server::NginxFiles { .. }
                 | Server::H2o
                 | Server::Lighttpd
+                | Server::Caddy
         )
     }
 
@@ -187,6 +194,11 @@ impl Server {
             Server::LarderUncounted => {
                 let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
                 plan.argv.extend(["--set".to_owned(), "admin.statistics=false".to_owned()]);
+                plan
+            }
+            Server::LarderHttp3 => {
+                let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
+                plan.argv.extend(["--set".to_owned(), "http3=true".to_owned()]);
                 plan
             }
             Server::LarderTraced { every } => {
@@ -254,6 +266,7 @@ impl Server {
             Server::Traffic => peers::traffic_server(place),
             Server::H2o => peers::h2o(place),
             Server::Lighttpd => peers::lighttpd(place),
+            Server::Caddy => peers::caddy(place),
         }
     }
 }
@@ -328,7 +341,9 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 25] = [
+    const ALL: [Server; 27] = [
+        Server::LarderHttp3,
+        Server::Caddy,
         Server::LarderRules,
         Server::LarderRedirect,
         Server::NginxRedirect,

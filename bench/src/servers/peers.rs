@@ -195,3 +195,19 @@ pub fn lighttpd(place: &Place) -> Plan {
     let argv = words(&format!("lighttpd -D -f {}/lighttpd.conf", place.dir.display()));
     Plan { files: vec![("lighttpd.conf", text)], argv, ..Plan::default() }
 }
+
+/// Caddy serving files. It is one process with one processor, as the others have one worker.
+pub fn caddy(place: &Place) -> Plan {
+    let (port, root) = (place.port, place.root.display());
+    let tls = place.certificate.as_ref().map_or(String::new(), |it| {
+        let it = it.display();
+        format!("tls {it}/cert.pem {it}/key.pem\n")
+    });
+    let scheme = if place.certificate.is_some() { "https" } else { "http" };
+    let text = format!(
+        "{{\nadmin off\nauto_https off\nservers {{\nprotocols h1 h2 h3\n}}\n}}\n\
+         {scheme}://localhost:{port}, {scheme}://127.0.0.1:{port} {{\nbind 127.0.0.1\n{tls}root * {root}\nfile_server\n}}\n"
+    );
+    let argv = words(&format!("caddy run --adapter caddyfile --config {}/Caddyfile", place.dir.display()));
+    Plan { files: vec![("Caddyfile", text)], argv, ..Plan::default() }
+}
