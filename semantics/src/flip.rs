@@ -179,11 +179,13 @@ pub struct OriginExchange<'e> {
 pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     let OriginExchange { response, policy, .. } = *exchange;
     let said = crate::targeted::directives(response, policy).0;
-    let implicit =
-        Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time).implicit;
+    let meta = Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time);
+    let implicit = meta.implicit;
+    let only_route = meta.lifetime.is_of_route() && !said.public && said.s_maxage.is_none();
     let is_theirs = |request: &[Field<'_>]| {
-        let facts = RequestFacts::read(exchange.method, request).with_secrets_of(request);
+        let facts = RequestFacts::read(exchange.method, request).with_identity_of(request, policy);
         (facts.has_credentials(policy) && implicit)
+            || (facts.identity_field && only_route)
             || (facts.authorization && !said.shares_authorized(overrides(policy, exchange.status)))
     };
     is_forbidden(response, policy)
@@ -323,7 +325,8 @@ impl Trial {
     /// hit.
     fn hits_again(&self, exchange: &OriginExchange<'_>) -> bool {
         let (request, response) = (self.request.view(), self.response.view());
-        let mut facts = RequestFacts::read(exchange.method, &request).with_secrets_of(&request);
+        let mut facts =
+            RequestFacts::read(exchange.method, &request).with_identity_of(&request, &self.policy);
         facts.has_body = self.body;
         facts.uri = exchange.uri;
         let (policy, sent, got) = (&self.policy, exchange.request_time, exchange.response_time);
@@ -343,7 +346,7 @@ impl Trial {
         let request = self.request.view();
         let facts = RequestFacts {
             has_body: self.body,
-            ..RequestFacts::read(method, &request).with_secrets_of(&request)
+            ..RequestFacts::read(method, &request).with_identity_of(&request, &self.policy)
         };
         let verdict = reuse::decide(Ok(stored), &facts, &self.policy, now, &mut Silent);
         matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)

@@ -55,6 +55,15 @@ impl Lifetime {
         self.seconds > 0 && !is_guessed
     }
 
+    /// Whether the route alone gives it.
+    #[must_use]
+    pub fn is_of_route(self) -> bool {
+        matches!(
+            self.source,
+            LifetimeSource::Override | LifetimeSource::StatusDefault | LifetimeSource::RouteDefault
+        )
+    }
+
     /// Whether it is zero, explicitly or by default: every request goes to the origin. A lifetime ended by a purge is
     /// not.
     #[must_use]

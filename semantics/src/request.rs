@@ -19,8 +19,8 @@ pub struct RequestFacts<'a> {
     pub directives: RequestDirectives,
     /// An `Authorization` field is present (RFC 9111 §3.5).
     pub authorization: bool,
-    /// A field names a secret of the client, such as `X-Api-Key`; known only after [`RequestFacts::with_secrets_of`].
-    pub secret_field: bool,
+    /// A field identifies the client, such as `X-Api-Key`; known only after [`RequestFacts::with_identity_of`].
+    pub identity_field: bool,
     /// The `Cookie` lines. Whether the origin saw a relevant one depends on the route: [`crate::cookies::matter`].
     pub cookies: CookieLines<'a>,
     /// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since` or `If-Range` is present.
@@ -60,7 +60,7 @@ impl<'a> RequestFacts<'a> {
             method,
             directives: RequestDirectives::default(),
             authorization: false,
-            secret_field: false,
+            identity_field: false,
             cookies: CookieLines::Absent,
             conditional: false,
             range: None,
@@ -96,26 +96,30 @@ impl<'a> RequestFacts<'a> {
         self
     }
 
-    /// Looks for secrets of the client among the fields, to decide about storing. Not for reuse: a stored response is not the page of a
-    /// client with such a field, and the search would cost each hit.
+    /// Looks for fields that identify the client, to decide about storing; not those by whose values responses are stored apart. Not for
+    /// reuse: a stored response is not the page of a client with such a field, and the search would cost each hit.
     #[must_use]
-    pub fn with_secrets_of(mut self, fields: &[Field<'_>]) -> Self {
-        self.secret_field = fields.iter().any(|it| secret::names_secret(it.name));
+    pub fn with_identity_of(mut self, fields: &[Field<'_>], policy: &Policy) -> Self {
+        let is_apart = |name: &str| {
+            policy.key.headers.iter().chain(&policy.vary).any(|it| it.eq_ignore_ascii_case(name))
+        };
+        self.identity_field =
+            fields.iter().any(|it| secret::identifies_client(it.name) && !is_apart(it.name));
         self
     }
 
-    /// Whether the origin sees credentials: `Authorization`, a field that names a secret, or a cookie that is relevant on the route.
+    /// Whether the origin sees credentials: `Authorization`, a field that identifies the client, or a cookie that is relevant on the route.
     #[must_use]
     pub fn has_credentials(&self, policy: &Policy) -> bool {
-        self.authorization || self.secret_field || cookies::matter(self.cookies, self.method, policy)
+        self.authorization || self.identity_field || cookies::matter(self.cookies, self.method, policy)
     }
 
     /// The credentials of the request as evidence, without any value.
     pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
         match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
             (true, _) => "Authorization in the request".to_owned(),
-            (false, _) if self.secret_field => {
-                "a field of the request names a secret (such as X-Api-Key)".to_owned()
+            (false, _) if self.identity_field => {
+                "a field of the request identifies the client (such as X-Api-Key)".to_owned()
             }
             (false, true) => format!("Cookie in the request ({})", cookies::names(self.cookies)),
             (false, false) => "neither Authorization nor a cookie that matters in the request".to_owned(),

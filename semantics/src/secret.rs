@@ -42,10 +42,41 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
 /// Whether the name of a field says that its value is a secret: `X-Api-Key`, `X-Auth-Token` and the like.
 #[must_use]
 pub fn names_secret(name: &str) -> bool {
-    const PARTS: [&str; 8] =
-        ["token", "secret", "password", "passwd", "apikey", "api-key", "session", "csrf"];
+    const PARTS: [&str; 15] = [
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "apikey",
+        "api-key",
+        "access-key",
+        "subscription-key",
+        "session",
+        "csrf",
+        "authorization",
+        "authentication",
+        "credential",
+        "jwt",
+        "signature",
+    ];
     let name = name.to_ascii_lowercase().replace('_', "-");
-    PARTS.iter().any(|it| name.contains(it)) || ["x-auth", "x-key"].contains(&&*name)
+    PARTS.iter().any(|it| name.contains(it)) || ["x-auth", "x-key", "dpop"].contains(&&*name)
+}
+
+/// Whether the name of a field of a request says that its value identifies the client, secret or not: `X-Api-Key`, `X-User-Id`. Not
+/// `Authorization` and `Cookie`, which have rules of their own.
+#[must_use]
+pub fn identifies_client(name: &str) -> bool {
+    const WHO: [&str; 8] = ["user", "username", "account", "tenant", "customer", "member", "email", "login"];
+    if ["authorization", "proxy-authorization"].iter().any(|it| name.eq_ignore_ascii_case(it)) {
+        return false;
+    }
+    let plain = name.to_ascii_lowercase().replace('_', "-");
+    let plain = ["x-", "remote-", "forwarded-", "auth-"]
+        .iter()
+        .fold(&*plain, |it, prefix| it.strip_prefix(prefix).unwrap_or(it));
+    let plain = plain.strip_suffix("-id").unwrap_or(plain);
+    names_secret(name) || WHO.contains(&plain) || ["userid", "client", "webauth-user"].contains(&plain)
 }
 
 /// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key
@@ -144,7 +175,9 @@ mod tests {
         check("Proxy-Authorization", "abc", "***");
         check("X-Api-Key", "abc", "***");
         check("X_AUTH_TOKEN", "abc", "***");
+        check("X-Authorization", "abc", "***");
         check("X-Country", "DE", "DE");
+        check("Surrogate-Key", "tag", "tag");
         check("Vary", "Cookie", "Cookie");
     }
 
@@ -159,6 +192,48 @@ mod tests {
         assert_eq!("http://h/a c:sid=*** c:b=***", shown("http://h/a c:sid=SECRET c:b=x=y"));
         assert_eq!("http://h/a h:cookie=a=***; *** c:b", shown("http://h/a h:cookie=a=1;\\20b c:b"));
         assert_eq!("http://h/a h:authorization=***", shown("http://h/a h:authorization=Bearer\\20SECRET"));
+    }
+
+    #[test]
+    fn fields_that_identify_the_client() {
+        for name in [
+            "X-Api-Key",
+            "X-Authorization",
+            "Authentication",
+            "Ocp-Apim-Subscription-Key",
+            "X-User",
+            "X-User-Id",
+            "x_user_id",
+            "Remote-User",
+            "X-Forwarded-User",
+            "X-Forwarded-Email",
+            "X-Account-Id",
+            "X-Tenant",
+            "X-Client-Id",
+            "X-JWT-Assertion",
+            "DPoP",
+            "Signature",
+            "X-Signature",
+            "Private-Token",
+        ] {
+            assert!(identifies_client(name), "{name}");
+        }
+        for name in [
+            "Authorization",
+            "Proxy-Authorization",
+            "Cookie",
+            "User-Agent",
+            "X-User-Agent",
+            "X-Forwarded-For",
+            "X-Forwarded-Host",
+            "X-Country",
+            "X-Request-Id",
+            "Client-Ip",
+            "Sec-WebSocket-Key",
+            "From",
+        ] {
+            assert!(!identifies_client(name), "{name}");
+        }
     }
 
     proptest! {

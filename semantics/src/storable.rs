@@ -44,7 +44,7 @@ pub enum NotStorable {
     Private,
     /// The request had `Authorization` and the response has no permission to be shared (RFC 9111 §3.5).
     Authorization,
-    /// The request had a cookie or `Authorization`, and neither the response nor the route permits sharing.
+    /// The request had a cookie, `Authorization` or a field that identifies the client, and neither the response nor the route permits sharing.
     Credentials,
     /// The response sets a cookie, and the route does not permit storing it.
     SetCookie,
@@ -167,7 +167,7 @@ impl NotStorable {
                 "The request has Authorization, and the response does not allow sharing."
             }
             NotStorable::Credentials => {
-                "The request had a cookie or Authorization, and neither the response nor the route says that it may be shared."
+                "The request had a cookie, Authorization or another field that identifies the client, and neither the response nor the route says that the page may be shared."
             }
             NotStorable::SetCookie => "The response has Set-Cookie, which is for one client.",
             NotStorable::VaryStar => {
@@ -497,7 +497,9 @@ fn not_one_visitors(
     let is_public = said.public || said.s_maxage.is_some();
     let varies = all(response.fields, "vary").flat_map(members).any(|it| it.eq_ignore_ascii_case(b"cookie"));
     let is_private = cookies::are_private(request.cookies, request.method, response.policy);
-    let implicit = has_credentials && is_implicit(said, lifetime, no_cache);
+    // A lifetime of the route is for pages of its cookie rule; it knows nothing of a key in another field.
+    let unnamed = request.identity_field && lifetime.is_of_route() && !is_public;
+    let implicit = unnamed || has_credentials && is_implicit(said, lifetime, no_cache);
     let own = implicit || is_private && (!is_public || varies);
     rule(trace, "larder", NotStorable::Credentials, own, || {
         let from = lifetime.source.name();

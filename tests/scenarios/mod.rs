@@ -57,6 +57,7 @@ mod http2;
 mod http2_origins;
 mod http2_servers;
 mod http3;
+mod identity_fields;
 mod idle;
 mod invalidation;
 mod keys;

@@ -499,9 +499,9 @@ fn refusal(
         return RefusalFacts { seconds_ago, status, rules: Vec::new(), sentence, failure, change: None };
     }
     let (request, response) = (refused.request.view(), refused.response.view());
-    let facts = RequestFacts::read(&refused.method, &request).with_secrets_of(&request);
     let mut record = RuleRecord::default();
     let policy = rules::of_response(&route.policy, asked, refused.status, &response);
+    let facts = RequestFacts::read(&refused.method, &request).with_identity_of(&request, policy);
     let verdict = storable::decide(
         &facts,
         refused.status,

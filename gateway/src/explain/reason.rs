@@ -126,7 +126,7 @@ fn refusal(
     let (request, response) = (last.request.view(), last.response.view());
     let policy = rules::of_response(&route.policy, asked, last.status, &response);
     let (sent, got) = (last.request_time, last.response_time);
-    let facts = RequestFacts::read(&last.method, &request).with_secrets_of(&request);
+    let facts = RequestFacts::read(&last.method, &request).with_identity_of(&request, policy);
     let credentials =
         if facts.has_credentials(policy) { RequestCredentials::Some } else { RequestCredentials::None };
     let about = |it| (it, Meta::of(last.status, &response, policy, sent, got), credentials);
@@ -148,7 +148,7 @@ fn length(last: &RefusedStorage) -> Option<u64> {
 fn is_public(last: &RefusedStorage, fields: &[Field<'_>], policy: &Policy) -> bool {
     let (request, response) = (last.request.view(), last.response.view());
     let has = |it: &[Field<'_>]| {
-        it.iter().any(|it| it.is("cookie") || it.is("authorization") || secret::names_secret(it.name))
+        it.iter().any(|it| it.is("cookie") || it.is("authorization") || secret::identifies_client(it.name))
     };
     last.failure.is_none()
         && !has(&request)

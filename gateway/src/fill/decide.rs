@@ -284,7 +284,7 @@ impl FillJob {
             &authority,
             &self.request.target,
         );
-        facts = facts.with_secrets_of(&fields);
+        facts = facts.with_identity_of(&fields, &self.route.policy);
         facts.range = facts.range.or(range);
         ask(&StorabilityCheck {
             gateway: &self.gateway,

@@ -63,8 +63,8 @@ reasons! {
     PrivateCookie "private-cookie" Rightly: "The request has a cookie of `cache.private_cookies`.", "";
     OverridingField "overriding-field" Rightly: "A field of the request may make the application answer another request.", "";
     UnkeyedField "unkeyed-field" Rightly: "A field of the request is not in the strict key.", "";
-    Credentials "credentials" Rightly: "The request has a cookie or `Authorization`, and neither the response nor the route says that the page is the same for all clients.",
-        "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie.";
+    Credentials "credentials" Rightly: "The request has a cookie, `Authorization` or a field that identifies the client (`X-Api-Key`), and neither the response nor the route says that the page is the same for all clients.",
+        "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie. With the field in `cache.key.headers`, each value has pages of its own.";
     Authorization "authorization" Rightly: "The request has `Authorization`, and the response is for this client.", "";
     Status "status" Rightly: "Responses with this status are not stored, or not without a declared lifetime.",
         "Redirects and errors that are the same for all clients: the application declares a lifetime, or `cache.status_ttl` gives the status one.";
