@@ -188,16 +188,26 @@ pub struct Addresses {
     unix: bool,
     countries: Vec<Country>,
     numbers: Vec<u32>,
+    has_everyone: bool,
 }
 
 impl Addresses {
+    /// Whether a network of it has every address of a family.
+    #[must_use]
+    pub fn has_everyone(&self) -> bool {
+        self.has_everyone
+    }
+
     /// The clients of a checked list.
     #[must_use]
     pub fn of(texts: &[String]) -> Self {
         let (mut all, mut networks) = (Self::default(), Vec::new());
         for member in texts.iter().filter_map(|it| AccessMember::parse(it)) {
             match member {
-                AccessMember::Network(it) => networks.push(it),
+                AccessMember::Network(it) => {
+                    all.has_everyone |= it.is_everything();
+                    networks.push(it);
+                }
                 AccessMember::Unix => all.unix = true,
                 AccessMember::Country(it) => all.countries.push(it),
                 AccessMember::Asn(it) => all.numbers.push(it),

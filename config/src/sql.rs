@@ -17,6 +17,8 @@ pub struct SqlConfig {
     pub database: Arc<DatabaseSettings>,
     /// The form of requests that bring the statement themselves (`sql.raw`).
     pub raw: Option<RawForm>,
+    /// Whether statements of GET may change data: `methods` of the route names GET, and the query writes.
+    pub gets_write: bool,
     /// The query with its limits; of `raw` the limits alone.
     pub statement: Arc<SqlStatement>,
     /// Its parameters.

@@ -57,6 +57,11 @@ impl DatabaseConnection {
         matches!(self, Self::Postgres(_))
     }
 
+    /// Whether it is a thread of this process: it ends by itself, however late, and takes a processor and memory until then.
+    pub fn is_thread(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
     /// Ends the present query, and the connection: a late request for that could meet a later query.
     pub async fn cancel(self) {
         match self {

@@ -174,7 +174,10 @@ impl Drop for Lease {
         // Without a runtime the process ends, and the connection with it.
         if tokio::runtime::Handle::try_current().is_ok() {
             tokio::task::spawn_local(async move {
-                let _ = timeout(most, connection.cancel()).await;
+                match connection.is_thread() {
+                    true => connection.cancel().await,
+                    false => drop(timeout(most, connection.cancel()).await),
+                }
                 drop(place);
             });
         }

@@ -10,6 +10,12 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether it has every address of its family.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.bits == 0
+    }
+
     /// Parses `ADDR/BITS`, or `ADDR` for one address alone.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -587,11 +587,17 @@ fn clients_of_dbslayer_work_unchanged() {
 #[test]
 fn clients_of_cherokee_work_unchanged() {
     let postgres = Postgres::start(CITIES);
-    let larder = larder(&postgres.table(""), &[("/sql/*", &raw("cherokee", ", write = true"))]);
+    let route = raw("cherokee", ", write = true");
+    let larder = larder(
+        &postgres.table(""),
+        &[("/sql/*", &format!("{route}\nmethods = [\"GET\", \"POST\"]")), ("/by-post/*", &route)],
+    );
     let expect = r#"[{"RESULT":{"HEADER":["ID","sum"],"TYPES":["MYSQL_TYPE_LONG","MYSQL_TYPE_LONG"],"ROWS":[[1,3],[2,4]]}}]"#;
     let answer =
         larder.get("/sql/SELECT%20%22ID%22,%20%22ID%22+2%20as%20sum%20FROM%20%22City%22%20ORDER%20BY%201");
     assert_eq!((200, expect), (answer.status, &*answer.text()));
+    let refused = larder.get("/by-post/DELETE%20FROM%20%22City%22").text();
+    assert!(refused.contains("require POST here, or GET in the methods of the route"), "{refused}");
     let changed = larder.get("/sql/DELETE%20FROM%20%22City%22");
     assert_eq!(r#"[{"SUCCESS":1,"AFFECTED_ROWS":2,"INSERT_ID":0}]"#, changed.text());
     let wrong = larder.get("/sql/SELEC%201").text();

@@ -457,6 +457,17 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
     );
     assert_eq!(2, sqlite.number("select count(*) from t"));
     assert!(run("/write", "select last_insert_rowid() + changes() as a").contains("[[0]]"));
+    // A link on another page sends a GET with the credentials of its reader.
+    let by_link = |statement: &str| {
+        larder.get(&format!("/write?{{\"SQL\":\"{}\"}}", statement.replace(' ', "%20"))).text()
+    };
+    assert!(by_link("select count(*) as a from t").contains("[[2]]"));
+    for statement in ["delete from t", "with a as (select 1) delete from t"] {
+        let text = by_link(statement);
+        assert!(text.contains("MYSQL_ERROR"), "{statement}: {text}");
+    }
+    assert!(by_link("delete from t").contains("statements that begin with \\\"delete\\\" require POST here"));
+    assert_eq!(2, sqlite.number("select count(*) from t"));
 
     error("/small", "select 1 union select 2 union select 3", "more than 2 rows (sql.max_rows)");
     error("/small", "select hex(zeroblob(5000))", "sql.max_bytes");
@@ -470,4 +481,24 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
     drop(client);
     until("it is cancelled", || larder.counter("database_cancelled") > before);
     until("its thread ends", || threads(&larder) == 0);
+}
+
+/// One function of a statement cannot be interrupted: until its thread has ended, it has its place among the connections.
+#[test]
+fn a_statement_that_is_given_up_keeps_its_place_until_its_thread_ends() {
+    let sqlite = Sqlite::new("create table t (id int)");
+    let table = sqlite.table(
+        "max_connections = 1\nqueue_timeout = \"50ms\"\nconnect_timeout = \"50ms\"\nquery_timeout = \"50ms\"",
+    );
+    let larder = larder(&table, &[("/db", &raw("dbslayer", ""))]);
+    let run = |statement: &str| post(&larder, "/db", "text/plain", statement);
+    // A minute of comparisons: half a megabyte at each of half a million positions.
+    let long = "select instr(zeroblob(1000000), zeroblob(500000) || x'01')";
+    assert!(run(long).text().contains("MYSQL_ERROR"));
+    let mut given_up = 0;
+    for _ in 0..8 {
+        given_up += usize::from(run(long).text().contains("every connection to the database was in use"));
+    }
+    assert!(given_up > 0, "there is no second thread beside it");
+    assert!(threads(&larder) <= 2, "{}", threads(&larder));
 }

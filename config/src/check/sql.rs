@@ -2,7 +2,7 @@
 
 use super::matching::RouteMatching;
 use super::{ConfigCheck, RoutePath, Source};
-use crate::access::AccessConfig;
+use crate::access::{AccessConfig, Addresses};
 use crate::problem::nearest;
 use crate::sql::{RawForm, SQL_TAGS, SqlConfig};
 use crate::{Methods, Service};
@@ -256,8 +256,22 @@ impl ConfigCheck {
             },
         };
         let names_database = databases.iter().filter(|it| it.is_followed()).count() > 1;
-        let (statement, is_public) = (Arc::new(statement), false);
-        Some(SqlConfig { database, raw, statement, parameters, tags, rows, names_database, is_public })
+        let names_get =
+            matches!(&matching.methods, Methods::Only(given) if given.iter().any(|it| it == "GET"));
+        let (gets_write, statement) =
+            (names_get && statement.access == SqlAccess::Writes, Arc::new(statement));
+        let is_public = false;
+        Some(SqlConfig {
+            database,
+            raw,
+            gets_write,
+            statement,
+            parameters,
+            tags,
+            rows,
+            names_database,
+            is_public,
+        })
     }
 
     /// Rejects keys without effect for statements of requests, and paths that have none.
@@ -287,7 +301,9 @@ impl ConfigCheck {
         access: &AccessConfig,
     ) {
         let is_raw = matches!(service, Some(Service::Sql(it)) if it.raw.is_some());
-        let is_open = access.allow.is_none() && access.allow_when.is_none() && !access.identifies();
+        let is_open = access.allow.as_ref().is_none_or(Addresses::has_everyone)
+            && access.allow_when.is_none()
+            && !access.identifies();
         if is_raw && is_open && access.signed.is_none() {
             let text =
                 "every client may run any statement; add access, such as access.basic.users or access.allow";

@@ -74,8 +74,18 @@ impl RawSqlMaker {
         let text = text(self.form, &self.path, request, body).ok_or(BadStatement::Form)?;
         let (pattern, dialect) = (&self.config.statement, self.config.database.place.dialect);
         let query = SqlQuery::parse(&text, &[], dialect).map_err(BadStatement::Refused)?;
-        if !(query.reads() || query.writes() && pattern.access == SqlAccess::Writes) {
-            let why = format!("statements that begin with \"{}\" are not allowed here", query.verb);
+        // A link or an image on a page of another site is requested with the credentials and the address of its reader.
+        let access = match &*request.method {
+            "GET" | "HEAD" | "QUERY" if !self.config.gets_write => SqlAccess::Reads,
+            _ => pattern.access,
+        };
+        if !(query.reads() || query.writes() && access == SqlAccess::Writes) {
+            let remedy = if pattern.access == access {
+                "are not allowed here"
+            } else {
+                "require POST here, or GET in the methods of the route"
+            };
+            let why = format!("statements that begin with \"{}\" {remedy}", query.verb);
             return Err(BadStatement::Refused(why));
         }
         if query.reaches_files(dialect) {
@@ -83,7 +93,7 @@ impl RawSqlMaker {
                 "files of the database server (LOAD_FILE, INTO OUTFILE, INTO DUMPFILE) are not allowed here";
             return Err(BadStatement::Refused(why.to_owned()));
         }
-        Ok(Arc::new(SqlStatement { query, ..(**pattern).clone() }))
+        Ok(Arc::new(SqlStatement { query, access, ..(**pattern).clone() }))
     }
 }
 
