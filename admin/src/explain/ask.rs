@@ -15,10 +15,17 @@ impl Admin {
             return Err(problem_at(400, "\"ask\" is the subject; remove url and id.", "ask"));
         }
         if ask.is_empty() || ask.contains(char::is_whitespace) {
-            let detail = "\"ask\" is a path, a URL, a tag or the id of a request, without spaces.";
+            let detail = "The subject is a path, a URL, a tag or the id of a request, without spaces; write a space of a URL as %20.";
             return Err(problem_at(400, detail, "ask"));
         }
         if let Some(tag) = ask.strip_prefix("tag:") {
+            if tag.is_empty() {
+                return Err(problem_at(
+                    400,
+                    "The tag has no name; write it behind the colon, such as tag:post-17.",
+                    "ask",
+                ));
+            }
             return Err(self.explain_tag(asked, tag).await);
         }
         if RequestId::parse(ask).is_some_and(|id| self.recent.find(id).is_some()) {

@@ -207,14 +207,15 @@ impl ConfigCheck {
             text = "SELECT 1".to_owned();
         }
         if text.is_empty() {
-            if !self.is_wrong(&key("query")) {
+            if !self.is_wrong(&key("query")) && !self.is_wrong(&key("raw")) {
                 let text =
                     "missing; add the query, such as query = \"SELECT id, name FROM users WHERE id = :id\"";
                 self.problem(route.clone(), "site.route.sql.query", text);
             }
             return None;
         }
-        let parameters = self.sql_parameters(at, matching);
+        // Those beside `raw` have their error already.
+        let parameters = if raw.is_none() { self.sql_parameters(at, matching) } else { Vec::new() };
         let database = database.filter(|_| !self.is_wrong(&key("parameters")))?;
         let names: Vec<&str> = parameters.iter().map(|it| &*it.name).collect();
         let query = match SqlQuery::parse(&text, &names, database.place.dialect) {
