@@ -6,10 +6,11 @@ mod hidden;
 mod keys;
 mod schema;
 mod texts;
+mod trial;
 
 pub(crate) use advised::change;
 pub use schema::{
-    BACK_TO, CHECKED, EDITED, EDITS_OF, IN_FORCE, LAYERS, SECTION_OF, TEXT, TEXT_AND_BASE, TOLD,
+    BACK_TO, CHECKED, EDITED, EDITS_OF, IN_FORCE, LAYERS, SECTION_OF, TEXT, TEXT_AND_BASE, TOLD, TRIED,
 };
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
@@ -51,6 +52,8 @@ pub struct Configuring {
     orders: mpsc::Sender<ConfigOrder>,
     /// Held while a text is put in force: one after the other.
     turn: Mutex<()>,
+    /// Held during a trial: one at a time.
+    trials: Mutex<()>,
     /// Hides the secrets of texts.
     cover: SecretCover,
 }
@@ -93,7 +96,7 @@ impl Configuring {
     /// For a larder started by `plan`; orders to `orders` are to be executed.
     #[must_use]
     pub fn new(plan: Plan, orders: mpsc::Sender<ConfigOrder>) -> Self {
-        Self { plan, orders, turn: Mutex::new(()), cover: SecretCover::default() }
+        Self { plan, orders, turn: Mutex::new(()), trials: Mutex::new(()), cover: SecretCover::default() }
     }
 
     /// The file, or the reason why there is none to edit.
@@ -185,20 +188,9 @@ impl Admin {
     /// `POST /api/v1/config/check`.
     pub(super) fn check_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
-        let (asked, real) = match (asked.json["text"].as_str(), &asked.json["to"]) {
-            (Some(_), Value::Null) => {
-                let asked = AskedTexts::of(asked.json);
-                let real = self.configuring.revealed(&asked);
-                (asked, real)
-            }
-            (None, to) if !to.is_null() => match self.past(to) {
-                Ok(past) => (past.hidden(cover), past),
-                Err(refusal) => return refusal,
-            },
-            _ => {
-                let detail = "Send either \"text\", or \"to\" with an id of the history.";
-                return problem_at(400, detail, "text");
-            }
+        let (asked, real) = match self.asked_texts(asked) {
+            Ok(it) => it,
+            Err(refusal) => return refusal,
         };
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
         let main = plan.file().map(|it| it.display().to_string());
@@ -220,6 +212,27 @@ impl Admin {
                 "document": files.document(), "site_files": files.texts.files_of_sites(),
             }),
         )
+    }
+
+    /// The texts that a request is about, without and with their secrets: its own, or those of the history.
+    ///
+    /// # Errors
+    /// It names neither or both, or there are none.
+    fn asked_texts(&self, asked: &AdminRequest<'_>) -> Result<(AskedTexts, AskedTexts), AdminResponse> {
+        match (asked.json["text"].as_str(), &asked.json["to"]) {
+            (Some(_), Value::Null) => {
+                let asked = AskedTexts::of(asked.json);
+                let real = self.configuring.revealed(&asked);
+                Ok((asked, real))
+            }
+            (None, to) if !to.is_null() => {
+                self.past(to).map(|past| (past.hidden(&self.configuring.cover), past))
+            }
+            _ => {
+                let detail = "Send either \"text\", or \"to\" with an id of the history.";
+                Err(problem_at(400, detail, "text"))
+            }
+        }
     }
 
     /// `POST /api/v1/config/edit`.

@@ -40,8 +40,10 @@ pub use health::HealthDesk;
 pub use history::HistoryDesk;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
+use larder_gateway::coding::pool::Coders;
 use larder_observe::log::ErrorLog;
 use larder_observe::recent::Recent;
+use larder_observe::recorder::Recorder;
 use larder_observe::stream::Hub;
 use larder_observe::top::Tops;
 use larder_observe::traces::Traces;
@@ -101,6 +103,10 @@ pub struct Admin {
     pub tops: Arc<Tops>,
     /// The latest logged or streamed requests.
     pub recent: Arc<Recent>,
+    /// The records for trials of a configuration.
+    pub recorder: Arc<Recorder>,
+    /// The encoders of files.
+    pub coders: Arc<Coders>,
     /// The listeners of the live stream.
     pub stream: Arc<Hub>,
     /// The other nodes of the fleet.

@@ -56,7 +56,9 @@ impl Admin {
         let tls = self.totals.sum_of(|it| &it.tls_open) * TLS_BYTES
             + self.totals.sum_of(|it| &it.tls_waiting_bytes);
         let now = Resident::now();
-        let heap = self.heap.look(now.anonymous, ram.untouched, store.used_of_heap());
+        let (records, recorded) = (self.recorder.allocated(), self.recorder.bytes());
+        let untouched = ram.untouched + records.saturating_sub(recorded);
+        let heap = self.heap.look(now.anonymous, untouched, store.used_of_heap());
         let parts = vec![
             part("ram", "responses", ram.responses),
             part("ram", "arena", ram.arena),
@@ -73,10 +75,10 @@ impl Admin {
             part("server", "statistics", self.live.borrow().scopes.bytes()),
             part("server", "top", top),
             part("server", "traces", self.traces.bytes()),
-            part("server", "recent", self.recent.bytes()),
+            part("server", "recent", self.recent.bytes() + recorded),
             part("server", "stream", self.stream.sum().bytes()),
-            // The sketches existed before the first request.
-            part("server", "base", heap.base.saturating_sub(top)),
+            // The sketches and the recorder existed before the first request.
+            part("server", "base", heap.base.saturating_sub(top + records)),
             // Memory of the threads of the disk, of files and of codecs has its own parts.
             part("server", "allocator", heap.unused.saturating_sub(disk.0 + files + ram.coders)),
             part("server", "program", now.file + heap.beside),

@@ -306,6 +306,8 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
     row("POST", "/api/v1/config/check", "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
+    row("POST", "/api/v1/config/trial", "Tries a configuration, or one of the history, on recent requests: the predicted hit ratio, the requests that would change route, status, key, storage or lifetime, and the responses that would be shared and must not be. Nothing is changed.", |it, asked| Box::pin(it.try_config(asked)))
+        .reads().most(CONFIG).takes(config::TEXT).gives(config::TRIED).example("", r#"{"text":"[[site]]\nhosts = \"*\"\n\n[[site.route]]\npath = \"/*\"\nproxy = { to = \"http://127.0.0.1:8000\" }"}"#),
     row("POST", "/api/v1/config/edit", "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
         .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
     row("POST", "/api/v1/config/layers", "Returns what a site, a route or a block sets and inherits: for each key its values, with their places.", |it, asked| Box::pin(async move { it.config_layers(&asked) }))

@@ -64,6 +64,13 @@ pub fn named_by_variable() -> Result<Option<Listen>, String> {
 static CONFIGURATION: OnceLock<PathBuf> = OnceLock::new();
 
 /// The larder that runs with the configuration of a file: from its run file, otherwise from the configuration itself.
+/// The admin of the only larder that runs with a file, if there is one.
+#[must_use]
+pub fn running_file(file: &Path) -> Option<Listen> {
+    let (_, found) = running_with(file, &run_file::find()).ok()?;
+    the_only(&found).ok()
+}
+
 fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, String> {
     let shown = file.display();
     let (whole, found) = running_with(file, running)?;

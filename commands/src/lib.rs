@@ -20,5 +20,6 @@ pub mod tail;
 pub mod terminal;
 pub mod top;
 pub mod trace;
+pub mod trial;
 pub mod upgrade;
 pub mod warm;

@@ -6,7 +6,7 @@ use larder_commands::cli::{self, Command, Output, PurgeCommand};
 use larder_commands::terminal::Screen;
 use larder_commands::{
     advice, arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay,
-    purge, sign, stats, tail, top, trace, upgrade, warm,
+    purge, sign, stats, tail, top, trace, trial, upgrade, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -64,6 +64,7 @@ fn main() -> ExitCode {
             Err(rejected) => fail(NOT_STARTED, &rejected.to_string()),
         },
         Command::CheckConnect(plan) => check_connect(&plan),
+        Command::CheckRecent(order) => check_recent(&order),
         Command::Explain(question) => {
             answered(explain::ask(&question), question.output, |answer| explain::tell(answer, Screen::now()))
         }
@@ -135,6 +136,24 @@ fn check_connect(plan: &Plan) -> ExitCode {
         Ok(contacts) => {
             print(&connect_check::tell(&contacts));
             ExitCode::from(if contacts.iter().all(|it| it.result.is_ok()) { 0 } else { FAILED })
+        }
+        Err(sentence) => fail(FAILED, &sentence),
+    }
+}
+
+/// Checks the configuration, and tries it on the recent requests of a running larder.
+fn check_recent(order: &cli::CheckRecent) -> ExitCode {
+    if let Err(rejected) = cli::check(&order.plan) {
+        return fail(NOT_STARTED, &rejected.to_string());
+    }
+    match trial::ask(order) {
+        Ok(answer) => {
+            let is_safe = answer["danger"] != true;
+            match order.output {
+                Output::Json => print(&format!("{answer:#}\n")),
+                Output::Text => print(&trial::tell(&answer, Screen::now())),
+            };
+            ExitCode::from(if is_safe { 0 } else { FAILED })
         }
         Err(sentence) => fail(FAILED, &sentence),
     }

@@ -323,6 +323,8 @@ impl Supervisor {
             traces: shared.traces.clone(),
             tops: shared.tops.clone(),
             recent: shared.recent.clone(),
+            recorder: shared.recorder.clone(),
+            coders: shared.coders.clone(),
             stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
             followed: self.standings.clone(),

@@ -6,6 +6,7 @@ pub mod counted;
 pub mod ids;
 pub mod log;
 pub mod recent;
+pub mod recorder;
 pub mod sampling;
 mod scopes;
 pub mod stream;
@@ -30,6 +31,7 @@ use larder_stdx::clock;
 use larder_transport::{Client, MissingPreamble, SyntheticSent};
 use larder_wire::message::{Reject, Version};
 use recent::RecentKeeper;
+use recorder::RecorderFeed;
 pub use scopes::WorkerScopes;
 use std::cell::OnceCell;
 use std::net::SocketAddr;
@@ -159,6 +161,8 @@ pub struct Observer {
     ids: Arc<Ids>,
     /// Keeps these for a time.
     keeper: RecentKeeper,
+    /// The recorder for trials of a configuration; called separately, while statistics are on.
+    pub recorder: RecorderFeed,
 }
 
 impl Observer {
@@ -176,6 +180,7 @@ impl Observer {
         stream: Tap,
         ids: Arc<Ids>,
         keeper: RecentKeeper,
+        recorder: RecorderFeed,
     ) -> Self {
         let site_logs = SiteLogs::default();
         Self {
@@ -188,6 +193,7 @@ impl Observer {
             stream,
             ids,
             keeper,
+            recorder,
         }
     }
 
@@ -288,6 +294,7 @@ impl Observer {
     pub fn flush(&self) {
         if self.scopes.is_on() {
             self.keeper.tick();
+            self.recorder.tick();
         }
         self.log.flush();
         self.site_logs.flush();

@@ -290,6 +290,18 @@ impl Expression {
         found
     }
 
+    /// The cookies whose values it compares with texts, in their order: not those of which it reads the presence alone.
+    #[must_use]
+    pub fn compared_cookies(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.0.root.visit(&mut |it| match it {
+            ExpressionNode::Named(Named::Cookie, _, Match::Is(text)) if text.is_empty() => {}
+            ExpressionNode::Named(Named::Cookie, name, _) => found.push(&**name),
+            _ => {}
+        });
+        found
+    }
+
     /// Its source text.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -65,6 +65,7 @@ pub mod tiers;
 pub mod told_target;
 pub mod trace;
 pub mod transcode;
+pub mod trial;
 pub mod validator;
 pub mod vary;
 

@@ -59,8 +59,21 @@ pub fn names_secret(name: &str) -> bool {
         "jwt",
         "signature",
     ];
-    let name = name.to_ascii_lowercase().replace('_', "-");
-    PARTS.iter().any(|it| name.contains(it)) || ["x-auth", "x-key", "dpop"].contains(&&*name)
+    with_plain(name, |name| {
+        PARTS.iter().any(|it| name.contains(it)) || ["x-auth", "x-key", "dpop"].contains(&name)
+    })
+}
+
+/// Calls `then` with a name in lower case and with `-` for `_`. Allocates only for a name of more than 64 bytes.
+fn with_plain<T>(name: &str, then: impl FnOnce(&str) -> T) -> T {
+    let mut room = [0; 64];
+    let Some(plain) = room.get_mut(..name.len()) else {
+        return then(&name.to_ascii_lowercase().replace('_', "-"));
+    };
+    for (to, from) in plain.iter_mut().zip(name.bytes()) {
+        *to = if from == b'_' { b'-' } else { from.to_ascii_lowercase() };
+    }
+    then(std::str::from_utf8(plain).unwrap_or_default())
 }
 
 /// Whether the name of a field of a request says that its value identifies the client, secret or not: `X-Api-Key`, `X-User-Id`. Not
@@ -71,12 +84,14 @@ pub fn identifies_client(name: &str) -> bool {
     if ["authorization", "proxy-authorization"].iter().any(|it| name.eq_ignore_ascii_case(it)) {
         return false;
     }
-    let plain = name.to_ascii_lowercase().replace('_', "-");
-    let plain = ["x-", "remote-", "forwarded-", "auth-"]
-        .iter()
-        .fold(&*plain, |it, prefix| it.strip_prefix(prefix).unwrap_or(it));
-    let plain = plain.strip_suffix("-id").unwrap_or(plain);
-    names_secret(name) || WHO.contains(&plain) || ["userid", "client", "webauth-user"].contains(&plain)
+    let is_who = with_plain(name, |plain| {
+        let plain = ["x-", "remote-", "forwarded-", "auth-"]
+            .iter()
+            .fold(plain, |it, prefix| it.strip_prefix(prefix).unwrap_or(it));
+        let plain = plain.strip_suffix("-id").unwrap_or(plain);
+        WHO.contains(&plain) || ["userid", "client", "webauth-user"].contains(&plain)
+    });
+    is_who || names_secret(name)
 }
 
 /// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key

@@ -114,11 +114,17 @@ impl Handler for RequestHandler {
         }
         scopes.fast(routed.scope(), &outcome, timed);
         self.count(&routed);
-        if routed.is_timed() || self.observer.hears_fast() {
+        let weight = if scopes.is_on() { self.observer.recorder.takes_fast() } else { None };
+        let is_heard = routed.is_timed() || self.observer.hears_fast();
+        if is_heard || weight.is_some() {
             let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
             let client = &self.seen(client, || head.fields);
             let head = &RequestHead { target, ..*head };
-            self.observer.finished(&finished(head, client, &routed, &admitted, &outcome, micros, &stages));
+            let finished = finished(head, client, &routed, &admitted, &outcome, micros, &stages);
+            weight.iter().for_each(|it| self.observer.recorder.record(&finished, *it));
+            if is_heard {
+                self.observer.finished(&finished);
+            }
         }
         AnswerNow::Answered
     }
@@ -269,9 +275,14 @@ impl RequestHandler {
                 format!("{}://{}{}", head.scheme.name(), head.authority, head.target)
             });
         }
-        if routed.is_timed() || self.observer.hears_slow() {
+        let weight = if scopes.is_on() { self.observer.recorder.takes_slow() } else { None };
+        let is_heard = routed.is_timed() || self.observer.hears_slow();
+        if is_heard || weight.is_some() {
             let finished = finished(head, client, routed, &admitted, &outcome, micros, stages);
-            self.observer.finished(&Finished { request_id, ..finished });
+            weight.iter().for_each(|it| self.observer.recorder.record(&finished, *it));
+            if is_heard {
+                self.observer.finished(&Finished { request_id, ..finished });
+            }
         }
     }
 

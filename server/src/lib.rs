@@ -39,5 +39,6 @@ pub mod site_tls;
 mod sql;
 pub mod tiers;
 pub mod tls;
+pub mod trial;
 pub mod worker;
 pub mod worker_failure;

@@ -69,6 +69,27 @@ impl Live {
         workers: NonZeroUsize,
         before: Option<&Live>,
     ) -> Result<Arc<Self>, String> {
+        let geo = LiveGeo::open(&config.geo, before.and_then(|it| it.geo.as_ref()))?;
+        Self::open_with(config, geo, coders, counters, workers, before)
+    }
+
+    /// The same for a trial of `config` while `self` is in force: the two share no counters and no limits.
+    ///
+    /// # Errors
+    /// As [`Live::open`].
+    pub fn open_for_trial(&self, config: Config, coders: &Arc<Coders>) -> Result<Arc<Self>, String> {
+        let geo = LiveGeo::open(&config.geo, self.geo.as_ref())?;
+        Self::open_with(config, geo, coders, &Arc::new(Counters::default()), self.workers, None)
+    }
+
+    fn open_with(
+        config: Config,
+        geo: Option<Arc<LiveGeo>>,
+        coders: &Arc<Coders>,
+        counters: &Arc<Counters>,
+        workers: NonZeroUsize,
+        before: Option<&Live>,
+    ) -> Result<Arc<Self>, String> {
         let (mut roots, mut scripts) = (HashMap::new(), HashMap::new());
         let encoder = super::files::encoder(coders);
         for (at, site) in config.sites.iter().enumerate() {
@@ -91,7 +112,6 @@ impl Live {
         }
         let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
         let access = LiveAccess::new(&config, before.map(|it| &it.access));
-        let geo = LiveGeo::open(&config.geo, before.and_then(|it| it.geo.as_ref()))?;
         Ok(Arc::new(Self { config, roots, scripts, access, geo, scopes, workers }))
     }
 

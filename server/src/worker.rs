@@ -23,6 +23,7 @@ use larder_observe::Observer;
 use larder_observe::ids::Ids;
 use larder_observe::log::{AccessLog, ErrorLog, Subsystem};
 use larder_observe::recent::Recent;
+use larder_observe::recorder::Recorder;
 use larder_observe::stream::{Hub, Tap};
 use larder_observe::telemetry::Telemetry;
 use larder_observe::top::Tops;
@@ -73,6 +74,8 @@ pub struct WorkerShared {
     pub ids: Arc<Ids>,
     /// And keeps them for a time.
     pub recent: Arc<Recent>,
+    /// The records for trials of a configuration.
+    pub recorder: Arc<Recorder>,
     /// Signals all threads to return memory.
     pub room_to_give: quiet::ReleaseSignal,
     /// The division of descriptors.
@@ -139,6 +142,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     worker.stamp_when(shared.traces.sampling.any.clone());
     let tracer = Tracer::new(shared.traces.clone(), shared.telemetry.clone(), counters.clone());
     let keeper = shared.recent.worker(shared.workers.get());
+    let recorder = shared.recorder.worker(shared.workers.get());
     let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
     let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
     let observer = Observer::new(
@@ -151,6 +155,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         tap,
         shared.ids.clone(),
         keeper,
+        recorder,
     );
     let overlays = shared.overlays.clone();
     let (router, clients) = (RefCell::default(), RefCell::default());

@@ -44,6 +44,7 @@ async function startOrigin() {
     if (pathname.startsWith('/broken/')) return send(503, { 'Cache-Control': 'no-store' }, 'The kitchen is shut.');
     if (pathname.startsWith('/tagged/')) return send(200, { 'Cache-Control': 'max-age=600', 'Cache-Tag': 'kitchen' }, page);
     if (pathname.startsWith('/silent/')) return send(200, {}, page);
+    if (pathname.startsWith('/session/')) return send(200, { 'Cache-Control': 'max-age=600', 'Set-Cookie': 'session=s3cret' }, page);
     if (pathname.startsWith('/hostile/')) return send(200, { 'Cache-Control': 'max-age=600', ...HOSTILE }, page);
     send(200, { 'Cache-Control': 'max-age=600' }, page);
   });

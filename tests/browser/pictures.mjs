@@ -42,6 +42,18 @@ const SCENES = {
     await SCENES.overview();
     await page.evaluate(() => scrollTo(0, document.body.scrollHeight) ?? document.querySelector('main').scrollTo(0, 1e6));
   },
+  trial: async () => {
+    for (const path of ['/session/a', '/pages/1']) await ask(larder.site + path);
+    const text = larder.configuration();
+    await go('config?part=text');
+    const editor = page.getByLabel('The text of the configuration');
+    await until('the text is there', async () => (await editor.inputValue()) === text);
+    await editor.fill(text.replace('path = "/api/*"', 'path = "/pages/*"').replace('"60s"', '"20s", store_set_cookie = true'));
+    await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+    await page.click('text=Review and apply');
+    await page.locator('dialog .trial').waitFor();
+    for (const it of await page.locator('dialog .trial summary').all()) await it.click();
+  },
   objects: async () => {
     await go('objects');
     await page.locator('.rows tbody tr').first().waitFor();

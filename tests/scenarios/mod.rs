@@ -125,6 +125,7 @@ mod telemetry;
 mod tls;
 mod top;
 mod traces;
+mod trial;
 mod turns;
 mod unused;
 mod upgrade;

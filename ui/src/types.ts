@@ -442,3 +442,31 @@ export interface DiffLine {
   op: string;
   text: string;
 }
+
+/** A recorded request in the result of a trial. */
+export interface TriedExample {
+  time: number;
+  method: string;
+  url: string;
+  status: number;
+  from: string | null;
+  to: string | null;
+  key: string | null;
+  where: string | null;
+}
+
+/** What a configuration would do with recent requests. */
+export interface Tried {
+  records: number;
+  requests: number;
+  left_out: number;
+  from: number | null;
+  to: number | null;
+  complete: boolean;
+  took_us: number;
+  hit_ratio: { measured: number | null; running: number | null; changed: number | null };
+  changes: { kind: 'route' | 'status' | 'key' | 'storage' | 'lifetime'; requests: number; urls: number; examples: TriedExample[] }[];
+  shared: { reason: 'set-cookie' | 'private' | 'differed'; sentence: string; requests: number; examples: TriedExample[] }[];
+  danger: boolean;
+  unknown: { fact: string; sentence: string; requests: number }[];
+}

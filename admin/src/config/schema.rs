@@ -65,3 +65,37 @@ pub const SECTION_OF: &str = r#"{"type":"object","additionalProperties":false,"r
 /// Its response.
 pub const LAYERS: &str = r#"{"type":"object","required":["keys"],"properties":{"keys":{"type":"object","description":"for each key that is set, its values; the first is in force","additionalProperties":{"type":"array","items":{"type":"object","required":["from","name","file","line","value","adds"],"properties":{
 "from":{"type":"string","enum":["flag","own","block","site","site-block","every-route","preset"]},"name":{"type":["string","null"],"description":"name of the block, preset or flag"},"file":{"type":["string","null"]},"line":{"type":["integer","null"]},"value":{"description":"null for a secret"},"adds":{"type":"boolean","description":"nearer values add to it instead of replacing it"}}}}}}}"#;
+
+/// A recorded request as an example.
+macro_rules! example {
+    () => {
+        r#"{"type":"object","required":["time","method","url","status","from","to","key","where"],"properties":{
+"time":{"type":"integer"},"method":{"type":"string"},"url":{"type":"string"},"status":{"type":"integer"},
+"from":{"type":["string","null"]},"to":{"type":["string","null"]},
+"key":{"type":["string","null"],"description":"the key of the tried configuration that decides"},"where":{"type":["string","null"],"description":"its file and line"}}}"#
+    };
+}
+
+/// The result of a trial.
+pub const TRIED: &str = concat!(
+    r#"{"type":"object","required":["records","requests","left_out","from","to","complete","took_us","hit_ratio","changes","shared","danger","unknown"],"properties":{
+"records":{"type":"integer","description":"recorded requests"},"requests":{"type":"integer","description":"requests that they stand for"},
+"left_out":{"type":"integer","description":"requests of that time that were not recorded"},
+"from":{"type":["integer","null"]},"to":{"type":["integer","null"]},
+"complete":{"type":"boolean","description":"false if the time limit ended the trial before the latest requests"},"took_us":{"type":"integer"},
+"hit_ratio":{"type":"object","required":["measured","running","changed"],"description":"from 0 to 1; null without requests","properties":{
+"measured":{"type":["number","null"]},"running":{"type":["number","null"],"description":"by the trial, under the running configuration"},"changed":{"type":["number","null"],"description":"by the trial, under the tried one"}}},
+"changes":{"type":"array","items":{"type":"object","required":["kind","requests","urls","examples"],"properties":{
+"kind":{"enum":["route","status","key","storage","lifetime"]},"requests":{"type":"integer"},"urls":{"type":"integer"},
+"examples":{"type":"array","description":"the first request of each URL, at most 20","items":"#,
+    example!(),
+    r#"}}}},
+"shared":{"type":"array","description":"responses that are newly shared and must not be","items":{"type":"object","required":["reason","sentence","requests","examples"],"properties":{
+"reason":{"enum":["set-cookie","private","differed"]},"sentence":{"type":"string"},"requests":{"type":"integer"},
+"examples":{"type":"array","items":"#,
+    example!(),
+    r#"}}}},
+"danger":{"type":"boolean","description":"whether shared has a response"},
+"unknown":{"type":"array","description":"requests about which a fact is missing","items":{"type":"object","required":["fact","sentence","requests"],"properties":{
+"fact":{"enum":["other-origin","response","withheld","files","condition"]},"sentence":{"type":"string"},"requests":{"type":"integer"}}}}}}"#
+);

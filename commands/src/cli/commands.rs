@@ -136,13 +136,17 @@ pub const COMMANDS: &[CommandRow] = &[
         word: "check",
         argument: "",
         argument_help: "",
-        about: "Check a configuration file and print every error; connects to no server without --connect",
+        about: "Check a configuration file and print every error; connects to no server without --connect or --against-recent",
         flags: &[FILE, CHECK, SERVER],
         examples: &[
             ("larder check -c site.toml", "prints OK and a summary, or every error with its line number"),
             (
                 "larder check -c site.toml --connect",
                 "also connects to every origin and memcached server; exit code 1 if one fails",
+            ),
+            (
+                "larder check -c site.toml --against-recent",
+                "also prints the hit ratio, the routes and the statuses that recent requests of the running larder would get",
             ),
         ],
     },

@@ -101,6 +101,8 @@ pub const FILE: &[Flag] = &[short(
 #[rustfmt::skip]
 pub const CHECK: &[Flag] = &[
     own("connect", "", "connect to every server that the configuration names, and print a remedy for each failure"),
+    own("against-recent", "", "try the configuration on the recent requests of the running larder (the one with this file, that of --admin, or the only one); exit code 1 if private responses would be shared"),
+    flag("json", "", Means::Json, "print JSON, with --against-recent"),
 ];
 
 /// `-c` of a command that contacts a running larder.

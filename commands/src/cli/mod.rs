@@ -1,6 +1,7 @@
 //! The command line: from arguments to one [`Command`]. Running it is not here.
 
 mod bench;
+mod check_recent;
 pub mod commands;
 pub mod completions;
 mod domain;
@@ -23,6 +24,7 @@ mod watch;
 mod wrong_action;
 
 pub use bench::Bench;
+pub use check_recent::CheckRecent;
 use commands::{COMMANDS, CommandName, CommandRow, Flag, Means, NOT_BUILT};
 use larder_config::address;
 use larder_config::foreign;
@@ -64,6 +66,8 @@ pub enum Command {
     Check(Plan),
     /// `check --connect`: the same, and every server of the configuration is contacted.
     CheckConnect(Plan),
+    /// `check --against-recent`: the same, and it is tried on the recent requests of a running larder.
+    CheckRecent(CheckRecent),
     /// `explain`: query a running larder.
     Explain(Explain),
     /// `overlay`: add, remove or list overlays.
@@ -430,6 +434,12 @@ impl Given {
             CommandName::Run => Command::Serve(self.plan(file)),
             CommandName::Check if self.own.iter().any(|it| it.0 == "connect") => {
                 Command::CheckConnect(self.plan(file))
+            }
+            CommandName::Check if self.own.iter().any(|it| it.0 == "against-recent") => {
+                Command::CheckRecent(CheckRecent::read(self, file)?)
+            }
+            CommandName::Check if self.json => {
+                return Err(Usage("--json is for --against-recent; remove it".to_owned()));
             }
             CommandName::Check => Command::Check(self.plan(file)),
             CommandName::Demo => Command::Demo(self.plan(PlanBase::Flags)),

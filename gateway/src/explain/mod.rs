@@ -5,6 +5,7 @@ mod change;
 mod peek;
 mod proposal;
 mod reason;
+pub mod trial;
 
 use crate::cache_key;
 use crate::coding;

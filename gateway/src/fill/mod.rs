@@ -34,6 +34,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
 use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
+use larder_semantics::trial::facts;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::fleet::{RecomputeLease, RecomputeTurn, Unshared};
@@ -154,6 +155,10 @@ pub struct OriginTold {
     pub name: Rc<str>,
     /// Its status.
     pub status: u16,
+    /// Its fields as far as they decide, without secrets: `semantics::trial::facts`.
+    pub facts: Rc<[u8]>,
+    /// A hash of its representation.
+    pub digest: u64,
 }
 
 impl OriginTold {
@@ -169,7 +174,9 @@ impl FillStarter {
     pub fn took(&self, started: u64, exchange: &Exchange, head: &ResponseHead) {
         let micros = exchange.answered().saturating_sub(started);
         let (version, name, status) = (head.version, exchange.name(), head.status);
-        self.origin_told.set(Some(OriginTold { micros, version, name, status }));
+        let fields = head.fields.view();
+        let (facts, digest) = (facts::response(&fields).into(), facts::digest(&fields));
+        self.origin_told.set(Some(OriginTold { micros, version, name, status, facts, digest }));
     }
 
     pub fn presence(&self) -> ClientPresence {

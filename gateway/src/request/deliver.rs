@@ -8,7 +8,7 @@ use super::tunnel::Switched;
 use super::{Elsewhere, Machine, StoreRoom};
 use crate::face::Face;
 use crate::file_orders::OrderedFile;
-use crate::fill::FetchKind;
+use crate::fill::{FetchKind, OriginTold};
 use crate::route::Gateway;
 use crate::source::ResponseSource;
 use crate::stages::{RequestStage, Stages};
@@ -235,6 +235,22 @@ impl<'c> Machine<'_, 'c> {
         Ok(())
     }
 
+    /// Begins the hash of the body, by which a trial of a configuration finds responses that differ between clients. Not of a
+    /// coded one, which depends on the codings that the client accepts.
+    fn hashes_body(&mut self, fields: &FieldList) {
+        let is_whole = self.facts.method != "HEAD" && !fields.contains("content-encoding");
+        self.digest = is_whole.then(Box::default);
+    }
+
+    /// The facts of the origin's part, with the hash of the body where all of it was sent.
+    pub fn final_origin(&self) -> Option<OriginTold> {
+        let mut told = self.local.origin_told.take()?;
+        if let Some(body) = self.digest.as_ref().filter(|_| self.summary.complete) {
+            told.digest = body.finish();
+        }
+        Some(told)
+    }
+
     pub fn precondition(&self, meta: &Meta) -> Precondition {
         selection::precondition(meta, self.facts, self.fields)
     }
@@ -440,6 +456,9 @@ impl<'c> Machine<'_, 'c> {
             (None, Some(length)) => ResponseBody::Length(length),
             (None, None) => ResponseBody::Stream,
         };
+        if window.is_none() && !matches!(report, CacheReport::Forwarded { collapsed: true, .. }) {
+            self.hashes_body(&fields);
+        }
         self.head(reply, if window.is_some() { 206 } else { status }, fields, body, Some(report)).await?;
         if self.facts.method == "HEAD" {
             return Ok(None); // Nothing of the body is waited for.
@@ -451,6 +470,7 @@ impl<'c> Machine<'_, 'c> {
             let next = along.next(room, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
+                    self.digest.iter_mut().for_each(|it| it.add(&bytes));
                     let piece = BodyPiece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
                     at = end;
@@ -514,6 +534,7 @@ impl<'c> Machine<'_, 'c> {
         let ends_with_client = is_endless || self.route.ends_with_client();
         // An event stream reports changes that are already made.
         let is_own = ends_with_client || method::is_safe(self.facts.method);
+        self.hashes_body(&fields);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let (source, uploads) = (direct.source.clone(), direct.upload.is_some());
@@ -525,11 +546,15 @@ impl<'c> Machine<'_, 'c> {
             };
             let next = with_upload(&mut direct.upload, next);
             let next = flush_while_waiting(self.stages, reply, next).await??;
+            if let (Ok(Some(bytes)), Some(digest)) = (&next, &mut self.digest) {
+                digest.add(bytes);
+            }
             match next {
                 // Both sides send at once; the permit is not given back in between.
                 Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(BodyPiece::Bytes(bytes)).await?,
                 Ok(Some(bytes)) => {
                     if let Some(reader) = pressure::send(self.gateway, source, reply, bytes).await? {
+                        self.digest = None; // The rest is not hashed.
                         return pressure::send_rest(reply, reader).await;
                     }
                 }

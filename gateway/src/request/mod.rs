@@ -36,6 +36,7 @@ use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::stored::Meta;
 use larder_semantics::tiers::{self, Descent};
 use larder_semantics::trace::Silent;
+use larder_semantics::trial::facts::BodyDigest;
 use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
@@ -195,6 +196,8 @@ pub(crate) struct Machine<'a, 'c> {
     /// The requested protocol, where the route passes it on.
     pub upgrade: Option<upgrade::UpgradeRequest>,
     pub elsewhere: Option<Elsewhere<'c>>,
+    /// The hash of the body that is sent, where it is the origin's and new.
+    pub digest: Option<Box<BodyDigest>>,
 }
 
 impl Gateway {
@@ -255,6 +258,7 @@ impl Gateway {
             earlier: None,
             upgrade,
             elsewhere: None,
+            digest: None,
         };
         machine.local.bound.set(bound);
         let mut step = Step::Receive;
@@ -273,7 +277,7 @@ impl Gateway {
             };
             step = step.then(next);
         }
-        machine.summary.origin = machine.local.origin_told.take();
+        machine.summary.origin = machine.final_origin();
         machine.summary.reason = machine.final_reason();
         match machine.elsewhere {
             Some(it) => GatewayEnd::Elsewhere(it),

@@ -28,6 +28,12 @@ pub struct AccessFinding {
 }
 
 impl AccessFinding {
+    /// Whether the rule demands a credential.
+    #[must_use]
+    pub fn is_of_credentials(&self) -> bool {
+        !matches!(self.key, DENY | DENY_WHEN | ALLOW | ALLOW_WHEN | RATE)
+    }
+
     fn refused(key: &'static str, status: u16, sentence: impl Into<String>) -> Self {
         Self { verdict: AccessVerdict::Refused(status), key, sentence: sentence.into() }
     }
@@ -58,7 +64,7 @@ impl AccessRules {
         };
         if let Some(wait) = self.limit.as_ref().and_then(|it| it.is_exceeded(view)) {
             let text = format!("the rate is exceeded for {wait} s");
-            return AccessFinding::refused("site[].route[].access.limit.rate", 429, text);
+            return AccessFinding::refused(RATE, 429, text);
         }
         match (self.credentials.is_empty(), config.any && by_address) {
             (true, _) if by_address => AccessFinding::admitted(ALLOW, "the client is in allow"),
@@ -79,8 +85,7 @@ impl AccessRules {
             (config.deny.is_some(), DENY, "the client is not in deny"),
         ];
         let key = keys.into_iter().find(|it| it.0);
-        let (_, key, text) =
-            key.unwrap_or((true, "site[].route[].access.limit.rate", "the rate is not exceeded"));
+        let (_, key, text) = key.unwrap_or((true, RATE, "the rate is not exceeded"));
         AccessFinding::admitted(key, text)
     }
 
@@ -110,6 +115,7 @@ impl AccessRules {
     }
 }
 
+const RATE: &str = "site[].route[].access.limit.rate";
 const DENY: &str = "site[].route[].access.deny";
 const DENY_WHEN: &str = "site[].route[].access.deny_when";
 const ALLOW: &str = "site[].route[].access.allow";

@@ -7,10 +7,11 @@ import { Bones, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
+import { Trial } from '../parts/trial';
 import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import { configuration } from '../pending';
-import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings } from '../types';
+import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings, Tried } from '../types';
 import { type Draft, type DraftFile, type Edit, edited, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { ConfigForm } from './config_form';
 import { ConfigText } from './config_text';
@@ -266,6 +267,12 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
   const [isNew, setIsNew] = useState(false);
   const needsStart = checked.restart.length > 0;
   const main = draft.files[0]!;
+  // Apply does not depend on the trial, which may be slow or fail: only a result that shows a danger requires a confirmation.
+  const text = JSON.stringify(texts(draft.files));
+  const trial = useAsked(fresh && checked.problems.length === 0 ? text : null, async () => ({ of: text, ...(await post<Tried>('/api/v1/config/trial', JSON.parse(text))) }));
+  const tried = trial.data?.of === text ? trial.data : null;
+  const [confirmed, confirm] = useState('');
+  const isConfirmed = confirmed === text;
   const isStale = problem?.status === 409 && problem.where === 'base';
   const fail = (error: unknown): void => setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
   const read = async (): Promise<void> => {
@@ -304,7 +311,7 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
               Reload the file
             </button>
           ) : (
-            <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0} onClick={() => void apply()}>
+            <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0 || (tried?.danger === true && !isConfirmed)} onClick={() => void apply()}>
               {needsStart ? 'Save for the next restart' : 'Apply'}
             </button>
           )}
@@ -322,6 +329,9 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
           </p>
         </div>
       )}
+      {tried && <Trial of={tried} confirmed={isConfirmed} confirm={(it) => confirm(it ? text : '')} />}
+      {!tried && trial.busy && <p class="hint">Trying the change on recent requests …</p>}
+      {!tried && trial.problem && <p class="hint">The change was not tried on recent requests: {trial.problem.message}</p>}
       <Diffs of={checked} name={main.name} />
       {checked.problems.length > 0 && <Problems of={checked.problems} />}
       {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} />}
@@ -403,6 +413,8 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
   const it = checked.data;
   const needsStart = (it?.restart.length ?? 0) > 0;
   const isSame = it !== null && [it.diff, ...it.included.map((one) => one.diff)].every((diff) => diff.every((line) => line.op === ' '));
+  const trial = useAsked(it && it.problems.length === 0 && !isSame ? `${config.hash} ${to.id}` : null, () => post<Tried>('/api/v1/config/trial', { to: to.id }));
+  const [confirmed, confirm] = useState(false);
   const back = async (): Promise<void> => {
     setBusy(true);
     try {
@@ -425,7 +437,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
           <button class="button" onClick={close}>
             {drafted ? 'Keep the draft' : 'Cancel'}
           </button>
-          <button class="button primary" data-first disabled={busy || !config.editable || it === null || isSame || it.problems.length > 0} onClick={() => void back()}>
+          <button class="button primary" data-first disabled={busy || !config.editable || it === null || isSame || it.problems.length > 0 || (trial.data?.danger === true && !confirmed)} onClick={() => void back()}>
             {drafted ? 'Discard and roll back' : 'Roll back'}
           </button>
         </>
@@ -435,6 +447,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
         The configuration of {format.moment(to.time)}, replaced by {to.by}, becomes the configuration file.
       </p>
       {drafted && <p>Unapplied changes are discarded.</p>}
+      {trial.data && <Trial of={trial.data} confirmed={confirmed} confirm={confirm} />}
       {it ? isSame ? <p class="hint">The file is identical.</p> : <Diffs of={it} name={saved(config)[0]!.name} /> : checked.busy && <Bones />}
       {it && it.problems.length > 0 && <Problems of={it.problems} />}
       {needsStart && (

@@ -1,0 +1,364 @@
+//! `POST /api/v1/config/trial`: a configuration on recent requests, before it is applied. The recorder is in `observe`, the ways
+//! of requests in `server::trial`, the decisions in `semantics::trial`. It runs on a thread of its own.
+
+use super::{Admin, AdminRequest, AdminResponse, problem_at};
+use larder_config::{Config, Source, dotted};
+use larder_gateway::coding::pool::Coders;
+use larder_gateway::explain::trial::{StoredResponseFacts, normal_authority, stored_under};
+use larder_observe::recorder::{Recorder, Recording, RequestRecord};
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::trial::facts;
+use larder_semantics::trial::{
+    ChangeExample, ChangeKind, ConfigTrial, Course, RecordedRequest, RecordedResponse, ServedBy,
+    SharedReason, TrialReport, UnknownFact,
+};
+use larder_server::live::Live;
+use larder_server::trial::{TrialRequest, TrialRoute, TrialRoutes};
+use larder_stdx::clock;
+use larder_store::Store;
+use larder_wire::message::{Framing, Request, Version};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The time limit of a trial, microseconds: the requests that are not tried by then are left out, and the result says so.
+const LIMIT: u64 = 1_000_000;
+
+/// Requests between two looks at the clock.
+const LOOK: usize = 64;
+
+/// The inputs of a trial.
+struct TrialMeans {
+    running: Arc<Live>,
+    changed: Config,
+    recorder: Arc<Recorder>,
+    store: Arc<Store>,
+    coders: Arc<Coders>,
+}
+
+impl Admin {
+    /// `POST /api/v1/config/trial`.
+    pub(crate) async fn try_config(&self, asked: AdminRequest<'_>) -> AdminResponse {
+        let (shown, real) = match self.asked_texts(&asked) {
+            Ok(it) => it,
+            Err(refusal) => return refusal,
+        };
+        let plan = &self.configuring.plan;
+        let Ok(changed) = plan.read(&real.text, &real.others) else {
+            return self.checked(&shown.files(plan, &self.configuring.cover), &real).refusal();
+        };
+        let means = TrialMeans {
+            running: self.live.borrow().clone(),
+            changed,
+            recorder: self.recorder.clone(),
+            store: self.gateway.store.clone(),
+            coders: self.coders.clone(),
+        };
+        let _turn = self.configuring.trials.lock().await;
+        match tokio::task::spawn_blocking(move || means.run()).await {
+            Ok(Ok(told)) => AdminResponse::Json(200, told),
+            Ok(Err(why)) => problem_at(422, why, "text"),
+            Err(_) => problem_at(500, "The trial failed; it changed nothing.", "text"),
+        }
+    }
+}
+
+/// A recorded request in the forms that the trial reads.
+struct ParsedRecord<'r> {
+    record: &'r RequestRecord,
+    authority: String,
+    /// The listener and the fields are in it.
+    request: TrialRequest<'r>,
+    response: Vec<Field<'r>>,
+}
+
+impl<'r> ParsedRecord<'r> {
+    fn of(record: &'r RequestRecord) -> Self {
+        let fields = facts::fields(record.fields());
+        let request = Request {
+            method: record.method().to_owned(),
+            scheme: record.scheme,
+            target: record.target().to_owned(),
+            authority: record.authority().to_owned(),
+            version: Version::Http11,
+            protocol: None,
+            fields: FieldList::from_fields(&fields),
+            framing: Framing::Empty,
+            expects_continue: false,
+        };
+        let authority = normal_authority(&request);
+        let request = TrialRequest::new(request, fields, record.address, record.listener());
+        Self { record, authority, request, response: facts::fields(record.response()) }
+    }
+
+    fn recorded<'s>(&'s self, stored: Option<RecordedResponse<'s>>) -> RecordedRequest<'s> {
+        let record = self.record;
+        let response = RecordedResponse {
+            time: record.time,
+            status: record.origin_status,
+            fields: &self.response,
+            digest: record.digest,
+        };
+        RecordedRequest {
+            time: record.time,
+            weight: record.weight,
+            method: record.method(),
+            scheme: record.scheme.name(),
+            authority: &self.authority,
+            target: record.target(),
+            fields: &self.request.fields,
+            client: record.client,
+            status: record.status,
+            served: record.served,
+            response: (record.origin_status > 0).then_some(response),
+            stored,
+        }
+    }
+}
+
+impl TrialMeans {
+    /// The result.
+    ///
+    /// # Errors
+    /// One sentence: a resource of the configuration cannot be opened.
+    fn run(self) -> Result<Value, String> {
+        let began = clock::precise_micros();
+        let recording = self.recorder.read();
+        let changed = self.running.open_for_trial(self.changed, &self.coders)?;
+        let (now, then) = (TrialRoutes::new(&self.running), TrialRoutes::new(&changed));
+        let routes = RouteNumbers::of(&now, &self.running.config, &then, &changed.config);
+        let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
+        let stored = stored_facts(&self.store, &now, &parsed);
+        let views: HashMap<usize, Vec<Field<'_>>> =
+            stored.iter().map(|(number, it)| (*number, facts::fields(&it.facts))).collect();
+        let mut trial = ConfigTrial::default();
+        let mut places = Vec::with_capacity(parsed.len());
+        for (number, it) in parsed.iter().enumerate() {
+            if number % LOOK == 0 && clock::precise_micros().saturating_sub(began) > LIMIT {
+                break;
+            }
+            let of_store = stored.get(&number).zip(views.get(&number)).map(|(it, fields)| RecordedResponse {
+                time: it.time,
+                status: it.status,
+                fields,
+                digest: it.digest,
+            });
+            let (before, after) = (now.route(&it.request), then.route(&it.request));
+            let judges = access_differs(&now, before, &then, after);
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            let running = now.side(&it.request, before, routes.running(before), judges, &mut one);
+            let tried = then.side(&it.request, after, routes.changed(after), judges, &mut other);
+            trial.see(number, &it.recorded(of_store), &running, &tried);
+            places.push(after_place(after));
+        }
+        let telling =
+            TrialTelling { recording: &recording, places: &places, then: &changed.config, routes: &routes };
+        let mut told = telling.told(&trial.finish());
+        told["complete"] = (places.len() == parsed.len()).into();
+        told["took_us"] = clock::precise_micros().saturating_sub(began).into();
+        Ok(told)
+    }
+}
+
+/// Whether the rules of access of the two routes differ. Equal ones give a recorded request the result that it had.
+fn access_differs(
+    now: &TrialRoutes<'_>,
+    before: TrialRoute<'_>,
+    then: &TrialRoutes<'_>,
+    after: TrialRoute<'_>,
+) -> bool {
+    match (now.config(before), then.config(after)) {
+        (Some(before), Some(after)) => before.access != after.access,
+        _ => true,
+    }
+}
+
+fn after_place(route: TrialRoute<'_>) -> Option<(usize, usize)> {
+    match route {
+        TrialRoute::Found(found) => Some(found.at),
+        _ => None,
+    }
+}
+
+/// The stored responses that recorded hits got, as far as they are in RAM; one for each key.
+fn stored_facts(
+    store: &Store,
+    now: &TrialRoutes<'_>,
+    parsed: &[ParsedRecord<'_>],
+) -> HashMap<usize, StoredResponseFacts> {
+    let mut found = HashMap::new();
+    let mut known: HashMap<Vec<u8>, ()> = HashMap::new();
+    for (number, it) in parsed.iter().enumerate() {
+        if !matches!(it.record.served, ServedBy::Cache(_)) {
+            continue;
+        }
+        let (mut room, route) = (Vec::new(), now.route(&it.request));
+        let side = now.side(&it.request, route, None, false, &mut room);
+        let Course::Cached { key, .. } = side.course else { continue };
+        if known.contains_key(key) {
+            continue;
+        }
+        if let Some(stored) = stored_under(store, key, &it.request.fields) {
+            found.insert(number, stored);
+        }
+        known.insert(key.to_vec(), ());
+    }
+    found
+}
+
+/// The routes of both configurations under one numbering: those of one site and name are one route, and so are two at one
+/// position with one origin, of which only the name differs, as the name follows the path.
+struct RouteNumbers {
+    names: Vec<String>,
+    running: Vec<Vec<usize>>,
+    changed: Vec<Vec<usize>>,
+}
+
+impl RouteNumbers {
+    fn of(now: &TrialRoutes<'_>, running: &Config, then: &TrialRoutes<'_>, changed: &Config) -> Self {
+        let mut names = Vec::new();
+        let mut known: HashMap<(String, String, usize), usize> = HashMap::new();
+        let mut of_running = Vec::new();
+        for site in &running.sites {
+            let mut row = Vec::new();
+            for (route, key) in site.routes.iter().zip(keys(site)) {
+                known.insert(key, names.len());
+                row.push(names.len());
+                names.push(route.name.clone());
+            }
+            of_running.push(row);
+        }
+        let mut of_changed = Vec::new();
+        for (at, site) in changed.sites.iter().enumerate() {
+            let own: Vec<_> = keys(site).collect();
+            let kept: Vec<usize> = own.iter().filter_map(|it| known.get(it)).copied().collect();
+            let mut row = Vec::new();
+            for (number, route) in site.routes.iter().enumerate() {
+                let origin = then.origin_of((at, number));
+                let same_place = of_running.get(at).and_then(|it: &Vec<usize>| it.get(number)).copied();
+                let renamed = same_place
+                    .filter(|it| !kept.contains(it) && origin != 0 && now.origin_of((at, number)) == origin);
+                let id = known.get(&own[number]).copied().or(renamed);
+                row.push(id.unwrap_or(names.len()));
+                if id.is_none() {
+                    names.push(route.name.clone());
+                }
+            }
+            of_changed.push(row);
+        }
+        Self { names, running: of_running, changed: of_changed }
+    }
+
+    fn running(&self, route: TrialRoute<'_>) -> Option<usize> {
+        after_place(route).and_then(|(site, route)| self.running.get(site)?.get(route).copied())
+    }
+
+    fn changed(&self, route: TrialRoute<'_>) -> Option<usize> {
+        after_place(route).and_then(|(site, route)| self.changed.get(site)?.get(route).copied())
+    }
+
+    /// The name of a route by the text of its number; none for no route.
+    fn name(&self, number: &str) -> Option<&str> {
+        self.names.get(number.parse::<usize>().ok()?).map(String::as_str)
+    }
+}
+
+/// Site, name, and number among the routes with that name.
+fn keys(site: &larder_config::SiteConfig) -> impl Iterator<Item = (String, String, usize)> {
+    let name = site.hosts.first().map_or_else(String::new, ToString::to_string);
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    site.routes.iter().map(move |it| {
+        let count = seen.entry(it.name.as_str()).or_default();
+        *count += 1;
+        (name.clone(), it.name.clone(), *count)
+    })
+}
+
+/// The result as JSON.
+struct TrialTelling<'t> {
+    recording: &'t Recording,
+    /// The route of each request under the changed configuration.
+    places: &'t [Option<(usize, usize)>],
+    then: &'t Config,
+    routes: &'t RouteNumbers,
+}
+
+impl TrialTelling<'_> {
+    fn told(&self, it: &TrialReport) -> Value {
+        let changes = ChangeKind::ALL.iter().map(|kind| {
+            let list = it.of(*kind);
+            let examples: Vec<Value> = list.examples.iter().map(|it| self.example(*kind, it)).collect();
+            json!({ "kind": kind.name(), "requests": list.requests, "urls": list.urls(), "examples": examples })
+        });
+        let unknown = UnknownFact::ALL.iter().zip(it.unknown).filter(|it| it.1 > 0).map(|(fact, requests)| {
+            json!({ "fact": fact.name(), "sentence": fact.sentence(), "requests": requests })
+        });
+        json!({
+            "records": it.records, "requests": it.requests, "left_out": self.recording.left_out,
+            "from": it.times.map(|it| it.0.0), "to": it.times.map(|it| it.1.0),
+            "hit_ratio": {
+                "measured": it.measured.ratio(), "running": it.running.ratio(),
+                "changed": it.changed_share.ratio(),
+            },
+            "changes": changes.collect::<Vec<_>>(), "shared": self.shared(it), "danger": !it.shared.is_empty(),
+            "unknown": unknown.collect::<Vec<_>>(),
+        })
+    }
+
+    fn shared(&self, report: &TrialReport) -> Vec<Value> {
+        let one = |reason: &SharedReason| {
+            let these: Vec<_> = report.shared.iter().filter(|it| it.reason == *reason).collect();
+            let requests: u64 = these.iter().map(|it| u64::from(it.weight)).sum();
+            let mut urls = Vec::new();
+            let mut examples = Vec::new();
+            for it in &these {
+                let example = self.request(it.number);
+                if examples.len() < 20 && !urls.contains(&example["url"]) {
+                    urls.push(example["url"].clone());
+                    examples.push(example);
+                }
+            }
+            (!these.is_empty()).then(|| {
+                json!({ "reason": reason.name(), "sentence": reason.sentence(), "requests": requests, "examples": examples })
+            })
+        };
+        SharedReason::ALL.iter().filter_map(one).collect()
+    }
+
+    /// A recorded request, without a change.
+    fn request(&self, number: usize) -> Value {
+        let it = &self.recording.records[number];
+        let url = format!("{}://{}{}", it.scheme.name(), it.authority(), it.target());
+        json!({
+            "time": it.time.0, "method": it.method(), "url": url, "status": it.status,
+            "from": null, "to": null, "key": null, "where": null,
+        })
+    }
+
+    fn example(&self, kind: ChangeKind, it: &ChangeExample) -> Value {
+        let mut told = self.request(it.number);
+        let row = self.places.get(it.number).copied().flatten();
+        let row = row.and_then(|(site, route)| self.then.sites.get(site)?.routes.get(route));
+        let (from, to) = match kind {
+            ChangeKind::Route => {
+                (self.routes.name(&it.from).map(str::to_owned), self.routes.name(&it.to).map(str::to_owned))
+            }
+            _ => (Some(it.from.clone()), Some(it.to.clone())),
+        };
+        let key = match kind {
+            ChangeKind::Route => Some("site[].route[].path"),
+            _ => it.key,
+        };
+        (told["from"], told["to"]) = (from.into(), to.into());
+        if let (Some(row), Some(key)) = (row, key) {
+            // A table such as `cache.key` has the place of the first of its keys that is set.
+            let below = format!("{key}.");
+            let found = row.decided.iter().find(|it| it.0 == key || it.0.starts_with(&below));
+            let (key, place) = found.map_or((key, None), |(key, place)| (key, Some(place)));
+            told["key"] = dotted(key).into();
+            let place = place.filter(|it| **it != Source::Default);
+            told["where"] = place.map_or(Value::Null, |it| it.to_string().into());
+        }
+        told
+    }
+}

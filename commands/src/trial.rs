@@ -1,0 +1,172 @@
+//! `larder check --against-recent`: sends a configuration to a running larder, which tries it on its recent requests, and prints
+//! the report. The decisions are made there.
+
+use crate::admin_client;
+use crate::cli::CheckRecent;
+use crate::terminal::{Ink, Screen, count, harmless, wrapped};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The time limit of the request: a trial takes a second at most, and the larder runs one at a time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The most examples of a kind that are printed.
+const EXAMPLES: usize = 5;
+
+/// The result of the trial, as in the admin API.
+///
+/// # Errors
+/// One sentence: no larder responds, it rejects the token, or there is no file.
+pub fn ask(order: &CheckRecent) -> Result<Value, String> {
+    let file = order.plan.file().ok_or("There is no configuration file to try.")?;
+    let text = std::fs::read_to_string(&file)
+        .map_err(|it| format!("{} cannot be read: {}.", file.display(), larder_stdx::error::plain(&it)))?;
+    let admin = match order.admin.clone().or_else(|| admin_client::running_file(&file)) {
+        Some(admin) => admin,
+        None => admin_client::admin(None, None)?,
+    };
+    admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), PATIENCE)
+}
+
+/// The result as text.
+#[must_use]
+pub fn tell(trial: &Value, screen: Screen) -> String {
+    let mut out = String::new();
+    if trial["records"] == 0 {
+        return "No request has been recorded yet: larder records requests while statistics are on.\n"
+            .to_owned();
+    }
+    let (records, requests) = (number(&trial["records"]), number(&trial["requests"]));
+    let sample = match requests > records {
+        true => format!(", a sample of {}", count(requests)),
+        false => String::new(),
+    };
+    let seconds = number(&trial["to"]) - number(&trial["from"]);
+    let title = format!("on the last {} requests{sample}, of {}", count(records), span(seconds));
+    let _ = writeln!(out, "{}", screen.paint(Ink::Bold, &title));
+    let ratio = &trial["hit_ratio"];
+    let line = format!(
+        "hit ratio  {} measured; by the trial {} now, {} with this configuration",
+        percent(&ratio["measured"]),
+        percent(&ratio["running"]),
+        percent(&ratio["changed"])
+    );
+    let _ = writeln!(out, "  {}", wrapped(&line, 2, 13, screen));
+    tell_shared(trial, screen, &mut out);
+    tell_changes(trial, screen, &mut out);
+    for it in list(&trial["unknown"]) {
+        let line = format!("not known: {} {}", count(number(&it["requests"])), text(&it["sentence"]));
+        let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
+    }
+    if trial["complete"] == false {
+        out.push_str("  The trial was ended by its time limit: the latest requests are not in it.\n");
+    }
+    out
+}
+
+fn tell_shared(trial: &Value, screen: Screen, out: &mut String) {
+    for it in list(&trial["shared"]) {
+        let line = format!(
+            "DANGER: {} newly shared {} {}",
+            count(number(&it["requests"])),
+            if number(&it["requests"]) > 1.0 { "responses" } else { "response" },
+            text(&it["sentence"])
+        );
+        let _ = writeln!(out, "  {}", screen.paint(Ink::Red, &wrapped(&line, 2, 4, screen)));
+        for example in list(&it["examples"]).iter().take(EXAMPLES) {
+            let line = format!("{} {}", text(&example["method"]), text(&example["url"]));
+            let _ = writeln!(out, "    {}", wrapped(&line, 4, 6, screen));
+        }
+    }
+}
+
+fn tell_changes(trial: &Value, screen: Screen, out: &mut String) {
+    let changed: Vec<&Value> =
+        list(&trial["changes"]).iter().filter(|it| number(&it["requests"]) > 0.0).collect();
+    if changed.is_empty() {
+        out.push_str("  No request changes its route, status, key, storage or lifetime.\n");
+    }
+    for it in changed {
+        let line = format!(
+            "{}: {} requests change, {} URLs",
+            text(&it["kind"]),
+            count(number(&it["requests"])),
+            count(number(&it["urls"]))
+        );
+        let _ = writeln!(out, "  {}", screen.paint(Ink::Bold, &line));
+        for example in list(&it["examples"]).iter().take(EXAMPLES) {
+            let of = |it: &Value| it.as_str().map_or("none".to_owned(), harmless);
+            let place = example["where"].as_str().map_or(String::new(), |it| format!(" ({})", harmless(it)));
+            let line = format!(
+                "{} {}: {} -> {}{place}",
+                text(&example["method"]),
+                text(&example["url"]),
+                of(&example["from"]),
+                of(&example["to"])
+            );
+            let _ = writeln!(out, "    {}", wrapped(&line, 4, 6, screen));
+        }
+    }
+}
+
+fn span(seconds: f64) -> String {
+    match seconds {
+        it if it < 120.0 => format!("{it:.0} s"),
+        it if it < 7200.0 => format!("{:.0} min", it / 60.0),
+        it => format!("{:.0} h", it / 3600.0),
+    }
+}
+
+fn percent(value: &Value) -> String {
+    value.as_f64().map_or("-".to_owned(), |it| format!("{:.1} %", it * 100.0))
+}
+
+fn text(value: &Value) -> String {
+    harmless(value.as_str().unwrap_or(""))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_the_ratio_the_danger_and_the_changes() {
+        let told = tell(
+            &json!({
+                "records": 1200, "requests": 4800, "from": 1000, "to": 1300, "complete": true,
+                "hit_ratio": { "measured": 0.612, "running": 0.608, "changed": 0.84 },
+                "shared": [{ "reason": "set-cookie", "sentence": "have Set-Cookie", "requests": 3,
+                             "examples": [{ "method": "GET", "url": "http://h/a" }] }],
+                "changes": [
+                    { "kind": "route", "requests": 12, "urls": 1, "examples": [{ "method": "GET", "url": "http://h/b",
+                      "from": "b", "to": null, "where": "larder.toml:12" }] },
+                    { "kind": "status", "requests": 0, "urls": 0, "examples": [] },
+                ],
+                "unknown": [{ "fact": "response", "sentence": "got a response that was not recorded", "requests": 7 }],
+            }),
+            Screen::NONE,
+        );
+        for line in [
+            "on the last 1 200 requests, a sample of 4 800, of 5 min",
+            "  hit ratio  61.2 % measured; by the trial 60.8 % now, 84.0 % with this configuration",
+            "  DANGER: 3 newly shared responses have Set-Cookie",
+            "    GET http://h/a",
+            "  route: 12 requests change, 1 URLs",
+            "    GET http://h/b: b -> none (larder.toml:12)",
+            "  not known: 7 got a response that was not recorded",
+        ] {
+            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+        }
+        assert!(!told.contains("status:"), "{told}");
+        assert!(tell(&json!({ "records": 0 }), Screen::NONE).starts_with("No request"));
+    }
+}

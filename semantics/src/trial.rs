@@ -1,0 +1,520 @@
+//! The trial of a changed configuration: recorded requests are decided under the running configuration and under the changed
+//! one, by the functions that serve, and the differences are counted. Pure: the caller routes and admits each request.
+//!
+//! The cache of the trial has no bounds and no purges: a hit ratio is that of lifetimes, keys and storability. Facts that
+//! were not recorded are counted as unknown, never replaced by a guess.
+
+mod audience;
+mod cache;
+pub mod facts;
+mod outcome;
+
+pub use audience::{SharedReason, SharingCheck};
+pub use outcome::{ChangeExample, ChangeKind, ChangeList, HitShare, SharedExample, TrialReport};
+
+use crate::cache_rule::ArrivingResponse;
+use crate::field::Field;
+use crate::freshness::LifetimeSource;
+use crate::policy::Policy;
+use crate::request::RequestFacts;
+use crate::storable::{self, NotStorable, Storable};
+use crate::stored::Meta;
+use crate::trace::Silent;
+use cache::{CacheModel, ModelAnswer, ModelRequest};
+use larder_stdx::clock::WallTime;
+use std::collections::HashMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// One recorded request.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedRequest<'r> {
+    /// When it ended.
+    pub time: WallTime,
+    /// The number of requests that it stands for, from 1: a busy server records a sample.
+    pub weight: u32,
+    /// Its method.
+    pub method: &'r str,
+    /// `http` or `https`.
+    pub scheme: &'r str,
+    /// Lower case, without the scheme's default port.
+    pub authority: &'r str,
+    /// Path and query.
+    pub target: &'r str,
+    /// The recorded fields. The value of a cookie is a hash of it; of `Authorization` only the presence is known.
+    pub fields: &'r [Field<'r>],
+    /// A hash of the client: its address and its cookies.
+    pub client: u64,
+    /// The status that it got.
+    pub status: u16,
+    /// The part of the cache.
+    pub served: ServedBy,
+    /// The response of an origin to this request.
+    pub response: Option<RecordedResponse<'r>>,
+    /// The stored response that it got, as it is in the cache at the time of the trial.
+    pub stored: Option<RecordedResponse<'r>>,
+}
+
+/// The part of the cache in a recorded request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedBy {
+    /// A stored response, with its remaining lifetime in seconds; negative if it was stale.
+    Cache(i32),
+    /// An origin.
+    Origin,
+    /// Neither: a file, or a response of larder's own.
+    Other,
+}
+
+/// A response of an origin, as far as it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedResponse<'r> {
+    /// When its head arrived.
+    pub time: WallTime,
+    /// Its status.
+    pub status: u16,
+    /// Its deciding fields.
+    pub fields: &'r [Field<'r>],
+    /// A hash of its representation (entity tag, date of change, length); 0 if it has none of these.
+    pub digest: u64,
+}
+
+/// The treatment of a recorded request under one configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialSide<'p> {
+    /// The number of its route in a list of the caller's; routes of both configurations with one name have one number.
+    pub route: Option<usize>,
+    /// A hash of the origin and of the request that it gets: where it differs, the recorded response says nothing.
+    pub origin: u64,
+    /// The way of the request.
+    pub course: Course<'p>,
+}
+
+/// The way of a request before the origin.
+#[derive(Clone, Copy, Debug)]
+pub enum Course<'p> {
+    /// larder answers itself with this status, by this key of the configuration.
+    Answered {
+        /// The status.
+        status: u16,
+        /// The key, in the notation of the table.
+        key: &'static str,
+    },
+    /// A file, whose existence is not examined.
+    File,
+    /// An origin, without the cache, for this reason; whether the reason is that the response is one client's.
+    Passed {
+        /// Stable, kebab-case.
+        why: &'static str,
+        /// Whether the response belongs to one client.
+        of_one_client: bool,
+    },
+    /// The cache, under this key.
+    Cached {
+        /// The whole key.
+        key: &'p [u8],
+        /// The policy of the route.
+        policy: &'p Policy,
+    },
+    /// It depends on a fact that was not recorded.
+    Unknown(UnknownFact),
+}
+
+/// A fact without which the trial decides nothing about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownFact {
+    /// The response of another origin, or to another request.
+    OtherOrigin,
+    /// The response that the request got.
+    Response,
+    /// The value of a cookie or a credential.
+    Withheld,
+    /// The files of a directory.
+    Files,
+    /// The value of a cookie that a condition of a route compares: not even the route is known.
+    Condition,
+}
+
+impl UnknownFact {
+    /// All of them.
+    pub const ALL: [UnknownFact; 5] = [
+        UnknownFact::OtherOrigin,
+        UnknownFact::Response,
+        UnknownFact::Withheld,
+        UnknownFact::Files,
+        UnknownFact::Condition,
+    ];
+
+    /// Stable, kebab-case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            UnknownFact::OtherOrigin => "other-origin",
+            UnknownFact::Response => "response",
+            UnknownFact::Withheld => "withheld",
+            UnknownFact::Files => "files",
+            UnknownFact::Condition => "condition",
+        }
+    }
+
+    /// One clause for display, after a number of requests.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            UnknownFact::OtherOrigin => {
+                "go to another origin, or as another request: its response is unknown"
+            }
+            UnknownFact::Response => "got a response that was not recorded",
+            UnknownFact::Withheld => {
+                "depend on the value of a cookie or of a credential, which is not recorded"
+            }
+            UnknownFact::Files => "depend on the files of a directory, which are not examined",
+            UnknownFact::Condition => {
+                "depend on a condition about the value of a cookie, which is not recorded"
+            }
+        }
+    }
+}
+
+/// A trial in progress: [`ConfigTrial::see`] each request in order, then [`ConfigTrial::finish`].
+#[derive(Default)]
+pub struct ConfigTrial<'r> {
+    running: CacheModel,
+    changed: CacheModel,
+    /// The last response under a key of the running configuration.
+    known: HashMap<u64, RecordedResponse<'r>>,
+    sharing: SharingCheck,
+    report: TrialReport,
+}
+
+impl<'r> ConfigTrial<'r> {
+    /// Decides the request `number` under both configurations.
+    pub fn see(
+        &mut self,
+        number: usize,
+        request: &RecordedRequest<'r>,
+        running: &TrialSide<'_>,
+        changed: &TrialSide<'_>,
+    ) {
+        self.report.counts(request);
+        let seen = Seen { number, request };
+        let fact = [running, changed].into_iter().find_map(TrialSide::unknown);
+        if fact == Some(UnknownFact::Condition) {
+            return self.report.unknown(UnknownFact::Condition, request.weight);
+        }
+        if running.route != changed.route {
+            let told = |it: Option<usize>| it.map_or_else(String::new, |it| it.to_string());
+            self.report.changed(ChangeKind::Route, seen, told(running.route), told(changed.route), None);
+        }
+        if let Some(fact) = fact {
+            return self.report.unknown(fact, request.weight);
+        }
+        let is_other = running.asks() && changed.asks() && running.origin != changed.origin;
+        let is_new = !running.asks() && changed.asks();
+        self.compare_status(seen, running, changed, is_other || is_new);
+        // An error of larder's own, an overlay or a limit: the cache and the origin took no part.
+        if running.asks() && request.served == ServedBy::Other {
+            return;
+        }
+        let facts = request.facts();
+        let known = self.response_of(request, running);
+        let seed = seed_of(request, running, known.as_ref());
+        let ours = self.model(seen, &facts, running, known, seed, Side::Running);
+        if is_other || is_new {
+            return self.report.unknown(UnknownFact::OtherOrigin, request.weight);
+        }
+        let seed = seed.filter(|_| running.key() == changed.key());
+        let theirs = self.model(seen, &facts, changed, known, seed, Side::Changed);
+        if ours == ModelAnswer::Unknown || theirs == ModelAnswer::Unknown {
+            self.report.unknown(UnknownFact::Response, request.weight);
+        }
+        self.compare_caching(seen, &facts, running, changed, known.as_ref());
+    }
+
+    /// The result.
+    #[must_use]
+    pub fn finish(mut self) -> TrialReport {
+        let seconds = self.report.seconds().max(1);
+        self.report.running = self.running.share(seconds);
+        self.report.changed_share = self.changed.share(seconds);
+        self.report.shared = self.sharing.finish();
+        self.report
+    }
+
+    /// The response that decides about a request: its own, or the last under its key, or the stored one.
+    fn response_of(
+        &mut self,
+        request: &RecordedRequest<'r>,
+        running: &TrialSide<'_>,
+    ) -> Option<RecordedResponse<'r>> {
+        let own = request.response.filter(RecordedResponse::is_whole);
+        let Some(key) = running.key().map(xxh3_64) else { return own };
+        if let Some(own) = own {
+            self.known.insert(key, own);
+            return Some(own);
+        }
+        let known = self.known.get(&key).copied();
+        if known.is_none()
+            && let Some(stored) = request.stored
+        {
+            self.known.insert(key, stored);
+        }
+        known.or(request.stored)
+    }
+
+    /// The answer of the cache of one configuration.
+    fn model(
+        &mut self,
+        seen: Seen<'_, 'r>,
+        facts: &RequestFacts<'_>,
+        side: &TrialSide<'_>,
+        response: Option<RecordedResponse<'r>>,
+        seed: Option<WallTime>,
+        of: Side,
+    ) -> ModelAnswer {
+        let model = match of {
+            Side::Running => &mut self.running,
+            Side::Changed => &mut self.changed,
+        };
+        match side.course {
+            Course::Cached { key, policy } => {
+                let request = seen.request;
+                model.see(&ModelRequest { request, facts, key: xxh3_64(key), policy, response, seed })
+            }
+            Course::Passed { .. } => model.passed(seen.request.weight),
+            Course::Answered { .. } | Course::File | Course::Unknown(_) => ModelAnswer::None,
+        }
+    }
+
+    fn compare_status(
+        &mut self,
+        seen: Seen<'_, 'r>,
+        running: &TrialSide<'_>,
+        changed: &TrialSide<'_>,
+        is_unknown: bool,
+    ) {
+        let now = match running.course {
+            Course::Answered { status, .. } => status,
+            _ => seen.request.status,
+        };
+        let (then, key) = match changed.course {
+            Course::Answered { status, key } => (status, Some(key)),
+            _ if is_unknown => return,
+            _ => (now, None),
+        };
+        if now != then {
+            self.report.changed(ChangeKind::Status, seen, now.to_string(), then.to_string(), key);
+        }
+    }
+
+    /// Compares key, storability and lifetime, and notes a response that is newly shared.
+    fn compare_caching(
+        &mut self,
+        seen: Seen<'_, 'r>,
+        facts: &RequestFacts<'_>,
+        running: &TrialSide<'_>,
+        changed: &TrialSide<'_>,
+        response: Option<&RecordedResponse<'r>>,
+    ) {
+        if let (Some(now), Some(then)) = (running.key(), changed.key())
+            && now != then
+        {
+            let shown = |it: &[u8]| String::from_utf8_lossy(&crate::secret::shown_key(it)).into_owned();
+            let key = Some("site[].route[].cache.key");
+            self.report.changed(ChangeKind::Key, seen, shown(now), shown(then), key);
+        }
+        let Some(response) = response else { return };
+        let now = CachingVerdict::of(seen.request, facts, running, response);
+        let then = CachingVerdict::of(seen.request, facts, changed, response);
+        let (Some(now), Some(then)) = (now, then) else { return };
+        if now.is_stored() != then.is_stored() {
+            let key = match now.is_stored() {
+                true => then.key(),
+                false => now.key().or(then.lifetime.and_then(source_key)),
+            };
+            self.report.changed(
+                ChangeKind::Storage,
+                seen,
+                now.name().to_owned(),
+                then.name().to_owned(),
+                key,
+            );
+        } else if let (Some(old), Some(new)) = (now.lifetime, then.lifetime)
+            && old.seconds != new.seconds
+        {
+            let told = |it: u32| format!("{it} s");
+            let key = source_key(new);
+            self.report.changed(ChangeKind::Lifetime, seen, told(old.seconds), told(new.seconds), key);
+        }
+        if let Some(group) = then.group {
+            self.sharing.note(seen.number, seen.request, response, &now, running.key(), group);
+        }
+    }
+}
+
+/// Which of the two configurations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Running,
+    Changed,
+}
+
+/// A request with its number.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'s, 'r> {
+    number: usize,
+    request: &'s RecordedRequest<'r>,
+}
+
+impl<'r> RecordedRequest<'r> {
+    fn facts(&self) -> RequestFacts<'r> {
+        RequestFacts::read(self.method, self.fields).with_uri(self.scheme, self.authority, self.target)
+    }
+}
+
+impl TrialSide<'_> {
+    fn unknown(&self) -> Option<UnknownFact> {
+        match self.course {
+            Course::Unknown(fact) => Some(fact),
+            _ => None,
+        }
+    }
+
+    /// Whether an origin may be asked.
+    fn asks(&self) -> bool {
+        matches!(self.course, Course::Passed { .. } | Course::Cached { .. })
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        match self.course {
+            Course::Cached { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
+/// The decision of one configuration about a response.
+pub(crate) struct CachingVerdict {
+    stored: Result<(), &'static str>,
+    /// Whether it is withheld from others because it is one client's.
+    of_one_client: bool,
+    lifetime: Option<crate::freshness::Lifetime>,
+    /// A hash of its key and variant, where it is stored.
+    group: Option<u64>,
+    refusal: Option<NotStorable>,
+}
+
+impl CachingVerdict {
+    fn of(
+        request: &RecordedRequest<'_>,
+        facts: &RequestFacts<'_>,
+        side: &TrialSide<'_>,
+        response: &RecordedResponse<'_>,
+    ) -> Option<Self> {
+        let (key, policy) = match side.course {
+            Course::Passed { why, of_one_client } => {
+                let stored = Err(why);
+                return Some(Self { stored, of_one_client, lifetime: None, group: None, refusal: None });
+            }
+            Course::Cached { key, policy } => (key, policy),
+            _ => return None,
+        };
+        match judge(request, facts, policy, response) {
+            Storable::Store => {
+                let meta = meta(rule(policy, request, response), response);
+                let mut group = key.to_vec();
+                crate::vary::write_key(meta.vary(), request.fields, &mut group);
+                let (lifetime, group) = (Some(meta.lifetime), Some(xxh3_64(&group)));
+                Some(Self { stored: Ok(()), of_one_client: false, lifetime, group, refusal: None })
+            }
+            Storable::Refuse(why) => Some(Self {
+                stored: Err(why.name()),
+                of_one_client: matches!(
+                    why,
+                    NotStorable::Private | NotStorable::NoStore | NotStorable::Authorization
+                ),
+                lifetime: None,
+                group: None,
+                refusal: Some(why),
+            }),
+        }
+    }
+
+    fn is_stored(&self) -> bool {
+        self.stored.is_ok()
+    }
+
+    fn name(&self) -> &'static str {
+        self.stored.err().unwrap_or("stored")
+    }
+
+    /// The key of the configuration that refuses it, if one does.
+    fn key(&self) -> Option<&'static str> {
+        Some(match self.refusal {
+            Some(NotStorable::Disabled) => "site[].route[].cache.enabled",
+            Some(NotStorable::SetCookie) => "site[].route[].cache.store_set_cookie",
+            Some(NotStorable::TooLarge) => "site[].route[].cache.max_object",
+            Some(NotStorable::Credentials) => "site[].route[].cache.private_cookies",
+            Some(_) => return None,
+            None if self.stored == Err("cache-off") => "site[].route[].cache.enabled",
+            None if self.stored == Err("private-cookie") => "site[].route[].cache.private_cookies",
+            None => return None,
+        })
+    }
+}
+
+/// The key of the configuration that gives a lifetime, if one does.
+fn source_key(lifetime: crate::freshness::Lifetime) -> Option<&'static str> {
+    match lifetime.source {
+        LifetimeSource::Override => Some("site[].route[].cache.override_ttl"),
+        LifetimeSource::StatusDefault => Some("site[].route[].cache.status_ttl"),
+        LifetimeSource::RouteDefault => Some("site[].route[].cache.default_ttl"),
+        LifetimeSource::Heuristic => Some("site[].route[].cache.heuristic_percent"),
+        _ => None,
+    }
+}
+
+/// The policy for a response: with the rule of the route that holds.
+fn rule<'p>(
+    policy: &'p Policy,
+    request: &RecordedRequest<'_>,
+    response: &RecordedResponse<'_>,
+) -> &'p Policy {
+    let RecordedRequest { scheme, authority, target, .. } = *request;
+    let RecordedResponse { status, fields, .. } = *response;
+    policy.of_response(&ArrivingResponse { scheme, authority, target, status, fields })
+}
+
+/// Whether a response may be stored on a route with this policy.
+fn judge(
+    request: &RecordedRequest<'_>,
+    facts: &RequestFacts<'_>,
+    policy: &Policy,
+    it: &RecordedResponse<'_>,
+) -> Storable {
+    let facts = facts.clone().with_identity_of(request.fields, policy);
+    let policy = rule(policy, request, it);
+    storable::decide(&facts, it.status, it.fields, policy, it.time, it.time, &mut Silent)
+}
+
+fn meta(policy: &Policy, it: &RecordedResponse<'_>) -> Meta {
+    Meta::of(it.status, it.fields, policy, it.time, it.time)
+}
+
+/// When the stored response arrived that a recorded hit got, by its remaining lifetime under the running configuration.
+fn seed_of(
+    request: &RecordedRequest<'_>,
+    running: &TrialSide<'_>,
+    response: Option<&RecordedResponse<'_>>,
+) -> Option<WallTime> {
+    let (ServedBy::Cache(ttl), Course::Cached { policy, .. }) = (request.served, running.course) else {
+        return None;
+    };
+    let response = response?;
+    let meta = meta(rule(policy, request, response), response);
+    let age = i64::from(meta.lifetime.seconds) - i64::from(ttl);
+    let resident = u64::try_from(age - i64::from(meta.initial_age)).unwrap_or(0);
+    Some(WallTime(request.time.0.saturating_sub(resident)))
+}
+
+#[cfg(test)]
+mod tests;

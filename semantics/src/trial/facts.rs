@@ -1,0 +1,250 @@
+//! The fields of requests and responses that are recorded for a trial, without any secret value: of a cookie its name and a
+//! keyed hash, of credentials the presence.
+
+use super::RecordedResponse;
+use crate::cookies;
+use crate::field::{Field, first};
+use crate::file_order;
+use crate::secret;
+use std::io::Write;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
+
+/// The most bytes of one value: a request with a longer one is not recorded.
+pub const LONGEST: usize = 1024;
+
+/// The most bytes of a response field that is not one of [`DECIDING`].
+const SHORT: usize = 64;
+
+/// Replaces a value that is not recorded.
+const PRESENT: &[u8] = b"-";
+
+/// Fields of a response that decide about storing, by their names in lower case.
+const DECIDING: [&str; 13] = [
+    "age",
+    "cache-control",
+    "content-encoding",
+    "content-length",
+    "content-location",
+    "content-range",
+    "content-type",
+    "date",
+    "expires",
+    "last-modified",
+    "pragma",
+    "transfer-encoding",
+    "vary",
+];
+
+/// Request fields that no decision about route, key or storability reads, by their names in lower case.
+const NEEDLESS: [&str; 13] = [
+    "content-type",
+    "dnt",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "priority",
+    "te",
+    "upgrade-insecure-requests",
+    "x-request-id",
+];
+
+/// Whether the value of this request field is recorded as it is.
+#[must_use]
+pub fn keeps_value(name: &str) -> bool {
+    keeps(name) && !is_credential(name) && !name.eq_ignore_ascii_case("cookie")
+}
+
+/// Whether this request field is recorded, at least its presence.
+#[must_use]
+pub fn keeps(name: &str) -> bool {
+    // `Sec-CH-UA`, `Sec-Fetch-Mode` and the like: many bytes of every browser.
+    let is_hint = name.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("sec-"));
+    !is_hint && !NEEDLESS.iter().any(|it| name.eq_ignore_ascii_case(it)) && !name.starts_with(':')
+}
+
+fn is_credential(name: &str) -> bool {
+    ["authorization", "proxy-authorization"].iter().any(|it| name.eq_ignore_ascii_case(it))
+        || secret::names_secret(name)
+}
+
+/// Passes the recorded text of a request's fields to `write`, in pieces. The hashes of cookies are keyed by `seed`, a secret of
+/// the process. Allocates nothing.
+pub fn write_request(fields: &[Field<'_>], seed: u64, write: &mut impl FnMut(&[u8])) {
+    for it in fields.iter().filter(|it| keeps(it.name)) {
+        write(it.name.as_bytes());
+        write(b"\0");
+        if it.is("cookie") {
+            write_cookies(it.value, seed, write);
+        } else if is_credential(it.name) {
+            write(PRESENT);
+        } else {
+            write(it.value);
+        }
+        write(b"\n");
+    }
+}
+
+fn write_cookies(line: &[u8], seed: u64, write: &mut impl FnMut(&[u8])) {
+    let mut separator = &b""[..];
+    for pair in line.split(|it| *it == b';') {
+        let pair = pair.trim_ascii();
+        // A cookie without a name is only a value.
+        let end = pair.iter().position(|it| *it == b'=');
+        let (name, value) = end.map_or((&b""[..], pair), |at| (&pair[..at], &pair[at + 1..]));
+        if pair.is_empty() {
+            continue;
+        }
+        write(separator);
+        separator = b"; ";
+        write(name);
+        write(b"=");
+        if !value.is_empty() {
+            let mut room = [0; 8];
+            let hash = xxh3_64_with_seed(value, seed);
+            let _ = write!(&mut room[..], "{:08x}", hash >> 32);
+            write(&room);
+        }
+    }
+}
+
+/// A hash of the client of a request: its address, its cookies and the fields that identify it.
+#[must_use]
+pub fn client(address: &[u8], fields: &[Field<'_>], seed: u64) -> u64 {
+    let mut hash = Xxh3::with_seed(seed);
+    hash.update(address);
+    for it in fields.iter().filter(|it| it.is("cookie") || secret::identifies_client(it.name)) {
+        hash.update(it.value);
+    }
+    hash.digest()
+}
+
+/// The recorded text of a response's fields.
+#[must_use]
+pub fn response(fields: &[Field<'_>]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(256);
+    for it in fields {
+        let value = match it {
+            it if it.is("set-cookie") => cookie_name(it.value),
+            it if it.is("etag") => b"\"-\"",
+            it if file_order::is_order(it.name) => PRESENT,
+            it if decides(it.name) && it.value.len() <= LONGEST => it.value,
+            it if is_other(it) => it.value,
+            _ => continue,
+        };
+        text.extend_from_slice(it.name.as_bytes());
+        text.push(0);
+        text.extend_from_slice(value);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// The name of a cookie with its `=`.
+fn cookie_name(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|it| matches!(it, b'=' | b';'));
+    end.map_or(PRESENT, |at| &value[..at + usize::from(value[at] == b'=')])
+}
+
+/// `CDN-Cache-Control`, `Surrogate-Control` and other targeted fields decide as well.
+fn decides(name: &str) -> bool {
+    let ends = |end: &str| {
+        name.len()
+            .checked_sub(end.len())
+            .and_then(|at| name.get(at..))
+            .is_some_and(|it| it.eq_ignore_ascii_case(end))
+    };
+    DECIDING.iter().any(|it| name.eq_ignore_ascii_case(it)) || ends("-control")
+}
+
+/// A field that rules of routes (`cache.rule`) may read.
+fn is_other(it: &Field<'_>) -> bool {
+    let is_own = it.name.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("x-"));
+    is_own && it.value.len() <= SHORT && !secret::names_secret(it.name)
+}
+
+/// The most bytes of a body that is hashed.
+const HASHED: usize = 64 << 10;
+
+/// The hash of a body while it is sent.
+pub struct BodyDigest {
+    hash: Xxh3,
+    bytes: usize,
+}
+
+impl Default for BodyDigest {
+    fn default() -> Self {
+        Self { hash: Xxh3::new(), bytes: 0 }
+    }
+}
+
+impl BodyDigest {
+    /// Adds the next bytes; of a body over 64 KiB only these.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let rest = HASHED.saturating_sub(self.bytes).min(bytes.len());
+        self.hash.update(&bytes[..rest]);
+        self.bytes += bytes.len();
+    }
+
+    /// The hash: an odd number. That of [`digest`] is even, and the two are not comparable.
+    #[must_use]
+    pub fn finish(&self) -> u64 {
+        (self.hash.digest() ^ self.bytes as u64) | 1
+    }
+}
+
+/// Whether two hashes are known to be of different representations.
+#[must_use]
+pub fn differ(one: u64, other: u64) -> bool {
+    one != 0 && other != 0 && one % 2 == other % 2 && one != other
+}
+
+/// A hash of a representation, by its entity tag, date of change and length: an even number, 0 without any of these.
+#[must_use]
+pub fn digest(fields: &[Field<'_>]) -> u64 {
+    let parts = ["etag", "last-modified", "content-length"].map(|name| first(fields, name));
+    if parts.iter().all(Option::is_none) {
+        return 0;
+    }
+    let mut hash = Xxh3::new();
+    for it in parts {
+        hash.update(&[u8::from(it.is_some())]);
+        hash.update(&xxh3_64(it.unwrap_or_default()).to_le_bytes());
+    }
+    (hash.digest() & !1).max(2)
+}
+
+/// The fields of a recorded text.
+#[must_use]
+pub fn fields(text: &[u8]) -> Vec<Field<'_>> {
+    text.split(|it| *it == b'\n').filter_map(field).collect()
+}
+
+fn field(line: &[u8]) -> Option<Field<'_>> {
+    let at = line.iter().position(|it| *it == 0)?;
+    let name = std::str::from_utf8(&line[..at]).ok()?;
+    Some(Field { name, value: &line[at + 1..] })
+}
+
+impl RecordedResponse<'_> {
+    /// Whether it is a complete answer: not one to a condition or for a range.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !matches!(self.status, 206 | 304 | 416)
+    }
+}
+
+/// Whether a request has a credential whose value is not recorded.
+#[must_use]
+pub fn has_withheld(fields: &[Field<'_>]) -> bool {
+    fields.iter().any(|it| it.is("cookie") || is_credential(it.name))
+}
+
+/// Whether a request has one of these cookies.
+#[must_use]
+pub fn has_cookie(fields: &[Field<'_>], names: &[String]) -> bool {
+    cookies::pairs(fields).any(|(name, _)| names.iter().any(|it| it.as_bytes() == name))
+}

@@ -1,0 +1,237 @@
+//! The trial on small sequences: hit ratios by arithmetic, and each danger.
+
+use super::*;
+use crate::policy::Policy;
+
+/// A recorded request: its time, target, client, and what it got.
+struct Row<'a> {
+    time: u64,
+    target: &'a str,
+    client: u64,
+    served: ServedBy,
+    /// The fields of the response of the origin, and its hash.
+    response: Option<(&'a [Field<'a>], u64)>,
+}
+
+fn policy(change: impl FnOnce(&mut Policy)) -> Policy {
+    let mut policy = Policy::default();
+    change(&mut policy);
+    policy
+}
+
+fn key(policy: &Policy, target: &str) -> Vec<u8> {
+    let mut key = Vec::new();
+    policy.key.write("http", "h", target, &[], &mut key);
+    key
+}
+
+/// The report about rows under two policies of one route.
+fn report(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> TrialReport {
+    let mut trial = ConfigTrial::default();
+    for (number, row) in rows.iter().enumerate() {
+        let response = row.response.map(|(fields, digest)| RecordedResponse {
+            time: WallTime(row.time),
+            status: 200,
+            fields,
+            digest,
+        });
+        let request = RecordedRequest {
+            time: WallTime(row.time),
+            weight: 1,
+            method: "GET",
+            scheme: "http",
+            authority: "h",
+            target: row.target,
+            fields: &[],
+            client: row.client,
+            status: 200,
+            served: row.served,
+            response,
+            stored: None,
+        };
+        let (one, other) = (key(running, row.target), key(changed, row.target));
+        let side =
+            |key, policy| TrialSide { route: Some(0), origin: 1, course: Course::Cached { key, policy } };
+        trial.see(number, &request, &side(&one, running), &side(&other, changed));
+    }
+    trial.finish()
+}
+
+const MAX_AGE: &[Field<'static>] = &[Field { name: "Cache-Control", value: b"max-age=60" }];
+
+/// One request a second for a page with a lifetime of a minute.
+fn minute() -> Vec<Row<'static>> {
+    (0..120)
+        .map(|time| {
+            let is_miss = time % 60 == 0;
+            let served = if is_miss { ServedBy::Origin } else { ServedBy::Cache(60 - (time % 60) as i32) };
+            Row { time, target: "/a", client: 1, served, response: is_miss.then_some((MAX_AGE, 2)) }
+        })
+        .collect()
+}
+
+#[test]
+fn ratios_are_those_of_lifetimes() {
+    let same = Policy::default();
+    let told = report(&minute(), &same, &same);
+    assert_eq!((118.0, 120.0), (told.measured.hits, told.measured.all));
+    assert_eq!((told.measured, told.measured), (told.running, told.changed_share));
+    let cut = policy(|it| it.max_ttl = 10);
+    let told = report(&minute(), &same, &cut);
+    assert_eq!(Some(108.0 / 120.0), told.changed_share.ratio(), "a miss every ten seconds");
+    assert_eq!(120, told.of(ChangeKind::Lifetime).requests);
+    assert_eq!((1, "60 s", "10 s"), {
+        let it = &told.of(ChangeKind::Lifetime);
+        (it.examples.len(), &*it.examples[0].from, &*it.examples[0].to)
+    });
+    let off = policy(|it| it.enabled = false);
+    assert_eq!(Some(0.0), report(&minute(), &same, &off).changed_share.ratio());
+}
+
+#[test]
+fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
+    let same = Policy::default();
+    // The records begin 40 seconds after the response arrived, which is known from the store.
+    let rows: Vec<Row<'_>> = minute().into_iter().skip(40).collect();
+    let mut trial = ConfigTrial::default();
+    let stored = RecordedResponse { time: WallTime(60), status: 200, fields: MAX_AGE, digest: 2 };
+    for (number, row) in rows.iter().enumerate() {
+        let request = RecordedRequest {
+            time: WallTime(row.time),
+            weight: 1,
+            method: "GET",
+            scheme: "http",
+            authority: "h",
+            target: row.target,
+            fields: &[],
+            client: 1,
+            status: 200,
+            served: row.served,
+            response: row.response.map(|it| RecordedResponse {
+                time: WallTime(row.time),
+                fields: it.0,
+                ..stored
+            }),
+            stored: (number == 0).then_some(stored),
+        };
+        let key = key(&same, "/a");
+        let side = TrialSide { route: None, origin: 1, course: Course::Cached { key: &key, policy: &same } };
+        trial.see(number, &request, &side, &side);
+    }
+    let told = trial.finish();
+    assert_eq!((79.0, told.measured), (told.running.hits, told.running));
+}
+
+#[test]
+fn a_sample_counts_what_it_stands_for() {
+    let same = Policy::default();
+    let mut trial = ConfigTrial::default();
+    for (number, time) in (0..600_u64).step_by(10).enumerate() {
+        let response = RecordedResponse { time: WallTime(time), status: 200, fields: MAX_AGE, digest: 2 };
+        let request = RecordedRequest {
+            time: WallTime(time),
+            weight: 100,
+            method: "GET",
+            scheme: "http",
+            authority: "h",
+            target: "/a",
+            fields: &[],
+            client: 1,
+            status: 200,
+            served: ServedBy::Origin,
+            response: Some(response),
+            stored: None,
+        };
+        let key = key(&same, "/a");
+        let side = TrialSide { route: None, origin: 1, course: Course::Cached { key: &key, policy: &same } };
+        trial.see(number, &request, &side, &side);
+    }
+    // Ten requests a second for ten minutes: a miss each minute.
+    let told = trial.finish();
+    let misses = told.running.all - told.running.hits;
+    assert_eq!(6000.0, told.running.all);
+    assert!((9.0..13.0).contains(&misses), "{misses}");
+}
+
+const SETS: &[Field<'static>] =
+    &[Field { name: "Cache-Control", value: b"max-age=60" }, Field { name: "Set-Cookie", value: b"a=" }];
+
+fn misses<'a>(rows: &[(&'a str, u64, u64)], fields: &'a [Field<'a>]) -> Vec<Row<'a>> {
+    let one = |(time, (target, client, digest)): (usize, &(&'a str, u64, u64))| Row {
+        time: time as u64,
+        target,
+        client: *client,
+        served: ServedBy::Origin,
+        response: Some((fields, *digest)),
+    };
+    rows.iter().enumerate().map(one).collect()
+}
+
+fn reasons(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> Vec<SharedReason> {
+    report(rows, running, changed).shared.iter().map(|it| it.reason).collect()
+}
+
+#[test]
+fn what_must_not_be_shared_is_found() {
+    let (same, shares) = (Policy::default(), policy(|it| it.store_set_cookie = true));
+    let sets = misses(&[("/a", 1, 3)], SETS);
+    assert_eq!([SharedReason::SetCookie], reasons(&sets, &same, &shares)[..]);
+    assert!(reasons(&sets, &shares, &shares).is_empty(), "it is shared already");
+    assert!(reasons(&sets, &shares, &same).is_empty());
+    let kept = policy(|it| it.default_ttl = Some(60));
+    // Odd numbers are hashes of bodies.
+    for (rows, expect) in [
+        (&[("/a", 1, 3), ("/a", 2, 5)][..], 2),
+        (&[("/a", 1, 3), ("/a", 2, 3)], 0),
+        (&[("/a", 1, 3), ("/a", 1, 5)], 0),
+        (&[("/a", 1, 3), ("/b", 2, 5)], 0),
+        (&[("/a", 1, 3), ("/a", 2, 2)], 0),
+        // A page that changes with every request, whoever asks.
+        (&[("/a", 1, 3), ("/a", 2, 5), ("/a", 1, 7)], 0),
+        // One client's page that stays, beside another's.
+        (&[("/a", 1, 3), ("/a", 2, 5), ("/a", 1, 3)], 3),
+    ] {
+        let found = reasons(&misses(rows, &[]), &same, &kept);
+        assert_eq!(vec![SharedReason::Differed; expect], found, "{rows:?}");
+    }
+}
+
+#[test]
+fn urls_that_become_one_must_have_one_response() {
+    let dropped = policy(|it| it.key.query = crate::key::QueryPolicy::Drop(vec!["page".to_owned()]));
+    let same = Policy::default();
+    let differ = misses(&[("/a?page=1", 1, 3), ("/a?page=2", 1, 5), ("/a?page=1", 1, 3)], MAX_AGE);
+    assert!(!reasons(&differ, &same, &dropped).is_empty());
+    let equal = misses(&[("/a?page=1", 1, 3), ("/a?page=2", 1, 3)], MAX_AGE);
+    assert!(reasons(&equal, &same, &dropped).is_empty());
+    let told = report(&equal, &same, &dropped);
+    assert_eq!((2, 2), (told.of(ChangeKind::Key).requests, told.of(ChangeKind::Key).urls()));
+    assert_eq!((Some(0.0), Some(0.5)), (told.running.ratio(), told.changed_share.ratio()));
+}
+
+#[test]
+fn recorded_fields_have_no_secrets() {
+    let fields = [
+        Field { name: "cookie", value: b"a=s3cret; b" },
+        Field { name: "AUTHORIZATION", value: b"Bearer s3cret" },
+        Field { name: "X-Auth-Token", value: b"s3cret" },
+        Field { name: "Sec-Fetch-Mode", value: b"navigate" },
+        Field { name: "Accept", value: b"*/*" },
+    ];
+    let mut text = Vec::new();
+    facts::write_request(&fields, 7, &mut |it| text.extend_from_slice(it));
+    assert!(!text.windows(6).any(|it| it == b"s3cret"), "{}", text.escape_ascii());
+    let read = facts::fields(&text);
+    let names: Vec<&str> = read.iter().map(|it| it.name).collect();
+    assert_eq!(["cookie", "AUTHORIZATION", "X-Auth-Token", "Accept"], names[..]);
+    let response = facts::response(&[
+        Field { name: "Set-Cookie", value: b"session=s3cret; HttpOnly" },
+        Field { name: "ETag", value: b"\"s3cret\"" },
+        Field { name: "X-Session", value: b"s3cret" },
+        Field { name: "Content-Security-Policy", value: b"default-src 'self'" },
+        Field { name: "CDN-Cache-Control", value: b"max-age=3" },
+    ]);
+    assert!(!response.windows(6).any(|it| it == b"s3cret"), "{}", response.escape_ascii());
+    let names: Vec<&str> = facts::fields(&response).iter().map(|it| it.name).collect();
+    assert_eq!(["Set-Cookie", "ETag", "CDN-Cache-Control"], names[..]);
+}

@@ -1,0 +1,102 @@
+// A change is tried on recent requests before it is applied: what the dialog shows, that it delays nothing, and what it demands
+// where pages of one client would be shared.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { audit, open } from './browser.mjs';
+import { ask, start, until } from './larder.mjs';
+
+let larder, browser, page, seen;
+
+before(async () => {
+  larder = await start();
+  ({ browser, page, seen } = await open(larder.admin));
+  await page.goto(larder.link);
+  await page.locator('h1', { hasText: 'Overview' }).waitFor();
+  for (let number = 0; number < 3; number += 1) {
+    for (const path of ['/pages/a', '/pages/b', '/session/a', '/api/a']) await ask(larder.site + path);
+  }
+});
+
+after(async () => {
+  await browser?.close();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
+const dialog = () => page.locator('dialog');
+const apply = () => dialog().getByRole('button', { name: 'Apply', exact: true });
+
+/** Opens the dialog about the file with `from` replaced by `to`; gives the text. */
+async function review(from, to) {
+  const text = larder.configuration();
+  assert.ok(text.includes(from), `${from} is in the file`);
+  await page.goto(`${larder.admin}/#/config?part=text`);
+  const editor = page.getByLabel('The text of the configuration');
+  await until('the text is there', async () => (await editor.inputValue()) === text);
+  await editor.fill(text.replace(from, to));
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+  await page.click('text=Review and apply');
+  await apply().waitFor();
+  return text.replace(from, to);
+}
+
+async function discard() {
+  await dialog().getByRole('button', { name: 'Cancel' }).click();
+  await page.click('text=Discard');
+}
+
+it('shows the hit ratio and the requests that change, with a way to explain each', async () => {
+  await review('path = "/api/*"', 'path = "/pages/*"');
+  const trial = dialog().locator('.trial');
+  await trial.waitFor();
+  const text = await trial.innerText();
+  assert.match(text, /On the last 12 requests/);
+  assert.match(text, /Hit ratio now\s+50.0 %/);
+  assert.match(text, /9 requests get another route/);
+  assert.equal(await trial.locator('.trial-danger').count(), 0);
+  assert.ok(await apply().isEnabled());
+  await trial.locator('summary', { hasText: 'another route' }).click();
+  const first = trial.locator('details[open] li').first();
+  assert.match(await first.innerText(), /GET http:\/\/127\.0\.0\.1:\d+\/pages\/a\s+pages → api/);
+  assert.match(await first.locator('.rule-where').innerText(), /larder\.toml:\d+/);
+  assert.deepEqual(await audit(page), [], 'accessible');
+  await first.locator('a').first().click();
+  await page.locator('h1', { hasText: 'Explain' }).waitFor();
+  await page.goto(`${larder.admin}/#/config?part=text`);
+  await page.click('text=Discard');
+});
+
+it('is not waited for, and a failure of it prevents nothing', async () => {
+  let release;
+  const held = new Promise((then) => (release = then));
+  await page.route('**/api/v1/config/trial', async (route) => {
+    await held;
+    await route.fulfill({ status: 500, contentType: 'application/json', body: '{"status":500,"detail":"It failed."}' });
+  });
+  await review('default_ttl = "60s"', 'default_ttl = "61s"');
+  await dialog().getByText('Trying the change').waitFor();
+  assert.ok(await apply().isEnabled());
+  release();
+  await dialog().getByText('It failed.').waitFor();
+  assert.ok(await apply().isEnabled());
+  await page.unroute('**/api/v1/config/trial');
+  await discard();
+});
+
+it('demands a confirmation before pages of one client are shared', async () => {
+  const text = await review('default_ttl = "60s"', 'default_ttl = "60s", store_set_cookie = true');
+  const danger = dialog().locator('.trial-danger');
+  await danger.waitFor();
+  assert.match(await danger.innerText(), /3 newly shared responses: have Set-Cookie/);
+  assert.ok(await apply().isDisabled());
+  const box = danger.getByRole('checkbox');
+  await box.check();
+  assert.ok(await apply().isEnabled());
+  await box.uncheck();
+  assert.ok(await apply().isDisabled());
+  await box.check();
+  await apply().click();
+  await dialog().waitFor({ state: 'detached' });
+  assert.equal(larder.configuration(), text);
+  assert.deepEqual(seen.elsewhere, []);
+});

@@ -1,0 +1,285 @@
+//! A changed configuration on recent requests, before it is applied: planted regressions are listed, responses of one client are
+//! found, a predicted hit ratio is the one that the server then has, and no secret is in a record.
+
+use super::configuring::admin;
+use crate::harness::command::run;
+use crate::harness::origin::{Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+use serde_json::{Value, json};
+
+/// The page depends on its path, and below `/user` on the cookie.
+fn answer(request: &Received) -> Vec<Script> {
+    let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
+    let head = match path.split('/').nth(1).unwrap_or_default() {
+        "long" => "Cache-Control: max-age=300\n",
+        "sets" => "Cache-Control: max-age=300\nSet-Cookie: session=s3cret; Path=/\n",
+        "mine" => "Cache-Control: private, max-age=300\n",
+        "plain" | "user" => "",
+        _ => "Cache-Control: max-age=60\n",
+    };
+    let body = match path.split('/').nth(1).unwrap_or_default() {
+        "user" => format!("hello {}", request.field("Cookie").unwrap_or("nobody")),
+        "list" => {
+            let page = query.split('&').find(|it| it.starts_with("page=")).unwrap_or("page=1");
+            format!("list {page}")
+        }
+        _ => path.to_owned(),
+    };
+    vec![Script::Send(response(&format!("HTTP/1.1 200 OK\nContent-Type: text/html\n{head}\n{body}")))]
+}
+
+/// A larder with these routes, each with its path and further keys; `{origin}` is the address of the origin.
+fn start(origin: &Origin, routes: &[(&str, &str)]) -> Larder {
+    Larder::start(Setup { config: configuration(origin, routes), env: Vec::new() })
+}
+
+fn configuration(origin: &Origin, routes: &[(&str, &str)]) -> String {
+    let text: String = routes
+        .iter()
+        .map(|(path, keys)| {
+            format!("[[site.route]]\npath = \"{path}\"\nproxy = {{ to = [\"{}\"] }}\n{keys}\n", origin.url())
+        })
+        .collect();
+    format!("listen = [\"127.0.0.1:0\"]\nworkers = 2\n\n[[site]]\nhosts = [\"*\"]\n{text}")
+}
+
+fn text(larder: &Larder) -> String {
+    std::fs::read_to_string(larder.config()).unwrap()
+}
+
+/// The result of the trial of the file with `from` replaced by `to`.
+#[track_caller]
+fn tried(larder: &Larder, from: &str, to: &str) -> Value {
+    let text = text(larder);
+    assert!(text.contains(from), "{from:?} is not in\n{text}");
+    let body = json!({ "text": text.replace(from, to) });
+    let (status, told) = admin(larder, "POST", "/api/v1/config/trial", body.to_string().as_bytes());
+    assert_eq!(200, status, "{told}");
+    assert_eq!(true, told["complete"]);
+    told
+}
+
+/// Each kind of change with its requests, and the first example.
+fn changes(told: &Value) -> Vec<String> {
+    let one = |it: &Value| {
+        let example = &it["examples"][0];
+        let path = example["url"].as_str().unwrap().splitn(4, '/').nth(3).unwrap_or_default().to_owned();
+        let of = |it: &Value| it.as_str().unwrap_or("none").to_owned();
+        format!(
+            "{} {} /{path}: {} > {}",
+            it["kind"].as_str().unwrap(),
+            it["requests"],
+            of(&example["from"]),
+            of(&example["to"])
+        )
+    };
+    told["changes"].as_array().unwrap().iter().filter(|it| it["requests"] != 0).map(one).collect()
+}
+
+/// Each reason against sharing with its responses.
+fn shared(told: &Value) -> Vec<String> {
+    let one = |it: &Value| format!("{} {}", it["reason"].as_str().unwrap(), it["requests"]);
+    told["shared"].as_array().unwrap().iter().map(one).collect()
+}
+
+fn ratio(told: &Value, which: &str) -> f64 {
+    told["hit_ratio"][which].as_f64().unwrap_or_else(|| panic!("{told}"))
+}
+
+/// One request with these lines.
+fn ask(larder: &Larder, target: &str, lines: &str) -> String {
+    let mut client = larder.client();
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
+    client.read().text()
+}
+
+#[test]
+fn a_broader_route_a_redirect_and_a_refusal_are_listed_with_their_lines() {
+    let origin = Origin::scripted(answer);
+    let larder = start(
+        &origin,
+        &[("/shop/*", "name = \"shop\""), ("/blog/*", "name = \"blog\""), ("/*", "name = \"rest\"")],
+    );
+    for _ in 0..3 {
+        for target in ["/shop/a", "/blog/a", "/blog/b", "/other"] {
+            ask(&larder, target, "");
+        }
+    }
+    let same = tried(&larder, "workers = 2", "workers = 2 # the same");
+    assert_eq!((json!(12), json!(false)), (same["records"].clone(), same["danger"].clone()), "{same}");
+    assert!(changes(&same).is_empty(), "{same}");
+    assert_eq!((ratio(&same, "measured"), ratio(&same, "running")), (8.0 / 12.0, 8.0 / 12.0));
+
+    let broader = tried(&larder, "path = \"/shop/*\"", "path = \"regex:/(shop|blog)/.*\"");
+    // Of requests to two workers either may be recorded first.
+    let of_blog = |told: &Value, kind: &str, change: &str| {
+        let found = changes(told);
+        found.len() == 1 && ["a", "b"].iter().any(|it| found[0] == format!("{kind} 6 /blog/{it}: {change}"))
+    };
+    assert!(of_blog(&broader, "route", "blog > shop"), "{broader}");
+    let route = &broader["changes"][0];
+    assert_eq!((&json!(2), &json!("site.route.path")), (&route["urls"], &route["examples"][0]["key"]));
+    let place = route["examples"][0]["where"].as_str().unwrap();
+    let line = text(&larder).lines().position(|it| it.contains("/shop/*")).unwrap() + 1;
+    assert!(place.contains(&format!("larder.toml:{line}")), "{place}");
+
+    let redirect =
+        "path = \"/blog/a\"\nredirect = { to = \"/elsewhere\" }\n[[site.route]]\npath = \"/blog/*\"";
+    let redirected = tried(&larder, "path = \"/blog/*\"", redirect);
+    let told = changes(&redirected);
+    assert!(told.iter().any(|it| it.starts_with("status 3 /blog/a: 200 > 30")), "{told:?}");
+
+    let denied = tried(&larder, "name = \"blog\"", "name = \"blog\"\naccess = { deny = [\"127.0.0.0/8\"] }");
+    assert!(of_blog(&denied, "status", "200 > 403"), "{denied}");
+    assert_eq!("site.route.access.deny", denied["changes"][1]["examples"][0]["key"]);
+
+    let gone = tried(&larder, "path = \"/*\"", "path = \"/none\"");
+    assert!(changes(&gone).contains(&"status 3 /other: 200 > 404".to_owned()), "{gone}");
+}
+
+#[test]
+fn another_origin_is_unknown_and_not_guessed() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("/*", "")]);
+    ask(&larder, "/a", "");
+    ask(&larder, "/a", "");
+    let told = tried(&larder, &origin.url(), "http://127.0.0.1:1");
+    assert!(changes(&told).is_empty(), "{told}");
+    assert_eq!(json!(null), told["hit_ratio"]["changed"], "{told}");
+    assert_eq!(
+        (&json!("other-origin"), &json!(2)),
+        (&told["unknown"][0]["fact"], &told["unknown"][0]["requests"])
+    );
+}
+
+#[test]
+fn responses_of_one_client_are_found_before_they_are_shared() {
+    let origin = Origin::scripted(answer);
+    let routes = [
+        ("/sets/*", "cache = { max_object = \"1MiB\" }"),
+        ("/mine/*", "cache = { max_object = \"2MiB\" }"),
+        ("/user/*", "cache = { private_cookies = [\"session\"] }"),
+        ("/list/*", "cache = { max_object = \"3MiB\" }"),
+        ("/*", ""),
+    ];
+    let larder = start(&origin, &routes);
+    for number in 0..3 {
+        ask(&larder, "/sets/a", "");
+        ask(&larder, "/mine/a", "");
+        assert!(ask(&larder, "/user/a", &format!("Cookie: session=s3cret{number}\r\n")).contains("s3cret"));
+        ask(&larder, &format!("/list/a?page={number}"), "");
+        ask(&larder, &format!("/tracked?utm_source={number}"), "");
+    }
+    let sets = tried(&larder, "max_object = \"1MiB\"", "store_set_cookie = true");
+    assert_eq!(["set-cookie 3"], shared(&sets)[..], "{sets}");
+    assert_eq!(true, sets["danger"]);
+    assert_eq!(["storage 3 /sets/a: set-cookie > stored"], changes(&sets)[..]);
+    assert_eq!("site.route.cache.store_set_cookie", sets["changes"][3]["examples"][0]["key"]);
+
+    let mine = tried(&larder, "max_object = \"2MiB\"", "override_ttl = \"60s\"");
+    assert_eq!(
+        (json!([]), json!(false)),
+        (mine["shared"].clone(), mine["danger"].clone()),
+        "it stays private: {mine}"
+    );
+
+    let user = tried(
+        &larder,
+        "private_cookies = [\"session\"]",
+        "private_cookies = [\"other\"], default_ttl = \"60s\"",
+    );
+    assert_eq!(["private 3", "differed 3"], shared(&user)[..], "{user}");
+
+    let list = tried(&larder, "max_object = \"3MiB\"", "key = { drop = [\"page\"] }");
+    assert_eq!(["differed 3"], shared(&list)[..], "three URLs with different bodies: {list}");
+    assert!(
+        changes(&list)[0].starts_with("key 3 /list/a?page=0: http://h/list/a?page=0 > http://h/list/a"),
+        "{list}"
+    );
+
+    let tracked = tried(&larder, "path = \"/*\"", "cache = { key = { drop = [\"utm_*\"] } }\npath = \"/*\"");
+    assert_eq!(
+        (json!([]), json!(false)),
+        (tracked["shared"].clone(), tracked["danger"].clone()),
+        "{tracked}"
+    );
+    assert!(ratio(&tracked, "changed") > ratio(&tracked, "running"), "{tracked}");
+    let told = format!("{sets}{mine}{user}{list}{tracked}");
+    assert!(!told.contains("s3cret"), "{told}");
+}
+
+/// The pattern of requests of the next test: four pages, one request a second of each.
+fn visit(larder: &Larder, seconds: u32) {
+    for second in 0..seconds {
+        for page in 0..4 {
+            // A sparse page has a visitor every five seconds.
+            if page < 2 || second % 5 == page {
+                ask(larder, &format!("/plain/{page}"), "");
+                ask(larder, &format!("/long/{page}"), "");
+            }
+        }
+        larder.advance(1);
+    }
+}
+
+#[test]
+fn a_predicted_hit_ratio_is_the_one_that_the_server_then_has() {
+    let origin = Origin::scripted(answer);
+    let routes = [("/long/*", "cache = { max_ttl = \"1h\" }"), ("/*", "cache = { max_object = \"1MiB\" }")];
+    let larder = start(&origin, &routes);
+    visit(&larder, 40);
+    let raised = ("cache = { max_object = \"1MiB\" }", "cache = { default_ttl = \"10s\" }");
+    let cut = ("max_ttl = \"1h\"", "max_ttl = \"3s\"");
+    for (change, is_more) in [(raised, true), (cut, false)] {
+        let told = tried(&larder, change.0, change.1);
+        let (before, predicted) = (ratio(&told, "running"), ratio(&told, "changed"));
+        assert!((before - ratio(&told, "measured")).abs() < 0.01, "{told}");
+        assert_eq!(is_more, predicted > before + 0.1, "{told}");
+        assert_eq!(!is_more, predicted < before - 0.1, "{told}");
+        let kind = if is_more { "storage" } else { "lifetime" };
+        let lists: Vec<String> = changes(&told);
+        assert!(lists.iter().any(|it| it.starts_with(kind)) || is_more, "{lists:?}");
+
+        let config = configuration(&origin, &routes).replace(change.0, change.1);
+        let applied = Larder::start(Setup { config, env: Vec::new() });
+        visit(&applied, 40);
+        let real = tried(&applied, "workers = 2", "workers = 2 # the same");
+        let measured = ratio(&real, "measured");
+        assert!((measured - predicted).abs() < 0.03, "predicted {predicted}, then {measured}: {told}");
+    }
+}
+
+#[test]
+fn the_command_prints_the_report_and_fails_for_private_responses() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("/*", "cache = { max_object = \"1MiB\" }")]);
+    for _ in 0..3 {
+        ask(&larder, "/sets/a", "");
+    }
+    let path = larder.config();
+    let (folder, admin) = (path.parent().unwrap(), larder.admin.to_string());
+    let check = |file: &str, flags: &[&str]| {
+        run(folder, &[&["check", "-c", file, "--against-recent", "--admin", &admin], flags].concat())
+    };
+    let safe = check("larder.toml", &[]);
+    assert_eq!(0, safe.code, "{safe:?}");
+    assert!(
+        safe.out.contains("on the last 3 requests") && safe.out.contains("No request changes"),
+        "{safe:?}"
+    );
+    let old = text(&larder);
+    let new = old.replace("max_object = \"1MiB\"", "store_set_cookie = true");
+    std::fs::write(folder.join("tried.toml"), new).unwrap();
+    let shared = check("tried.toml", &[]);
+    assert_eq!(1, shared.code, "{shared:?}");
+    assert!(shared.out.contains("DANGER: 3 newly shared responses have Set-Cookie"), "{shared:?}");
+    let json: Value = serde_json::from_str(&check("tried.toml", &["--json"]).out).unwrap();
+    assert_eq!(true, json["danger"]);
+    assert_eq!((old, 0), (text(&larder), larder.counter("config_reloads")), "nothing was applied");
+    let usage = check("larder.toml", &["--workers", "3"]);
+    assert_eq!(2, usage.code, "{usage:?}");
+    assert!(usage.err.contains("--against-recent tries the file as it is; remove --workers"), "{usage:?}");
+    std::fs::write(folder.join("wrong.toml"), "wrong = 1").unwrap();
+    assert_eq!(2, check("wrong.toml", &[]).code);
+}
