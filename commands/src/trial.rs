@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The time limit of the request: a trial takes a second at most, and the larder runs one at a time.
+/// The time limit of the request: a trial takes 5 seconds at most, and the larder runs one at a time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The most examples of a kind that are printed.

@@ -319,7 +319,7 @@ impl<'r> ConfigTrial<'r> {
             && now != then
         {
             let shown = |it: &[u8]| String::from_utf8_lossy(&crate::secret::shown_key(it)).into_owned();
-            let key = Some("site[].route[].cache.key");
+            let key = Some("cache.key");
             self.report.changed(ChangeKind::Key, seen, shown(now), shown(then), key);
         }
         let Some(response) = response else { return };
@@ -450,13 +450,13 @@ impl CachingVerdict {
     /// The key of the configuration that refuses it, if one does.
     fn key(&self) -> Option<&'static str> {
         Some(match self.refusal {
-            Some(NotStorable::Disabled) => "site[].route[].cache.enabled",
-            Some(NotStorable::SetCookie) => "site[].route[].cache.store_set_cookie",
-            Some(NotStorable::TooLarge) => "site[].route[].cache.max_object",
-            Some(NotStorable::Credentials) => "site[].route[].cache.private_cookies",
+            Some(NotStorable::Disabled) => "cache.enabled",
+            Some(NotStorable::SetCookie) => "cache.store_set_cookie",
+            Some(NotStorable::TooLarge) => "cache.max_object",
+            Some(NotStorable::Credentials) => "cache.private_cookies",
             Some(_) => return None,
-            None if self.stored == Err("cache-off") => "site[].route[].cache.enabled",
-            None if self.stored == Err("private-cookie") => "site[].route[].cache.private_cookies",
+            None if self.stored == Err("cache-off") => "cache.enabled",
+            None if self.stored == Err("private-cookie") => "cache.private_cookies",
             None => return None,
         })
     }
@@ -465,10 +465,10 @@ impl CachingVerdict {
 /// The key of the configuration that gives a lifetime, if one does.
 fn source_key(lifetime: crate::freshness::Lifetime) -> Option<&'static str> {
     match lifetime.source {
-        LifetimeSource::Override => Some("site[].route[].cache.override_ttl"),
-        LifetimeSource::StatusDefault => Some("site[].route[].cache.status_ttl"),
-        LifetimeSource::RouteDefault => Some("site[].route[].cache.default_ttl"),
-        LifetimeSource::Heuristic => Some("site[].route[].cache.heuristic_percent"),
+        LifetimeSource::Override => Some("cache.override_ttl"),
+        LifetimeSource::StatusDefault => Some("cache.status_ttl"),
+        LifetimeSource::RouteDefault => Some("cache.default_ttl"),
+        LifetimeSource::Heuristic => Some("cache.heuristic_percent"),
         _ => None,
     }
 }

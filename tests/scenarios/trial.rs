@@ -175,7 +175,9 @@ fn responses_of_one_client_are_found_before_they_are_shared() {
     assert_eq!(["set-cookie 3"], shared(&sets)[..], "{sets}");
     assert_eq!(true, sets["danger"]);
     assert_eq!(["storage 3 /sets/a: set-cookie > stored"], changes(&sets)[..]);
-    assert_eq!("site.route.cache.store_set_cookie", sets["changes"][3]["examples"][0]["key"]);
+    let example = &sets["changes"][3]["examples"][0];
+    assert_eq!("cache.store_set_cookie", example["key"]);
+    assert!(example["where"].as_str().unwrap().contains("larder.toml:"), "{example}");
 
     let mine = tried(&larder, "max_object = \"2MiB\"", "override_ttl = \"60s\"");
     assert_eq!(

@@ -69,7 +69,11 @@ export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolea
           Not known: {requests(it.requests)} {it.sentence}.
         </p>
       ))}
-      {!of.complete && <p class="faint">The time limit of a second ended the trial: the latest requests are not in it.</p>}
+      {!of.complete && (
+        <p class="warn">
+          <Icon name="warn" /> The time limit ended the trial: the latest requests are not in it.
+        </p>
+      )}
     </section>
   );
 }
