@@ -82,7 +82,11 @@ impl Admin {
         if !asked["id"].is_null() {
             return self.explain_past(asked, &limits).await;
         }
-        match question(asked, &limits) {
+        self.explain_new(asked, &limits).await
+    }
+
+    async fn explain_new(&self, asked: &Value, limits: &HeadLimits) -> AdminResponse {
+        match question(asked, limits) {
             Ok(Ok(request)) => match self.misdirected(asked["url"].as_str().unwrap_or_default()) {
                 Some(other) => self.explain_misdirected(request, other, asked).await,
                 None => self.explain_request(request, asked).await,
@@ -135,11 +139,14 @@ impl Admin {
             return problem_at(400, "\"id\" must be eight letters and digits, as in the live stream.", "id");
         };
         let Some(kept) = self.recent.find(id) else {
+            if let Some(asked) = self.worst_question(id) {
+                return self.explain_new(&asked, limits).await;
+            }
             return problem_at(
                 404,
                 format!(
                     "The request {id} is no longer recorded: the latest {KEPT} requests of the live stream and of \
-                     traces are kept. Explain its URL instead."
+                     traces are kept, and the worst requests. Explain its URL instead."
                 ),
                 "id",
             );

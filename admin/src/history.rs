@@ -1,238 +1,314 @@
-//! The last two hours: a sample of the counters every ten seconds, and marks of the events that explain a change. The main thread takes
-//! them from counters that exist; a request does nothing for them. They end with the process.
+//! The history: samples of the counters in three resolutions, events, the busiest routes of each minute, slow and failed requests. The main
+//! thread takes them from counters that exist; a request does nothing for them. A file keeps them over restarts.
+
+mod columns;
+mod difference;
+mod file;
+mod marks;
+mod minutes;
+mod rings;
 
 use super::health::is_down;
 use super::{Admin, AdminRequest, AdminResponse};
-use larder_counters::{Counters, RouteCounters, Snapshot, TierCounters};
+use columns::{HistoryReading, LEVELS};
+pub use difference::{DIFFERENCE, WORST};
+use file::{HistoryFault, HistoryFile, LoadedHistory, MOST_BYTES};
+use larder_counters::Counters;
+use larder_counters::top::Heavy;
+use larder_observe::log::{ErrorLog, Level};
+use larder_observe::top::{HTTPS, Tops};
+use larder_observe::worst::Worst;
+use larder_semantics::secret;
 use larder_server::route_stats::{ConfigScopes, Drained};
 use larder_stdx::clock;
+use larder_wire::history::HistoryRecord;
+use marks::{EventCounts, HistoryMark, MarkKind, MarkList};
+use minutes::{RouteMinutes, URLS, UrlCount};
+use rings::{SampleRings, StepEnd};
 use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::{OnceCell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Milliseconds between two samples.
-const STEP: u64 = 10_000;
-/// The samples that are kept: two hours.
-const KEPT: usize = 720;
-/// The samples of a minute, over which durations are measured.
-const MINUTE: usize = 6;
-/// The marks that are kept.
-const MARKS: usize = 128;
-/// The longest text of a mark, bytes.
-const LONGEST: usize = 200;
+/// The time limit for the last write at a stop.
+const CLOSE: Duration = Duration::from_secs(1);
+/// Milliseconds between two attempts to open a file that cannot be used.
+const RETRY: u64 = 60_000;
+/// Why a file is not opened whose lock another process has.
+const LOCKED: &str = "another larder writes it";
+/// URLs that are requested from each worker, by requests and by misses.
+const OF_WORKER: usize = 12;
+/// The steps of samples in the API, seconds. The last two are joined from samples of a minute.
+const STEPS: [&str; 5] = ["1", "10", "60", "300", "1800"];
 
-/// The columns of a sample that are counters of the process, and their names there.
-const COUNTED: [(&str, &str); 9] = [
-    ("requests", "requests"),
-    ("hits", "cache_hits"),
-    ("hits_disk", "cache_hits_disk"),
-    ("hits_fleet", "cache_hits_fleet"),
-    ("misses", "cache_misses"),
-    ("passes", "cache_passes"),
-    ("bytes_sent", "client_bytes_sent"),
-    ("bytes_received", "origin_bytes_received"),
-    ("evictions", "cache_evictions"),
+/// The parameters of `GET /api/v1/history`.
+pub const QUERY: &[super::query::Parameter] = &[
+    super::query::integer("since", 0, 99_999_999_999, "only what is later than this Unix time"),
+    super::query::one_of("step", &STEPS, "seconds of a sample (10): 1 for 15 minutes, 10 for 6 hours, 60 and more for 7 days"),
 ];
-/// The columns after those that are sums over routes and tiers.
-const SCOPED: [&str; 3] = ["errors_4xx", "errors_5xx", "saved_us"];
-/// The columns after those that are values at the end of the step, or of the minute before it.
-const GAUGES: [&str; 5] = ["ram_bytes", "hit_p50_us", "hit_p99_us", "miss_p50_us", "miss_p99_us"];
-const SUMS: usize = COUNTED.len() + SCOPED.len();
 
 /// `GET /api/v1/history`.
-pub const HISTORY: &str = r#"{"type":"object","required":["now","step","columns","samples","marks"],"properties":{
+pub const HISTORY: &str = r#"{"type":"object","required":["now","step","columns","samples","marks","kept"],"properties":{
 "now":{"type":"integer","description":"Unix time"},"step":{"type":"integer","description":"seconds between samples"},
-"columns":{"type":"array","description":"of samples; at is the end of the step (Unix time), millis its length; counts are those of the step, durations those of the minute before its end, 0 without any","items":{"type":"string"}},
-"samples":{"type":"array","description":"the oldest first, of at most two hours","items":{"type":"array","items":{"type":"integer"}}},
+"columns":{"type":"array","description":"of samples; at is the end of the step (Unix time), millis its length; counts are those of the step, durations those of the minute before its end, 0 without any, and of joined samples the longest","items":{"type":"string"}},
+"samples":{"type":"array","description":"the oldest first; values are exact below 4096, and within 1/4096 above","items":{"type":"array","items":{"type":"integer"}}},
 "marks":{"type":"array","description":"events, the oldest first","items":{"type":"object","required":["at","kind","what"],"properties":{
-"at":{"type":"integer","description":"Unix time"},"kind":{"type":"string","enum":["start","reload","refused","purge","down","up","drain","restore"]},"what":{"type":"string"}}}}}}"#;
+"at":{"type":"integer","description":"Unix time"},"kind":{"type":"string","enum":["start","stop","upgrade","reload","refused","purge","down","up","drain","restore","certificate"]},"what":{"type":"string"}}}},
+"kept":{"type":"object","required":["in"],"description":"whether the history outlives this process","properties":{
+"in":{"enum":["file","ram"]},"path":{"type":"string"},"bytes":{"type":"integer"},"why":{"type":"string","description":"why it is in RAM alone, or why the last write failed"}}}}}"#;
 
-/// The samples and marks. Of the main thread.
-pub struct HistoryDesk {
-    ring: RefCell<HistoryRing>,
-}
-
-/// The kind of an event.
+/// The end of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MarkKind {
-    Start,
-    Reload,
-    Refused,
-    Purge,
-    Down,
-    Up,
-    Drain,
-    Restore,
+pub enum HistoryEnd {
+    /// It stops.
+    Stopped,
+    /// Another process has replaced it, and continues the file.
+    Replaced,
 }
 
-impl MarkKind {
-    fn name(self) -> &'static str {
-        match self {
-            MarkKind::Start => "start",
-            MarkKind::Reload => "reload",
-            MarkKind::Refused => "refused",
-            MarkKind::Purge => "purge",
-            MarkKind::Down => "down",
-            MarkKind::Up => "up",
-            MarkKind::Drain => "drain",
-            MarkKind::Restore => "restore",
-        }
-    }
+/// The place where the history outlives the process.
+enum HistoryLink {
+    /// None, for this reason.
+    Ram(&'static str),
+    /// This file, which could not be used for this reason; with the time of the next attempt, milliseconds since the start.
+    Waiting { path: PathBuf, why: String, next: u64 },
+    Open(HistoryFile),
 }
 
-/// One event.
-struct HistoryMark {
-    at: u64,
-    kind: MarkKind,
-    what: String,
+struct History {
+    rings: SampleRings,
+    marks: MarkList,
+    minutes: RouteMinutes,
+    link: HistoryLink,
+    /// Whether this process has written its columns.
+    has_columns: bool,
+    /// Whether the last write failed, as logged.
+    is_failing: bool,
 }
 
-/// The counters of events, and the origins, at one moment.
-#[derive(Clone, Default)]
-struct EventCounts {
-    reloads: u64,
-    refused: u64,
-    purges: u64,
-    /// Of each origin, whether it is down, and whether an operator has drained it.
-    origins: BTreeMap<String, (bool, bool)>,
+/// The history. Of the main thread.
+pub struct HistoryDesk {
+    history: RefCell<History>,
+    /// The URLs of the last minute, when the workers have answered.
+    urls: Rc<RefCell<Option<Vec<UrlCount>>>>,
+    tops: Arc<Tops>,
+    worst: Arc<Worst>,
+    errors: ErrorLog,
+    first_bytes: OnceCell<u64>,
 }
 
-impl EventCounts {
-    /// The events since `before`.
-    fn since(&self, before: &Self) -> Vec<(MarkKind, String)> {
-        let counted = [
-            (MarkKind::Reload, self.reloads > before.reloads, "configuration reloaded"),
-            (MarkKind::Refused, self.refused > before.refused, "configuration refused"),
-            (MarkKind::Purge, self.purges > before.purges, "everything purged"),
-        ];
-        let mut events: Vec<(MarkKind, String)> =
-            counted.into_iter().filter(|it| it.1).map(|it| (it.0, it.2.to_owned())).collect();
-        for (name, (down, drained)) in &self.origins {
-            let (was_down, was_drained) = before.origins.get(name).copied().unwrap_or_default();
-            let changes = [
-                (MarkKind::Down, *down && !was_down, "is down"),
-                (MarkKind::Up, was_down && !down, "is up"),
-                (MarkKind::Drain, *drained && !was_drained, "drained"),
-                (MarkKind::Restore, was_drained && !drained, "restored"),
-            ];
-            let changed = changes.into_iter().filter(|it| it.1);
-            events.extend(changed.map(|(kind, _, what)| (kind, format!("{name} {what}"))));
-        }
-        events
-    }
-}
-
-/// The sums at one moment.
-struct HistoryReading {
-    /// Unix time.
-    at: u64,
-    /// Milliseconds since the start.
-    uptime: u64,
-    sums: [u64; SUMS],
-    ram: u64,
-    hit: Snapshot,
-    miss: Snapshot,
-}
-
-/// One step.
-#[derive(Clone, Copy)]
-struct HistorySample {
-    at: u64,
-    millis: u64,
-    values: [u64; SUMS + GAUGES.len()],
-}
-
-struct HistoryRing {
-    samples: VecDeque<HistorySample>,
-    marks: VecDeque<HistoryMark>,
-    events: EventCounts,
-    /// The latest readings, of a minute; the newest is the last.
-    readings: VecDeque<HistoryReading>,
-}
-
-impl HistoryRing {
-    /// Whether the step of the last reading is over. Steps are of a grid, so that a late look does not shift them.
-    fn is_due(&self, uptime: u64) -> bool {
-        self.readings.back().is_none_or(|it| it.uptime / STEP != uptime / STEP)
-    }
-
-    /// Ends a step; the first reading only begins one.
-    fn take(&mut self, reading: HistoryReading) {
-        if let (Some(first), Some(last)) = (self.readings.front(), self.readings.back()) {
-            let mut values = [0; SUMS + GAUGES.len()];
-            for (at, value) in values[..SUMS].iter_mut().enumerate() {
-                // The counters of a removed route are gone.
-                *value = reading.sums[at].saturating_sub(last.sums[at]);
-            }
-            let (hit, miss) = (reading.hit.since(&first.hit), reading.miss.since(&first.miss));
-            values[SUMS..].copy_from_slice(&[
-                reading.ram,
-                hit.percentile(0.5),
-                hit.percentile(0.99),
-                miss.percentile(0.5),
-                miss.percentile(0.99),
-            ]);
-            if self.samples.len() == KEPT {
-                self.samples.pop_front();
-            }
-            let millis = reading.uptime.saturating_sub(last.uptime);
-            self.samples.push_back(HistorySample { at: reading.at, millis, values });
-        }
-        if self.readings.len() == MINUTE {
-            self.readings.pop_front();
-        }
-        self.readings.push_back(reading);
-    }
-
-    fn mark(&mut self, at: u64, kind: MarkKind, mut what: String) {
-        if self.marks.len() == MARKS {
-            self.marks.pop_front();
-        }
-        let end = (0..=LONGEST.min(what.len())).rev().find(|it| what.is_char_boundary(*it));
-        what.truncate(end.unwrap_or(0));
-        self.marks.push_back(HistoryMark { at, kind, what });
-    }
-
-    fn note(&mut self, at: u64, now: EventCounts) {
-        for (kind, what) in now.since(&self.events) {
-            self.mark(at, kind, what);
-        }
-        self.events = now;
-    }
-
-    fn json(&self, now: u64, since: u64) -> Value {
-        let sample = |it: &HistorySample| {
-            [it.at, it.millis].iter().chain(&it.values).copied().map(Value::from).collect::<Value>()
-        };
-        let mark = |it: &HistoryMark| json!({ "at": it.at, "kind": it.kind.name(), "what": it.what });
-        let counted = COUNTED.iter().map(|it| it.0).chain(SCOPED);
-        let columns: Vec<&str> = ["at", "millis"].into_iter().chain(counted).chain(GAUGES).collect();
-        json!({
-            "now": now,
-            "step": STEP / 1000,
-            "columns": columns,
-            "samples": self.samples.iter().filter(|it| it.at > since).map(sample).collect::<Vec<_>>(),
-            "marks": self.marks.iter().filter(|it| it.at > since).map(mark).collect::<Vec<_>>(),
-        })
-    }
-}
+/// The most bytes of memory of the whole history.
+const MOST_MEMORY: usize =
+    SampleRings::most_bytes() + MarkList::most_bytes() + RouteMinutes::most_bytes() + Worst::most_bytes();
+const _: () = assert!(MOST_MEMORY <= 2 << 20, "the history takes at most 2 MiB");
 
 impl HistoryDesk {
-    /// Begins with the start of this process, which `replaces` another in an upgrade.
+    /// Begins with the start of this process, which `replaces` another in an upgrade. `path` is the file; or the reason without one.
     #[must_use]
-    pub fn new(replaces: bool) -> Self {
-        let mut ring = HistoryRing {
-            // All at once, so that the process does not grow for two hours.
-            samples: VecDeque::with_capacity(KEPT),
-            marks: VecDeque::with_capacity(MARKS),
-            events: EventCounts::default(),
-            readings: VecDeque::with_capacity(MINUTE),
+    pub fn open(
+        path: Result<PathBuf, &'static str>,
+        replaces: bool,
+        tops: Arc<Tops>,
+        worst: Arc<Worst>,
+        errors: ErrorLog,
+    ) -> Self {
+        let link = match path {
+            // For a moment the process before has the file.
+            Ok(path) if replaces => HistoryLink::Waiting { path, why: LOCKED.to_owned(), next: 0 },
+            Ok(path) => HistoryLink::Waiting { path, why: String::new(), next: 0 },
+            Err(why) => HistoryLink::Ram(why),
         };
-        let what = if replaces { "upgraded" } else { "started" };
-        let what = format!("larder {} {what}", env!("CARGO_PKG_VERSION"));
-        ring.mark(clock::wall().0, MarkKind::Start, what);
-        Self { ring: RefCell::new(ring) }
+        let history = History {
+            rings: SampleRings::new(),
+            marks: MarkList::new(),
+            minutes: RouteMinutes::new(),
+            link,
+            has_columns: false,
+            is_failing: false,
+        };
+        let it = Self { history: RefCell::new(history), urls: Rc::default(), tops, worst, errors, first_bytes: OnceCell::new() };
+        let mut history = it.history.borrow_mut();
+        let loaded = it.connect(&mut history);
+        let (kind, what) = if replaces { (MarkKind::Upgrade, "upgraded") } else { (MarkKind::Start, "started") };
+        let now = clock::wall().0;
+        let what = format!("larder {} {what}{}", env!("CARGO_PKG_VERSION"), loaded.map_or(String::new(), |it| since_end(&it, now)));
+        history.marks.add(now, kind, what);
+        it.save(&mut history, false);
+        drop(history);
+        it
     }
+
+    /// Opens the file, if that is due, and takes over its content.
+    fn connect(&self, history: &mut History) -> Option<(u64, bool)> {
+        let HistoryLink::Waiting { path, why: told, next } = &mut history.link else { return None };
+        let uptime = clock::monotonic_now().0;
+        if uptime < *next {
+            return None;
+        }
+        let (file, loaded) = match HistoryFile::open(path) {
+            Ok(opened) => opened,
+            Err(fault) => {
+                let (why, wait) = match fault {
+                    // For seconds of an upgrade; tried at each look.
+                    HistoryFault::Locked => (LOCKED.to_owned(), 0),
+                    HistoryFault::Failed(why) => (why, RETRY),
+                };
+                *next = uptime + wait;
+                if *told != why {
+                    let name = path.display().to_string();
+                    let values = [("path", &*name), ("why", &*why), ("now", "the history stays in RAM; the file is tried again")];
+                    let level = if wait == 0 { Level::Info } else { Level::Warn };
+                    self.errors.event(level, "history-not-kept", &values);
+                    *told = why;
+                }
+                return None;
+            }
+        };
+        if let Some(why) = &loaded.damage {
+            let name = path.display().to_string();
+            let values = [("path", &*name), ("why", &**why), ("now", "a new file is begun with the records before the damage")];
+            self.errors.event(Level::Warn, "history-damaged", &values);
+        }
+        let is_damaged = loaded.damage.is_some();
+        history.link = HistoryLink::Open(file);
+        let end = (loaded.latest(), loaded.is_stopped());
+        self.take_over(history, loaded);
+        if is_damaged {
+            self.save(history, true);
+        }
+        (end.0 > 0).then_some(end)
+    }
+
+    fn take_over(&self, history: &mut History, loaded: LoadedHistory) {
+        history.rings.restore(&loaded.rows);
+        history.marks.restore(loaded.marks);
+        history.minutes.restore(&loaded.minutes);
+        self.worst.restore(loaded.requests);
+    }
+
+    /// Has everything that is not in the file written; or `all`, in place of the file.
+    fn save(&self, history: &mut History, all: bool) {
+        let HistoryLink::Open(file) = &history.link else { return };
+        let standing = file.standing();
+        self.tell_fault(file, standing.fault.as_deref(), history.is_failing);
+        history.is_failing = standing.fault.is_some();
+        // A failed write has left out records.
+        let all = all || standing.fault.is_some() || standing.bytes > MOST_BYTES;
+        let mut out = Vec::new();
+        if all || !history.has_columns {
+            rings::columns_record().write(&mut out);
+        }
+        let mark = |it: &HistoryMark| HistoryRecord::Mark(it.at, it.kind.name().to_owned(), it.what.clone());
+        let minutes: Vec<_> = if all { history.minutes.all().collect() } else { history.minutes.unsaved(false) };
+        if all {
+            history.rings.write_all(&mut out);
+            history.marks.iter().for_each(|it| mark(it).write(&mut out));
+        } else {
+            history.rings.write_unsaved(&mut out);
+            history.marks.unsaved().for_each(|it| mark(it).write(&mut out));
+        }
+        minutes.into_iter().for_each(|it| HistoryRecord::Minute(it).write(&mut out));
+        let requests = self.worst.stored(all);
+        requests.into_iter().for_each(|it| HistoryRecord::Request(it).write(&mut out));
+        if out.is_empty() {
+            return;
+        }
+        let is_taken = if all { file.replace(out) } else { file.append(out) };
+        // Otherwise the device is slow, and the records are written with the next.
+        if is_taken {
+            history.has_columns = true;
+            history.rings.saved();
+            history.marks.saved();
+            history.minutes.saved();
+            self.worst.saved();
+        }
+    }
+
+    fn tell_fault(&self, file: &HistoryFile, fault: Option<&str>, was_failing: bool) {
+        let name = file.path().display().to_string();
+        match fault {
+            Some(why) if !was_failing => {
+                let now = "the history stays in RAM; the file is written again every minute";
+                let values = [("path", &*name), ("why", why), ("now", now)];
+                self.errors.event(Level::Warn, "history-not-kept", &values);
+            }
+            None if was_failing => self.errors.event(Level::Info, "history-kept", &[("path", &name)]),
+            _ => {}
+        }
+    }
+
+    /// Has the workers asked for the URLs of the last minute.
+    fn request_urls(&self) {
+        let (tops, urls) = (self.tops.clone(), self.urls.clone());
+        tokio::task::spawn_local(async move {
+            let [requests, misses] = tops.grown(OF_WORKER).await;
+            *urls.borrow_mut() = Some(busiest(&requests, &misses));
+        });
+    }
+
+    /// The place where the history is kept, for the API.
+    pub(super) fn kept(&self) -> Value {
+        match &self.history.borrow().link {
+            HistoryLink::Ram(why) => json!({ "in": "ram", "why": why }),
+            HistoryLink::Waiting { path, why, .. } => json!({ "in": "ram", "path": path, "why": why }),
+            HistoryLink::Open(file) => {
+                let standing = file.standing();
+                let mut kept = json!({ "in": "file", "path": file.path(), "bytes": standing.bytes });
+                if let Some(why) = standing.fault {
+                    kept["why"] = why.into();
+                }
+                kept
+            }
+        }
+    }
+
+    /// Bytes of memory of samples, events, routes and requests; and those of the first call, which the first measurement of the heap has.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        let history = self.history.borrow();
+        let bytes = history.rings.bytes() + history.marks.bytes() + history.minutes.bytes() + self.worst.bytes();
+        (bytes as u64, *self.first_bytes.get_or_init(|| bytes as u64))
+    }
+}
+
+/// The time since the end of the process before, for its mark.
+fn since_end(&(latest, is_stopped): &(u64, bool), now: u64) -> String {
+    let seconds = now.saturating_sub(latest);
+    let span = match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    };
+    match is_stopped {
+        true => format!(", {span} after its stop"),
+        false => format!(", {span} after the last figures, without a stop"),
+    }
+}
+
+/// The URLs of a minute, of all workers: those with the most requests, and those with the most misses.
+fn busiest(requests: &[Heavy], misses: &[Heavy]) -> Vec<UrlCount> {
+    let mut all: Vec<UrlCount> = Vec::new();
+    let mut add = |it: &Heavy, of: fn(&mut UrlCount) -> &mut u64| {
+        let scheme = if it.text.starts_with(HTTPS.as_bytes()) { "" } else { "http://" };
+        let text = String::from_utf8_lossy(&it.text);
+        let url = format!("{scheme}{}{}", secret::shown_target(&text), if it.cut { "…" } else { "" });
+        match all.iter_mut().find(|known| known.0 == url) {
+            Some(known) => *of(known) += it.weight,
+            None => {
+                let mut new = (url, 0, 0);
+                *of(&mut new) = it.weight;
+                all.push(new);
+            }
+        }
+    };
+    requests.iter().for_each(|it| add(it, |url| &mut url.1));
+    misses.iter().for_each(|it| add(it, |url| &mut url.2));
+    // A miss is what the origin feels.
+    all.sort_by_key(|it| std::cmp::Reverse(it.1.max(4 * it.2)));
+    all.truncate(URLS);
+    all
 }
 
 impl Admin {
@@ -240,28 +316,88 @@ impl Admin {
     pub(super) fn history(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         self.look_at_history();
         let since = asked.query_value("since").and_then(|it| it.parse().ok()).unwrap_or(0);
-        AdminResponse::Json(200, self.history.ring.borrow().json(clock::wall().0, since))
+        let step = asked.query_value("step").and_then(|it| it.parse().ok()).unwrap_or(10);
+        let kept = self.history.kept();
+        let history = self.history.history.borrow();
+        let sample = |(times, values): ([u64; 2], Vec<u64>)| {
+            times.into_iter().chain(values).map(Value::from).collect::<Value>()
+        };
+        let samples: Vec<Value> = history.rings.read(step, since).into_iter().map(sample).collect();
+        let marks = history.marks.iter().filter(|it| it.at > since);
+        let marks: Vec<Value> =
+            marks.map(|it| json!({ "at": it.at, "kind": it.kind.name(), "what": it.what })).collect();
+        let columns: Vec<&str> = ["at", "millis"].into_iter().chain(columns::names()).collect();
+        AdminResponse::Json(
+            200,
+            json!({
+                "now": clock::wall().0, "step": step, "columns": columns, "samples": samples, "marks": marks,
+                "kept": kept,
+            }),
+        )
     }
 
-    /// Marks events, and takes a sample if a step is over.
+    /// Marks events, takes samples if a step is over, and has them written once a minute.
     pub fn look_at_history(&self) {
         let (wall, uptime) = (clock::wall().0, clock::monotonic_now().0);
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
-        let mut ring = self.history.ring.borrow_mut();
-        ring.note(wall, self.event_counts(scopes));
-        if ring.is_due(uptime) {
-            ring.take(self.reading(scopes, wall, uptime));
+        let desk = &self.history;
+        let mut history = desk.history.borrow_mut();
+        let history = &mut *history;
+        desk.connect(history);
+        history.marks.note(wall, self.event_counts(scopes));
+        let urls = desk.urls.borrow_mut().take();
+        if let Some(urls) = urls {
+            history.minutes.urls(&urls);
+            desk.save(history, false);
+        }
+        if history.rings.is_due(uptime) && self.sample(history, StepEnd::Over) {
+            desk.worst.look(wall);
+            desk.request_urls();
+            desk.save(history, false);
+        }
+    }
+
+    /// Takes samples, and at the end of a minute those of routes; returns whether a minute has ended.
+    fn sample(&self, history: &mut History, end: StepEnd) -> bool {
+        let (wall, uptime) = (clock::wall().0, clock::monotonic_now().0);
+        let live = self.live.borrow().clone();
+        let is_minute = history.rings.take(self.reading(&live.scopes, wall, uptime), end);
+        if is_minute || !history.minutes.is_begun() {
+            history.minutes.take(&live.scopes, wall, uptime);
+        }
+        is_minute
+    }
+
+    /// Ends the history of this process: a stop is marked, and everything is written.
+    pub fn end_history(&self, end: HistoryEnd) {
+        clock::tick();
+        self.look_at_history();
+        let desk = &self.history;
+        let mut history = desk.history.borrow_mut();
+        let history = &mut *history;
+        self.sample(history, StepEnd::All);
+        if end == HistoryEnd::Stopped {
+            history.marks.add(clock::wall().0, MarkKind::Stop, "larder stopped".to_owned());
+        }
+        history.minutes.close();
+        desk.save(history, false);
+        let why = "this process ends";
+        if let HistoryLink::Open(file) = std::mem::replace(&mut history.link, HistoryLink::Ram(why)) {
+            file.close(CLOSE);
         }
     }
 
     fn event_counts(&self, scopes: &ConfigScopes) -> EventCounts {
         let sum = |of: fn(&Counters) -> &larder_counters::table::Counter| self.totals.sum_of(of);
         let origins = scopes.origins.iter();
+        let certificates = self.certificates.shown.borrow();
+        let certificates = certificates.iter().map(|it| (it.certificate.names.join(", "), it.certificate.until));
         EventCounts {
             reloads: sum(|it| &it.config_reloads),
             refused: sum(|it| &it.config_rejections),
             purges: sum(|it| &it.purges_everything),
+            certificates: certificates.collect(),
             origins: origins
                 .map(|it| (it.name.clone(), (is_down(it), it.drained_by() == Some(Drained::ByOperator))))
                 .collect(),
@@ -269,25 +405,12 @@ impl Admin {
     }
 
     fn reading(&self, scopes: &ConfigScopes, at: u64, uptime: u64) -> HistoryReading {
-        let position = |table: &[larder_counters::CounterRow], name: &str| {
-            table.iter().position(|it| it.name == name).unwrap_or(usize::MAX)
-        };
-        let mut sums = [0; SUMS];
-        let totals = self.totals.sums();
-        for (sum, (_, name)) in sums.iter_mut().zip(COUNTED) {
-            *sum = totals.get(position(Counters::TABLE, name)).copied().unwrap_or(0);
-        }
-        let errors = ["errors_4xx", "errors_5xx"].map(|it| position(RouteCounters::TABLE, it));
-        for route in 0..scopes.routes.len() {
-            let counters = scopes.of_route(route).counters;
-            for (at, it) in errors.iter().enumerate() {
-                sums[COUNTED.len() + at] += counters.get(*it).copied().unwrap_or(0);
-            }
-        }
-        let saved = position(TierCounters::TABLE, "saved_us");
-        sums[SUMS - 1] = scopes.tiers().iter().filter_map(|it| it.get(saved)).sum();
         let [hit, miss, ..] = scopes.times();
-        HistoryReading { at, uptime, sums, ram: self.gateway.store.used(), hit, miss }
+        let in_flight = scopes.origins.iter().map(|it| it.standing.in_flight() as u64).sum();
+        let down = scopes.origins.iter().filter(|it| is_down(it)).count() as u64;
+        let open = self.totals.sum_of(|it| &it.connections_open);
+        let levels: [u64; LEVELS] = [self.gateway.store.used(), open, in_flight, down];
+        HistoryReading { at, uptime, sums: columns::sums(&self.totals, scopes), levels, hit, miss }
     }
 }
 
@@ -295,84 +418,31 @@ impl Admin {
 mod tests {
     use super::*;
 
-    fn reading(step: u64, requests: u64) -> HistoryReading {
-        let mut sums = [0; SUMS];
-        sums[0] = requests;
-        let (hit, miss) = (Snapshot::default(), Snapshot::default());
-        HistoryReading { at: 1000 + 10 * step, uptime: STEP * step, sums, ram: 7, hit, miss }
-    }
-
-    fn ring() -> HistoryRing {
-        HistoryDesk::new(false).ring.into_inner()
+    #[test]
+    fn all_of_it_takes_two_mebibytes() {
+        assert!((1_800_000..=2 << 20).contains(&MOST_MEMORY), "{MOST_MEMORY}");
+        let desk = HistoryDesk::open(Err("no file"), false, Arc::default(), Arc::default(), ErrorLog::off());
+        assert!(desk.bytes().0 < 128 << 10, "{:?}", desk.bytes());
+        assert_eq!(json!({ "in": "ram", "why": "no file" }), desk.kept());
     }
 
     #[test]
-    fn every_column_is_a_counter() {
-        for (_, name) in COUNTED {
-            assert!(Counters::TABLE.iter().any(|it| it.name == name), "{name}");
+    fn the_time_since_the_end_is_a_part_of_the_mark() {
+        for (latest, is_stopped, expect) in [
+            (1_000_000, true, ", 42 s after its stop"),
+            (1_000_000 - 600, false, ", 10 min after the last figures, without a stop"),
+            (1_000_000 - 43_200, true, ", 12 h after its stop"),
+        ] {
+            assert_eq!(expect, since_end(&(latest, is_stopped), 1_000_042));
         }
-        for name in ["errors_4xx", "errors_5xx"] {
-            assert!(RouteCounters::TABLE.iter().any(|it| it.name == name), "{name}");
-        }
-        assert!(TierCounters::TABLE.iter().any(|it| it.name == "saved_us"));
     }
 
     #[test]
-    fn a_step_has_what_came_in_it_and_the_first_reading_only_begins_one() {
-        let mut ring = ring();
-        assert!(ring.is_due(0));
-        ring.take(reading(0, 50));
-        assert!(ring.samples.is_empty());
-        assert!(!ring.is_due(STEP - 1) && ring.is_due(STEP));
-        ring.take(reading(1, 53));
-        ring.take(HistoryReading { uptime: 2 * STEP + 900, ..reading(2, 40) });
-        let told: Vec<_> = ring.samples.iter().map(|it| (it.at, it.millis, it.values[0])).collect();
-        assert_eq!(vec![(1010, 10_000, 3), (1020, 10_900, 0)], told, "a counter that fell counts as none");
-        let json = ring.json(1030, 1010);
-        assert_eq!(1, json["samples"].as_array().unwrap().len());
-        assert_eq!(json["columns"].as_array().unwrap().len(), json["samples"][0].as_array().unwrap().len());
-        assert_eq!(7, json["samples"][0][2 + SUMS]);
-    }
-
-    #[test]
-    fn two_hours_are_kept_in_a_quarter_of_a_mebibyte() {
-        let mut ring = ring();
-        for step in 0..2000 {
-            ring.take(reading(step, step));
-            ring.mark(step, MarkKind::Down, "ä".repeat(LONGEST));
-        }
-        assert_eq!((KEPT, MARKS, MINUTE), (ring.samples.len(), ring.marks.len(), ring.readings.len()));
-        assert!(ring.marks.iter().all(|it| it.what.len() <= LONGEST));
-        let snapshot = larder_counters::histogram::BUCKETS * 8;
-        let bytes = ring.samples.capacity() * size_of::<HistorySample>()
-            + MINUTE * (size_of::<HistoryReading>() + 2 * snapshot)
-            + MARKS * (size_of::<HistoryMark>() + LONGEST);
-        assert!(bytes <= 256 << 10, "{bytes}");
-    }
-
-    #[test]
-    fn events_are_marked_once_and_an_origin_that_is_removed_is_not_up() {
-        let with = |reloads, origins: &[(&str, bool, bool)]| EventCounts {
-            reloads,
-            origins: origins.iter().map(|it| (it.0.to_owned(), (it.1, it.2))).collect(),
-            ..EventCounts::default()
-        };
-        let told = |now: &EventCounts, before: &EventCounts| {
-            now.since(before).into_iter().map(|it| (it.0.name(), it.1)).collect::<Vec<_>>()
-        };
-        let begun = with(0, &[("a", false, false), ("b", false, false)]);
-        assert!(told(&begun, &EventCounts::default()).is_empty());
-        let sick = with(1, &[("a", true, false), ("b", false, true), ("c", true, false)]);
-        let expect = [
-            ("reload", "configuration reloaded"),
-            ("down", "a is down"),
-            ("drain", "b drained"),
-            ("down", "c is down"),
-        ];
-        assert_eq!(expect.map(|it| (it.0, it.1.to_owned())).to_vec(), told(&sick, &begun));
-        assert!(told(&sick, &sick).is_empty());
-        let well = with(1, &[("a", false, false), ("b", false, false)]);
-        let expect = [("up", "a is up"), ("restore", "b restored")];
-        assert_eq!(expect.map(|it| (it.0, it.1.to_owned())).to_vec(), told(&well, &sick));
+    fn urls_of_a_minute_have_requests_and_misses_and_no_secrets() {
+        let heavy = |text: &str, weight| Heavy { text: text.as_bytes().to_vec(), cut: false, weight, error: 0 };
+        let requests = [heavy("a/1", 9), heavy("https://b/2?token=x", 5), heavy("a/1", 1)];
+        let urls = busiest(&requests, &[heavy("a/1", 4), heavy("a/3", 3)]);
+        let expect = [("http://a/1", 10, 4), ("http://a/3", 0, 3), ("https://b/2?token=***", 5, 0)];
+        assert_eq!(expect.map(|it| (it.0.to_owned(), it.1, it.2)).to_vec(), urls);
     }
 }

@@ -37,7 +37,7 @@ pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigDeed, ConfigOrder as ReloadOrder, Configuring};
 pub use health::HealthDesk;
-pub use history::HistoryDesk;
+pub use history::{HistoryDesk, HistoryEnd};
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
@@ -123,7 +123,7 @@ pub struct Admin {
     pub failure: Arc<WorkerFailure>,
     /// The state of the server.
     pub health: HealthDesk,
-    /// The last two hours.
+    /// The samples and events of the last days.
     pub history: HistoryDesk,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,

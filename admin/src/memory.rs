@@ -50,7 +50,7 @@ impl Admin {
         let ram = store.memory();
         let disk = self.gateway.tiers.disk.as_ref().map_or((0, 0), |it| (it.memory(), it.held()));
         let (files, copies) = self.live.borrow().files();
-        let top = self.tops.bytes();
+        let (top, (history, first_history)) = (self.tops.bytes(), self.history.bytes());
         let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES
             + self.totals.sum_of(|it| &it.http2_open) * HTTP2_BYTES;
         let tls = self.totals.sum_of(|it| &it.tls_open) * TLS_BYTES
@@ -74,11 +74,12 @@ impl Admin {
             part("server", "tls", tls),
             part("server", "statistics", self.live.borrow().scopes.bytes()),
             part("server", "top", top),
+            part("server", "history", history),
             part("server", "traces", self.traces.bytes()),
             part("server", "recent", self.recent.bytes() + recorded),
             part("server", "stream", self.stream.sum().bytes()),
             // The sketches and the recorder existed before the first request.
-            part("server", "base", heap.base.saturating_sub(top + records)),
+            part("server", "base", heap.base.saturating_sub(top + records + first_history)),
             // Memory of the threads of the disk, of files and of codecs has its own parts.
             part("server", "allocator", heap.unused.saturating_sub(disk.0 + files + ram.coders)),
             part("server", "program", now.file + heap.beside),

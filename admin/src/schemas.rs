@@ -73,6 +73,7 @@ pub const STATS: &str = concat!(
 "version":{"type":"integer"},"now":{"type":"integer"},"now_us":{"type":"integer"},"uptime":{"type":"integer"},
 "listen":{"type":"array","items":{"type":"string"}},
 "statistics":{"type":"string","enum":["on","off"]},
+"history":{"type":"object","required":["in"],"description":"whether the history outlives this process","properties":{"in":{"enum":["file","ram"]},"path":{"type":"string"},"bytes":{"type":"integer"},"why":{"type":"string"}}},
 "privileges":{"type":"object","required":["uid","gid","groups","capabilities","no_new_privileges","system_call_filter","landlock"],"properties":{"uid":{"type":"integer"},"gid":{"type":"integer"},
 "groups":{"type":"array","items":{"type":"integer"}},"capabilities":{"type":"array","items":{"type":"string"}},"no_new_privileges":{"type":"boolean"},"system_call_filter":{"type":"boolean"},"landlock":{"type":["integer","null"],"description":"the version of the interface by which Landlock restricts the process to the paths of its configuration; null without such rules"}}},
 "health":"#,

@@ -45,6 +45,7 @@ impl Admin {
             // Those of the tiers: a reload keeps all of them.
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
             "privileges": privileges_json(),
+            "history": self.history.kept(),
             "memory": self.memory().json(),
             "ram": {
                 "used_bytes": self.gateway.store.used(),

@@ -258,8 +258,12 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
     row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open_by_any_name().gives_any("text/plain"),
     row("GET", "/api/v1/health", "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.health(&asked) })).word_by_any_name().gives(health::HEALTH).example("", ""),
-    row("GET", "/api/v1/history", "The last two hours: samples of the counters every ten seconds, and events. They begin with the process.", |it, asked| Box::pin(async move { it.history(&asked) }))
-        .query(&[integer("since", 0, 99_999_999_999, "only what is later than this Unix time")]).gives(history::HISTORY).example("since=0", ""),
+    row("GET", "/api/v1/history", "The history: samples of the counters in steps of 1 s (15 minutes), 10 s (6 hours) or more (7 days), and events, those before a restart included.", |it, asked| Box::pin(async move { it.history(&asked) }))
+        .query(history::QUERY).gives(history::HISTORY).example("since=0&step=60", ""),
+    row("GET", "/api/v1/history/difference", "Compares a time range of the last 6 hours with the time of the same length before it: routes, reasons and URLs by minute, slow and failed requests.", |it, asked| Box::pin(async move { it.history_difference(&asked) }))
+        .query(&[integer("from", 0, 99_999_999_999, "its beginning, Unix time").required(), integer("to", 0, 99_999_999_999, "its end, Unix time").required()]).gives(history::DIFFERENCE).example("from=1700000000&to=1700000300", ""),
+    row("GET", "/api/v1/worst", "Lists the worst requests, without sampling: the slowest 100 of a day, and the latest 100 that failed.", |it, asked| Box::pin(async move { it.worst(&asked) }))
+        .query(&[integer("since", 0, 99_999_999_999, "only those that ended at this Unix time or later"), integer("until", 0, 99_999_999_999, "or earlier")]).gives(history::WORST).example("since=0", ""),
     row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),

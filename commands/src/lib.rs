@@ -23,3 +23,4 @@ pub mod trace;
 pub mod trial;
 pub mod upgrade;
 pub mod warm;
+pub mod worst;

@@ -2,6 +2,7 @@
 
 mod access;
 mod acme;
+mod admin;
 mod answer;
 mod cache_rules;
 mod cgi;
@@ -41,8 +42,8 @@ use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
 use super::table::{self, KeyScope, Takes};
 use super::{
-    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig, ServerLimits,
-    Service, SiteConfig,
+    AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig, ServerLimits, Service,
+    SiteConfig,
 };
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
@@ -231,34 +232,6 @@ impl ConfigCheck {
             budget: self.number("cache.ram.size"),
             heap_line: self.usize("cache.ram.heap_line"),
             fills: self.usize("limits.fills"),
-        }
-    }
-
-    fn admin(&self) -> AdminConfig {
-        let address = address::socket_address(&self.text("admin.listen"));
-        let listen = match address {
-            Some(address) if self.flag("admin.enabled") => match self.source("admin.listen") {
-                Source::Default => AdminListen::From(address),
-                _ => AdminListen::At(address),
-            },
-            _ => AdminListen::Off,
-        };
-        let overlay_size = self.number("admin.overlay_size").min(self.number("cache.ram.size") / 4);
-        let (socket, token_file) = (self.path("admin.socket"), self.path("admin.token_file"));
-        let audit = self.path("admin.audit");
-        AdminConfig { listen, socket, token_file, audit, hosts: self.texts("admin.hosts"), overlay_size }
-    }
-
-    fn warn_admin(&mut self, admin: &AdminConfig) {
-        if let AdminListen::At(address) = admin.listen
-            && !address.ip().to_canonical().is_loopback()
-        {
-            let text = format!(
-                "{address} is reachable from other machines, and its token is sent in clear text; listen on 127.0.0.1 and use \
-                 an SSH tunnel, or a proxy with TLS, to reach it from elsewhere"
-            );
-            let source = self.source("admin.listen");
-            self.warnings.push(Problem { source, key: "admin.listen".to_owned(), text });
         }
     }
 

@@ -17,6 +17,7 @@ impl Config {
             listen: running.admin.listen.clone(),
             socket: running.admin.socket.clone(),
             token_file: running.admin.token_file.clone(),
+            history: running.admin.history.clone(),
             overlay_size: self.admin.overlay_size.min(running.ram.budget / 4),
             ..self.admin
         };

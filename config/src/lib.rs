@@ -18,6 +18,7 @@ pub mod foreign;
 pub mod generated;
 pub mod geo;
 pub mod hide;
+pub mod history_place;
 pub mod include;
 pub mod inherit;
 mod keep;
@@ -59,6 +60,7 @@ pub use machine::memory_left;
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
+use history_place::HistoryPlace;
 pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::rewrite::RewriteSettings;
@@ -256,6 +258,8 @@ pub struct AdminConfig {
     pub token_file: Option<PathBuf>,
     /// The file of the audit log, if separate.
     pub audit: Option<PathBuf>,
+    /// The place of the history.
+    pub history: HistoryPlace,
     /// Accepted host names of a proxy in front of it.
     pub hosts: Vec<String>,
 }

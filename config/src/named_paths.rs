@@ -131,6 +131,7 @@ mod tests {
             "admin.socket",
             "admin.token_file",
             "admin.audit",
+            "admin.history",
             "log.access",
             "log.error",
             "site.access_log",

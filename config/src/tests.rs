@@ -129,7 +129,7 @@ fn unknown_keys_name_the_nearest() {
     refuse("default_ttl = \"1s\"", "t.toml:1: default_ttl: unknown key here; move it to `cache.default_ttl`");
     refuse(
         "[admin]\ncolour = 1",
-        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, audit, hosts, overlay_size, statistics",
+        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, audit, history, hosts, overlay_size, statistics",
     );
     refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
     // A word of another server is explained, whatever key is similar to it.

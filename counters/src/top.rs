@@ -73,6 +73,18 @@ pub struct TopSketch {
     total: u64,
 }
 
+/// The weights of a sketch at an earlier moment: of each slot the lower halves of hash and weight.
+#[derive(Clone, Debug)]
+pub struct TopMark(Vec<(u32, u32)>);
+
+impl TopMark {
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len() * size_of::<(u32, u32)>()
+    }
+}
+
 /// One of the heaviest keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heavy {
@@ -119,6 +131,40 @@ impl TopSketch {
         weights[lightest] = weights[lightest].saturating_add(weight);
         hashes[lightest] = hash;
         self.write(set * WAYS + lightest, text);
+    }
+
+    /// The keys that gained the most weight since `before` was marked, the most first, at most `most`; then marks `before`. Takes some
+    /// ten microseconds.
+    pub fn grown(&self, before: &mut TopMark, most: usize) -> Vec<Heavy> {
+        let mut grown: Vec<(u64, usize, u64)> = Vec::new();
+        for (hash, weight, place) in self.places() {
+            // Weights are compared modulo 2^32: a minute has fewer requests.
+            let slots = place / WAYS * WAYS..(place / WAYS + 1) * WAYS;
+            let known = before.0[slots].iter().find(|it| it.0 == hash as u32).map(|it| it.1);
+            let then = known.unwrap_or(self.weighs(hash).1 as u32);
+            let by = u64::from((weight as u32).wrapping_sub(then));
+            if by > 0 && (grown.len() < most || grown.last().is_some_and(|it| it.0 < by)) {
+                let at = grown.partition_point(|it| it.0 >= by);
+                grown.insert(at, (by, place, hash));
+                grown.truncate(most);
+            }
+        }
+        *before = self.mark();
+        let heavy = |(weight, place, hash): (u64, usize, u64)| {
+            let (text, cut) = self.text(place);
+            Heavy { text: text.to_vec(), cut, weight, error: self.weighs(hash).1 }
+        };
+        grown.into_iter().map(heavy).collect()
+    }
+
+    /// The weights of now.
+    #[must_use]
+    pub fn mark(&self) -> TopMark {
+        let mut slots = vec![(0, 0); self.sets * WAYS];
+        for (hash, weight, place) in self.places() {
+            slots[place] = (hash as u32, weight as u32);
+        }
+        TopMark(slots)
     }
 
     /// The sum of all weights.

@@ -6,7 +6,7 @@ use larder_commands::cli::{self, Command, Output, PurgeCommand};
 use larder_commands::terminal::Screen;
 use larder_commands::{
     advice, arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay,
-    purge, sign, stats, tail, top, trace, trial, upgrade, warm,
+    purge, sign, stats, tail, top, trace, trial, upgrade, warm, worst,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -101,6 +101,9 @@ fn main() -> ExitCode {
         }
         Command::Advice(order) => {
             answered(advice::ask(&order), order.output, |answer| advice::tell(answer, Screen::now()))
+        }
+        Command::Worst(order) => {
+            answered(worst::ask(&order), order.output, |answer| worst::tell(answer, Screen::now()))
         }
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Upgrade(order) => answered(upgrade::ask(&order), order.output, upgrade::tell),

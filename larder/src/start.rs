@@ -240,7 +240,7 @@ impl Opened {
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
         let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = Shares::take(&live.config, &lower, workers, &errors);
-        let (ids, tops, recent, recorder, refusals, traces, places, room_to_give) = Default::default();
+        let (ids, tops, recent, recorder, worst, refusals, traces, places, room_to_give) = Default::default();
         let (stream, heap, failure) = (Hub::new(own.clone()), Heap::new(workers), Arc::default());
         store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
         let shared = WorkerShared {
@@ -260,6 +260,7 @@ impl Opened {
             ids,
             recent,
             recorder,
+            worst,
             room_to_give,
             shares,
             heap,

@@ -9,7 +9,8 @@ use crate::start::{self, Running, Started};
 use crate::upgrade::program;
 use crate::upgrade::successor::Successor;
 use larder_admin::{
-    Admin, AdminAccess, Audit, ConfigDeed, Configuring, HealthDesk, HistoryDesk, ReloadOrder, UpgradeOrder,
+    Admin, AdminAccess, Audit, ConfigDeed, Configuring, HealthDesk, HistoryDesk, HistoryEnd, ReloadOrder,
+    UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -225,6 +226,7 @@ impl Supervisor {
                     Some(why) => self.upgrade_failed(order, why),
                 },
                 Wakeup::Upgraded(order, Ok(successor)) => {
+                    admin.iter().for_each(|it| it.end_history(HistoryEnd::Replaced));
                     self.upgraded(order, &successor);
                     break DrainReason::Replaced;
                 }
@@ -333,7 +335,7 @@ impl Supervisor {
             heap: shared.heap.clone(),
             failure: shared.failure.clone(),
             health: HealthDesk::default(),
-            history: HistoryDesk::new(self.replaces),
+            history: self.open_history(&live.config),
             configuring,
             upgrades,
             listing: larder_admin::ListingTurns::default(),
@@ -354,6 +356,12 @@ impl Supervisor {
             tokio::task::spawn_local(listener::serve(bound, worker.clone(), admin.clone()));
         }
         Some(admin)
+    }
+
+    fn open_history(&self, config: &Config) -> HistoryDesk {
+        let shared = &self.running.shared;
+        let path = config.admin.history.file(self.running.plan.file().as_deref());
+        HistoryDesk::open(path, self.replaces, shared.tops.clone(), shared.worst.clone(), self.running.errors.clone())
     }
 
     /// The state of a running server, in one line for the service manager.
@@ -556,7 +564,10 @@ impl Supervisor {
         match reason {
             DrainReason::Replaced => self.close_admin().await,
             // Nothing is awaited any more: no purge is acknowledged after this.
-            DrainReason::Stopped => self.save_ram(stopped.is_ok()),
+            DrainReason::Stopped => {
+                admin.iter().for_each(|it| it.end_history(HistoryEnd::Stopped));
+                self.save_ram(stopped.is_ok());
+            }
         }
         self.running.errors.event(Level::Info, "stopped", &[]);
         if let Some(admin) = admin {

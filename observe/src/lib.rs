@@ -15,6 +15,7 @@ pub mod top;
 mod traceparent;
 pub mod tracer;
 pub mod traces;
+pub mod worst;
 
 use crate::log::sites::{OpenSiteLog, SiteLogs};
 use crate::log::{ErrorLog, Level, LogEntry, LogHandle, ResponseEnd, Subsystem};
@@ -41,6 +42,7 @@ use stream::Tap;
 use telemetry::Context;
 use top::Feed;
 use tracer::Tracer;
+use worst::Worst;
 
 /// The result of a request.
 pub struct RequestOutcome {
@@ -131,6 +133,8 @@ pub struct Finished<'a> {
     pub spent: Option<(u64, SpentTimes)>,
     /// Whether it is kept as a trace.
     pub traced: bool,
+    /// Whether it is kept among the worst.
+    pub is_worst: bool,
     /// Its OpenTelemetry context, if it becomes a span.
     pub span: Option<Context>,
     /// Its identifier (`{request_id}`), if it has one.
@@ -163,6 +167,8 @@ pub struct Observer {
     keeper: RecentKeeper,
     /// The recorder for trials of a configuration; called separately, while statistics are on.
     pub recorder: RecorderFeed,
+    /// The worst requests.
+    worst: Arc<Worst>,
 }
 
 impl Observer {
@@ -181,6 +187,7 @@ impl Observer {
         ids: Arc<Ids>,
         keeper: RecentKeeper,
         recorder: RecorderFeed,
+        worst: Arc<Worst>,
     ) -> Self {
         let site_logs = SiteLogs::default();
         Self {
@@ -194,6 +201,7 @@ impl Observer {
             ids,
             keeper,
             recorder,
+            worst,
         }
     }
 
@@ -219,6 +227,11 @@ impl Observer {
         self.hears_fast() || self.keeper.wants_others() || self.follows()
     }
 
+    /// Whether a request that was answered at the slow speed, in `micros`, is kept among the worst.
+    pub fn is_worst(&self, outcome: &RequestOutcome, micros: Option<u64>) -> bool {
+        self.scopes.is_on() && micros.is_some_and(|it| self.worst.wants(outcome, it))
+    }
+
     /// Reports a request to all consumers.
     pub fn finished(&self, it: &Finished<'_>) {
         if it.micros.is_some() {
@@ -240,6 +253,9 @@ impl Observer {
         }
         if it.traced {
             self.tracer.finished(it, id().to_string());
+        }
+        if it.is_worst {
+            self.worst.keep(it, id());
         }
         self.tracer.spans.finished(it);
     }
@@ -265,6 +281,7 @@ impl Observer {
             outcome: &RequestOutcome::whole(reject.status(), body, None),
             spent: None,
             traced: false,
+            is_worst: false,
             span: None,
             request_id: None,
             user: "",

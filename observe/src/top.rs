@@ -3,7 +3,7 @@
 //! in `admin/top`.
 
 use super::RequestOutcome;
-use larder_counters::top::{PLACE, TopOrder, TopSketch};
+use larder_counters::top::{Heavy, PLACE, TopMark, TopOrder, TopSketch};
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
@@ -32,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 enum TopQuery {
     Copy(TopOrder, oneshot::Sender<TopSketch>),
     Forget(oneshot::Sender<()>),
+    Grown(usize, oneshot::Sender<[Vec<Heavy>; 2]>),
 }
 
 /// The sketches of all workers, for readers.
@@ -71,8 +72,10 @@ impl Tops {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         let bytes = (BYTES / (TopOrder::ALL.len() * workers.max(1))).min(PLACES * PLACE);
         let tops = TopOrder::ALL.map(|_| TopSketch::new(bytes));
-        self.bytes.fetch_add(tops.iter().map(|it| it.bytes() as u64).sum(), Relaxed);
-        let feed = Rc::new(Feed { seed: self.seed, tops: RefCell::new(tops) });
+        let marks = [tops[0].mark(), tops[1].mark()];
+        let bytes = tops.iter().map(TopSketch::bytes).chain(marks.iter().map(TopMark::bytes));
+        self.bytes.fetch_add(bytes.sum::<usize>() as u64, Relaxed);
+        let feed = Rc::new(Feed { seed: self.seed, tops: RefCell::new(tops), marks: RefCell::new(marks) });
         tokio::task::spawn_local(feed.clone().serve(asked));
         feed
     }
@@ -83,6 +86,16 @@ impl Tops {
         let all = answers.len();
         let parts: Vec<TopSketch> = answers.into_iter().flatten().collect();
         Copies { complete: parts.len() == all, parts }
+    }
+
+    /// The URLs with the most requests, and those with the most misses, since the last call: at most `most` of each worker. An `https` URL begins with [`HTTPS`].
+    pub async fn grown(&self, most: usize) -> [Vec<Heavy>; 2] {
+        let mut all = [Vec::new(), Vec::new()];
+        for [requests, misses] in self.ask(|reply| TopQuery::Grown(most, reply)).await.into_iter().flatten() {
+            all[0].extend(requests);
+            all[1].extend(misses);
+        }
+        all
     }
 
     /// Resets all sketches; returns whether every worker did.
@@ -137,6 +150,8 @@ fn mark(scheme: Scheme) -> &'static [u8] {
 pub struct Feed {
     seed: u64,
     tops: RefCell<[TopSketch; 4]>,
+    /// Of requests and misses, at the last [`Tops::grown`].
+    marks: RefCell<[TopMark; 2]>,
 }
 
 impl Feed {
@@ -183,6 +198,11 @@ impl Feed {
             match it {
                 TopQuery::Copy(by, reply) => {
                     let _ = reply.send(self.tops.borrow()[by.place()].clone());
+                }
+                TopQuery::Grown(most, reply) => {
+                    let (tops, mut marks) = (self.tops.borrow(), self.marks.borrow_mut());
+                    let [requests, misses] = &mut *marks;
+                    let _ = reply.send([tops[0].grown(requests, most), tops[1].grown(misses, most)]);
                 }
                 TopQuery::Forget(reply) => {
                     self.tops.borrow_mut().iter_mut().for_each(TopSketch::clear);

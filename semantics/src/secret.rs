@@ -94,6 +94,31 @@ pub fn identifies_client(name: &str) -> bool {
     is_who || names_secret(name)
 }
 
+/// A target in which the values of query parameters are hidden whose name says that they are secret: those of [`names_secret`], signatures
+/// and codes.
+#[must_use]
+pub fn shown_target(target: &str) -> Cow<'_, str> {
+    const NAMES: [&str; 11] =
+        ["sig", "signature", "hmac", "key", "code", "auth", "authorization", "jwt", "pass", "pwd", "sid"];
+    let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
+    let is_secret = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        // An encoded name may be any.
+        names_secret(name)
+            || name.contains('%')
+            || NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
+            || ["-signature", "-credential", "_key", "-key"].iter().any(|it| name.to_ascii_lowercase().ends_with(it))
+    };
+    if !query.split('&').any(|it| is_secret(&it)) {
+        return Cow::Borrowed(target);
+    }
+    let pairs = query.split('&').map(|it| match is_secret(&it) {
+        true => format!("{}=***", it.split('=').next().unwrap_or_default()),
+        false => it.to_owned(),
+    });
+    Cow::Owned(format!("{path}?{}", pairs.collect::<Vec<_>>().join("&")))
+}
+
 /// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key
 /// always precedes an addition of the recipe to the URL.
 #[must_use]
@@ -165,6 +190,20 @@ mod tests {
     #[track_caller]
     fn check(name: &str, value: &str, expect: &str) {
         assert_eq!(expect, String::from_utf8_lossy(&shown(name, value.as_bytes())), "{name}: {value}");
+    }
+
+    #[test]
+    fn secret_parameters_of_a_target_are_hidden() {
+        for (target, expect) in [
+            ("/a?b=1", "/a?b=1"),
+            ("/a?token=s&b=1&access_token=t", "/a?token=***&b=1&access_token=***"),
+            ("/a?X-Amz-Signature=s&KEY=k&api_key=x", "/a?X-Amz-Signature=***&KEY=***&api_key=***"),
+            ("/a?t%6fken=s", "/a?t%6fken=***"),
+            ("/token/x", "/token/x"),
+            ("/a?sig", "/a?sig=***"),
+        ] {
+            assert_eq!(expect, shown_target(target));
+        }
     }
 
     #[test]

@@ -276,12 +276,13 @@ impl RequestHandler {
             });
         }
         let weight = if scopes.is_on() { self.observer.recorder.takes_slow() } else { None };
-        let is_heard = routed.is_timed() || self.observer.hears_slow();
+        let is_worst = self.observer.is_worst(&outcome, micros);
+        let is_heard = is_worst || routed.is_timed() || self.observer.hears_slow();
         if is_heard || weight.is_some() {
             let finished = finished(head, client, routed, &admitted, &outcome, micros, stages);
             weight.iter().for_each(|it| self.observer.recorder.record(&finished, *it));
             if is_heard {
-                self.observer.finished(&Finished { request_id, ..finished });
+                self.observer.finished(&Finished { request_id, is_worst, ..finished });
             }
         }
     }
@@ -543,6 +544,7 @@ fn finished<'a>(
         outcome,
         spent: stages.reading(),
         traced: routed.traced,
+        is_worst: false,
         span: routed.span,
         user: admitted.user(),
         request_id: field::first(head.fields, REQUEST_ID).filter(|_| routed.is_identified(head.authority)),

@@ -313,9 +313,15 @@ impl ConfigScopes {
     pub fn of_route(&self, route: usize) -> ScopeSums {
         let parts = &self.routes[route].parts;
         ScopeSums {
-            counters: sums(RouteCounters::TABLE.len(), parts.iter().map(|it| it.counters.values())),
+            counters: self.counters_of(route),
             latency: Snapshot::of(parts.iter().map(|it| &it.latency)),
         }
+    }
+
+    /// The sums of the counters of a route, in the order of [`RouteCounters::TABLE`].
+    #[must_use]
+    pub fn counters_of(&self, route: usize) -> Vec<u64> {
+        sums(RouteCounters::TABLE.len(), self.routes[route].parts.iter().map(|it| it.counters.values()))
     }
 
     /// The requests of a route that reached its origin, and the microseconds to their heads, for each reason that occurred.

@@ -29,6 +29,7 @@ use larder_observe::telemetry::Telemetry;
 use larder_observe::top::Tops;
 use larder_observe::tracer::Tracer;
 use larder_observe::traces::Traces;
+use larder_observe::worst::Worst;
 use larder_store::{PurgeRule, Store};
 use larder_transport::http3;
 use larder_transport::listener::{self, Listen};
@@ -76,6 +77,8 @@ pub struct WorkerShared {
     pub recent: Arc<Recent>,
     /// The records for trials of a configuration.
     pub recorder: Arc<Recorder>,
+    /// The worst requests.
+    pub worst: Arc<Worst>,
     /// Signals all threads to return memory.
     pub room_to_give: quiet::ReleaseSignal,
     /// The division of descriptors.
@@ -156,6 +159,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         shared.ids.clone(),
         keeper,
         recorder,
+        shared.worst.clone(),
     );
     let overlays = shared.overlays.clone();
     let (router, clients) = (RefCell::default(), RefCell::default());

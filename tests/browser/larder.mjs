@@ -41,7 +41,7 @@ async function startOrigin() {
     };
     const page = `<p>The page at ${pathname}, made at ${process.hrtime.bigint()}.</p>`.padEnd(900, ' ');
     if (pathname.startsWith('/private/')) return send(200, { 'Cache-Control': 'no-store' }, page);
-    if (pathname.startsWith('/broken/')) return send(503, { 'Cache-Control': 'no-store' }, 'The kitchen is shut.');
+    if (pathname.startsWith('/broken/') || pathname.startsWith('/api/broken')) return send(503, { 'Cache-Control': 'no-store' }, 'The kitchen is shut.');
     if (pathname.startsWith('/tagged/')) return send(200, { 'Cache-Control': 'max-age=600', 'Cache-Tag': 'kitchen' }, page);
     if (pathname.startsWith('/silent/')) return send(200, {}, page);
     if (pathname.startsWith('/session/')) return send(200, { 'Cache-Control': 'max-age=600', 'Set-Cookie': 'session=s3cret' }, page);
@@ -97,8 +97,9 @@ cache = { default_ttl = "60s" }
 `;
 
 /** The program itself, once it listens. */
-async function run(folder, file) {
-  const { LARDER_ADMIN_TOKEN: _, ...env } = process.env;
+async function run(folder, file, more = {}) {
+  const { LARDER_ADMIN_TOKEN: _, ...own } = process.env;
+  const env = { ...own, XDG_STATE_HOME: join(folder, 'state'), ...more };
   const child = spawn(BINARY, ['run', '-c', file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   child.stdout.on('data', (bytes) => (said += bytes));
@@ -127,9 +128,9 @@ async function run(folder, file) {
 
 /**
  * Starts the origin and larder, with as many sites more as are asked for; `link` logs a browser in. `head` is written at the
- * top of the configuration, `files` are further files beside it, by name; both are made of the origin's address.
+ * top of the configuration, `files` are further files beside it, by name; both are made of the origin's address. `env` is more environment.
  */
-export async function start({ sites = 0, head = () => '', files = () => ({}) } = {}) {
+export async function start({ sites = 0, head = () => '', files = () => ({}), env = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'larder-page-'));
   const origin = await startOrigin();
   const file = join(folder, 'larder.toml');
@@ -144,7 +145,7 @@ export async function start({ sites = 0, head = () => '', files = () => ({}) } =
     origin.close();
     rmSync(folder, { recursive: true, force: true });
   };
-  let now = await run(folder, file).catch((error) => {
+  let now = await run(folder, file, env).catch((error) => {
     close();
     throw error;
   });
@@ -168,7 +169,7 @@ export async function start({ sites = 0, head = () => '', files = () => ({}) } =
       const fixed = (text, of) => text.replace('127.0.0.1:0', new URL(of).host);
       writeFileSync(file, readFileSync(file, 'utf8').split('[admin]').map((part, at) => fixed(part, at ? admin : site)).join('[admin]'));
       if (token) writeFileSync(join(folder, 'token'), token, { mode: 0o600 });
-      now = await run(folder, file);
+      now = await run(folder, file, env);
       return now.link;
     },
     stop: async () => {

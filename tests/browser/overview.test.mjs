@@ -81,7 +81,7 @@ it('compares with an hour ago once larder has run for so long', async () => {
   const sample = (at) => [at, 10_000, 40, 30, 0, 0, 10, 0, 9000, 900, 0, 0, 2, 1_000_000, 5000, 100, 200, 3000, 4000];
   const samples = Array.from({ length: 720 }, (_, at) => sample(now - 10 * (719 - at)));
   const marks = [{ at: now - 600, kind: 'reload', what: 'configuration reloaded' }];
-  await page.route('**/api/v1/history*', (route) => route.fulfill({ json: { now, step: 10, columns, samples, marks } }));
+  await page.route('**/api/v1/history*', (route) => route.fulfill({ json: { now, step: 10, columns, samples, marks, kept: { in: 'file', path: '/history', bytes: 1 } } }));
   try {
     await page.reload();
     const then = (name) => page.locator('.tile', { hasText: name }).locator('[data-then]').innerText();
@@ -135,7 +135,7 @@ it('shows each measure over each time, and axe finds nothing', async () => {
     await page.locator('.chart-bar').getByRole('button', { name: measure, exact: true }).click();
     await page.locator('.legend [data-value]').first().waitFor();
   }
-  for (const time of ['5 min', '15 min', '2 h', '1 h']) await page.getByRole('button', { name: time, exact: true }).click();
+  for (const time of ['5 min', '15 min', '6 h', '1 d', '7 d', '1 h']) await page.getByRole('button', { name: time, exact: true }).click();
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     assert.deepEqual(await audit(page), [], colorScheme);

@@ -99,6 +99,10 @@ impl Larder {
         if !command.get_envs().any(|it| it.0 == "XDG_RUNTIME_DIR") {
             command.env("XDG_RUNTIME_DIR", folder.path());
         }
+        // Its history goes with its folder.
+        if !command.get_envs().any(|it| it.0 == "XDG_STATE_HOME") {
+            command.env("XDG_STATE_HOME", folder.path().join("state"));
+        }
         // One that a scenario has set, or removed, stays so.
         if !command.get_envs().any(|it| it.0 == "LARDER_ADMIN_TOKEN") {
             command.env("LARDER_ADMIN_TOKEN", TOKEN);

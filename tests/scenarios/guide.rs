@@ -141,6 +141,7 @@ macro_rules! pages {
 }
 
 pages! {
+    after_an_incident,
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, cgi, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
@@ -243,6 +244,22 @@ fn cgi(guide: Guide) {
     answers(&get(&larder, "/git/linux/log"), 200, "/git /linux/log cgitrc");
     assert!(get(&larder, "/git/linux/log").is_hit());
     assert_eq!(404, get(&larder, "/cgi-bin/none").status);
+}
+
+fn after_an_incident(mut guide: Guide) {
+    guide.replace("127.0.0.1:9180", "127.0.0.1:0");
+    let (origin, file) = (application(), guide.folder.path().join("srv/state/history"));
+    let larder = guide.start(&origin);
+    let get = |target: &str| ask(&larder, "GET", "shop.example.com", target, "");
+    assert_eq!(200, get("/api/a").status);
+    let told = || -> serde_json::Value {
+        serde_json::from_str(&larder.admin_get("/api/v1/history?step=60").text()).unwrap()
+    };
+    assert_eq!(("file", file.to_str()), (told()["kept"]["in"].as_str().unwrap(), told()["kept"]["path"].as_str()));
+    larder.pass(60_000);
+    assert_eq!(1, told()["samples"].as_array().unwrap().len());
+    assert!(larder.admin_get("/api/v1/worst").text().contains("/api/a"));
+    until("the file is written", || file.metadata().is_ok_and(|it| it.len() > 500));
 }
 
 fn reading_the_page(mut guide: Guide) {

@@ -1,11 +1,31 @@
-//! The last two hours: each step has what came in it, and events are marked.
+//! The history: each step has its requests, events are marked, a file keeps it over restarts, a range is compared with the time before it.
 
-use crate::harness::server::Setup;
+use crate::harness::command::wait;
+use crate::harness::server::{Setup, TOKEN, binary};
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+fn asked(larder: &Larder, path: &str) -> Value {
+    let answer = larder.admin_get(path);
+    assert_eq!(200, answer.status, "{path}: {answer:?}");
+    serde_json::from_str(&answer.text()).unwrap()
+}
 
 fn history(larder: &Larder, since: u64) -> Value {
-    serde_json::from_str(&larder.admin_get(&format!("/api/v1/history?since={since}")).text()).unwrap()
+    asked(larder, &format!("/api/v1/history?since={since}"))
+}
+
+fn in_steps(larder: &Larder, step: u64) -> Value {
+    asked(larder, &format!("/api/v1/history?step={step}"))
+}
+
+/// Lets a minute pass by both clocks.
+fn minute(larder: &Larder) {
+    larder.advance(60);
+    larder.pass(60_000);
+    history(larder, 0);
 }
 
 /// The sum of a column over all steps.
@@ -22,7 +42,7 @@ fn marks(of: &Value) -> Vec<(String, String)> {
 
 fn origin() -> Origin {
     Origin::new(|request| match request.target() {
-        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned(),
+        "/kept" | "/api/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned(),
         "/absent" => "HTTP/1.1 404 No\nCache-Control: no-store\n\nabsent".to_owned(),
         _ => "HTTP/1.1 500 No\nCache-Control: no-store\n\nbroken".to_owned(),
     })
@@ -84,4 +104,380 @@ fn events_are_marked_in_their_order() {
     until("it is reloaded", || kinds().get(5).is_some_and(|it| it == "reload"));
     std::fs::write(larder.config(), text.replace("workers = 1", "workers = 0")).unwrap();
     until("it is refused", || kinds().get(6).is_some_and(|it| it == "refused"));
+}
+
+#[test]
+fn every_step_has_every_request() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    for _ in 0..6 {
+        larder.get("/kept");
+        larder.get("/broken");
+        minute(&larder);
+    }
+    for step in [1, 10, 60, 300, 1800] {
+        let told = in_steps(&larder, step);
+        assert_eq!(Some(step), told["step"].as_u64());
+        let sums = ["requests", "hits", "misses", "errors_5xx"].map(|it| sum(&told, it));
+        assert_eq!([12, 5, 7, 6], sums, "in steps of {step} s: {told}");
+    }
+    let rows = |step| in_steps(&larder, step)["samples"].as_array().unwrap().len();
+    assert!(rows(60) == 6 && (1..=3).contains(&rows(300)) && rows(1800) <= 2, "{}", in_steps(&larder, 300));
+    assert_eq!(400, larder.admin_get("/api/v1/history?step=7").status);
+}
+
+/// A larder whose history is in a file of a folder that outlives it.
+struct Kept {
+    folder: tempfile::TempDir,
+    origin: Origin,
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), origin: origin() }
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join("history")
+    }
+
+    fn config(&self, top: &str) -> String {
+        let folder = self.folder.path().display();
+        format!(
+            "listen = [\"127.0.0.1:0\"]\nworkers = 2\nlog.error = \"{folder}/error.log\"\nlog.access = \"off\"\n{top}\n\
+             [[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"api\"\npath = \"/api/*\"\nproxy = {{ to = [\"{0}\"] }}\n\
+             [[site.route]]\nname = \"pages\"\npath = \"/*\"\nproxy = {{ to = [\"{0}\"] }}\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\nhistory = \"{folder}/history\"\n# The [log] is above.\n",
+            self.origin.url()
+        )
+    }
+
+    fn start(&self) -> Larder {
+        self.start_with("")
+    }
+
+    fn start_with(&self, top: &str) -> Larder {
+        Larder::start(Setup { config: self.config(top), env: Vec::new() })
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
+    }
+
+    fn logged(&self, text: &str) {
+        until(text, || self.log().contains(text));
+    }
+
+    /// Ends with a minute of five requests in the file.
+    fn written(&self, larder: &Larder) {
+        (0..5).for_each(|_| drop(larder.get("/kept")));
+        let before = self.file().metadata().unwrap().len();
+        minute(larder);
+        until("it is written", || self.file().metadata().unwrap().len() > before);
+        let mut last = 0;
+        // The URLs of the minute come a moment later.
+        until("everything is written", || {
+            history(larder, 0);
+            let now = self.file().metadata().unwrap().len();
+            std::mem::replace(&mut last, now) == now && difference(larder, 0, 0)["urls"][0]["url"].is_string()
+        });
+    }
+}
+
+/// The last five minutes before a time from now, against those before.
+fn difference(larder: &Larder, minutes: u64, back: u64) -> Value {
+    let now = history(larder, 0)["now"].as_u64().unwrap() - 60 * back;
+    asked(larder, &format!("/api/v1/history/difference?from={}&to={now}", now - 60 * minutes.max(1)))
+}
+
+fn stop(mut larder: Larder) {
+    larder.signal(libc::SIGTERM);
+    assert_eq!(Some(0), wait(&mut larder.child).code());
+}
+
+fn starts(of: &Value) -> Vec<String> {
+    let all = marks(of).into_iter().filter(|it| ["start", "stop", "upgrade"].contains(&&*it.0));
+    all.map(|it| it.1).collect()
+}
+
+#[test]
+fn a_restart_continues_the_history() {
+    let kept = Kept::new();
+    let larder = kept.start_with("sandbox = \"on\"");
+    assert_eq!("file", history(&larder, 0)["kept"]["in"]);
+    kept.written(&larder);
+    assert_eq!(500, larder.get("/api/broken").status);
+    stop(larder);
+    assert_eq!(0o600, kept.file().metadata().unwrap().mode() & 0o777);
+    let larder = kept.start();
+    for step in [1, 10, 60] {
+        let told = in_steps(&larder, step);
+        assert_eq!(6, sum(&told, "requests"), "the last seconds are written at the stop, in steps of {step} s: {told}");
+    }
+    let told = in_steps(&larder, 1);
+    let version = env!("CARGO_PKG_VERSION");
+    let all = starts(&told);
+    assert_eq!([format!("larder {version} started"), "larder stopped".to_owned()], all[..2]);
+    assert!(all[2].starts_with(&format!("larder {version} started, ")) && all[2].ends_with(" after its stop"), "{all:?}");
+    let worst = asked(&larder, "/api/v1/worst");
+    assert!(worst["failed"][0]["url"].as_str().unwrap().ends_with("/api/broken"), "{worst}");
+    assert_eq!("api", worst["failed"][0]["route"].as_str().unwrap());
+    // A third process has all of both.
+    stop(larder);
+    let larder = kept.start();
+    assert_eq!(6, sum(&in_steps(&larder, 1), "requests"));
+    assert_eq!(5, starts(&history(&larder, 0)).len());
+}
+
+#[test]
+fn a_kill_loses_a_minute_at_most() {
+    let kept = Kept::new();
+    let larder = kept.start();
+    kept.written(&larder);
+    assert_eq!(500, larder.get("/api/broken").status);
+    larder.signal(libc::SIGKILL);
+    drop(larder);
+    let larder = kept.start();
+    let told = in_steps(&larder, 60);
+    assert_eq!(5, sum(&told, "requests"));
+    let all = starts(&told);
+    assert!(all.len() == 2 && all[1].ends_with(" after the last figures, without a stop"), "{all:?}");
+    assert!(!kept.log().contains("history-damaged"), "{}", kept.log());
+}
+
+#[test]
+fn a_truncated_damaged_or_foreign_file_is_no_obstacle() {
+    let kept = Kept::new();
+    let aside = kept.folder.path().join("history.damaged");
+    let larder = kept.start();
+    kept.written(&larder);
+    stop(larder);
+    let whole = std::fs::read(kept.file()).unwrap();
+    std::fs::write(kept.file(), &whole[..whole.len() - 3]).unwrap();
+    let larder = kept.start();
+    assert_eq!(5, sum(&in_steps(&larder, 60), "requests"));
+    assert!(!aside.exists());
+    drop(larder);
+    let mut damaged = whole.clone();
+    let at = whole.len() * 2 / 3;
+    damaged[at] ^= 1;
+    for (bytes, why) in [(damaged, "is damaged at byte"), (b"#!/bin/sh\n".to_vec(), "not a history that this version")] {
+        std::fs::write(kept.file(), &bytes).unwrap();
+        std::fs::write(kept.folder.path().join("error.log"), "").unwrap();
+        let larder = kept.start();
+        kept.logged("history-damaged");
+        assert!(kept.log().contains(why), "{}", kept.log());
+        assert_eq!(bytes, std::fs::read(&aside).unwrap());
+        assert_eq!("file", history(&larder, 0)["kept"]["in"]);
+        kept.written(&larder);
+        stop(larder);
+        let larder = kept.start();
+        assert!(sum(&in_steps(&larder, 60), "requests") >= 5);
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_used_leaves_the_history_in_ram() {
+    let kept = Kept::new();
+    std::fs::create_dir(kept.file()).unwrap();
+    let larder = kept.start();
+    let told = &history(&larder, 0)["kept"];
+    assert_eq!(("ram", "it is no regular file"), (told["in"].as_str().unwrap(), told["why"].as_str().unwrap()));
+    assert_eq!(*told, asked(&larder, "/api/v1/stats")["history"]);
+    kept.logged("history-not-kept");
+    assert_eq!(200, larder.get("/kept").status);
+    minute(&larder);
+    assert_eq!(1, sum(&in_steps(&larder, 60), "requests"));
+    // It is tried again.
+    std::fs::remove_dir(kept.file()).unwrap();
+    minute(&larder);
+    assert_eq!("file", history(&larder, 0)["kept"]["in"]);
+    // A second larder does not write the file of the first.
+    let second = kept.start();
+    let told = &history(&second, 0)["kept"];
+    assert_eq!("another larder writes it", told["why"]);
+    stop(larder);
+    until("the lock is free", || history(&second, 0)["kept"]["in"] == "file");
+    assert_eq!(1, sum(&in_steps(&second, 60), "requests"));
+}
+
+/// Limits the size of files that a process writes, as a full device does.
+fn limit_files(larder: &Larder, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    let pid = libc::pid_t::try_from(larder.pid()).unwrap();
+    // SAFETY: the limit outlives the call, and no old one is requested.
+    assert_eq!(0, unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) });
+}
+
+#[test]
+fn a_full_device_costs_nothing_but_the_file() {
+    let kept = Kept::new();
+    let larder = kept.start_with("log.levels.audit = \"off\"");
+    kept.written(&larder);
+    let full = kept.file().metadata().unwrap().len() + 100;
+    limit_files(&larder, full);
+    let failed = || {
+        minute(&larder);
+        history(&larder, 0)["kept"]["why"].is_string()
+    };
+    until("a write fails", failed);
+    assert_eq!(200, larder.get("/kept").status);
+    minute(&larder);
+    assert!(kept.file().metadata().unwrap().len() <= full);
+    limit_files(&larder, libc::RLIM_INFINITY);
+    kept.logged("history-not-kept");
+    until("it is written again", || {
+        minute(&larder);
+        history(&larder, 0)["kept"]["why"].is_null()
+    });
+    minute(&larder);
+    kept.logged("history-kept");
+    let before = sum(&in_steps(&larder, 60), "requests");
+    assert_eq!(6, before);
+    stop(larder);
+    assert_eq!(6, sum(&in_steps(&kept.start(), 60), "requests"), "nothing is lost");
+}
+
+#[test]
+fn without_a_configuration_file_the_history_is_in_ram() {
+    let origin = origin();
+    let url = origin.url();
+    let larder = Larder::command(&["proxy", &url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    assert_eq!("larder was started without a configuration file", history(&larder, 0)["kept"]["why"]);
+    let off = Larder::before_with(&origin, "", "admin.history = \"off\"\nadmin.listen = \"127.0.0.1:0\"\n# [admin]");
+    assert_eq!("admin.history is off", history(&off, 0)["kept"]["why"]);
+    let default = Larder::before(&origin, "");
+    let told = history(&default, 0)["kept"].clone();
+    assert_eq!("file", told["in"]);
+    let path = Path::new(told["path"].as_str().unwrap());
+    assert!(path.starts_with(default.folder.path().join("state/larder")), "{path:?}");
+    assert!(path.file_name().unwrap().to_string_lossy().starts_with("history-"));
+}
+
+#[test]
+fn the_user_of_a_start_as_root_has_the_file() {
+    // SAFETY: it takes no pointers.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let origin = origin();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\nuser = \"nobody\"\nlog.error = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\nproxy = {{ to = [\"{}\"] }}\n[admin]\nlisten = \"127.0.0.1:0\"\nhistory = \"history\"\n# The [log] is above.\n",
+        origin.url()
+    );
+    let mut command = super::privileges::shell("true");
+    command.arg(binary());
+    let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
+    assert_eq!("file", history(&larder, 0)["kept"]["in"]);
+    assert_eq!(65534, larder.folder.path().join("history").metadata().unwrap().uid());
+    larder.get("/kept");
+    minute(&larder);
+    let path = larder.folder.path().join("history");
+    until("it is written", || path.metadata().unwrap().len() > 500);
+    assert!(history(&larder, 0)["kept"]["why"].is_null());
+}
+
+#[test]
+fn an_upgrade_continues_the_history() {
+    let kept = Kept::new();
+    let larder = kept.start();
+    kept.written(&larder);
+    let admin = larder.admin.to_string();
+    let ended = crate::harness::command::run(kept.folder.path(), &["upgrade", "--admin", &admin, "--json"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    let answer: Value = serde_json::from_str(&ended.out).unwrap();
+    let process = libc::pid_t::try_from(answer["process"].as_u64().unwrap()).unwrap();
+    until("the new process has the file", || {
+        let told = history(&larder, 0);
+        told["kept"]["in"] == "file" && starts(&told).len() == 2
+    });
+    let told = in_steps(&larder, 60);
+    assert_eq!(5, sum(&told, "requests"));
+    assert_eq!(format!("larder {} upgraded", env!("CARGO_PKG_VERSION")), starts(&told)[1]);
+    // SAFETY: kill takes no pointers; it is a process of this scenario.
+    unsafe { libc::kill(process, libc::SIGKILL) };
+}
+
+#[test]
+fn a_range_is_compared_with_the_time_before_it() {
+    let kept = Kept::new();
+    let larder = kept.start();
+    let usual = || {
+        (0..4).for_each(|_| drop(larder.get("/kept")));
+        larder.get("/api/kept");
+        minute(&larder);
+    };
+    (0..3).for_each(|_| usual());
+    let spike = history(&larder, 0)["now"].as_u64().unwrap();
+    for _ in 0..20 {
+        assert_eq!(500, larder.get("/api/broken").status);
+    }
+    usual();
+    usual();
+    let path = format!("/api/v1/history/difference?from={}&to={}", spike + 10, spike + 50);
+    let mut told = Value::Null;
+    until("the URLs have come", || {
+        told = asked(&larder, &path);
+        told["urls"].as_array().is_some_and(|it| !it.is_empty())
+    });
+    assert_eq!((spike, spike + 60), (told["from"].as_u64().unwrap(), told["to"].as_u64().unwrap()), "{told}");
+    assert_eq!((60, 60), (told["now"]["seconds"].as_u64().unwrap(), told["before"]["seconds"].as_u64().unwrap()));
+    let routes = told["routes"].as_array().unwrap();
+    assert_eq!("api", routes[0]["name"], "the faulty route is the first: {told}");
+    assert_eq!((20, 0), (routes[0]["now"]["errors_5xx"].as_u64().unwrap(), routes[0]["before"]["errors_5xx"].as_u64().unwrap()));
+    assert_eq!((21, 1), (routes[0]["now"]["requests"].as_u64().unwrap(), routes[0]["before"]["requests"].as_u64().unwrap()));
+    let reasons: u64 = routes[0]["reasons"].as_array().unwrap().iter().map(|it| it["now"].as_u64().unwrap()).sum();
+    assert_eq!(20, reasons, "{told}");
+    assert!(told["urls"][0]["url"].as_str().unwrap().ends_with("/api/broken"), "{told}");
+    assert_eq!((20, 0), (told["urls"][0]["now"].as_u64().unwrap(), told["urls"][0]["before"].as_u64().unwrap()));
+    assert_eq!(20, told["failed"].as_array().unwrap().len());
+    // A later range has none of it.
+    let told = asked(&larder, &format!("/api/v1/history/difference?from={}&to={}", spike + 70, spike + 110));
+    assert_eq!((60, 0), (told["now"]["seconds"].as_u64().unwrap(), told["failed"].as_array().unwrap().len()));
+    let path = format!("/api/v1/history/difference?from={spike}&to={}", spike + 30_000);
+    assert_eq!(400, larder.admin_get(&path).status);
+    // And after a restart it is still known.
+    let path = format!("/api/v1/history/difference?from={}&to={}", spike + 10, spike + 50);
+    let before = asked(&larder, &path);
+    stop(larder);
+    let larder = kept.start();
+    let after = asked(&larder, &path);
+    for name in ["routes", "urls", "failed"] {
+        assert_eq!(before[name], after[name], "{name}");
+    }
+}
+
+#[test]
+fn the_worst_requests_are_kept_without_hits_and_credentials() {
+    let kept = Kept::new();
+    let larder = kept.start();
+    (0..50).for_each(|_| drop(larder.get("/kept")));
+    for number in 0..130 {
+        let lines = "Cookie: session=s3cret\r\nAuthorization: Bearer s3cret\r\n";
+        let target = format!("/api/broken?n={number}&access_token=s3cret");
+        assert_eq!(500, larder.client().get_with(&target, lines).status);
+    }
+    let told = asked(&larder, "/api/v1/worst");
+    let (slow, failed) = (told["slow"].as_array().unwrap(), told["failed"].as_array().unwrap());
+    assert_eq!((100, 100), (slow.len(), failed.len()));
+    let micros: Vec<u64> = slow.iter().map(|it| it["duration_us"].as_u64().unwrap()).collect();
+    assert!(micros.is_sorted_by(|a, b| a >= b), "{micros:?}");
+    assert!(failed[0]["url"].as_str().unwrap().ends_with("/api/broken?n=129&access_token=***"), "{}", failed[0]);
+    assert_eq!((500, "api", 8), (failed[0]["status"].as_u64().unwrap(), failed[0]["route"].as_str().unwrap(), failed[0]["id"].as_str().unwrap().len()));
+    assert!(failed[0]["origin"].as_str().unwrap().starts_with("http://127.0.0.1:"));
+    assert!(!failed[0]["reason"].as_str().unwrap().is_empty());
+    assert!(slow.iter().filter(|it| it["url"].as_str().unwrap().ends_with("/kept")).count() <= 1, "hits are not kept");
+    // Of a request that nobody followed, the URL is explained by its id.
+    let question = format!("{{\"id\":{}}}", failed[0]["id"]);
+    let answer = larder.admin_post("/api/v1/explain", &question);
+    assert_eq!(200, answer.status, "{answer:?}");
+    assert!(answer.text().contains("/api/broken?n=129"), "{answer:?}");
+    let none = asked(&larder, "/api/v1/worst?until=1000");
+    assert!(none["failed"].as_array().unwrap().is_empty());
+    minute(&larder);
+    stop(larder);
+    let bytes = std::fs::read(kept.file()).unwrap();
+    let has = |text: &str| bytes.windows(text.len()).any(|it| it == text.as_bytes());
+    assert!(has("access_token=***") && !has("s3cret") && !has(TOKEN));
 }

@@ -87,3 +87,8 @@ export function moment(unix: number): string {
   const two = (value: number): string => String(value).padStart(2, '0');
   return `${it.getFullYear()}-${two(it.getMonth() + 1)}-${two(it.getDate())} ${clock(unix * 1e6)}`;
 }
+
+/** The time of day of unix seconds, with the date where it is not today. */
+export function when(unix: number): string {
+  return new Date(unix * 1000).toDateString() === new Date().toDateString() ? clock(unix * 1e6) : moment(unix);
+}

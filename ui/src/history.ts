@@ -1,4 +1,4 @@
-// The history of the last two hours that larder keeps: the page reads it once when it opens, and then its new steps. Drawing is not here.
+// The history that larder keeps, in steps of one second to half an hour: the page reads a step once when it needs it, and then its new samples. Drawing is not here.
 import { get, query } from './api';
 import { EMPTY, type Grown, type Point, pointOf, ratio, type Times } from './points';
 import type { Kept, Mark } from './types';
@@ -17,43 +17,94 @@ export interface Minute extends Times {
   ratio: number | null;
 }
 
-/** Steps that the page keeps: two hours. */
-const MOST = 720;
+/** The step of the tiles, seconds. */
+const TILES = 10;
+/** Of each step, the seconds that are read at first; all without it. */
+const FIRST: Record<number, number> = { 1: 900, 10: 7200, 60: 21_600 };
+/** Steps that the page keeps of one length. */
+const MOST = 1000;
 /** Seconds of a step that follows another at once, and of the answer's way. */
 const LATE = 5;
+/** Steps from this one on are joined of several, so that the last one grows. */
+const JOINED = 300;
+
+/** The samples of one step. */
+class Series {
+  steps: Step[] = [];
+  points: Point[] = [];
+  asked = 0;
+
+  constructor(readonly step: number) {}
+
+  /** The time after which samples are read: those of an unfinished step come again. */
+  since(now: number): number | null {
+    const last = this.steps.at(-1)?.at;
+    if (last === undefined) {
+      const first = FIRST[this.step];
+      return first ? Math.floor(now - first) : null;
+    }
+    return this.step < JOINED ? last - 1 : Math.floor((last - 1) / this.step) * this.step;
+  }
+
+  take(more: Step[], since: number | null, skew: number): void {
+    const own = since === null ? [] : this.steps.filter((it) => it.at <= since);
+    // The clock may have been set back.
+    this.steps = [...own, ...more].sort((x, y) => x.at - y.at).slice(-MOST);
+    this.points = [];
+    const gap = Math.max(LATE, this.step > TILES ? this.step / 2 : 0);
+    for (const it of this.steps) {
+      const before = this.points.at(-1);
+      const end = it.at + skew;
+      if (before && end - it.seconds - before.at > gap) this.points.push({ ...EMPTY, at: before.at + 1 });
+      this.points.push(pointOf(end, it.seconds, it, it));
+    }
+  }
+}
 
 class History {
-  points: Point[] = [];
   marks: Mark[] = [];
+  /** Where the history is kept, and why not in a file. */
+  kept: Kept['kept'] | null = null;
   /** Changes with each answer that had something new. */
   version = 0;
-  private steps: Step[] = [];
-  private step = 10;
-  private asked = 0;
-  private since = 0;
+  /** Seconds by which the browser's clock is ahead of larder's. */
+  skew = 0;
+  private all = new Map<number, Series>();
+  private wanted = TILES;
+  private now = 0;
+
+  /** The points of the tiles. */
+  get points(): Point[] {
+    return this.of(TILES);
+  }
+
+  /** The points of a step. */
+  of(step: number): Point[] {
+    return this.all.get(step)?.points ?? [];
+  }
+
+  /** Reads a step as well, from now on. */
+  want(step: number): void {
+    this.wanted = step;
+    if (this.now) void this.follow(this.now);
+  }
 
   /** Reads what is new, at most once a step; `now` is Unix seconds. */
   async follow(now: number): Promise<void> {
-    // A step ends a little before it is read.
-    if (now - this.asked < this.step) return;
-    this.asked = now;
-    // A mark of the same second may have come after the last answer.
-    const since = Math.max(0, this.since - 1) || null;
-    const kept = await get<Kept>(`/api/v1/history${query({ since })}`, AbortSignal.timeout(5000)).catch(() => null);
-    if (kept) this.take(kept);
+    this.now = now;
+    for (const step of new Set([TILES, this.wanted])) await this.read(step, now);
   }
 
   clear(): void {
-    this.points = [];
     this.marks = [];
-    this.steps = [];
-    this.asked = this.since = 0;
+    this.all.clear();
+    this.now = 0;
   }
 
   /** The minute that ended `ago` seconds before `now`; null where larder did not run then. */
   minute(now: number, ago: number): Minute | null {
     const end = now - ago;
-    const of = this.steps.filter((it) => it.at > end - 60 && it.at <= end + LATE);
+    const of = (this.all.get(TILES)?.steps ?? []).filter((it) => it.at > end - 60 && it.at <= end + LATE);
     const last = of.at(-1);
     if (!last || of.length < 5) return null;
     const sum = (what: (it: Step) => number): number => of.reduce((all, it) => all + what(it), 0);
@@ -69,26 +120,26 @@ class History {
     };
   }
 
-  private take(kept: Kept): void {
-    this.step = kept.step;
-    const steps = kept.samples.map((it) => stepOf(kept.columns, it)).filter((it) => it.at > this.since);
+  private async read(step: number, now: number): Promise<void> {
+    const series = this.all.get(step) ?? new Series(step);
+    this.all.set(step, series);
+    // A step ends a little before it is read.
+    if (now - series.asked < Math.min(60, Math.max(10, step))) return;
+    series.asked = now;
+    const since = series.since(now);
+    const kept = await get<Kept>(`/api/v1/history${query({ since, step })}`, AbortSignal.timeout(5000)).catch(() => null);
+    if (!kept) return void (series.asked = 0);
     // Their times are of larder's clock; charts are by the browser's.
     const ahead = Date.now() / 1000 - kept.now;
-    const skew = Math.abs(ahead) > LATE ? ahead : 0;
-    const isKnown = (it: Mark): boolean => this.marks.some((other) => Math.abs(other.at - it.at - skew) < 1 && other.what === it.what);
-    const marks = kept.marks.map((it) => ({ ...it, at: it.at + skew })).filter((it) => !isKnown({ ...it, at: it.at - skew }));
-    for (const it of steps) {
-      const before = this.points.at(-1);
-      const end = it.at + skew;
-      const began = end - it.seconds;
-      if (before && began - before.at > LATE) this.points.push({ ...EMPTY, at: before.at + 1 });
-      this.points.push(pointOf(end, it.seconds, it, it));
-    }
-    this.steps = [...this.steps, ...steps].slice(-MOST);
-    this.points = this.points.slice(-MOST);
-    this.marks = [...this.marks, ...marks].slice(-MOST);
-    this.since = this.steps.at(-1)?.at ?? this.since;
-    if (steps.length || marks.length) this.version += 1;
+    this.skew = Math.abs(ahead) > LATE ? ahead : 0;
+    const steps = kept.samples.map((it) => stepOf(kept.columns, it));
+    series.take(steps, since, this.skew);
+    const marks = kept.marks.map((it) => ({ ...it, at: it.at + this.skew }));
+    const isNew = (it: Mark): boolean => !this.marks.some((other) => Math.abs(other.at - it.at) < 1 && other.what === it.what);
+    const more = marks.filter(isNew);
+    this.marks = [...this.marks, ...more].sort((a, b) => a.at - b.at).slice(-MOST);
+    this.kept = kept.kept ?? null;
+    if (steps.length || more.length) this.version += 1;
   }
 }
 

@@ -72,19 +72,61 @@ export interface RouteStats {
   could_be_hits?: number;
 }
 
-/** What larder keeps of the last two hours: `samples` have the values of `columns`. */
+/** What larder keeps of the last days in one step: `samples` have the values of `columns`. */
 export interface Kept {
   now: number;
   step: number;
   columns: string[];
   samples: number[][];
   marks: Mark[];
+  kept?: { in: 'file' | 'ram'; path?: string; bytes?: number; why?: string };
+}
+
+/** The figures of a route in a time. */
+export interface RouteFigures {
+  requests: number;
+  errors_5xx: number;
+  errors_4xx: number;
+  hits: number;
+  misses: number;
+  passes: number;
+  origin_requests: number;
+  origin_us: number;
+}
+
+/** A slow or failed request; `at` is Unix seconds. */
+export interface WorstRequest {
+  id: string;
+  at: number;
+  method: string;
+  url: string;
+  route: string;
+  status: number;
+  duration_us: number;
+  origin_us: number;
+  cache: string;
+  reason: string;
+  origin: string;
+  request_id: string;
+}
+
+/** A time against the time before it. */
+export interface Difference {
+  from: number;
+  to: number;
+  kept_from: number | null;
+  now: { seconds: number };
+  before: { seconds: number };
+  routes: { name: string; now: RouteFigures; before: RouteFigures; reasons: { reason: string; now: number; before: number; origin_us: number }[] }[];
+  urls: { url: string; now: number; before: number; misses: number; misses_before: number }[];
+  slow: WorstRequest[];
+  failed: WorstRequest[];
 }
 
 /** An event; `at` is Unix seconds. */
 export interface Mark {
   at: number;
-  kind: 'start' | 'reload' | 'refused' | 'purge' | 'down' | 'up' | 'drain' | 'restore';
+  kind: 'start' | 'stop' | 'upgrade' | 'reload' | 'refused' | 'purge' | 'down' | 'up' | 'drain' | 'restore' | 'certificate';
   what: string;
 }
 

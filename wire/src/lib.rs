@@ -4,6 +4,7 @@ pub mod binlog;
 pub mod cgi_head;
 pub mod envelope;
 pub mod fastcgi;
+pub mod history;
 pub mod htpasswd;
 pub mod http1;
 pub mod http2;

@@ -39,6 +39,8 @@ mod mysql;
 mod pgoutput;
 #[path = "../../fuzz/laws/proxy.rs"]
 mod proxy;
+#[path = "../../fuzz/laws/history.rs"]
+mod history;
 #[path = "../../fuzz/laws/purge_entry.rs"]
 mod purge_entry;
 #[path = "../../fuzz/laws/segment.rs"]
@@ -88,6 +90,7 @@ fn every_codec_has_its_target() {
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.extend(["envelope".to_owned(), "http3_frame".to_owned(), "segment".to_owned()]);
+    codecs.push("history".to_owned());
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
     codecs.extend(["binlog".to_owned(), "jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
@@ -118,6 +121,7 @@ fn seeds_obey() {
     seeds("mysql").iter().for_each(|it| mysql::check(it));
     seeds("binlog").iter().for_each(|it| binlog::check(it));
     seeds("pgoutput").iter().for_each(|it| pgoutput::check(it));
+    seeds("history").iter().for_each(|it| history::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
@@ -195,6 +199,11 @@ proptest! {
     #[test]
     fn signed_urls_obey(raw in mixed("signed_url")) {
         signed_url::check(&raw);
+    }
+
+    #[test]
+    fn history_records_obey(raw in mixed("history")) {
+        history::check(&raw);
     }
 
     #[test]

@@ -28,7 +28,8 @@ impl Admin {
             }
             return Err(self.explain_tag(asked, tag).await);
         }
-        if RequestId::parse(ask).is_some_and(|id| self.recent.find(id).is_some()) {
+        let is_known = |id| self.recent.find(id).is_some() || self.worst_question(id).is_some();
+        if RequestId::parse(ask).is_some_and(is_known) {
             return Ok(json!({ "id": ask }));
         }
         let url = match ask {

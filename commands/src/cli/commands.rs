@@ -27,6 +27,8 @@ pub enum CommandName {
     Stats,
     /// `larder advice`.
     Advice,
+    /// `larder worst`.
+    Worst,
     /// `larder overlay ACTION`.
     Overlay,
     /// `larder origin ACTION`.
@@ -305,6 +307,18 @@ pub const COMMANDS: &[CommandRow] = &[
         examples: &[
             ("larder advice", "findings since the start, as text, with the difference in the configuration"),
             ("larder advice --json", "JSON output, as /api/v1/advice"),
+        ],
+    },
+    CommandRow {
+        name: CommandName::Worst,
+        word: "worst",
+        argument: "",
+        argument_help: "",
+        about: "Print the slowest and the latest failed requests of a running larder, which it keeps without sampling and over restarts",
+        flags: &[STATS],
+        examples: &[
+            ("larder worst", "20 of each, as text"),
+            ("larder worst --json", "JSON output, as /api/v1/worst"),
         ],
     },
     CommandRow {

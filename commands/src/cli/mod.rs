@@ -92,6 +92,8 @@ pub enum Command {
     Stats(Stats),
     /// `advice`: findings of a running larder.
     Advice(Stats),
+    /// `worst`: slow and failed requests of a running larder.
+    Worst(Stats),
     /// `login`: request a login link from a running larder.
     Login(Login),
     /// `upgrade`: replace a running larder.
@@ -127,13 +129,19 @@ pub enum Ask {
     Of(PathBuf),
 }
 
-/// The settings of `larder stats` and `larder advice`.
+/// The settings of `larder stats`, `larder advice` and `larder worst`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
+}
+
+impl Stats {
+    fn read(given: Given) -> Self {
+        Self { output: if given.json { Output::Json } else { Output::Text }, ask: given.ask }
+    }
 }
 
 /// The settings of `larder login`.
@@ -445,11 +453,9 @@ impl Given {
             CommandName::Demo => Command::Demo(self.plan(PlanBase::Flags)),
             CommandName::Explain => Command::Explain(self.explain(&argument)?),
             CommandName::Warm => Command::Warm(Warm::read(self)?),
-            name @ (CommandName::Stats | CommandName::Advice) => {
-                let output = if self.json { Output::Json } else { Output::Text };
-                let order = Stats { output, ask: self.ask };
-                if name == CommandName::Stats { Command::Stats(order) } else { Command::Advice(order) }
-            }
+            CommandName::Stats => Command::Stats(Stats::read(self)),
+            CommandName::Advice => Command::Advice(Stats::read(self)),
+            CommandName::Worst => Command::Worst(Stats::read(self)),
             CommandName::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })

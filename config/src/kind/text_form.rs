@@ -68,6 +68,8 @@ pub enum TextForm {
     Path,
     /// A path of the file system with more than reading.
     PathFor(PathAccess),
+    /// A path of a file that is written, or `off`.
+    PathOrOff,
     /// A path, `-` or `off`.
     LogTarget,
     /// A condition over finished requests.
@@ -171,6 +173,8 @@ impl TextForm {
         match self {
             TextForm::Path => path(PathAccess::READ),
             TextForm::PathFor(access) => path(access),
+            TextForm::PathOrOff if text == "off" => None,
+            TextForm::PathOrOff => path(PathAccess::WRITE),
             TextForm::LogTarget if matches!(text, "-" | "off") || text.starts_with("syslog") => None,
             TextForm::LogTarget => path(PathAccess::WRITE),
             TextForm::Listen => match entrance(text)?.at {
@@ -233,7 +237,9 @@ impl TextForm {
             TextForm::EmailAddress => is_email_address(text),
             TextForm::TimeShare => TimeShare::parse(text).is_some(),
             TextForm::StatusRange => status_range(text).is_some(),
-            TextForm::Path | TextForm::PathFor(_) | TextForm::LogTarget => is_file_path(text),
+            TextForm::Path | TextForm::PathFor(_) | TextForm::PathOrOff | TextForm::LogTarget => {
+                is_file_path(text)
+            },
             TextForm::TryMember => TryMember::parse(text).is_ok(),
             TextForm::Page => is_page(text),
             TextForm::FrontController => is_front_controller(text),
@@ -374,6 +380,7 @@ impl TextForm {
             TextForm::EmailAddress => "an email address, such as \"ops@example.com\"",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path | TextForm::PathFor(_) => "a path",
+            TextForm::PathOrOff => "a path, or off",
             TextForm::LogTarget => "a path, \"-\", \"syslog\" or \"off\"",
             TextForm::FinishedCondition => "a condition over the finished request, such as 'status >= 500'",
             TextForm::LogFormat => form::ALLOWED,

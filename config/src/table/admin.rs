@@ -14,6 +14,8 @@ pub(super) const ROWS: &[Key] = &[
         "File of the admin token (mode 0600), created at the first start. Default: `larder/admin-token` in `$XDG_STATE_HOME` or `~/.local/state`; for root, in /var/lib. The environment variable `LARDER_ADMIN_TOKEN` overrides it.", r#""/etc/larder/admin-token""#),
     once("admin.audit", ValueKind::One(TextForm::PathFor(PathAccess::WRITE)), None,
         "File of the audit log: every change through the admin and every rejected request. The error log contains the same events.", r#""/var/log/larder/audit.log""#),
+    start("admin.history", ValueKind::One(TextForm::PathOrOff), None,
+        "File of the history (mode 0600): samples of seven days, events, slow and failed requests, at most 20 MiB; written once a minute. `off` keeps the history in RAM until larder stops. Default: with a configuration file, one next to the admin token, named after the path of the configuration file, such as /var/lib/larder/history-9f86d081; otherwise `off`.", r#""/var/lib/larder/history""#),
     once("admin.hosts", ValueKind::List(TextForm::HostName), None,
         "Host names of a TLS proxy in front of the admin. Requests with a name other than these and the admin's own address are rejected.", r#"["ops.example.com"]"#),
     once("admin.overlay_size", size(0, 64 * GIB), Some("16MiB"),

@@ -41,6 +41,7 @@ pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>
         outcome,
         spent: None,
         traced: false,
+        is_worst: false,
         span: None,
         request_id: None,
         user: "",

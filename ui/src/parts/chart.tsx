@@ -3,7 +3,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { clock, flat } from '../format';
+import { flat, when } from '../format';
 import type { Figure } from '../format';
 import { colour, onTheme } from '../theme';
 import type { Mark } from '../types';
@@ -34,6 +34,9 @@ interface Props {
   window: number;
   /** Whether the axis counts in powers of 1024. */
   binary?: boolean;
+  /** The part of the time that is shown; all without it. */
+  zoom: [number, number] | null;
+  setZoom: (to: [number, number] | null) => void;
 }
 
 const HEIGHT = 178;
@@ -91,6 +94,14 @@ function drawMarks(it: uPlot, marks: Mark[]): void {
   it.ctx.restore();
 }
 
+/** A time on the axis, whose values are so many seconds apart. */
+function timeOf(unix: number, by: number): string {
+  const it = new Date(unix * 1000);
+  if (by >= 86_400) return it.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
+  if (by >= 10_800) return it.toLocaleString('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' });
+  return it.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+}
+
 interface Heard {
   moved: (at: number | null, mark: Mark | null) => void;
   zoomed: (to: [number, number] | null) => void;
@@ -122,7 +133,7 @@ function options(props: Props, width: number, heard: Heard): uPlot.Options {
     axes: [
       {
         stroke: faint, font, grid: { show: false }, ticks: { show: false }, size: 22, gap: 4, space: 90,
-        values: (_, at) => at.map((it) => new Date(it * 1000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })),
+        values: (_, at, __, ___, by) => at.map((it) => timeOf(it, by)),
       },
       {
         stroke: faint, font, grid, ticks: { show: false }, size: 62, gap: 8, space: 34,
@@ -155,12 +166,11 @@ function options(props: Props, width: number, heard: Heard): uPlot.Options {
 }
 
 export function Chart(props: Props): JSX.Element {
-  const { title, at, series, marks, figure, stacked } = props;
+  const { title, at, series, marks, figure, stacked, zoom, setZoom } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [hover, setHover] = useState<number | null>(null);
   const [pointed, setPointed] = useState<Mark | null>(null);
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
   const [colours, turn] = useState(0);
   const events = useRef(marks);
   events.current = marks;
@@ -171,7 +181,6 @@ export function Chart(props: Props): JSX.Element {
   }, [at, series, stacked]);
 
   useEffect(() => onTheme(() => turn((it) => it + 1)), []);
-  useEffect(() => setZoom(null), [props.window]);
 
   const shape = series.map((it) => it.label).join();
   useEffect(() => {
@@ -242,7 +251,7 @@ export function Chart(props: Props): JSX.Element {
         </table>
         {zoom && (
           <p class="zoomed">
-            {clock(from * 1e6)} to {clock(to * 1e6)}{' '}
+            {when(from)} to {when(to)}{' '}
             <button class="link" onClick={() => setZoom(null)}>
               Show all
             </button>
@@ -260,7 +269,7 @@ function Marks({ of, more }: { of: Mark[]; more: number }): JSX.Element | null {
     <ul class="marks" aria-label="Events in the time shown">
       {of.map((it) => (
         <li key={`${it.at} ${it.what}`} class={it.kind === 'down' || it.kind === 'refused' ? 'bad' : ''}>
-          <span class="num">{clock(it.at * 1e6)}</span> {it.what}
+          <span class="num">{when(it.at)}</span> {it.what}
         </li>
       ))}
       {more > 0 && <li class="faint">{more.toLocaleString('en')} earlier</li>}

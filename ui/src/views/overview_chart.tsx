@@ -1,12 +1,14 @@
-// The chart of the overview: an operator selects the measure and the time range; marks show reloads, purges and origin failures.
+// The chart of the overview: an operator selects the measure and the time shown; marks show restarts, reloads, purges and origin failures. A
+// range that is dragged over, or entered, is compared with the time before it.
 import type { JSX } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Segments } from '../parts/basic';
 import { Chart, type Series } from '../parts/chart';
 import * as format from '../format';
 import type { Figure } from '../format';
 import { history } from '../history';
 import type { Point } from '../points';
+import { Difference } from './overview_difference';
 
 type Measure = 'requests' | 'errors' | 'ratio' | 'latency' | 'bytes' | 'saved';
 
@@ -23,11 +25,15 @@ const WINDOWS: [string, string][] = [
   ['300', '5 min'],
   ['900', '15 min'],
   ['3600', '1 h'],
-  ['7200', '2 h'],
+  ['21600', '6 h'],
+  ['86400', '1 d'],
+  ['604800', '7 d'],
 ];
 
-/** Seconds up to which the page's own readings are shown, one a second. */
-const FINE = 300;
+/** The step in which a time is drawn, seconds: some hundred points. */
+const STEPS: Record<string, number> = { 300: 1, 900: 1, 3600: 10, 21600: 60, 86400: 300, 604800: 1800 };
+/** The longest range that can be compared with the time before it, seconds. */
+const COMPARED = 21_600;
 
 type Line = [label: string, colour: string, name: keyof Point, more?: Partial<Series>];
 
@@ -87,13 +93,13 @@ const SHAPES: Record<Measure, Shape> = {
   saved: { title: 'Origin time saved / s', figure: format.seconds, lines: [['Saved', '--series-1', 'saved', { fill: true, width: 2 }]] },
 };
 
-/** The points of a time: the page's own, one a second, as far as they reach; before them those that larder kept. */
-function shownOf(own: Point[], window: number): Point[] {
-  const fine = window <= FINE ? own : [];
-  const began = fine[0]?.at ?? Infinity;
-  const all = [...history.points.filter((it) => it.at < began), ...fine];
-  // A young larder has no step yet.
-  const some = all.length > 1 ? all : own;
+/** The points of a time: those that larder kept; where its steps are seconds, the page's own readings after them. */
+function shownOf(own: Point[], window: number, step: number): Point[] {
+  const kept = history.of(step);
+  const last = kept.at(-1)?.at ?? -Infinity;
+  const all = step === 1 ? [...kept, ...own.filter((it) => it.at > last)] : kept;
+  // A young larder has no step of this length yet.
+  const some = [all, history.points, own].find((it) => it.length > 1) ?? own;
   const end = some.at(-1)?.at ?? 0;
   return some.filter((it) => it.at >= end - window - 1);
 }
@@ -101,10 +107,13 @@ function shownOf(own: Point[], window: number): Point[] {
 export function Charts({ points, version }: { points: Point[]; version: number }): JSX.Element {
   const [measure, setMeasure] = useState<Measure>('requests');
   const [window, setWindow] = useState('3600');
+  const [range, setRange] = useState<[number, number] | null>(null);
   const seconds = Number(window);
+  const step = STEPS[window]!;
+  useEffect(() => history.want(step), [step]);
   // Of a longer time, a point comes with each step.
-  const fresh = seconds <= FINE || history.points.length < 2 ? points.at(-1)?.at : 0;
-  const shown = useMemo(() => shownOf(points, seconds), [points, fresh, version, seconds]);
+  const fresh = step === 1 || history.points.length < 2 ? points.at(-1)?.at : 0;
+  const shown = useMemo(() => shownOf(points, seconds, step), [points, fresh, version, seconds]);
   const at = useMemo(() => shown.map((it) => it.at), [shown]);
   const { lines, ...shape } = SHAPES[measure];
   const series = useMemo(() => lines.map(([label, colour, name, more]): Series => ({ label, colour, values: shown.map((it) => it[name]), ...more })), [shown, lines]);
@@ -113,9 +122,73 @@ export function Charts({ points, version }: { points: Point[]; version: number }
       <div class="chart-bar">
         <Segments label="Measure" of={MEASURES} now={measure} choose={setMeasure} />
         <h2 class="faint">{shape.title}</h2>
-        <Segments label="Time shown" of={WINDOWS} now={window} choose={setWindow} />
+        <Segments
+          label="Time shown"
+          of={WINDOWS}
+          now={window}
+          choose={(it) => {
+            setWindow(it);
+            setRange(null);
+          }}
+        />
       </div>
-      <Chart {...shape} at={at} series={series} marks={history.marks} window={seconds} />
+      <Chart {...shape} at={at} series={series} marks={history.marks} window={seconds} zoom={range} setZoom={setRange} />
+      <Compare choose={setRange} end={at.at(-1) ?? Date.now() / 1000} />
+      {history.kept?.in === 'ram' && history.kept.path && (
+        <p class="hint">
+          The history is in RAM only: {history.kept.path}: {history.kept.why}
+        </p>
+      )}
+      {history.kept?.in === 'ram' && !history.kept.path && <p class="hint">The history ends with the process: {history.kept.why}</p>}
+      {range && <Difference from={range[0]} to={range[1]} close={() => setRange(null)} />}
     </section>
+  );
+}
+
+/** Unix seconds as the text of an input of local date and time. */
+function local(unix: number): string {
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const it = new Date(unix * 1000);
+  return `${it.getFullYear()}-${two(it.getMonth() + 1)}-${two(it.getDate())}T${two(it.getHours())}:${two(it.getMinutes())}:${two(it.getSeconds())}`;
+}
+
+/** A range by keyboard: what dragging over the chart does. */
+function Compare({ choose, end }: { choose: (it: [number, number]) => void; end: number }): JSX.Element {
+  const [from, setFrom] = useState('');
+  const [to, setTo] = useState('');
+  const [wrong, setWrong] = useState('');
+  const open = (event: Event): void => {
+    if (!(event.currentTarget as HTMLDetailsElement).open || from) return;
+    setFrom(local(end - 300));
+    setTo(local(end));
+  };
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const [a, b] = [Date.parse(from) / 1000, Date.parse(to) / 1000];
+    const fault = !(b > a) ? 'The end is not after the beginning.' : b - a > COMPARED ? 'A range has at most 6 hours.' : '';
+    setWrong(fault);
+    if (!fault) choose([a, b]);
+  };
+  return (
+    <details class="compare" onToggle={open}>
+      <summary>Compare a time range</summary>
+      <form class="compare-form" onSubmit={submit}>
+        <label>
+          From <input class="auto" type="datetime-local" step="1" required value={from} onInput={(event) => setFrom(event.currentTarget.value)} />
+        </label>
+        <label>
+          To <input class="auto" type="datetime-local" step="1" required value={to} onInput={(event) => setTo(event.currentTarget.value)} />
+        </label>
+        <button class="button" type="submit">
+          Compare
+        </button>
+        {wrong && (
+          <p class="bad" role="alert">
+            {wrong}
+          </p>
+        )}
+      </form>
+      <p class="hint">Or drag over the chart.</p>
+    </details>
   );
 }

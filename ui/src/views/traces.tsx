@@ -1,7 +1,7 @@
 // Where the time of single requests went: a dot for each by when it began, and a bar of its stages; sampling is switched here.
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { put } from '../api';
+import { get, put } from '../api';
 import { Bones, Cache, Empty, Failed, Head, Segments, Url } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
@@ -10,9 +10,10 @@ import { type Dot, Scatter } from '../parts/scatter';
 import { useShort } from '../parts/short';
 import { STAGES, StageBar, StageKey, StageTable } from '../parts/stages';
 import { say } from '../parts/toast';
+import { WorstTable } from '../parts/worst';
 import * as format from '../format';
-import { go, note } from '../hooks';
-import type { Trace, Traces as All } from '../types';
+import { go, note, useAsked } from '../hooks';
+import type { Trace, Traces as All, WorstRequest } from '../types';
 import { useTraces } from './traces_stream';
 
 const ROWS = 60;
@@ -200,11 +201,40 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
               </table>
             </section>
           )}
+          <Worst />
           <Sampling all={data} changed={again} />
         </>
       )}
       {open && <OneTrace it={open} close={() => setOpen(null)} />}
     </>
+  );
+}
+
+/** The requests that larder keeps without sampling, over restarts. */
+function Worst(): JSX.Element | null {
+  const [which, setWhich] = useState<'slow' | 'failed'>('slow');
+  const { data } = useAsked<{ slow: WorstRequest[]; failed: WorstRequest[] }>('worst', (signal) => get('/api/v1/worst', signal), 10_000);
+  const [shown, more] = useShort(data?.[which] ?? [], 'requests', 10);
+  if (!data) return null;
+  return (
+    <section class="block" aria-label="The worst requests">
+      <div class="block-head">
+        <h2>
+          The worst requests <span class="faint">without sampling: the slowest 100 of a day, the latest 100 that failed</span>
+        </h2>
+        <Segments
+          label="The worst by"
+          of={[
+            ['slow', `Slowest (${data.slow.length})`],
+            ['failed', `Failed (${data.failed.length})`],
+          ]}
+          now={which}
+          choose={setWhich}
+        />
+      </div>
+      {shown.length > 0 ? <WorstTable label="The worst requests" of={shown} /> : <p class="hint">{which === 'slow' ? 'No request yet.' : 'No request has failed.'}</p>}
+      {more}
+    </section>
   );
 }
 

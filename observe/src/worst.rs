@@ -1,0 +1,310 @@
+//! The worst requests, without sampling: the slowest of a day, and the latest that failed, of all workers. A hit of RAM is never among
+//! them; any other request is compared with a threshold. Credentials are not kept: neither fields nor the values of secret parameters.
+
+use super::Finished;
+use super::RequestOutcome;
+use super::ids::RequestId;
+use super::log::ResponseEnd;
+use larder_semantics::secret;
+use larder_stdx::clock;
+use larder_wire::history::StoredRequest;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The slow requests that are kept.
+pub const SLOW: usize = 100;
+/// The failed requests that are kept.
+pub const FAILED: usize = 100;
+/// Seconds for which a slow request is kept.
+const DAY: u64 = 86_400;
+/// The most bytes of a URL, and of any other text.
+const URL: usize = 320;
+const TEXT: usize = 64;
+/// A larger response is compared by the time of its origin: the rest depends on the client.
+const LARGE: u64 = 256 << 10;
+/// Switching protocols: the duration is that of the connection.
+const UPGRADED: u16 = 101;
+
+/// The names of the texts of a request, in their order.
+pub const TEXTS: [&str; 8] = ["id", "method", "url", "route", "cache", "reason", "origin", "request_id"];
+
+/// A kept request.
+pub struct WorstRequest {
+    /// It.
+    pub request: StoredRequest,
+    /// Its number in the order of arrival.
+    number: u64,
+}
+
+impl WorstRequest {
+    /// The text with a name of [`TEXTS`].
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        let at = TEXTS.iter().position(|it| *it == name);
+        at.map_or("", |at| &self.request.texts[at])
+    }
+
+    fn is_failure(&self) -> bool {
+        self.request.status >= 500
+    }
+}
+
+#[derive(Default)]
+struct WorstLists {
+    /// The slowest first.
+    slow: Vec<Arc<WorstRequest>>,
+    /// The oldest first.
+    failed: Vec<Arc<WorstRequest>>,
+    /// The number of requests so far, and of those that are in the file.
+    numbers: u64,
+    saved: u64,
+}
+
+/// The worst requests of all workers.
+#[derive(Default)]
+pub struct Worst {
+    /// The duration above which a request is among the slowest, microseconds.
+    over: AtomicU64,
+    lists: Mutex<WorstLists>,
+}
+
+/// The duration by which a request is compared with others, microseconds.
+fn rank(outcome: &RequestOutcome, micros: u64) -> u64 {
+    let of_origin = outcome.origin.as_ref().map_or(0, |it| it.micros);
+    let by_client = outcome.body > LARGE || outcome.end == ResponseEnd::Cut || outcome.status == UPGRADED;
+    if by_client { of_origin } else { micros }
+}
+
+fn failed(outcome: &RequestOutcome) -> bool {
+    // Maintenance and fixed answers are the operator's own.
+    outcome.status >= 500 && (outcome.report.is_some() || outcome.origin.is_some())
+}
+
+impl Worst {
+    /// Whether a request that was no hit of RAM is kept.
+    #[must_use]
+    pub fn wants(&self, outcome: &RequestOutcome, micros: u64) -> bool {
+        failed(outcome) || rank(outcome, micros) > self.over.load(Relaxed)
+    }
+
+    /// Keeps a request for which [`Worst::wants`] holds.
+    pub fn keep(&self, it: &Finished<'_>, id: RequestId) {
+        let (outcome, micros) = (it.outcome, it.micros.unwrap_or(0));
+        let url = format!("{}://{}{}", it.scheme.name(), it.authority, secret::shown_target(it.target));
+        let request_id = it.request_id.map(String::from_utf8_lossy).unwrap_or_default();
+        let origin = outcome.origin.as_ref();
+        let texts = [
+            id.to_string(),
+            cut(it.method, TEXT),
+            cut(&url, URL),
+            cut(it.route, TEXT),
+            outcome.cache().to_owned(),
+            outcome.reason().to_owned(),
+            cut(origin.map_or("", |it| &it.name), TEXT),
+            cut(&request_id, TEXT),
+        ];
+        self.put(StoredRequest {
+            at: clock::wall().0,
+            micros,
+            rank: rank(outcome, micros),
+            origin_micros: origin.map_or(0, |it| it.micros),
+            status: outcome.status,
+            texts,
+        });
+    }
+
+    fn put(&self, request: StoredRequest) {
+        let mut lists = self.guard();
+        lists.numbers += 1;
+        let it = Arc::new(WorstRequest { request, number: lists.numbers });
+        if it.is_failure() {
+            if lists.failed.len() == FAILED {
+                lists.failed.remove(0);
+            }
+            lists.failed.push(it.clone());
+        }
+        let at = lists.slow.partition_point(|other| other.request.rank >= it.request.rank);
+        if at < SLOW {
+            lists.slow.insert(at, it);
+            lists.slow.truncate(SLOW);
+        }
+        self.set_threshold(&lists);
+    }
+
+    fn set_threshold(&self, lists: &WorstLists) {
+        let over = lists.slow.get(SLOW - 1).map_or(0, |it| it.request.rank);
+        self.over.store(over, Relaxed);
+    }
+
+    /// Drops slow requests that are older than a day; to be called about once a minute.
+    pub fn look(&self, now: u64) {
+        let mut lists = self.guard();
+        lists.slow.retain(|it| it.request.at + DAY > now);
+        self.set_threshold(&lists);
+    }
+
+    /// The slow requests, the slowest first, and the failed ones, the latest first.
+    #[must_use]
+    pub fn lists(&self) -> (Vec<Arc<WorstRequest>>, Vec<Arc<WorstRequest>>) {
+        let lists = self.guard();
+        (lists.slow.clone(), lists.failed.iter().rev().cloned().collect())
+    }
+
+    /// The requests that are not in the file, or `all`, in the order of arrival.
+    #[must_use]
+    pub fn stored(&self, all: bool) -> Vec<StoredRequest> {
+        let lists = self.guard();
+        let saved = if all { None } else { Some(lists.saved) };
+        let mut found: Vec<&Arc<WorstRequest>> = lists
+            .slow
+            .iter()
+            .chain(&lists.failed)
+            .filter(|it| saved.is_none_or(|saved| it.number > saved))
+            .collect();
+        found.sort_by_key(|it| (it.number, it.request.at));
+        found.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        found.into_iter().map(|it| it.request.clone()).collect()
+    }
+
+    /// The requests of [`Worst::stored`] are in the file.
+    pub fn saved(&self) {
+        let mut lists = self.guard();
+        lists.saved = lists.numbers;
+    }
+
+    /// Adds the requests of a file, the oldest first, to those of this process.
+    pub fn restore(&self, earlier: Vec<StoredRequest>) {
+        let mut lists = self.guard();
+        let mut restored: Vec<Arc<WorstRequest>> = Vec::new();
+        for mut request in earlier {
+            if restored.iter().any(|it| it.request == request) {
+                continue;
+            }
+            request.texts.iter_mut().zip(TEXTS).for_each(|(text, name)| {
+                *text = cut(text, if name == "url" { URL } else { TEXT });
+            });
+            restored.push(Arc::new(WorstRequest { request, number: 0 }));
+        }
+        lists.slow.extend(restored.iter().cloned());
+        lists.slow.sort_by_key(|it| std::cmp::Reverse(it.request.rank));
+        lists.slow.truncate(SLOW);
+        let own = std::mem::take(&mut lists.failed);
+        let earlier = restored.into_iter().filter(|it| it.is_failure());
+        lists.failed = earlier.chain(own).collect();
+        let surplus = lists.failed.len().saturating_sub(FAILED);
+        lists.failed.drain(..surplus);
+        self.set_threshold(&lists);
+    }
+
+    /// Bytes of memory; a request that is slow and has failed counts twice.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let lists = self.guard();
+        let texts = |it: &Arc<WorstRequest>| it.request.texts.iter().map(String::len).sum::<usize>();
+        lists.slow.iter().chain(&lists.failed).map(|it| size_of::<WorstRequest>() + 16 + texts(it)).sum()
+    }
+
+    /// The most bytes of memory.
+    #[must_use]
+    pub const fn most_bytes() -> usize {
+        let texts = URL + TEXT * (TEXTS.len() - 1);
+        (SLOW + FAILED) * (size_of::<WorstRequest>() + 16 + texts)
+    }
+
+    fn guard(&self) -> MutexGuard<'_, WorstLists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// At most `most` bytes of a text; a longer one ends with an ellipsis.
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most - '…'.len_utf8()).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0);
+    let mut cut = String::with_capacity(end + '…'.len_utf8());
+    cut.push_str(&text[..end]);
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Ids;
+    use crate::stream::tests::{hit, with_request};
+    use larder_semantics::cache_status::CacheReport;
+    use larder_semantics::reuse::ForwardReason;
+
+    fn miss(status: u16) -> RequestOutcome {
+        let report =
+            CacheReport::Forwarded { reason: ForwardReason::UriMiss, status: Some(status), stored: false, collapsed: false };
+        RequestOutcome { status, report: Some(report), origin: None, ..hit() }
+    }
+
+    fn request(at: u64, rank: u64, status: u16) -> StoredRequest {
+        StoredRequest { at, micros: rank, rank, status, ..StoredRequest::default() }
+    }
+
+    #[test]
+    fn the_slowest_and_the_latest_failed_are_kept() {
+        let worst = Worst::default();
+        assert!(worst.wants(&miss(200), 1), "there is room");
+        (1..=150).for_each(|it| worst.put(request(1000 + it, it, 200)));
+        let (slow, failed) = worst.lists();
+        assert_eq!((100, 0, 150), (slow.len(), failed.len(), slow[0].request.rank));
+        assert!(!worst.wants(&miss(200), 51) && worst.wants(&miss(200), 52));
+        assert!(worst.wants(&miss(503), 1), "a failure is always kept");
+        let own = RequestOutcome { report: None, ..miss(503) };
+        assert!(!worst.wants(&own, 1), "maintenance is no failure");
+        (1..=150).for_each(|it| worst.put(request(2000 + it, 1, 500)));
+        let (slow, failed) = worst.lists();
+        assert_eq!((100, 100, 2150, 2051), (slow.len(), failed.len(), failed[0].request.at, failed[99].request.at));
+        worst.look(DAY + 1140);
+        assert_eq!(10, worst.lists().0.len(), "a day later there is room again");
+        assert!(worst.wants(&miss(200), 1));
+    }
+
+    #[test]
+    fn durations_of_the_client_do_not_count() {
+        let outcome = RequestOutcome { body: LARGE + 1, ..miss(200) };
+        assert_eq!((9, 0), (rank(&miss(200), 9), rank(&outcome, 9)));
+        assert_eq!(0, rank(&RequestOutcome { end: ResponseEnd::Cut, ..miss(200) }, 9));
+        assert_eq!(0, rank(&miss(UPGRADED), 9));
+    }
+
+    #[test]
+    fn a_request_is_kept_without_credentials_and_within_bounds() {
+        let (worst, ids) = (Worst::default(), Ids::default());
+        let outcome = miss(503);
+        let target = format!("/a?token=s3cret&b={}", "x".repeat(2000));
+        with_request(&outcome, |it| {
+            worst.keep(&Finished { target: &target, micros: Some(7), ..*it }, ids.next());
+        });
+        let (slow, failed) = worst.lists();
+        assert!(Arc::ptr_eq(&slow[0], &failed[0]));
+        let url = failed[0].text("url");
+        assert!(url.contains("/a?token=***&b=xxx") && url.ends_with('…') && url.len() <= URL, "{url}");
+        assert_eq!((8, "uri-miss", 7), (failed[0].text("id").len(), failed[0].text("cache"), slow[0].request.rank));
+        assert!(Worst::most_bytes() <= 224 << 10, "{}", Worst::most_bytes());
+    }
+
+    #[test]
+    fn requests_are_stored_once_and_restored() {
+        let worst = Worst::default();
+        worst.put(request(1, 5, 200));
+        worst.put(request(2, 6, 500));
+        let stored = worst.stored(false);
+        assert_eq!(vec![1, 2], stored.iter().map(|it| it.at).collect::<Vec<_>>());
+        worst.saved();
+        assert!(worst.stored(false).is_empty());
+        assert_eq!(2, worst.stored(true).len());
+        let next = Worst::default();
+        next.put(request(3, 1, 500));
+        next.restore(stored.iter().chain(&stored).cloned().collect());
+        let (slow, failed) = next.lists();
+        assert_eq!(vec![2, 1, 3], slow.iter().map(|it| it.request.at).collect::<Vec<_>>());
+        assert_eq!(vec![3, 2], failed.iter().map(|it| it.request.at).collect::<Vec<_>>());
+        assert_eq!(1, next.stored(false).len(), "those of the file are in the file");
+    }
+}
