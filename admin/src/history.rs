@@ -46,7 +46,11 @@ const STEPS: [&str; 5] = ["1", "10", "60", "300", "1800"];
 /// The parameters of `GET /api/v1/history`.
 pub const QUERY: &[super::query::Parameter] = &[
     super::query::integer("since", 0, 99_999_999_999, "only what is later than this Unix time"),
-    super::query::one_of("step", &STEPS, "seconds of a sample (10): 1 for 15 minutes, 10 for 6 hours, 60 and more for 7 days"),
+    super::query::one_of(
+        "step",
+        &STEPS,
+        "seconds of a sample (10): 1 for 15 minutes, 10 for 6 hours, 60 and more for 7 days",
+    ),
 ];
 
 /// `GET /api/v1/history`.
@@ -73,7 +77,11 @@ enum HistoryLink {
     /// None, for this reason.
     Ram(&'static str),
     /// This file, which could not be used for this reason; with the time of the next attempt, milliseconds since the start.
-    Waiting { path: PathBuf, why: String, next: u64 },
+    Waiting {
+        path: PathBuf,
+        why: String,
+        next: u64,
+    },
     Open(HistoryFile),
 }
 
@@ -128,12 +136,24 @@ impl HistoryDesk {
             has_columns: false,
             is_failing: false,
         };
-        let it = Self { history: RefCell::new(history), urls: Rc::default(), tops, worst, errors, first_bytes: OnceCell::new() };
+        let it = Self {
+            history: RefCell::new(history),
+            urls: Rc::default(),
+            tops,
+            worst,
+            errors,
+            first_bytes: OnceCell::new(),
+        };
         let mut history = it.history.borrow_mut();
         let loaded = it.connect(&mut history);
-        let (kind, what) = if replaces { (MarkKind::Upgrade, "upgraded") } else { (MarkKind::Start, "started") };
+        let (kind, what) =
+            if replaces { (MarkKind::Upgrade, "upgraded") } else { (MarkKind::Start, "started") };
         let now = clock::wall().0;
-        let what = format!("larder {} {what}{}", env!("CARGO_PKG_VERSION"), loaded.map_or(String::new(), |it| since_end(&it, now)));
+        let what = format!(
+            "larder {} {what}{}",
+            env!("CARGO_PKG_VERSION"),
+            loaded.map_or(String::new(), |it| since_end(&it, now))
+        );
         history.marks.add(now, kind, what);
         it.save(&mut history, false);
         drop(history);
@@ -158,7 +178,11 @@ impl HistoryDesk {
                 *next = uptime + wait;
                 if *told != why {
                     let name = path.display().to_string();
-                    let values = [("path", &*name), ("why", &*why), ("now", "the history stays in RAM; the file is tried again")];
+                    let values = [
+                        ("path", &*name),
+                        ("why", &*why),
+                        ("now", "the history stays in RAM; the file is tried again"),
+                    ];
                     let level = if wait == 0 { Level::Info } else { Level::Warn };
                     self.errors.event(level, "history-not-kept", &values);
                     *told = why;
@@ -168,7 +192,11 @@ impl HistoryDesk {
         };
         if let Some(why) = &loaded.damage {
             let name = path.display().to_string();
-            let values = [("path", &*name), ("why", &**why), ("now", "a new file is begun with the records before the damage")];
+            let values = [
+                ("path", &*name),
+                ("why", &**why),
+                ("now", "a new file is begun with the records before the damage"),
+            ];
             self.errors.event(Level::Warn, "history-damaged", &values);
         }
         let is_damaged = loaded.damage.is_some();
@@ -201,7 +229,8 @@ impl HistoryDesk {
             rings::columns_record().write(&mut out);
         }
         let mark = |it: &HistoryMark| HistoryRecord::Mark(it.at, it.kind.name().to_owned(), it.what.clone());
-        let minutes: Vec<_> = if all { history.minutes.all().collect() } else { history.minutes.unsaved(false) };
+        let minutes: Vec<_> =
+            if all { history.minutes.all().collect() } else { history.minutes.unsaved(false) };
         if all {
             history.rings.write_all(&mut out);
             history.marks.iter().for_each(|it| mark(it).write(&mut out));
@@ -267,7 +296,8 @@ impl HistoryDesk {
     /// Bytes of memory of samples, events, routes and requests; and those of the first call, which the first measurement of the heap has.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let history = self.history.borrow();
-        let bytes = history.rings.bytes() + history.marks.bytes() + history.minutes.bytes() + self.worst.bytes();
+        let bytes =
+            history.rings.bytes() + history.marks.bytes() + history.minutes.bytes() + self.worst.bytes();
         (bytes as u64, *self.first_bytes.get_or_init(|| bytes as u64))
     }
 }
@@ -392,7 +422,8 @@ impl Admin {
         let sum = |of: fn(&Counters) -> &larder_counters::table::Counter| self.totals.sum_of(of);
         let origins = scopes.origins.iter();
         let certificates = self.certificates.shown.borrow();
-        let certificates = certificates.iter().map(|it| (it.certificate.names.join(", "), it.certificate.until));
+        let certificates =
+            certificates.iter().map(|it| (it.certificate.names.join(", "), it.certificate.until));
         EventCounts {
             reloads: sum(|it| &it.config_reloads),
             refused: sum(|it| &it.config_rejections),
@@ -439,7 +470,8 @@ mod tests {
 
     #[test]
     fn urls_of_a_minute_have_requests_and_misses_and_no_secrets() {
-        let heavy = |text: &str, weight| Heavy { text: text.as_bytes().to_vec(), cut: false, weight, error: 0 };
+        let heavy =
+            |text: &str, weight| Heavy { text: text.as_bytes().to_vec(), cut: false, weight, error: 0 };
         let requests = [heavy("a/1", 9), heavy("https://b/2?token=x", 5), heavy("a/1", 1)];
         let urls = busiest(&requests, &[heavy("a/1", 4), heavy("a/3", 3)]);
         let expect = [("http://a/1", 10, 4), ("http://a/3", 0, 3), ("https://b/2?token=***", 5, 0)];

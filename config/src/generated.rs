@@ -307,7 +307,11 @@ fn text_schema(form: TextForm) -> Json {
             json!({ "type": "string", "pattern": "^([a-z0-9.+-]+/([a-z0-9.+-]+|\\*)|\\+[a-z0-9.+-]+)$" })
         }
         TextForm::Offer => json!({ "type": "string", "pattern": "^[a-z0-9.+-]+/[a-z0-9.+-]+$" }),
-        TextForm::Path | TextForm::PathFor(_) | TextForm::PathOrOff | TextForm::LogTarget | TextForm::FileName => {
+        TextForm::Path
+        | TextForm::PathFor(_)
+        | TextForm::PathOrOff
+        | TextForm::LogTarget
+        | TextForm::FileName => {
             json!({ "type": "string", "minLength": 1 })
         }
         _ => json!({ "type": "string" }),

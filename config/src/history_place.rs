@@ -39,7 +39,8 @@ impl HistoryPlace {
                 let path = path.canonicalize().or_else(|_| std::path::absolute(path));
                 let path = path.map_err(|_| "the path of the configuration file is unknown")?;
                 let name = xxh3_64(path.as_os_str().as_encoded_bytes()) >> 32;
-                token::state_place(&format!("history-{name:08x}")).ok_or("neither HOME nor XDG_STATE_HOME is set")
+                token::state_place(&format!("history-{name:08x}"))
+                    .ok_or("neither HOME nor XDG_STATE_HOME is set")
             }
         }
     }

@@ -60,8 +60,8 @@ pub use machine::memory_left;
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
-use history_place::HistoryPlace;
 pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
+use history_place::HistoryPlace;
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::rewrite::RewriteSettings;
 use larder_gateway::upgrade::Upgrades;

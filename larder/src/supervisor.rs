@@ -361,7 +361,13 @@ impl Supervisor {
     fn open_history(&self, config: &Config) -> HistoryDesk {
         let shared = &self.running.shared;
         let path = config.admin.history.file(self.running.plan.file().as_deref());
-        HistoryDesk::open(path, self.replaces, shared.tops.clone(), shared.worst.clone(), self.running.errors.clone())
+        HistoryDesk::open(
+            path,
+            self.replaces,
+            shared.tops.clone(),
+            shared.worst.clone(),
+            self.running.errors.clone(),
+        )
     }
 
     /// The state of a running server, in one line for the service manager.

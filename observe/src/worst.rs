@@ -237,8 +237,12 @@ mod tests {
     use larder_semantics::reuse::ForwardReason;
 
     fn miss(status: u16) -> RequestOutcome {
-        let report =
-            CacheReport::Forwarded { reason: ForwardReason::UriMiss, status: Some(status), stored: false, collapsed: false };
+        let report = CacheReport::Forwarded {
+            reason: ForwardReason::UriMiss,
+            status: Some(status),
+            stored: false,
+            collapsed: false,
+        };
         RequestOutcome { status, report: Some(report), origin: None, ..hit() }
     }
 
@@ -259,7 +263,10 @@ mod tests {
         assert!(!worst.wants(&own, 1), "maintenance is no failure");
         (1..=150).for_each(|it| worst.put(request(2000 + it, 1, 500)));
         let (slow, failed) = worst.lists();
-        assert_eq!((100, 100, 2150, 2051), (slow.len(), failed.len(), failed[0].request.at, failed[99].request.at));
+        assert_eq!(
+            (100, 100, 2150, 2051),
+            (slow.len(), failed.len(), failed[0].request.at, failed[99].request.at)
+        );
         worst.look(DAY + 1140);
         assert_eq!(10, worst.lists().0.len(), "a day later there is room again");
         assert!(worst.wants(&miss(200), 1));
@@ -285,7 +292,10 @@ mod tests {
         assert!(Arc::ptr_eq(&slow[0], &failed[0]));
         let url = failed[0].text("url");
         assert!(url.contains("/a?token=***&b=xxx") && url.ends_with('…') && url.len() <= URL, "{url}");
-        assert_eq!((8, "uri-miss", 7), (failed[0].text("id").len(), failed[0].text("cache"), slow[0].request.rank));
+        assert_eq!(
+            (8, "uri-miss", 7),
+            (failed[0].text("id").len(), failed[0].text("cache"), slow[0].request.rank)
+        );
         assert!(Worst::most_bytes() <= 224 << 10, "{}", Worst::most_bytes());
     }
 

@@ -107,7 +107,9 @@ pub fn shown_target(target: &str) -> Cow<'_, str> {
         names_secret(name)
             || name.contains('%')
             || NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
-            || ["-signature", "-credential", "_key", "-key"].iter().any(|it| name.to_ascii_lowercase().ends_with(it))
+            || ["-signature", "-credential", "_key", "-key"]
+                .iter()
+                .any(|it| name.to_ascii_lowercase().ends_with(it))
     };
     if !query.split('&').any(|it| is_secret(&it)) {
         return Cow::Borrowed(target);

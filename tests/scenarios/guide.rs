@@ -255,7 +255,10 @@ fn after_an_incident(mut guide: Guide) {
     let told = || -> serde_json::Value {
         serde_json::from_str(&larder.admin_get("/api/v1/history?step=60").text()).unwrap()
     };
-    assert_eq!(("file", file.to_str()), (told()["kept"]["in"].as_str().unwrap(), told()["kept"]["path"].as_str()));
+    assert_eq!(
+        ("file", file.to_str()),
+        (told()["kept"]["in"].as_str().unwrap(), told()["kept"]["path"].as_str())
+    );
     larder.pass(60_000);
     assert_eq!(1, told()["samples"].as_array().unwrap().len());
     assert!(larder.admin_get("/api/v1/worst").text().contains("/api/a"));

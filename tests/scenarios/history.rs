@@ -212,13 +212,20 @@ fn a_restart_continues_the_history() {
     let larder = kept.start();
     for step in [1, 10, 60] {
         let told = in_steps(&larder, step);
-        assert_eq!(6, sum(&told, "requests"), "the last seconds are written at the stop, in steps of {step} s: {told}");
+        assert_eq!(
+            6,
+            sum(&told, "requests"),
+            "the last seconds are written at the stop, in steps of {step} s: {told}"
+        );
     }
     let told = in_steps(&larder, 1);
     let version = env!("CARGO_PKG_VERSION");
     let all = starts(&told);
     assert_eq!([format!("larder {version} started"), "larder stopped".to_owned()], all[..2]);
-    assert!(all[2].starts_with(&format!("larder {version} started, ")) && all[2].ends_with(" after its stop"), "{all:?}");
+    assert!(
+        all[2].starts_with(&format!("larder {version} started, ")) && all[2].ends_with(" after its stop"),
+        "{all:?}"
+    );
     let worst = asked(&larder, "/api/v1/worst");
     assert!(worst["failed"][0]["url"].as_str().unwrap().ends_with("/api/broken"), "{worst}");
     assert_eq!("api", worst["failed"][0]["route"].as_str().unwrap());
@@ -261,7 +268,9 @@ fn a_truncated_damaged_or_foreign_file_is_no_obstacle() {
     let mut damaged = whole.clone();
     let at = whole.len() * 2 / 3;
     damaged[at] ^= 1;
-    for (bytes, why) in [(damaged, "is damaged at byte"), (b"#!/bin/sh\n".to_vec(), "not a history that this version")] {
+    for (bytes, why) in
+        [(damaged, "is damaged at byte"), (b"#!/bin/sh\n".to_vec(), "not a history that this version")]
+    {
         std::fs::write(kept.file(), &bytes).unwrap();
         std::fs::write(kept.folder.path().join("error.log"), "").unwrap();
         let larder = kept.start();
@@ -282,7 +291,10 @@ fn a_path_that_cannot_be_used_leaves_the_history_in_ram() {
     std::fs::create_dir(kept.file()).unwrap();
     let larder = kept.start();
     let told = &history(&larder, 0)["kept"];
-    assert_eq!(("ram", "it is no regular file"), (told["in"].as_str().unwrap(), told["why"].as_str().unwrap()));
+    assert_eq!(
+        ("ram", "it is no regular file"),
+        (told["in"].as_str().unwrap(), told["why"].as_str().unwrap())
+    );
     assert_eq!(*told, asked(&larder, "/api/v1/stats")["history"]);
     kept.logged("history-not-kept");
     assert_eq!(200, larder.get("/kept").status);
@@ -344,7 +356,11 @@ fn without_a_configuration_file_the_history_is_in_ram() {
     let url = origin.url();
     let larder = Larder::command(&["proxy", &url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     assert_eq!("larder was started without a configuration file", history(&larder, 0)["kept"]["why"]);
-    let off = Larder::before_with(&origin, "", "admin.history = \"off\"\nadmin.listen = \"127.0.0.1:0\"\n# [admin]");
+    let off = Larder::before_with(
+        &origin,
+        "",
+        "admin.history = \"off\"\nadmin.listen = \"127.0.0.1:0\"\n# [admin]",
+    );
     assert_eq!("admin.history is off", history(&off, 0)["kept"]["why"]);
     let default = Larder::before(&origin, "");
     let told = history(&default, 0)["kept"].clone();
@@ -422,15 +438,31 @@ fn a_range_is_compared_with_the_time_before_it() {
         told["urls"].as_array().is_some_and(|it| !it.is_empty())
     });
     assert_eq!((spike, spike + 60), (told["from"].as_u64().unwrap(), told["to"].as_u64().unwrap()), "{told}");
-    assert_eq!((60, 60), (told["now"]["seconds"].as_u64().unwrap(), told["before"]["seconds"].as_u64().unwrap()));
+    assert_eq!(
+        (60, 60),
+        (told["now"]["seconds"].as_u64().unwrap(), told["before"]["seconds"].as_u64().unwrap())
+    );
     let routes = told["routes"].as_array().unwrap();
     assert_eq!("api", routes[0]["name"], "the faulty route is the first: {told}");
-    assert_eq!((20, 0), (routes[0]["now"]["errors_5xx"].as_u64().unwrap(), routes[0]["before"]["errors_5xx"].as_u64().unwrap()));
-    assert_eq!((21, 1), (routes[0]["now"]["requests"].as_u64().unwrap(), routes[0]["before"]["requests"].as_u64().unwrap()));
-    let reasons: u64 = routes[0]["reasons"].as_array().unwrap().iter().map(|it| it["now"].as_u64().unwrap()).sum();
+    assert_eq!(
+        (20, 0),
+        (
+            routes[0]["now"]["errors_5xx"].as_u64().unwrap(),
+            routes[0]["before"]["errors_5xx"].as_u64().unwrap()
+        )
+    );
+    assert_eq!(
+        (21, 1),
+        (routes[0]["now"]["requests"].as_u64().unwrap(), routes[0]["before"]["requests"].as_u64().unwrap())
+    );
+    let reasons: u64 =
+        routes[0]["reasons"].as_array().unwrap().iter().map(|it| it["now"].as_u64().unwrap()).sum();
     assert_eq!(20, reasons, "{told}");
     assert!(told["urls"][0]["url"].as_str().unwrap().ends_with("/api/broken"), "{told}");
-    assert_eq!((20, 0), (told["urls"][0]["now"].as_u64().unwrap(), told["urls"][0]["before"].as_u64().unwrap()));
+    assert_eq!(
+        (20, 0),
+        (told["urls"][0]["now"].as_u64().unwrap(), told["urls"][0]["before"].as_u64().unwrap())
+    );
     assert_eq!(20, told["failed"].as_array().unwrap().len());
     // A later range has none of it.
     let told = asked(&larder, &format!("/api/v1/history/difference?from={}&to={}", spike + 70, spike + 110));
@@ -463,11 +495,25 @@ fn the_worst_requests_are_kept_without_hits_and_credentials() {
     assert_eq!((100, 100), (slow.len(), failed.len()));
     let micros: Vec<u64> = slow.iter().map(|it| it["duration_us"].as_u64().unwrap()).collect();
     assert!(micros.is_sorted_by(|a, b| a >= b), "{micros:?}");
-    assert!(failed[0]["url"].as_str().unwrap().ends_with("/api/broken?n=129&access_token=***"), "{}", failed[0]);
-    assert_eq!((500, "api", 8), (failed[0]["status"].as_u64().unwrap(), failed[0]["route"].as_str().unwrap(), failed[0]["id"].as_str().unwrap().len()));
+    assert!(
+        failed[0]["url"].as_str().unwrap().ends_with("/api/broken?n=129&access_token=***"),
+        "{}",
+        failed[0]
+    );
+    assert_eq!(
+        (500, "api", 8),
+        (
+            failed[0]["status"].as_u64().unwrap(),
+            failed[0]["route"].as_str().unwrap(),
+            failed[0]["id"].as_str().unwrap().len()
+        )
+    );
     assert!(failed[0]["origin"].as_str().unwrap().starts_with("http://127.0.0.1:"));
     assert!(!failed[0]["reason"].as_str().unwrap().is_empty());
-    assert!(slow.iter().filter(|it| it["url"].as_str().unwrap().ends_with("/kept")).count() <= 1, "hits are not kept");
+    assert!(
+        slow.iter().filter(|it| it["url"].as_str().unwrap().ends_with("/kept")).count() <= 1,
+        "hits are not kept"
+    );
     // Of a request that nobody followed, the URL is explained by its id.
     let question = format!("{{\"id\":{}}}", failed[0]["id"]);
     let answer = larder.admin_post("/api/v1/explain", &question);

@@ -112,6 +112,7 @@ pub enum HistoryRecord {
 
 /// The result of reading a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, at a start")]
 pub enum ReadHistory {
     /// A record, and the bytes that it takes with its frame.
     Record(HistoryRecord, usize),
@@ -259,7 +260,8 @@ fn read_payload(kind: u8, rest: &mut &[u8]) -> Option<HistoryRecord> {
         1 => {
             let (step, columns) = (short(rest)?, usize::from(byte(rest)?));
             let each = ROW_HEAD + 2 * columns;
-            if columns > MOST_COLUMNS || !rest.len().is_multiple_of(each) || (columns == 0) != rest.is_empty() {
+            if columns > MOST_COLUMNS || !rest.len().is_multiple_of(each) || (columns == 0) != rest.is_empty()
+            {
                 return None;
             }
             let rows = (0..rest.len() / each).map(|_| row(rest, columns)).collect::<Option<_>>()?;
@@ -395,7 +397,10 @@ mod tests {
             for at in 0..bytes.len() {
                 let mut changed = bytes.clone();
                 changed[at] ^= 0x40;
-                assert!(!matches!(HistoryRecord::read(&changed), ReadHistory::Record(..)), "{record:?} at {at}");
+                assert!(
+                    !matches!(HistoryRecord::read(&changed), ReadHistory::Record(..)),
+                    "{record:?} at {at}"
+                );
             }
         }
     }

@@ -13,6 +13,8 @@ mod cgi_head;
 mod envelope;
 #[path = "../../fuzz/laws/fastcgi.rs"]
 mod fastcgi;
+#[path = "../../fuzz/laws/history.rs"]
+mod history;
 #[path = "../../fuzz/laws/htpasswd.rs"]
 mod htpasswd;
 #[path = "../../fuzz/laws/http1_chunked.rs"]
@@ -39,8 +41,6 @@ mod mysql;
 mod pgoutput;
 #[path = "../../fuzz/laws/proxy.rs"]
 mod proxy;
-#[path = "../../fuzz/laws/history.rs"]
-mod history;
 #[path = "../../fuzz/laws/purge_entry.rs"]
 mod purge_entry;
 #[path = "../../fuzz/laws/segment.rs"]

@@ -71,7 +71,8 @@ impl Admin {
         let until = number(asked, "until").unwrap_or(u64::MAX);
         let (slow, failed) = self.history.worst.lists();
         let is_within = |it: &&Arc<WorstRequest>| (since..=until).contains(&it.request.at);
-        let of = |all: &[Arc<WorstRequest>]| all.iter().filter(is_within).map(|it| told(it)).collect::<Vec<_>>();
+        let of =
+            |all: &[Arc<WorstRequest>]| all.iter().filter(is_within).map(|it| told(it)).collect::<Vec<_>>();
         AdminResponse::Json(200, json!({ "now": clock::wall().0, "slow": of(&slow), "failed": of(&failed) }))
     }
 
@@ -159,7 +160,12 @@ fn routes(now: &RangeSums, before: &RangeSums) -> Vec<Value> {
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     all.truncate(ROWS);
     let figures = |it: &RouteRange| -> Value {
-        FIGURES.iter().zip(it.values).map(|(name, value)| ((*name).to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
+        FIGURES
+            .iter()
+            .zip(it.values)
+            .map(|(name, value)| ((*name).to_owned(), Value::from(value)))
+            .collect::<Map<_, _>>()
+            .into()
     };
     all.into_iter()
         .map(|(_, name, a, b)| {
@@ -212,7 +218,8 @@ mod tests {
         let mut sums = RangeSums { millis, ..RangeSums::default() };
         for (name, requests, errors, micros) in routes {
             let mut route = RouteRange::default();
-            (route.values[0], route.values[ERRORS], route.values[ORIGIN_MICROS]) = (*requests, *errors, *micros);
+            (route.values[0], route.values[ERRORS], route.values[ORIGIN_MICROS]) =
+                (*requests, *errors, *micros);
             route.reasons.insert("expired".to_owned(), (*requests, *micros));
             sums.routes.insert((*name).to_owned(), route);
             sums.urls.insert(format!("http://{name}/"), (*requests, *errors));
@@ -239,10 +246,17 @@ mod tests {
 
     #[test]
     fn urls_and_reasons_have_both_times() {
-        let (now, before) = (range(60_000, &[("a", 50, 5, 7)]), range(60_000, &[("a", 20, 1, 7), ("b", 9, 0, 0)]));
+        let (now, before) =
+            (range(60_000, &[("a", 50, 5, 7)]), range(60_000, &[("a", 20, 1, 7), ("b", 9, 0, 0)]));
         let urls = urls(&now, &before);
-        assert_eq!(json!([{ "url": "http://a/", "now": 50, "before": 20, "misses": 5, "misses_before": 1 }]), json!(urls));
+        assert_eq!(
+            json!([{ "url": "http://a/", "now": 50, "before": 20, "misses": 5, "misses_before": 1 }]),
+            json!(urls)
+        );
         let rows = routes(&now, &before);
-        assert_eq!(json!([{ "reason": "expired", "now": 50, "before": 20, "origin_us": 7 }]), rows[0]["reasons"]);
+        assert_eq!(
+            json!([{ "reason": "expired", "now": 50, "before": 20, "origin_us": 7 }]),
+            rows[0]["reasons"]
+        );
     }
 }

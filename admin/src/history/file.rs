@@ -158,7 +158,8 @@ impl OpenHistory {
                 FileOrder::Replace(records) => self.replace(&records),
             };
             let fault = outcome.err().map(|it| plain(&it));
-            *standing.lock().unwrap_or_else(PoisonError::into_inner) = FileStanding { bytes: self.good, fault };
+            *standing.lock().unwrap_or_else(PoisonError::into_inner) =
+                FileStanding { bytes: self.good, fault };
         }
     }
 
@@ -242,7 +243,11 @@ fn load(bytes: &[u8]) -> (LoadedHistory, usize, Option<String>) {
     }
     if !bytes.starts_with(START) {
         let is_begun = START.starts_with(bytes);
-        return (loaded, 0, (!is_begun).then(|| "it is not a history that this version of larder can read".to_owned()));
+        return (
+            loaded,
+            0,
+            (!is_begun).then(|| "it is not a history that this version of larder can read".to_owned()),
+        );
     }
     let mut at = START.len();
     loop {
@@ -254,7 +259,11 @@ fn load(bytes: &[u8]) -> (LoadedHistory, usize, Option<String>) {
             ReadHistory::End => return (loaded, at, None),
             ReadHistory::Damaged => {
                 let left = bytes.len() - at;
-                return (loaded, at, Some(format!("it is damaged at byte {at}, and {left} bytes are left out")));
+                return (
+                    loaded,
+                    at,
+                    Some(format!("it is damaged at byte {at}, and {left} bytes are left out")),
+                );
             }
         }
     }

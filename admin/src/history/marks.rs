@@ -223,7 +223,10 @@ mod tests {
             ..EventCounts::default()
         };
         let (before, after) = (with(&[("a", 5), ("b", 5)]), with(&[("a", 5), ("b", 9), ("c", 9)]));
-        assert_eq!(vec![(MarkKind::Certificate, "certificate of b renewed".to_owned())], after.since(&before));
+        assert_eq!(
+            vec![(MarkKind::Certificate, "certificate of b renewed".to_owned())],
+            after.since(&before)
+        );
     }
 
     #[test]

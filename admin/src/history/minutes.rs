@@ -287,7 +287,12 @@ impl RouteMinutes {
     pub fn unsaved(&self, all: bool) -> Vec<StoredMinute> {
         let open = usize::from(self.is_open && !all);
         let count = self.unsaved.saturating_sub(open);
-        self.minutes.iter().skip(self.minutes.len() - self.unsaved).take(count).map(|it| self.stored(it)).collect()
+        self.minutes
+            .iter()
+            .skip(self.minutes.len() - self.unsaved)
+            .take(count)
+            .map(|it| self.stored(it))
+            .collect()
     }
 
     /// The minutes of [`RouteMinutes::unsaved`] are in the file.
@@ -486,7 +491,8 @@ mod tests {
     fn minutes_and_names_are_bounded() {
         let mut all = RouteMinutes::new();
         for minute in 0..500 {
-            let names: Vec<String> = (0..ROUTES).map(|it| format!("{minute}-{it}-{}", "ä".repeat(NAME))).collect();
+            let names: Vec<String> =
+                (0..ROUTES).map(|it| format!("{minute}-{it}-{}", "ä".repeat(NAME))).collect();
             let grown: Vec<(&str, RouteSums)> = names.iter().map(|it| (it.as_str(), route(1, 1))).collect();
             all.push(minute, 60_000, &grown);
         }

@@ -139,7 +139,8 @@ pub enum StepEnd {
 }
 
 /// Bytes of the readings of durations.
-const OF_LATENCIES: usize = MINUTE * (size_of::<LatencyReading>() + 2 * larder_counters::histogram::BUCKETS * 8);
+const OF_LATENCIES: usize =
+    MINUTE * (size_of::<LatencyReading>() + 2 * larder_counters::histogram::BUCKETS * 8);
 
 /// The samples of all steps.
 pub struct SampleRings {
@@ -196,7 +197,10 @@ impl SampleRings {
         // A sample that ends with a step belongs to it.
         let number = |it: &HistorySample| (u64::from(it.at).max(1) - 1) / seconds;
         for it in rows {
-            match groups.last_mut().filter(|group| group.first().is_some_and(|first| number(first) == number(it))) {
+            match groups
+                .last_mut()
+                .filter(|group| group.first().is_some_and(|first| number(first) == number(it)))
+            {
                 Some(group) => group.push(it),
                 None => groups.push(vec![it]),
             }
@@ -302,7 +306,11 @@ mod tests {
         assert!(rings.read(1, 0).is_empty());
         assert!(!rings.is_due(999) && rings.is_due(1000));
         for second in 1..=120 {
-            assert_eq!(second % 60 == 0, rings.take(reading(second, 50 + 3 * second), StepEnd::Over), "{second}");
+            assert_eq!(
+                second % 60 == 0,
+                rings.take(reading(second, 50 + 3 * second), StepEnd::Over),
+                "{second}"
+            );
         }
         let of = |step: u64, since| -> Vec<(u64, u64, u64)> {
             rings.read(step, since).iter().map(|it| (it.0[0], it.0[1], it.1[0])).collect()
@@ -337,7 +345,9 @@ mod tests {
     #[test]
     fn samples_are_restored_from_their_records_by_the_names_of_the_columns() {
         let mut rings = SampleRings::new();
-        (0..=130).for_each(|it| drop(rings.take(reading(it, 2 * it), StepEnd::Over)));
+        for second in 0..=130 {
+            rings.take(reading(second, 2 * second), StepEnd::Over);
+        }
         let mut bytes = Vec::new();
         rings.write_all(&mut bytes);
         let mut loaded = LoadedRows::new();

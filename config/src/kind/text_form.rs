@@ -190,10 +190,13 @@ impl TextForm {
     }
 
     pub(super) fn check(self, text: &str) -> Result<(), String> {
-        if let Some(parsed) = self.check_parsed(text) {
-            return parsed;
-        }
-        let fits = match self {
+        let otherwise = || if self.fits(text) { Ok(()) } else { Err(self.allowed().to_owned()) };
+        self.check_parsed(text).unwrap_or_else(otherwise)
+    }
+
+    /// Whether a text has the form, where its mistakes have no sentence of their own.
+    fn fits(self, text: &str) -> bool {
+        match self {
             TextForm::Condition
             | TextForm::AccessCondition
             | TextForm::FinishedCondition
@@ -239,7 +242,7 @@ impl TextForm {
             TextForm::StatusRange => status_range(text).is_some(),
             TextForm::Path | TextForm::PathFor(_) | TextForm::PathOrOff | TextForm::LogTarget => {
                 is_file_path(text)
-            },
+            }
             TextForm::TryMember => TryMember::parse(text).is_ok(),
             TextForm::Page => is_page(text),
             TextForm::FrontController => is_front_controller(text),
@@ -264,8 +267,7 @@ impl TextForm {
             TextForm::ForwardKey => ForwardKey::parse(text).is_some(),
             TextForm::RequestTarget => is_request_target(text),
             TextForm::ParameterGlob => is_parameter_glob(text),
-        };
-        if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+        }
     }
 
     /// Checks the forms whose mistakes have a sentence of their own; `None` for the others.

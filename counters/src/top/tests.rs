@@ -140,7 +140,8 @@ proptest! {
 #[test]
 fn the_growth_since_a_mark_is_that_of_the_keys_and_not_of_their_slots() {
     let mut top = TopSketch::new(64 * WAYS * PLACE);
-    let add = |top: &mut TopSketch, key: u64, weight| top.add(mixed(key), weight, &[key.to_string().as_bytes()]);
+    let add =
+        |top: &mut TopSketch, key: u64, weight| top.add(mixed(key), weight, &[key.to_string().as_bytes()]);
     (1..200).for_each(|key| add(&mut top, key, 1000 - key));
     let told = |top: &TopSketch, mark: &mut TopMark| -> Vec<(String, u64)> {
         let grown = top.grown(mark, 3);

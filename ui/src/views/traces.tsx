@@ -217,7 +217,7 @@ function Worst(): JSX.Element | null {
   const [shown, more] = useShort(data?.[which] ?? [], 'requests', 10);
   if (!data) return null;
   return (
-    <section class="block" aria-label="The worst requests">
+    <section class="block">
       <div class="block-head">
         <h2>
           The worst requests <span class="faint">without sampling: the slowest 100 of a day, the latest 100 that failed</span>
