@@ -85,7 +85,7 @@ enum HistoryLink {
     Open(HistoryFile),
 }
 
-struct History {
+struct KeptHistory {
     rings: SampleRings,
     marks: MarkList,
     minutes: RouteMinutes,
@@ -98,7 +98,7 @@ struct History {
 
 /// The history. Of the main thread.
 pub struct HistoryDesk {
-    history: RefCell<History>,
+    history: RefCell<KeptHistory>,
     /// The URLs of the last minute, when the workers have answered.
     urls: Rc<RefCell<Option<Vec<UrlCount>>>>,
     tops: Arc<Tops>,
@@ -128,7 +128,7 @@ impl HistoryDesk {
             Ok(path) => HistoryLink::Waiting { path, why: String::new(), next: 0 },
             Err(why) => HistoryLink::Ram(why),
         };
-        let history = History {
+        let history = KeptHistory {
             rings: SampleRings::new(),
             marks: MarkList::new(),
             minutes: RouteMinutes::new(),
@@ -161,7 +161,7 @@ impl HistoryDesk {
     }
 
     /// Opens the file, if that is due, and takes over its content.
-    fn connect(&self, history: &mut History) -> Option<(u64, bool)> {
+    fn connect(&self, history: &mut KeptHistory) -> Option<(u64, bool)> {
         let HistoryLink::Waiting { path, why: told, next } = &mut history.link else { return None };
         let uptime = clock::monotonic_now().0;
         if uptime < *next {
@@ -209,7 +209,7 @@ impl HistoryDesk {
         (end.0 > 0).then_some(end)
     }
 
-    fn take_over(&self, history: &mut History, loaded: LoadedHistory) {
+    fn take_over(&self, history: &mut KeptHistory, loaded: LoadedHistory) {
         history.rings.restore(&loaded.rows);
         history.marks.restore(loaded.marks);
         history.minutes.restore(&loaded.minutes);
@@ -217,7 +217,7 @@ impl HistoryDesk {
     }
 
     /// Has everything that is not in the file written; or `all`, in place of the file.
-    fn save(&self, history: &mut History, all: bool) {
+    fn save(&self, history: &mut KeptHistory, all: bool) {
         let HistoryLink::Open(file) = &history.link else { return };
         let standing = file.standing();
         self.tell_fault(file, standing.fault.as_deref(), history.is_failing);
@@ -389,7 +389,7 @@ impl Admin {
     }
 
     /// Takes samples, and at the end of a minute those of routes; returns whether a minute has ended.
-    fn sample(&self, history: &mut History, end: StepEnd) -> bool {
+    fn sample(&self, history: &mut KeptHistory, end: StepEnd) -> bool {
         let (wall, uptime) = (clock::wall().0, clock::monotonic_now().0);
         let live = self.live.borrow().clone();
         let is_minute = history.rings.take(self.reading(&live.scopes, wall, uptime), end);

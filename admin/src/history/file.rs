@@ -55,7 +55,7 @@ pub struct FileStanding {
     pub fault: Option<String>,
 }
 
-enum FileOrder {
+enum HistoryWrite {
     Append(Vec<u8>),
     Replace(Vec<u8>),
 }
@@ -63,7 +63,7 @@ enum FileOrder {
 /// An open file with its thread.
 pub struct HistoryFile {
     path: PathBuf,
-    orders: SyncSender<FileOrder>,
+    orders: SyncSender<HistoryWrite>,
     standing: Arc<Mutex<FileStanding>>,
     thread: JoinHandle<()>,
 }
@@ -121,12 +121,12 @@ impl HistoryFile {
 
     /// Has records appended; `false` if earlier ones are still being written.
     pub fn append(&self, records: Vec<u8>) -> bool {
-        self.orders.try_send(FileOrder::Append(records)).is_ok()
+        self.orders.try_send(HistoryWrite::Append(records)).is_ok()
     }
 
     /// Has the file replaced by one with these records; `false` if earlier ones are still being written.
     pub fn replace(&self, records: Vec<u8>) -> bool {
-        self.orders.try_send(FileOrder::Replace(records)).is_ok()
+        self.orders.try_send(HistoryWrite::Replace(records)).is_ok()
     }
 
     /// Ends the thread after the writes in progress, and gives up the lock; waits at most `within`.
@@ -151,11 +151,11 @@ struct OpenHistory {
 }
 
 impl OpenHistory {
-    fn work(mut self, inbox: &Receiver<FileOrder>, standing: &Mutex<FileStanding>) {
+    fn work(mut self, inbox: &Receiver<HistoryWrite>, standing: &Mutex<FileStanding>) {
         while let Ok(order) = inbox.recv() {
             let outcome = match order {
-                FileOrder::Append(records) => self.append(&records),
-                FileOrder::Replace(records) => self.replace(&records),
+                HistoryWrite::Append(records) => self.append(&records),
+                HistoryWrite::Replace(records) => self.replace(&records),
             };
             let fault = outcome.err().map(|it| plain(&it));
             *standing.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -229,7 +229,7 @@ fn open_locked(path: &Path, more: OFlags) -> Result<File, HistoryFault> {
     if (here.dev(), here.ino()) == (there.dev(), there.ino()) { Ok(file) } else { Err(HistoryFault::Locked) }
 }
 
-/// The content of a file, the end of its last whole record, and what is wrong with the rest.
+/// The content of a file, the end of its last whole record, and the damage of the rest.
 fn load(bytes: &[u8]) -> (LoadedHistory, usize, Option<String>) {
     let mut loaded = LoadedHistory {
         rows: LoadedRows::new(),
