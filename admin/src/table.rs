@@ -261,7 +261,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/history", "The history: samples of the counters in steps of 1 s (15 minutes), 10 s (6 hours) or more (7 days), and events, those before a restart included.", |it, asked| Box::pin(async move { it.history(&asked) }))
         .query(history::QUERY).gives(history::HISTORY).example("since=0&step=60", ""),
     row("GET", "/api/v1/history/difference", "Compares a time range of the last 6 hours with the time of the same length before it: routes, reasons and URLs by minute, slow and failed requests.", |it, asked| Box::pin(async move { it.history_difference(&asked) }))
-        .query(&[integer("from", 0, 99_999_999_999, "its beginning, Unix time").required(), integer("to", 0, 99_999_999_999, "its end, Unix time").required()]).gives(history::DIFFERENCE).example("from=1700000000&to=1700000300", ""),
+        .query(&[integer("from", 0, 99_999_999_999, "its beginning, Unix time").required(), integer("to", 0, 99_999_999_999, "its end, Unix time (now)")]).gives(history::DIFFERENCE).example("from=1700000000&to=1700000300", ""),
     row("GET", "/api/v1/worst", "Lists the worst requests, without sampling: the slowest 100 of a day, and the latest 100 that failed.", |it, asked| Box::pin(async move { it.worst(&asked) }))
         .query(&[integer("since", 0, 99_999_999_999, "only those that ended at this Unix time or later"), integer("until", 0, 99_999_999_999, "or earlier")]).gives(history::WORST).example("since=0", ""),
     row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),

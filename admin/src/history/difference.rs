@@ -87,7 +87,8 @@ impl Admin {
     /// `GET /api/v1/history/difference`.
     pub(crate) fn history_difference(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         self.look_at_history();
-        let (from, to) = (number(asked, "from").unwrap_or(0), number(asked, "to").unwrap_or(0));
+        let (from, to) =
+            (number(asked, "from").unwrap_or(0), number(asked, "to").unwrap_or_else(|| clock::wall().0));
         if to <= from || to - from > 60 * MINUTES as u64 {
             let detail = "The range is from a time to a later one, of at most 6 hours.";
             return problem_at(400, detail, "to");

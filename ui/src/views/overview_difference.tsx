@@ -8,7 +8,7 @@ import * as format from '../format';
 import { history } from '../history';
 import { useAsked } from '../hooks';
 import { ratio } from '../points';
-import type { Difference as Found, RouteFigures } from '../types';
+import type { Difference as Found, RouteFigures, WorstRequest } from '../types';
 
 /** Rows that are shown at first. */
 const FEW = 6;
@@ -49,19 +49,20 @@ function Told({ of }: { of: Found }): JSX.Element {
       {missing && <p class="hint">{missing}</p>}
       {rows.length > 0 && <RouteRows rows={rows} now={of.now.seconds} before={of.before.seconds} />}
       {of.urls.length > 0 && <UrlRows of={of} />}
-      {of.failed.length > 0 && (
-        <>
-          <h3>Failed requests</h3>
-          <WorstTable label="Failed requests" of={of.failed} />
-        </>
-      )}
-      {of.slow.length > 0 && (
-        <>
-          <h3>Slowest requests</h3>
-          <WorstTable label="Slowest requests" of={of.slow} />
-        </>
-      )}
+      {of.failed.length > 0 && <Requests title="Failed requests" of={of.failed} />}
+      {of.slow.length > 0 && <Requests title="Slowest requests" of={of.slow} />}
       {of.failed.length + of.slow.length === 0 && of.now.seconds > 0 && <p class="hint">None of the worst requests that are kept ended in this time.</p>}
+    </>
+  );
+}
+
+function Requests({ title, of }: { title: string; of: WorstRequest[] }): JSX.Element {
+  const [shown, more] = useShort(of, 'requests', FEW);
+  return (
+    <>
+      <h3>{title}</h3>
+      <WorstTable label={title} of={shown} />
+      {more}
     </>
   );
 }
