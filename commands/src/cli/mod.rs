@@ -14,6 +14,7 @@ mod origin;
 mod overlay;
 mod purge;
 mod sign;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -43,6 +44,7 @@ pub use origin::{OriginAction as OriginWhat, OriginOrder};
 pub use overlay::{OverlayAction as OverlayWhat, OverlayCommand};
 pub use purge::PurgeCommand;
 pub use sign::{SecretSource, SignCommand};
+pub use stats::Stats;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -127,21 +129,6 @@ pub enum Ask {
     At(Listen),
     /// The one that runs with this configuration: `-c`.
     Of(PathBuf),
-}
-
-/// The settings of `larder stats`, `larder advice` and `larder worst`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stats {
-    /// Text or JSON.
-    pub output: Output,
-    /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
-}
-
-impl Stats {
-    fn read(given: Given) -> Self {
-        Self { output: if given.json { Output::Json } else { Output::Text }, ask: given.ask }
-    }
 }
 
 /// The settings of `larder login`.

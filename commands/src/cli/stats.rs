@@ -1,0 +1,18 @@
+//! The settings of the commands that print figures of a running larder.
+
+use super::{Ask, Given, Output};
+
+/// The settings of `larder stats`, `larder advice` and `larder worst`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Text or JSON.
+    pub output: Output,
+    /// The larder to contact; `None` is the running one.
+    pub ask: Option<Ask>,
+}
+
+impl Stats {
+    pub(super) fn read(given: Given) -> Self {
+        Self { output: if given.json { Output::Json } else { Output::Text }, ask: given.ask }
+    }
+}
