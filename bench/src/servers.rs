@@ -191,16 +191,8 @@ impl Server {
     pub fn plan(self, place: &Place, ours: &Ours) -> Plan {
         match self {
             Server::LarderProxy { workers } => larder(place, ours, workers, &proxy(place, "")),
-            Server::LarderUncounted => {
-                let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
-                plan.argv.extend(["--set".to_owned(), "admin.statistics=false".to_owned()]);
-                plan
-            }
-            Server::LarderHttp3 => {
-                let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
-                plan.argv.extend(["--set".to_owned(), "http3=true".to_owned()]);
-                plan
-            }
+            Server::LarderUncounted => larder_with("admin.statistics=false", place, ours),
+            Server::LarderHttp3 => larder_with("http3=true", place, ours),
             Server::LarderTraced { every } => {
                 larder(place, ours, 1, &proxy(place, &format!("\ntrace = {every}")))
             }
@@ -308,6 +300,13 @@ fn canned_tls(program: &Path, place: &Place) -> Plan {
     let mut plan = canned(program, "tls", place.port, &place.root, &[]);
     let certificate = place.certificate.clone().unwrap_or_default();
     plan.argv.insert(2, certificate.join("both.pem").display().to_string());
+    plan
+}
+
+/// larder before the origin with one worker and one more setting.
+fn larder_with(setting: &str, place: &Place, ours: &Ours) -> Plan {
+    let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
+    plan.argv.extend(["--set".to_owned(), setting.to_owned()]);
     plan
 }
 

@@ -43,6 +43,10 @@ pub(super) fn methods_of(methods: Methods, sql: &SqlConfig) -> Methods {
     }
 }
 
+fn names_get(methods: &Methods) -> bool {
+    matches!(methods, Methods::Only(given) if given.iter().any(|it| it == "GET"))
+}
+
 fn has_body(parameters: &[SqlParameter]) -> bool {
     parameters.iter().any(|it| it.source == ParameterSource::Body)
 }
@@ -257,11 +261,8 @@ impl ConfigCheck {
             },
         };
         let names_database = databases.iter().filter(|it| it.is_followed()).count() > 1;
-        let names_get =
-            matches!(&matching.methods, Methods::Only(given) if given.iter().any(|it| it == "GET"));
-        let (gets_write, statement) =
-            (names_get && statement.access == SqlAccess::Writes, Arc::new(statement));
-        let is_public = false;
+        let gets_write = access == SqlAccess::Writes && names_get(&matching.methods);
+        let (statement, is_public) = (Arc::new(statement), false);
         Some(SqlConfig {
             database,
             raw,
