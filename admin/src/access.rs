@@ -3,7 +3,8 @@
 //! docs/decisions/0091-admin-access.md.
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
-use larder_config::token::Token;
+use crate::kept_sessions::{self, KeptSession};
+use larder_config::token::{self, Token};
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
@@ -14,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Seconds for which a login link is valid.
@@ -24,6 +26,8 @@ const LINKS: usize = 8;
 const SESSIONS: usize = 64;
 /// Seconds without use after which a session ends.
 const SESSION_IDLE: u64 = 12 * 3600;
+/// Seconds after which the last use of a session is written again.
+const WRITE_USE: u64 = 600;
 /// Seconds after which a session ends in any case.
 const SESSION_LIFE: u64 = 7 * 24 * 3600;
 /// Consecutive wrong tokens that are answered before the response is only "too many" ...
@@ -130,7 +134,8 @@ struct LoginLink {
 /// A logged-in browser.
 struct BrowserSession {
     number: u64,
-    token: Token,
+    /// Of its token, which is with the browser alone.
+    fingerprint: String,
     /// The time of its last use.
     used: u64,
     born: u64,
@@ -152,6 +157,8 @@ pub struct AdminAccess {
     sessions: RefCell<VecDeque<BrowserSession>>,
     /// The number of sessions so far.
     numbered: Cell<u64>,
+    /// The file that has them over a restart, and the time of the last write.
+    kept: RefCell<Option<(PathBuf, u64)>>,
     /// The remaining wrong tokens, and the time of that count.
     guesses: Cell<(u64, u64)>,
     counters: Arc<Counters>,
@@ -167,9 +174,50 @@ impl AdminAccess {
             links: RefCell::default(),
             sessions: RefCell::default(),
             numbered: Cell::new(0),
+            kept: RefCell::default(),
             guesses: Cell::new((GUESSES, clock::wall().0)),
             counters,
         }
+    }
+
+    /// Takes up the sessions in the file at `path`, and keeps them there from now on. Without a folder for it, sessions end with the
+    /// process.
+    pub fn keep_sessions(&self, path: PathBuf) {
+        let now = clock::wall().0;
+        let mut all: Vec<BrowserSession> = kept_sessions::read(&path, &self.token.fingerprint())
+            .into_iter()
+            .map(|it| BrowserSession {
+                number: it.number,
+                fingerprint: it.fingerprint,
+                used: it.used,
+                born: it.born,
+            })
+            .filter(|it| it.born <= now && it.used <= now && now < it.until())
+            .take(SESSIONS)
+            .collect();
+        all.sort_by_key(|it| it.used);
+        self.numbered.set(all.iter().map(|it| it.number).max().unwrap_or(0));
+        self.sessions.replace(all.into());
+        self.kept.replace(Some((path, now)));
+    }
+
+    /// Writes the sessions into their file. If it cannot be written, they end with the process.
+    fn write_sessions(&self) {
+        let mut kept = self.kept.borrow_mut();
+        let Some((path, written)) = &mut *kept else { return };
+        *written = clock::wall().0;
+        let all: Vec<KeptSession> = self
+            .sessions
+            .borrow()
+            .iter()
+            .map(|it| KeptSession {
+                number: it.number,
+                fingerprint: it.fingerprint.clone(),
+                used: it.used,
+                born: it.born,
+            })
+            .collect();
+        let _ = kept_sessions::write(path, &self.token.fingerprint(), &all);
     }
 
     /// Authenticates a client; called once for each request.
@@ -201,15 +249,21 @@ impl AdminAccess {
         let now = clock::wall().0;
         let mut sessions = self.sessions.borrow_mut();
         sessions.retain(|it| now < it.until());
-        // All are compared, so that the time reveals nothing.
+        // All are compared, so that the time reveals nothing; of a fingerprint it would not help.
+        let shown = token::fingerprint(shown);
         let found = sessions
             .iter()
             .enumerate()
-            .fold(None, |found, (at, it)| if it.token.is(shown) { Some(at) } else { found })?;
+            .fold(None, |found, (at, it)| if it.fingerprint == shown { Some(at) } else { found })?;
         let mut session = sessions.remove(found)?;
         session.used = now;
         let who = Requester::Session(session.number);
         sessions.push_back(session);
+        drop(sessions);
+        let is_due = self.kept.borrow().as_ref().is_some_and(|it| now.saturating_sub(it.1) >= WRITE_USE);
+        if is_due {
+            self.write_sessions();
+        }
         Some(who)
     }
 
@@ -276,9 +330,11 @@ impl AdminAccess {
         }
         let number = self.numbered.get() + 1;
         self.numbered.set(number);
-        let session = BrowserSession { number, token, used: now, born: now };
-        let made = (session.token.text().to_owned(), session.until(), number);
+        let session = BrowserSession { number, fingerprint: token.fingerprint(), used: now, born: now };
+        let made = (token.text().to_owned(), session.until(), number);
         sessions.push_back(session);
+        drop(sessions);
+        self.write_sessions();
         Ok(Ok(made))
     }
 
@@ -292,6 +348,7 @@ impl AdminAccess {
     /// Ends a session.
     fn logout(&self, number: u64) {
         self.sessions.borrow_mut().retain(|it| it.number != number);
+        self.write_sessions();
     }
 }
 

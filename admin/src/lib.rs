@@ -11,6 +11,7 @@ mod config;
 mod explain;
 mod health;
 mod history;
+mod kept_sessions;
 mod memory;
 mod note;
 mod objects;

@@ -3,6 +3,7 @@
 use super::{Admin, AdminRequest, AdminResponse, problem};
 use larder_counters::top::{self, Heavy, TopOrder};
 use larder_observe::top::HTTPS;
+use larder_semantics::secret::shown_target;
 use serde_json::{Value, json};
 
 /// The default number of entries.
@@ -47,6 +48,7 @@ impl Admin {
 
 fn entry(it: &Heavy) -> Value {
     let scheme = if it.text.starts_with(HTTPS.as_bytes()) { "" } else { "http://" };
-    let url = format!("{scheme}{}{}", String::from_utf8_lossy(&it.text), if it.cut { "…" } else { "" });
+    let text = String::from_utf8_lossy(&it.text);
+    let url = format!("{scheme}{}{}", shown_target(&text), if it.cut { "…" } else { "" });
     json!({ "url": url, "value": it.weight, "error": it.error })
 }

@@ -2,7 +2,6 @@
 
 use crate::token;
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Where the history is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +24,7 @@ impl HistoryPlace {
         }
     }
 
-    /// The file; `configuration` is that of the configuration. Several larders of one user have several configurations, and so several
-    /// files.
+    /// The file; `configuration` is that of the configuration.
     ///
     /// # Errors
     /// The reason for which the history is in RAM alone.
@@ -34,14 +32,7 @@ impl HistoryPlace {
         match self {
             HistoryPlace::Ram => Err("admin.history is off"),
             HistoryPlace::File(path) => Ok(path.clone()),
-            HistoryPlace::Default => {
-                let path = configuration.ok_or("larder was started without a configuration file")?;
-                let path = path.canonicalize().or_else(|_| std::path::absolute(path));
-                let path = path.map_err(|_| "the path of the configuration file is unknown")?;
-                let name = xxh3_64(path.as_os_str().as_encoded_bytes()) >> 32;
-                token::state_place(&format!("history-{name:08x}"))
-                    .ok_or("neither HOME nor XDG_STATE_HOME is set")
-            }
+            HistoryPlace::Default => token::state_place_of("history", configuration),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use subtle::ConstantTimeEq as _;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The environment variable with the token itself; it overrides every file.
 pub const VARIABLE: &str = "LARDER_ADMIN_TOKEN";
@@ -71,6 +72,18 @@ impl Token {
     pub fn text(&self) -> &str {
         &self.0
     }
+
+    /// A hash by which it is recognised, and which does not reveal it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.0)
+    }
+}
+
+/// The fingerprint of the token with this text.
+#[must_use]
+pub fn fingerprint(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()))
 }
 
 /// The source of a server's token.
@@ -161,6 +174,19 @@ fn default_place(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Opt
 #[must_use]
 pub fn state_place(name: &str) -> Option<PathBuf> {
     state_folder(|it| std::env::var_os(it), rustix::process::geteuid().is_root()).map(|it| it.join(name))
+}
+
+/// The default place of a file of this `kind` for one configuration, next to that of the token: several larders of one user have several
+/// configurations.
+///
+/// # Errors
+/// Why there is none.
+pub fn state_place_of(kind: &str, configuration: Option<&Path>) -> Result<PathBuf, &'static str> {
+    let path = configuration.ok_or("larder was started without a configuration file")?;
+    let path = path.canonicalize().or_else(|_| std::path::absolute(path));
+    let path = path.map_err(|_| "the path of the configuration file is unknown")?;
+    let name = xxh3_64(path.as_os_str().as_encoded_bytes()) >> 32;
+    state_place(&format!("{kind}-{name:08x}")).ok_or("neither HOME nor XDG_STATE_HOME is set")
 }
 
 fn state_folder(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {

@@ -14,6 +14,7 @@ use larder_admin::{
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
+use larder_config::token;
 use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
@@ -312,7 +313,7 @@ impl Supervisor {
         let lower = shared.lower.of_worker(&shared.store, &counters);
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
-            access,
+            access: self.with_sessions(access),
             held: Rc::default(),
             audit,
             gateway,
@@ -356,6 +357,14 @@ impl Supervisor {
             tokio::task::spawn_local(listener::serve(bound, worker.clone(), admin.clone()));
         }
         Some(admin)
+    }
+
+    /// The access of the admin, with the sessions of the process before.
+    fn with_sessions(&self, access: AdminAccess) -> AdminAccess {
+        if let Ok(path) = token::state_place_of("sessions", self.running.plan.file().as_deref()) {
+            access.keep_sessions(path);
+        }
+        access
     }
 
     fn open_history(&self, config: &Config) -> HistoryDesk {

@@ -1,8 +1,8 @@
 //! The recorder of requests for the trial of a configuration: a ring of bounded bytes for each worker, with the facts that
 //! decide about a request and its response. It has no bodies, no values of cookies and no credentials.
 //!
-//! A busy worker records a sample: [`SampledClass`] begins with every request, and adapts its rate so that a tick (250 ms) adds at
-//! most [`OF_TICK`] of a kind. Each record has the number of requests that it stands for. A hit that is not recorded costs two
+//! A busy worker records a sample: `SampledClass` begins with every request, and adapts its rate so that a tick (250 ms) adds at
+//! most `OF_TICK` of a kind. Each record has the number of requests that it stands for. A hit that is not recorded costs two
 //! additions; one that is, a microsecond and no allocation.
 
 use super::Finished;

@@ -11,6 +11,7 @@ use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field;
 use larder_semantics::miss_reason::MissReason;
+use larder_semantics::secret::shown_target;
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -252,7 +253,7 @@ pub fn told(it: &Finished<'_>, id: RequestId) -> Option<Vec<u8>> {
     serde_json::to_vec(&record(it, id)).ok()
 }
 
-/// The record of a request: the RECORD of the API.
+/// The record of a request: the RECORD of the API. Values of query parameters whose name says that they are secret are hidden.
 fn record(it: &Finished<'_>, id: RequestId) -> Value {
     let outcome = it.outcome;
     let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
@@ -262,7 +263,7 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
         "time_us": clock::unix_micros(clock::precise_micros()),
         "client": it.client.peer.map(|it| it.ip().to_string()),
         "method": short(it.method.into()),
-        "url": short(url(it).into()),
+        "url": short(shown_target(&url(it)).into_owned().into()),
         "host": short(host(it.authority)),
         "path": short(path.into()),
         "status": outcome.status,
@@ -277,7 +278,7 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
         "origin_protocol": outcome.origin.as_ref().map(|it| it.protocol()),
         "end": outcome.end.name(),
         "user_agent": field("user-agent"),
-        "referer": field("referer"),
+        "referer": field("referer").map(|it| shown_target(&it).into_owned()),
     });
     if let Some(protocol) = it.protocol {
         record["connect_protocol"] = short(protocol.into()).into();

@@ -6,6 +6,7 @@ use super::sampling::Sampling;
 use larder_counters::Counters;
 use larder_gateway::stages::SpentTimes;
 use larder_semantics::scheme::Scheme;
+use larder_semantics::secret::shown_target;
 use larder_stdx::clock;
 use larder_store::memory::on_heap;
 use serde_json::{Map, Value, json};
@@ -72,9 +73,9 @@ impl RequestTrace {
     }
 }
 
-/// The kept part of a URL.
+/// The kept part of a URL, without the values of secret query parameters.
 pub fn url(scheme: Scheme, authority: &str, target: &str) -> String {
-    let mut url = format!("{}://{authority}{target}", scheme.name());
+    let mut url = format!("{}://{authority}{}", scheme.name(), shown_target(target));
     if url.len() > URL {
         let cut = (0..=URL).rev().find(|it| url.is_char_boundary(*it)).unwrap_or(0);
         url.truncate(cut);

@@ -15,6 +15,7 @@ use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::{self, Field};
 use larder_semantics::request_view::{REQUEST_ID, RequestView};
+use larder_semantics::secret::shown_target;
 use larder_stdx::clock;
 use larder_transport::finish::ResponseFinish;
 use larder_transport::{
@@ -272,7 +273,7 @@ impl RequestHandler {
             self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
             scopes.slow(routed.scope(), &outcome, micros);
             scopes.reason(routed.scope(), &outcome, (head.method, head.target, head.fields), || {
-                format!("{}://{}{}", head.scheme.name(), head.authority, head.target)
+                format!("{}://{}{}", head.scheme.name(), head.authority, shown_target(head.target))
             });
         }
         let weight = if scopes.is_on() { self.observer.recorder.takes_slow() } else { None };

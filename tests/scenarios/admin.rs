@@ -274,6 +274,40 @@ fn a_session_ends_when_nobody_uses_it() {
 }
 
 #[test]
+fn a_restart_logs_nobody_out() {
+    let (origin, folder) = (page(), tempfile::tempdir().unwrap());
+    let at = |it: &str| folder.path().join(it).display().to_string();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\nadmin.listen = \"127.0.0.1:0\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    );
+    std::fs::write(at("larder.toml"), config).unwrap();
+    let start = |more: &str| {
+        let first = format!("export XDG_STATE_HOME={} {more}", at("state"));
+        Larder::within(&first, &["run", "-c", &at("larder.toml")])
+    };
+    let status = |larder: &Larder, token: &str| ask(larder, "GET /cache/stats", &[&bearer(token)], "").status;
+    let larder = start("");
+    let logged_in = |code: &str| json(&login(&larder, code))["token"].as_str().unwrap().to_owned();
+    let stays = logged_in(&printed_code(&larder));
+    let link = json(&ask(&larder, "POST /api/v1/login-links", &[&bearer(TOKEN)], ""));
+    let leaves = logged_in(link["code"].as_str().unwrap());
+    assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&bearer(&leaves)], "").status);
+    // Killed: nothing is written at its end.
+    drop(larder);
+    let larder = start("");
+    assert_eq!([200, 401], [status(&larder, &stays), status(&larder, &leaves)]);
+    drop(larder);
+    let files = std::fs::read_dir(folder.path().join("state/larder")).unwrap().flatten();
+    let sessions = files.map(|it| it.path()).find(|it| it.to_string_lossy().contains("/sessions-")).unwrap();
+    assert!(!std::fs::read_to_string(&sessions).unwrap().contains(&stays), "it is no credential");
+    // A changed admin token ends them.
+    let larder = start("LARDER_ADMIN_TOKEN=another-token-of-the-same-admin-0123456789");
+    assert_eq!(401, status(&larder, &stays));
+}
+
+#[test]
 fn a_stream_ends_with_its_session() {
     let origin = page();
     let larder = Larder::before(&origin, "");

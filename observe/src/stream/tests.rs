@@ -184,3 +184,16 @@ fn long_texts_are_cut_between_characters() {
     let long = short("ä".repeat(TEXT).into());
     assert_eq!(TEXT + "…".len(), long.len());
 }
+
+#[test]
+fn secrets_in_urls_are_hidden() {
+    let outcome = hit();
+    with_request(&outcome, |it| {
+        let fields = [Field { name: "Referer", value: b"http://h/login?code=SECRET&next=/a" }];
+        let it = Finished { target: "/reset?token=SECRET&page=2", fields: &fields, ..*it };
+        let record = record(&it, id());
+        assert_eq!("http://WWW.example.com:8080/reset?token=***&page=2", record["url"]);
+        assert_eq!("http://h/login?code=***&next=/a", record["referer"]);
+        assert!(!record.to_string().contains("SECRET"));
+    });
+}
