@@ -66,7 +66,7 @@ impl ChangeKind {
 pub struct ChangeList {
     /// Their number.
     pub requests: u64,
-    /// The first of each URL, at most [`EXAMPLES`].
+    /// The first of each URL, at most `EXAMPLES`.
     pub examples: Vec<ChangeExample>,
     urls: HashSet<u64>,
 }
