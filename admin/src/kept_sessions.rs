@@ -1,5 +1,5 @@
-//! The file of the browsers that are logged in, so that a restart logs nobody out. It has fingerprints of the tokens of sessions and of the
-//! admin's token: nobody can log in with what is in it. Sessions themselves are in `access`.
+//! The file of the browsers that are logged in, so that a restart ends no session. It has fingerprints of the tokens of sessions and of the
+//! admin's token: no login is possible with what is in it. Sessions themselves are in `access`.
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};

@@ -57,6 +57,19 @@ fn a_step_has_the_requests_the_errors_and_the_durations_of_a_minute() {
     for path in ["/kept", "/kept", "/kept", "/absent", "/broken"] {
         larder.get(path);
     }
+    // The counts of a route follow the response.
+    until("all are counted", || {
+        let stats = asked(&larder, "/api/v1/stats");
+        let of = |name: &str| {
+            stats["routes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|it| it["counters"][name].as_u64())
+                .sum::<u64>()
+        };
+        (of("errors_4xx"), of("errors_5xx")) == (1, 1)
+    });
     larder.pass(10_000);
     let told = history(&larder, 0);
     let sums = ["requests", "hits", "misses", "errors_4xx", "errors_5xx"].map(|it| sum(&told, it));
