@@ -3,6 +3,7 @@
 use crate::admin_client;
 use crate::cli::Stats;
 use crate::explain::change_as_text;
+use crate::json::{list, number, text};
 use crate::terminal::{Ink, Screen, count, harmless, micros, wrapped};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -58,18 +59,6 @@ pub fn tell(advice: &Value, screen: Screen) -> String {
         let _ = writeln!(out, "  {}", wrapped(&row, 2, 4, screen));
     }
     out
-}
-
-fn text(value: &Value) -> String {
-    harmless(value.as_str().unwrap_or(""))
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]

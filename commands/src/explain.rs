@@ -3,6 +3,7 @@
 
 use crate::admin_client;
 use crate::cli::Explain;
+use crate::json::{list, text};
 use crate::tail;
 use crate::terminal::{Ink, Screen, harmless, wrapped};
 use serde_json::{Value, json};
@@ -187,15 +188,6 @@ fn holds(tier: &Value) -> String {
         Some("unknown") => "no answer in time".to_owned(),
         _ => "nothing".to_owned(),
     }
-}
-
-/// A text of the answer; clients and origins may have written parts of it.
-fn text(value: &Value) -> String {
-    harmless(value.as_str().unwrap_or(""))
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Columns of the names on the left.

@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod cli;
 pub mod demo;
 pub mod explain;
+mod json;
 pub mod login;
 pub mod maintenance;
 pub mod objects;

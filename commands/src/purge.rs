@@ -3,6 +3,7 @@
 
 use crate::admin_client;
 use crate::cli::PurgeCommand;
+use crate::json::list;
 use crate::terminal::bytes;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -36,10 +37,6 @@ pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("")
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// The target, with its kind.

@@ -3,6 +3,7 @@
 
 use crate::admin_client;
 use crate::cli::Stats;
+use crate::json::{list, number};
 use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, share, within, wrapped};
 use larder_counters::{Counters, Unit};
 use serde_json::Value;
@@ -325,14 +326,6 @@ fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>, screen: Screen
 
 /// The fewest columns of the first.
 const SHORTEST: usize = 12;
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 /// Seconds in their two largest units.
 fn uptime(seconds: f64) -> String {

@@ -3,6 +3,7 @@
 
 use crate::admin_client;
 use crate::cli::CheckRecent;
+use crate::json::{list, number, text};
 use crate::terminal::{Ink, Screen, count, harmless, wrapped};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -68,9 +69,8 @@ pub fn tell(trial: &Value, screen: Screen) -> String {
 fn tell_shared(trial: &Value, screen: Screen, out: &mut String) {
     for it in list(&trial["shared"]) {
         let line = format!(
-            "DANGER: {} newly shared {} {}",
-            count(number(&it["requests"])),
-            if number(&it["requests"]) > 1.0 { "responses" } else { "response" },
+            "DANGER: {} {}",
+            counted(&it["requests"], "newly shared response", "newly shared responses"),
             text(&it["sentence"])
         );
         let _ = writeln!(out, "  {}", screen.paint(Ink::Red, &wrapped(&line, 2, 4, screen)));
@@ -89,10 +89,10 @@ fn tell_changes(trial: &Value, screen: Screen, out: &mut String) {
     }
     for it in changed {
         let line = format!(
-            "{}: {} requests change, {} URLs",
+            "{} changes: {}, {}",
             text(&it["kind"]),
-            count(number(&it["requests"])),
-            count(number(&it["urls"]))
+            counted(&it["requests"], "request", "requests"),
+            counted(&it["urls"], "URL", "URLs")
         );
         let _ = writeln!(out, "  {}", screen.paint(Ink::Bold, &line));
         for example in list(&it["examples"]).iter().take(EXAMPLES) {
@@ -110,6 +110,12 @@ fn tell_changes(trial: &Value, screen: Screen, out: &mut String) {
     }
 }
 
+/// A number with its noun.
+fn counted(of: &Value, one: &str, many: &str) -> String {
+    let number = number(of);
+    format!("{} {}", count(number), if number == 1.0 { one } else { many })
+}
+
 fn span(seconds: f64) -> String {
     match seconds {
         it if it < 120.0 => format!("{it:.0} s"),
@@ -120,18 +126,6 @@ fn span(seconds: f64) -> String {
 
 fn percent(value: &Value) -> String {
     value.as_f64().map_or("-".to_owned(), |it| format!("{:.1} %", it * 100.0))
-}
-
-fn text(value: &Value) -> String {
-    harmless(value.as_str().unwrap_or(""))
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]
@@ -160,13 +154,13 @@ mod tests {
             "  hit ratio  61.2 % measured; by the trial 60.8 % now, 84.0 % with this configuration",
             "  DANGER: 3 newly shared responses have Set-Cookie",
             "    GET http://h/a",
-            "  route: 12 requests change, 1 URLs",
+            "  route changes: 12 requests, 1 URL",
             "    GET http://h/b: b -> none (larder.toml:12)",
             "  not known: 7 got a response that was not recorded",
         ] {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
         }
-        assert!(!told.contains("status:"), "{told}");
+        assert!(!told.contains("status changes"), "{told}");
         assert!(tell(&json!({ "records": 0 }), Screen::NONE).starts_with("No request"));
     }
 }
