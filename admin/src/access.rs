@@ -3,7 +3,7 @@
 //! docs/decisions/0091-admin-access.md.
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
-use crate::kept_sessions::{self, KeptSession};
+use crate::session_file::{self, KeptSession};
 use larder_config::token::{self, Token};
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
@@ -184,7 +184,7 @@ impl AdminAccess {
     /// process.
     pub fn keep_sessions(&self, path: PathBuf) {
         let now = clock::wall().0;
-        let mut all: Vec<BrowserSession> = kept_sessions::read(&path, &self.token.fingerprint())
+        let mut all: Vec<BrowserSession> = session_file::read(&path, &self.token.fingerprint())
             .into_iter()
             .map(|it| BrowserSession {
                 number: it.number,
@@ -217,7 +217,7 @@ impl AdminAccess {
                 born: it.born,
             })
             .collect();
-        let _ = kept_sessions::write(path, &self.token.fingerprint(), &all);
+        let _ = session_file::write(path, &self.token.fingerprint(), &all);
     }
 
     /// Authenticates a client; called once for each request.

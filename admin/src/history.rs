@@ -152,7 +152,8 @@ impl HistoryDesk {
         let what = format!(
             "larder {} {what}{}",
             env!("CARGO_PKG_VERSION"),
-            loaded.map_or(String::new(), |it| since_end(&it, now))
+            // In an upgrade the process before may have closed the file already: it serves on meanwhile.
+            loaded.filter(|_| !replaces).map_or(String::new(), |it| since_end(&it, now))
         );
         history.marks.add(now, kind, what);
         it.save(&mut history, false);

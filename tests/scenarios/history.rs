@@ -183,7 +183,9 @@ impl Kept {
 
     /// Ends with a minute of five requests in the file.
     fn written(&self, larder: &Larder) {
+        let counted = larder.counter("requests");
         (0..5).for_each(|_| drop(larder.get("/kept")));
+        until("all are counted", || larder.counter("requests") >= counted + 5);
         let before = self.file().metadata().unwrap().len();
         minute(larder);
         until("it is written", || self.file().metadata().unwrap().len() > before);
