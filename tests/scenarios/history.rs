@@ -409,6 +409,16 @@ fn the_user_of_a_start_as_root_has_the_file() {
     assert!(history(&larder, 0)["kept"]["why"].is_null());
 }
 
+/// A process that no other part of the scenario ends: also after a failed assertion, since it has the output of the tests.
+struct EndedWithScenario(libc::pid_t);
+
+impl Drop for EndedWithScenario {
+    fn drop(&mut self) {
+        // SAFETY: kill takes no pointers; it is a process of this scenario.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+    }
+}
+
 #[test]
 fn an_upgrade_continues_the_history() {
     let kept = Kept::new();
@@ -419,6 +429,7 @@ fn an_upgrade_continues_the_history() {
     assert_eq!(0, ended.code, "{ended:?}");
     let answer: Value = serde_json::from_str(&ended.out).unwrap();
     let process = libc::pid_t::try_from(answer["process"].as_u64().unwrap()).unwrap();
+    let _ended = EndedWithScenario(process);
     until("the new process has the file", || {
         let told = history(&larder, 0);
         told["kept"]["in"] == "file" && starts(&told).len() == 2
@@ -426,8 +437,6 @@ fn an_upgrade_continues_the_history() {
     let told = in_steps(&larder, 60);
     assert_eq!(5, sum(&told, "requests"));
     assert_eq!(format!("larder {} upgraded", env!("CARGO_PKG_VERSION")), starts(&told)[1]);
-    // SAFETY: kill takes no pointers; it is a process of this scenario.
-    unsafe { libc::kill(process, libc::SIGKILL) };
 }
 
 #[test]
