@@ -5,7 +5,7 @@ use super::configuring::admin;
 use crate::harness::command::run;
 use crate::harness::origin::{Received, Script, response};
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin};
+use crate::harness::{Larder, Origin, until};
 use serde_json::{Value, json};
 
 /// The page depends on its path, and below `/user` on the cookie.
@@ -53,6 +53,8 @@ fn text(larder: &Larder) -> String {
 fn tried(larder: &Larder, from: &str, to: &str) -> Value {
     let text = text(larder);
     assert!(text.contains(from), "{from:?} is not in\n{text}");
+    // A request is recorded after its response, and before the end of its connection.
+    until("no client is connected", || larder.counter("connections_open") == 0);
     let body = json!({ "text": text.replace(from, to) });
     let (status, told) = admin(larder, "POST", "/api/v1/config/trial", body.to_string().as_bytes());
     assert_eq!(200, status, "{told}");
