@@ -1,4 +1,4 @@
-//! Reading answers of the API: what is missing, or of another kind, is empty or zero. Requests are in `admin_client`.
+//! Reading answers of the API: a missing member, or one of another kind, is empty or zero. Requests are in `admin_client`.
 
 use super::terminal::harmless;
 use serde_json::Value;
