@@ -133,8 +133,8 @@ impl TopSketch {
         self.write(set * WAYS + lightest, text);
     }
 
-    /// The keys that gained the most weight since `before` was marked, the most first, at most `most`; then marks `before`. Takes some
-    /// ten microseconds.
+    /// The keys that gained the most weight since `before` was marked, the most first, at most `most`; then marks `before`. Reads
+    /// every slot.
     pub fn grown(&self, before: &mut TopMark, most: usize) -> Vec<Heavy> {
         let mut grown: Vec<(u64, usize, u64)> = Vec::new();
         for (hash, weight, place) in self.places() {

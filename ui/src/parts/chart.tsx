@@ -94,7 +94,7 @@ function drawMarks(it: uPlot, marks: Mark[]): void {
   it.ctx.restore();
 }
 
-/** A time on the axis, whose values are so many seconds apart. */
+/** Formats a time of the axis; the axis has a value every `by` seconds. */
 function timeOf(unix: number, by: number): string {
   const it = new Date(unix * 1000);
   if (by >= 86_400) return it.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });

@@ -1,4 +1,4 @@
-// The result of a trial: what a changed configuration would do with recent requests, before it is applied.
+// Shows the result of a trial: how larder decides recent requests under a changed configuration that is not applied yet.
 import type { JSX } from 'preact';
 import * as format from '../format';
 import type { TriedExample, Tried } from '../types';
@@ -50,13 +50,13 @@ export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolea
       {of.danger && (
         <div class="trial-danger" role="alert">
           <p>
-            <Icon name="warn" /> <b>Responses of one client would be shared with others.</b>
+            <Icon name="warn" /> <b>Requests would share responses that are private or differ.</b>
           </p>
           {of.shared.map((it) => (
             <Fold key={it.reason} title={`${number(it.requests)} newly shared ${it.requests === 1 ? 'response' : 'responses'}: ${it.sentence}`} of={it.examples} />
           ))}
           <label>
-            <input type="checkbox" checked={confirmed} onChange={(event) => confirm(event.currentTarget.checked)} /> Apply nevertheless: these responses may be shared.
+            <input type="checkbox" checked={confirmed} onChange={(event) => confirm(event.currentTarget.checked)} /> Apply nevertheless: requests may share these responses.
           </label>
         </div>
       )}

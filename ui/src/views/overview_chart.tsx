@@ -152,7 +152,7 @@ function local(unix: number): string {
   return `${it.getFullYear()}-${two(it.getMonth() + 1)}-${two(it.getDate())}T${two(it.getHours())}:${two(it.getMinutes())}:${two(it.getSeconds())}`;
 }
 
-/** A range by keyboard: what dragging over the chart does. */
+/** Selects a time range by keyboard, as dragging over the chart does by mouse. */
 function Compare({ choose, end }: { choose: (it: [number, number]) => void; end: number }): JSX.Element {
   const [from, setFrom] = useState('');
   const [to, setTo] = useState('');
