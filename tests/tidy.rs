@@ -154,7 +154,7 @@ fn every_byte_format_has_a_fuzz_target_of_its_name() {
         ("http2", &["frame", "head"]),
         ("http3", &["frame", "head"]),
         ("memcached", &["meta", "binary"]),
-        ("", &["envelope", "proxy"]),
+        ("", &["envelope", "proxy", "node_status"]),
     ] {
         for module in modules {
             let name = format!("{folder}_{module}");

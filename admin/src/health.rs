@@ -116,6 +116,7 @@ impl Admin {
         let facts = self.health_facts();
         let report = self.health.judge.borrow_mut().look(&facts);
         self.health.word.set(report.word);
+        self.report_to_nodes(&report);
         report
     }
 
@@ -134,6 +135,7 @@ impl Admin {
             keys_move,
             disk: self.disk_fact(),
             purge_log: self.nodes.as_ref().map(|it| it.purge_log()),
+            nodes: self.node_facts(),
             databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
             refused: desk.refused(),
             refused_certificates: desk.refused_certificates.borrow().clone(),
@@ -162,7 +164,7 @@ impl Admin {
     }
 
     /// The memcached servers, and whether keys of one that is not used move to the others.
-    fn memcached(&self) -> (Vec<MemcachedFact>, bool) {
+    pub(super) fn memcached(&self) -> (Vec<MemcachedFact>, bool) {
         let Some(fleet) = &self.gateway.tiers.fleet else { return Default::default() };
         let settings = fleet.settings();
         let fact = |(at, server): (usize, &larder_store::fleet::settings::FleetAddress)| MemcachedFact {

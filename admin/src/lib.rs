@@ -12,6 +12,7 @@ mod explain;
 mod health;
 mod history;
 mod memory;
+mod nodes;
 mod note;
 mod objects;
 mod once;

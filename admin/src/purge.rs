@@ -2,10 +2,9 @@
 //! changes nothing. Purging itself is in `larder_server::purge`.
 
 use super::{Admin, AdminRequest, AdminResponse, problem};
-use larder_server::purge::{PurgeOrder, ReceiptDetail, asked, matched_on};
-use larder_server::purge_receipt::MatchedCount;
+use larder_server::purge::disk_count::{DiskCount, count_on_disk};
+use larder_server::purge::{PurgeOrder, ReceiptDetail, asked};
 use larder_stdx::clock::precise_micros;
-use larder_store::disk::matched::DiskMatches;
 use larder_store::listing::{ListingQuery, ListingSort, Pattern, SortDirection};
 use larder_store::purges::PurgeMatches;
 use larder_store::{DiskTier, PurgeRule, PurgeScope};
@@ -124,25 +123,18 @@ impl Admin {
     }
 
     async fn preview_of_disk(&self, disk: Arc<DiskTier>, rule: &PurgeRule) -> PreviewCount {
-        let (store, of, from) = (self.gateway.store.clone(), rule.clone(), disk.clone());
-        let count = move || from.count_until(&store, &of, precise_micros() + ON_DISK);
-        let Ok(told) = self.reading_disk(count).await else {
+        let (store, rule) = (self.gateway.store.clone(), rule.clone());
+        let count = move || count_on_disk(&disk, &store, &rule, precise_micros() + ON_DISK, u64::MAX);
+        let Ok(count) = self.reading_disk(count).await else {
             let why = "not counted: the disk does not respond, or another listing of it is in progress";
             return PreviewCount::Unknown(why.to_owned());
         };
-        let DiskMatches { found, keys, read } = told;
-        if told.is_whole() {
-            return PreviewCount::Exact(found);
+        let why = count.why().unwrap_or_default();
+        match count {
+            DiskCount::Exact(found) => PreviewCount::Exact(found),
+            DiskCount::OfUrl(found) => PreviewCount::More(found, why),
+            DiskCount::Estimate { found, .. } => PreviewCount::Estimate(found, why),
         }
-        // The index finds the records of a URL by the hash of its key, without those of other fields in the key.
-        if let (PurgeScope::Url(_), MatchedCount::Known(responses)) =
-            (&rule.scope, matched_on(&disk, &rule.scope))
-        {
-            let responses = responses.max(found.responses);
-            let why = "of the URL itself; those with fields or cookies in their key are not counted";
-            return PreviewCount::More(PurgeMatches { responses, ..found }, why.to_owned());
-        }
-        PreviewCount::Estimate(told.estimate(), format!("from {read} of {keys} keys on the disk"))
     }
 
     fn preview_of_fleet(&self) -> Option<PreviewCount> {

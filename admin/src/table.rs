@@ -26,7 +26,7 @@ use super::schemas::{
     SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, why};
+use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, why};
 use larder_counters::top::TopOrder;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
@@ -300,6 +300,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .gives(TOP).example("by=bytes&limit=2", ""),
     row("POST", "/api/v1/top/reset", "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/why", "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
+    row("GET", "/api/v1/nodes", "Lists the nodes of the fleet as their records in the memcached servers state them: state, version, hit ratio, distance to the end of the purge logs; and the servers.", |it, _| Box::pin(async move { it.nodes() })).gives(nodes::NODES).example("", ""),
     row("GET", "/api/v1/advice", "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(async move { it.advice() })).gives(advice::ADVICE).example("", ""),
     row("GET", "/api/v1/stream", "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500"), integer("recent", 0, 300, "requests that have finished before, which are sent first (0)")])

@@ -11,6 +11,7 @@ pub mod explain;
 mod json;
 pub mod login;
 pub mod maintenance;
+pub mod nodes;
 pub mod objects;
 pub mod origin;
 pub mod overlay;

@@ -61,6 +61,15 @@ pub fn tell(answer: &Value) -> String {
     out
 }
 
+/// The certainty of a count; zero is zero, and the detail names the responses that were not counted.
+fn about(of: &Value, count: u64) -> &'static str {
+    match text(&of["count_is"]) {
+        "estimate" => "about ",
+        "more" if count > 0 => "at least ",
+        _ => "",
+    }
+}
+
 fn purged(purge: &Value, out: &mut String) {
     let strength = text(&purge["strength"]);
     let _ = writeln!(out, "purged {} ({strength}, purge number {})", target(purge), purge["seq"]);
@@ -71,18 +80,19 @@ fn purged(purge: &Value, out: &mut String) {
     };
     let receipts = list(&purge["receipts"]);
     for receipt in receipts {
-        let count = receipt["count"].as_u64().map_or(String::new(), |count| {
-            let more = if receipt["count_is_exact"] == false { "more than " } else { "" };
-            format!("{more}{} {effect}", responses(count))
-        });
+        let count = receipt["count"]
+            .as_u64()
+            .map_or(String::new(), |count| format!("{}{} {effect}", about(receipt, count), responses(count)));
         // A count implies that the purge was applied.
         let state = Some(text(&receipt["state"])).filter(|it| *it != "applied" || count.is_empty());
-        let parts = [state.unwrap_or_default(), &count, text(&receipt["detail"])];
+        let after = receipt["after_ms"].as_f64().map(|it| format!(" after {:.1} s", it / 1000.0));
+        let state = format!("{}{}", state.unwrap_or_default(), after.unwrap_or_default());
+        let parts = [&*state, &count, text(&receipt["detail"])];
         let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
         let _ = writeln!(out, "  {}: {}", text(&receipt["of"]), parts.join("; "));
     }
     let mut tiers = receipts.iter().filter(|it| it["of"] == "ram" || it["of"] == "disk");
-    if tiers.all(|it| it["count"] == 0) {
+    if tiers.all(|it| it["count"] == 0 && it["count_is"] != "more") {
         let _ = writeln!(out, "  nothing matched; the same command with --dry-run names a possible reason");
     }
 }
@@ -91,11 +101,7 @@ fn preview(of: &Value, out: &mut String) {
     let _ = writeln!(out, "would purge {} ({})", target(of), text(&of["strength"]));
     for tier in list(&of["tiers"]) {
         let count = tier["count"].as_u64().map_or(String::new(), |count| {
-            let about = match text(&tier["count_is"]) {
-                "estimate" => "about ",
-                "more" => "at least ",
-                _ => "",
-            };
+            let about = about(tier, count);
             let size = tier["bytes"].as_u64().unwrap_or(0);
             let size = if size > 0 { format!(", {}", bytes(size as f64)) } else { String::new() };
             format!("{about}{}{size}", responses(count))

@@ -254,6 +254,7 @@ counters! {
     purge_log_gaps: Count, "Purge logs of a server that were replaced or had a missing entry.";
     purge_log_full_validations: Count, "Times that every stored response was marked for validation because a purge may have been missed.";
     purge_log_leases_lost: Count, "Times that the lease on the purge log expired because too few memcached servers answered; every entry is then validated before use.";
+    node_statuses_damaged: Count, "Records of nodes in memcached that were damaged or of no node, counted at each reading.";
     purges_incomplete: Count, "Purges in force on this node but not confirmed elsewhere; the receipt says where.";
     group_purges_late: Limit, "Group invalidations by unsafe methods answered after 1 s, before the disk tier and the purge log had confirmed them.";
     purges_full: Limit, "Purges rejected with 503 because too many were in progress.";

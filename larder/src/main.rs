@@ -5,8 +5,8 @@ use larder::{path_rules, supervisor};
 use larder_commands::cli::{self, Command, Output, PurgeCommand};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    advice, arguments, bench, certificates, demo, explain, login, maintenance, objects, origin, overlay,
-    purge, sign, stats, tail, top, trace, trial, upgrade, warm, worst,
+    advice, arguments, bench, certificates, demo, explain, login, maintenance, nodes, objects, origin,
+    overlay, purge, sign, stats, tail, top, trace, trial, upgrade, warm, worst,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -104,6 +104,9 @@ fn main() -> ExitCode {
         }
         Command::Worst(order) => {
             answered(worst::ask(&order), order.output, |answer| worst::tell(answer, Screen::now()))
+        }
+        Command::Nodes(order) => {
+            answered(nodes::ask(&order), order.output, |answer| nodes::tell(answer, Screen::now()))
         }
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Upgrade(order) => answered(upgrade::ask(&order), order.output, upgrade::tell),

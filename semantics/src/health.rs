@@ -3,13 +3,14 @@
 
 mod conditions;
 mod facts;
+mod fleet;
 mod table;
 
 pub use conditions::Beginning;
 use conditions::{Condition, HeldConditions, conditions};
 pub use facts::{
-    CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact, OriginFact, PastFact,
-    PurgeLogFact, RouteFact,
+    CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact, NodeFact, OriginFact,
+    PastFact, PurgeLogFact, RouteFact,
 };
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -1,17 +1,16 @@
 //! This node within its fleet: the follower and the writer of the purge logs in the memcached servers, on the main
 //! thread, with connections of its own. The protocol is in `larder_store::fleet::purge_log`.
 
-use super::purge_receipt::{PurgeState, TierReceipt};
+use super::node_records::{NodeFigures, NodeRecords, NodeRow, RealPurgeLog};
+use super::purge_receipt::{PastNodes, PurgeState, TierReceipt, seconds};
 use super::tiers::Lower;
 use larder_config::tiers::FleetConfig;
 use larder_counters::Counters;
 use larder_observe::log::{Level, SubsystemLog};
-use larder_semantics::date;
 use larder_semantics::health::PurgeLogFact;
-use larder_stdx::clock::WallTime;
 use larder_store::Store;
 use larder_store::fleet::purge_log::follower::LogEvent;
-use larder_store::fleet::purge_log::purger::How;
+use larder_store::fleet::purge_log::purger::{How, NodeReceipt};
 use larder_store::fleet::purge_log::real::{Here, PurgeLogServer, random};
 use larder_store::fleet::purge_log::{FleetPurgeLog, LogKeys, Terms, World};
 use larder_store::purges::follow::entry_of;
@@ -64,9 +63,34 @@ impl NodesPlan {
     }
 }
 
+/// A memcached server with its purge log, for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogServerRow {
+    /// Its address.
+    pub name: String,
+    /// Whether this node has read its log to the end within the lease.
+    pub is_followed: bool,
+    /// The number of the last entry, once it was read.
+    pub entries: Option<u64>,
+}
+
+/// The fleet at one time, for display.
+#[derive(Clone, Debug)]
+pub struct FleetView {
+    /// The servers.
+    pub servers: Vec<LogServerRow>,
+    /// The nodes, this one first.
+    pub nodes: Vec<NodeRow>,
+    /// Milliseconds since the records of nodes were read; `None` before the first time.
+    pub read: Option<u64>,
+    /// Damaged records in that reading.
+    pub damaged: u64,
+}
+
 /// The other nodes, as far as the servers list them.
 pub struct Cluster {
-    log: Rc<FleetPurgeLog<PurgeLogServer, Here, Arc<Store>>>,
+    log: Rc<RealPurgeLog>,
+    records: Rc<NodeRecords>,
     servers: Vec<String>,
     lease: Duration,
     counters: Arc<Counters>,
@@ -97,9 +121,10 @@ impl Cluster {
             .collect();
         let lease = u64::try_from(plan.lease.as_millis()).unwrap_or(u64::MAX);
         let poll = u64::try_from(plan.poll.as_millis()).unwrap_or(u64::MAX);
-        let terms = Terms::new(fleet.servers(), lease, random(), plan.name.into());
+        let terms = Terms::new(fleet.servers(), lease, random(), plan.name.as_str().into());
         let keys = LogKeys::new(plan.prefix.as_bytes());
         let log = Rc::new(FleetPurgeLog::new(servers, Here, store, keys, terms, plan.expire));
+        let records = Rc::new(NodeRecords::new(log.clone(), &plan.name, fleet.samples(), counters.clone()));
         let follow = |n: usize| {
             let (log, counters, teller, names) =
                 (log.clone(), counters.clone(), teller.clone(), plan.servers.clone());
@@ -107,9 +132,12 @@ impl Cluster {
                 async move { log.follow(n, poll, |event| note(event, &counters, &teller, &names)).await };
             tokio::task::spawn_local(told).abort_handle()
         };
-        let following = (0..fleet.servers()).map(follow).collect();
+        let mut following: Vec<AbortHandle> = (0..fleet.servers()).map(follow).collect();
+        let kept = records.clone();
+        following.push(tokio::task::spawn_local(async move { kept.keep().await }).abort_handle());
         Some(Rc::new(Self {
             log,
+            records,
             servers: plan.servers,
             lease: plan.lease,
             counters,
@@ -152,18 +180,49 @@ impl Cluster {
             );
             return vec![TierReceipt::of_fleet(PurgeState::Logged(when))];
         };
-        let mut receipts = vec![TierReceipt::of_fleet(PurgeState::Applied)];
-        receipts.extend(nodes.into_iter().filter(|it| it.how != How::Left).map(|it| {
-            let state = match it.how {
-                How::Past | How::Left => PurgeState::Applied,
-                How::Silent(since) => PurgeState::Unresponsive(format!(
-                    "no report since {}; the node validates every stored response until it has read the purge log",
-                    date::format(WallTime(since))
-                )),
-            };
-            TierReceipt::of(format!("node {} ({:08x})", it.name, it.id >> 32), state)
-        }));
-        receipts
+        let running: Vec<NodeReceipt> = nodes.into_iter().filter(|it| it.how != How::Left).collect();
+        let past = PastNodes {
+            past: running.iter().filter(|it| it.how == How::Past).count() as u64,
+            of: running.len() as u64,
+            after: running.iter().filter_map(|it| it.after).max().unwrap_or(0),
+        };
+        let of_fleet = TierReceipt { nodes: Some(past), ..TierReceipt::of_fleet(PurgeState::Applied) };
+        std::iter::once(of_fleet).chain(running.into_iter().map(|it| self.receipt_of(&it))).collect()
+    }
+
+    fn receipt_of(&self, it: &NodeReceipt) -> TierReceipt {
+        let state = match it.how {
+            How::Past | How::Left => PurgeState::Applied,
+            How::Silent => {
+                // The time in its report is that of its own clock.
+                let silence = self.records.silence(it.id);
+                let since = silence.map_or_else(String::new, |it| format!(" for {}", seconds(it)));
+                PurgeState::Unresponsive(format!(
+                    "no report{since}; the node validates every stored response until it has read the purge log"
+                ))
+            }
+        };
+        let name = format!("node {} ({:08x})", it.name, it.id >> 32);
+        TierReceipt { after: it.after, ..TierReceipt::of(name, state) }
+    }
+
+    /// Takes over the figures of this moment, which the other nodes get.
+    pub fn take_figures(&self, figures: NodeFigures) {
+        self.records.take(figures);
+    }
+
+    /// The nodes and the servers.
+    #[must_use]
+    pub fn look(&self) -> FleetView {
+        let (now, follower) = (Here.now(), self.log.follower());
+        let (read, damaged, heads) = self.records.reading();
+        let server = |(n, name): (usize, &String)| LogServerRow {
+            name: name.clone(),
+            is_followed: follower.is_followed(n, now),
+            entries: heads.get(n).copied().flatten(),
+        };
+        let servers = self.servers.iter().enumerate().map(server).collect();
+        FleetView { servers, nodes: self.records.rows(), read, damaged }
     }
 
     /// The random name of the log of the first server, which all nodes of the fleet know, while this node trusts the logs.

@@ -22,6 +22,8 @@ pub mod inherited;
 pub mod input_error;
 pub mod live;
 pub mod loop_check;
+pub mod node_book;
+pub mod node_records;
 pub mod overlay;
 pub mod own_answer;
 pub mod privileges;

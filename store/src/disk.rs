@@ -284,12 +284,6 @@ impl DiskTier {
         self.base().index.knows(self.base().hash(key))
     }
 
-    /// The number of responses under this key, including purged ones that no request has met since. Reads RAM only.
-    #[must_use]
-    pub fn count_of(&self, key: &[u8]) -> u64 {
-        self.base().index.find(self.base().hash(key)).len() as u64
-    }
-
     /// The length of the newest record under a key in bytes, a little more than its body; zero where there is none. Reads
     /// RAM only.
     #[must_use]

@@ -44,6 +44,7 @@ mod files_attacks;
 mod finishing;
 mod first_page;
 mod fleet_faults;
+mod fleet_nodes;
 mod fleet_tier;
 mod followers;
 mod forward_auth;

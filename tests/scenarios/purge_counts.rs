@@ -43,9 +43,9 @@ fn a_purge_says_how_many_responses_it_matched() {
     assert!(ended.out.contains("  ram: 0 responses removed\n"), "{ended:?}");
 }
 
-/// A receipt says how many responses went, or why they were not counted.
+/// A receipt counts the responses on the disk by any scope, and not those of an earlier purge.
 #[test]
-fn the_receipt_of_the_disk_counts_what_its_index_knows() {
+fn the_receipt_of_the_disk_counts_what_was_not_purged_before() {
     let disk = tempfile::tempdir().unwrap();
     let origin = Origin::new(|it| {
         let fields = "Cache-Control: max-age=600\nVary: X-Kind\nSurrogate-Key: all";
@@ -53,30 +53,67 @@ fn the_receipt_of_the_disk_counts_what_its_index_knows() {
     });
     let top = format!("[cache.disk]\npath = \"{}\"\nmin_ttl = \"0s\"\n", disk.path().display());
     let larder = Larder::before_with(&origin, "", &top);
-    let receipt = |body: Value| purge(&larder, body)["receipts"][1].clone();
-    let known = |count: u64| json!({ "of": "disk", "state": "applied", "count": count });
-    let url = json!({ "url": "http://h/a" });
-    assert_eq!(known(0), receipt(url.clone()));
-    larder.get("/a");
-    larder.client().get_with("/a", "X-Kind: other\r\n");
-    larder.get("/b");
-    until("all are on disk", || larder.counter("disk_writes") == 3);
-    let uncounted = json!({
-        "of": "disk", "state": "applied",
-        "detail": "responses not counted: the index of the disk tier has no URLs, tags or fields",
-    });
-    for body in
+    let count = |body: Value| {
+        let told = purge(&larder, body)["receipts"][1].clone();
+        assert_eq!(
+            (&json!("disk"), &json!("applied"), &json!("exact"), &json!(true)),
+            (&told["of"], &told["state"], &told["count_is"], &told["count_is_exact"]),
+            "{told}"
+        );
+        told["count"].as_u64().unwrap()
+    };
+    let fill = |writes: u64| {
+        larder.get("/a");
+        larder.client().get_with("/a", "X-Kind: other\r\n");
+        larder.get("/b");
+        until("all are on disk", || larder.counter("disk_writes") == writes);
+    };
+    let (url, prefix) = (json!({ "url": "http://h/a" }), json!({ "prefix": "http://h/a" }));
+    assert_eq!(0, count(url.clone()), "nothing is stored yet");
+    fill(3);
+    for none in
         [json!({ "prefix": "http://h/none" }), json!({ "tag": "none" }), json!({ "where": "status == 404" })]
     {
-        assert_eq!(uncounted, receipt(body));
+        assert_eq!(0, count(none));
     }
-    assert_eq!(known(2), receipt(url.clone()), "both variants");
-    assert_eq!(known(0), receipt(url), "they are gone");
-    assert_eq!("applied", receipt(json!({ "all": true }))["state"]);
+    assert_eq!([2, 0], [count(prefix.clone()), count(prefix.clone())], "both variants, once");
+    assert_eq!(0, count(url.clone()), "the prefix has purged them");
+    let page = json!({ "where": "path == \"/b\"" });
+    assert_eq!([1, 0], [count(page.clone()), count(page)]);
+    assert_eq!(0, count(json!({ "all": true })), "their records are on the disk still");
+    fill(6);
+    assert_eq!([2, 0], [count(url.clone()), count(url)]);
+    assert_eq!([1, 0], [count(json!({ "tag": "all" })), count(json!({ "tag": "all" }))]);
+    fill(9);
+    assert_eq!([3, 0], [count(json!({ "all": true })), count(json!({ "all": true }))]);
     let told = run(larder.folder.path(), &["purge", "--tag", "none", "--admin", &larder.admin.to_string()]);
-    let line =
-        "  disk: applied; responses not counted: the index of the disk tier has no URLs, tags or fields\n";
-    assert!(told.out.contains(line), "{told:?}");
+    assert!(told.out.contains("  disk: 0 responses removed\n"), "{told:?}");
+    assert!(told.out.contains("  nothing matched; "), "{told:?}");
+}
+
+/// Keys of a URL with fields in them cannot be found by their hash, and a purge of a URL does not read a whole disk.
+#[test]
+fn a_url_on_a_large_disk_is_counted_by_its_own_keys() {
+    let disk = tempfile::tempdir().unwrap();
+    let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", it.target()));
+    let top = format!("[cache.disk]\npath = \"{}\"\nmin_ttl = \"0s\"\n", disk.path().display());
+    let larder = Larder::before_with(&origin, "", &top);
+    let mut client = larder.client();
+    (0..300).for_each(|it| drop(client.get(&format!("/{it}"))));
+    until("all are on disk", || larder.counter("disk_writes") == 300);
+    let receipt = || purge(&larder, json!({ "url": "http://h/7" }))["receipts"][1].clone();
+    let detail = "of the URL itself; those with fields or cookies in their key are not counted";
+    let more = |count: u64| {
+        json!({
+            "of": "disk", "state": "applied", "count": count, "count_is": "more", "count_is_exact": false, "detail": detail,
+        })
+    };
+    assert_eq!([more(1), more(0)], [receipt(), receipt()]);
+    let admin = larder.admin.to_string();
+    let told = |url: &str| run(larder.folder.path(), &["purge", url, "--admin", &admin]).out;
+    let (some, none) = (told("http://h/8"), told("http://h/8"));
+    assert!(some.contains(&format!("  disk: at least 1 response removed; {detail}\n")), "{some}");
+    assert!(none.contains(&format!("  disk: 0 responses removed; {detail}\n")), "{none}");
 }
 
 /// The status and the answer of a preview, with these lines in place of the token's if there are any.

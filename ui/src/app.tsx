@@ -25,6 +25,8 @@ export interface View {
   /** The key behind `g`. */
   key: string;
   draw: ComponentType<{ params: URLSearchParams }>;
+  /** It has a link only where a fleet is configured. */
+  ofFleet?: boolean;
 }
 
 /** Takes the code of a login link out of the address, and the session for it. */
@@ -166,22 +168,7 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
           <span class="side-text">larder</span>
         </a>
         <nav aria-label="Views">
-          {VIEWS.map((it) => (
-            <a
-              key={it.name}
-              class="nav"
-              href={`#/${it.name}`}
-              aria-current={it === now ? 'page' : undefined}
-              aria-label={it.title}
-              title={`${it.title} (g ${it.key})`}
-            >
-              <Icon name={it.icon} />
-              <span class="side-text">{it.title}</span>
-              <kbd class="side-text" aria-hidden="true">
-                {it.key}
-              </kbd>
-            </a>
-          ))}
+          <Links now={now} />
         </nav>
         <div class="side-foot">
           <Pending />
@@ -208,6 +195,32 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
       {asking && <AskExplain close={() => setAsking(false)} />}
       <Toasts />
     </div>
+  );
+}
+
+/** The links to the views; that of the nodes only where there is a fleet. */
+function Links({ now }: { now: View | undefined }): JSX.Element {
+  const { latest } = useReadings();
+  const hasFleet = latest?.tiers?.some((it) => it.name === 'fleet' && it.state === 'on');
+  return (
+    <>
+      {VIEWS.filter((it) => !it.ofFleet || it === now || hasFleet).map((it) => (
+        <a
+          key={it.name}
+          class="nav"
+          href={`#/${it.name}`}
+          aria-current={it === now ? 'page' : undefined}
+          aria-label={it.title}
+          title={`${it.title} (g ${it.key})`}
+        >
+          <Icon name={it.icon} />
+          <span class="side-text">{it.title}</span>
+          <kbd class="side-text" aria-hidden="true">
+            {it.key}
+          </kbd>
+        </a>
+      ))}
+    </>
   );
 }
 

@@ -211,12 +211,44 @@ export interface Purged {
   seq: number;
   complete: boolean;
   took_us: number;
-  receipts: { of: string; state: string; count?: number; count_is_exact?: boolean; detail?: string }[];
+  receipts: { of: string; state: string; count?: number; count_is?: 'exact' | 'more' | 'estimate'; after_ms?: number; detail?: string }[];
 }
 
 export interface PurgePreview {
   tiers: { of: string; count?: number; bytes?: number; count_is?: 'exact' | 'more' | 'estimate'; detail?: string }[];
   hint: string | null;
+}
+
+/** A node of the fleet; what its status has is null if that is not known. */
+export interface FleetNode {
+  id: string;
+  name: string;
+  self: boolean;
+  presence: 'live' | 'found' | 'silent' | 'left' | 'unknown';
+  since_ms: number | null;
+  since_is_exact: boolean;
+  reported: number;
+  status: 'known' | 'awaited' | 'older-version' | 'later-version' | 'damaged';
+  state: Health['word'] | null;
+  finding: string | null;
+  version: string | null;
+  uptime: number | null;
+  requests_per_second: number | null;
+  hit_ratio: number | null;
+  in_sync: boolean | null;
+  /** Seconds by which its clock is ahead. */
+  clock_off: number | null;
+  lags: ({ entries: number; ms: number } | null)[];
+  differs: string[];
+}
+
+export interface Nodes {
+  shared: boolean;
+  why: string | null;
+  read_ms?: number | null;
+  damaged_records?: number;
+  servers: { name: string; followed: boolean; in_use: boolean; entries: number | null }[];
+  nodes: FleetNode[];
 }
 
 export interface Overlay {

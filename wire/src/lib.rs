@@ -13,6 +13,7 @@ pub mod jwt;
 pub mod memcached;
 pub mod message;
 pub mod mysql;
+pub mod node_status;
 pub mod pgoutput;
 pub mod proxy;
 pub mod purge_entry;

@@ -37,6 +37,8 @@ mod jwt;
 mod memcached;
 #[path = "../../fuzz/laws/mysql.rs"]
 mod mysql;
+#[path = "../../fuzz/laws/node_status.rs"]
+mod node_status;
 #[path = "../../fuzz/laws/pgoutput.rs"]
 mod pgoutput;
 #[path = "../../fuzz/laws/proxy.rs"]
@@ -90,7 +92,7 @@ fn every_codec_has_its_target() {
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.extend(["envelope".to_owned(), "http3_frame".to_owned(), "segment".to_owned()]);
-    codecs.push("history".to_owned());
+    codecs.extend(["history".to_owned(), "node_status".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
     codecs.extend(["binlog".to_owned(), "jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
@@ -122,6 +124,7 @@ fn seeds_obey() {
     seeds("binlog").iter().for_each(|it| binlog::check(it));
     seeds("pgoutput").iter().for_each(|it| pgoutput::check(it));
     seeds("history").iter().for_each(|it| history::check(it));
+    seeds("node_status").iter().for_each(|it| node_status::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
@@ -209,6 +212,11 @@ proptest! {
     #[test]
     fn purge_entries_obey(raw in mixed("purge_entry")) {
         purge_entry::check(&raw);
+    }
+
+    #[test]
+    fn node_statuses_obey(raw in mixed("node_status")) {
+        node_status::check(&raw);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub enum CommandName {
     Advice,
     /// `larder worst`.
     Worst,
+    /// `larder nodes`.
+    Nodes,
     /// `larder overlay ACTION`.
     Overlay,
     /// `larder origin ACTION`.
@@ -319,6 +321,18 @@ pub const COMMANDS: &[CommandRow] = &[
         examples: &[
             ("larder worst", "20 of each, as text"),
             ("larder worst --json", "JSON output, as /api/v1/worst"),
+        ],
+    },
+    CommandRow {
+        name: CommandName::Nodes,
+        word: "nodes",
+        argument: "",
+        argument_help: "",
+        about: "Print the nodes of the fleet, as a running larder reads them in the memcached servers: state, version, hit ratio, last report",
+        flags: &[STATS],
+        examples: &[
+            ("larder nodes", "a table, and the state of each memcached server"),
+            ("larder nodes --json", "JSON output, as /api/v1/nodes"),
         ],
     },
     CommandRow {

@@ -96,6 +96,8 @@ pub enum Command {
     Advice(Stats),
     /// `worst`: slow and failed requests of a running larder.
     Worst(Stats),
+    /// `nodes`: the nodes of the fleet.
+    Nodes(Stats),
     /// `login`: request a login link from a running larder.
     Login(Login),
     /// `upgrade`: replace a running larder.
@@ -443,6 +445,7 @@ impl Given {
             CommandName::Stats => Command::Stats(Stats::read(self)),
             CommandName::Advice => Command::Advice(Stats::read(self)),
             CommandName::Worst => Command::Worst(Stats::read(self)),
+            CommandName::Nodes => Command::Nodes(Stats::read(self)),
             CommandName::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })

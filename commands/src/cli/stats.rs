@@ -2,7 +2,7 @@
 
 use super::{Ask, Given, Output};
 
-/// The settings of `larder stats`, `larder advice` and `larder worst`.
+/// The settings of `larder stats`, `larder advice`, `larder worst` and `larder nodes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Text or JSON.

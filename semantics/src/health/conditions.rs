@@ -114,6 +114,7 @@ pub(super) fn conditions(
     all.extend(errors(minute, held));
     limits(minute, &mut all);
     lower_tiers(facts, &mut all);
+    super::fleet::nodes(facts, &mut all);
     databases(facts, pages, held, &mut all);
     configuration(facts, &mut all);
     all.extend(facts.certificates.iter().filter_map(|it| certificate(it, facts.now)));
@@ -123,7 +124,7 @@ pub(super) fn conditions(
 }
 
 /// A condition without effect.
-fn condition(
+pub(super) fn condition(
     kind: FindingKind,
     subject: &str,
     what: impl Into<String>,
@@ -140,11 +141,11 @@ fn condition(
 }
 
 impl Condition {
-    fn with_effect(self, effect: impl Into<String>) -> Self {
+    pub fn with_effect(self, effect: impl Into<String>) -> Self {
         Self { effect: effect.into(), ..self }
     }
 
-    fn begun(self, since: Beginning) -> Self {
+    pub fn begun(self, since: Beginning) -> Self {
         Self { since, ..self }
     }
 }
@@ -155,7 +156,7 @@ fn number(count: usize, one: &str) -> String {
 }
 
 /// Some names, and the number of the others.
-fn list(names: &[&str]) -> String {
+pub(super) fn list(names: &[&str]) -> String {
     let shown = names.len().min(if names.len() == NAMES + 1 { NAMES + 1 } else { NAMES });
     let text = names[..shown].join(", ");
     if shown == names.len() { text } else { format!("{text} and {} more", names.len() - shown) }

@@ -24,6 +24,8 @@ pub struct HealthFacts {
     pub disk: DiskFact,
     /// The purge log of the fleet; `None` without one.
     pub purge_log: Option<PurgeLogFact>,
+    /// The nodes of the fleet; empty without a purge log.
+    pub nodes: Vec<NodeFact>,
     /// The databases that are to be followed.
     pub databases: Vec<DatabaseFact>,
     /// The configuration in the file, if it was refused.
@@ -101,6 +103,23 @@ pub struct PurgeLogFact {
     pub followed: u64,
     /// All servers.
     pub servers: u64,
+}
+
+/// One node of the fleet.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFact {
+    /// Its name.
+    pub name: String,
+    /// The time of its last report, Unix seconds, if it is silent.
+    pub silent: Option<u64>,
+    /// Its version, if it reports one.
+    pub version: Option<String>,
+    /// Seconds by which its clock is ahead of this node's, if they differ by much.
+    pub clock_off: Option<i64>,
+    /// Whether it uses other memcached servers.
+    pub other_servers: bool,
+    /// Whether it finds keys on other servers, or writes them in another form.
+    pub other_keys: bool,
 }
 
 /// A database that is to be followed.

@@ -92,6 +92,12 @@ findings! {
     PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "overview":
         "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
         "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
+    NodeServersDiffer "node-servers-differ" Degraded 10 "nodes":
+        "node NAME uses another list of memcached servers since TIME; purges do not reach all nodes",
+        "Set the same `cache.fleet.servers` on all nodes.";
+    NodeKeysDiffer "node-keys-differ" Degraded 10 "nodes":
+        "node NAME finds keys on other servers, or in another form, since TIME; nodes do not share its pages",
+        "Set the same `distribution`, `hash`, `namespace` and `md5_keys` in `cache.fleet` on all nodes, and the same names of the servers.";
     MemcachedDown "memcached-down" Degraded 0 "overview":
         "memcached server ADDRESS is not used since TIME (N failures in a row); the other servers store its keys",
         "Start the server. It is used again by itself after a successful attempt.";
@@ -119,6 +125,15 @@ findings! {
     PagesEvicted "fresh-pages-evicted" Notice 0 "overview":
         "fresh pages are evicted from RAM since TIME (N within the last minute); requests for them go to the origin",
         "Raise `cache.ram.size`, or add `cache.disk`.";
+    NodeSilent "node-silent" Notice 0 "nodes":
+        "node NAME does not report since TIME; a purge with `wait` takes a lease, and NAME validates every stored response until it reports again",
+        "Start the node, or restore its network to the memcached servers. A node that ended without a report is listed for an hour.";
+    NodeVersionsDiffer "node-versions-differ" Notice 60 "nodes":
+        "nodes run different versions since TIME (VERSION: NAMES)",
+        "Upgrade the other nodes. Nodes of different versions share pages and purges, except for other versions of the envelope.";
+    NodeClockOff "node-clock-off" Notice 10 "nodes":
+        "the clock of node NAME is N s ahead or behind since TIME; ages and lifetimes of pages that nodes share are wrong by that time",
+        "Synchronise the clocks of both machines (NTP).";
     RestartPending "restart-pending" Notice 0 "config":
         "keys in the file wait for a restart since TIME (KEYS)",
         "Restart larder, or `larder upgrade`, when it suits.";

@@ -411,3 +411,43 @@ fn a_report_is_bounded() {
     assert_eq!((50, 150), (report.findings.len(), report.left_out));
     assert!(report.sentence().chars().count() < 500 && report.sentence().ends_with("(199 more: no-origin)"));
 }
+
+fn node(name: &str) -> NodeFact {
+    NodeFact { name: name.to_owned(), version: Some("1.2.0".to_owned()), ..NodeFact::default() }
+}
+
+#[test]
+fn nodes_that_disagree_are_named() {
+    let facts = |nodes| HealthFacts { nodes, ..at(0) };
+    let same = facts(vec![node("a"), node("b"), NodeFact { version: None, ..node("c") }]);
+    assert_eq!((HealthWord::Healthy, vec![]), names(&settled(&same)));
+    let other = NodeFact { other_servers: true, ..node("b") };
+    let report = settled(&facts(vec![node("a"), other]));
+    assert_eq!(
+        "Degraded: node b uses another list of memcached servers since 02:46:11 UTC; purges do not reach all nodes",
+        report.sentence()
+    );
+    let keys = NodeFact { other_keys: true, ..node("b") };
+    assert_eq!((HealthWord::Degraded, vec!["node-keys-differ"]), names(&settled(&facts(vec![keys]))));
+    let old = NodeFact { version: Some("1.1.9".to_owned()), ..node("c") };
+    assert_eq!(
+        "Healthy. Notice: nodes run different versions since 02:46:11 UTC (1.1.9: c; 1.2.0: a, b)",
+        settled(&facts(vec![node("a"), node("b"), old])).sentence()
+    );
+    for (off, words) in [(-300, "300 s behind"), (12, "12 s ahead")] {
+        let sentence = settled(&facts(vec![NodeFact { clock_off: Some(off), ..node("b") }])).sentence();
+        let expect = format!("Healthy. Notice: the clock of node b is {words} since 02:46:11 UTC; ages");
+        assert!(sentence.starts_with(&expect), "{sentence}");
+    }
+}
+
+#[test]
+fn a_silent_node_is_a_notice_with_its_last_report() {
+    let silent = NodeFact { silent: Some(NOW - 600), version: Some("0.9".to_owned()), ..node("b") };
+    let facts = HealthFacts { nodes: vec![node("a"), silent], ..at(0) };
+    let report = HealthJudge::default().look(&facts);
+    assert_eq!((HealthWord::Healthy, vec!["node-silent"]), names(&report), "its version does not count");
+    let expect =
+        "Healthy. Notice: node b does not report since 02:36:11 UTC; a purge with `wait` takes a lease";
+    assert!(report.sentence().starts_with(expect), "{}", report.sentence());
+}

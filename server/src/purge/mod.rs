@@ -9,7 +9,9 @@
 //! ```
 
 pub mod asked;
+mod counting;
 mod dialect;
+pub mod disk_count;
 pub mod method;
 pub mod peer;
 mod reach;
@@ -19,6 +21,8 @@ use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
 use super::quiet::{Freed, ReleaseSignal};
 use super::tiers::Lower;
 use asked::PurgeRequest;
+use counting::PurgeCounting;
+use disk_count::either_scheme;
 use larder_counters::Counters;
 use larder_observe::log::{Level, SubsystemLog};
 use larder_stdx::clock;
@@ -28,7 +32,6 @@ use larder_store::idle::Swept;
 use larder_store::purges::{PurgeRule, PurgeScope, Seq, Strength};
 use peer::{PeerState, PurgePeer};
 use serde_json::{Value, json};
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,16 +62,6 @@ const SWEEP_TURN_MOST: u64 = 4_000;
 
 /// The fewest steps in any case, each of 16 responses: on a busy machine the time may pass without one.
 const SWEEP_STEPS: usize = 1;
-
-/// The number of keys that are counted at once, at some 100 ns each; for more, a thread counts.
-const FEW: u64 = 2_000;
-
-/// Counting ends above this number of matches, so that a purge of a million responses is in force at once.
-const MOST_COUNTED: u64 = 10_000;
-
-/// Counts of more keys use one in this many microseconds of a processor, and at most this many microseconds in advance.
-const COUNTING_SHARE: u64 = 10;
-const COUNTING_AHEAD: u64 = 2_000_000;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
@@ -230,8 +223,7 @@ struct PurgedTiers {
     peer: Rc<PurgePeer>,
     teller: SubsystemLog,
     counters: Arc<Counters>,
-    /// The time, in microseconds, until which the counts so far use their share.
-    counting: Rc<Cell<u64>>,
+    counting: Rc<PurgeCounting>,
 }
 
 /// Opens a queue. `counters` may be shared with others.
@@ -295,12 +287,20 @@ impl PurgedTiers {
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
         // Before it is in force. If it is already, it is not an operator's.
         let counted = order.receipt == ReceiptDetail::Counted;
-        let in_ram = match order.here {
-            None if counted => self.count(&rule).await,
-            _ => MatchedCount::OfNoTier,
+        let disk = self.disk.as_ref().filter(|_| counted && order.here.is_none());
+        let in_ram = async {
+            match order.here {
+                None if counted => self.counting.in_ram(&self.store, &rule).await,
+                _ => MatchedCount::OfNoTier,
+            }
         };
-        let disk = self.disk.as_ref().filter(|_| counted);
-        let on_disk = disk.map_or(MatchedCount::OfNoTier, |it| matched_on(it, &rule.scope));
+        let on_disk = async {
+            match disk {
+                Some(disk) => self.counting.on_disk(disk, &self.store, &rule).await,
+                None => MatchedCount::OfNoTier,
+            }
+        };
+        let (in_ram, on_disk) = tokio::join!(in_ram, on_disk);
         let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
         let seq = match &begun {
             Some((_, Ok(it))) => it.seq,
@@ -315,7 +315,7 @@ impl PurgedTiers {
         if let Some(disk) = &self.disk {
             let state = self.write_down(disk, seq, &rule, in_peer).await;
             if let (PurgeScope::Url(key), Strength::Hard) = (&rule.scope, rule.strength) {
-                // So that the next purge does not count them again.
+                // The next purge does not read them again.
                 either_scheme(key).iter().for_each(|it| drop(disk.supersede(it)));
             }
             receipts.push(TierReceipt { count: on_disk, ..TierReceipt::of("disk", state) });
@@ -361,27 +361,6 @@ impl PurgedTiers {
         }
     }
 
-    /// The number of responses in RAM that a purge matches. They are not counted where the large counts requested so far
-    /// would keep a processor busy.
-    async fn count(&self, rule: &PurgeRule) -> MatchedCount {
-        if self.store.objects() <= FEW {
-            return MatchedCount::up_to(MOST_COUNTED, self.store.count_matched(rule, MOST_COUNTED));
-        }
-        let now = clock::precise_micros();
-        if self.counting.get().saturating_sub(now) > COUNTING_AHEAD {
-            return MatchedCount::Uncounted("the counts of earlier purges take too much processor time");
-        }
-        let (store, rule) = (self.store.clone(), rule.clone());
-        let counted = tokio::task::spawn_blocking(move || {
-            let begun = clock::precise_micros();
-            let count = store.count_matched(&rule, MOST_COUNTED);
-            (count, clock::precise_micros().saturating_sub(begun))
-        });
-        let Ok((count, took)) = counted.await else { return MatchedCount::Uncounted("the count failed") };
-        self.counting.set(self.counting.get().max(now) + took.saturating_mul(COUNTING_SHARE));
-        MatchedCount::up_to(MOST_COUNTED, count)
-    }
-
     fn tell(&self, done: &Done, by: &str) {
         let (kind, what) = spell(&done.asked.scope);
         let seq = done.seq.to_string();
@@ -405,26 +384,6 @@ impl PurgedTiers {
             }
         }
     }
-}
-
-/// The number of responses on disk that a purge matches, as far as the index in RAM can tell. It has only the hashes of
-/// keys, so that a URL (by either scheme) and everything can be counted. Other scopes would need the head of each record.
-#[must_use]
-pub fn matched_on(disk: &DiskTier, scope: &PurgeScope) -> MatchedCount {
-    let PurgeScope::Url(key) = scope else {
-        return match scope {
-            PurgeScope::All => MatchedCount::Known(disk.objects()),
-            _ => MatchedCount::Uncounted("the index of the disk tier has no URLs, tags or fields"),
-        };
-    };
-    MatchedCount::Known(either_scheme(key).iter().map(|it| disk.count_of(it)).sum())
-}
-
-/// The keys of a URL by `http` and `https`.
-fn either_scheme(key: &[u8]) -> [Vec<u8>; 2] {
-    let text = String::from_utf8_lossy(key);
-    let rest = text.split_once(':').map_or(&*text, |it| it.1);
-    ["http", "https"].map(|it| format!("{it}:{rest}").into_bytes())
 }
 
 fn unwritten(why: &str) -> String {

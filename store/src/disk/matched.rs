@@ -68,6 +68,17 @@ impl DiskTier {
         self.base().index.each_key(&mut walk, see, read);
         walk.told
     }
+
+    /// The same for the responses under one key: only their heads are read.
+    #[must_use]
+    pub fn count_key(&self, store: &Store, rule: &PurgeRule, key: &[u8]) -> PurgeMatches {
+        let matcher = store.matcher(rule);
+        let mut found = PurgeMatches::default();
+        if let Some(of) = self.found(store, self.base().hash(key), |it| it == key) {
+            of.variants.iter().filter(|it| matcher.matches(&of.key, it)).for_each(|it| found.add(it));
+        }
+        found
+    }
 }
 
 /// A walk over the index.

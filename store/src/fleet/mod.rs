@@ -171,6 +171,9 @@ pub struct Fleet {
     writing: Cell<u64>,
 }
 
+/// The keys of [`Fleet::samples`]: another distribution or hash moves most of them.
+const SAMPLES: usize = 32;
+
 /// Why a read fails.
 enum Shortfall {
     /// A server did not answer.
@@ -232,6 +235,20 @@ impl Fleet {
     #[must_use]
     pub fn server(&self, at: usize) -> &Rc<MemcachedServer> {
         &self.servers[at]
+    }
+
+    /// Some keys in the form of this node, and the servers that it chooses for them while all are in use: nodes with other ones do
+    /// not find each other's items.
+    #[must_use]
+    pub fn samples(&self) -> Vec<(FleetKey, usize)> {
+        let FleetSettings { servers, distribution, hash, .. } = &*self.settings;
+        let ring = ServerRing::new(servers, *distribution, *hash, |_| true);
+        let key = |it: usize| self.keys.key(format!("http://host-{it}.example/{it}").as_bytes());
+        let sample = |it: usize| {
+            let key = key(it);
+            Some((key.clone(), ring.server(key.as_bytes())?))
+        };
+        (0..SAMPLES).filter_map(sample).collect()
     }
 
     /// The health of each server.

@@ -11,7 +11,8 @@ const ABOUT = { exact: '', more: 'at least ', estimate: 'about ' };
 type Tier = PurgePreview['tiers'][number];
 
 const responses = (count: number): string => `${count.toLocaleString('en')} ${count === 1 ? 'response' : 'responses'}`;
-const counted = (it: Tier): string => `${ABOUT[it.count_is ?? 'exact']}${responses(it.count!)}`;
+/** Zero is zero: the detail names the responses that were not counted. */
+const counted = (it: Pick<Tier, 'count' | 'count_is'>): string => `${it.count ? ABOUT[it.count_is ?? 'exact'] : ''}${responses(it.count!)}`;
 
 /** The counts by tier in a few words: `38 in RAM, about 112 on disk`. */
 export const briefly = (of: PurgePreview): string =>
@@ -20,13 +21,11 @@ export const briefly = (of: PurgePreview): string =>
     .map((it) => `${ABOUT[it.count_is ?? 'exact']}${it.count!.toLocaleString('en')} ${it.of === 'ram' ? 'in RAM' : `on ${it.of}`}`)
     .join(', ');
 
-/** What a tier says, as `larder purge` words it: a count says already that the purge was applied. */
-function row(of: Purged, it: Purged['receipts'][number], before: Tier | undefined): [string, string, string | undefined] {
-  const effect = EFFECTS[of.strength] ?? 'removed';
-  // The index of the disk has no tags and fields; the preview has read the records.
-  if (it.count === undefined && it.state === 'applied' && before?.count !== undefined) return [it.of, `${counted(before)} ${effect}`, 'counted before the purge'];
-  const count = it.count === undefined ? '' : `${it.count_is_exact === false ? 'more than ' : ''}${responses(it.count)} ${effect}`;
-  return [it.of, it.state === 'applied' && count ? count : [it.state, count].filter(Boolean).join('; '), it.detail];
+/** What a tier or a node says, as `larder purge` words it: a count says already that the purge was applied. */
+function row(of: Purged, it: Purged['receipts'][number]): [string, string, string | undefined] {
+  const count = it.count === undefined ? '' : `${counted(it)} ${EFFECTS[of.strength] ?? 'removed'}`;
+  const state = it.after_ms === undefined ? it.state : `${it.state} after ${(it.after_ms / 1000).toFixed(1)} s`;
+  return [it.of, it.state === 'applied' && count ? count : [state, count].filter(Boolean).join('; '), it.detail];
 }
 
 const Rows = ({ of }: { of: [string, string, string | undefined][] }): JSX.Element => (
@@ -57,8 +56,8 @@ export function Preview({ of }: { of: PurgePreview }): JSX.Element {
   );
 }
 
-/** The receipts of a purge; where a tier has no count, that of the preview. */
-export function Receipts({ of, before }: { of: Purged; before?: PurgePreview | null }): JSX.Element {
+/** The receipts of a purge. */
+export function Receipts({ of }: { of: Purged }): JSX.Element {
   const [kind, what] = Object.entries(of.scope ?? {})[0] ?? ['', ''];
   return (
     <div class="receipts" role="status">
@@ -73,7 +72,7 @@ export function Receipts({ of, before }: { of: Purged; before?: PurgePreview | n
           {of.strength}, purge number {of.seq}, {format.flat(format.micros(of.took_us))}
         </span>
       </p>
-      <Rows of={of.receipts.map((it) => row(of, it, before?.tiers.find((tier) => tier.of === it.of)))} />
+      <Rows of={of.receipts.map((it) => row(of, it))} />
     </div>
   );
 }

@@ -3,6 +3,7 @@ import type { View } from '../app';
 import { Config } from './config';
 import { Explain } from './explain';
 import { Live } from './live';
+import { Nodes } from './nodes';
 import { Objects } from './objects';
 import { Overview } from './overview';
 import { Top } from './top';
@@ -17,5 +18,6 @@ export const VIEWS: View[] = [
   { name: 'live', title: 'Live', icon: 'live', key: 'l', draw: Live },
   { name: 'top', title: 'Top', icon: 'top', key: 't', draw: Top },
   { name: 'traces', title: 'Traces', icon: 'traces', key: 'r', draw: Traces },
+  { name: 'nodes', title: 'Nodes', icon: 'nodes', key: 'n', draw: Nodes, ofFleet: true },
   { name: 'config', title: 'Configuration', icon: 'config', key: 'c', draw: Config },
 ];

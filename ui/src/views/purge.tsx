@@ -32,7 +32,7 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
   const [text, setText] = useState('');
   const [strength, setStrength] = useState<Strength>('hard');
   const [counted, setCounted] = useState<{ of: string; preview: PurgePreview } | null>(null);
-  const [done, setDone] = useState<{ of: string; purged: Purged; preview: PurgePreview } | null>(null);
+  const [done, setDone] = useState<{ of: string; purged: Purged } | null>(null);
   const { busy, problem, send } = useSend();
   const what = { ...(scope === 'all' ? { all: true } : { [scope]: text }), [strength]: true };
   // What is shown is of what is entered: an answer that comes after a change is not.
@@ -44,7 +44,7 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
     // A fleet is waited for, so that the receipts name each node.
     const purged = await post<Purged>('/api/v1/purge', { ...what, wait: ready.tiers.some((it) => it.of === 'fleet') });
     setCounted(null);
-    setDone({ of, purged, preview: ready });
+    setDone({ of, purged });
   };
   return (
     <Dialog title="Purge" close={close}>
@@ -81,7 +81,7 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
         </label>
         <Failed problem={problem} />
         {ready && <Preview of={ready} />}
-        {done?.of === of && <Receipts of={done.purged} before={done.preview} />}
+        {done?.of === of && <Receipts of={done.purged} />}
         <div class="form-end">
           <button type="button" class="button" onClick={close}>
             Close

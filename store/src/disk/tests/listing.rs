@@ -219,8 +219,14 @@ fn a_purge_is_counted_by_the_heads_of_records() {
     assert_eq!(10, count(PurgeScope::Prefix(b"http://a/".as_slice().into()), NEVER).found.responses);
     let url = PurgeScope::Url(b"http://a/3".as_slice().into());
     assert_eq!(1, count(url.clone(), NEVER).found.responses);
+    let of_key = |key: &str| {
+        let rule = PurgeRule { scope: url.clone(), strength: Strength::Hard, positions: Vec::new() };
+        tier.disk().count_key(&store, &rule, key.as_bytes()).responses
+    };
+    assert_eq!([1, 0, 0], ["http://a/3", "http://a/4", "http://a/none"].map(of_key));
     store.purge(PurgeRule { scope: url.clone(), strength: Strength::Hard, positions: Vec::new() });
-    assert_eq!(0, count(url, NEVER).found.responses, "what is purged is not counted again");
+    assert_eq!(0, of_key("http://a/3"), "what is purged is not counted again");
+    assert_eq!(0, count(url.clone(), NEVER).found.responses, "what is purged is not counted again");
     assert_eq!(10, count(PurgeScope::All, NEVER).found.responses);
     for at in 0..90 {
         tier.put(&format!("http://c/{at}"), of(&store, 10, 200, "t"));

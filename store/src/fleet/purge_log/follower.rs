@@ -523,6 +523,18 @@ impl LogFollower {
         self.servers.get(n)?.at.map(|it| it.log)
     }
 
+    /// The number of this node at server `n`.
+    #[must_use]
+    pub fn slot(&self, n: usize) -> Option<Numbered> {
+        self.servers.get(n)?.slot
+    }
+
+    /// Whether the log of server `n` was read to its end within the lease.
+    #[must_use]
+    pub fn is_followed(&self, n: usize, now: u64) -> bool {
+        self.servers.get(n).is_some_and(|it| it.until(self.terms.lease).is_some_and(|it| it > now))
+    }
+
     /// Until when this node trusts its responses, in monotonic milliseconds.
     #[must_use]
     pub fn trust_ends(&self) -> u64 {
@@ -551,7 +563,7 @@ impl LogFollower {
     /// The number of servers whose log was read to its end within the lease.
     #[must_use]
     pub fn in_sync(&self, now: u64) -> usize {
-        self.servers.iter().filter(|it| it.until(self.terms.lease).is_some_and(|it| it > now)).count()
+        (0..self.servers.len()).filter(|it| self.is_followed(*it, now)).count()
     }
 }
 

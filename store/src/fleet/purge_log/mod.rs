@@ -5,6 +5,7 @@ pub mod follower;
 pub mod purger;
 pub mod real;
 pub mod run;
+pub mod survey;
 
 use larder_wire::purge_entry::Numbered;
 use std::future::Future;
@@ -81,6 +82,12 @@ impl LogKeys {
     #[must_use]
     pub fn node(&self, it: Numbered) -> Vec<u8> {
         self.with(format_args!("!node:{:x}:{}", it.name, it.number))
+    }
+
+    /// The status of a node.
+    #[must_use]
+    pub fn status(&self, it: Numbered) -> Vec<u8> {
+        self.with(format_args!("!status:{:x}:{}", it.name, it.number))
     }
 }
 

@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// The most node numbers that are read on one server.
-const MOST_NODES: u64 = 256;
+pub(super) const MOST_NODES: u64 = 256;
 
 /// Milliseconds between two reads of the nodes' reports.
 const LOOK_EACH: u64 = 20;
@@ -52,6 +52,8 @@ pub struct NodeReceipt {
     pub name: Box<str>,
     /// How it obeys the purge.
     pub how: How,
+    /// Milliseconds from the beginning of the purge until its report was read that it has applied it.
+    pub after: Option<u64>,
 }
 
 /// How a node obeys a purge.
@@ -59,9 +61,8 @@ pub struct NodeReceipt {
 pub enum How {
     /// It has applied it.
     Past,
-    /// It has not reported that: it validates all its responses until it knows the purge. With the time of its last sign
-    /// of life, in seconds since the epoch.
-    Silent(u64),
+    /// It has not reported that: it validates all its responses until it knows the purge.
+    Silent,
     /// It has stopped.
     Left,
 }
@@ -127,6 +128,9 @@ struct ServerReport {
     slots: Vec<Option<NodeReport>>,
 }
 
+/// The latest report of each node, and after how many milliseconds it showed that the node has applied a purge.
+type ReportedNodes = BTreeMap<u64, (NodeReport, Option<u64>)>;
+
 impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     /// Purges on all nodes. In force here at once. With `wait` it returns when no node can use a removed response any
     /// more, within a lease and the servers' time limits; without, when enough servers have it.
@@ -153,6 +157,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     /// It is not certain to hold there.
     pub async fn spread(&self, entry: &PurgeEntry, seq: Seq, wait: bool) -> Result<PurgeReceipt, NotCertain> {
         let bytes = entry.write().map_err(NotCertain::TooLong)?;
+        let begun = self.world.now();
         let (need, of) = (self.follower.borrow().terms().write_quorum, self.servers.len());
         let mut written: Vec<WrittenEntry> = Vec::new();
         let (mut standing, mut anywhere) = (Vec::new(), false);
@@ -184,7 +189,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         if standing.len() < need {
             return Err(NotCertain::TooFew { on: standing, need, of });
         }
-        let nodes = if wait { Some(self.wait(&written, &bytes).await?) } else { None };
+        let nodes = if wait { Some(self.wait(&written, &bytes, begun).await?) } else { None };
         Ok(PurgeReceipt { id: entry.id, seq, on: (standing, of), nodes })
     }
 
@@ -240,18 +245,24 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         join_all(written.iter().map(ask)).await.into_iter().flatten().collect()
     }
 
-    /// Waits until every node obeys the entry, or the time in which it trusts a poll has passed.
-    async fn wait(&self, written: &[WrittenEntry], bytes: &[u8]) -> Result<Vec<NodeReceipt>, NotCertain> {
+    /// Waits until every node obeys the entry, or the time in which it trusts a poll has passed. The purge began at `begun`.
+    async fn wait(
+        &self,
+        written: &[WrittenEntry],
+        bytes: &[u8],
+        begun: u64,
+    ) -> Result<Vec<NodeReceipt>, NotCertain> {
         let standing = self.world.now();
         let mut longest = self.follower.borrow().longest_lease();
         let mut told = Vec::new();
-        let mut nodes: BTreeMap<u64, (NodeReport, bool)> = BTreeMap::new();
+        let mut nodes = ReportedNodes::new();
         loop {
             let new = self.ask_nodes(written, bytes, &told).await;
+            let took = self.world.now().saturating_sub(begun);
             for node in new.iter().flat_map(|it| it.slots.iter().flatten()) {
-                let past = written.iter().any(|it| is_past(node, it));
+                let past = written.iter().any(|it| is_past(node, it)).then_some(took);
                 let known = nodes.entry(node.id).or_insert_with(|| (node.clone(), past));
-                let past = past || known.1;
+                let past = known.1.or(past);
                 *known = (if node.wall >= known.0.wall { node.clone() } else { known.0.clone() }, past);
             }
             for it in &new {
@@ -288,31 +299,28 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     }
 
     /// Whether all nodes that may have polled this server before the entry was there are known, and obey it.
-    fn is_settled(
-        &self,
-        told: &ServerReport,
-        longest: u64,
-        nodes: &BTreeMap<u64, (NodeReport, bool)>,
-    ) -> bool {
+    fn is_settled(&self, told: &ServerReport, longest: u64, nodes: &ReportedNodes) -> bool {
         let follower = self.follower.borrow();
         let Some(counter) = told.nodes else { return false };
         let old = follower
             .generation_since(told.server, counter.name)
             .is_some_and(|since| told.when > since + longest + longest / 100 + CLOCKS_DIFFER);
         let passed = |node: &NodeReport| {
-            node.left || node.id == follower.terms().id || nodes.get(&node.id).is_some_and(|it| it.1)
+            node.left
+                || node.id == follower.terms().id
+                || nodes.get(&node.id).is_some_and(|it| it.1.is_some())
         };
         old && told.slots.len() as u64 == counter.number
             && told.slots.iter().all(|it| it.as_ref().is_some_and(passed))
     }
 
-    fn receipt(&self, nodes: BTreeMap<u64, (NodeReport, bool)>) -> Result<Vec<NodeReceipt>, NotCertain> {
+    fn receipt(&self, nodes: ReportedNodes) -> Result<Vec<NodeReceipt>, NotCertain> {
         let follower = self.follower.borrow();
         let (terms, now, wall) = (follower.terms(), self.world.now(), self.world.wall());
         let strange: Vec<_> = nodes
             .values()
             .filter(|(node, past)| {
-                !past && !node.left && node.id != terms.id && node.wall + TOLD_LATELY >= wall
+                past.is_none() && !node.left && node.id != terms.id && node.wall + TOLD_LATELY >= wall
             })
             .filter(|it| follower.differs(&it.0, now))
             .map(|it| it.0.name.clone())
@@ -320,15 +328,15 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         if !strange.is_empty() {
             return Err(NotCertain::OtherServers(strange));
         }
-        let receipt = |(node, past): (NodeReport, bool)| {
-            let how = if node.left {
-                How::Left
-            } else if past || node.id == terms.id {
-                How::Past
-            } else {
-                How::Silent(node.wall)
+        let receipt = |(node, past): (NodeReport, Option<u64>)| {
+            // This node has applied it before it was written.
+            let after = if node.id == terms.id { Some(0) } else { past };
+            let how = match after {
+                _ if node.left => How::Left,
+                Some(_) => How::Past,
+                None => How::Silent,
             };
-            NodeReceipt { id: node.id, name: node.name, how }
+            NodeReceipt { id: node.id, name: node.name, how, after }
         };
         Ok(nodes.into_values().map(receipt).collect())
     }
@@ -357,7 +365,7 @@ fn is_past(node: &NodeReport, entry: &WrittenEntry) -> bool {
 }
 
 /// All of them at once, with results in their order.
-async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(super) async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut running: Vec<_> = futures.map(|it| (Box::pin(it), None)).collect();
     std::future::poll_fn(|context| {
         let mut waiting = false;
