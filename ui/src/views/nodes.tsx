@@ -56,7 +56,7 @@ function Table({ of }: { of: NodesOf }): JSX.Element {
           <th scope="col" class="num wide-only">
             Up
           </th>
-          <th scope="col" class="num">
+          <th scope="col" class="num wide-only">
             Requests/s
           </th>
           <th scope="col" class="num">
@@ -99,7 +99,7 @@ function Row({ it }: { it: FleetNode }): JSX.Element {
       </td>
       <td class="wide-only">{it.version ?? '–'}</td>
       <td class="num wide-only">{it.uptime === null ? '–' : format.flat(format.seconds(it.uptime))}</td>
-      <td class="num">{it.requests_per_second === null ? '–' : format.flat(format.rate(it.requests_per_second))}</td>
+      <td class="num wide-only">{it.requests_per_second === null ? '–' : format.flat(format.rate(it.requests_per_second))}</td>
       <td class="num">{format.flat(format.share(it.hit_ratio))}</td>
       <td class="num wide-only">{behind(it)}</td>
       <td class="num wide-only">{reported(it)}</td>
@@ -148,7 +148,7 @@ function Servers({ of }: { of: NodesOf }): JSX.Element {
   return (
     <section class="block">
       <h2>Memcached servers</h2>
-      <table class="parts">
+      <table class="parts node-servers">
         <tbody>
           {of.servers.map((it) => (
             <tr key={it.name}>
