@@ -110,6 +110,9 @@ impl ConfigCheck {
         let clients = self.clients(&listen);
         let (geo, databases) = (self.geo(), self.databases());
         let mut sites = self.sites(hosts, &listen, &databases);
+        if http3 {
+            self.sites_without_http3(&sites, tls.as_ref());
+        }
         Self::all_site_tls(&mut sites, tls.as_ref());
         let (snapshot, key_settings) = (self.snapshot(), self.key_settings(&sites));
         let config = Config {

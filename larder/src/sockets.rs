@@ -31,7 +31,7 @@ impl Sockets {
 
     /// All of them, for their files.
     pub fn handles(&self) -> Vec<SocketHandle> {
-        let clients = self.clients.0.iter().flat_map(|it| it.handles.clone());
+        let clients = self.clients.streams.iter().flat_map(|it| it.handles.clone());
         clients.chain(self.admin.iter().chain(&self.unnamed).map(Bound::handle)).collect()
     }
 

@@ -8,7 +8,8 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::predecessor::{HandedPurges, Predecessor, WantedState};
+use crate::upgrade::predecessor::{Predecessor, WantedState};
+use crate::upgrade::switched_state::HandedPurges;
 use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;
 use larder_config::run_file::RunFile;
@@ -18,6 +19,7 @@ use larder_counters::Counters;
 use larder_observe::log::{AccessLog, ErrorLog, Level, LogTarget, Subsystem};
 use larder_observe::stream::Hub;
 use larder_observe::telemetry::Telemetry;
+use larder_server::addresses::OpenAddresses;
 use larder_server::certificate_book::CertificateBook;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
@@ -143,7 +145,9 @@ impl BoundStart {
         let site_logs = open_site_logs(&live.config, log, &OpenSiteLogs::default(), errors, &totals)?;
         let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
         // The last step that can fail without consequences.
-        let handed = predecessor.as_ref().map(|it| operator.take_over(it, &live.config, &storage.store));
+        let handed = predecessor
+            .as_ref()
+            .map(|it| operator.take_over(it, &live.config, &storage.store, &sockets.clients));
         let handed = handed.transpose()?;
         let first = sockets.clients.names().into_iter().next();
         let Storage { store, .. } = &storage;
@@ -200,10 +204,20 @@ impl Operator {
     }
 
     /// Takes the state of the process that this one replaces, but its sockets and its disk tier, which it has closed then.
-    fn take_over(&self, from: &Predecessor, config: &Config, store: &Store) -> Result<HandedPurges, String> {
+    fn take_over(
+        &self,
+        from: &Predecessor,
+        config: &Config,
+        store: &Store,
+        clients: &OpenAddresses,
+    ) -> Result<HandedPurges, String> {
         tiers::check_disk(config)?;
         let ram = ram_snapshot::asks(config, &self.errors);
-        let mut source = from.ready(WantedState { ram, ticket_keys: self.keeper.is_some() })?;
+        let mut source = from.ready(WantedState {
+            ram,
+            ticket_keys: self.keeper.is_some(),
+            quic: !clients.quic.is_empty(),
+        })?;
         if ram {
             ram_snapshot::take_over(config, store, &self.errors, &mut source);
         }
@@ -211,6 +225,7 @@ impl Operator {
         if let Some(keeper) = &self.keeper {
             keeper.take_ticket_keys(state.ticket_keys.as_deref(), &self.errors);
         }
+        clients.follow_quic(state.quic);
         Ok(state.purges)
     }
 }

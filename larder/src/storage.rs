@@ -1,7 +1,7 @@
 //! The second phase of a start: all stores of responses. RAM with its arena, the spool, the tiers below, the coders, the
 //! overlays, and the plan by which this node joins the others of its fleet.
 
-use crate::upgrade::predecessor::HandedPurges;
+use crate::upgrade::switched_state::HandedPurges;
 use larder_config::Config;
 use larder_counters::Counters;
 use larder_gateway::coding::pool::Coders;

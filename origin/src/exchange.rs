@@ -3,7 +3,7 @@
 //! a response.
 //!
 //! ```text
-//! link      Open ──(died before a byte came, may be repeated, once)── Opening ── Open ── Closed
+//! link      Open ──(died before a byte came, may be repeated)──────── Opening ── Open ── Closed
 //!           Open ──(failed before a final head came, may go to another origin)── Opening ── Open
 //! sending   Length(n) | Unsized ── Done           (Failed: the origin takes no more; it may still answer)
 //! reading   Head ── (interim, again Head) ── Body ── Done           (Failed, from anywhere, with the error)
@@ -148,8 +148,8 @@ impl Exchange {
     }
 
     /// Waits for the next head: interim (status below 200) or final. If a reused connection ended before the first byte
-    /// of a response, the request is repeated once on a fresh one. That is limited to requests that cannot take effect
-    /// twice: idempotent ones, and those with a body of which no byte was written (RFC 9110 §9.2.2). In a group, an
+    /// of a response, the request is repeated once on a fresh one; where the process of an application ended, also once more,
+    /// from the budget of the group. That is limited to requests that cannot take effect twice: idempotent ones, and those with a body of which no byte was written (RFC 9110 §9.2.2). In a group, an
     /// idempotent request goes to another origin if one fails before its first head, as often as the group allows. At
     /// most 64 KiB of its body, the remembered part, may have been sent by then.
     ///

@@ -384,6 +384,16 @@ impl GroupAttempt {
             && (error.is_without_connection() || self.group.pay())
     }
 
+    /// Whether the budget has a retry.
+    pub(crate) fn has_budget(&self) -> bool {
+        self.group.budget.get() >= 100
+    }
+
+    /// Pays for a retry.
+    pub(crate) fn pay(&self) {
+        self.group.pay();
+    }
+
     fn has_other(&self) -> bool {
         let now = clock::monotonic();
         let may = |it: &OriginPool| match it.admission(now) {

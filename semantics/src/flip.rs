@@ -183,9 +183,9 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     let implicit = meta.implicit;
     let only_route = meta.lifetime.is_of_route() && !said.public && said.s_maxage.is_none();
     let is_theirs = |request: &[Field<'_>]| {
-        let facts = RequestFacts::read(exchange.method, request).with_identity_of(request, policy);
+        let facts = RequestFacts::read(exchange.method, request);
         (facts.has_credentials(policy) && implicit)
-            || (facts.identity_field && only_route)
+            || (facts.has_identity_field(policy) && only_route)
             || (facts.authorization && !said.shares_authorized(overrides(policy, exchange.status)))
     };
     is_forbidden(response, policy)
@@ -325,8 +325,7 @@ impl Trial {
     /// hit.
     fn hits_again(&self, exchange: &OriginExchange<'_>) -> bool {
         let (request, response) = (self.request.view(), self.response.view());
-        let mut facts =
-            RequestFacts::read(exchange.method, &request).with_identity_of(&request, &self.policy);
+        let mut facts = RequestFacts::read(exchange.method, &request);
         facts.has_body = self.body;
         facts.uri = exchange.uri;
         let (policy, sent, got) = (&self.policy, exchange.request_time, exchange.response_time);
@@ -344,10 +343,7 @@ impl Trial {
     /// The decision itself: a stored response is served, fresh or stale.
     fn answers(&self, stored: &Meta, method: &str, now: WallTime) -> bool {
         let request = self.request.view();
-        let facts = RequestFacts {
-            has_body: self.body,
-            ..RequestFacts::read(method, &request).with_identity_of(&request, &self.policy)
-        };
+        let facts = RequestFacts { has_body: self.body, ..RequestFacts::read(method, &request) };
         let verdict = reuse::decide(Ok(stored), &facts, &self.policy, now, &mut Silent);
         matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
     }

@@ -69,31 +69,30 @@ pub enum AfterFreshen {
     /// The freshened head replaces the stored one.
     Update,
     /// The stored one stays unchanged: responses to this request may not be shared (`Authorization`, `no-store`, or
-    /// credentials without permission to share).
+    /// credentials without permission to share), or the update sets a cookie, so that its fields may be those of one client.
     Leave,
     /// It may not be stored any more: the update has `no-store`, `private` or `Vary: *`.
     Drop,
 }
 
-/// Decides RFC 9111 §3 again for the result of [`apply`]. `request` is the answered one.
+/// Decides RFC 9111 §3 again for the result of [`apply`] with this `update`. `request` is the answered one.
 #[must_use]
-pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy: &Policy) -> AfterFreshen {
-    let lines = fields.view();
-    let decide = |facts: &RequestFacts<'_>| {
-        storable::decide(
-            facts,
-            meta.status,
-            &lines,
-            policy,
-            meta.request_time,
-            meta.response_time,
-            &mut Silent,
-        )
+pub fn after(
+    request: &RequestFacts<'_>,
+    update: &[Field<'_>],
+    fields: &FieldList,
+    meta: &Meta,
+    policy: &Policy,
+) -> AfterFreshen {
+    let mut lines = fields.view();
+    let decide = |facts: &RequestFacts<'_>, lines: &[Field<'_>]| {
+        let times = (meta.request_time, meta.response_time);
+        storable::decide(facts, meta.status, lines, policy, times.0, times.1, &mut Silent)
     };
     // First the response alone, then with this request; neither method nor range matter here.
     let mut plain = RequestFacts::read("GET", &[]);
     plain.range = Some(b"bytes=0-");
-    match decide(&plain) {
+    match decide(&plain, &lines) {
         Storable::Store
         | Storable::Refuse(NotStorable::Useless | NotStorable::Late | NotStorable::NoLifetime) => {}
         // What a visitor with a session gets says nothing about the response for the others.
@@ -102,12 +101,18 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
         }
         Storable::Refuse(_) => return AfterFreshen::Drop,
     }
+    plain.fields = request.fields;
     plain.directives = request.directives;
     plain.authorization = request.authorization;
     plain.cookies = request.cookies;
-    match decide(&plain) {
+    // They are not among the fields to store.
+    lines.extend(update.iter().filter(|it| it.is("set-cookie")));
+    match decide(&plain, &lines) {
         Storable::Refuse(
-            NotStorable::Authorization | NotStorable::Credentials | NotStorable::RequestNoStore,
+            NotStorable::Authorization
+            | NotStorable::Credentials
+            | NotStorable::RequestNoStore
+            | NotStorable::SetCookie,
         ) => AfterFreshen::Leave,
         _ => AfterFreshen::Update,
     }

@@ -19,8 +19,8 @@ pub struct RequestFacts<'a> {
     pub directives: RequestDirectives,
     /// An `Authorization` field is present (RFC 9111 §3.5).
     pub authorization: bool,
-    /// A field identifies the client, such as `X-Api-Key`; known only after [`RequestFacts::with_identity_of`].
-    pub identity_field: bool,
+    /// All fields, for [`RequestFacts::has_identity_field`].
+    pub fields: &'a [Field<'a>],
     /// The `Cookie` lines. Whether the origin saw a relevant one depends on the route: [`crate::cookies::matter`].
     pub cookies: CookieLines<'a>,
     /// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since` or `If-Range` is present.
@@ -55,12 +55,12 @@ pub struct Uri<'a> {
 impl<'a> RequestFacts<'a> {
     /// Parses the facts from a field section.
     #[must_use]
-    pub fn read(method: &'a str, fields: &[Field<'a>]) -> Self {
+    pub fn read(method: &'a str, fields: &'a [Field<'a>]) -> Self {
         let mut facts = RequestFacts {
             method,
             directives: RequestDirectives::default(),
             authorization: false,
-            identity_field: false,
+            fields,
             cookies: CookieLines::Absent,
             conditional: false,
             range: None,
@@ -96,29 +96,29 @@ impl<'a> RequestFacts<'a> {
         self
     }
 
-    /// Looks for fields that identify the client, to decide about storing; not those by whose values responses are stored apart. Not for
-    /// reuse: a stored response is not the page of a client with such a field, and the search would cost each hit.
+    /// Whether a field identifies the client, such as `X-Api-Key`; not one by whose values responses are stored apart. A search of all
+    /// names: a hit on a response that may be shared does not make it.
     #[must_use]
-    pub fn with_identity_of(mut self, fields: &[Field<'_>], policy: &Policy) -> Self {
+    pub fn has_identity_field(&self, policy: &Policy) -> bool {
         let is_apart = |name: &str| {
             policy.key.headers.iter().chain(&policy.vary).any(|it| it.eq_ignore_ascii_case(name))
         };
-        self.identity_field =
-            fields.iter().any(|it| secret::identifies_client(it.name) && !is_apart(it.name));
-        self
+        self.fields.iter().any(|it| secret::identifies_client(it.name) && !is_apart(it.name))
     }
 
     /// Whether the origin sees credentials: `Authorization`, a field that identifies the client, or a cookie that is relevant on the route.
     #[must_use]
     pub fn has_credentials(&self, policy: &Policy) -> bool {
-        self.authorization || self.identity_field || cookies::matter(self.cookies, self.method, policy)
+        self.authorization
+            || cookies::matter(self.cookies, self.method, policy)
+            || self.has_identity_field(policy)
     }
 
     /// The credentials of the request as evidence, without any value.
     pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
         match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
             (true, _) => "Authorization in the request".to_owned(),
-            (false, _) if self.identity_field => {
+            (false, false) if self.has_identity_field(policy) => {
                 "a field of the request identifies the client (such as X-Api-Key)".to_owned()
             }
             (false, true) => format!("Cookie in the request ({})", cookies::names(self.cookies)),
@@ -194,7 +194,7 @@ mod tests {
     fn read<'a>(method: &'a str, head: &[(&'a str, &'a str)]) -> RequestFacts<'a> {
         let fields: Vec<_> =
             head.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
-        RequestFacts::read(method, &fields)
+        RequestFacts::read(method, fields.leak())
     }
 
     #[test]

@@ -112,6 +112,20 @@ impl<'a> RequestView<'a> {
         cookies::pairs(self.fields).filter(move |it| it.0 == name.as_bytes()).map(|it| it.1)
     }
 
+    /// The suffixes and values of the cookies that are numbered pieces of the cookie `name`: `name_0`, `name.1`, `name-2`.
+    pub fn cookie_pieces<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a, 'n> {
+        cookies::pairs(self.fields).filter_map(move |(whole, value)| {
+            let piece = whole.strip_prefix(name.as_bytes())?;
+            let (mark, number) = piece.split_first()?;
+            let is_piece =
+                b"_.-".contains(mark) && !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+            is_piece.then_some((piece, value))
+        })
+    }
+
     /// The country of the client: that of the key, where it is part of it.
     #[must_use]
     pub fn country(&self) -> Option<Country> {

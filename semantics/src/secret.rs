@@ -75,22 +75,77 @@ fn with_plain<T>(name: &str, then: impl FnOnce(&str) -> T) -> T {
     then(std::str::from_utf8(plain).unwrap_or_default())
 }
 
-/// Whether the name of a field of a request says that its value identifies the client, secret or not: `X-Api-Key`, `X-User-Id`. Not
-/// `Authorization` and `Cookie`, which have rules of their own.
+/// Whether the name of a field of a request says that its value identifies the client, secret or not: `X-Api-Key`, `X-User-Id`,
+/// `Tailscale-User-Login`. Not `Authorization` and `Cookie`, which have rules of their own.
 #[must_use]
 pub fn identifies_client(name: &str) -> bool {
-    const WHO: [&str; 8] = ["user", "username", "account", "tenant", "customer", "member", "email", "login"];
-    if ["authorization", "proxy-authorization"].iter().any(|it| name.eq_ignore_ascii_case(it)) {
-        return false;
+    !is_of_all_clients(name) && (with_plain(name, names_client) || names_secret(name))
+}
+
+/// Fields of ordinary requests, by their length: most names cost a comparison of a number.
+fn is_of_all_clients(name: &str) -> bool {
+    let is = |all: &[&str]| all.iter().any(|it| name.eq_ignore_ascii_case(it));
+    match name.len() {
+        4 => is(&["host", "from", "date"]),
+        6 => is(&["accept", "cookie", "pragma", "origin"]),
+        7 => is(&["referer"]),
+        10 => is(&["user-agent", "connection"]),
+        12 => is(&["x-user-agent"]),
+        13 => is(&["authorization", "cache-control", "if-none-match"]),
+        14 => is(&["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user"]),
+        15 => is(&["accept-encoding", "accept-language", "x-forwarded-for", "idempotency-key"]),
+        17 => is(&["if-modified-since", "sec-websocket-key"]),
+        19 => is(&["proxy-authorization"]),
+        _ => false,
     }
-    let is_who = with_plain(name, |plain| {
-        let plain = ["x-", "remote-", "forwarded-", "auth-"]
-            .iter()
-            .fold(plain, |it, prefix| it.strip_prefix(prefix).unwrap_or(it));
-        let plain = plain.strip_suffix("-id").unwrap_or(plain);
-        WHO.contains(&plain) || ["userid", "client", "webauth-user"].contains(&plain)
-    });
-    is_who || names_secret(name)
+}
+
+/// Whether a name in lower case has a word for a person or an account, or is one of those that have none and mean one.
+fn names_client(name: &str) -> bool {
+    const WORDS: [&str; 27] = [
+        "user",
+        "username",
+        "userid",
+        "useremail",
+        "userinfo",
+        "account",
+        "accountid",
+        "tenant",
+        "tenantid",
+        "customer",
+        "customerid",
+        "consumer",
+        "member",
+        "email",
+        "mail",
+        "login",
+        "uid",
+        "identity",
+        "principal",
+        "impersonate",
+        "subject",
+        "otp",
+        "organization",
+        "organisation",
+        "org",
+        "workspace",
+        "ticket",
+    ];
+    const WHOLE: [&str; 9] = [
+        "sudo",
+        "client",
+        "client-id",
+        "x-client",
+        "x-client-id",
+        "clientid",
+        "x-clientid",
+        "x-on-behalf-of",
+        "on-behalf-of",
+    ];
+    let is_agent = || name.ends_with("user-agent") || name.contains("user-agent-");
+    name.split('-').any(|it| WORDS.contains(&it)) && !is_agent()
+        || ["-key", "-auth"].iter().any(|it| name.ends_with(it))
+        || WHOLE.contains(&name)
 }
 
 /// A target in which the values of query parameters are hidden whose name says that they are secret: those of [`names_secret`], signatures
@@ -270,6 +325,28 @@ mod tests {
             "Signature",
             "X-Signature",
             "Private-Token",
+            "X-Functions-Key",
+            "X-User-Email",
+            "X-User-Name",
+            "X-Master-Key",
+            "X-Appwrite-Key",
+            "X-Zumo-Auth",
+            "X-Authenticated-Userid",
+            "X-Consumer-Username",
+            "X-Hasura-User-Id",
+            "Tailscale-User-Login",
+            "Impersonate-User",
+            "X-Current-User",
+            "Xero-Tenant-Id",
+            "Stripe-Account",
+            "X-Otp",
+            "X-Uid",
+            "X-Principal",
+            "X-Identity",
+            "X-On-Behalf-Of",
+            "X-Userinfo",
+            "Sudo",
+            "x_user_email",
         ] {
             assert!(identifies_client(name), "{name}");
         }
@@ -286,6 +363,15 @@ mod tests {
             "Client-Ip",
             "Sec-WebSocket-Key",
             "From",
+            "X-Original-User-Agent",
+            "Sec-Fetch-User",
+            "Sec-CH-UA-Platform",
+            "Idempotency-Key",
+            "X-Client-Ip",
+            "X-Client-Data",
+            "Authority",
+            "Keep-Alive",
+            "X-Monkey-Business",
         ] {
             assert!(!identifies_client(name), "{name}");
         }

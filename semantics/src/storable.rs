@@ -498,7 +498,7 @@ fn not_one_visitors(
     let varies = all(response.fields, "vary").flat_map(members).any(|it| it.eq_ignore_ascii_case(b"cookie"));
     let is_private = cookies::are_private(request.cookies, request.method, response.policy);
     // A lifetime of the route is for pages of its cookie rule; it knows nothing of a key in another field.
-    let unnamed = request.identity_field && lifetime.is_of_route() && !is_public;
+    let unnamed = lifetime.is_of_route() && !is_public && request.has_identity_field(response.policy);
     let implicit = unnamed || has_credentials && is_implicit(said, lifetime, no_cache);
     let own = implicit || is_private && (!is_public || varies);
     rule(trace, "larder", NotStorable::Credentials, own, || {

@@ -491,9 +491,8 @@ fn judge(
     policy: &Policy,
     it: &RecordedResponse<'_>,
 ) -> Storable {
-    let facts = facts.clone().with_identity_of(request.fields, policy);
     let policy = rule(policy, request, it);
-    storable::decide(&facts, it.status, it.fields, policy, it.time, it.time, &mut Silent)
+    storable::decide(facts, it.status, it.fields, policy, it.time, it.time, &mut Silent)
 }
 
 fn meta(policy: &Policy, it: &RecordedResponse<'_>) -> Meta {

@@ -3,7 +3,7 @@
 
 use super::inherited::{InheritedSockets, SocketPurpose};
 use larder_config::Config;
-use larder_transport::http3::{QuicSocket, QuicSockets};
+use larder_transport::http3::{QuicHandOver, QuicPort, QuicSocket, QuicSockets};
 use larder_transport::listener::{self, Bound, Entrance, Listen, Preamble, SocketHandle};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -71,6 +71,9 @@ pub struct OpenQuic {
     at: SocketAddr,
     /// All its sockets, for passing them on.
     pub handles: Vec<SocketHandle>,
+    port: Arc<QuicPort>,
+    /// The ports at the same sockets that a reload closed, until a worker takes the first socket.
+    closing: Mutex<Vec<Arc<OpenQuic>>>,
     /// The sockets that workers have not taken yet, by worker.
     sockets: Mutex<Vec<Vec<QuicSocket>>>,
 }
@@ -86,14 +89,48 @@ impl OpenQuic {
     ) -> Result<Arc<Self>, String> {
         let sockets = match given.is_empty() {
             true => QuicSockets::bind(at, workers.get())?,
-            false => QuicSockets::adopt(at, given)?,
+            false => QuicSockets::adopt(at, given, 1)?,
         };
-        let handles = sockets.sockets.iter().map(QuicSocket::handle).collect();
+        Ok(Self::of(of, workers, sockets, Vec::new()))
+    }
+
+    /// Opens a port again whose connections from before a reload are not over yet.
+    fn reopen(
+        of: &OpenAddress,
+        at: SocketAddr,
+        workers: NonZeroUsize,
+        closing: Vec<Arc<OpenQuic>>,
+    ) -> Result<Arc<Self>, String> {
+        let sockets = closing.iter().flat_map(|it| &it.handles).filter_map(SocketHandle::duplicate);
+        let sockets = QuicSockets::adopt(at, sockets.collect(), workers.get())?;
+        Ok(Self::of(of, workers, sockets, closing))
+    }
+
+    fn of(
+        of: &OpenAddress,
+        workers: NonZeroUsize,
+        sockets: QuicSockets,
+        closing: Vec<Arc<OpenQuic>>,
+    ) -> Arc<Self> {
+        let QuicSockets { at, sockets, port } = sockets;
+        let handles = sockets.iter().map(QuicSocket::handle).collect();
         let mut by_worker: Vec<Vec<QuicSocket>> = (0..workers.get()).map(|_| Vec::new()).collect();
-        for (number, socket) in sockets.sockets.into_iter().enumerate() {
+        for (number, socket) in sockets.into_iter().enumerate() {
             by_worker[number % workers].push(socket);
         }
-        Ok(Arc::new(Self { entrance: of.entrance.clone(), at, handles, sockets: Mutex::new(by_worker) }))
+        let (entrance, closing) = (of.entrance.clone(), Mutex::new(closing));
+        Arc::new(Self { entrance, at, handles, port, closing, sockets: Mutex::new(by_worker) })
+    }
+
+    /// Whether a connection or a worker needs a socket of it.
+    fn is_in_use(&self) -> bool {
+        self.handles.iter().any(SocketHandle::is_open)
+    }
+
+    /// The ends for a process that reads the sockets from now on; `None` where no descriptor is left.
+    #[must_use]
+    pub fn hand_over(&self) -> Option<QuicHandOver> {
+        self.port.hand_over().ok()
     }
 
     /// The address as configured.
@@ -108,9 +145,13 @@ impl OpenQuic {
         self.at
     }
 
-    /// The sockets of a worker, once.
+    /// The sockets of a worker, once. From the first on, earlier ports get packets from this one.
     #[must_use]
     pub fn take(&self, worker: usize) -> Vec<QuicSocket> {
+        let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !closing.is_empty() {
+            self.port.follow(closing.drain(..).filter_map(|it| it.hand_over()).collect());
+        }
         let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_mut(worker).map(std::mem::take).unwrap_or_default()
     }
@@ -118,7 +159,14 @@ impl OpenQuic {
 
 /// The open addresses, in the order of the configuration.
 #[derive(Clone, Default)]
-pub struct OpenAddresses(pub Vec<Arc<OpenAddress>>, pub Vec<Arc<OpenQuic>>);
+pub struct OpenAddresses {
+    /// Those for streams.
+    pub streams: Vec<Arc<OpenAddress>>,
+    /// The UDP ports.
+    pub quic: Vec<Arc<OpenQuic>>,
+    /// The UDP ports that reloads closed, as long as they have connections.
+    closing: Vec<Arc<OpenQuic>>,
+}
 
 impl OpenAddresses {
     /// Opens the addresses of a configuration, except those of `before` that stay.
@@ -126,14 +174,14 @@ impl OpenAddresses {
     /// # Errors
     /// One sentence with the address that cannot be opened. None of the new ones is open then.
     pub fn open(config: &Config, workers: NonZeroUsize, before: &OpenAddresses) -> Result<Self, String> {
-        let mut left = before.0.clone();
-        let ports: Vec<u16> = before.0.iter().filter_map(|it| Some(it.at?.port())).collect();
+        let mut left = before.streams.clone();
+        let ports: Vec<u16> = before.streams.iter().filter_map(|it| Some(it.at?.port())).collect();
         let open = |entrance: &Entrance| match left.iter().position(|it| it.entrance == *entrance) {
             Some(at) => Ok(left.remove(at)),
             None => OpenAddress::open(entrance, workers, &ports),
         };
-        let open = config.listen.iter().map(open).collect::<Result<_, _>>()?;
-        Self(open, Vec::new()).with_quic(config, workers, &before.1, &mut InheritedSockets::none())
+        let streams = config.listen.iter().map(open).collect::<Result<_, _>>()?;
+        Self { streams, ..Self::default() }.with_quic(config, workers, before, &mut InheritedSockets::none())
     }
 
     /// With the UDP ports of a configuration; those of `before` stay.
@@ -141,17 +189,28 @@ impl OpenAddresses {
         mut self,
         config: &Config,
         workers: NonZeroUsize,
-        before: &[Arc<OpenQuic>],
+        before: &OpenAddresses,
         given: &mut InheritedSockets,
     ) -> Result<Self, String> {
-        let secured = self.0.iter().filter(|it| {
+        let secured = self.streams.iter().filter(|it| {
             config.http3 && matches!(it.entrance.at, Listen::Tls(_)) && it.entrance.preamble == Preamble::None
         });
+        let (stay, gone): (Vec<_>, Vec<_>) = before.quic.iter().cloned().partition(|it| {
+            secured.clone().any(|address| it.entrance == address.entrance && Some(it.at) == address.at)
+        });
+        // Those that no worker took in time.
+        before
+            .closing
+            .iter()
+            .for_each(|it| it.sockets.lock().unwrap_or_else(PoisonError::into_inner).clear());
+        self.closing = before.closing.iter().chain(&gone).filter(|it| it.is_in_use()).cloned().collect();
         for address in secured {
             let Some(at) = address.at else { continue };
-            let same = before.iter().find(|it| it.entrance == address.entrance && it.at == at);
-            self.1.push(match same {
+            let same = stay.iter().find(|it| it.entrance == address.entrance && it.at == at);
+            let closing: Vec<_> = self.closing.iter().filter(|it| it.at == at).cloned().collect();
+            self.quic.push(match same {
                 Some(same) => same.clone(),
+                None if !closing.is_empty() => OpenQuic::reopen(address, at, workers, closing)?,
                 None => OpenQuic::open(address, at, workers, given.take_quic(at))?,
             });
         }
@@ -175,29 +234,44 @@ impl OpenAddresses {
             let sockets = sockets.into_iter().map(|it| it.after(entrance.preamble)).collect();
             OpenAddress::adopt(entrance, workers, sockets)
         };
-        let open = config.listen.iter().map(open).collect::<Result<_, _>>()?;
-        Self(open, Vec::new()).with_quic(config, workers, &[], given)
+        let streams = config.listen.iter().map(open).collect::<Result<_, _>>()?;
+        Self { streams, ..Self::default() }.with_quic(config, workers, &Self::default(), given)
+    }
+
+    /// The connections of all UDP ports, for a process that reads the sockets from now on.
+    #[must_use]
+    pub fn hand_over_quic(&self) -> Vec<QuicHandOver> {
+        let all = self.quic.iter().chain(self.closing.iter().filter(|it| it.is_in_use()));
+        all.filter_map(|it| it.hand_over()).collect()
+    }
+
+    /// Passes packets on to the connections of the process that this one replaces. Before a worker serves.
+    pub fn follow_quic(&self, mut earlier: Vec<QuicHandOver>) {
+        for port in &self.quic {
+            let own;
+            (own, earlier) = earlier.into_iter().partition(|it| it.at == port.at);
+            port.port.follow(own);
+        }
     }
 
     /// The addresses for display.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.0.iter().map(|it| it.name.clone()).collect()
+        self.streams.iter().map(|it| it.name.clone()).collect()
     }
 
     /// Whether an address uses TLS.
     #[must_use]
     pub fn use_tls(&self) -> bool {
-        self.0.iter().any(|it| matches!(it.entrance.at, Listen::Tls(_)))
+        self.streams.iter().any(|it| matches!(it.entrance.at, Listen::Tls(_)))
     }
 
     /// Whether both are the same open addresses.
     #[must_use]
     pub fn are(&self, others: &OpenAddresses) -> bool {
-        let is_same = |it: (&Arc<OpenQuic>, &Arc<OpenQuic>)| Arc::ptr_eq(it.0, it.1);
-        self.0.len() == others.0.len()
-            && self.1.len() == others.1.len()
-            && self.0.iter().zip(&others.0).all(|it| Arc::ptr_eq(it.0, it.1))
-            && self.1.iter().zip(&others.1).all(is_same)
+        fn same<T>(one: &[Arc<T>], other: &[Arc<T>]) -> bool {
+            one.len() == other.len() && one.iter().zip(other).all(|it| Arc::ptr_eq(it.0, it.1))
+        }
+        same(&self.streams, &others.streams) && same(&self.quic, &others.quic)
     }
 }

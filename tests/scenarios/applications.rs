@@ -4,6 +4,7 @@ use crate::harness::command::run;
 use crate::harness::server::Setup;
 use crate::harness::variables::{Dialect, VariablesApplication, record};
 use crate::harness::{Larder, Response, until};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 fn larder(application: &VariablesApplication, more: &str) -> Larder {
@@ -141,6 +142,34 @@ fn truncated_responses() {
             let answer = get(&larder, "/a");
             assert!(!answer.complete || answer.status == 502, "case {number}: it looks whole: {answer:?}");
             assert_eq!(asked, application.asked().len(), "case {number}: it is not stored");
+        }
+    }
+}
+
+/// The process of an application that ends with a request may have been one of several that are restarted.
+#[test]
+fn a_request_outlives_two_processes_and_no_more() {
+    for dialect in [Dialect::FastCgi, Dialect::Scgi, Dialect::Uwsgi] {
+        let (dying, whole) =
+            (Arc::new(AtomicUsize::new(0)), dialect.whole("Content-Type: text/plain\r\n\r\nhello"));
+        let left = dying.clone();
+        let application = VariablesApplication::new(dialect, move |_| {
+            let dies = left.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).is_ok();
+            if dies { Vec::new() } else { whole.clone() }
+        });
+        let larder = larder(&application, "");
+        // Each request pays a fifth of a repetition in.
+        (0..10).for_each(|_| assert_eq!(200, get(&larder, "/a").status));
+        for (method, deaths, status, requests) in
+            [("GET", 1, 200, 2), ("GET", 2, 200, 3), ("GET", 3, 502, 3), ("POST", 1, 502, 1)]
+        {
+            let before = application.asked().len();
+            dying.store(deaths, SeqCst);
+            let answer =
+                ask(&larder, &format!("{method} /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+            assert_eq!(status, answer.status, "{method} {deaths}");
+            assert_eq!(requests, application.asked().len() - before, "{method} {deaths}");
+            dying.store(0, SeqCst);
         }
     }
 }

@@ -125,6 +125,44 @@ fn a_late_answer_that_may_not_be_shared_is_its_client_s() {
     }
 }
 
+/// The fields of such a 304 are those of the client whose request was sent.
+#[test]
+fn a_late_304_that_may_not_be_shared_is_its_client_s() {
+    for own in ["Set-Cookie: id=1\nCache-Control: max-age=2", "Cache-Control: private, max-age=2"] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let origin = Origin::scripted(move |request| {
+            let number = request.number;
+            let text = match (number, request.field("if-none-match")) {
+                (0, _) => {
+                    let page = "HTTP/1.1 200 OK\nCache-Control: max-age=2\nETag: \"a\"\nX-Own: none\n\nhello";
+                    return vec![Script::Send(response(page))];
+                }
+                (_, Some(_)) => format!("HTTP/1.1 304 N\nETag: \"a\"\n{own}\nX-Own: {number}\n\n"),
+                // Once nothing is stored any more.
+                (_, None) => format!("HTTP/1.1 200 OK\nETag: \"a\"\n{own}\nX-Own: {number}\n\nhello"),
+            };
+            vec![Script::Gate(held.clone()), Script::Send(response(&text))]
+        });
+        let larder = Larder::before(&origin, "");
+        assert_eq!("hello", larder.get("/").text());
+        larder.advance(3);
+        let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        }
+        until("all wait", || larder.counter("requests_collapsed") == 7);
+        larder.advance(3);
+        gate.open();
+        let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();
+        assert!(answers.iter().all(|it| it.text() == "hello"));
+        let mut fields: Vec<_> = answers.iter().map(|it| it.field("x-own").unwrap().to_owned()).collect();
+        fields.sort();
+        fields.dedup();
+        assert_eq!(8, fields.len(), "{own}: {fields:?}");
+    }
+}
+
 /// Whoever waits longer than it should has another fetch begun, for all who wait: one in each `collapse_wait`.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how many may ask depends on how long they wait")]

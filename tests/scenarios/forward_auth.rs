@@ -379,6 +379,52 @@ fn a_narrow_key_reuses_answers_for_other_urls() {
     assert_eq!(4, service.requests());
 }
 
+/// A session that is too large for one cookie, as oauth2-proxy and Auth.js cut it: the named cookie itself is absent for everybody then.
+#[test]
+fn an_answer_is_not_reused_for_a_client_without_the_named_cookie() {
+    let (origin, service) = (
+        pages(),
+        Origin::new(|asked| match asked.field("cookie").and_then(|it| it.split("session_0=").nth(1)) {
+            Some(name) => format!("HTTP/1.1 200 OK\nX-Auth-Request-User: {name}\n\n"),
+            None => "HTTP/1.1 401 Unauthorized\n\n".to_owned(),
+        }),
+    );
+    for (access, key) in
+        [("", "cookie:session"), (", key = \"identity\"", "cookie:session"), ("", "header:x-session")]
+    {
+        let larder = guarded(&origin, &service, &format!(", ttl = \"10s\", key = [\"{key}\"]"), access);
+        larder.hold();
+        let get = |lines: &str| larder.client().get_with("/a", lines);
+        for name in ["alice", "bob", "alice"] {
+            let page = get(&format!("Cookie: session_0={name}\r\n"));
+            assert!(page.text().ends_with(&format!("of {name}")), "{key}: {}", page.text());
+        }
+        for lines in ["", "Cookie: session_x=1\r\n", "Cookie: other=1\r\n", "X-Session:\r\n"] {
+            assert_eq!(401, get(lines).status, "{key}: {lines}");
+        }
+    }
+}
+
+#[test]
+fn other_fields_of_the_service_cannot_be_sent_by_clients() {
+    let (origin, service) = (pages(), service());
+    let larder = guarded(&origin, &service, "", "");
+    let own = "X-Auth-Request-Groups: admins\r\nx_auth_request_preferred_username: root\r\nX-Auth-Other: 1\r\nX-Other: 1\r\n";
+    let page = larder.client().get_with("/a", &format!("{own}{}", session("alice")));
+    assert!(page.text().ends_with("of alice"));
+    let received = origin.received();
+    let received = received.last().unwrap();
+    for (name, sent) in [
+        ("x-auth-request-groups", None),
+        ("x_auth_request_preferred_username", None),
+        ("x-auth-other", Some("1")),
+        ("x-other", Some("1")),
+    ] {
+        assert_eq!(sent, received.field(name), "{name}");
+    }
+    assert_eq!(None, service.received().last().unwrap().field("x-auth-request-groups"));
+}
+
 #[test]
 fn the_service_is_told_the_path_that_is_routed_and_sent() {
     let (origin, service) = (pages(), service());

@@ -558,7 +558,7 @@ fn forward_auth(mut guide: Guide) {
     });
     let larder = guide.start(&origin);
     let ask = |lines: &str| over_tls(&larder, &authority, "app.example.com", lines);
-    redirects(&ask(""), 302, "/oauth2/start?rd=https%3A%2F%2Fapp.example.com%2Fa");
+    redirects(&ask(""), 302, "/oauth2/start?rd=%2Fa");
     let claim = "X-Auth-Request-User: root\r\nx_auth_request_user: root\r\n";
     assert_eq!(302, ask(claim).status);
     answers(&ask(&format!("{claim}Cookie: _oauth2_proxy=alices\r\n")), 200, "alice a@example.com");

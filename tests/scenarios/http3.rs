@@ -258,6 +258,42 @@ fn a_reload_turns_it_off_and_on_and_clients_learn_of_it() {
     assert_eq!(told.as_deref(), secure.get("/kept").field("alt-svc"), "on a connection from before");
 }
 
+/// Connections from before a reload and those from after it have the same sockets.
+#[test]
+fn a_reload_turns_it_on_again_while_old_requests_are_in_work() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::new(move |it| {
+        if it.target() == "/slow" {
+            held.pass();
+        }
+        format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", it.body.len())
+    });
+    let front = Front::before(&origin, 2);
+    let mut clients: Vec<_> = (0..6).map(|_| front.connect()).collect();
+    let post = request("POST", "/slow", &[("content-length", "100000")]);
+    let asked: Vec<_> = clients.iter_mut().map(|it| it.bi(&post, false)).collect();
+    clients.iter_mut().for_each(|it| assert_eq!(200, it.get("/").status));
+    for _ in 0..2 {
+        front.set("http3 = true", "http3 = false");
+        front.set("http3 = false", "http3 = true");
+        for _ in 0..8 {
+            assert_eq!(200, front.connect().get("/").status);
+        }
+    }
+    front.set("http3 = true", "http3 = false");
+    for (at, (client, id)) in clients.iter_mut().zip(&asked).enumerate() {
+        client.send(*id, &frame(0, &[7; 100_000]), true);
+        client.until("its packets", |_| gate.waiting() > at);
+    }
+    gate.open();
+    for (client, id) in clients.iter_mut().zip(&asked) {
+        assert_eq!(b"100000", &*client.response(*id).unwrap().body);
+        assert_eq!(0x100, client.end());
+    }
+    until("the port is free", || UdpSocket::bind(front.larder.address).is_ok());
+}
+
 /// A port that another process has is not announced.
 #[test]
 fn clients_learn_only_of_a_port_that_is_open() {

@@ -3,7 +3,7 @@
 use crate::harness::command::{self, Ended, wait};
 use crate::harness::http2::Http2;
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::quic::QuicClient;
+use crate::harness::quic::{QuicClient, frame, request};
 use crate::harness::secure::{Authority, Trusting};
 use crate::harness::server::{Setup, binary};
 use crate::harness::tiers::{disk, written};
@@ -232,8 +232,7 @@ fn the_sockets_of_http3_go_to_the_new_process() {
         let mut before = connect();
         assert_eq!(b"kept", &*before.get("/kept").body);
         running.upgrade();
-        // Packets of its connections would arrive at the new process.
-        assert_eq!(0x100, before.end());
+        assert_eq!(0x100, before.end(), "it has no request");
         for _ in 0..8 {
             assert_eq!(b"kept", &*connect().get("/kept").body);
         }
@@ -241,6 +240,103 @@ fn the_sockets_of_http3_go_to_the_new_process() {
     }
     let asked = origin.received().iter().filter(|it| it.target() == "/kept").count();
     assert_eq!(1, asked, "every process had it in RAM");
+}
+
+/// A larder with HTTP/3, and a connector to it.
+fn http3(origin: &Origin, env: &[(&str, &str)]) -> (Upgradable, impl Fn() -> QuicClient + use<>) {
+    let authority = Authority::new();
+    let top = format!("http3 = true\n[tls]\ncertificates = [{}]\n", authority.sign("one", &["localhost"]));
+    let running = Upgradable::start(config(origin, "\"https://127.0.0.1:0\"", &top), env);
+    let address = running.larder.address;
+    (running, move || QuicClient::begin(address, &authority.trusting(), "localhost"))
+}
+
+/// Repeats a body of a request, behind a gate.
+fn echo_behind(gate: &Arc<Gate>) -> Origin {
+    let held = gate.clone();
+    Origin::scripted(move |it| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: ";
+        let head = format!("{head}{}\r\n\r\n", it.body.len());
+        match it.target() {
+            "/kept" => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nkept"))],
+            _ => vec![Script::Gate(held.clone()), Script::Send([head.as_bytes(), &it.body].concat())],
+        }
+    })
+}
+
+/// The new process reads the sockets, and passes packets on: bytes of requests, and acknowledgements of responses.
+#[test]
+fn requests_over_http3_are_finished_by_the_old_process() {
+    let gate = Gate::new();
+    let origin = echo_behind(&gate);
+    let (mut running, connect) = http3(&origin, &[]);
+    let mut clients: Vec<_> = (0..8).map(|_| connect()).collect();
+    let half = vec![b'a'; 100_000];
+    let post = request("POST", "/echo", &[("content-length", "200000")]);
+    let asked: Vec<_> = clients.iter_mut().map(|it| it.bi(&post, false)).collect();
+    for (client, id) in clients.iter_mut().zip(&asked) {
+        client.send(*id, &frame(0, &half), false);
+        assert_eq!(b"kept", &*client.get("/kept").body);
+    }
+    running.upgrade();
+    for (at, (client, id)) in clients.iter_mut().zip(&asked).enumerate() {
+        match at % 4 {
+            1 => client.move_away(),
+            2 => client.lose_packets(),
+            _ => {}
+        }
+        client.send(*id, &frame(0, &half), true);
+        client.until("its packets", |_| gate.waiting() > at);
+        assert_eq!(b"kept", &*connect().get("/kept").body, "of the new process");
+    }
+    gate.open();
+    for (at, (client, id)) in clients.iter_mut().zip(&asked).enumerate() {
+        let answer = client.response(*id);
+        let answer = answer.unwrap_or_else(|it| panic!("{at}: {it}"));
+        assert_eq!((200, 200_000), (answer.status, answer.body.len()));
+        assert!(answer.body.iter().all(|it| *it == b'a'));
+    }
+    // The last packet to a client with a bad network may be lost.
+    for (_, client) in clients.iter_mut().enumerate().filter(|it| it.0 % 4 != 2) {
+        assert_eq!(0x100, client.end());
+    }
+    assert!(running.larder.counter("http3_forwarded") > 0);
+    assert_eq!(Some(0), wait(&mut running.larder.child).code());
+    assert_eq!(8, origin.received().iter().filter(|it| it.target() == "/echo").count());
+}
+
+#[test]
+fn connections_over_http3_are_closed_where_the_new_process_passes_no_packets() {
+    let gate = Gate::new();
+    let origin = echo_behind(&gate);
+    let plan = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(plan.path(), "without packets").unwrap();
+    let env = [("LARDER_TEST_UPGRADE", plan.path().to_str().unwrap())];
+    let (mut running, connect) = http3(&origin, &env);
+    let mut client = connect();
+    client.bi(&request("GET", "/slow", &[]), true);
+    client.until("its request", |_| gate.waiting() == 1);
+    running.upgrade();
+    assert_eq!(0x100, client.end());
+    gate.open();
+    assert_eq!(b"kept", &*connect().get("/kept").body);
+}
+
+/// The old process has no other way to its clients.
+#[test]
+fn the_end_of_the_process_that_passes_packets_is_noticed() {
+    let gate = Gate::new();
+    let origin = echo_behind(&gate);
+    let (mut running, connect) = http3(&origin, &[]);
+    let mut client = connect();
+    client.bi(&request("GET", "/slow", &[]), true);
+    client.until("its request", |_| gate.waiting() == 1);
+    running.upgrade();
+    let process = libc::pid_t::try_from(running.processes[0]).unwrap();
+    // SAFETY: kill takes no pointers. It is a process of this scenario.
+    unsafe { libc::kill(process, libc::SIGKILL) };
+    assert_eq!(0x100, client.end());
+    gate.open();
 }
 
 /// Ends the other threads of a scenario with this one, also by a panic.

@@ -14,6 +14,7 @@ pub mod memcached;
 pub mod message;
 pub mod mysql;
 pub mod node_status;
+pub mod passed_packets;
 pub mod pgoutput;
 pub mod proxy;
 pub mod purge_entry;

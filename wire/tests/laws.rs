@@ -39,6 +39,8 @@ mod memcached;
 mod mysql;
 #[path = "../../fuzz/laws/node_status.rs"]
 mod node_status;
+#[path = "../../fuzz/laws/passed_packets.rs"]
+mod passed_packets;
 #[path = "../../fuzz/laws/pgoutput.rs"]
 mod pgoutput;
 #[path = "../../fuzz/laws/proxy.rs"]
@@ -95,6 +97,7 @@ fn every_codec_has_its_target() {
     codecs.extend(["history".to_owned(), "node_status".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
+    codecs.push("passed_packets".to_owned());
     codecs.extend(["binlog".to_owned(), "jwt".to_owned(), "mysql".to_owned(), "signed_url".to_owned()]);
     targets.sort();
     codecs.sort();
@@ -114,6 +117,7 @@ fn seeds_obey() {
     seeds("memcached_meta").iter().for_each(|it| memcached::check(MemcachedProtocol::Meta, it));
     seeds("memcached_binary").iter().for_each(|it| memcached::check(MemcachedProtocol::Binary, it));
     seeds("segment").iter().for_each(|it| segment::check(it));
+    seeds("passed_packets").iter().for_each(|it| passed_packets::check(it));
     seeds("proxy").iter().for_each(|it| proxy::check(it));
     seeds("htpasswd").iter().for_each(|it| htpasswd::check(it));
     seeds("jwt").iter().for_each(|it| jwt::check(it));
@@ -182,6 +186,11 @@ proptest! {
     #[test]
     fn binary_replies_obey(raw in mixed("memcached_binary")) {
         memcached::check(MemcachedProtocol::Binary, &raw);
+    }
+
+    #[test]
+    fn passed_packets_obey(raw in mixed("passed_packets")) {
+        passed_packets::check(&raw);
     }
 
     #[test]

@@ -50,7 +50,13 @@ impl ExplainedSender {
             },
         };
         if let Some(listener) = text("listener", "a listener, as in listen")? {
-            return Ok(Self { client, listener });
+            let short = |it: &String| it.strip_prefix("http://").unwrap_or(it).to_owned();
+            if !listeners.iter().any(|it| *it == listener || short(it) == listener) {
+                let known: Vec<_> = listeners.iter().map(short).collect();
+                let text = format!("\"listener\" is {listener:?}; use one of listen: {}.", known.join(", "));
+                return Err(("listener", text));
+            }
+            return Ok(Self { client, listener: short(&listener) });
         }
         let port = authority.rsplit_once(':').map_or(scheme.default_port(), |it| it.1);
         let prefix = format!("{}://", scheme.name());

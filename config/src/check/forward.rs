@@ -99,14 +99,14 @@ impl ConfigCheck {
     /// The page for clients that the service does not know.
     fn sign_in(&mut self, key: &str) -> Option<String> {
         let text = Some(self.text(key)).filter(|it| !it.is_empty())?;
-        let rest = text.replace("{url}", "");
+        let rest = text.replace("{url}", "").replace("{uri}", "");
         let scheme = ["http://", "https://"].into_iter().find(|it| rest.starts_with(it));
         let is_path = rest.starts_with('/') && !rest.starts_with("//");
         let host = |it: &str| text[it.len()..].split(['/', '?']).next().unwrap_or_default().to_owned();
         let has_host = scheme.is_some_and(|it| authority(&host(it)).is_some());
         if !(is_path || has_host) || rest.contains(['{', '}', ' ', '\\', '"', '<', '>']) {
-            let wrong = "a path such as \"/oauth2/start?rd={url}\", or a URL that begins with \"https://\" and a host; {url} is \
-                         the only variable";
+            let wrong = "a path such as \"/oauth2/start?rd={uri}\", or a URL that begins with \"https://\" and a host; {url} and \
+                         {uri} are the only variables";
             let text = format!("found \"{text}\", expected {wrong}");
             self.problem_once(self.source(key), "site.route.access.forward.redirect", &text);
         }

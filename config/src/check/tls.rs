@@ -86,6 +86,25 @@ impl ConfigCheck {
         Some(HandshakeRules { least: least(&version), client })
     }
 
+    /// Warns of sites that are not served over HTTP/3: a handshake over QUIC begins before the name is known, so that client certificates
+    /// are requested for all sites or for none.
+    pub(super) fn sites_without_http3(&mut self, sites: &[SiteConfig], tls: Option<&TlsConfig>) {
+        let Some(all) = tls.map(|it| &it.rules.client) else { return };
+        let differs = |it: &&SiteConfig| it.tls.as_ref().is_some_and(|rules| rules.client != *all);
+        let names: Vec<_> = sites.iter().filter(differs).filter_map(|it| it.hosts.first()).collect();
+        if let Some(first) = names.first() {
+            let more = match names.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let text = format!(
+                "the site of {first}{more} is not served over HTTP/3, since its client certificates have rules of their own: requests get \
+                 421, and browsers use HTTP/2"
+            );
+            self.warn("http3", &text);
+        }
+    }
+
     /// The rules of handshakes of each site, those of all sites where it has none of its own; nothing if no site has some.
     pub(super) fn all_site_tls(sites: &mut [SiteConfig], tls: Option<&TlsConfig>) {
         if sites.iter().any(|it| it.tls.is_some()) {

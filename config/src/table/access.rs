@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].access.forward.key", ValueKind::List(TextForm::ForwardKey), None,
         "Parts of a request by which answers are reused for `ttl`, with the host: `method`, `url`, `client`, `header:NAME`, `cookie:NAME`. It must have all parts that the service reads. Default: the method, the URL, the client address, and all fields that the service gets.", r#"["cookie:_oauth2_proxy"]"#),
     both("site[].route[].access.forward.redirect", ValueKind::One(TextForm::FieldValue), None,
-        "Page to which GET and HEAD requests are redirected (302) if the service answers 401. `{url}` in it is the URL of the request, encoded as the value of a parameter.", r#""/oauth2/start?rd={url}""#),
+        "Page to which GET and HEAD requests are redirected (302) if the service answers 401. `{url}` in it is the URL of the request, `{uri}` its path and query; both encoded as the value of a parameter.", r#""/oauth2/start?rd={uri}""#),
     both("site[].route[].access.forward.ca", ValueKind::One(TextForm::Path), None,
         "CA certificates, PEM, for the verification of a service with TLS. Default: the trust store of the system.", r#""ca.pem""#),
     both("site[].route[].access.key", ValueKind::OneOf(&["none", "identity"]), Some("none"),

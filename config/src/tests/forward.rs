@@ -98,12 +98,12 @@ fn contradictions_are_told() {
         &forward(", key = [\"path\"]"),
         "forward.key: found [\"path\"]; allowed: \"method\", \"url\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
     );
-    for wrong in ["//evil/{url}", "{url}", "https://{url}", "/in?rd={uri}", "ftp://a/", "/a b"] {
+    for wrong in ["//evil/{url}", "{url}", "https://{url}", "/in?rd={path}", "ftp://a/", "/a b"] {
         refuse_keys(
             &forward(&format!(", redirect = \"{wrong}\"")),
             &format!(
-                "forward.redirect: found \"{wrong}\", expected a path such as \"/oauth2/start?rd={{url}}\", or a URL that begins \
-                 with \"https://\" and a host; {{url}} is the only variable"
+                "forward.redirect: found \"{wrong}\", expected a path such as \"/oauth2/start?rd={{uri}}\", or a URL that begins \
+                 with \"https://\" and a host; {{url}} and {{uri}} are the only variables"
             ),
         );
     }
@@ -116,7 +116,7 @@ fn contradictions_are_told() {
         "key: the service of access.forward tells no identity; add the field with the name of the user to access.forward.copy, such \
          as [\"X-Auth-Request-User\"]",
     );
-    for sound in ["/in", "/in?rd={url}", "https://sso.test", "https://sso.test/in?rd={url}"] {
+    for sound in ["/in", "/in?rd={url}", "/in?rd={uri}", "https://sso.test", "https://sso.test/in?rd={url}"] {
         read(&forward(&format!(", redirect = \"{sound}\""))).unwrap();
     }
 }

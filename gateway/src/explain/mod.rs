@@ -502,7 +502,7 @@ fn refusal(
     let (request, response) = (refused.request.view(), refused.response.view());
     let mut record = RuleRecord::default();
     let policy = rules::of_response(&route.policy, asked, refused.status, &response);
-    let facts = RequestFacts::read(&refused.method, &request).with_identity_of(&request, policy);
+    let facts = RequestFacts::read(&refused.method, &request);
     let verdict = storable::decide(
         &facts,
         refused.status,

@@ -126,7 +126,7 @@ fn refusal(
     let (request, response) = (last.request.view(), last.response.view());
     let policy = rules::of_response(&route.policy, asked, last.status, &response);
     let (sent, got) = (last.request_time, last.response_time);
-    let facts = RequestFacts::read(&last.method, &request).with_identity_of(&request, policy);
+    let facts = RequestFacts::read(&last.method, &request);
     let credentials =
         if facts.has_credentials(policy) { RequestCredentials::Some } else { RequestCredentials::None };
     let about = |it| (it, Meta::of(last.status, &response, policy, sent, got), credentials);

@@ -284,7 +284,6 @@ impl FillJob {
             &authority,
             &self.request.target,
         );
-        facts = facts.with_identity_of(&fields, &self.route.policy);
         facts.range = facts.range.or(range);
         ask(&StorabilityCheck {
             gateway: &self.gateway,

@@ -9,6 +9,7 @@ use crate::request_headers;
 use crate::rules;
 use larder_semantics::freshen::{self, AfterFreshen, HeadSays};
 use larder_semantics::request::RequestFacts;
+use larder_store::fill::SpentLifetime;
 use larder_store::{Stored, StoredArc};
 
 impl FillRun {
@@ -17,9 +18,13 @@ impl FillRun {
         let (Some(arrived), Some(old)) = (self.arrived.take(), self.job.stored.clone()) else {
             return FillStep::Finish;
         };
-        let new = self.job.update(&old, &arrived, || self.was_removed()).await;
+        let (new, after) = self.job.update(&old, &arrived, || self.was_removed()).await;
         self.job.gateway.counters.cache_validated.add(1);
-        let spent = self.job.spent(&arrived, &new.meta, true);
+        // What may not be stored is for the client that asked: those who wait look for themselves.
+        let spent = match after {
+            AfterFreshen::Update => self.job.spent(&arrived, &new.meta, true),
+            AfterFreshen::Leave | AfterFreshen::Drop => SpentLifetime::No,
+        };
         self.ends(FillOutcome::Freshened(new, spent))
     }
 
@@ -52,7 +57,12 @@ impl FillJob {
 
     /// The stored response with the head of a 304 or a HEAD response, for the client that asked; the store keeps it as
     /// far as allowed. `removed` says whether the key was removed since the origin was asked.
-    async fn update(&self, old: &StoredArc, arrived: &ArrivedHead, removed: impl Fn() -> bool) -> StoredArc {
+    async fn update(
+        &self,
+        old: &StoredArc,
+        arrived: &ArrivedHead,
+        removed: impl Fn() -> bool,
+    ) -> (StoredArc, AfterFreshen) {
         let fields = arrived.response.fields.view();
         let mut new = self.freshened(old, arrived);
         new.exchanged = arrived.exchanged;
@@ -62,7 +72,8 @@ impl FillJob {
 
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
-        match freshen::after(&facts, &kept, &new.meta, policy) {
+        let after = freshen::after(&facts, &fields, &kept, &new.meta, policy);
+        match after {
             AfterFreshen::Update => {
                 // If it was purged or replaced meanwhile, that stands; this client may still be answered with it.
                 let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
@@ -81,7 +92,7 @@ impl FillJob {
             let mut cookies = self.local.cookies.borrow_mut();
             fields.iter().filter(|it| it.is("set-cookie")).for_each(|it| cookies.push(it.name, it.value));
         }
-        new
+        (new, after)
     }
 
     fn freshened(&self, old: &Stored, arrived: &ArrivedHead) -> Stored {

@@ -68,14 +68,14 @@ impl Supervisor {
         let program = self.program.clone().ok_or("The file of the running program is unknown.")?;
         let mut offered = Vec::new();
         let addresses = self.running.orders.borrow().addresses.clone();
-        for address in &addresses.0 {
+        for address in &addresses.streams {
             offered.extend(OfferedSocket::of(&address.handles, |file| SocketRow {
                 purpose: SocketPurpose::Clients,
                 configured: address.configured().spelled(),
                 file,
             })?);
         }
-        for port in &addresses.1 {
+        for port in &addresses.quic {
             offered.extend(OfferedSocket::of(&port.handles, |file| SocketRow {
                 purpose: SocketPurpose::Quic,
                 configured: port.configured().spelled(),
@@ -103,6 +103,7 @@ impl Supervisor {
                 Some(_) => Err(ram_snapshot::OF_FLEET),
             },
             tls: self.running.keeper.borrow().as_ref().map(CertificateStore::tls),
+            addresses,
         };
         // A log of changes has one reader.
         let pause = || self.followed.take().iter().for_each(tokio::task::JoinHandle::abort);
@@ -112,7 +113,7 @@ impl Supervisor {
     /// Another process serves: this one has no files of its own any more, and its listeners close.
     pub fn upgraded(&self, order: UpgradeOrder, successor: &Successor) {
         let addresses = self.running.orders.borrow().addresses.clone();
-        let of_clients = addresses.0.iter().flat_map(|it| &it.handles);
+        let of_clients = addresses.streams.iter().flat_map(|it| &it.handles);
         of_clients.chain(&self.admin_sockets).for_each(SocketHandle::leave_file);
         self.running.run_file.take();
         self.manager.replaced(successor.process, &self.status());

@@ -94,7 +94,8 @@ async fn read(
             | MessageKind::Ready
             | MessageKind::Switch
             | MessageKind::Ram
-            | MessageKind::TicketKeys => {
+            | MessageKind::TicketKeys
+            | MessageKind::QuicSockets => {
                 return Err(BrokenLink::Damaged("a message out of order"));
             }
         }

@@ -48,9 +48,12 @@ pub enum MessageKind {
     /// Old to new, directly before [`MessageKind::Switch`]: the keys of TLS tickets, or an empty body without TLS
     /// (`larder_transport::tls::ServerTls::ticket_keys`). Only to a process that has asked for them.
     TicketKeys,
+    /// Old to new, before [`MessageKind::Switch`]: where packets of its HTTP/3 connections go, one Unix socket for each of its UDP
+    /// sockets, with a description. Only to a process that has asked for it.
+    QuicSockets,
 }
 
-const KINDS: [MessageKind; 10] = [
+const KINDS: [MessageKind; 11] = [
     MessageKind::Offer,
     MessageKind::Sockets,
     MessageKind::Ready,
@@ -61,6 +64,7 @@ const KINDS: [MessageKind; 10] = [
     MessageKind::Done,
     MessageKind::Ram,
     MessageKind::TicketKeys,
+    MessageKind::QuicSockets,
 ];
 
 /// See [`MessageKind::Ram`].

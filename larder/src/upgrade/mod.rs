@@ -8,6 +8,7 @@
 //!  sends the RAM tier ──── Ram … ──────▶ fills its own
 //!  stops following databases,
 //!  closes the disk tier ─ TicketKeys ──▶ continues with them
+//!                      ── QuicSockets ─▶ passes packets of older connections on
 //!  passes purges on ─────── Switch ────▶ opens the disk tier, starts its workers
 //!  stops accepting, drains ◀─ Serving ──
 //!           ◀──────── purges of either ────────▶
@@ -19,8 +20,10 @@ pub mod link;
 pub mod message;
 pub mod predecessor;
 pub mod program;
+mod quic;
 pub mod ram;
 pub mod successor;
+pub mod switched_state;
 
 use larder_server::inherited::SocketPurpose;
 use larder_transport::listener::SocketFileOwner;
@@ -32,6 +35,9 @@ const STARTED_BY: &str = "LARDER_UPGRADE_OF";
 const ASKS_FOR_RAM: &str = "ram";
 /// The same for the keys of TLS tickets.
 const ASKS_FOR_TICKET_KEYS: &str = "ticket_keys";
+
+/// The same for the packets of HTTP/3 connections that the old process finishes.
+const ASKS_FOR_QUIC: &str = "quic";
 
 /// The description of a socket that is handed over.
 pub struct SocketRow {

@@ -3,10 +3,10 @@
 
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
 use super::ram::RamSource;
-use super::{ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow};
+use super::switched_state::{HandedPurges, SwitchedState};
+use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow};
 use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
 use larder_store::disk::rules_of_bytes;
-use larder_store::purges::{PurgeRule, Seq};
 use larder_transport::listener::SocketFileOwner;
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
@@ -29,22 +29,8 @@ pub struct WantedState {
     pub ram: bool,
     /// The keys of TLS tickets.
     pub ticket_keys: bool,
-}
-
-/// The state of the old process at the switch.
-pub struct SwitchedState {
-    /// Its purges.
-    pub purges: HandedPurges,
-    /// Its keys of TLS tickets; `None` if it has sent none.
-    pub ticket_keys: Option<Vec<u8>>,
-}
-
-/// The purges in force in the old process.
-pub struct HandedPurges {
-    /// The last number.
-    pub last: Seq,
-    /// Them.
-    pub rules: Vec<(Seq, PurgeRule)>,
+    /// The packets of its HTTP/3 connections: this process reads their sockets from now on.
+    pub quic: bool,
 }
 
 impl Predecessor {
@@ -102,6 +88,7 @@ impl Predecessor {
         let mut about = json!({ "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() });
         about[ASKS_FOR_RAM] = json!(wanted.ram);
         about[ASKS_FOR_TICKET_KEYS] = json!(wanted.ticket_keys && !is_planted("without ticket keys"));
+        about[ASKS_FOR_QUIC] = json!(wanted.quic && !is_planted("without packets"));
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
         ready.send(&self.stream, &[]).map_err(|it| self.told(&it))?;
@@ -114,11 +101,11 @@ impl Predecessor {
     /// # Errors
     /// One sentence.
     pub fn switch(&self, ram: RamSource<'_>) -> Result<SwitchedState, String> {
-        let (message, ticket_keys) = ram.switch().map_err(|it| self.told(&it))?;
+        let (message, state) = ram.switch().map_err(|it| self.told(&it))?;
         planted("switch");
         let rules = rules_of_bytes(&message.body);
         let rules = rules.ok_or("The running larder sent purges that cannot be read.")?;
-        Ok(SwitchedState { purges: HandedPurges { last: message.number, rules }, ticket_keys })
+        Ok(SwitchedState { purges: HandedPurges { last: message.number, rules }, ..state })
     }
 
     /// Connections are accepted: the old process finishes its own. The connection to it stays, for purges.

@@ -2,6 +2,8 @@
 //! for it; the old one sends it in pieces while it serves, so that neither holds more than one of them.
 
 use super::message::{BrokenLink, HandOverMessage, MessageKind, NO_RAM};
+use super::quic;
+use super::switched_state::SwitchedState;
 use larder_stdx::clock::{self, Monotonic};
 use larder_store::Store;
 use larder_store::snapshot::transfer::{PurgesInForce, RamTransfer, TransferFault};
@@ -120,15 +122,15 @@ pub struct RamSource<'s> {
     received: u64,
     /// Why the old process sends none, or not all.
     refusal: Option<String>,
-    ticket_keys: Option<Vec<u8>>,
+    state: SwitchedState,
     end: Option<Result<HandOverMessage, BrokenLink>>,
 }
 
 impl<'s> RamSource<'s> {
     /// From this connection.
     pub fn new(stream: &'s UnixStream) -> Self {
-        let (piece, at, received, refusal, ticket_keys, end) = Default::default();
-        Self { stream, piece, at, received, refusal, ticket_keys, end }
+        let (piece, at, received, refusal, state, end) = Default::default();
+        Self { stream, piece, at, received, refusal, state, end }
     }
 
     /// Why there is no stream, or no complete one, if the reason is not in its bytes.
@@ -142,14 +144,14 @@ impl<'s> RamSource<'s> {
         }
     }
 
-    /// Waits for the switch, beyond everything that was not read; the ticket keys come with it, if the old process has sent any.
+    /// Waits for the switch, beyond everything that was not read; the rest of the state comes with it, without the purges.
     ///
     /// # Errors
     /// See [`BrokenLink`].
-    pub fn switch(mut self) -> Result<(HandOverMessage, Option<Vec<u8>>), BrokenLink> {
+    pub fn switch(mut self) -> Result<(HandOverMessage, SwitchedState), BrokenLink> {
         loop {
             match self.end.take() {
-                Some(end) => return end.map(|it| (it, self.ticket_keys)),
+                Some(end) => return end.map(|it| (it, self.state)),
                 None => self.next(),
             }
         }
@@ -169,7 +171,10 @@ impl<'s> RamSource<'s> {
                 self.piece = message.body;
             }
             Ok((message, _)) if message.kind == MessageKind::TicketKeys => {
-                self.ticket_keys = Some(message.body)
+                self.state.ticket_keys = Some(message.body);
+            }
+            Ok((message, sockets)) if message.kind == MessageKind::QuicSockets => {
+                quic::add(&message.body, sockets, &mut self.state.quic);
             }
             Ok((message, _)) if message.kind == MessageKind::Switch => self.end = Some(Ok(message)),
             Ok(_) => self.end = Some(Err(BrokenLink::Damaged("a message out of order"))),

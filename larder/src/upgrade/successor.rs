@@ -3,8 +3,9 @@
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
 use super::ram::RamSending;
-use super::{ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow};
+use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
 use crate::path_rules;
+use larder_server::addresses::OpenAddresses;
 use larder_server::purge::PurgeQueue;
 use larder_server::purge::peer::{PassedPurge, PurgePeer};
 use larder_stdx::error::plain;
@@ -154,6 +155,8 @@ pub struct UpgradeMeans {
     pub ram: Result<u64, &'static str>,
     /// TLS, whose ticket keys are handed over.
     pub tls: Option<Arc<ServerTls>>,
+    /// The addresses, for HTTP/3 connections that are not over.
+    pub addresses: OpenAddresses,
 }
 
 /// The process that serves now.
@@ -213,13 +216,16 @@ pub async fn replace(
         // An incomplete segment is recovered by the new process.
         let _ = disk.hand_over().await;
     }
-    let (store, tls) = (means.store.clone(), means.tls.clone());
+    let (store, tls, addresses) = (means.store.clone(), means.tls.clone(), means.addresses.clone());
     let switched = on_a_thread(move || {
         let purges = ram.end(&stream, &store)?;
         if about[ASKS_FOR_TICKET_KEYS] == true {
             // As late as possible: a key that is due is made before.
             let body = tls.map(|it| it.ticket_keys()).unwrap_or_default();
             HandOverMessage { kind: MessageKind::TicketKeys, number: 0, body }.send(&stream, &[])?;
+        }
+        if about[ASKS_FOR_QUIC] == true {
+            quic::send(&stream, &addresses.hand_over_quic())?;
         }
         let switch = HandOverMessage { kind: MessageKind::Switch, number: purges.last, body: purges.rules };
         switch.send(&stream, &[]).map(|()| stream)

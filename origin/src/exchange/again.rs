@@ -73,7 +73,10 @@ impl ExchangeState {
         // A process of an application may die with a request that it has just been given.
         let is_application = matches!(codec, Codec::Application(_));
         let may_have_died = is_application || codec.history() == History::Reused;
-        let died_unused = may_have_died && !self.has_received && self.repeats == 0;
+        // A second process may die as well, where all of them are restarted. A request that ends its process is not sent for ever.
+        let has_budget = || self.attempt.as_ref().is_some_and(GroupAttempt::has_budget);
+        let is_first = self.repeats == 0 || is_application && self.repeats == 1 && has_budget();
+        let died_unused = may_have_died && !self.has_received && is_first;
         // Without its body a request of HTTP is incomplete, so the origin cannot have acted on it. A script begins without.
         let unread = !is_application && self.request.has_body() && self.unsent.body_taken() == 0;
         let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();
@@ -128,6 +131,10 @@ impl ExchangeState {
     }
 
     pub(super) fn repeat(&mut self) {
+        let is_application = matches!(self.link, ExchangeLink::Open(Codec::Application(_)));
+        if is_application && self.repeats > 0 {
+            self.attempt.iter().for_each(GroupAttempt::pay);
+        }
         self.repeats += 1;
         self.origin.counters.origin_retries.add(1);
         self.begin_anew();

@@ -119,7 +119,7 @@ fn then(request: &str, update: &str, expect: AfterFreshen) {
     let request = request.view();
     for method in ["GET", "HEAD"] {
         let facts = RequestFacts::read(method, &request);
-        assert_eq!(expect, after(&facts, &fields, &meta, &policy), "{request:?} {update}");
+        assert_eq!(expect, after(&facts, &list.view(), &fields, &meta, &policy), "{request:?} {update}");
     }
 }
 
@@ -127,7 +127,9 @@ fn then(request: &str, update: &str, expect: AfterFreshen) {
 fn an_update_may_forbid_what_was_allowed() {
     then("", "", AfterFreshen::Update);
     then("", "Cache-Control: max-age=0", AfterFreshen::Update);
-    then("", "Set-Cookie: a=b", AfterFreshen::Update);
+    then("", "Set-Cookie: a=b", AfterFreshen::Leave);
+    then("", "Set-Cookie: a=b | Cache-Control: max-age=60, no-cache=\"set-cookie\"", AfterFreshen::Update);
+    then("", "Set-Cookie: a=b | Cache-Control: private", AfterFreshen::Drop);
     then("", "Cache-Control: no-store", AfterFreshen::Drop);
     then("", "Cache-Control: private", AfterFreshen::Drop);
     then("", "CDN-Cache-Control: no-store", AfterFreshen::Drop);

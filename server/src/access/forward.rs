@@ -4,7 +4,7 @@
 use super::auth_service::ServiceAnswer;
 use super::basic::identity;
 use super::credentials::{Checked, Proven, UnverifiedCredential, VerifyMeans};
-use super::{AccessState, no_store};
+use super::{AccessState, is_spelling, no_store};
 use larder_config::access::{ForwardConfig, ForwardKey};
 use larder_gateway::{request_headers, trusted_headers};
 use larder_observe::log::Level;
@@ -76,6 +76,8 @@ pub(super) struct ForwardAuth {
     tells_authorization: bool,
     /// The settings as text: answers under other settings are not reused.
     scope: String,
+    /// See [`ForwardAuth::removed`].
+    removed: Vec<String>,
 }
 
 /// A request about which the service has to be asked, with the name under which the answer is remembered.
@@ -84,12 +86,19 @@ pub(super) struct UnaskedRequest(Option<[u8; 32]>);
 impl ForwardAuth {
     pub fn new(config: &ForwardConfig, state: Arc<AccessState>, tells_authorization: bool) -> Self {
         let scope = format!("{config:?}");
-        Self { config: config.clone(), state, tells_authorization, scope }
+        let copied: Vec<String> =
+            config.copy.iter().map(|it| it.to_ascii_lowercase().replace('_', "-")).collect();
+        let families = copied.iter().filter_map(|it| family(it)).map(|it| format!("{it}*"));
+        let mut removed: Vec<String> = copied.iter().cloned().chain(families).collect();
+        removed.sort();
+        removed.dedup();
+        Self { config: config.clone(), state, tells_authorization, scope, removed }
     }
 
-    /// The fields that a client cannot send.
+    /// The fields that a client cannot send: those that are copied, and the others of their families. An application may read more fields of
+    /// the service than are copied.
     pub fn removed(&self) -> Vec<String> {
-        self.config.copy.clone()
+        self.removed.clone()
     }
 
     /// The name of the service.
@@ -102,7 +111,7 @@ impl ForwardAuth {
         if ToldTarget::of(view.target).is_none() {
             return Checked::Invalid(ambiguous());
         }
-        let name = (!self.config.ttl.is_zero()).then(|| self.name(view));
+        let name = if self.config.ttl.is_zero() { None } else { self.name(view) };
         match name.and_then(|it| self.state.answers.get(&it)) {
             Some(fields) => Checked::Valid(proven(fields.to_vec())),
             None => Checked::Unknown(UnverifiedCredential::Forward(UnaskedRequest(name))),
@@ -168,10 +177,13 @@ impl ForwardAuth {
     ) -> Synthetic {
         let may_sign_in = status == 401 && matches!(view.method, "GET" | "HEAD");
         if let Some(to) = self.config.redirect.as_ref().filter(|_| may_sign_in) {
+            let encoded = |text: &str| {
+                let mut encoded = Vec::new();
+                text.bytes().for_each(|it| target::encode(it, target::is_unreserved, &mut encoded));
+                String::from_utf8_lossy(&encoded).into_owned()
+            };
             let url = format!("{}://{}{}", view.scheme.name(), host(view), told.uri);
-            let mut encoded = Vec::new();
-            url.bytes().for_each(|it| target::encode(it, target::is_unreserved, &mut encoded));
-            let to = to.replace("{url}", &String::from_utf8_lossy(&encoded));
+            let to = to.replace("{url}", &encoded(&url)).replace("{uri}", &encoded(&told.uri));
             let page =
                 Synthetic::page(302, "The page to sign in is at the URL in Location.").with("Location", to);
             let page = fields.get_all("set-cookie").fold(page, |page, it| page.with("Set-Cookie", it));
@@ -229,11 +241,13 @@ impl ForwardAuth {
             && !trusted_headers::overrides(name)
             && !request_headers::METHODS.iter().any(|it| is(it))
             && !NOT_TOLD.iter().any(|it| is(it))
-            && !self.config.copy.iter().any(|it| is(it))
+            && !self.removed.iter().any(|it| is_spelling(name, it))
     }
 
-    /// The name under which the answer about a request is remembered.
-    fn name(&self, view: &RequestView<'_>) -> [u8; 32] {
+    /// The name under which the answer about a request is remembered. `None` where the key names fields and cookies, and the request has
+    /// none of them: the service knew its client by something else, if at all.
+    fn name(&self, view: &RequestView<'_>) -> Option<[u8; 32]> {
+        let (mut are_named, mut is_known) = (false, false);
         let mut context = hmac::Context::with_key(&self.state.answers.key);
         let mut part = |text: &[u8]| {
             context.update(&(text.len() as u64).to_ne_bytes());
@@ -248,9 +262,24 @@ impl ForwardAuth {
                 ForwardKey::Method => part(view.method.as_bytes()),
                 ForwardKey::Url => part(view.target.as_bytes()),
                 ForwardKey::Client => part(client().as_bytes()),
-                ForwardKey::Header(name) => parts(field::all(view.fields, name), &mut part),
-                ForwardKey::Cookie(name) => parts(view.cookies(name), &mut part),
+                ForwardKey::Header(name) => {
+                    are_named = true;
+                    is_known |= parts(field::all(view.fields, name), &mut part);
+                }
+                ForwardKey::Cookie(name) => {
+                    are_named = true;
+                    is_known |= parts(view.cookies(name), &mut part);
+                    // A session that is too large for one cookie is cut into pieces.
+                    for (piece, value) in view.cookie_pieces(name) {
+                        is_known = true;
+                        part(piece);
+                        part(value);
+                    }
+                }
             }
+        }
+        if are_named && !is_known {
+            return None;
         }
         if self.config.key.is_empty() {
             for text in [view.method, view.target, &client()] {
@@ -266,7 +295,7 @@ impl ForwardAuth {
         }
         let mut name = [0; 32];
         name.copy_from_slice(context.sign().as_ref());
-        name
+        Some(name)
     }
 }
 
@@ -310,15 +339,38 @@ const OWN_OF_REFUSALS: [&str; 9] = [
     "content-length",
 ];
 
-/// The values of a list, and their number: another list has another name.
-fn parts<'v>(values: impl Iterator<Item = &'v [u8]>, part: &mut impl FnMut(&[u8])) {
-    let mut count = 0_u64;
+/// The values of a list, and their number: another list has another name. Whether one of them has content.
+fn parts<'v>(values: impl Iterator<Item = &'v [u8]>, part: &mut impl FnMut(&[u8])) -> bool {
+    let (mut count, mut has_content) = (0_u64, false);
     for it in values {
         part(it);
         count += 1;
+        has_content |= !it.is_empty();
     }
     part(&count.to_ne_bytes());
+    has_content
 }
+
+/// The beginning of the names of all fields that a service sends about its clients, by one of them: `x-auth-request-` of
+/// `x-auth-request-user`. `None` where other fields begin so as well.
+fn family(name: &str) -> Option<&str> {
+    let end = name.rfind('-')? + 1;
+    Some(&name[..end]).filter(|it| !SHARED_BEGINNINGS.contains(it))
+}
+
+/// Beginnings of names that say nothing about the sender.
+const SHARED_BEGINNINGS: [&str; 10] = [
+    "x-",
+    "x-forwarded-",
+    "x-original-",
+    "x-real-",
+    "x-request-",
+    "x-requested-",
+    "accept-",
+    "content-",
+    "if-",
+    "sec-",
+];
 
 /// The findings about an admitted request. Its identity is made of the copied fields.
 fn proven(fields: Vec<CopiedField>) -> Proven {

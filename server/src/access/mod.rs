@@ -499,10 +499,15 @@ impl AccessRules {
 /// The sentence about a request that would have larder's own field removed on its way (RFC 9110 §7.6.1).
 const NOMINATED: &str = "Connection names a field with which larder tells the origin of its client.";
 
-/// Whether `name` is a spelling of `plain`, which is in lower case with `-`: CGI has one name for `X-User` and `x_user`.
+/// Whether `name` is a spelling of `plain`, which is in lower case with `-`: CGI has one name for `X-User` and `x_user`. A `plain` that
+/// ends in `*` has all names that begin so.
 fn is_spelling(name: &str, plain: &str) -> bool {
     let same = |(one, other): (u8, u8)| other == if one == b'_' { b'-' } else { one.to_ascii_lowercase() };
-    name.len() == plain.len() && name.bytes().zip(plain.bytes()).all(same)
+    let (beginning, fits) = match plain.strip_suffix('*') {
+        Some(it) => (it, name.len() > it.len()),
+        None => (plain, name.len() == plain.len()),
+    };
+    fits && name.bytes().zip(beginning.bytes()).all(same)
 }
 
 /// Whether `Connection` names one of these fields.

@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// The time between the announcement that a connection ends, and its final GOAWAY.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// The time for which a client may leave a response unacknowledged, where its connection is needed for another one.
+const UNDELIVERED: Duration = Duration::from_secs(10);
 /// The interval of checks of a connection with requests.
 const LOOK: Duration = Duration::from_secs(1);
 /// Requests of one connection, after which clients use another: their numbers have 31 bits.
@@ -283,7 +285,7 @@ impl Http3Connection {
             let state = self.state.borrow();
             matches!(state.leaving, Http3Leaving::From(_)) && state.is_idle()
         };
-        if is_over {
+        if is_over && self.is_delivered() {
             self.close(now, Http3Error::None);
         }
     }
@@ -441,8 +443,15 @@ impl Http3Connection {
         let _ = self.quic.borrow_mut().recv_stream(Self::id(index)).stop(code(Http3Error::None));
     }
 
-    /// Closes the connection if it has been idle for `least`; whether it did.
+    /// Whether the client has acknowledged every response: the end of a connection discards the others (RFC 9000 §10.2).
+    fn is_delivered(&self) -> bool {
+        // The control stream never ends.
+        self.quic.borrow_mut().streams().send_streams() <= 1
+    }
+
+    /// Closes the connection if it has been idle for `least`, or for longer where the last response is not delivered; whether it did.
     pub fn shed(&self, now: Instant, least: Duration) -> bool {
+        let least = if self.is_delivered() { least } else { least.max(UNDELIVERED) };
         let may = {
             let state = self.state.borrow();
             let is_open = self.client.borrow().is_some() && !state.is_closed;

@@ -2,14 +2,16 @@
 
 use super::connection::Http3Connection;
 use super::handshake::Settings;
-use super::port::{Packet, QuicPort, QuicSocket, SocketIds};
+use super::port::{Packet, PacketOwner, QuicPort, QuicSocket, SocketIds};
+use super::succession::{self, Received};
 use crate::alternative::AlternativeService;
 use crate::handler::Handler;
 use crate::outbox::Outbox;
 use crate::tls::{ServerTls, certificates, quic_suites};
 use crate::worker::{QuicConnections, TransportWorker};
-use bytes::BytesMut;
 use larder_stdx::clock;
+use larder_wire::http3::Http3Error;
+use larder_wire::passed_packets::PassedPackets;
 use quinn_proto::{DatagramEvent, Endpoint, EndpointConfig, Incoming, Transmit};
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use std::cell::{Cell, RefCell};
@@ -89,6 +91,8 @@ struct SocketLoop<H> {
     port: Arc<QuicPort>,
     number: u16,
     mail: mpsc::Receiver<Packet>,
+    /// The packets from a later port that reads the socket now.
+    passed: Option<AsyncFd<Arc<OwnedFd>>>,
     endpoint: Endpoint,
     bell: Rc<Bell>,
     timers: BTreeSet<(Instant, usize)>,
@@ -171,6 +175,7 @@ impl<H: Handler> SocketLoop<H> {
             port,
             number,
             mail: socket.mail,
+            passed: None,
             endpoint,
             bell,
             timers: BTreeSet::new(),
@@ -193,22 +198,37 @@ impl<H: Handler> SocketLoop<H> {
         if !self.worker.leaves_queues() {
             self.alternative.end();
         }
-        let now = clock::instant();
+        self.look_for_later_port();
+        let (now, is_passed) = (clock::instant(), self.passed.is_some());
         let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
         for it in all {
-            // Another process reads the socket by now.
-            if self.worker.leaves_queues() || it.client.borrow().is_none() {
-                it.close(now, larder_wire::http3::Http3Error::None);
+            let is_lost = match self.worker.leaves_queues() {
+                // A process reads the socket that does not pass packets on.
+                true => !is_passed,
+                false => it.client.borrow().is_none(),
+            };
+            if is_lost {
+                it.close(now, Http3Error::None);
             }
             it.wake();
         }
     }
 
+    /// Takes the end of a hand-over, if there is a new one: the socket is not read any more.
+    fn look_for_later_port(&mut self) {
+        if let Some(socket) = self.port.passed.take(self.number) {
+            self.passed = crate::worker::watch(Arc::new(socket)).ok();
+        }
+    }
+
     fn turn(&mut self, context: &mut Context<'_>, mut sleep: Pin<&mut tokio::time::Sleep>) -> Poll<()> {
         self.bell.waker.replace(Some(context.waker().clone()));
+        if self.is_leaving {
+            self.look_for_later_port();
+        }
         let mut goes_on = true;
         for _ in 0..TURNS {
-            goes_on = self.receive(context) | self.receive_mail(context);
+            goes_on = self.receive(context) | self.receive_mail(context) | self.receive_passed(context);
             self.expire(clock::instant());
             goes_on |= self.pump(context);
             if !goes_on {
@@ -235,7 +255,7 @@ impl<H: Handler> SocketLoop<H> {
 
     /// Receives packets; whether there may be more.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
-        if self.is_leaving && self.worker.leaves_queues() {
+        if self.is_leaving && (self.worker.leaves_queues() || self.passed.is_some()) {
             return false;
         }
         let mut guard = match self.socket.poll_read_ready(context) {
@@ -265,23 +285,76 @@ impl<H: Handler> SocketLoop<H> {
         let now = clock::instant();
         clock::arrived();
         for (meta, buffer) in metas.iter().zip(buffers.chunks(BUFFER)).take(count) {
-            for bytes in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                let ecn = meta.ecn.and_then(|it| quinn_proto::EcnCodepoint::from_bits(it as u8));
-                let packet = Packet { from: meta.addr, to: meta.dst_ip, ecn, bytes: BytesMut::from(bytes) };
-                match self.port.owner(&packet.bytes) {
-                    Some(owner) if owner != self.number => {
-                        let counters = &self.worker.counters;
-                        match self.port.pass_on(owner, packet) {
-                            true => counters.http3_forwarded.add(1),
-                            false => counters.http3_lost.add(1),
-                        }
-                    }
-                    _ => self.packet(now, packet),
-                }
-            }
+            let stride = u32::try_from(meta.stride.max(1)).unwrap_or(u32::MAX);
+            let ecn = meta.ecn.map_or(0, |it| it as u8);
+            let about = PassedPackets { from: meta.addr, to: meta.dst_ip, ecn, stride };
+            self.packets(now, &about, &buffer[..meta.len]);
         }
         self.buffers = buffers;
         count > 0
+    }
+
+    /// Packets of one sender, each to the loop of its connection.
+    fn packets(&mut self, now: Instant, about: &PassedPackets, mut packets: &[u8]) {
+        let stride = usize::try_from(about.stride).unwrap_or(usize::MAX);
+        let counters = self.worker.counters.clone();
+        let count = |was_taken: bool, packets: usize| match was_taken {
+            true => counters.http3_forwarded.add(packets as u64),
+            false => counters.http3_lost.add(packets as u64),
+        };
+        while !packets.is_empty() {
+            let first = &packets[..stride.min(packets.len())];
+            let owner = self.port.owner(first);
+            let mut length = first.len();
+            match owner {
+                Some(PacketOwner::Earlier(place, number)) => {
+                    // Those behind it that belong there as well are in the same message: a socket takes few of these.
+                    let alike = packets.chunks(stride).take_while(|it| self.port.owner(it) == owner);
+                    length = alike.map(<[u8]>::len).sum();
+                    let earlier = self.port.earlier(place);
+                    let was_taken = earlier.is_some_and(|it| it.pass_on(number, about, &packets[..length]));
+                    count(was_taken, length.div_ceil(stride));
+                }
+                Some(PacketOwner::Own(other)) if other != self.number => {
+                    count(self.port.pass_on(other, Packet::of(about, first)), 1);
+                }
+                _ => self.packet(now, Packet::of(about, first)),
+            }
+            packets = &packets[length..];
+        }
+    }
+
+    /// Takes packets from a later port.
+    fn receive_passed(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(passed) = self.passed.take() else { return false };
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let goes_on = match passed.poll_read_ready(context) {
+            Poll::Ready(Ok(mut guard)) => match succession::receive(passed.get_ref(), &mut buffers) {
+                Received::Packets(about, packets) => {
+                    self.packets(clock::instant(), &about, packets);
+                    Some(true)
+                }
+                Received::Other => Some(true),
+                Received::None => {
+                    guard.clear_ready();
+                    // Only a poll that finds nothing registers the loop with the socket.
+                    Some(true)
+                }
+                Received::Ended => None,
+            },
+            Poll::Ready(Err(_)) => None,
+            Poll::Pending => Some(false),
+        };
+        self.buffers = buffers;
+        if goes_on.is_some() {
+            self.passed = Some(passed);
+        } else if self.worker.leaves_queues() {
+            // The other process has the socket, and ended.
+            let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
+            all.iter().for_each(|it| it.close(clock::instant(), Http3Error::None));
+        }
+        // Where a reload closed the later port, this loop reads the socket again.
+        goes_on.unwrap_or(true)
     }
 
     /// Takes packets that arrived at other workers.

@@ -13,10 +13,12 @@ mod handshake;
 mod output;
 mod port;
 mod requests;
+mod succession;
 mod uni_streams;
 
 pub use endpoint::serve_until;
-pub use port::{QuicSocket, QuicSockets};
+pub use port::{QuicPort, QuicSocket, QuicSockets};
+pub use succession::QuicHandOver;
 
 use larder_wire::http3::Http3Error;
 use quinn_proto::VarInt;

@@ -1,8 +1,11 @@
 //! A UDP port for QUIC: a socket for each worker, and connection IDs that name it. The kernel selects a socket by the addresses of a
-//! packet; after a change of either, the worker that receives it passes it on to that of the connection.
+//! packet; after a change of either, the worker that receives it passes it on to that of the connection. Packets for connections of
+//! another port at the same sockets are in `succession`.
 
+use super::succession::{PassedSockets, QuicHandOver};
 use crate::listener::SocketHandle;
 use bytes::BytesMut;
+use larder_wire::passed_packets::PassedPackets;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, EcnCodepoint, InvalidCid};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{hkdf, hmac};
@@ -10,7 +13,8 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -29,37 +33,91 @@ pub(super) struct Packet {
     pub bytes: BytesMut,
 }
 
+impl Packet {
+    /// One of `about`.
+    pub fn of(about: &PassedPackets, bytes: &[u8]) -> Self {
+        let PassedPackets { from, to, ecn, .. } = *about;
+        Self { from, to, ecn: EcnCodepoint::from_bits(ecn), bytes: BytesMut::from(bytes) }
+    }
+}
+
+/// The socket that a packet belongs to, by its connection ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PacketOwner {
+    /// One of this port.
+    Own(u16),
+    /// One of an earlier port, by its place in the list of those.
+    Earlier(usize, u16),
+}
+
 /// The part of a port that its sockets share.
-pub(super) struct QuicPort {
-    /// A mark of this process in its connection IDs.
-    mark: u8,
+pub struct QuicPort {
+    /// The address.
+    pub(super) at: SocketAddr,
+    /// A mark of this port in its connection IDs, as long as no worker has a socket.
+    mark: AtomicU8,
+    /// The ports at the same sockets whose connections are not over yet.
+    earlier: OnceLock<Vec<QuicHandOver>>,
+    /// The packets from a later port, where there is one.
+    pub(super) passed: PassedSockets,
     /// The key of stateless resets: one for all sockets, since any of them may get the packets of a connection.
-    pub reset_key: hmac::Key,
+    pub(super) reset_key: hmac::Key,
     /// The key of tokens in Retry packets.
-    pub token_key: [u8; 32],
+    pub(super) token_key: [u8; 32],
     /// By the number of the socket; closed once its worker has ended.
     mail: Vec<mpsc::Sender<Packet>>,
 }
 
 impl QuicPort {
     /// The workers' part of the key for Retry tokens.
-    pub fn token_key(&self) -> hkdf::Prk {
+    pub(super) fn token_key(&self) -> hkdf::Prk {
         hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&self.token_key)
     }
 
-    /// The socket that a packet belongs to by its connection ID; `None` for an ID that this port did not assign.
-    pub fn owner(&self, bytes: &[u8]) -> Option<u16> {
+    /// Its mark.
+    pub(super) fn mark(&self) -> u8 {
+        self.mark.load(Relaxed)
+    }
+
+    /// Lets another port read the sockets: their loops take packets from the hand-over once they leave the sockets.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn hand_over(&self) -> io::Result<QuicHandOver> {
+        Ok(QuicHandOver { at: self.at, mark: self.mark(), sockets: self.passed.renew()? })
+    }
+
+    /// Passes packets of the connections of earlier ports on to them. Before a worker has a socket of this one, and once.
+    pub fn follow(&self, earlier: Vec<QuicHandOver>) {
+        let is_taken = |mark: u8| earlier.iter().any(|it| it.mark == mark);
+        let free = (0..=u8::MAX).map(|it| self.mark().wrapping_add(it)).find(|it| !is_taken(*it));
+        self.mark.store(free.unwrap_or_default(), Relaxed);
+        let _ = self.earlier.set(earlier);
+    }
+
+    /// The port of a place that [`PacketOwner::Earlier`] has.
+    pub(super) fn earlier(&self, place: usize) -> Option<&QuicHandOver> {
+        self.earlier.get()?.get(place)
+    }
+
+    /// The socket that a packet belongs to by its connection ID; `None` for an ID that neither this port nor an earlier one assigned.
+    pub(super) fn owner(&self, bytes: &[u8]) -> Option<PacketOwner> {
         let id = match bytes.first()? & 0x80 {
             0 => bytes.get(1..=ID)?,
             // Version, length of the ID, ID.
             _ if usize::from(*bytes.get(5)?) == ID => bytes.get(6..6 + ID)?,
             _ => return None,
         };
-        (id[2] == self.mark).then(|| u16::from_be_bytes([id[0], id[1]]))
+        let (number, mark) = (u16::from_be_bytes([id[0], id[1]]), id[2]);
+        if mark == self.mark() {
+            return Some(PacketOwner::Own(number));
+        }
+        let place = self.earlier.get()?.iter().position(|it| it.has(mark, number))?;
+        Some(PacketOwner::Earlier(place, number))
     }
 
     /// Passes a packet on to another socket's worker; whether it was taken.
-    pub fn pass_on(&self, owner: u16, packet: Packet) -> bool {
+    pub(super) fn pass_on(&self, owner: u16, packet: Packet) -> bool {
         self.mail.get(usize::from(owner)).is_some_and(|it| it.try_send(packet).is_ok())
     }
 }
@@ -70,6 +128,8 @@ pub struct QuicSockets {
     pub at: SocketAddr,
     /// One for each worker.
     pub sockets: Vec<QuicSocket>,
+    /// What they share.
+    pub port: Arc<QuicPort>,
 }
 
 /// A UDP socket for QUIC.
@@ -91,7 +151,7 @@ impl QuicSocket {
 
     /// The argument of [`SocketIds::of`].
     pub(super) fn ids(&self) -> (u16, u8) {
-        (self.number, self.port.mark)
+        (self.number, self.port.mark())
     }
 }
 
@@ -119,13 +179,17 @@ impl QuicSockets {
         Self::of(at, sockets.map_err(|it| refused(&it))?).map_err(|it| refused(&it))
     }
 
-    /// Takes over the sockets of another process.
+    /// Takes over the sockets of another port, and opens further ones up to the number of `wanted`. In another process, that takes place
+    /// while the other port serves: packets would wait in further sockets.
     ///
     /// # Errors
     /// One sentence.
-    pub fn adopt(at: SocketAddr, sockets: Vec<OwnedFd>) -> Result<Self, String> {
-        Self::of(at, sockets)
-            .map_err(|it| format!("cannot serve UDP {at}: {}.", larder_stdx::error::plain(&it)))
+    pub fn adopt(at: SocketAddr, mut sockets: Vec<OwnedFd>, wanted: usize) -> Result<Self, String> {
+        let refused = |it: io::Error| format!("cannot serve UDP {at}: {}.", larder_stdx::error::plain(&it));
+        while sockets.len() < wanted {
+            sockets.push(udp(at, true).map_err(refused)?);
+        }
+        Self::of(at, sockets).map_err(refused)
     }
 
     /// The port of these sockets.
@@ -137,13 +201,15 @@ impl QuicSockets {
         token_key.copy_from_slice(&keys[32..]);
         let (mail, mails): (Vec<_>, Vec<_>) = sockets.iter().map(|_| mpsc::channel(MAIL)).unzip();
         let reset_key = hmac::Key::new(hmac::HMAC_SHA256, &keys[..32]);
-        let port = Arc::new(QuicPort { mark, reset_key, token_key, mail });
+        let (mark, passed) = (AtomicU8::new(mark), PassedSockets::of(sockets.len()));
+        let port =
+            Arc::new(QuicPort { at, mark, earlier: OnceLock::new(), passed, reset_key, token_key, mail });
         let each = sockets.into_iter().zip(mails).zip(0..);
         let socket = |((socket, mail), number)| {
             let socket: Arc<OwnedFd> = Arc::new(socket);
             QuicSocket { socket, port: port.clone(), number, mail, at }
         };
-        Ok(Self { at, sockets: each.map(socket).collect() })
+        Ok(Self { at, sockets: each.map(socket).collect(), port })
     }
 }
 
@@ -203,15 +269,15 @@ mod tests {
     #[test]
     fn an_id_names_its_socket() {
         let sockets = QuicSockets::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().sockets;
-        let (port, mark) = (&sockets[0].port, sockets[0].port.mark);
+        let (port, mark) = (&sockets[0].port, sockets[0].port.mark());
         let id = SocketIds::of(sockets[0].ids()).generate_cid();
         assert!(SocketIds::of(sockets[0].ids()).validate(&id).is_ok());
         let long = |length: u8| [&[0xc0, 0, 0, 0, 1, length][..], &id].concat();
-        assert_eq!(Some(0), port.owner(&[&[0x40][..], &id, &[1, 2, 3]].concat()));
-        assert_eq!(Some(0), port.owner(&long(12)));
+        assert_eq!(Some(PacketOwner::Own(0)), port.owner(&[&[0x40][..], &id, &[1, 2, 3]].concat()));
+        assert_eq!(Some(PacketOwner::Own(0)), port.owner(&long(12)));
         let mut other = id.to_vec();
         other[1] = 7;
-        assert_eq!(Some(7), port.owner(&[&[0x40][..], &other].concat()));
+        assert_eq!(Some(PacketOwner::Own(7)), port.owner(&[&[0x40][..], &other].concat()));
         other[2] = !mark;
         assert_eq!(None, port.owner(&[&[0x40][..], &other].concat()));
         assert_eq!(None, port.owner(&long(11)));

@@ -119,6 +119,12 @@ impl SocketHandle {
         self.socket.upgrade()?.try_clone().ok()
     }
 
+    /// Whether it is in use.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.socket.strong_count() > 0
+    }
+
     /// The process that removes its file.
     #[must_use]
     pub fn file_owner(&self) -> SocketFileOwner {

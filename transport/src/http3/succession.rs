@@ -1,0 +1,131 @@
+//! Packets between ports that share their sockets: one port reads them, in the new process of an upgrade or after a reload, and passes
+//! those of connections of earlier ports on. Where the packets of a port itself go is in `port`.
+
+use larder_wire::passed_packets::PassedPackets;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv, sendmsg,
+};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+/// The connections of a port, for the port that reads its sockets from now on.
+pub struct QuicHandOver {
+    /// The address of the port.
+    pub at: SocketAddr,
+    /// The mark in the IDs of its connections.
+    pub mark: u8,
+    /// By the number of the socket: takes the packets of its connections.
+    pub sockets: Vec<OwnedFd>,
+}
+
+impl QuicHandOver {
+    /// Whether a packet belongs to these connections, by the mark and the number in its connection ID.
+    pub(super) fn has(&self, mark: u8, number: u16) -> bool {
+        self.mark == mark && usize::from(number) < self.sockets.len()
+    }
+
+    /// Passes packets on; whether they were taken. It never waits.
+    pub(super) fn pass_on(&self, number: u16, about: &PassedPackets, packets: &[u8]) -> bool {
+        let Some(socket) = self.sockets.get(usize::from(number)) else { return false };
+        let (head, flags) = (about.head(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let parts = [IoSlice::new(&head), IoSlice::new(packets)];
+        sendmsg(socket, &parts, &mut SendAncillaryBuffer::default(), flags).is_ok()
+    }
+}
+
+/// The other ends of a hand-over, which the loops of the sockets have not taken yet; by the number of the socket.
+#[derive(Default)]
+pub(super) struct PassedSockets(Vec<Mutex<Option<OwnedFd>>>);
+
+impl PassedSockets {
+    /// For so many sockets.
+    pub fn of(count: usize) -> Self {
+        Self((0..count).map(|_| Mutex::default()).collect())
+    }
+
+    /// New pairs, in place of those that were not taken.
+    pub fn renew(&self) -> io::Result<Vec<OwnedFd>> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        // Keeps the limits of messages, and its end is noticed.
+        let pair = || rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let pairs = self.0.iter().map(|_| pair()).collect::<Result<Vec<_>, _>>()?;
+        let kept = |(place, (own, given)): (&Mutex<Option<OwnedFd>>, (OwnedFd, OwnedFd))| {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+            given
+        };
+        Ok(self.0.iter().zip(pairs).map(kept).collect())
+    }
+
+    /// The end for a socket, once.
+    pub fn take(&self, number: u16) -> Option<OwnedFd> {
+        let place = self.0.get(usize::from(number))?;
+        place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Messages of one receive that may be read.
+pub(super) enum Received<'b> {
+    /// The packets of a message.
+    Packets(PassedPackets, &'b [u8]),
+    /// Bytes that are no such message.
+    Other,
+    /// None now.
+    None,
+    /// The port that read the sockets has ended.
+    Ended,
+}
+
+/// Receives a message.
+pub(super) fn receive<'b>(socket: &OwnedFd, buffer: &'b mut [u8]) -> Received<'b> {
+    match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Received::Ended,
+        Ok((length, _)) => match PassedPackets::parse(&buffer[..length.min(buffer.len())]) {
+            Some((about, packets)) => Received::Packets(about, packets),
+            None => Received::Other,
+        },
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::None,
+        Err(_) => Received::Ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::port::QuicSockets;
+    use super::*;
+
+    #[test]
+    fn packets_reach_the_earlier_port_and_its_end_is_noticed() {
+        let at = "127.0.0.1:0".parse().unwrap();
+        let old = QuicSockets::bind(at, 2).unwrap();
+        let handed = old.port.hand_over().unwrap();
+        let (mark, about) = (
+            handed.mark,
+            PassedPackets { from: "192.0.2.1:5".parse().unwrap(), to: None, ecn: 0, stride: 4 },
+        );
+        assert!(handed.has(mark, 1) && !handed.has(mark, 2) && !handed.has(!mark, 0));
+        assert!(handed.pass_on(1, &about, b"packets") && !handed.pass_on(2, &about, b"packets"));
+        let passed = old.port.passed.take(1).unwrap();
+        assert!(old.port.passed.take(1).is_none());
+        let mut buffer = vec![0; 128 * 1024];
+        assert!(matches!(receive(&passed, &mut buffer), Received::Packets(it, b"packets") if it == about));
+        assert!(matches!(receive(&passed, &mut buffer), Received::None));
+        let large = vec![7; 64 * 1024];
+        assert!(handed.pass_on(1, &about, &large));
+        assert!(matches!(receive(&passed, &mut buffer), Received::Packets(_, it) if it == large));
+        drop(handed);
+        assert!(matches!(receive(&passed, &mut buffer), Received::Ended));
+    }
+
+    #[test]
+    fn the_marks_of_ports_at_the_same_sockets_differ() {
+        let at = "127.0.0.1:0".parse().unwrap();
+        for _ in 0..600 {
+            let (old, new) = (QuicSockets::bind(at, 1).unwrap(), QuicSockets::bind(at, 1).unwrap());
+            let mark = old.port.mark();
+            new.port.follow(vec![old.port.hand_over().unwrap()]);
+            assert_ne!(mark, new.port.mark());
+        }
+    }
+}
