@@ -1,22 +1,24 @@
-//! Access to the admin: by token, session or Unix socket, never by a request that a foreign web page caused. The token's
-//! file is in `larder_config::token`; endpoints without a token are marked in `table`. See
-//! docs/decisions/0091-admin-access.md.
+//! Access to the admin: by token, session or Unix socket, never by a request that a foreign web page caused. The admin's own token
+//! is in `larder_config::token`; the role that an endpoint needs is in `table`. See docs/decisions/0091-admin-access.md and 0209-roles.md.
 
-use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
+use super::{AdminResponse, problem_at};
+use crate::requester::Requester;
 use crate::session_file::{self, KeptSession};
+use larder_config::admin_role::{ADMIN_NAME, AdminRole, NamedToken};
 use larder_config::token::{self, Token};
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Client;
 use larder_wire::message::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Seconds for which a login link is valid.
 const LINK_LIFE: u64 = 600;
@@ -35,30 +37,6 @@ const GUESSES: u64 = 20;
 /// ... and the seconds after which one more is answered.
 const GUESS_SECONDS: u64 = 1;
 
-/// The authenticated client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requester {
-    /// None.
-    Nobody,
-    /// The holder of the token.
-    Token,
-    /// The session with this number.
-    Session(u64),
-    /// A client of the admin's Unix socket: the user that runs larder, or root.
-    Socket,
-}
-
-impl fmt::Display for Requester {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Requester::Nobody => f.write_str("nobody"),
-            Requester::Token => f.write_str("token"),
-            Requester::Session(number) => write!(f, "session-{number}"),
-            Requester::Socket => f.write_str("socket"),
-        }
-    }
-}
-
 /// The reason for rejecting a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessRefusal {
@@ -71,7 +49,7 @@ pub enum AccessRefusal {
     Origin,
     /// The request had no token.
     NoToken,
-    /// The credential is neither the token nor a session's.
+    /// The credential is neither a token nor a session's.
     WrongToken,
     /// The same, after many of them.
     TooMany,
@@ -99,13 +77,14 @@ impl AccessRefusal {
             ),
             AccessRefusal::NoToken => (
                 401,
-                "This request requires the admin's token: send \"Authorization: Bearer TOKEN\"; for the page, \
+                "This request requires the admin's token, or one of admin.tokens: send \"Authorization: Bearer TOKEN\"; for the page, \
                  `larder login` prints a link.",
                 "Authorization",
             ),
             AccessRefusal::WrongToken => (
                 401,
-                "This is not the admin's token, or the session has expired; `larder login` prints a new link.",
+                "This is neither the admin's token nor one of admin.tokens, or the session has ended; `larder login` prints a \
+                 new link.",
                 "Authorization",
             ),
             AccessRefusal::TooMany => (
@@ -129,13 +108,19 @@ impl From<AccessRefusal> for AdminResponse {
 struct LoginLink {
     code: Token,
     until: u64,
+    /// The token of its requester, for the session.
+    of: Rc<NamedToken>,
 }
 
 /// A logged-in browser.
 struct BrowserSession {
     number: u64,
-    /// Of its token, which is with the browser alone.
+    /// Of its own token, which is with the browser alone.
     fingerprint: String,
+    /// The token with which it began.
+    of: Rc<NamedToken>,
+    /// The address of its login.
+    from: String,
     /// The time of its last use.
     used: u64,
     born: u64,
@@ -145,11 +130,29 @@ impl BrowserSession {
     fn until(&self) -> u64 {
         (self.used + SESSION_IDLE).min(self.born + SESSION_LIFE)
     }
+
+    fn who(&self) -> Requester {
+        Requester::Session(self.number, self.of.clone())
+    }
+}
+
+/// A token, and its last use by a client or by one of its sessions.
+struct UsedToken {
+    of: Rc<NamedToken>,
+    /// Time and address; `None` since the start of larder.
+    last: RefCell<Option<(u64, String)>>,
+}
+
+impl UsedToken {
+    fn new(it: NamedToken) -> Self {
+        Self { of: Rc::new(it), last: RefCell::default() }
+    }
 }
 
 /// The access state of the admin.
 pub struct AdminAccess {
-    token: Token,
+    /// The admin's own token is the first.
+    tokens: RefCell<Vec<UsedToken>>,
     /// The address of the page for a browser on this machine: `http://127.0.0.1:9180`.
     page: String,
     links: RefCell<VecDeque<LoginLink>>,
@@ -159,39 +162,72 @@ pub struct AdminAccess {
     numbered: Cell<u64>,
     /// The file that has them over a restart, and the time of the last write.
     kept: RefCell<Option<(PathBuf, u64)>>,
+    /// Wakes streams after a session or a token has ended.
+    ended: Notify,
     /// The remaining wrong tokens, and the time of that count.
     guesses: Cell<(u64, u64)>,
     counters: Arc<Counters>,
 }
 
 impl AdminAccess {
-    /// Accepts `token`. `first` is the first address of the admin.
-    pub fn new(token: Token, first: Option<SocketAddr>, counters: Arc<Counters>) -> Self {
+    /// Accepts `token`, as that of an admin, and the `named` tokens. `first` is the first address of the admin.
+    pub fn new(
+        token: &Token,
+        named: &[NamedToken],
+        first: Option<SocketAddr>,
+        counters: Arc<Counters>,
+    ) -> Self {
         let page = first.map_or_else(|| "http://localhost".to_owned(), |it| format!("http://{}", near(it)));
+        let own = NamedToken {
+            name: ADMIN_NAME.to_owned(),
+            role: AdminRole::Admin,
+            fingerprint: token.fingerprint(),
+        };
+        let tokens = std::iter::once(own).chain(named.iter().cloned()).map(UsedToken::new);
         Self {
-            token,
+            tokens: RefCell::new(tokens.collect()),
             page,
             links: RefCell::default(),
             sessions: RefCell::default(),
             numbered: Cell::new(0),
             kept: RefCell::default(),
+            ended: Notify::new(),
             guesses: Cell::new((GUESSES, clock::wall().0)),
             counters,
         }
+    }
+
+    /// Accepts these named tokens from now on. Sessions and login links of a token that is no longer among them, or has another role, end.
+    pub fn take_over(&self, named: &[NamedToken]) {
+        let mut tokens = self.tokens.borrow_mut();
+        let mut before = std::mem::take(&mut *tokens).into_iter();
+        let mut all: Vec<UsedToken> = before.next().into_iter().collect();
+        let mut before: Vec<UsedToken> = before.collect();
+        for it in named {
+            all.push(match before.iter().position(|one| *one.of == *it) {
+                Some(at) => before.swap_remove(at),
+                None => UsedToken::new(it.clone()),
+            });
+        }
+        *tokens = all;
+        drop(tokens);
+        self.links.borrow_mut().retain(|it| self.has(&it.of));
+        self.end_where(|it| !self.has(&it.of));
+        self.ended.notify_waiters();
+    }
+
+    /// Whether a token is accepted.
+    fn has(&self, token: &Rc<NamedToken>) -> bool {
+        self.tokens.borrow().iter().any(|it| it.of == *token)
     }
 
     /// Takes up the sessions in the file at `path`, and keeps them there from now on. Without a folder for it, sessions end with the
     /// process.
     pub fn keep_sessions(&self, path: PathBuf) {
         let now = clock::wall().0;
-        let mut all: Vec<BrowserSession> = session_file::read(&path, &self.token.fingerprint())
-            .into_iter()
-            .map(|it| BrowserSession {
-                number: it.number,
-                fingerprint: it.fingerprint,
-                used: it.used,
-                born: it.born,
-            })
+        let read = session_file::read(&path).into_iter();
+        let mut all: Vec<BrowserSession> = read
+            .filter_map(|it| self.restored(it))
             .filter(|it| it.born <= now && it.used <= now && now < it.until())
             .take(SESSIONS)
             .collect();
@@ -199,6 +235,21 @@ impl AdminAccess {
         self.numbered.set(all.iter().map(|it| it.number).max().unwrap_or(0));
         self.sessions.replace(all.into());
         self.kept.replace(Some((path, now)));
+    }
+
+    /// A session of the file, if its token is still accepted with the same name and role.
+    fn restored(&self, it: KeptSession) -> Option<BrowserSession> {
+        let role = AdminRole::parse(&it.role)?;
+        let of = NamedToken { name: it.name, role, fingerprint: it.of };
+        let of = self.tokens.borrow().iter().find(|one| *one.of == of)?.of.clone();
+        Some(BrowserSession {
+            number: it.number,
+            fingerprint: it.fingerprint,
+            of,
+            from: it.from,
+            used: it.used,
+            born: it.born,
+        })
     }
 
     /// Writes the sessions into their file. If it cannot be written, they end with the process.
@@ -213,11 +264,15 @@ impl AdminAccess {
             .map(|it| KeptSession {
                 number: it.number,
                 fingerprint: it.fingerprint.clone(),
+                of: it.of.fingerprint.clone(),
+                name: it.of.name.clone(),
+                role: it.of.role.name().to_owned(),
+                from: it.from.clone(),
                 used: it.used,
                 born: it.born,
             })
             .collect();
-        let _ = session_file::write(path, &self.token.fingerprint(), &all);
+        let _ = session_file::write(path, &all);
     }
 
     /// Authenticates a client; called once for each request.
@@ -237,27 +292,31 @@ impl AdminAccess {
         let Some(shown) = first.split_once(' ').filter(|it| it.0.eq_ignore_ascii_case("bearer")) else {
             return Err(AccessRefusal::NoToken);
         };
-        // The right one first: no number of wrong ones locks it out.
-        let shown = shown.1.trim();
-        match self.token.is(shown) {
-            true => Ok(Requester::Token),
-            false => self.session(shown).ok_or_else(|| self.wrong()),
+        // The right ones first: no number of wrong ones locks them out.
+        let shown = token::fingerprint(shown.1.trim());
+        let who = self.token(&shown).or_else(|| self.session(&shown)).ok_or_else(|| self.wrong())?;
+        if let Some(of) = who.token() {
+            let tokens = self.tokens.borrow();
+            let used = tokens.iter().find(|it| it.of == *of);
+            used.iter().for_each(|it| drop(it.last.replace(Some((clock::wall().0, address_of(client))))));
         }
+        Ok(who)
+    }
+
+    fn token(&self, shown: &str) -> Option<Requester> {
+        let tokens = self.tokens.borrow();
+        let found = find_equal(tokens.iter().map(|it| &*it.of.fingerprint), shown)?;
+        Some(Requester::Token(tokens[found].of.clone()))
     }
 
     fn session(&self, shown: &str) -> Option<Requester> {
         let now = clock::wall().0;
         let mut sessions = self.sessions.borrow_mut();
         sessions.retain(|it| now < it.until());
-        // All are compared, so that the time reveals nothing; of a fingerprint it would not help.
-        let shown = token::fingerprint(shown);
-        let found = sessions
-            .iter()
-            .enumerate()
-            .fold(None, |found, (at, it)| if it.fingerprint == shown { Some(at) } else { found })?;
+        let found = find_equal(sessions.iter().map(|it| &*it.fingerprint), shown)?;
         let mut session = sessions.remove(found)?;
         session.used = now;
-        let who = Requester::Session(session.number);
+        let who = session.who();
         sessions.push_back(session);
         drop(sessions);
         let is_due = self.kept.borrow().as_ref().is_some_and(|it| now.saturating_sub(it.1) >= WRITE_USE);
@@ -284,29 +343,40 @@ impl AdminAccess {
         }
     }
 
-    /// A new login link: its code, and its expiry.
+    /// A new login link for sessions of the requester's token: its code, and its expiry. Of the Unix socket it is the admin's token.
     ///
     /// # Errors
     /// The system has no randomness.
-    pub fn link(&self) -> std::io::Result<(String, u64)> {
+    pub fn link(&self, who: Option<&Requester>) -> std::io::Result<(String, u64)> {
+        let of = who.and_then(Requester::token).cloned();
+        let of = of.unwrap_or_else(|| self.tokens.borrow()[0].of.clone());
         let code = Token::random::<16>()?;
         let (text, until) = (code.text().to_owned(), clock::wall().0 + LINK_LIFE);
         let mut links = self.links.borrow_mut();
         if links.len() >= LINKS {
-            links.pop_front();
+            remove_of_most(&mut links, |it| &it.of);
             self.counters.admin_links_full.add_shared(1);
         }
-        links.push_back(LoginLink { code, until });
+        links.push_back(LoginLink { code, until, of });
         Ok((text, until))
     }
 
     /// The page with a new login link, for a browser on this machine.
     pub fn link_here(&self) -> Option<String> {
-        self.link().ok().map(|(code, _)| format!("{}/#login={code}", self.page))
+        self.link(None).ok().map(|(code, _)| format!("{}/#login={code}", self.page))
     }
 
-    /// Redeems a code: it is valid once. Returns the new session's token, and its expiry without use.
-    fn login(&self, code: &str) -> Result<std::io::Result<(String, u64, u64)>, AccessRefusal> {
+    /// The address of the page for a browser on this machine.
+    pub fn page(&self) -> &str {
+        &self.page
+    }
+
+    /// Redeems a code: it is valid once. Returns the new session's token, its expiry without use, and the session.
+    pub fn login(
+        &self,
+        code: &str,
+        client: &Client,
+    ) -> Result<std::io::Result<(String, u64, Requester)>, AccessRefusal> {
         let now = clock::wall().0;
         let mut links = self.links.borrow_mut();
         links.retain(|it| now < it.until);
@@ -316,8 +386,7 @@ impl AdminAccess {
                 if it.code.is(code) { Some(at) } else { found }
             },
         );
-        let Some(found) = found else { return Err(self.wrong()) };
-        links.remove(found);
+        let Some(link) = found.and_then(|it| links.remove(it)) else { return Err(self.wrong()) };
         let token = match Token::random::<32>() {
             Ok(it) => it,
             Err(error) => return Ok(Err(error)),
@@ -325,13 +394,20 @@ impl AdminAccess {
         let mut sessions = self.sessions.borrow_mut();
         sessions.retain(|it| now < it.until());
         if sessions.len() >= SESSIONS {
-            sessions.pop_front();
+            remove_of_most(&mut sessions, |it| &it.of);
             self.counters.admin_sessions_full.add_shared(1);
         }
         let number = self.numbered.get() + 1;
         self.numbered.set(number);
-        let session = BrowserSession { number, fingerprint: token.fingerprint(), used: now, born: now };
-        let made = (token.text().to_owned(), session.until(), number);
+        let session = BrowserSession {
+            number,
+            fingerprint: token.fingerprint(),
+            of: link.of,
+            from: address_of(client),
+            used: now,
+            born: now,
+        };
+        let made = (token.text().to_owned(), session.until(), session.who());
         sessions.push_back(session);
         drop(sessions);
         self.write_sessions();
@@ -340,16 +416,102 @@ impl AdminAccess {
 
     /// Whether an accepted client would still be accepted.
     pub fn lives(&self, who: &Requester) -> bool {
-        let Requester::Session(number) = who else { return true };
         let now = clock::wall().0;
-        self.sessions.borrow().iter().any(|it| it.number == *number && now < it.until())
+        match who {
+            Requester::Nobody | Requester::Socket => true,
+            Requester::Token(it) => self.has(it),
+            Requester::Session(number, _) => {
+                self.sessions.borrow().iter().any(|it| it.number == *number && now < it.until())
+            }
+        }
     }
 
-    /// Ends a session.
-    fn logout(&self, number: u64) {
-        self.sessions.borrow_mut().retain(|it| it.number != number);
-        self.write_sessions();
+    /// Completes when a session or a token has ended.
+    pub async fn ended(&self) {
+        self.ended.notified().await;
     }
+
+    /// Ends one session; returns whether there was one.
+    pub fn end(&self, number: u64) -> bool {
+        self.end_where(|it| it.number == number) > 0
+    }
+
+    /// Ends all sessions, and makes all login links invalid: those of one token, or of all. Returns the number of sessions.
+    pub fn end_all(&self, of: Option<&NamedToken>) -> usize {
+        let is_one = |it: &NamedToken| of.is_none_or(|of| *it == *of);
+        self.links.borrow_mut().retain(|it| !is_one(&it.of));
+        self.end_where(|it| is_one(&it.of))
+    }
+
+    fn end_where(&self, is_over: impl Fn(&BrowserSession) -> bool) -> usize {
+        let mut sessions = self.sessions.borrow_mut();
+        let before = sessions.len();
+        sessions.retain(|it| !is_over(it));
+        let ended = before - sessions.len();
+        drop(sessions);
+        if ended > 0 {
+            self.write_sessions();
+            self.ended.notify_waiters();
+        }
+        ended
+    }
+
+    /// The sessions, the latest used first; `who` is marked among them.
+    pub fn sessions(&self, who: &Requester) -> Vec<Value> {
+        let now = clock::wall().0;
+        let sessions = self.sessions.borrow();
+        let row = |it: &BrowserSession| {
+            json!({
+                "id": it.number, "name": it.of.name, "role": it.of.role.name(), "from": it.from, "login": it.born,
+                "used": it.used, "expires": it.until(), "own": who.session() == Some(it.number),
+            })
+        };
+        sessions.iter().rev().filter(|it| now < it.until()).map(row).collect()
+    }
+
+    /// The tokens, in the order of the configuration.
+    pub fn tokens(&self) -> Vec<Value> {
+        let (now, sessions) = (clock::wall().0, self.sessions.borrow());
+        let row = |it: &UsedToken| {
+            let last = it.last.borrow();
+            let count = sessions.iter().filter(|one| one.of == it.of && now < one.until()).count();
+            json!({
+                "name": it.of.name, "role": it.of.role.name(), "used": last.as_ref().map(|it| it.0),
+                "from": last.as_ref().map(|it| &it.1), "sessions": count,
+            })
+        };
+        self.tokens.borrow().iter().map(row).collect()
+    }
+
+    /// The token with a name.
+    pub fn named(&self, name: &str) -> Option<Rc<NamedToken>> {
+        self.tokens.borrow().iter().find(|it| it.of.name == name).map(|it| it.of.clone())
+    }
+}
+
+/// The position of `shown` among fingerprints. All are compared, each in constant time.
+fn find_equal<'a>(all: impl Iterator<Item = &'a str>, shown: &str) -> Option<usize> {
+    all.enumerate().fold(
+        None,
+        |found, (at, it)| {
+            if token::is_same_fingerprint(it, shown) { Some(at) } else { found }
+        },
+    )
+}
+
+/// Removes the first member of the token that has the most, so that no token displaces the members of others.
+fn remove_of_most<T>(all: &mut VecDeque<T>, of: impl Fn(&T) -> &Rc<NamedToken>) {
+    let count = |token: &Rc<NamedToken>| all.iter().filter(|it| of(it) == token).count();
+    // The last maximum of the reverse is the first member.
+    let most = (0..all.len()).rev().max_by_key(|at| count(of(&all[*at])));
+    if let Some(first) = most {
+        all.remove(first);
+    }
+}
+
+/// The address of a client, for lists.
+fn address_of(client: &Client) -> String {
+    client.peer.map_or_else(|| "unix".to_owned(), |it| it.ip().to_canonical().to_string())
 }
 
 /// The address for a browser on this machine.
@@ -417,7 +579,7 @@ fn names_us(authority: &str, local: SocketAddr, hosts: &[String]) -> bool {
 }
 
 /// Whether the configuration has the host of an authority, with any port.
-fn is_named(authority: &str, hosts: &[String]) -> bool {
+pub(crate) fn is_named(authority: &str, hosts: &[String]) -> bool {
     parts(authority).is_some_and(|(host, _)| hosts.iter().any(|it| it.eq_ignore_ascii_case(host)))
 }
 
@@ -430,68 +592,6 @@ fn parts(authority: &str) -> Option<(&str, Option<u16>)> {
     match rest.strip_prefix(':') {
         Some(port) => Some((host, Some(port.parse().ok()?))),
         None => rest.is_empty().then_some((host, None)),
-    }
-}
-
-impl Admin {
-    /// `POST /api/v1/login`.
-    pub(super) fn login(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        match self.access.login(asked.json["code"].as_str().unwrap_or_default()) {
-            Ok(Ok((token, expires, session))) => {
-                AdminResponse::Json(200, json!({ "token": token, "expires": expires, "session": session }))
-            }
-            Ok(Err(error)) => problem(
-                503,
-                format!("The system provides no random bytes: {}.", larder_stdx::error::plain(&error)),
-            ),
-            Err(AccessRefusal::TooMany) => AccessRefusal::TooMany.into(),
-            Err(_) => problem_at(
-                403,
-                "This login link was already used, or is older than 10 minutes; `larder login` prints a new one.",
-                "code",
-            ),
-        }
-    }
-
-    /// `POST /api/v1/login-links`.
-    pub(super) fn login_link(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        let (code, expires) = match self.access.link() {
-            Ok(it) => it,
-            Err(error) => {
-                return problem(
-                    503,
-                    format!("The system provides no random bytes: {}.", larder_stdx::error::plain(&error)),
-                );
-            }
-        };
-        let authority = &asked.request.authority;
-        let page = match asked.client.local {
-            None => self.access.page.clone(),
-            Some(_) if is_named(authority, &self.live.borrow().config.admin.hosts) => {
-                format!("https://{authority}")
-            }
-            Some(_) => format!("http://{authority}"),
-        };
-        AdminResponse::Json(
-            200,
-            json!({ "link": format!("{page}/#login={code}"), "code": code, "expires": expires }),
-        )
-    }
-
-    /// `POST /api/v1/logout`.
-    pub(super) fn logout(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        match asked.who {
-            Requester::Session(number) => {
-                self.access.logout(*number);
-                AdminResponse::Json(200, json!({ "ended": number }))
-            }
-            _ => problem_at(
-                409,
-                "Only a session can be ended; the token stays valid until its file is removed and larder is \
-                 restarted.",
-                "Authorization",
-            ),
-        }
     }
 }
 

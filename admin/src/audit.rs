@@ -1,21 +1,32 @@
 //! The audit log: changes through the admin, and rejected requests. It goes to the error log, as the subsystem `audit`,
 //! and to a file of its own if `admin.audit` names one. It never waits. Of many rejections it logs the first of each
-//! client in a second, and the number of further ones.
+//! client in a second, and the number of further ones. The latest entries stay in RAM (`latest`).
 
+mod endpoint;
+mod latest;
+mod past;
 mod storm;
 
-use super::access::Requester;
+pub use endpoint::{ENTRIES, QUERY};
+
+use super::requester::Requester;
 use super::table::{Effect, Endpoint, EndpointAccess};
 use larder_counters::Counters;
 use larder_observe::log::{Closed, ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock;
 use larder_transport::Client;
 use larder_wire::message::Request;
+use latest::{AuditRecord, LatestEntries};
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use storm::{LeftOut, RefusalKind, Storm};
 
+/// The event of a change.
+const WRITE: &str = "admin-write";
+/// The event of a rejected request.
+const REFUSED: &str = "admin-refused";
 /// The most bytes of a body or a path that are logged.
 const TOLD: usize = 200;
 
@@ -25,6 +36,7 @@ pub struct Audit {
     /// Without output if no file is configured.
     file: ErrorLog,
     counters: Arc<Counters>,
+    latest: RefCell<LatestEntries>,
     /// Rejections of authenticated clients, which others cannot crowd out ...
     operators: RefCell<Storm>,
     /// ... and of all other clients.
@@ -56,9 +68,15 @@ impl Audit {
             log: errors.of(Subsystem::Audit),
             file,
             counters,
+            latest: RefCell::default(),
             operators: RefCell::default(),
             strangers: RefCell::default(),
         }
+    }
+
+    /// Reads the latest entries of the file at `path`, of before the start.
+    pub fn read_past(&self, path: &Path) {
+        past::read(path).into_iter().for_each(|it| self.latest.borrow_mut().push(it));
     }
 
     /// Logs an answered request, if it changed something or was rejected.
@@ -66,7 +84,7 @@ impl Audit {
         let writes = entry.endpoint.is_some_and(|it| it.effect == Effect::Writes);
         match entry.status {
             400.. => self.refused(entry),
-            _ if writes => self.tell(Level::Info, "admin-write", entry),
+            _ if writes => self.tell(Level::Info, WRITE, entry),
             _ => {}
         }
     }
@@ -76,13 +94,13 @@ impl Audit {
         if self.admits(&Requester::Nobody, client, status) {
             let (from, status) = (from(client), status.to_string());
             let values = [("who", "nobody"), ("from", from.as_str()), ("status", &status), ("why", why)];
-            self.event(Level::Warn, "admin-refused", &values);
+            self.event(Level::Warn, REFUSED, &values);
         }
     }
 
     fn refused(&self, entry: &AuditEntry<'_>) {
         if self.admits(entry.who, entry.client, entry.status) {
-            self.tell(Level::Warn, "admin-refused", entry);
+            self.tell(Level::Warn, REFUSED, entry);
         }
     }
 
@@ -99,6 +117,9 @@ impl Audit {
     }
 
     fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
+        if let Some(record) = AuditRecord::of(clock::wall().0, event, values.iter().copied()) {
+            self.latest.borrow_mut().push(record);
+        }
         self.log.event(level, event, values);
         self.file.of(Subsystem::Audit).event(level, event, values);
     }
@@ -128,17 +149,23 @@ impl Audit {
 
     fn tell(&self, level: Level, event: &str, entry: &AuditEntry<'_>) {
         let from = from(entry.client);
-        let who = entry.who.to_string();
+        let session = entry.who.session().map(|it| it.to_string());
         let (path, query) = entry.request.target.split_once('?').unwrap_or((&entry.request.target, ""));
         let status = entry.status.to_string();
         let what = what(entry);
-        let mut values = vec![
-            ("who", who.as_str()),
+        let mut values = vec![("who", entry.who.name())];
+        if let Some(role) = entry.who.role() {
+            values.push(("role", role.name()));
+        }
+        if let Some(session) = &session {
+            values.push(("session", session));
+        }
+        values.extend([
             ("from", from.as_str()),
             ("method", entry.request.method.as_str()),
             ("path", beginning(path)),
             ("status", status.as_str()),
-        ];
+        ]);
         // An unauthenticated client may have put anything there, such as a token.
         if entry.endpoint.is_some() && !query.is_empty() {
             values.push(("query", beginning(query)));
@@ -179,7 +206,8 @@ fn from(client: &Client) -> String {
 /// which may have secrets.
 fn what(entry: &AuditEntry<'_>) -> String {
     let has_text = |it: &Endpoint| it.path.starts_with("/api/v1/config") && !it.path.ends_with("/rollback");
-    let is_open = entry.endpoint.is_none_or(|it| it.needs != EndpointAccess::Token || has_text(it));
+    let needs_token = |it: &Endpoint| matches!(it.needs, EndpointAccess::Role(_));
+    let is_open = entry.endpoint.is_none_or(|it| !needs_token(it) || has_text(it));
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
         Ok(text) if !is_open && text.len() <= TOLD && text.trim_start().starts_with('{') => text.to_owned(),

@@ -4,19 +4,22 @@
 mod advised;
 mod hidden;
 mod keys;
+mod maintenance;
 mod schema;
 mod texts;
 mod trial;
 
 pub(crate) use advised::change;
+pub use maintenance::{MaintenanceState, OF_HOST, SITES};
 pub use schema::{
     BACK_TO, CHECKED, EDITED, EDITS_OF, IN_FORCE, LAYERS, SECTION_OF, TEXT, TEXT_AND_BASE, TOLD, TRIED,
 };
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
+use larder_config::admin_role::AdminRole;
 use larder_config::diff::{self, DiffLine};
 use larder_config::edit::{Edit, PathStep, Sections};
-use larder_config::hide::{HiddenText, SecretCover};
+use larder_config::hide::{HiddenText, SecretCover, without_comments};
 use larder_config::plan::Plan;
 use larder_config::store::{ConfigFile, hash};
 use larder_config::{Problem, Source};
@@ -150,7 +153,7 @@ impl Configuring {
 
 impl Admin {
     /// `GET /api/v1/config`.
-    pub(super) fn config(&self) -> AdminResponse {
+    pub(super) fn config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let plan = &self.configuring.plan;
         let store = self.configuring.store();
         let text = store.as_ref().map(ConfigFile::read).unwrap_or(Ok(String::new()));
@@ -160,8 +163,12 @@ impl Admin {
         };
         let (saved, cover) = (text.unwrap_or_default(), &self.configuring.cover);
         let text = cover.hide(&saved).text;
-        let past =
-            |it: larder_config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
+        let is_admin = asked.who.may(AdminRole::Admin);
+        let past = |it: larder_config::store::Past| {
+            // The addresses of clients are of the audit log.
+            let by = if is_admin { &*it.by } else { it.by.split(" from ").next().unwrap_or_default() };
+            json!({ "id": it.id.to_string(), "time": it.time, "by": by })
+        };
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let asked = AskedTexts { text: text.clone(), others: Default::default() };
         let files = asked.files(plan, cover);
@@ -171,12 +178,22 @@ impl Admin {
         let real = AskedTexts { text: saved, others: Default::default() };
         let pending = self.checked(&files, &real).restart;
         let flags: Vec<Value> = plan.settings().iter().map(|it| hidden::flag_json(cover, it)).collect();
+        let mut included = texts::included(&files.included, main.as_deref());
+        let (mut text, mut now, mut running) = (text, now, running);
+        if !is_admin {
+            // A hash of comments would be a means to guess them.
+            let is_running = running.as_ref() == Some(&now);
+            text = without_comments(&text);
+            now = hash(&text);
+            running = if is_running { Some(now.clone()) } else { Some(String::new()) };
+            included.iter_mut().for_each(texts::hide_comments);
+        }
         AdminResponse::Json(
             200,
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
-                "text": text, "included": texts::included(&files.included, main.as_deref()), "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running, "pending": pending,
+                "text": text, "included": included, "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running, "pending": pending,
                 "document": files.document(),
                 "flags": flags,
                 "keys": keys::keys(),

@@ -1,7 +1,7 @@
 //! The state of the server: the facts are gathered here, and judged by `larder_semantics::health`. The main thread does so about once a
 //! second, and each request for the state.
 
-use super::access::Requester;
+use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_config::Service;
 use larder_counters::Counters;
@@ -105,7 +105,7 @@ impl Admin {
                 let word = self.health.word.get().name();
                 AdminResponse::Whole(Synthetic::new(200, "text/plain", format!("{word}\n")))
             }
-            Requester::Token | Requester::Session(_) | Requester::Socket => {
+            Requester::Token(_) | Requester::Session(..) | Requester::Socket => {
                 AdminResponse::Json(200, json_of(&self.look_at_health()))
             }
         }

@@ -23,8 +23,10 @@ mod page;
 mod prometheus;
 mod purge;
 mod query;
+mod requester;
 mod schemas;
 mod session_file;
+mod sessions;
 mod stats;
 mod stream;
 mod table;
@@ -33,13 +35,14 @@ mod traces;
 mod upgrade;
 mod why;
 
+use access::AccessRefusal;
 pub use access::AdminAccess;
-use access::{AccessRefusal, Requester};
 pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigDeed, ConfigOrder as ReloadOrder, Configuring};
 pub use health::HealthDesk;
 pub use history::{HistoryDesk, HistoryEnd};
+use larder_config::admin_role::AdminRole;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
@@ -66,6 +69,7 @@ use larder_transport::body::BodyPiece;
 use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, Reject, Request, RequestHead};
 pub use objects::ListingTurns;
+use requester::Requester;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -161,7 +165,7 @@ impl AdminRequest<'_> {
         query::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
     }
 
-    /// The client, for logs and lists: `token from 127.0.0.1`.
+    /// The client, for logs and lists: `admin from 127.0.0.1`.
     pub fn by(&self) -> String {
         match self.client.peer {
             Some(peer) => format!("{} from {}", self.who, peer.ip().to_canonical()),
@@ -207,6 +211,17 @@ impl From<InputError> for AdminResponse {
     fn from(it: InputError) -> Self {
         problem_at(400, it.detail, it.at)
     }
+}
+
+/// The refusal of a client whose role is too small.
+fn too_small(who: &Requester, needed: AdminRole) -> AdminResponse {
+    let role = who.role().map_or("none", AdminRole::name);
+    let detail = format!(
+        "This request requires the role {}; the token \"{}\" has the role {role}.",
+        needed.name(),
+        who.name()
+    );
+    problem_at(403, detail, "Authorization")
 }
 
 /// A request with its endpoint.
@@ -298,8 +313,7 @@ impl Handler for Admin {
             }
             AdminResponse::Whole(whole) => send(whole, request, reply).await,
             AdminResponse::Events(events) => {
-                let lives = || self.access.lives(who);
-                if send_events(events, &mut reply, lives).await.is_ok() {
+                if send_events(events, &mut reply, &self.access, who).await.is_ok() {
                     let _ = reply.finish(None).await;
                 }
             }
@@ -390,32 +404,37 @@ async fn send(answer: Synthetic, request: &Request, reply: Reply<'_>) {
     whole.send(reply).await;
 }
 
-/// Sends events as they occur. They end with the session that requested them, which `lives` knows.
+/// Sends events as they occur. They end with the session, or the token, that requested them.
 async fn send_events(
     mut events: mpsc::Receiver<Bytes>,
     reply: &mut Reply<'_>,
-    lives: impl Fn() -> bool,
+    access: &AdminAccess,
+    who: &Requester,
 ) -> Result<(), ClientGone> {
     let mut fields = access::guards();
     fields.push("Date", date::format(clock::wall()));
     fields.push("Content-Type", "text/event-stream");
     reply.head(200, &fields, ResponseBody::Stream).await?;
     reply.flush().await?;
-    loop {
+    while access.lives(who) {
         // Otherwise events would be sent forever to a client that left during a quiet time.
         let event = tokio::select! {
+            biased;
+            () = access.ended() => continue,
             event = events.recv() => event,
             () = reply.gone() => return Err(ClientGone::Closed),
         };
-        let Some(event) = event.filter(|_| lives()) else { return Ok(()) };
+        let Some(event) = event.filter(|_| access.lives(who)) else { return Ok(()) };
         reply.piece(BodyPiece::Bytes(event)).await?;
         reply.flush().await?;
     }
+    Ok(())
 }
 
 impl Admin {
-    /// Uses a new configuration for explanations from now on.
+    /// Uses a new configuration for access and explanations from now on.
     pub fn take_over(&self, live: Arc<Live>) {
+        self.access.take_over(&live.config.admin.tokens);
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
         *self.live.borrow_mut() = live;
     }
@@ -436,13 +455,13 @@ impl Admin {
         let found = table::find(&request.method, path);
         let needs = match &found {
             EndpointMatch::Endpoint(it, _) => it.needs,
-            EndpointMatch::OtherMethod | EndpointMatch::Nothing => EndpointAccess::Token,
+            EndpointMatch::OtherMethod | EndpointMatch::Nothing => EndpointAccess::Role(AdminRole::Viewer),
         };
         // With a token, a word becomes the state of every part.
         let is_word = match needs {
             EndpointAccess::Every => true,
             EndpointAccess::Word => !request.fields.contains("authorization"),
-            EndpointAccess::Named | EndpointAccess::Token => false,
+            EndpointAccess::Named | EndpointAccess::Role(_) => false,
         };
         if !is_word {
             access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
@@ -450,7 +469,7 @@ impl Admin {
         let who = match needs {
             EndpointAccess::Every | EndpointAccess::Named => Requester::Nobody,
             EndpointAccess::Word if is_word => self.access.who(request, client).unwrap_or(Requester::Nobody),
-            EndpointAccess::Token | EndpointAccess::Word => {
+            EndpointAccess::Role(_) | EndpointAccess::Word => {
                 self.access.who(request, client).map_err(refuse)?
             }
         };
@@ -468,6 +487,9 @@ impl Admin {
                 return Err(RefusedRequest { who, answer });
             }
         };
+        if let Some(role) = needs.role().filter(|it| !is_word && !who.may(*it)) {
+            return Err(RefusedRequest { answer: too_small(&who, role), who });
+        }
         let checked = if endpoint.free_query { Ok(()) } else { query::check(endpoint.query, query) };
         match checked {
             Ok(()) => Ok(Let { endpoint, named, who }),

@@ -37,7 +37,8 @@ pub fn describe() -> Value {
             "description": "Bytes are numbers of bytes, times are unix seconds (or say otherwise in their name). Every \
                             refusal is a Problem: one sentence says what is wrong, where, and what would be right. Those of what \
                             was asked (4xx) name the place in the request, too: a key of the body, a parameter, a field, a \
-                            line and column. A name that is not described here is refused.",
+                            line and column. A name that is not described here is refused. `x-role` is the least role of a \
+                            token that may call an operation: viewer, operator or admin; others get 403.",
         },
         "security": [{ "token": [] }],
         "paths": paths,
@@ -67,11 +68,14 @@ fn operation(it: &Endpoint) -> Value {
     operation.insert("operationId".to_owned(), format!("{}{name}", it.method.to_lowercase()).into());
     operation.insert("summary".to_owned(), it.summary.into());
     match it.needs {
-        EndpointAccess::Token => {}
+        EndpointAccess::Role(_) => {}
         EndpointAccess::Word => drop(operation.insert("security".to_owned(), json!([{}, { "token": [] }]))),
         EndpointAccess::Named | EndpointAccess::Every => {
             operation.insert("security".to_owned(), json!([]));
         }
+    }
+    if let Some(role) = it.needs.role() {
+        operation.insert("x-role".to_owned(), role.name().into());
     }
     let mut parameters: Vec<Value> = it.query.iter().map(parameter).collect();
     if let Some((_, rest)) = it.path.split_once('{') {

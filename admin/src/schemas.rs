@@ -13,8 +13,8 @@ pub const CODE: &str = r##"{"type":"object","additionalProperties":false,"requir
 "code":{"type":"string","description":"the part of a login link after \"#login=\""}}}"##;
 
 /// A session.
-pub const SESSION: &str = r#"{"type":"object","required":["token","expires","session"],"properties":{
-"token":{"type":"string"},"expires":{"type":"integer"},"session":{"type":"integer"}}}"#;
+pub const SESSION: &str = r#"{"type":"object","required":["token","expires","session","name","role"],"properties":{
+"token":{"type":"string"},"expires":{"type":"integer"},"session":{"type":"integer"},"name":{"type":"string"},"role":{"enum":["viewer","operator","admin"]}}}"#;
 
 /// A login link.
 pub const LINK: &str = r#"{"type":"object","required":["link","code","expires"],"properties":{

@@ -1,5 +1,5 @@
-//! The file of the browsers that are logged in, so that a restart ends no session. It has fingerprints of the tokens of sessions and of the
-//! admin's token: no login is possible with what is in it. Sessions themselves are in `access`.
+//! The file of the browsers that are logged in, so that a restart ends no session. It has fingerprints of the tokens of sessions, and of the
+//! tokens with which they began: no login is possible with what is in it. Sessions themselves are in `access`.
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The most bytes of the file: 64 sessions take a fifth of them.
+/// The most bytes of the file: 64 sessions take half of them.
 const MOST: u64 = 64 << 10;
 
 /// A session in the file. Times are Unix seconds.
@@ -18,15 +18,22 @@ pub struct KeptSession {
     pub number: u64,
     /// The fingerprint of its token.
     pub fingerprint: String,
+    /// The fingerprint of the token with which it began ...
+    pub of: String,
+    /// ... the name of that ...
+    pub name: String,
+    /// ... and its role.
+    pub role: String,
+    /// The address of its login.
+    pub from: String,
     /// The time of its last use.
     pub used: u64,
     /// The time of its login.
     pub born: u64,
 }
 
-/// The sessions in the file at `path`, if it belongs to this user alone and to the admin's token with the fingerprint `of`. Another one, or
-/// a damaged one, has none.
-pub fn read(path: &Path, of: &str) -> Vec<KeptSession> {
+/// The sessions in the file at `path`, if it belongs to this user alone. Another one, or a damaged one, has none.
+pub fn read(path: &Path) -> Vec<KeptSession> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(path, flags, Mode::empty()).map(File::from) else { return Vec::new() };
     let is_ours = file.metadata().is_ok_and(|it| {
@@ -37,14 +44,18 @@ pub fn read(path: &Path, of: &str) -> Vec<KeptSession> {
         return Vec::new();
     }
     let Ok(all) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
-    let sessions = all["sessions"].as_array().filter(|_| all["of"] == of);
-    sessions.into_iter().flatten().filter_map(session).collect()
+    all["sessions"].as_array().into_iter().flatten().filter_map(session).collect()
 }
 
 fn session(it: &Value) -> Option<KeptSession> {
+    let text = |name: &str| it[name].as_str().map(str::to_owned);
     Some(KeptSession {
         number: it["number"].as_u64()?,
-        fingerprint: it["fingerprint"].as_str()?.to_owned(),
+        fingerprint: text("fingerprint")?,
+        of: text("of")?,
+        name: text("name")?,
+        role: text("role")?,
+        from: text("from")?,
         used: it["used"].as_u64()?,
         born: it["born"].as_u64()?,
     })
@@ -54,12 +65,14 @@ fn session(it: &Value) -> Option<KeptSession> {
 ///
 /// # Errors
 /// It cannot be written; the present one stays.
-pub fn write(path: &Path, of: &str, all: &[KeptSession]) -> io::Result<()> {
-    let sessions: Vec<Value> = all
-        .iter()
-        .map(|it| json!({ "number": it.number, "fingerprint": it.fingerprint, "used": it.used, "born": it.born }))
-        .collect();
-    let text = format!("{:#}\n", json!({ "of": of, "sessions": sessions }));
+pub fn write(path: &Path, all: &[KeptSession]) -> io::Result<()> {
+    let row = |it: &KeptSession| {
+        json!({
+            "number": it.number, "fingerprint": it.fingerprint, "of": it.of, "name": it.name, "role": it.role,
+            "from": it.from, "used": it.used, "born": it.born,
+        })
+    };
+    let text = format!("{:#}\n", json!({ "sessions": all.iter().map(row).collect::<Vec<_>>() }));
     let draft = draft_of(path);
     let _ = std::fs::remove_file(&draft);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -78,27 +91,57 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn what_was_written_is_read_by_its_user_and_under_its_token_alone() {
+    fn what_was_written_is_read_by_its_user_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sessions");
-        let one = KeptSession { number: 7, fingerprint: "f".to_owned(), used: 20, born: 10 };
-        write(&path, "a", std::slice::from_ref(&one)).unwrap();
-        assert_eq!(vec![one.clone()], read(&path, "a"));
-        assert!(read(&path, "b").is_empty(), "another token");
+        let text = |it: &str| it.to_owned();
+        let one = KeptSession {
+            number: 7,
+            fingerprint: text("f"),
+            of: text("o"),
+            name: text("n"),
+            role: text("viewer"),
+            from: text("127.0.0.1"),
+            used: 20,
+            born: 10,
+        };
+        write(&path, std::slice::from_ref(&one)).unwrap();
+        assert_eq!(vec![one.clone()], read(&path));
         assert_eq!(0o600, std::fs::metadata(&path).unwrap().permissions().mode() & 0o777);
-        write(&path, "a", &[]).unwrap();
-        assert!(read(&path, "a").is_empty());
-        write(&path, "a", std::slice::from_ref(&one)).unwrap();
+        write(&path, &[]).unwrap();
+        assert!(read(&path).is_empty());
+        write(&path, std::slice::from_ref(&one)).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(read(&path, "a").is_empty(), "others may have written it");
-        for damaged in ["", "{", "[]", "{\"of\":\"a\"}", "{\"of\":\"a\",\"sessions\":[{\"number\":-1}]}"] {
+        assert!(read(&path).is_empty(), "others may have written it");
+        for damaged in
+            ["", "{", "[]", "{\"of\":\"a\"}", "{\"sessions\":[{\"number\":-1},{\"number\":1,\"of\":2}]}"]
+        {
             std::fs::write(&path, damaged).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-            assert!(read(&path, "a").is_empty(), "{damaged}");
+            assert!(read(&path).is_empty(), "{damaged}");
         }
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        assert!(read(&path, "a").is_empty() && read(&folder.path().join("none"), "a").is_empty());
-        assert!(write(&folder.path().join("none/at/all"), "a", &[]).is_err());
+        assert!(read(&path).is_empty() && read(&folder.path().join("none")).is_empty());
+        assert!(write(&folder.path().join("none/at/all"), &[]).is_err());
+    }
+
+    /// 64 sessions with the longest names and addresses fit.
+    #[test]
+    fn all_sessions_fit_into_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sessions");
+        let long = KeptSession {
+            number: u64::MAX,
+            fingerprint: "f".repeat(43),
+            of: "f".repeat(43),
+            name: "n".repeat(64),
+            role: "operator".to_owned(),
+            from: "f".repeat(45),
+            used: u64::MAX,
+            born: u64::MAX,
+        };
+        write(&path, &vec![long; 64]).unwrap();
+        assert_eq!(64, read(&path).len());
     }
 }

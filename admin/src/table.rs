@@ -1,23 +1,25 @@
 //! Every endpoint of the admin, declared once: its method, its path, its request and response, its function. Only these
 //! rows are served, and docs/generated/openapi.json is generated from them.
 //!
-//! A new endpoint is one row, in the short form `row(METHOD, PATH, SUMMARY, RUN)` with its options:
+//! A new endpoint is one row, in the short form `row(METHOD, PATH, ACCESS, SUMMARY, RUN)` with its options:
 //!
 //! ```text
-//! row("GET", "/api/v1/things", "Things that are.", |it, asked| Box::pin(async move { it.things(asked) }))
+//! row("GET", "/api/v1/things", VIEWER, "Things that are.", |it, asked| Box::pin(async move { it.things(asked) }))
 //!     .query(&[text("search", "part of a name"), integer("limit", 1, 1000, "how many at most"),
 //!              one_of("order", &["asc", "desc"], "in which order")])    // others are refused with 400
 //!     .gives(THINGS)                  // JSON schema of the answer with 200, a `&str` in the subject's own file
 //!     .example("search=a&limit=2", "")    // its query and body; a test asks it and holds the answer against `gives`
-//! row("PUT", "/api/v1/things", ..).takes(THING).most(1 << 20).gives(THINGS).example("", r#"{"name":"a"}"#)
+//! row("PUT", "/api/v1/things", OPERATOR, ..).takes(THING).most(1 << 20).gives(THINGS).example("", r#"{"name":"a"}"#)
 //! ```
 //!
-//! A row needs the token unless it is `.open()`; it is a write, which the audit log records, unless it is a `GET` or
+//! ACCESS is the least role that may call it, or `OPEN` and its kin for clients without a token; a viewer must not see there what
+//! docs/decisions/0209-roles.md keeps from it. A row is a write, which the audit log records, unless it is a `GET` or
 //! `.reads()`. The body of `takes` is validated before the function runs, and passed to it as `asked.json`: a name
 //! outside of the schema is rejected, and the schema's `description` is the text for a missing one. `takes_any` and
 //! `gives_any` are for bodies that are not JSON, `events` for streams of events. The query is read with
 //! `asked.query_value("limit")`: decoded, and validated against its row.
 
+use super::config::MaintenanceState;
 use super::objects;
 use super::purge::PREVIEW;
 use super::query::{Parameter, integer, one_of, text};
@@ -26,7 +28,8 @@ use super::schemas::{
     SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, why};
+use super::{Admin, AdminRequest, AdminResponse, advice, audit, config, health, history, nodes, sessions, why};
+use larder_config::admin_role::AdminRole;
 use larder_counters::top::TopOrder;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
@@ -76,15 +79,36 @@ pub struct Endpoint {
 /// The required access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointAccess {
-    /// Clients that send the token or a session's.
-    Token,
+    /// Clients with a token, or a session of one, that has this role or a greater one.
+    Role(AdminRole),
     /// Every client that names this admin in `Host`, except pages of another web origin.
     Named,
-    /// Every client, with any `Host` or none: monitors use the address of a load balancer, or HTTP/1.0.
+    /// Every client, with any `Host` or none: monitors use the address of a load balancer, or HTTP/1.0. Its answer has nothing that a page
+    /// of another origin may not read.
     Every,
-    /// The same for requests without `Authorization`, which get one word; with it, as [`EndpointAccess::Token`].
+    /// The same for requests without `Authorization`, which get one word; with it, as a viewer.
     Word,
 }
+
+impl EndpointAccess {
+    /// The role that a client with a token needs; `None` if it needs no token.
+    #[must_use]
+    pub fn role(self) -> Option<AdminRole> {
+        match self {
+            EndpointAccess::Role(role) => Some(role),
+            EndpointAccess::Word => Some(AdminRole::Viewer),
+            EndpointAccess::Named | EndpointAccess::Every => None,
+        }
+    }
+}
+
+/// The accesses, as rows name them.
+const OPEN: EndpointAccess = EndpointAccess::Named;
+const ANY_NAME: EndpointAccess = EndpointAccess::Every;
+const WORD: EndpointAccess = EndpointAccess::Word;
+const VIEWER: EndpointAccess = EndpointAccess::Role(AdminRole::Viewer);
+const OPERATOR: EndpointAccess = EndpointAccess::Role(AdminRole::Operator);
+const ADMIN: EndpointAccess = EndpointAccess::Role(AdminRole::Admin);
 
 /// The effect of an endpoint on larder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +158,7 @@ const ANYTHING: &str = "{}";
 const fn row(
     method: &'static str,
     path: &'static str,
+    needs: EndpointAccess,
     summary: &'static str,
     run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> Running<'a>,
 ) -> Endpoint {
@@ -147,7 +172,7 @@ const fn row(
         summary,
         body: BODY,
         for_tests: false,
-        needs: EndpointAccess::Token,
+        needs,
         effect,
         query: &[],
         free_query: false,
@@ -159,24 +184,6 @@ const fn row(
 }
 
 impl Endpoint {
-    /// Needs no token.
-    const fn open(mut self) -> Self {
-        self.needs = EndpointAccess::Named;
-        self
-    }
-
-    /// Needs neither the token nor a `Host`: its answer has nothing that a page of another origin may not read.
-    const fn open_by_any_name(mut self) -> Self {
-        self.needs = EndpointAccess::Every;
-        self
-    }
-
-    /// Answers with one word without a token.
-    const fn word_by_any_name(mut self) -> Self {
-        self.needs = EndpointAccess::Word;
-        self
-    }
-
     /// Marks it as reading, although it is not a `GET`.
     const fn reads(mut self) -> Self {
         self.effect = Effect::Reads;
@@ -253,75 +260,86 @@ impl Endpoint {
 /// The endpoints. If several match a path, the first counts.
 #[rustfmt::skip]
 pub static ENDPOINTS: &[Endpoint] = &[
-    row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
-    row("GET", "/assets/{name}", "Returns a file of the admin page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
-    row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
-    row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open_by_any_name().gives_any("text/plain"),
-    row("GET", "/api/v1/health", "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.health(&asked) })).word_by_any_name().gives(health::HEALTH).example("", ""),
-    row("GET", "/api/v1/history", "The history: samples of the counters in steps of 1 s (15 minutes), 10 s (6 hours) or more (7 days), and events, those before a restart included.", |it, asked| Box::pin(async move { it.history(&asked) }))
+    row("GET", "/", OPEN, "The page.", |it, asked| Box::pin(async move { it.page(asked) })).gives_any("text/html"),
+    row("GET", "/assets/{name}", OPEN, "Returns a file of the admin page.", |it, asked| Box::pin(async move { it.asset(asked) })).gives_any("*/*"),
+    row("GET", "/api/v1/openapi.json", VIEWER, "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
+    row("GET", "/healthz", ANY_NAME, "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).gives_any("text/plain"),
+    row("GET", "/api/v1/health", WORD, "The state of the server: the findings, the worst first. Without a token it is one word as text: healthy, degraded or failing.", |it, asked| Box::pin(async move { it.health(&asked) })).gives(health::HEALTH).example("", ""),
+    row("GET", "/api/v1/history", VIEWER, "The history: samples of the counters in steps of 1 s (15 minutes), 10 s (6 hours) or more (7 days), and events, those before a restart included.", |it, asked| Box::pin(async move { it.history(&asked) }))
         .query(history::QUERY).gives(history::HISTORY).example("since=0&step=60", ""),
-    row("GET", "/api/v1/history/difference", "Compares a time range of the last 6 hours with the time of the same length before it: routes, reasons and URLs by minute, slow and failed requests.", |it, asked| Box::pin(async move { it.history_difference(&asked) }))
+    row("GET", "/api/v1/history/difference", VIEWER, "Compares a time range of the last 6 hours with the time of the same length before it: routes, reasons and URLs by minute, slow and failed requests.", |it, asked| Box::pin(async move { it.history_difference(&asked) }))
         .query(&[integer("from", 0, 99_999_999_999, "its beginning, Unix time").required(), integer("to", 0, 99_999_999_999, "its end, Unix time (now)")]).gives(history::DIFFERENCE).example("from=1700000000&to=1700000300", ""),
-    row("GET", "/api/v1/worst", "Lists the worst requests, without sampling: the slowest 100 of a day, and the latest 100 that failed.", |it, asked| Box::pin(async move { it.worst(&asked) }))
+    row("GET", "/api/v1/worst", VIEWER, "Lists the worst requests, without sampling: the slowest 100 of a day, and the latest 100 that failed.", |it, asked| Box::pin(async move { it.worst(&asked) }))
         .query(&[integer("since", 0, 99_999_999_999, "only those that ended at this Unix time or later"), integer("until", 0, 99_999_999_999, "or earlier")]).gives(history::WORST).example("since=0", ""),
-    row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
-    row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
-    row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
-    row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
-    row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
-    row("GET", "/metrics", "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
-    row("POST", "/cache/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
-    row("POST", "/api/v1/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
-    row("POST", "/cache/purge", "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
-    row("POST", "/api/v1/purge", "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
-    row("POST", "/api/v1/purge/preview", "Counts the stored responses that a purge would match now, and purges nothing.", |it, asked| Box::pin(it.preview_purge(asked))).reads().takes(PURGE).gives(PREVIEW).example("", r#"{"tag":"product-17"}"#),
-    row("GET", "/api/v1/overlays", "Lists the overlays: pages that replace the response of a URI.", |it, _| Box::pin(async move { it.overlays() })).gives(OVERLAYS),
-    row("PUT", "/api/v1/overlays", "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*").gives(schemas::OVERLAY).example("uri=/late&ttl=60&status=503", "<p>Back soon"),
-    row("DELETE", "/api/v1/overlays", "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(&[URI]).gives(schemas::OVERLAY).example("uri=/late", ""),
-    row("POST", "/cache/add/{uri}", "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*").gives(schemas::OVERLAY),
-    row("POST", "/cache/reset/{uri}", "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query().gives(schemas::OVERLAY),
-    row("GET", "/cache/reset/{uri}", "Alias of the same endpoint in the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
-    row("GET", "/api/v1/origins", "Lists the origins of all routes with their state.", |it, _| Box::pin(async move { it.origins() })).gives(schemas::ORIGINS).example("", ""),
-    row("PUT", "/api/v1/origins/drain", "Drains an origin: requests in progress finish, and it receives no new ones until it is restored or larder restarts. A reload that keeps its address keeps the drain.", |it, asked| Box::pin(async move { it.drain_origin(&asked) }))
+    row("POST", "/api/v1/login", OPEN, "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).takes(CODE).gives(SESSION),
+    row("POST", "/api/v1/login-links", VIEWER, "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
+    row("POST", "/api/v1/logout", VIEWER, "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
+    row("POST", "/api/v1/logout/everywhere", VIEWER, "Ends all sessions of the token of the request, and makes its login links invalid.", |it, asked| Box::pin(async move { it.logout_everywhere(asked) })).gives(sessions::ALL_ENDED).example("", ""),
+    row("GET", "/api/v1/whoami", VIEWER, "Returns the name and the role of the token of the request.", |it, asked| Box::pin(async move { it.whoami(&asked) })).gives(sessions::WHOAMI).example("", ""),
+    row("GET", "/api/v1/sessions", ADMIN, "Lists the sessions of the page.", |it, asked| Box::pin(async move { it.sessions(&asked) })).gives(sessions::SESSIONS).example("", ""),
+    row("DELETE", "/api/v1/sessions", ADMIN, "Ends all sessions, or those of one token, and makes the login links invalid.", |it, asked| Box::pin(async move { it.end_sessions(&asked) })).query(sessions::OF_TOKEN).gives(sessions::ALL_ENDED).example("token=admin", ""),
+    row("DELETE", "/api/v1/sessions/{id}", ADMIN, "Ends a session.", |it, asked| Box::pin(async move { it.end_session(&asked) })).gives(ENDED),
+    row("GET", "/api/v1/tokens", ADMIN, "Lists the tokens with their roles and last uses.", |it, _| Box::pin(async move { it.tokens() })).gives(sessions::TOKENS).example("", ""),
+    row("GET", "/api/v1/audit", ADMIN, "Lists the latest changes and rejected requests, the latest first; of a file of admin.audit, those before a restart included.", |it, asked| Box::pin(async move { it.audit_entries(&asked) }))
+        .query(audit::QUERY).gives(audit::ENTRIES).example("limit=10", ""),
+    row("GET", "/cache/stats", VIEWER, "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
+    row("GET", "/api/v1/stats", VIEWER, "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
+    row("GET", "/metrics", VIEWER, "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
+    row("POST", "/cache/explain", VIEWER, "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
+    row("POST", "/api/v1/explain", VIEWER, "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
+    row("POST", "/cache/purge", OPERATOR, "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("POST", "/api/v1/purge", OPERATOR, "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("POST", "/api/v1/purge/preview", VIEWER, "Counts the stored responses that a purge would match now, and purges nothing.", |it, asked| Box::pin(it.preview_purge(asked))).reads().takes(PURGE).gives(PREVIEW).example("", r#"{"tag":"product-17"}"#),
+    row("GET", "/api/v1/overlays", VIEWER, "Lists the overlays: pages that replace the response of a URI.", |it, _| Box::pin(async move { it.overlays() })).gives(OVERLAYS),
+    row("PUT", "/api/v1/overlays", OPERATOR, "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*").gives(schemas::OVERLAY).example("uri=/late&ttl=60&status=503", "<p>Back soon"),
+    row("DELETE", "/api/v1/overlays", OPERATOR, "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(&[URI]).gives(schemas::OVERLAY).example("uri=/late", ""),
+    row("POST", "/cache/add/{uri}", OPERATOR, "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*").gives(schemas::OVERLAY),
+    row("POST", "/cache/reset/{uri}", OPERATOR, "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query().gives(schemas::OVERLAY),
+    row("GET", "/cache/reset/{uri}", OPERATOR, "Alias of the same endpoint in the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
+    row("GET", "/api/v1/origins", VIEWER, "Lists the origins of all routes with their state.", |it, _| Box::pin(async move { it.origins() })).gives(schemas::ORIGINS).example("", ""),
+    row("PUT", "/api/v1/origins/drain", OPERATOR, "Drains an origin: requests in progress finish, and it receives no new ones until it is restored or larder restarts. A reload that keeps its address keeps the drain.", |it, asked| Box::pin(async move { it.drain_origin(&asked) }))
         .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
-    row("DELETE", "/api/v1/origins/drain", "Restores a drained origin.", |it, asked| Box::pin(async move { it.restore_origin(&asked) }))
+    row("DELETE", "/api/v1/origins/drain", OPERATOR, "Restores a drained origin.", |it, asked| Box::pin(async move { it.restore_origin(&asked) }))
         .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
-    row("GET", "/api/v1/certificates", "Lists the certificates in use, and the names of `tls.acme` with their renewals and failures.", |it, _| Box::pin(async move { it.certificates() })).gives(schemas::CERTIFICATES).example("", ""),
-    row("GET", "/api/v1/objects", "Lists stored objects, page by page, with search and sort order.", |it, asked| Box::pin(it.objects(asked)))
+    row("GET", "/api/v1/certificates", VIEWER, "Lists the certificates in use, and the names of `tls.acme` with their renewals and failures.", |it, _| Box::pin(async move { it.certificates() })).gives(schemas::CERTIFICATES).example("", ""),
+    row("GET", "/api/v1/objects", VIEWER, "Lists stored objects, page by page, with search and sort order.", |it, asked| Box::pin(it.objects(asked)))
         .query(objects::QUERY).gives(objects::PAGE).example("search=/a*&sort=size&order=desc&limit=10", ""),
-    row("GET", "/api/v1/objects/{id}", "Returns one stored object with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),
-    row("GET", "/api/v1/traces", "Returns the latest traces and the sampling rates.", |it, asked| Box::pin(async move { it.traces(&asked) }))
+    row("GET", "/api/v1/objects/{id}", VIEWER, "Returns one stored object with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),
+    row("GET", "/api/v1/traces", VIEWER, "Returns the latest traces and the sampling rates.", |it, asked| Box::pin(async move { it.traces(&asked) }))
         .query(&[text("route", "only of this route"), integer("limit", 1, 4096, "maximum number of traces (200)")]).gives(TRACES),
-    row("PUT", "/api/v1/traces/sampling", "Sets the sampling rate of a route, until the next reload or restart, or for a number of seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
-    row("GET", "/api/v1/traces/stream", "Streams traces as server-sent events.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
+    row("PUT", "/api/v1/traces/sampling", OPERATOR, "Sets the sampling rate of a route, until the next reload or restart, or for a number of seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
+    row("GET", "/api/v1/traces/stream", VIEWER, "Streams traces as server-sent events.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "only of this route")]).events("`trace`: a trace; `lost`: number of dropped traces."),
-    row("GET", "/api/v1/top", "Lists the top URLs.", |it, asked| Box::pin(it.top(asked)))
+    row("GET", "/api/v1/top", VIEWER, "Lists the top URLs.", |it, asked| Box::pin(it.top(asked)))
         .query(&[one_of("by", &TopOrder::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
         .gives(TOP).example("by=bytes&limit=2", ""),
-    row("POST", "/api/v1/top/reset", "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
-    row("GET", "/api/v1/why", "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
-    row("GET", "/api/v1/nodes", "Lists the nodes of the fleet as their records in the memcached servers state them: state, version, hit ratio, distance to the end of the purge logs; and the servers.", |it, _| Box::pin(async move { it.nodes() })).gives(nodes::NODES).example("", ""),
-    row("GET", "/api/v1/advice", "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(async move { it.advice() })).gives(advice::ADVICE).example("", ""),
-    row("GET", "/api/v1/stream", "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
+    row("POST", "/api/v1/top/reset", OPERATOR, "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
+    row("GET", "/api/v1/why", VIEWER, "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
+    row("GET", "/api/v1/nodes", VIEWER, "Lists the nodes of the fleet as their records in the memcached servers state them: state, version, hit ratio, distance to the end of the purge logs; and the servers.", |it, _| Box::pin(async move { it.nodes() })).gives(nodes::NODES).example("", ""),
+    row("GET", "/api/v1/advice", VIEWER, "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(async move { it.advice() })).gives(advice::ADVICE).example("", ""),
+    row("GET", "/api/v1/stream", VIEWER, "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500"), integer("recent", 0, 300, "requests that have finished before, which are sent first (0)")])
         .events("`request`: a finished request; `recent`: number of requests before it that had finished before the stream began, the last of which may come again; `lost`: number of dropped requests."),
-    row("GET", "/api/v1/config", "Returns the configuration: its text, every key, and its history.", |it, _| Box::pin(async move { it.config() }))
+    row("GET", "/api/v1/config", VIEWER, "Returns the configuration: its text, every key, and its history.", |it, asked| Box::pin(async move { it.config(&asked) }))
         .gives(config::TOLD).example("", ""),
-    row("PUT", "/api/v1/config", "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. Keys that require a restart wait for the next start, and `pending` names them.", |it, asked| Box::pin(it.put_config(asked)))
+    row("GET", "/api/v1/maintenance", VIEWER, "Lists the sites, and whether each is under maintenance.", |it, _| Box::pin(async move { it.maintenance() })).gives(config::SITES).example("", ""),
+    row("PUT", "/api/v1/maintenance", OPERATOR, "Puts sites under maintenance, by an edit of the configuration file.", |it, asked| Box::pin(async move { it.set_maintenance(&asked, MaintenanceState::On).await })).query(config::OF_HOST).gives(config::SITES).example("", ""),
+    row("DELETE", "/api/v1/maintenance", OPERATOR, "Puts sites back in service, by an edit of the configuration file.", |it, asked| Box::pin(async move { it.set_maintenance(&asked, MaintenanceState::Off).await })).query(config::OF_HOST).gives(config::SITES).example("", ""),
+    row("PUT", "/api/v1/config", ADMIN, "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. Keys that require a restart wait for the next start, and `pending` names them.", |it, asked| Box::pin(it.put_config(asked)))
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
-    row("POST", "/api/v1/config/check", "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
+    row("POST", "/api/v1/config/check", ADMIN, "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
-    row("POST", "/api/v1/config/trial", "Tries a configuration, or one of the history, on recent requests: the predicted hit ratio, the requests that would change route, status, key, storage or lifetime, and the responses that would be shared and must not be. Nothing is changed.", |it, asked| Box::pin(it.try_config(asked)))
+    row("POST", "/api/v1/config/trial", ADMIN, "Tries a configuration, or one of the history, on recent requests: the predicted hit ratio, the requests that would change route, status, key, storage or lifetime, and the responses that would be shared and must not be. Nothing is changed.", |it, asked| Box::pin(it.try_config(asked)))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::TRIED).example("", r#"{"text":"[[site]]\nhosts = \"*\"\n\n[[site.route]]\npath = \"/*\"\nproxy = { to = \"http://127.0.0.1:8000\" }"}"#),
-    row("POST", "/api/v1/config/edit", "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
+    row("POST", "/api/v1/config/edit", ADMIN, "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
         .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
-    row("POST", "/api/v1/config/layers", "Returns what a site, a route or a block sets and inherits: for each key its values, with their places.", |it, asked| Box::pin(async move { it.config_layers(&asked) }))
+    row("POST", "/api/v1/config/layers", ADMIN, "Returns what a site, a route or a block sets and inherits: for each key its values, with their places.", |it, asked| Box::pin(async move { it.config_layers(&asked) }))
         .reads().most(CONFIG).takes(config::SECTION_OF).gives(config::LAYERS).example("", r#"{"text":"[[site]]\nhosts = \"a\"","at":["site",0]}"#),
-    row("POST", "/api/v1/config/rollback", "Activates an earlier configuration.", |it, asked| Box::pin(it.roll_back(asked)))
+    row("POST", "/api/v1/config/rollback", ADMIN, "Activates an earlier configuration.", |it, asked| Box::pin(it.roll_back(asked)))
         .takes(config::BACK_TO).gives(config::IN_FORCE),
-    row("POST", "/api/v1/upgrade", "Starts the program that is on disk now, and hands the sockets, the disk tier and the purges over to it. Answers when it serves; after a failure this process serves on, and the answer is 409 with the reason.", |it, asked| Box::pin(it.upgrade(asked)))
+    row("POST", "/api/v1/upgrade", ADMIN, "Starts the program that is on disk now, and hands the sockets, the disk tier and the purges over to it. Answers when it serves; after a failure this process serves on, and the answer is 409 with the reason.", |it, asked| Box::pin(it.upgrade(asked)))
         .query(&[integer("timeout", 1, 3600, "maximum seconds for each step of the new process (60)")]).gives(super::upgrade::UPGRADED),
-    row("POST", "/test/clock", "Moves the clock, for tests.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
+    row("POST", "/test/clock", ADMIN, "Moves the clock, for tests.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
         .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required(), integer("uptime", 0, 1_000_000_000, "milliseconds of the monotonic clock"), integer("hold", 0, 1, "1: only this endpoint moves the monotonic clock; 0: the machine does again")]),
 ];
 

@@ -3,6 +3,7 @@
 pub mod admin_client;
 pub mod advice;
 pub mod arguments;
+pub mod audit;
 pub mod bench;
 pub mod certificates;
 pub mod cli;

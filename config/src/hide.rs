@@ -216,6 +216,19 @@ impl KnownSecret {
     }
 }
 
+/// The text with `# …` for each comment: a comment may have anything, such as the secret before the present one.
+#[must_use]
+pub fn without_comments(text: &str) -> String {
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    for span in spots::comments(text) {
+        out.push_str(&text[at..span.start]);
+        out.push_str(if span.len() > 1 { "# …" } else { "#" });
+        at = span.end;
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
 /// The places of placeholders in the values of a text, for which nothing is known: each is a mistake. In the value of a secret, so
 /// is a placeholder that was damaged: it would be saved as the secret.
 #[must_use]

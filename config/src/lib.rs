@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod address;
+pub mod admin_role;
 mod blocks;
 mod check;
 pub mod diff;
@@ -262,6 +263,8 @@ pub struct AdminConfig {
     pub history: HistoryPlace,
     /// Accepted host names of a proxy in front of it.
     pub hosts: Vec<String>,
+    /// Its named tokens, beside the one of its file.
+    pub tokens: Vec<admin_role::NamedToken>,
 }
 
 /// Where the admin interface listens.

@@ -86,6 +86,12 @@ pub fn fingerprint(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()))
 }
 
+/// Whether two fingerprints are the same, in constant time.
+#[must_use]
+pub fn is_same_fingerprint(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
 /// The source of a server's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenPlace {
@@ -162,6 +168,16 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
         Err(NotKept::Refused(sentence)) => Err(sentence),
         Err(NotKept::Impossible(why)) => Err(format!("{why}.")),
     }
+}
+
+/// The admin's own token as far as it can be read without being made, for comparisons.
+#[must_use]
+pub fn present(file: Option<&Path>) -> Option<Token> {
+    if let Some(text) = given() {
+        return Token::read(&text.to_string_lossy()).ok();
+    }
+    let default = || default_place(|it| std::env::var_os(it), rustix::process::geteuid().is_root());
+    look(&file.map(Path::to_owned).or_else(default)?, TokenReader::Owner).ok().flatten()
 }
 
 /// The default file of the token: below the directory of systemd or XDG; root's is below /var/lib. Relative directories

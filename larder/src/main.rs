@@ -5,7 +5,7 @@ use larder::{path_rules, supervisor};
 use larder_commands::cli::{self, Command, Output, PurgeCommand};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    advice, arguments, bench, certificates, demo, explain, login, maintenance, nodes, objects, origin,
+    advice, arguments, audit, bench, certificates, demo, explain, login, maintenance, nodes, objects, origin,
     overlay, purge, sign, stats, tail, top, trace, trial, upgrade, warm, worst,
 };
 use larder_config::Config;
@@ -108,6 +108,7 @@ fn main() -> ExitCode {
         Command::Nodes(order) => {
             answered(nodes::ask(&order), order.output, |answer| nodes::tell(answer, Screen::now()))
         }
+        Command::Audit(order) => answered(audit::ask(&order), order.output, audit::tell),
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Upgrade(order) => answered(upgrade::ask(&order), order.output, upgrade::tell),
         Command::Trace(what) => traced(&what),

@@ -189,7 +189,7 @@ impl Operator {
             None => (Token::random::<32>().map_err(|it| plain(&it))?, TokenPlace::Variable),
             Some(_) => token::of_server(config.admin.token_file.as_deref())?,
         };
-        let access = AdminAccess::new(token, admin_at, own.clone());
+        let access = AdminAccess::new(&token, &config.admin.tokens, admin_at, own.clone());
         let errors = open_errors(config)?;
         let (target, format) = (&config.log.access, config.log.format.clone());
         let log = AccessLog::open(target, format, totals.add_part(), errors.clone())
@@ -198,6 +198,9 @@ impl Operator {
         let file = audit_target(config, admin_at);
         let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
         let audit = Audit::new(&errors, audit, own.clone());
+        if let LogTarget::File(path) = &file {
+            audit.read_past(path);
+        }
         let book = Rc::default();
         let keeper = tls::CertificateStore::open(config, &errors, &book)?;
         Ok(Self { access, kept, errors, log, audit, keeper, book })

@@ -129,7 +129,7 @@ fn what_is_changed_is_written_down() {
     });
     let text = log();
     for part in [
-        "info admin-write who=token from=127.0.0.1:",
+        "info admin-write who=admin role=admin from=127.0.0.1:",
         "method=POST path=/cache/purge status=200 body=\"{\\\"tag\\\":\\\"loud\\\"}\"",
         "method=PUT path=/api/v1/overlays status=200 query=\"uri=/late\" body=\"(4 bytes)\"",
     ] {
@@ -218,7 +218,7 @@ fn a_storm_of_refusals_hides_nobody_else() {
     for part in [
         "who=nobody from=127.0.0.9:",
         "method=PUT path=/api/v1/config status=401",
-        "who=token from=127.0.0.1:",
+        "who=admin role=admin from=127.0.0.1:",
         "method=POST path=/cache/purge status=400",
         "admin-refused-summary from=127.0.0.1 status=401 left_out=",
     ] {

@@ -145,7 +145,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, cgi, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
+    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login, roles,
     reading_the_page,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, why_is_my_hit_ratio_low, wordpress,
@@ -395,6 +395,36 @@ fn redirects_from_a_map(guide: Guide) {
     redirects(&get(&larder, "/shop"), 308, "https://shop.example.com/");
     redirects(&get(&larder, "/blog/2024/hello"), 301, "/articles/2024/hello");
     answers(&get(&larder, "/new-page"), 200, "GET /new-page HTTP/1.1");
+}
+
+fn roles(mut guide: Guide) {
+    let token = |it: &str| format!("{it}-0123456789abcdefghijklmnopqrstuvwxyz");
+    for name in ["grafana", "night-shift"] {
+        guide.write_private(&format!("/etc/larder/{name}.token"), &format!("{}\n", token(name)));
+    }
+    guide.replace("[admin]\n", "[admin]\nlisten = \"127.0.0.1:0\"\n");
+    let larder = guide.start(&application());
+    let status = |name: &str, method: &str, target: &str, body: &str| {
+        let (mut client, host) = (Client::connect(larder.admin), larder.admin);
+        let length = body.len();
+        client.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nContent-Length: {length}\r\n\r\n{body}",
+            token(name)
+        ));
+        client.read().status
+    };
+    let all = r#"{"all":true}"#;
+    assert_eq!(
+        [200, 403],
+        [status("grafana", "GET", "/metrics", ""), status("grafana", "POST", "/api/v1/purge", all)]
+    );
+    assert_eq!(
+        [200, 403],
+        [
+            status("night-shift", "POST", "/api/v1/purge", all),
+            status("night-shift", "GET", "/api/v1/audit", "")
+        ]
+    );
 }
 
 fn maintenance_page(guide: Guide) {

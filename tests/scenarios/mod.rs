@@ -98,6 +98,7 @@ mod request_fields;
 mod request_ids;
 mod requests;
 mod rewriting;
+mod roles;
 mod route_limits;
 mod route_vary;
 mod row_purges;

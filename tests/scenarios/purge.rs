@@ -465,7 +465,7 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
     let told = |what: &str| log().lines().any(|it| it.contains(what));
     purge(&larder, json!({ "tag": "loud" }));
-    until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=\"token from 127.0.0.1\""));
+    until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=\"admin from 127.0.0.1\""));
     reload(&larder, &config("error"));
     purge(&larder, json!({ "tag": "quiet" }));
     reload(&larder, &config("info"));

@@ -24,6 +24,7 @@ export const problemOf = (error: unknown, otherwise = String(error)): Problem =>
 const KEPT = 'larder.token';
 let token: string | null = localStorage.getItem(KEPT);
 let lost: () => void = () => {};
+let changed: () => void = () => {};
 
 /** Whether there is a token; it may have expired. */
 export const hasToken = (): boolean => token !== null;
@@ -31,6 +32,11 @@ export const hasToken = (): boolean => token !== null;
 /** Called when larder does not know the token any more. */
 export const onLost = (then: () => void): void => {
   lost = then;
+};
+
+/** Called when another tab has logged in. */
+export const onChanged = (then: () => void): void => {
+  changed = then;
 };
 
 export function setToken(it: string | null): void {
@@ -44,6 +50,7 @@ addEventListener('storage', (event) => {
   if (event.key !== KEPT && event.key !== null) return;
   token = localStorage.getItem(KEPT);
   if (token === null) lost();
+  else changed();
 });
 
 interface Ask {

@@ -1,7 +1,7 @@
 // The frame around every view: where one can go, whether larder answers, keys, and the login in front of it.
 import { Component, type ComponentChildren, type ComponentType, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, hasToken, onLost, post, setToken } from './api';
+import { ask, hasToken, onChanged, onLost, post, problemOf, setToken } from './api';
 import { go, useMedia, usePlace, useReadings } from './hooks';
 import { useKeys } from './keys';
 import { Login } from './login';
@@ -16,7 +16,8 @@ import { State, Tab } from './parts/state';
 import { usePending } from './pending';
 import { readings } from './readings';
 import { setTheme, theme, type Theme } from './theme';
-import { VIEWS } from './views';
+import { VIEWS as ALL_VIEWS } from './views';
+import { type Role, learn, may, who } from './who';
 
 export interface View {
   name: string;
@@ -27,7 +28,12 @@ export interface View {
   draw: ComponentType<{ params: URLSearchParams }>;
   /** It has a link only where a fleet is configured. */
   ofFleet?: boolean;
+  /** The role that it needs; without one, a viewer's. */
+  needs?: Role;
 }
+
+/** Those that the client may see. */
+const views = (): View[] => ALL_VIEWS.filter((it) => may(it.needs ?? 'viewer'));
 
 /** Takes the code of a login link out of the address, and the session for it. */
 async function follow(link: string): Promise<string | null> {
@@ -41,20 +47,46 @@ async function follow(link: string): Promise<string | null> {
   }
 }
 
+/** Milliseconds between two questions who is logged in, while larder does not answer. */
+const RETRY = 1000;
+
 export function App(): JSX.Element {
   const [state, set] = useState<'busy' | 'in' | 'out'>('busy');
   const [problem, setProblem] = useState<string | null>(null);
+  const [, turn] = useState(0);
+  // What the page offers depends on the role: it is asked for first.
+  const admit = async (): Promise<void> => {
+    while (hasToken()) {
+      try {
+        await learn();
+        turn((it) => it + 1);
+        return set('in');
+      } catch (error) {
+        const it = problemOf(error);
+        if (it.status === 401) return;
+        // The page shows by itself that larder does not answer.
+        if (it.status === 0 && who()) return set('in');
+        if (it.status !== 0) {
+          setProblem(it.message);
+          break;
+        }
+        await new Promise((then) => setTimeout(then, RETRY));
+      }
+    }
+    set('out');
+  };
 
   useEffect(() => {
     onLost(() => {
       setToken(null);
-      setProblem('The session has ended. Sessions end when larder restarts or its token changes.');
+      setProblem('The session has ended: it was ended or not used for 12 hours, or its token was changed or removed.');
       set('out');
     });
+    onChanged(() => void admit());
     const enter = async (): Promise<void> => {
       const link = /^#login=(.+)$/.exec(location.hash)?.[1];
       if (link) setProblem(await follow(link));
-      set(hasToken() ? 'in' : 'out');
+      await admit();
     };
     const changed = (): void => {
       if (location.hash.startsWith('#login=')) void enter();
@@ -74,18 +106,18 @@ export function App(): JSX.Element {
     return (
       <Login
         problem={problem}
-        enter={(token) => {
-          setToken(token);
+        enter={async () => {
           setProblem(null);
-          set('in');
+          await admit();
         }}
       />
     );
   }
   return (
     <Shell
-      leave={() => {
-        void ask('/api/v1/logout', { method: 'POST' }).catch(() => null);
+      key={`${who()?.name} ${who()?.role}`}
+      leave={(path) => {
+        void ask(path, { method: 'POST' }).catch(() => null);
         setToken(null);
         setProblem(null);
         set('out');
@@ -119,7 +151,10 @@ class Guard extends Component<{ children: ComponentChildren }, { broken: string 
   }
 }
 
-function Shell({ leave }: { leave: () => void }): JSX.Element {
+type Leave = (path: '/api/v1/logout' | '/api/v1/logout/everywhere') => void;
+
+function Shell({ leave }: { leave: Leave }): JSX.Element {
+  const VIEWS = views();
   const { view, params, turn } = usePlace();
   const [help, setHelp] = useState(false);
   const [asking, setAsking] = useState(false);
@@ -173,12 +208,13 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
         <div class="side-foot">
           <Pending />
           <Standing />
+          <Client leave={leave} />
           <div class="side-tools">
             <ThemeSwitch />
             <button class="tool" onClick={() => setHelp(true)} title="Keys (?)" aria-label="Keys">
               <Icon name="help" />
             </button>
-            <button class="tool" onClick={leave} title="Log out" aria-label="Log out">
+            <button class="tool" onClick={() => leave('/api/v1/logout')} title="Log out" aria-label="Log out">
               <Icon name="leave" />
             </button>
           </div>
@@ -232,7 +268,7 @@ function Nowhere({ name }: { name: string }): JSX.Element {
       <Empty icon="explain" title={`There is no view “${cut(name, 40)}”`}>
         <p>The address is mistyped or belongs to another version of larder. Available views:</p>
         <ul class="ways">
-          {VIEWS.map((it) => (
+          {views().map((it) => (
             <li key={it.name}>
               <a class="button" href={`#/${it.name}`}>
                 <Icon name={it.icon} /> {it.title}
@@ -285,6 +321,42 @@ function Standing(): JSX.Element {
     </div>
   );
 }
+
+/** The name and the role of the token, and the end of its sessions. */
+function Client({ leave }: { leave: Leave }): JSX.Element | null {
+  const [open, setOpen] = useState(false);
+  const it = who();
+  if (!it) return null;
+  const told = `Logged in as ${it.name}, role ${it.role}`;
+  return (
+    <>
+      <button class="client" title={told} aria-label={`${it.name === it.role ? it.name : `${it.name} ${it.role}`}, logged in`} onClick={() => setOpen(true)}>
+        <Icon name="access" />
+        <span class="side-text client-name">{it.name}</span>{' '}
+        {it.name !== it.role && <span class="side-text faint">{it.role}</span>}
+      </button>
+      {open && (
+        <Dialog title={told} close={() => setOpen(false)}>
+          <p>{RIGHTS[it.role]}</p>
+          <div class="form-end">
+            <button class="button" onClick={() => leave('/api/v1/logout/everywhere')}>
+              Log out everywhere
+            </button>
+            <button class="button primary" data-first onClick={() => leave('/api/v1/logout')}>
+              Log out
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+const RIGHTS: Record<Role, string> = {
+  viewer: 'A viewer reads, and changes nothing.',
+  operator: 'An operator purges, sets overlays, drains origins and changes the sampling of traces, but not the configuration.',
+  admin: 'An admin may do everything.',
+};
 
 function ThemeSwitch(): JSX.Element {
   const [it, set] = useState<Theme>(theme);
@@ -350,7 +422,7 @@ function Help({ open, close }: { open: boolean; close: () => void }): JSX.Elemen
   return (
     <Dialog title="Keys" close={close}>
       <dl class="keys">
-        {VIEWS.map((it) => (
+        {views().map((it) => (
           <div key={it.key}>
             <dt>
               <kbd>g</kbd> <kbd>{it.key}</kbd>

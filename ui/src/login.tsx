@@ -1,10 +1,11 @@
 // The page in front of the others: how to get a session.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Problem, get, post, setToken } from './api';
+import { Problem, post, setToken } from './api';
 import { Mark } from './parts/icons';
+import { sessionFor } from './who';
 
-export function Login({ problem, enter }: { problem: string | null; enter: (token: string) => void }): JSX.Element {
+export function Login({ problem, enter }: { problem: string | null; enter: () => Promise<void> }): JSX.Element {
   const [text, set] = useState('');
   const [told, tell] = useState(problem);
   const [busy, setBusy] = useState(false);
@@ -18,11 +19,11 @@ export function Login({ problem, enter }: { problem: string | null; enter: (toke
     setBusy(true);
     try {
       if (code) {
-        enter((await post<{ token: string }>('/api/v1/login', { code })).token);
+        setToken((await post<{ token: string }>('/api/v1/login', { code })).token);
+        await enter();
       } else {
-        setToken(given);
-        await get('/api/v1/stats');
-        enter(given);
+        await sessionFor(given, setToken);
+        await enter();
       }
     } catch (error) {
       setToken(null);

@@ -544,3 +544,42 @@ export interface Tried {
   danger: boolean;
   unknown: { fact: string; sentence: string; requests: number }[];
 }
+
+/** A browser that is logged in. */
+export interface Session {
+  id: number;
+  /** The name of the token with which it began. */
+  name: string;
+  role: string;
+  from: string;
+  login: number;
+  used: number;
+  expires: number;
+  /** Whether it is that of this page. */
+  own: boolean;
+}
+
+/** A token of the admin. */
+export interface Token {
+  name: string;
+  role: string;
+  used: number | null;
+  from: string | null;
+  sessions: number;
+}
+
+/** An entry of the audit log. */
+export interface AuditEntry {
+  time: number;
+  refused: boolean;
+  who: string;
+  role: string | null;
+  session: number | null;
+  from: string;
+  method: string | null;
+  path: string | null;
+  query: string | null;
+  body: string | null;
+  status: number;
+  why: string | null;
+}

@@ -3,6 +3,7 @@
 pub mod binlog;
 pub mod cgi_head;
 pub mod envelope;
+pub mod event_line;
 pub mod fastcgi;
 pub mod history;
 pub mod htpasswd;

@@ -11,6 +11,8 @@ mod binlog;
 mod cgi_head;
 #[path = "../../fuzz/laws/envelope.rs"]
 mod envelope;
+#[path = "../../fuzz/laws/event_line.rs"]
+mod event_line;
 #[path = "../../fuzz/laws/fastcgi.rs"]
 mod fastcgi;
 #[path = "../../fuzz/laws/history.rs"]
@@ -94,7 +96,7 @@ fn every_codec_has_its_target() {
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.extend(["envelope".to_owned(), "http3_frame".to_owned(), "segment".to_owned()]);
-    codecs.extend(["history".to_owned(), "node_status".to_owned()]);
+    codecs.extend(["event_line".to_owned(), "history".to_owned(), "node_status".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned(), "pgoutput".to_owned()]);
     codecs.push("passed_packets".to_owned());
@@ -127,6 +129,7 @@ fn seeds_obey() {
     seeds("mysql").iter().for_each(|it| mysql::check(it));
     seeds("binlog").iter().for_each(|it| binlog::check(it));
     seeds("pgoutput").iter().for_each(|it| pgoutput::check(it));
+    seeds("event_line").iter().for_each(|it| event_line::check(it));
     seeds("history").iter().for_each(|it| history::check(it));
     seeds("node_status").iter().for_each(|it| node_status::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
@@ -211,6 +214,11 @@ proptest! {
     #[test]
     fn signed_urls_obey(raw in mixed("signed_url")) {
         signed_url::check(&raw);
+    }
+
+    #[test]
+    fn event_lines_obey(raw in mixed("event_line")) {
+        event_line::check(&raw);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::texts::{self, AskedTexts};
 use super::{PathStep, line_json};
 use larder_config::diff::{self, DiffLine};
 use larder_config::edit::{Edit, EditChange};
+use larder_config::hide::without_comments;
 use larder_config::table::{self, Takes};
 use larder_semantics::advice::{SafeChange, SafeSetting, SettingValue};
 use serde_json::{Value, json};
@@ -62,6 +63,8 @@ impl Admin {
         let main = plan.file().map(|it| it.display().to_string());
         let mut files =
             AskedTexts { text: cover.hide(&text).text, others: Default::default() }.files(plan, cover);
+        // A viewer reads this as well.
+        files.texts.texts.iter_mut().for_each(|it| *it = without_comments(it));
         let before = files.texts.clone();
         let edits: Vec<Edit> = edits
             .into_iter()

@@ -4,7 +4,7 @@ use super::super::AdminResponse;
 use super::super::problem_at;
 use larder_config::Source;
 use larder_config::edit::{self, ConfigTexts, PathStep, Sections};
-use larder_config::hide::SecretCover;
+use larder_config::hide::{SecretCover, without_comments};
 use larder_config::include::{IncludedFile, IncludedTexts};
 use larder_config::inherit::{self, LayeredValue};
 use larder_config::kind::is_block_name;
@@ -122,6 +122,13 @@ pub(super) fn included(files: &[IncludedFile], main: Option<&str>) -> Vec<Value>
         })
     };
     files.iter().map(row).collect()
+}
+
+/// Hides the comments of an included file.
+pub(super) fn hide_comments(row: &mut Value) {
+    let text = without_comments(row["text"].as_str().unwrap_or_default());
+    row["hash"] = hash(&text).into();
+    row["text"] = text.into();
 }
 
 /// The layers of the site, route or block at `at`.

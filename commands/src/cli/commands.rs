@@ -31,6 +31,8 @@ pub enum CommandName {
     Worst,
     /// `larder nodes`.
     Nodes,
+    /// `larder audit`.
+    Audit,
     /// `larder overlay ACTION`.
     Overlay,
     /// `larder origin ACTION`.
@@ -333,6 +335,18 @@ pub const COMMANDS: &[CommandRow] = &[
         examples: &[
             ("larder nodes", "a table, and the state of each memcached server"),
             ("larder nodes --json", "JSON output, as /api/v1/nodes"),
+        ],
+    },
+    CommandRow {
+        name: CommandName::Audit,
+        word: "audit",
+        argument: "",
+        argument_help: "",
+        about: "Print the latest changes and rejected requests of the admin of a running larder, with the token of each; a file of admin.audit has them all",
+        flags: &[STATS],
+        examples: &[
+            ("larder audit", "the latest last, a line each"),
+            ("larder audit --json", "JSON output, as /api/v1/audit"),
         ],
     },
     CommandRow {

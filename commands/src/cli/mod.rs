@@ -98,6 +98,8 @@ pub enum Command {
     Worst(Stats),
     /// `nodes`: the nodes of the fleet.
     Nodes(Stats),
+    /// `audit`: the latest entries of the audit log of a running larder.
+    Audit(Stats),
     /// `login`: request a login link from a running larder.
     Login(Login),
     /// `upgrade`: replace a running larder.
@@ -446,6 +448,7 @@ impl Given {
             CommandName::Advice => Command::Advice(Stats::read(self)),
             CommandName::Worst => Command::Worst(Stats::read(self)),
             CommandName::Nodes => Command::Nodes(Stats::read(self)),
+            CommandName::Audit => Command::Audit(Stats::read(self)),
             CommandName::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })

@@ -2,7 +2,7 @@
 
 use super::{Ask, Given, Output};
 
-/// The settings of `larder stats`, `larder advice`, `larder worst` and `larder nodes`.
+/// The settings of `larder stats`, `larder advice`, `larder worst`, `larder nodes` and `larder audit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Text or JSON.

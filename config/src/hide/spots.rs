@@ -67,6 +67,14 @@ pub(super) fn with_broken(text: &str) -> (Vec<TextSpot>, bool) {
     (walk.spots, is_toml)
 }
 
+/// The comments of a text, in its order.
+pub(super) fn comments(text: &str) -> Vec<Range<usize>> {
+    let skipped = skipped(text);
+    let plain = if skipped > 0 { " ".repeat(skipped) + &text[skipped..] } else { text.to_owned() };
+    let tokens = Source::new(&plain).lex().into_vec().into_iter();
+    tokens.filter(|it| it.kind() == TokenKind::Comment).map(|it| it.span().start()..it.span().end()).collect()
+}
+
 /// A text without the mark of UTF-8 has the positions of one with it.
 fn skipped(text: &str) -> usize {
     if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }

@@ -1,6 +1,7 @@
 //! Keys of the admin, the logs and telemetry. The types of rows are in `super`.
 
 use super::*;
+use crate::admin_role::AdminRole;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
@@ -12,6 +13,12 @@ pub(super) const ROWS: &[Key] = &[
         "Unix socket of the admin, for the user that runs larder only (mode 0600). Default: none.", r#""/run/larder/admin.sock""#),
     start("admin.token_file", ValueKind::One(TextForm::PathFor(PathAccess::WRITE)), None,
         "File of the admin token (mode 0600), created at the first start. Default: `larder/admin-token` in `$XDG_STATE_HOME` or `~/.local/state`; for root, in /var/lib. The environment variable `LARDER_ADMIN_TOKEN` overrides it.", r#""/etc/larder/admin-token""#),
+    once("admin.tokens[].name", ValueKind::One(TextForm::RouteName), None,
+        "Name of a further token, for the audit log, the list of sessions and the page. The token of `admin.token_file` has the name `admin`.", r#""grafana""#),
+    once("admin.tokens[].role", ValueKind::OneOf(&AdminRole::NAMES), None,
+        "Rights of its clients. `viewer`: read everything but the audit log, sessions and secrets. `operator`: also purges, overlays, drains, maintenance and trace sampling. `admin`: everything, such as the configuration and upgrades.", r#""viewer""#),
+    once("admin.tokens[].token", ValueKind::One(TextForm::Secret), None,
+        "The token: 32 to 512 letters, digits and `-._~+/=`, such as the output of `openssl rand -hex 32`. A reload that changes or removes it ends its sessions.", r#""file:/etc/larder/grafana.token""#),
     once("admin.audit", ValueKind::One(TextForm::PathFor(PathAccess::WRITE)), None,
         "File of the audit log: every change through the admin and every rejected request. The error log contains the same events.", r#""/var/log/larder/audit.log""#),
     start("admin.history", ValueKind::One(TextForm::PathOrOff), None,

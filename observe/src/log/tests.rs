@@ -51,6 +51,25 @@ fn check(format: LogFormat, expect: &str) {
 }
 
 #[test]
+fn a_line_of_the_error_log_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = ErrorLog::open(&LogTarget::File(path.clone())).unwrap();
+    let before = larder_stdx::clock::wall().0;
+    let values = [("who", "a"), ("empty", ""), ("odd", "a \"b\" \\ \n\u{1b}[31m ü = c"), ("plain", "/x?a:b")];
+    log.event(Level::Warn, "some-event", &values);
+    log.event(Level::Warn, "bare", &[]);
+    let _ = log.close(Duration::from_secs(60));
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<_> =
+        text.lines().map(|it| larder_wire::event_line::EventLine::parse(it).unwrap()).collect();
+    let found: Vec<(&str, &str)> = lines[0].values.iter().map(|it| (it.0, &*it.1)).collect();
+    assert_eq!(values.to_vec(), found);
+    assert_eq!(("warn", "some-event", "bare"), (lines[0].level, lines[0].event, lines[1].event));
+    assert!((before..=before + 60).contains(&lines[0].time), "{}", lines[0].time);
+}
+
+#[test]
 fn the_three_forms() {
     let common = r#"192.0.2.1 - - [21/Nov/2026:07:42:06 +0000] "GET /a?b=\x22c\x22 HTTP/1.1" 200 1795"#;
     check(LogFormat::Common, &format!("{common}\n"));

@@ -31,6 +31,10 @@ fn question(larder: &Larder, it: &Operation) -> Question {
             let lines = format!("Host: {}\r\nAuthorization: Bearer {token}", larder.admin);
             Question { target: it.target(), lines, body: String::new() }
         }
+        (_, "/api/v1/sessions/{id}") => {
+            let session = post("/api/v1/login", &json!({ "code": code() }).to_string());
+            Question { target: it.path_of(&session["session"].to_string()), lines, body: String::new() }
+        }
         (_, "/api/v1/objects/{id}") => {
             let id = get("/api/v1/objects?search=*/kept")["objects"][0]["id"].as_str().unwrap().to_owned();
             Question { target: it.path_of(&id), lines, body: String::new() }

@@ -6,6 +6,7 @@ import { go } from '../hooks';
 import type { Change, Config } from '../types';
 import { Diff } from '../views/config';
 import { edit } from '../views/config_draft';
+import { Act } from './act';
 import { Icon } from './icons';
 
 export function Changes({ of }: { of: Change[] }): JSX.Element | null {
@@ -48,9 +49,9 @@ function One({ it }: { it: Change }): JSX.Element {
       ))}
       {files.length === 0 && it.settings && <pre class="diff">{it.settings.join('\n')}</pre>}
       {files.length > 0 && (
-        <button class="button" onClick={() => void follow()}>
+        <Act of="admin" class="button" onClick={() => void follow()}>
           Review this change …
-        </button>
+        </Act>
       )}
       {problem && (
         <p class="warn" role="alert">

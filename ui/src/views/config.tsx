@@ -3,6 +3,7 @@
 import { Fragment, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem, post, put } from '../api';
+import { Act } from '../parts/act';
 import { Bones, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
@@ -15,6 +16,7 @@ import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Setting
 import { type Draft, type DraftFile, type Edit, edited, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { ConfigForm } from './config_form';
 import { ConfigText } from './config_text';
+import { may, needs } from '../who';
 
 type Part = 'form' | 'text' | 'history';
 
@@ -24,8 +26,12 @@ const PARTS: [Part, string][] = [
   ['history', 'History'],
 ];
 
+/** The form asks what only an admin may. */
+const partOf = (it: Part | null, admin: boolean): Part => (admin ? (it ?? 'form') : it === 'history' ? it : 'text');
+
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
-  const [part, setPart] = useState<Part>((params.get('part') as Part | null) ?? 'form');
+  const admin = may('admin');
+  const [part, setPart] = useState<Part>(partOf(params.get('part') as Part | null, admin));
   const [turn, again] = useState(0);
   const { data, problem, busy, again: retry, take } = useAsked<Configuration>(String(turn), configuration);
   const { draft, busy: editing, era } = useDraft();
@@ -38,7 +44,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const hashes = onDisk.map((it) => it.base).join(' ');
   const asked = `${hashes} ${text}`;
   const settled = useSettled(asked, 250);
-  const checked = useAsked(data && settled === asked ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', JSON.parse(text))) }));
+  const checked = useAsked(admin && data && settled === asked ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', JSON.parse(text))) }));
   const changed = draft !== null && data !== null && draft.files.some(isChanged);
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.
@@ -95,7 +101,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       <Head title="Configuration" sub={data.path ?? 'no file'}>
         <Segments
           label="Part"
-          of={PARTS}
+          of={admin ? PARTS : PARTS.filter((it) => it[0] !== 'form')}
           now={part}
           choose={(it) => {
             setPart(it);
@@ -103,7 +109,12 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           }}
         />
       </Head>
-      {!data.editable && (
+      {!admin && (
+        <p class="hint">
+          <Icon name="help" /> {needs('admin')} to change it. Secrets and comments are hidden.
+        </p>
+      )}
+      {admin && !data.editable && (
         <p class="hint">
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
@@ -114,7 +125,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <p>
             <b>Restart pending.</b> The saved file changes <Keys of={data.pending} />, with effect from the next restart.
           </p>
-          {part !== 'history' && (
+          {admin && part !== 'history' && (
             <button class="link" onClick={() => setPart('history')}>
               Undo …
             </button>
@@ -126,7 +137,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
         </p>
       )}
-      {part !== 'history' && (
+      {admin && part !== 'history' && (
         <div class="apply" data-state={!fresh ? 'busy' : problems.length ? 'bad' : changed ? 'changed' : 'same'}>
           <p role="status">
             {!fresh && changed
@@ -167,7 +178,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           problems={fresh ? problems : []}
           file={data.included.find((it) => it.path === shown.path)?.file ?? null}
           write={(it) => write(files.map((one) => (one === shown ? { ...one, text: it } : one)))}
-          editable={data.editable && (data.included.find((it) => it.path === shown.path)?.editable ?? true)}
+          editable={admin && data.editable && (data.included.find((it) => it.path === shown.path)?.editable ?? true)}
         />
       )}
       {part === 'form' && problems.length > 0 && <Problems of={problems} />}
@@ -384,9 +395,9 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
               <th scope="row">{format.moment(it.time)}</th>
               <td>{it.by}</td>
               <td class="num">
-                <button class="button" aria-label={`${config.editable ? 'Roll back to this …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
+                <Act of="admin" class="button" aria-label={`${config.editable ? 'Roll back to this …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
                   <Icon name="undo" /> {config.editable ? 'Roll back to this …' : 'Difference …'}
-                </button>
+                </Act>
               </td>
             </tr>
           ))}

@@ -1,5 +1,6 @@
 // Every view: what it is called, its icon, and the key behind `g`.
 import type { View } from '../app';
+import { Access } from './access';
 import { Config } from './config';
 import { Explain } from './explain';
 import { Live } from './live';
@@ -20,4 +21,5 @@ export const VIEWS: View[] = [
   { name: 'traces', title: 'Traces', icon: 'traces', key: 'r', draw: Traces },
   { name: 'nodes', title: 'Nodes', icon: 'nodes', key: 'n', draw: Nodes, ofFleet: true },
   { name: 'config', title: 'Configuration', icon: 'config', key: 'c', draw: Config },
+  { name: 'access', title: 'Access', icon: 'access', key: 's', draw: Access, needs: 'admin' },
 ];

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get, post } from '../api';
+import { Act } from '../parts/act';
 import { Bones, Failed } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
@@ -33,9 +34,9 @@ export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
   };
   const foot = data && (
     <>
-      <button class="button" onClick={() => lay(data.url)}>
+      <Act class="button" onClick={() => lay(data.url)}>
         <Icon name="layers" /> Overlay …
-      </button>
+      </Act>
       <button
         class="button"
         onClick={() => {
@@ -45,12 +46,12 @@ export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
       >
         <Icon name="explain" /> Explain
       </button>
-      <button class="button" disabled={done !== null} onClick={() => void purge(true)}>
+      <Act class="button" disabled={done !== null} onClick={() => void purge(true)}>
         Soft purge
-      </button>
-      <button class="button danger" disabled={done !== null} onClick={() => void purge(false)}>
+      </Act>
+      <Act class="button danger" disabled={done !== null} onClick={() => void purge(false)}>
         <Icon name="trash" /> Purge
-      </button>
+      </Act>
     </>
   );
   return (

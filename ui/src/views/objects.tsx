@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, query } from '../api';
+import { Act } from '../parts/act';
 import { Bones, Empty, Failed, Head, Segments, Status, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
@@ -10,6 +11,7 @@ import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import { useKeys } from '../keys';
 import type { ObjectPage, StoredObject } from '../types';
+import { may } from '../who';
 import { Inspect } from './inspect';
 import { OverlayEditor, Overlays } from './overlays';
 import { PurgeDialog } from './purge';
@@ -38,7 +40,7 @@ export function Objects({ params }: { params: URLSearchParams }): JSX.Element {
   const [laying, setLaying] = useState<string | null>(null);
   const [turn, again] = useState(0);
   const changed = (): void => again((it) => it + 1);
-  useKeys({ p: () => setPurging(true), n: () => setLaying('') });
+  useKeys(may('operator') ? { p: () => setPurging(true), n: () => setLaying('') } : {});
   return (
     <>
       <Head title="Objects">
@@ -54,12 +56,12 @@ export function Objects({ params }: { params: URLSearchParams }): JSX.Element {
             note('objects', it === 'overlays' ? { show: it } : {});
           }}
         />
-        <button class="button" onClick={() => setLaying('')}>
+        <Act class="button" onClick={() => setLaying('')}>
           <Icon name="layers" /> Overlay …
-        </button>
-        <button class="button" onClick={() => setPurging(true)}>
+        </Act>
+        <Act class="button" onClick={() => setPurging(true)}>
           <Icon name="trash" /> Purge …
-        </button>
+        </Act>
       </Head>
       {which === 'stored' ? <Stored params={params} turn={turn} changed={changed} lay={setLaying} /> : <Overlays turn={turn} changed={changed} lay={setLaying} />}
       {purging && (

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Problem, ask, get, query } from '../api';
+import { Act } from '../parts/act';
 import { Bones, Empty, Failed, Url } from '../parts/basic';
 import { Dialog, Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
@@ -43,9 +44,9 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
       {data.overlays.length === 0 ? (
         <Empty icon="layers" title="No overlays">
           An overlay replaces the response of a URI at once, independent of the cache and the origin.{' '}
-          <button class="link" onClick={() => lay('')}>
+          <Act class="link" onClick={() => lay('')}>
             Add one
-          </button>
+          </Act>
         </Empty>
       ) : (
         <>
@@ -81,7 +82,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                     <td class="nowrap">{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
                     <td class="faint nowrap wide-only">{it.by}</td>
                     <td class="num">
-                      <button
+                      <Act
                         class="button"
                         aria-label={`Remove the overlay of ${it.uri}`}
                         onClick={(event) => {
@@ -90,7 +91,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                         }}
                       >
                         Remove
-                      </button>
+                      </Act>
                     </td>
                   </tr>
                 ))}
@@ -138,12 +139,12 @@ function OneOverlay({ it, close, remove, replace }: { it: Overlay; close: () => 
           <Icon name="explain" /> Explain
         </button>
       )}
-      <button class="button" onClick={replace}>
+      <Act class="button" onClick={replace}>
         <Icon name="layers" /> Replace …
-      </button>
-      <button class="button danger" onClick={remove}>
+      </Act>
+      <Act class="button danger" onClick={remove}>
         <Icon name="trash" /> Remove
-      </button>
+      </Act>
     </>
   );
   return (

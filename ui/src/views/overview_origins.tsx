@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ask, problemOf, query } from '../api';
+import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { useShort } from '../parts/short';
@@ -126,9 +127,9 @@ function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Elem
   }
   if (of.drained_by !== 'operator') {
     return (
-      <button class="button small" aria-label={`Drain ${of.name}`} onClick={drain}>
+      <Act class="button small" aria-label={`Drain ${of.name}`} onClick={drain}>
         Drain …
-      </button>
+      </Act>
     );
   }
   const restore = async (): Promise<void> => {
@@ -143,9 +144,9 @@ function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Elem
     }
   };
   return (
-    <button class="button small" disabled={busy} aria-label={`Restore ${of.name}`} onClick={() => void restore()}>
+    <Act class="button small" disabled={busy} aria-label={`Restore ${of.name}`} onClick={() => void restore()}>
       Restore
-    </button>
+    </Act>
   );
 }
 

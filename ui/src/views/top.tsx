@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ask, get, query } from '../api';
+import { Act } from '../parts/act';
 import { Bones, Empty, Failed, Head, Segments, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
@@ -54,9 +55,9 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
             note('top', { by: it });
           }}
         />
-        <button class="button" onClick={() => void reset()}>
+        <Act class="button" onClick={() => void reset()}>
           <Icon name="undo" /> Reset
-        </button>
+        </Act>
       </Head>
       <Failed problem={problem} again={again} />
       {!list && busy && <Bones />}

@@ -14,6 +14,7 @@ import { WorstTable } from '../parts/worst';
 import * as format from '../format';
 import { go, note, useAsked } from '../hooks';
 import type { Trace, Traces as All, WorstRequest } from '../types';
+import { may, needs } from '../who';
 import { useTraces } from './traces_stream';
 
 const ROWS = 60;
@@ -284,7 +285,7 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
             <tr key={route}>
               <th scope="row">{route}</th>
               <td>
-                <select class="auto" aria-label={`Sampling of ${route}`} value={String(own)} onChange={(event) => void set(route, Number(event.currentTarget.value))}>
+                <select class="auto" aria-label={`Sampling of ${route}`} disabled={!may('operator')} title={may('operator') ? undefined : needs('operator')} value={String(own)} onChange={(event) => void set(route, Number(event.currentTarget.value))}>
                   {(RATES.some((rate) => rate[0] === own) ? RATES : ([...RATES, [own, rated(own)]] as [number, string][])).map(([every, text]) => (
                     <option key={every} value={String(every)}>
                       {text}

@@ -1,0 +1,48 @@
+// Who is logged in: the name and the role of the token, which decide what the page offers.
+import { get, post } from './api';
+
+export type Role = 'viewer' | 'operator' | 'admin';
+
+export interface Who {
+  /** The name of the token. */
+  name: string;
+  role: Role;
+  /** The number of the session; null where the token itself is used. */
+  session: number | null;
+}
+
+const ROLES: Role[] = ['viewer', 'operator', 'admin'];
+
+/** Where the latest answer is kept, for a page that is opened while larder does not answer. */
+const KEPT = 'larder.who';
+
+let now: Who | null = read();
+
+function read(): Who | null {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? 'null') as Who | null;
+  } catch {
+    return null;
+  }
+}
+
+/** Asks larder; before that nothing is offered. */
+export async function learn(): Promise<void> {
+  now = await get<Who>('/api/v1/whoami');
+  localStorage.setItem(KEPT, JSON.stringify(now));
+}
+
+export const who = (): Who | null => now;
+
+/** Whether the client has the rights of a role. */
+export const may = (role: Role): boolean => now !== null && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
+
+/** Why something is not offered. */
+export const needs = (role: Role): string => `Requires the role ${role}`;
+
+/** A session in place of a token, so that the browser keeps no token; `use` is called with what requests are to send. */
+export async function sessionFor(token: string, use: (token: string) => void): Promise<void> {
+  use(token);
+  const { code } = await post<{ code: string }>('/api/v1/login-links', {});
+  use((await post<{ token: string }>('/api/v1/login', { code })).token);
+}
