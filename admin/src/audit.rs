@@ -7,8 +7,6 @@ mod latest;
 mod past;
 mod storm;
 
-pub use endpoint::{ENTRIES, QUERY};
-
 use super::requester::Requester;
 use super::table::{Effect, Endpoint, EndpointAccess};
 use larder_counters::Counters;

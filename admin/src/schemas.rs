@@ -16,6 +16,15 @@ pub const CODE: &str = r##"{"type":"object","additionalProperties":false,"requir
 pub const SESSION: &str = r#"{"type":"object","required":["token","expires","session","name","role"],"properties":{
 "token":{"type":"string"},"expires":{"type":"integer"},"session":{"type":"integer"},"name":{"type":"string"},"role":{"enum":["viewer","operator","admin"]}}}"#;
 
+/// `GET /api/v1/audit`.
+pub const AUDIT: &str = r#"{"type":"object","required":["entries","file"],"properties":{
+"file":{"type":["string","null"],"description":"the file of admin.audit, which has all entries"},
+"entries":{"type":"array","description":"the latest first: at most 500 changes, 100 rejected requests of clients with a token, and 100 of others","items":{"type":"object",
+"required":["time","refused","who","role","session","from","method","path","query","body","status","why"],"properties":{
+"time":{"type":"integer"},"refused":{"type":"boolean"},"who":{"type":"string","description":"the name of the token; a client of the Unix socket, or without a token, has the name as in the log"},
+"role":{"type":["string","null"]},"session":{"type":["integer","null"]},"from":{"type":"string"},"method":{"type":["string","null"]},"path":{"type":["string","null"]},
+"query":{"type":["string","null"]},"body":{"type":["string","null"]},"status":{"type":"integer"},"why":{"type":["string","null"]}}}}}}"#;
+
 /// A login link.
 pub const LINK: &str = r#"{"type":"object","required":["link","code","expires"],"properties":{
 "link":{"type":"string"},"code":{"type":"string"},"expires":{"type":"integer"}}}"#;

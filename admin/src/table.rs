@@ -28,7 +28,7 @@ use super::schemas::{
     SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, AdminRequest, AdminResponse, advice, audit, config, health, history, nodes, sessions, why};
+use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, sessions, why};
 use larder_config::admin_role::AdminRole;
 use larder_counters::top::TopOrder;
 use larder_semantics::policy::LONGEST_LIFETIME;
@@ -150,6 +150,15 @@ const OVER: &[Parameter] = &[
     URI,
     integer("ttl", 1, LONGEST_LIFETIME as i64, "seconds until it expires; default: never"),
     integer("status", 200, 599, "200, or 400 to 599"),
+];
+
+/// The parameters of the latest entries of the audit log.
+const AUDIT_QUERY: &[Parameter] = &[
+    text("who", "only of the token with this name"),
+    text("search", "only those whose method and path have this text, such as PUT or /config"),
+    integer("status", 100, 599, "only with this status"),
+    one_of("kind", &["changes", "refused"], "only changes, or only rejected requests"),
+    integer("limit", 1, 700, "maximum number of entries (all)"),
 ];
 
 /// A schema that permits everything.
@@ -281,7 +290,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("DELETE", "/api/v1/sessions/{id}", ADMIN, "Ends a session.", |it, asked| Box::pin(async move { it.end_session(&asked) })).gives(ENDED),
     row("GET", "/api/v1/tokens", ADMIN, "Lists the tokens with their roles and last uses.", |it, _| Box::pin(async move { it.tokens() })).gives(sessions::TOKENS).example("", ""),
     row("GET", "/api/v1/audit", ADMIN, "Lists the latest changes and rejected requests, the latest first; of a file of admin.audit, those before a restart included.", |it, asked| Box::pin(async move { it.audit_entries(&asked) }))
-        .query(audit::QUERY).gives(audit::ENTRIES).example("limit=10", ""),
+        .query(AUDIT_QUERY).gives(schemas::AUDIT).example("limit=10", ""),
     row("GET", "/cache/stats", VIEWER, "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
     row("GET", "/api/v1/stats", VIEWER, "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
     row("GET", "/metrics", VIEWER, "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),

@@ -263,7 +263,7 @@ pub struct AdminConfig {
     pub history: HistoryPlace,
     /// Accepted host names of a proxy in front of it.
     pub hosts: Vec<String>,
-    /// Its named tokens, beside the one of its file.
+    /// Its named tokens, in addition to the one of its file.
     pub tokens: Vec<admin_role::NamedToken>,
 }
 

@@ -102,7 +102,8 @@ it('offers an operator daily work, and not the configuration', async () => {
 it('shows an admin sessions, tokens and the audit log, and ends a session', async () => {
   const viewer = await loggedIn(VIEWER);
   const { page, seen } = await loggedIn(larder.token());
-  await page.getByRole('link', { name: 'Access' }).click();
+  await page.getByRole('link', { name: 'Access' }).waitFor();
+  await view(page, 'access');
   const sessions = page.getByRole('region', { name: 'Sessions' });
   await sessions.getByRole('row', { name: /admin this session/ }).waitFor();
   const tokens = page.getByRole('region', { name: 'Tokens' });

@@ -340,6 +340,33 @@ fn no_token_displaces_the_sessions_of_another() {
     assert_eq!(200, ask(&larder, TOKEN, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status);
 }
 
+/// The entries of the requests of the scenario below, the latest first, and by each filter.
+#[track_caller]
+fn check_entries(larder: &Larder) {
+    let rows = |query: &str| {
+        let told = get(larder, TOKEN, &format!("/api/v1/audit{query}"));
+        let row = |it: &Value| {
+            let text = |name: &str| it[name].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {} {} {}", text("who"), text("role"), text("method"), text("path"), it["status"])
+        };
+        told["entries"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    let expect = [
+        "nobody - GET /api/v1/stats 401",
+        "second admin PUT /api/v1/overlays 200",
+        "nobody - POST /api/v1/login 200",
+        "second admin POST /api/v1/login-links 200",
+        "grafana viewer PUT /api/v1/config 403",
+        "night-shift operator POST /cache/purge 200",
+    ];
+    assert_eq!(expect, *rows(""));
+    assert_eq!(["night-shift operator POST /cache/purge 200"], *rows("?who=night-shift"));
+    assert_eq!(["grafana viewer PUT /api/v1/config 403"], *rows("?status=403"));
+    assert_eq!(["second admin PUT /api/v1/overlays 200"], *rows("?search=PUT&kind=changes"));
+    assert_eq!(2, rows("?kind=refused").len());
+    assert_eq!(1, rows("?limit=1").len());
+}
+
 #[test]
 fn the_audit_log_names_the_token_and_outlives_a_restart() {
     let (origin, folder) = (page(), tempfile::tempdir().unwrap());
@@ -355,44 +382,8 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
     let own = session(&larder, SECOND)["token"].as_str().unwrap().to_owned();
     assert_eq!(200, ask(&larder, &own, "PUT", "/api/v1/overlays?uri=/late", "late").status);
     assert_eq!(401, status(&larder, &format!("x{VIEWER}"), "GET", "/api/v1/stats"));
-    let check = |larder: &Larder, first: usize| {
-        let rows = |query: &str| {
-            let told = get(larder, TOKEN, &format!("/api/v1/audit{query}"));
-            let row = |it: &Value| {
-                let text = |name: &str| it[name].as_str().unwrap_or("-").to_owned();
-                format!(
-                    "{} {} {} {} {}",
-                    text("who"),
-                    text("role"),
-                    text("method"),
-                    text("path"),
-                    it["status"]
-                )
-            };
-            told["entries"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
-        };
-        let expect = [
-            "nobody - GET /api/v1/stats 401",
-            "second admin PUT /api/v1/overlays 200",
-            "nobody - POST /api/v1/login 200",
-            "second admin POST /api/v1/login-links 200",
-            "grafana viewer PUT /api/v1/config 403",
-            "night-shift operator POST /cache/purge 200",
-        ];
-        let all = rows("");
-        assert_eq!(expect, all[first..], "the latest first");
-        assert_eq!(["night-shift operator POST /cache/purge 200"], *rows("?who=night-shift"));
-        assert_eq!(["grafana viewer PUT /api/v1/config 403"], *rows("?status=403"));
-        assert_eq!(["second admin PUT /api/v1/overlays 200"], *rows("?search=PUT&kind=changes"));
-        assert_eq!(2, rows("?kind=refused").len());
-        assert_eq!(1, rows("?limit=1").len());
-    };
-    check(&larder, 0);
-    let log = || {
-        std::fs::read_to_string(larder.folder.path().join("audit.log"))
-            .or_else(|_| std::fs::read_to_string(at("audit.log")))
-            .unwrap_or_default()
-    };
+    check_entries(&larder);
+    let log = || std::fs::read_to_string(at("audit.log")).unwrap_or_default();
     until("they are in the file", || log().lines().count() >= 6);
     let text = log();
     assert!(text.contains("admin-write who=second role=admin session=1 from=127.0.0.1:"), "{text}");
@@ -405,12 +396,7 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
     for part in ["night-shift", "403", "POST /cache/purge", "requires the role admin"] {
         assert!(said.out.contains(part), "{part}: {said:?}");
     }
-    let file = if std::path::Path::new(&at("audit.log")).exists() {
-        at("audit.log")
-    } else {
-        larder.folder.path().join("audit.log").display().to_string()
-    };
-    let kept = std::fs::read_to_string(&file).unwrap();
+    let kept = log();
     drop(larder);
     // A line that is damaged, and one that was cut by the end of the process.
     std::fs::write(
@@ -418,7 +404,7 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
         format!("\0\0\nnonsense\n{kept}2026-01-31T10:00:00Z info admin-write who=x stat"),
     )
     .unwrap();
-    check(&start(), 0);
+    check_entries(&start());
 }
 
 #[test]
@@ -435,7 +421,11 @@ fn a_mistake_in_a_token_is_one_sentence_with_its_line() {
             "larder.toml:10:",
             "admin.tokens.token: a token must have 32 to 512 characters; this one has 5; `openssl rand -hex 32` prints a good one",
         ),
-        (one("a", "viewer", ""), "larder.toml:10:", "admin.tokens.token: found another value; allowed: a text"),
+        (
+            one("a", "viewer", ""),
+            "larder.toml:10:",
+            "admin.tokens.token: found another value; allowed: a text",
+        ),
         (
             one("a", "viewer", &format!("{long} {long}")),
             "larder.toml:10:",

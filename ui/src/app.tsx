@@ -240,7 +240,7 @@ function Links({ now }: { now: View | undefined }): JSX.Element {
   const hasFleet = latest?.tiers?.some((it) => it.name === 'fleet' && it.state === 'on');
   return (
     <>
-      {VIEWS.filter((it) => !it.ofFleet || it === now || hasFleet).map((it) => (
+      {views().filter((it) => !it.ofFleet || it === now || hasFleet).map((it) => (
         <a
           key={it.name}
           class="nav"

@@ -1,5 +1,5 @@
 //! The latest entries of the audit log in RAM, for the API and the page. Changes, rejections of clients with a token, and rejections of
-//! others have bounds of their own: no number of rejected requests displaces a change.
+//! clients without one have bounds of their own: no number of rejected requests displaces a change.
 
 use super::{REFUSED, WRITE};
 use larder_config::admin_role::NO_NAME;

@@ -184,7 +184,7 @@ function Audit({ names }: { names: string[] }): JSX.Element {
   const entries = data?.entries ?? [];
   const [shown, more] = useShort(entries, 'entries', FEW);
   // A token that is gone has entries still.
-  const all = [...new Set([...names, ...entries.map((it) => it.who), 'socket', 'nobody', who])].filter((it) => it !== '');
+  const all = [...new Set([...names, ...entries.map((it) => it.who), who])].filter((it) => it !== '');
   return (
     <section class="block" aria-label="Audit log">
       <div class="block-head">

@@ -21,5 +21,5 @@ export const VIEWS: View[] = [
   { name: 'traces', title: 'Traces', icon: 'traces', key: 'r', draw: Traces },
   { name: 'nodes', title: 'Nodes', icon: 'nodes', key: 'n', draw: Nodes, ofFleet: true },
   { name: 'config', title: 'Configuration', icon: 'config', key: 'c', draw: Config },
-  { name: 'access', title: 'Access', icon: 'access', key: 's', draw: Access, needs: 'admin' },
+  { name: 'access', title: 'Access', icon: 'access', key: 'a', draw: Access, needs: 'admin' },
 ];
