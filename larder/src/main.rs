@@ -33,23 +33,7 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 const MMAP_THRESHOLD: libc::c_int = 256 << 10;
 
 fn main() -> ExitCode {
-    // SAFETY: sets a number that the allocator reads when it frees pages; no other thread runs yet.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }; // docs/decisions/0020-resident-memory.md
-    // If the system provides them by default, a touched byte takes two megabytes, and returned memory comes back with the
-    // next one. If the setting is not possible, the system decides.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-    // SAFETY: sets a number of the C library's allocator, which only zstd uses; no other thread runs yet.
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD)
-    };
-    // Descriptors that the parent process left open are not for CGI programs. Linux before 5.11 refuses; the programs get them then.
-    // SAFETY: the call takes no pointers, and marks descriptors without closing one.
-    #[cfg(target_os = "linux")]
-    unsafe {
-        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
-    };
+    prepare_process();
     let command = match cli::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(usage) => return fail(NOT_STARTED, &usage.to_string()),
@@ -115,6 +99,27 @@ fn main() -> ExitCode {
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => show(plan),
     }
+}
+
+/// Settings of the whole process, before any other thread runs.
+fn prepare_process() {
+    // SAFETY: sets a number that the allocator reads when it frees pages; no other thread runs yet.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }; // docs/decisions/0020-resident-memory.md
+    // If the system provides them by default, a touched byte takes two megabytes, and returned memory comes back with the
+    // next one. If the setting is not possible, the system decides.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+    // SAFETY: sets a number of the C library's allocator, which only zstd uses; no other thread runs yet.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD)
+    };
+    // Descriptors that the parent process left open are not for CGI programs. Linux before 5.11 refuses; the programs get them then.
+    // SAFETY: the call takes no pointers, and marks descriptors without closing one.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
 }
 
 /// Sends a purge, and prints its receipt; the exit code tells whether every node has applied it.
