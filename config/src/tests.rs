@@ -129,7 +129,7 @@ fn unknown_keys_name_the_nearest() {
     refuse("default_ttl = \"1s\"", "t.toml:1: default_ttl: unknown key here; move it to `cache.default_ttl`");
     refuse(
         "[admin]\ncolour = 1",
-        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, audit, history, hosts, overlay_size, statistics",
+        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, tokens, audit, history, hosts, overlay_size, statistics",
     );
     refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
     // A word of another server is explained, whatever key is similar to it.
@@ -425,6 +425,15 @@ fn file_with(path: &str, value: &str) -> String {
             "[[site]]\nhosts = \"a\"\n{beside}access.{rest} = {value}\n[[site.route]]\nproxy.to = \":1\"\n"
         );
     }
+    if let Some(rest) = path.strip_prefix("admin.tokens[].") {
+        let all =
+            [("name", "\"a\""), ("role", "\"viewer\""), ("token", "\"0123456789abcdef0123456789abcdef\"")];
+        let lines = all.map(|(name, own)| format!("{name} = {}\n", if name == rest { value } else { own }));
+        return format!(
+            "[[admin.tokens]]\n{}[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \":1\"\n",
+            lines.concat()
+        );
+    }
     let origin = match path {
         _ if path.contains(".files.") => "files = { root = \"public\" }",
         _ if path.contains(".cgi.") => "cgi = { root = \"cgi-bin\" }",
@@ -554,7 +563,7 @@ fn every_example_and_every_default_is_accepted() {
             .flat_map(|it| places.iter().map(move |place| (it, *place)))
         {
             let is_secret = value.contains("file:/run/secrets/")
-                && (path.contains(".secret") || path.ends_with(".password") || path.ends_with(".eab_key"));
+                && [".secret", ".password", ".eab_key", ".token"].iter().any(|it| path.contains(it));
             let value = if is_secret { "\"0123456789abcdef0123456789abcdef\"" } else { value };
             let text = file_with(path, value);
             let is_geo = path.ends_with("cache.key.country");

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Key] = &[
     once("admin.tokens[].role", ValueKind::OneOf(&AdminRole::NAMES), None,
         "Rights of its clients. `viewer`: read everything but the audit log, sessions and secrets. `operator`: also purges, overlays, drains, maintenance and trace sampling. `admin`: everything, such as the configuration and upgrades.", r#""viewer""#),
     once("admin.tokens[].token", ValueKind::One(TextForm::Secret), None,
-        "The token: 32 to 512 letters, digits and `-._~+/=`, such as the output of `openssl rand -hex 32`. A reload that changes or removes it ends its sessions.", r#""file:/etc/larder/grafana.token""#),
+        "The token: 32 to 512 letters, digits and `-._~+/=`, such as the output of `openssl rand -hex 32`. A reload that changes or removes it ends its sessions.", r#""file:/run/secrets/grafana""#),
     once("admin.audit", ValueKind::One(TextForm::PathFor(PathAccess::WRITE)), None,
         "File of the audit log: every change through the admin and every rejected request. The error log contains the same events.", r#""/var/log/larder/audit.log""#),
     start("admin.history", ValueKind::One(TextForm::PathOrOff), None,
