@@ -417,6 +417,16 @@ fn beside_php(key: &str, value: &str) -> String {
     format!("{}{key} = {value}\n", others.collect::<String>())
 }
 
+/// A key of a named token, with the others.
+fn file_with_token(rest: &str, value: &str) -> String {
+    let all = [("name", "\"a\""), ("role", "\"viewer\""), ("token", "\"0123456789abcdef0123456789abcdef\"")];
+    let lines = all.map(|(name, own)| format!("{name} = {}\n", if name == rest { value } else { own }));
+    format!(
+        "[[admin.tokens]]\n{}[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \":1\"\n",
+        lines.concat()
+    )
+}
+
 /// A key with its value where it would stand, in a file that is sound otherwise.
 fn file_with(path: &str, value: &str) -> String {
     if let Some(rest) = path.strip_prefix("site[].access.") {
@@ -426,13 +436,7 @@ fn file_with(path: &str, value: &str) -> String {
         );
     }
     if let Some(rest) = path.strip_prefix("admin.tokens[].") {
-        let all =
-            [("name", "\"a\""), ("role", "\"viewer\""), ("token", "\"0123456789abcdef0123456789abcdef\"")];
-        let lines = all.map(|(name, own)| format!("{name} = {}\n", if name == rest { value } else { own }));
-        return format!(
-            "[[admin.tokens]]\n{}[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \":1\"\n",
-            lines.concat()
-        );
+        return file_with_token(rest, value);
     }
     let origin = match path {
         _ if path.contains(".files.") => "files = { root = \"public\" }",
