@@ -226,13 +226,19 @@ fn requests(live: &Live) -> (u64, u64) {
 }
 
 fn database((name, standing): (String, FollowStanding), live: &Live) -> DatabaseFact {
-    let (is_followed, why) = match standing {
-        FollowStanding::Followed(_) | FollowStanding::ByAnotherNode => (true, String::new()),
-        FollowStanding::Begins => (false, String::new()),
-        FollowStanding::NotFollowed(why) => (false, why),
-    };
     let (requests, errors_5xx) = requests_for_rows(live, &name);
-    DatabaseFact { name, is_followed, why, requests, errors_5xx }
+    let mut fact = DatabaseFact { name, requests, errors_5xx, ..DatabaseFact::default() };
+    match standing {
+        FollowStanding::Followed(_, lag) => {
+            fact.is_followed = true;
+            fact.lag_millis = u64::try_from(lag.time().as_millis()).unwrap_or(u64::MAX);
+            fact.lag_bytes = lag.bytes();
+        }
+        FollowStanding::ByAnotherNode => fact.is_followed = true,
+        FollowStanding::Begins => {}
+        FollowStanding::NotFollowed(why) => fact.why = why,
+    }
+    fact
 }
 
 /// Requests and server errors of the routes whose pages the changes of a database purge.
