@@ -321,11 +321,10 @@ impl<'r> ConfigTrial<'r> {
             self.report.changed(kind, seen, now.to_string(), then.to_owned(), key);
         };
         match (running.course, changed.course) {
-            (_, Course::Answered { status, key } | Course::Refused { status, key }) => {
-                if status != now {
-                    change(ChangeKind::Status, &status.to_string(), Some(key));
-                }
+            (_, Course::Answered { status, key } | Course::Refused { status, key }) if status != now => {
+                change(ChangeKind::Status, &status.to_string(), Some(key));
             }
+            (_, Course::Answered { .. } | Course::Refused { .. }) => {}
             (Course::Refused { key, .. }, _) => change(ChangeKind::Open, "admitted", Some(key)),
             (Course::Answered { key, .. }, Course::File) => {
                 change(ChangeKind::Status, "that of a file", Some(key));

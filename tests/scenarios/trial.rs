@@ -178,7 +178,7 @@ fn responses_of_one_client_are_found_before_they_are_shared() {
     assert_eq!(["set-cookie 3"], shared(&sets)[..], "{sets}");
     assert_eq!(true, sets["danger"]);
     assert_eq!(["storage 3 /sets/a: set-cookie > stored"], changes(&sets)[..]);
-    let example = &sets["changes"][3]["examples"][0];
+    let example = &sets["changes"][4]["examples"][0];
     assert_eq!("cache.store_set_cookie", example["key"]);
     assert!(example["where"].as_str().unwrap().contains("larder.toml:"), "{example}");
 
