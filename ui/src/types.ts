@@ -531,6 +531,7 @@ export interface TriedExample {
 
 /** What a configuration would do with recent requests. */
 export interface Tried {
+  file: string | null;
   records: number;
   requests: number;
   left_out: number;
@@ -539,8 +540,8 @@ export interface Tried {
   complete: boolean;
   took_us: number;
   hit_ratio: { measured: number | null; running: number | null; changed: number | null };
-  changes: { kind: 'route' | 'status' | 'key' | 'storage' | 'lifetime'; requests: number; urls: number; examples: TriedExample[] }[];
-  shared: { reason: 'set-cookie' | 'private' | 'differed'; sentence: string; requests: number; examples: TriedExample[] }[];
+  changes: { kind: 'route' | 'status' | 'open' | 'key' | 'storage' | 'lifetime'; requests: number; urls: number; examples: TriedExample[] }[];
+  shared: { reason: 'set-cookie' | 'private' | 'opened' | 'differed' | 'changes'; sentence: string; requests: number; examples: TriedExample[] }[];
   danger: boolean;
   unknown: { fact: string; sentence: string; requests: number }[];
 }
