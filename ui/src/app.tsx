@@ -1,7 +1,8 @@
 // The frame around every view: where one can go, whether larder answers, keys, and the login in front of it.
-import { Component, type ComponentChildren, type ComponentType, type JSX } from 'preact';
+import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, hasToken, onLost, post, setToken } from './api';
+import { Chunk, type Draw, type Load } from './chunk';
 import { go, useMedia, usePlace, useReadings } from './hooks';
 import { useKeys } from './keys';
 import { Login } from './login';
@@ -24,9 +25,12 @@ export interface View {
   icon: IconName;
   /** The key behind `g`. */
   key: string;
-  draw: ComponentType<{ params: URLSearchParams }>;
   /** It has a link only where a fleet is configured. */
   ofFleet?: boolean;
+  /** What draws it ... */
+  draw?: Draw;
+  /** ... or loads what does. */
+  load?: Load;
 }
 
 /** Takes the code of a login link out of the address, and the session for it. */
@@ -188,7 +192,7 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
         <Lost />
         <State />
         {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
-        <Guard key={turn}>{now ? <now.draw params={params} /> : <Nowhere name={view} />}</Guard>
+        <Guard key={turn}>{now ? <Content of={now} params={params} /> : <Nowhere name={view} />}</Guard>
       </main>
       <Tab title={title} />
       <Help open={help} close={() => setHelp(false)} />
@@ -222,6 +226,11 @@ function Links({ now }: { now: View | undefined }): JSX.Element {
       ))}
     </>
   );
+}
+
+function Content({ of, params }: { of: View; params: URLSearchParams }): JSX.Element | null {
+  if (of.draw) return <of.draw params={params} />;
+  return of.load ? <Chunk name={of.name} title={of.title} load={of.load} params={params} /> : null;
 }
 
 /** In place of a view that there is none of. */

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem, post, put } from '../api';
 import { Bones, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
+import { Diff, Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
 import { Trial } from '../parts/trial';
@@ -191,32 +192,6 @@ function Keys({ of }: { of: string[] }): JSX.Element {
   );
 }
 
-export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
-  return (
-    <ul class="problems" aria-label="Problems">
-      {of.map((it, at) => (
-        <li key={at}>
-          <Icon name="warn" />
-          <span>
-            {it.line !== null && (
-              <b>
-                {it.file !== null && `${it.file}, `}
-                {it.file === null ? 'Line' : 'line'} {it.line}
-                {it.column !== null ? `, column ${it.column}` : ''}:{' '}
-              </b>
-            )}
-            {it.key !== null && <code>{it.key}: </code>}
-            {it.message}
-          </span>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** Lines that are the same, in a row, beyond these around a change, are left out. */
-const AROUND = 3;
-
 /** The differences of several files, each with its name; one of the main file alone needs none. */
 function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
   const isSame = (it: DiffLine[]): boolean => it.every((line) => line.op === ' ');
@@ -231,23 +206,6 @@ function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
         </section>
       ))}
     </>
-  );
-}
-
-export function Diff({ of }: { of: DiffLine[] }): JSX.Element {
-  const near = of.map((_, at) => of.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((it) => it.op !== ' '));
-  return (
-    <pre class="diff" tabIndex={0} aria-label="Difference">
-      {of.map((it, at) => {
-        if (!near[at]) return near[at - 1] || at === 0 ? <span key={at} class="gap">⋯{'\n'}</span> : null;
-        return (
-          <span key={at} class={it.op === '+' ? 'new' : it.op === '-' ? 'old' : ''}>
-            {it.op} {it.text}
-            {'\n'}
-          </span>
-        );
-      })}
-    </pre>
   );
 }
 

@@ -5,9 +5,9 @@ import { useState } from 'preact/hooks';
 import { post } from '../api';
 import { Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
+import { Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
 import type { Checked, ConfigProblem, Settings } from '../types';
-import { Problems } from './config';
 import { type DraftFile, type Edit, edited, texts } from './config_draft';
 
 /** What the routes of a site are reached by, in order. */

@@ -1,9 +1,9 @@
 // The configuration as text: numbered lines, and what is wrong at its line.
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
 import type { ConfigProblem } from '../types';
-import { Problems } from './config';
 
 interface Props {
   text: string;

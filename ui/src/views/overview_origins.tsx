@@ -9,7 +9,7 @@ import { say } from '../parts/toast';
 import * as format from '../format';
 import { useMedia, useSend } from '../hooks';
 import { between, quantile } from '../points';
-import type { Over } from '../readings';
+import { type Over, readings } from '../readings';
 import type { Origin, Stats } from '../types';
 
 /** Rows that are shown at first. */
@@ -135,6 +135,7 @@ function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Elem
     setBusy(true);
     try {
       await ask(path(of), { method: 'DELETE' });
+      readings.look();
       say(`${of.name} receives requests again.`);
     } catch (error) {
       say(problemOf(error).message, true);
@@ -170,6 +171,7 @@ function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: ()
   const flying = of.in_flight ?? 0;
   const drain = async (): Promise<void> => {
     await ask(path(of), { method: 'PUT' });
+    readings.look();
     say(`${of.name} is drained.`);
     close();
   };

@@ -51,7 +51,7 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
     return {
       id,
       name: it.name,
-      site: now.sites?.[it.site]?.name ?? '',
+      site: it.site_name ?? '',
       kind: it.kind,
       requests: requests / seconds,
       errors,
@@ -102,7 +102,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
   };
   /** Once by the column, again in the other order, then as it was. */
   const press = (to: Column): void => keep(by === to && back ? 'worst' : to, by === to && !back, search);
-  const several = (now.sites?.length ?? 0) > 1;
+  const several = new Set(now.routes?.map((it) => it.site)).size > 1;
   const columns = COLUMNS.filter((it) => !narrow || (it[0] !== 'origin' && it[0] !== 'p99'));
   return (
     <section class="block">
