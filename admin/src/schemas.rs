@@ -69,9 +69,10 @@ macro_rules! certificate {
 /// The statistics.
 pub const STATS: &str = concat!(
     r#"{"type":"object",
-"required":["version","now","listen","health","counters","latency","totals","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
+"required":["version","now","listen","pending","health","counters","latency","totals","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
 "version":{"type":"integer"},"now":{"type":"integer"},"now_us":{"type":"integer"},"uptime":{"type":"integer"},
 "listen":{"type":"array","items":{"type":"string"}},
+"pending":{"type":"array","description":"keys of the file that take effect at the next restart","items":{"type":"string"}},
 "statistics":{"type":"string","enum":["on","off"]},
 "history":{"type":"object","required":["in"],"description":"whether the history outlives this process","properties":{"in":{"enum":["file","ram"]},"path":{"type":"string"},"bytes":{"type":"integer"},"why":{"type":"string"}}},
 "privileges":{"type":"object","required":["uid","gid","groups","capabilities","no_new_privileges","system_call_filter","landlock"],"properties":{"uid":{"type":"integer"},"gid":{"type":"integer"},

@@ -58,6 +58,7 @@ impl Admin {
             "uptime": now_us / 1_000_000,
             "listen": *self.public.borrow(),
             "health": super::health::json_of(&self.look_at_health()),
+            "pending": self.health.waiting(),
             "statistics": if live.config.statistics { "on" } else { "off" },
             "counters": named(Counters::TABLE, &self.totals.sums()),
             "nodes": self.nodes.as_ref().map(|it| it.standing()),

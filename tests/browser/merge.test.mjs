@@ -1,16 +1,9 @@
 // The three-way merge as a function, without a browser: its laws over random texts, and cases of configurations.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { module } from './module.mjs';
 
-const ui = join(dirname(fileURLToPath(import.meta.url)), '../../ui');
-// What builds the page makes JavaScript of the module.
-const { transformSync } = createRequire(createRequire(join(ui, 'package.json')).resolve('vite'))('esbuild');
-const { code } = transformSync(readFileSync(join(ui, 'src/merge.ts'), 'utf8'), { loader: 'ts', format: 'esm' });
-const { merge3, merged, linesOf } = await import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`);
+const { merge3, merged, linesOf } = await module('merge.ts');
 
 /** The same numbers in each run. */
 function random(seed) {

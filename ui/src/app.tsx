@@ -14,7 +14,6 @@ import { enter } from './parts/rows';
 import { Toasts } from './parts/toast';
 import { seconds, flat } from './format';
 import { State, Tab } from './parts/state';
-import { usePending } from './pending';
 import { readings } from './readings';
 import { setTheme, theme, type Theme } from './theme';
 import { VIEWS } from './views';
@@ -270,7 +269,7 @@ function Lost(): JSX.Element | null {
 
 /** That the file waits for a restart, wherever one is; it leads to what it waits with. */
 function Pending(): JSX.Element | null {
-  const keys = usePending();
+  const keys = useReadings().latest?.pending ?? [];
   if (keys.length === 0) return null;
   const told = `Restart pending: the file changes ${keys.join(', ')}`;
   return (

@@ -42,6 +42,8 @@ export interface Stats {
   now_us?: number;
   uptime?: number;
   listen: string[];
+  /** Keys of the file that take effect at the next restart. */
+  pending?: string[];
   node?: string | null;
   nodes?: { say?: string } | null;
   statistics?: 'on' | 'off';

@@ -3,26 +3,41 @@ import type { JSX } from 'preact';
 import type { ConfigProblem, DiffLine } from '../types';
 import { Icon } from './icons';
 
-export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
+/** With `show`, a problem with a line is a button that shows its place. */
+export function Problems({ of, show }: { of: ConfigProblem[]; show?: (it: ConfigProblem) => void }): JSX.Element {
   return (
     <ul class="problems" aria-label="Problems">
       {of.map((it, at) => (
         <li key={at}>
           <Icon name="warn" />
-          <span>
-            {it.line !== null && (
-              <b>
-                {it.file !== null && `${it.file}, `}
-                {it.file === null ? 'Line' : 'line'} {it.line}
-                {it.column !== null ? `, column ${it.column}` : ''}:{' '}
-              </b>
-            )}
-            {it.key !== null && <code>{it.key}: </code>}
-            {it.message}
-          </span>
+          {show && it.line !== null ? (
+            <button class="link" onClick={() => show(it)}>
+              <Sentence of={it} />
+            </button>
+          ) : (
+            <span>
+              <Sentence of={it} />
+            </span>
+          )}
         </li>
       ))}
     </ul>
+  );
+}
+
+function Sentence({ of: it }: { of: ConfigProblem }): JSX.Element {
+  return (
+    <>
+      {it.line !== null && (
+        <b>
+          {it.file !== null && `${it.file}, `}
+          {it.file === null ? 'Line' : 'line'} {it.line}
+          {it.column !== null ? `, column ${it.column}` : ''}:{' '}
+        </b>
+      )}
+      {it.key !== null && <code>{it.key}: </code>}
+      {it.message}
+    </>
   );
 }
 
