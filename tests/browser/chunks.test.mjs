@@ -9,7 +9,7 @@ let larder, browser, page, seen;
 const loads = [];
 
 before(async () => {
-  larder = await start({ sites: 198 });
+  larder = await start();
   ({ browser, page, seen } = await open(larder.admin));
   page.on('response', (response) => loads.push(response));
   await page.goto(larder.link);
@@ -49,18 +49,25 @@ it('takes at most 60 KiB for the first view, and another script for another view
 });
 
 it('takes at most 20 KiB a second with 200 routes', async () => {
-  await page.goto(`${larder.admin}/#/overview`);
-  await page.locator('.worst tbody tr').first().waitFor();
-  const from = loads.length;
-  const began = Date.now();
-  // Three readings of routes are in it, wherever it begins.
-  await until('15 readings', () => loads.length >= from + 15);
-  const seconds = (Date.now() - began) / 1000;
-  const taken = loads.slice(from);
-  const size = await sizeOf(taken);
-  console.log(`open overview: ${(size / seconds / KIB).toFixed(1)} KiB a second`);
-  assert.ok(taken.some((it) => it.url().endsWith('detail=routes')) && taken.some((it) => it.url().endsWith('detail=totals')));
-  assert.ok(size / seconds <= 20 * KIB, `${size} bytes in ${seconds} s`);
+  const many = await start({ sites: 198 });
+  const watched = await open(many.admin);
+  try {
+    const taken = [];
+    await watched.page.goto(many.link);
+    await watched.page.locator('.worst tbody tr').first().waitFor();
+    watched.page.on('response', (response) => taken.push(response));
+    const began = Date.now();
+    // Three readings of routes are in it, wherever it begins.
+    await until('15 readings', () => taken.length >= 15);
+    const seconds = (Date.now() - began) / 1000;
+    const size = await sizeOf(taken.slice(0, 15));
+    console.log(`open overview: ${(size / seconds / KIB).toFixed(1)} KiB a second`);
+    for (const detail of ['routes', 'totals']) assert.ok(taken.some((it) => it.url().endsWith(`detail=${detail}`)), detail);
+    assert.ok(size / seconds <= 20 * KIB, `${size} bytes in ${seconds} s`);
+  } finally {
+    await watched.browser.close();
+    await many.stop();
+  }
 });
 
 it('shows that a view is being loaded', async () => {

@@ -14,6 +14,8 @@ import type { Origin, Stats } from '../types';
 
 /** Rows that are shown at first. */
 const FEW = 8;
+/** The same in a high window. */
+const MORE = 20;
 
 /** How an origin is, in a word: its colour, and what that means for requests. */
 const STATES: Record<string, [word: string, look: string, means: string]> = {
@@ -61,7 +63,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
   });
   const rank = (it: Origin): number => RANKS.indexOf(it.state ?? 'up');
   rows.sort((a, b) => rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
-  const [shown, more] = useShort(rows, 'origins', FEW);
+  const [shown, more] = useShort(rows, 'origins', useMedia('(min-height: 1200px)') ? MORE : FEW);
   if (rows.length === 0) return null;
   const chosen = now.origins?.find((it) => it.name === drains);
   return (
