@@ -69,6 +69,12 @@ impl HealthDesk {
         self.waiting.replace(keys);
     }
 
+    /// The keys in the file that wait for a restart.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<String> {
+        self.waiting.borrow().clone()
+    }
+
     /// The configuration in the file was refused.
     pub fn refuse(&self, why: &str) {
         self.refused.replace(Some(now(why)));
@@ -139,7 +145,7 @@ impl Admin {
             databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
             refused: desk.refused(),
             refused_certificates: desk.refused_certificates.borrow().clone(),
-            waiting: desk.waiting.borrow().clone(),
+            waiting: desk.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),

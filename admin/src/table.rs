@@ -25,6 +25,7 @@ use super::schemas::{
     self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
     SESSION, STATS, TRACES,
 };
+use super::stats::DETAIL;
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, why};
 use larder_counters::top::TopOrder;
@@ -267,8 +268,8 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
-    row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
-    row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
+    row("GET", "/cache/stats", "The statistics.", |it, asked| Box::pin(it.stats(asked))).gives(STATS),
+    row("GET", "/api/v1/stats", "The statistics.", |it, asked| Box::pin(it.stats(asked))).query(DETAIL).gives(STATS),
     row("GET", "/metrics", "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
     row("POST", "/cache/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
     row("POST", "/api/v1/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),

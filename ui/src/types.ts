@@ -42,12 +42,16 @@ export interface Stats {
   now_us?: number;
   uptime?: number;
   listen: string[];
+  /** Keys of the file that take effect at the next restart. */
+  pending?: string[];
   node?: string | null;
   nodes?: { say?: string } | null;
   statistics?: 'on' | 'off';
   counters: Counts;
   latency?: { all: Histogram; hit: Histogram; miss: Histogram; pass: Histogram };
-  sites?: { name: string; routes: number[]; counters: Counts; latency: Histogram }[];
+  /** The sums of all routes. */
+  totals?: { errors_4xx: number; errors_5xx: number; could_be_hits: number };
+  /** These and the origins are empty in a reading of the totals. */
   routes?: RouteStats[];
   tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
   origins?: Origin[];
@@ -64,6 +68,7 @@ export interface RouteStats {
   when: string;
   listeners: string[];
   site: number;
+  site_name?: string;
   kind: string;
   /** Positions in the list of origins. */
   origins?: number[];
