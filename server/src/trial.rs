@@ -64,7 +64,7 @@ pub enum AccessJudgement {
     Same,
     /// The running ones: where credentials, a service or a rate decide, by the recorded result.
     Recorded,
-    /// The changed ones: what credentials, a service or a rate would decide is unknown.
+    /// The changed ones: the decision of credentials, a service or a rate is unknown.
     Changed,
 }
 

@@ -64,7 +64,7 @@ impl SharedReason {
     }
 }
 
-/// What keeps responses of a group apart: equal ones are one observation, so that the observations of a trial are bounded by
+/// The mark by which responses of a group differ: equal ones are one observation, so that the observations of a trial are bounded by
 /// its different responses, and none of them is lost behind many equal ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ObservedResponse {

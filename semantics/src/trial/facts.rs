@@ -122,7 +122,7 @@ fn write_cookies(line: &[u8], seed: u64, write: &mut impl FnMut(&[u8])) {
     }
 }
 
-/// 32 bits: two values of one visitor and another are told apart, and none is found by a search, without the seed.
+/// 32 bits: two values of one visitor and another differ, and none is found by a search, without the seed.
 fn write_hash(value: &[u8], seed: u64, write: &mut impl FnMut(&[u8])) {
     let mut room = [0; 8];
     let hash = xxh3_64_with_seed(value, seed);

@@ -28,7 +28,7 @@ interface Props {
 
 /** Pixels of a line, and around the text, as in the style. */
 const LINE = 20;
-const [ABOVE, BESIDE] = [10, 14];
+const [ABOVE, LEFT] = [10, 14];
 
 /** Characters that are typed before the list opens by itself. */
 const ENOUGH = 2;
@@ -170,7 +170,7 @@ function Mark({ it, line, scrolled, show }: { it: ConfigProblem; line: string; s
         <Icon name="warn" size={13} />
         <span class="mark-text">{it.message}</span>
       </button>
-      <pre class="wave" aria-hidden="true" style={{ top, left: `${BESIDE - scrolled}px` }}>
+      <pre class="wave" aria-hidden="true" style={{ top, left: `${LEFT - scrolled}px` }}>
         {line.slice(0, from)}
         <span>{line.slice(from, from + Math.max(length, 1)) || ' '}</span>
       </pre>
@@ -195,7 +195,7 @@ function Offers({ id, of, text, scrolled, accept }: OffersProps): JSX.Element {
   const prefix = before.at(-1)!;
   useLayoutEffect(() => {
     const it = box.current!;
-    const measured = it.previousElementSibling!.getBoundingClientRect().width + BESIDE - scrolled;
+    const measured = it.previousElementSibling!.getBoundingClientRect().width + LEFT - scrolled;
     setLeft(Math.max(0, Math.min(measured, it.parentElement!.clientWidth - it.offsetWidth)));
   }, [prefix, scrolled]);
   useEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' }), [of.at]);

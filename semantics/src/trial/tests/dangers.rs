@@ -1,4 +1,4 @@
-//! What must be named before it is shared: pages behind many others, redirects, pages that change with each request, variants that
+//! Dangers that a trial must name before a response is shared: pages behind many others, redirects, pages that change with each request, variants that
 //! become one, and routes that are opened.
 
 use super::*;
