@@ -18,7 +18,7 @@ pub use schema::{
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::admin_role::AdminRole;
 use larder_config::diff::{self, DiffLine};
-use larder_config::edit::{Edit, PathStep, Sections};
+use larder_config::edit::{Edit, ParsedTexts, PathStep, Sections};
 use larder_config::hide::{HiddenText, SecretCover, without_comments};
 use larder_config::plan::Plan;
 use larder_config::store::{ConfigFile, hash};
@@ -440,6 +440,7 @@ impl Admin {
         let live = self.live.borrow().clone();
         let places = ProblemPlaces {
             sections: files.sections(),
+            parsed: files.texts.parsed(),
             main: self.configuring.plan.file().map(|it| it.display().to_string()),
             files,
             hidden: self.configuring.cover.hide(&real.text),
@@ -538,6 +539,7 @@ struct ProblemPlaces<'f> {
     /// The name of the main file.
     main: Option<String>,
     files: &'f TextFiles,
+    parsed: ParsedTexts,
     /// The main text, whose columns are counted.
     hidden: HiddenText,
 }
@@ -560,7 +562,7 @@ impl ProblemPlaces<'_> {
         let (file, line, column, steps) = match place {
             Some((number, file, line, column)) => {
                 let within = self.sections[number].with(line);
-                let steps = self.files.texts.path_of_whole(number, within);
+                let steps = self.parsed.path_of_whole(number, within);
                 let column = if number == 0 { self.hidden.column(line, column) } else { column };
                 (Some(file).filter(|_| number > 0), Some(line), Some(column), steps)
             }

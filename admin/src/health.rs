@@ -69,6 +69,12 @@ impl HealthDesk {
         self.waiting.replace(keys);
     }
 
+    /// The keys in the file that wait for a restart.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<String> {
+        self.waiting.borrow().clone()
+    }
+
     /// The configuration in the file was refused.
     pub fn refuse(&self, why: &str) {
         self.refused.replace(Some(now(why)));
@@ -139,7 +145,7 @@ impl Admin {
             databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
             refused: desk.refused(),
             refused_certificates: desk.refused_certificates.borrow().clone(),
-            waiting: desk.waiting.borrow().clone(),
+            waiting: desk.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
@@ -226,13 +232,19 @@ fn requests(live: &Live) -> (u64, u64) {
 }
 
 fn database((name, standing): (String, FollowStanding), live: &Live) -> DatabaseFact {
-    let (is_followed, why) = match standing {
-        FollowStanding::Followed(_) | FollowStanding::ByAnotherNode => (true, String::new()),
-        FollowStanding::Begins => (false, String::new()),
-        FollowStanding::NotFollowed(why) => (false, why),
-    };
     let (requests, errors_5xx) = requests_for_rows(live, &name);
-    DatabaseFact { name, is_followed, why, requests, errors_5xx }
+    let mut fact = DatabaseFact { name, requests, errors_5xx, ..DatabaseFact::default() };
+    match standing {
+        FollowStanding::Followed(_, lag) => {
+            fact.is_followed = true;
+            fact.lag_millis = u64::try_from(lag.time().as_millis()).unwrap_or(u64::MAX);
+            fact.lag_bytes = lag.bytes();
+        }
+        FollowStanding::ByAnotherNode => fact.is_followed = true,
+        FollowStanding::Begins => {}
+        FollowStanding::NotFollowed(why) => fact.why = why,
+    }
+    fact
 }
 
 /// Requests and server errors of the routes whose pages the changes of a database purge.

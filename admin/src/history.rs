@@ -45,7 +45,12 @@ const STEPS: [&str; 5] = ["1", "10", "60", "300", "1800"];
 
 /// The parameters of `GET /api/v1/history`.
 pub const QUERY: &[super::query::Parameter] = &[
-    super::query::integer("since", 0, 99_999_999_999, "only what is later than this Unix time"),
+    super::query::integer(
+        "since",
+        0,
+        99_999_999_999,
+        "only what is later than this Unix time; all, if it is in the future",
+    ),
     super::query::one_of(
         "step",
         &STEPS,
@@ -353,15 +358,18 @@ impl Admin {
         let sample = |(times, values): ([u64; 2], Vec<u64>)| {
             times.into_iter().chain(values).map(Value::from).collect::<Value>()
         };
-        let samples: Vec<Value> = history.rings.read(step, since).into_iter().map(sample).collect();
-        let marks = history.marks.iter().filter(|it| it.at > since);
+        let now = clock::wall().0;
+        let samples: Vec<Value> = history.rings.read(step, since, now).into_iter().map(sample).collect();
+        let is_due = |it: &&HistoryMark| (rings::past(since, now) + 1..=now).contains(&it.at);
+        let mut marks: Vec<&HistoryMark> = history.marks.iter().filter(is_due).collect();
+        marks.sort_by_key(|it| it.at);
         let marks: Vec<Value> =
-            marks.map(|it| json!({ "at": it.at, "kind": it.kind.name(), "what": it.what })).collect();
+            marks.iter().map(|it| json!({ "at": it.at, "kind": it.kind.name(), "what": it.what })).collect();
         let columns: Vec<&str> = ["at", "millis"].into_iter().chain(columns::names()).collect();
         AdminResponse::Json(
             200,
             json!({
-                "now": clock::wall().0, "step": step, "columns": columns, "samples": samples, "marks": marks,
+                "now": now, "step": step, "columns": columns, "samples": samples, "marks": marks,
                 "kept": kept,
             }),
         )

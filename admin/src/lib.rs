@@ -7,6 +7,7 @@ mod advice;
 mod audit;
 mod body;
 mod certificates;
+mod compressed;
 mod config;
 mod explain;
 mod health;
@@ -309,7 +310,7 @@ impl Handler for Admin {
         match answer {
             AdminResponse::Json(status, value) => {
                 let text = serde_json::to_vec(&value).unwrap_or_default();
-                send(Synthetic::new(status, "application/json", text), request, reply).await;
+                send(compressed::json(status, text, request), request, reply).await;
             }
             AdminResponse::Whole(whole) => send(whole, request, reply).await,
             AdminResponse::Events(events) => {

@@ -178,14 +178,33 @@ mod tests {
         assert_eq!("no-cache", control("index.html"));
     }
 
+    /// The bytes of a file in its smallest form.
+    fn sent(it: &PageFile) -> usize {
+        it.br.len().min(it.gzip.len())
+    }
+
     /// What a browser takes over the wire is small, and a page that was built is whole.
     #[test]
-    fn the_page_is_at_most_150_kib() {
-        let size: usize = FILES.iter().map(|it| it.gzip.len().max(it.br.len())).sum();
-        assert!(size <= 150 * 1024, "the page is {size} bytes compressed");
+    fn the_page_is_at_most_110_kib() {
+        let size: usize = FILES.iter().map(sent).sum();
+        assert!(size <= 110 * 1024, "the page is {size} bytes compressed");
         assert!(FILES.iter().all(|it| !it.gzip.is_empty() && !it.br.is_empty()), "every file is compressed");
         let has = |suffix: &str| FILES.iter().any(|it| it.name.ends_with(suffix));
         assert!(FILES.is_empty() || ["index.html", ".js", ".css"].into_iter().all(has), "the page is whole");
+    }
+
+    /// The first view needs the files that the page itself names; the code of other views is loaded when they are opened.
+    #[test]
+    fn the_first_view_is_at_most_60_kib() {
+        let Some(page) = FILES.iter().find(|it| it.name == "index.html") else { return };
+        let text = std::str::from_utf8(page.plain).unwrap();
+        let first: Vec<&PageFile> =
+            FILES.iter().filter(|it| it.name == page.name || text.contains(it.name)).collect();
+        assert_eq!(4, first.len(), "the page, its script, its style and its icon");
+        let size: usize = first.iter().copied().map(sent).sum();
+        assert!(size <= 60 * 1024, "the first view is {size} bytes compressed");
+        let scripts = FILES.iter().filter(|it| it.name.ends_with(".js")).count();
+        assert!(scripts > 6, "the other views are files of their own");
     }
 
     /// The policy forbids what stands in the page itself, so nothing may.

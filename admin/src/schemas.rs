@@ -78,9 +78,10 @@ macro_rules! certificate {
 /// The statistics.
 pub const STATS: &str = concat!(
     r#"{"type":"object",
-"required":["version","now","listen","health","counters","latency","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
+"required":["version","now","listen","pending","health","counters","latency","totals","sites","routes","tiers","origins","saved","privileges","memory","ram"],"properties":{
 "version":{"type":"integer"},"now":{"type":"integer"},"now_us":{"type":"integer"},"uptime":{"type":"integer"},
 "listen":{"type":"array","items":{"type":"string"}},
+"pending":{"type":"array","description":"keys of the file that take effect at the next restart","items":{"type":"string"}},
 "statistics":{"type":"string","enum":["on","off"]},
 "history":{"type":"object","required":["in"],"description":"whether the history outlives this process","properties":{"in":{"enum":["file","ram"]},"path":{"type":"string"},"bytes":{"type":"integer"},"why":{"type":"string"}}},
 "privileges":{"type":"object","required":["uid","gid","groups","capabilities","no_new_privileges","system_call_filter","landlock"],"properties":{"uid":{"type":"integer"},"gid":{"type":"integer"},
@@ -96,15 +97,16 @@ pub const STATS: &str = concat!(
     r#","latency":{"type":"object","required":["all","hit","miss","pass","other"],"additionalProperties":"#,
     latency!(),
     r#"},
+"totals":{"type":"object","description":"sums of all routes","required":["errors_4xx","errors_5xx","could_be_hits"],"properties":{"errors_4xx":{"type":"integer"},"errors_5xx":{"type":"integer"},"could_be_hits":{"type":"integer","description":"requests with a reason of the class could-be-hit"}}},
 "sites":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},
 "routes":{"type":"array","description":"positions in routes","items":{"type":"integer"}},"counters":"#,
     counters!(),
     r#","latency":"#,
     latency!(),
     r#"}}},
-"routes":{"type":"array","items":{"type":"object","required":["name","path","methods","when","listeners","site","kind","origin","counters","latency","saved_us","reasons","could_be_hits"],"properties":{
+"routes":{"type":"array","items":{"type":"object","required":["name","path","methods","when","listeners","site","site_name","kind","origin","counters","latency","saved_us","reasons","could_be_hits"],"properties":{
 "name":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},"when":{"type":"string","description":"the condition; empty without one"},
-"listeners":{"type":"array","description":"empty for all","items":{"type":"string"}},"site":{"type":"integer"},
+"listeners":{"type":"array","description":"empty for all","items":{"type":"string"}},"site":{"type":"integer"},"site_name":{"type":"string"},
 "kind":{"type":"string","enum":["proxy","files","sql","answer"]},"origin":{"type":["integer","null"]},"origins":{"type":"array","items":{"type":"integer"}},"saved_us":{"type":"integer"},
 "reasons":{"type":"object","description":"requests that reached the origin, by reason","additionalProperties":{"type":"object","required":["requests","origin_us"],"properties":{"requests":{"type":"integer"},"origin_us":{"type":"integer"}}}},"could_be_hits":{"type":"integer","description":"those of them with a reason of the class could-be-hit"},"counters":"#,
     counters!(),

@@ -1,12 +1,13 @@
 //! The statistics as JSON: all counters, by all their scopes. Memory is in `memory`, the same for Prometheus in
 //! `prometheus`; the names are documented in docs/statistics.md.
 
-use super::{Admin, AdminResponse};
+use super::query::{Parameter, one_of};
+use super::{Admin, AdminRequest, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;
 use larder_semantics::miss_reason::MissClass;
 use larder_server::privileges::ProcessPrivileges;
-use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums};
+use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ReasonSum, ScopeSums};
 use larder_stdx::clock;
 use larder_store::disk;
 use serde_json::{Map, Value, json};
@@ -14,17 +15,41 @@ use serde_json::{Map, Value, json};
 /// The version of the JSON: increased by incompatible changes.
 const VERSION: u64 = 2;
 
+/// How much of the statistics a response has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Everything.
+    All,
+    /// No sites: a route has the name of its site.
+    Routes,
+    /// Neither sites, routes nor origins.
+    Totals,
+}
+
+/// The parameter for that.
+pub(super) const DETAIL: &[Parameter] = &[one_of(
+    "detail",
+    &["all", "routes", "totals"],
+    "routes leaves out `sites`, totals also `routes` and `origins`: these lists are empty",
+)];
+
 impl Admin {
     /// `GET /api/v1/stats`, and `GET /cache/stats`.
-    pub(super) async fn stats(&self) -> AdminResponse {
+    pub(super) async fn stats(&self, asked: AdminRequest<'_>) -> AdminResponse {
+        let detail = match asked.query_value("detail").as_deref() {
+            Some("totals") => Detail::Totals,
+            Some("routes") => Detail::Routes,
+            _ => Detail::All,
+        };
         self.heap.ask(self.gateway.store.used_of_heap()).await;
-        AdminResponse::Json(200, self.stats_json())
+        AdminResponse::Json(200, self.stats_json(detail))
     }
 
-    fn stats_json(&self) -> Value {
+    fn stats_json(&self, detail: Detail) -> Value {
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
-        let routes: Vec<ScopeSums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
+        let shown = if detail == Detail::Totals { 0 } else { scopes.routes.len() };
+        let routes: Vec<ScopeSums> = (0..shown).map(|it| scopes.of_route(it)).collect();
         let (now, now_us) = (clock::wall().0, clock::precise_micros());
         json!({
             "version": VERSION,
@@ -33,14 +58,16 @@ impl Admin {
             "uptime": now_us / 1_000_000,
             "listen": *self.public.borrow(),
             "health": super::health::json_of(&self.look_at_health()),
+            "pending": self.health.waiting(),
             "statistics": if live.config.statistics { "on" } else { "off" },
             "counters": named(Counters::TABLE, &self.totals.sums()),
             "nodes": self.nodes.as_ref().map(|it| it.standing()),
             "latency": latencies(scopes),
-            "sites": sites(scopes, &routes),
+            "totals": totals(scopes),
+            "sites": if detail == Detail::All { sites(scopes, &routes) } else { Vec::new() },
             "routes": routes_json(scopes, &routes),
             "tiers": self.tiers_json(scopes),
-            "origins": origins(scopes),
+            "origins": if detail == Detail::Totals { Vec::new() } else { origins(scopes) },
             "certificates": self.certificates_json(),
             // Those of the tiers: a reload keeps all of them.
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
@@ -136,6 +163,23 @@ fn latencies(scopes: &ConfigScopes) -> Value {
     })
 }
 
+/// The sums of all routes, of what no counter of the process has.
+fn totals(scopes: &ConfigScopes) -> Value {
+    let (mut errors_4xx, mut errors_5xx, mut could_be_hits) = (0, 0, 0);
+    for route in 0..scopes.routes.len() {
+        let counters = scopes.counters_of(route);
+        errors_4xx += value(RouteCounters::TABLE, &counters, "errors_4xx");
+        errors_5xx += value(RouteCounters::TABLE, &counters, "errors_5xx");
+        could_be_hits += could_be(&scopes.reasons_of(route));
+    }
+    json!({ "errors_4xx": errors_4xx, "errors_5xx": errors_5xx, "could_be_hits": could_be_hits })
+}
+
+/// The requests with a reason of the class could-be-hit.
+fn could_be(reasons: &[ReasonSum]) -> u64 {
+    reasons.iter().filter(|it| it.row.class == MissClass::CouldBeHit).map(|it| it.requests).sum()
+}
+
 fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     let one = |it: &larder_server::route_stats::SiteScope| {
         let mut numbers = it.routes.clone();
@@ -159,15 +203,14 @@ fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     let one = |(at, it, sums): (usize, &larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();
         let reasons = scopes.reasons_of(at);
-        let could_be = reasons.iter().filter(|it| it.row.class == MissClass::CouldBeHit);
         json!({
             "name": it.name, "path": it.identity.path, "methods": it.identity.methods, "when": it.identity.when,
-            "listeners": it.identity.listeners, "site": it.site, "kind": kind,
+            "listeners": it.identity.listeners, "site": it.site, "site_name": scopes.sites.get(it.site).map_or("", |it| &*it.name), "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
             "reasons": super::why::counts(&reasons),
-            "could_be_hits": could_be.map(|it| it.requests).sum::<u64>(),
+            "could_be_hits": could_be(&reasons),
         })
     };
     scopes.routes.iter().enumerate().zip(routes).map(|((at, it), sums)| one((at, it, sums))).collect()

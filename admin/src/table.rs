@@ -27,6 +27,7 @@ use super::schemas::{
     self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
     SESSION, STATS, TRACES,
 };
+use super::stats::DETAIL;
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, AdminRequest, AdminResponse, advice, config, health, history, nodes, sessions, why};
 use larder_config::admin_role::AdminRole;
@@ -291,8 +292,8 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/tokens", ADMIN, "Lists the tokens with their roles and last uses.", |it, _| Box::pin(async move { it.tokens() })).gives(sessions::TOKENS).example("", ""),
     row("GET", "/api/v1/audit", ADMIN, "Lists the latest changes and rejected requests, the latest first; of a file of admin.audit, those before a restart included.", |it, asked| Box::pin(async move { it.audit_entries(&asked) }))
         .query(AUDIT_QUERY).gives(schemas::AUDIT).example("limit=10", ""),
-    row("GET", "/cache/stats", VIEWER, "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
-    row("GET", "/api/v1/stats", VIEWER, "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
+    row("GET", "/cache/stats", VIEWER, "The statistics.", |it, asked| Box::pin(it.stats(asked))).gives(STATS),
+    row("GET", "/api/v1/stats", VIEWER, "The statistics.", |it, asked| Box::pin(it.stats(asked))).query(DETAIL).gives(STATS),
     row("GET", "/metrics", VIEWER, "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
     row("POST", "/cache/explain", VIEWER, "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
     row("POST", "/api/v1/explain", VIEWER, "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),

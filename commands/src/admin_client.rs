@@ -63,14 +63,33 @@ pub fn named_by_variable() -> Result<Option<Listen>, String> {
 /// The configuration of `-c`, if no running server reports it.
 static CONFIGURATION: OnceLock<PathBuf> = OnceLock::new();
 
-/// The larder that runs with the configuration of a file: from its run file, otherwise from the configuration itself.
-/// The admin of the only larder that runs with a file, if there is one.
-#[must_use]
-pub fn running_file(file: &Path) -> Option<Listen> {
-    let (_, found) = running_with(file, &run_file::find()).ok()?;
-    the_only(&found).ok()
+/// The larder on which a file is tried: the one that runs with it; the one in [`ADDRESS`]; the one at the address that
+/// the file itself sets, if one answers there; the only one of this machine.
+///
+/// # Errors
+/// One sentence: there is none, or the choice is ambiguous.
+pub fn of_tried(file: &Path) -> Result<Listen, String> {
+    if let Ok((_, found)) = running_with(file, &run_file::find())
+        && !found.is_empty()
+    {
+        return the_only(&found);
+    }
+    if named_by_variable()?.is_some() {
+        return admin(None, None);
+    }
+    if let Ok(config) = Config::load(file, &[])
+        && let AdminListen::At(address) = config.admin.listen
+        && address.port() != 0
+    {
+        let set = Listen::Tcp(reachable(address));
+        if !matches!(look(&set, PROBE), AdminProbe::Nobody) {
+            return Ok(set);
+        }
+    }
+    the_only(&running()?)
 }
 
+/// The larder that runs with the configuration of a file: from its run file, otherwise from the configuration itself.
 fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, String> {
     let shown = file.display();
     let (whole, found) = running_with(file, running)?;

@@ -23,11 +23,25 @@ pub fn ask(order: &CheckRecent) -> Result<Value, String> {
     let file = order.plan.file().ok_or("There is no configuration file to try.")?;
     let text = std::fs::read_to_string(&file)
         .map_err(|it| format!("{} cannot be read: {}.", file.display(), larder_stdx::error::plain(&it)))?;
-    let admin = match order.admin.clone().or_else(|| admin_client::running_file(&file)) {
+    let admin = match order.admin.clone() {
         Some(admin) => admin,
-        None => admin_client::admin(None, None)?,
+        None => admin_client::of_tried(&file)?,
     };
-    admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), PATIENCE)
+    let mut told = admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), PATIENCE)?;
+    name_lines(&mut told, &file.display().to_string());
+    Ok(told)
+}
+
+/// Names the lines of the tried text by the file that it is from. The server has only the text, and names them by its own file.
+fn name_lines(trial: &mut Value, file: &str) {
+    let Some(running) = trial["file"].as_str().map(|it| format!("{it}:")) else { return };
+    let changes = trial["changes"].as_array_mut().into_iter().flatten();
+    for example in changes.filter_map(|it| it["examples"].as_array_mut()).flatten() {
+        let place = example["where"].as_str().and_then(|it| it.strip_prefix(&running));
+        if let Some(line) = place.map(|it| format!("{file}:{it}")) {
+            example["where"] = line.into();
+        }
+    }
 }
 
 /// The result as text.
@@ -85,12 +99,15 @@ fn tell_changes(trial: &Value, screen: Screen, out: &mut String) {
     let changed: Vec<&Value> =
         list(&trial["changes"]).iter().filter(|it| number(&it["requests"]) > 0.0).collect();
     if changed.is_empty() {
-        out.push_str("  No request changes its route, status, key, storage or lifetime.\n");
+        out.push_str("  No request changes its route, status, access, key, storage or lifetime.\n");
     }
     for it in changed {
+        let title = match text(&it["kind"]) {
+            it if it == "open" => "newly open".to_owned(),
+            it => format!("{it} changes"),
+        };
         let line = format!(
-            "{} changes: {}, {}",
-            text(&it["kind"]),
+            "{title}: {}, {}",
             counted(&it["requests"], "request", "requests"),
             counted(&it["urls"], "URL", "URLs")
         );
@@ -133,6 +150,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_are_those_of_the_tried_file() {
+        let example = |place: &str| json!({ "changes": [{ "examples": [{ "where": place }] }], "file": "/etc/larder.toml" });
+        for (told, expect) in [
+            ("/etc/larder.toml:11", "new.toml:11"),
+            ("/etc/more.toml:3", "/etc/more.toml:3"),
+            ("preset wordpress", "preset wordpress"),
+        ] {
+            let mut trial = example(told);
+            name_lines(&mut trial, "new.toml");
+            assert_eq!(expect, trial["changes"][0]["examples"][0]["where"]);
+        }
+    }
+
+    #[test]
     fn a_report_has_the_ratio_the_danger_and_the_changes() {
         let told = tell(
             &json!({
@@ -143,6 +174,8 @@ mod tests {
                 "changes": [
                     { "kind": "route", "requests": 12, "urls": 1, "examples": [{ "method": "GET", "url": "http://h/b",
                       "from": "b", "to": null, "where": "larder.toml:12" }] },
+                    { "kind": "open", "requests": 1, "urls": 1, "examples": [{ "method": "GET", "url": "http://h/c",
+                      "from": "401", "to": "admitted", "where": null }] },
                     { "kind": "status", "requests": 0, "urls": 0, "examples": [] },
                 ],
                 "unknown": [{ "fact": "response", "sentence": "got a response that was not recorded", "requests": 7 }],
@@ -156,6 +189,8 @@ mod tests {
             "    GET http://h/a",
             "  route changes: 12 requests, 1 URL",
             "    GET http://h/b: b -> none (larder.toml:12)",
+            "  newly open: 1 request, 1 URL",
+            "    GET http://h/c: 401 -> admitted",
             "  not known: 7 got a response that was not recorded",
         ] {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");

@@ -6,7 +6,7 @@ mod files;
 mod node;
 mod text;
 
-pub use files::ConfigTexts;
+pub use files::{ConfigTexts, ParsedTexts};
 use node::TomlNode;
 use serde_json::Value as Json;
 pub(crate) use text::quoted;

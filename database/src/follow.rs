@@ -2,6 +2,7 @@
 //! binary log. Files of SQLite are followed by `sqlite::follow`.
 
 use crate::freshness::FollowedTables;
+use crate::lag::FollowLag;
 use crate::mysql::follow::{BinlogFollower, BinlogTurn};
 use crate::postgres::follow::{PostgresFollower, PostgresTurn};
 use crate::query::SqlDialect;
@@ -55,6 +56,15 @@ impl ChangeFollower {
         match &self.0 {
             OneFollower::Postgres(it) => it.tables(),
             OneFollower::MySql(it) => it.tables(),
+        }
+    }
+
+    /// How far the results are behind the database: a result counts until the next one is requested.
+    #[must_use]
+    pub fn lag(&self) -> &FollowLag {
+        match &self.0 {
+            OneFollower::Postgres(it) => it.lag(),
+            OneFollower::MySql(it) => it.lag(),
         }
     }
 

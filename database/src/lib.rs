@@ -8,6 +8,7 @@ mod encoder;
 mod error;
 mod follow;
 mod freshness;
+mod lag;
 mod mysql;
 mod parameter;
 mod place;
@@ -27,6 +28,7 @@ pub use encoder::ResultFormat;
 pub use error::SqlError;
 pub use follow::{ChangeFollower, FollowTurn};
 pub use freshness::{FollowedTable, FollowedTables, FreshnessGrade};
+pub use lag::FollowLag;
 pub use parameter::{
     AbsentValue, PARAMETER_FORM, ParameterSource, ParameterType, SqlParameter, is_parameter_name,
 };

@@ -1,5 +1,5 @@
 //! The recorder of requests for the trial of a configuration: a ring of bounded bytes for each worker, with the facts that
-//! decide about a request and its response. It has no bodies, no values of cookies and no credentials.
+//! decide about a request and its response. It has no bodies and no values of cookies and credentials.
 //!
 //! A busy worker records a sample: `SampledClass` begins with every request, and adapts its rate so that a tick (250 ms) adds at
 //! most `OF_TICK` of a kind. Each record has the number of requests that it stands for. A hit that is not recorded costs two
@@ -75,6 +75,8 @@ pub struct RequestRecord {
     pub origin_status: u16,
     /// A hash of that response's representation.
     pub digest: u64,
+    /// A hash of its fields.
+    pub head: u64,
     /// Method, listener, host, target, the response's fields.
     text: Box<[u8]>,
     lengths: [u16; PARTS],
@@ -206,6 +208,7 @@ struct RecordEntry {
     order: u64,
     client: u64,
     digest: u64,
+    head: u64,
     address: Option<IpAddr>,
     weight: u32,
     served: ServedBy,
@@ -341,6 +344,7 @@ impl RecordRing {
             served: it.served,
             origin_status: it.origin_status,
             digest: it.digest,
+            head: it.head,
             text: self.text(it.text)?,
             lengths: it.lengths,
             fields: self.text(it.fields)?,
@@ -421,6 +425,7 @@ impl RecorderFeed {
             order: clock::precise_micros(),
             client: facts::client(bytes.as_ref().map_or(&[][..], |it| it), it.fields, self.seed),
             digest: told.map_or(0, |it| it.digest),
+            head: told.map_or(0, |it| it.head),
             address,
             weight,
             served: served(it),

@@ -17,6 +17,8 @@ pub const SLOW: usize = 100;
 pub const FAILED: usize = 100;
 /// Seconds for which a slow request is kept.
 const DAY: u64 = 86_400;
+/// Seconds by which a slow request may be in the future: a clock that is corrected by less loses none.
+const CLOCK_STEP: u64 = 3600;
 /// The most bytes of a URL, and of any other text.
 const URL: usize = 320;
 const TEXT: usize = 64;
@@ -136,10 +138,10 @@ impl Worst {
         self.over.store(over, Relaxed);
     }
 
-    /// Drops slow requests that are older than a day; to be called about once a minute.
+    /// Drops slow requests that are older than a day, and those from the future: the clock was set back. To be called about once a minute.
     pub fn look(&self, now: u64) {
         let mut lists = self.guard();
-        lists.slow.retain(|it| it.request.at + DAY > now);
+        lists.slow.retain(|it| it.request.at + DAY > now && it.request.at <= now + CLOCK_STEP);
         self.set_threshold(&lists);
     }
 
@@ -267,7 +269,13 @@ mod tests {
             (100, 100, 2150, 2051),
             (slow.len(), failed.len(), failed[0].request.at, failed[99].request.at)
         );
+        // Two that were slow while the clock was ahead.
+        worst.put(request(DAY + 1140 + CLOCK_STEP, 1000, 200));
+        worst.put(request(2 * DAY, 1001, 200));
+        assert_eq!(1001, worst.lists().0[0].request.rank);
         worst.look(DAY + 1140);
+        assert_eq!(1000, worst.lists().0.remove(0).request.rank, "that of an hour ahead may stay");
+        worst.look(DAY + 1139);
         assert_eq!(10, worst.lists().0.len(), "a day later there is room again");
         assert!(worst.wants(&miss(200), 1));
     }

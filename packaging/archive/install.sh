@@ -1,6 +1,9 @@
 #!/bin/sh
 # Installs larder from this directory, upgrades it, or removes it. A configuration that is there is never changed.
 set -eu
+# What is installed is read by all users, whatever the shell of root allows.
+umask 022
+unset CDPATH
 
 usage() {
     cat <<'END'
@@ -43,6 +46,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 case $prefix in
+*/../* | */..) fail "--prefix $prefix: use a path without .." ;;
 /*[!A-Za-z0-9/._+-]*) fail "--prefix $prefix: use only letters, digits and /._+-" ;;
 /*) ;;
 *) fail "--prefix $prefix: it has to begin with /" ;;
@@ -50,7 +54,7 @@ esac
 [ "$purge" = no ] || [ "$action" = uninstall ] || fail "--purge requires --uninstall"
 
 root=${DESTDIR:-}
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd -- "$(dirname -- "$0")" && pwd)
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || fail "run it as root, or set DESTDIR"
 
 unit=$root/etc/systemd/system/larder.service
@@ -59,10 +63,16 @@ program=$root$prefix/bin/larder
 live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 has_user() { getent passwd larder >/dev/null 2>&1 || grep -q '^larder:' /etc/passwd 2>/dev/null; }
 
-# Installs a file under its name at once, so that no one reads half of it, and a program that runs is not written to.
+# Installs a file under its name at once, so that no one reads half of it, and a program that runs is not written to. The draft is a new
+# file in any case (-C): a link under its name is not followed, since another user may have made it.
 put() { # MODE SOURCE TARGET
     mkdir -p "$(dirname "$3")"
-    install -m "$1" "$2" "$3.new"
+    rm -f "$3.new"
+    (
+        set -C
+        cat "$2" >"$3.new"
+    )
+    [ "$1" = 644 ] || chmod "$1" "$3.new"
     mv -f "$3.new" "$3"
 }
 
@@ -88,9 +98,9 @@ install_all() {
     put 644 "$here/completions/larder.fish" "$root$prefix/share/fish/vendor_completions.d/larder.fish"
     put 644 "$here/www/index.html" "$root$prefix/share/larder/www/index.html"
     mkdir -p "$root/etc/larder/conf.d"
-    if [ ! -e "$root/etc/larder/larder.toml" ]; then
-        sed "s|/usr/share/larder|$prefix/share/larder|" "$here/larder.toml" >"$root/etc/larder/larder.toml.new"
-        mv "$root/etc/larder/larder.toml.new" "$root/etc/larder/larder.toml"
+    if [ ! -e "$root/etc/larder/larder.toml" ] && [ ! -L "$root/etc/larder/larder.toml" ]; then
+        sed "s|/usr/share/larder|$prefix/share/larder|" "$here/larder.toml" >"$work/larder.toml"
+        put 644 "$work/larder.toml" "$root/etc/larder/larder.toml"
     fi
     [ "$service" = yes ] || return 0
     [ -n "$root" ] || add_user

@@ -64,7 +64,7 @@ fn parts_with(first: u8) -> &'static [&'static str] {
 }
 
 /// Calls `then` with a name in lower case and with `-` for `_`. Allocates only for a name of more than 64 bytes.
-fn with_plain<T>(name: &str, then: impl FnOnce(&str) -> T) -> T {
+pub(crate) fn with_plain<T>(name: &str, then: impl FnOnce(&str) -> T) -> T {
     let mut room = [0; 64];
     let Some(plain) = room.get_mut(..name.len()) else {
         return then(&name.to_ascii_lowercase().replace('_', "-"));

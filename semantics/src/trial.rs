@@ -14,9 +14,10 @@ pub use outcome::{ChangeExample, ChangeKind, ChangeList, HitShare, SharedExample
 
 use crate::cache_rule::ArrivingResponse;
 use crate::field::Field;
-use crate::freshness::LifetimeSource;
+use crate::freshness::{Lifetime, LifetimeSource};
 use crate::policy::Policy;
 use crate::request::RequestFacts;
+use crate::secret;
 use crate::storable::{self, NotStorable, Storable};
 use crate::stored::Meta;
 use crate::trace::Silent;
@@ -76,6 +77,8 @@ pub struct RecordedResponse<'r> {
     pub fields: &'r [Field<'r>],
     /// A hash of its representation (entity tag, date of change, length); 0 if it has none of these.
     pub digest: u64,
+    /// A hash of its fields ([`facts::head_digest`]); 0 if it is not known.
+    pub head: u64,
 }
 
 /// The treatment of a recorded request under one configuration.
@@ -85,6 +88,8 @@ pub struct TrialSide<'p> {
     pub route: Option<usize>,
     /// A hash of the origin and of the request that it gets: where it differs, the recorded response says nothing.
     pub origin: u64,
+    /// Whether the rules of access demand credentials for it.
+    pub demands: bool,
     /// The way of the request.
     pub course: Course<'p>,
 }
@@ -94,6 +99,13 @@ pub struct TrialSide<'p> {
 pub enum Course<'p> {
     /// larder answers itself with this status, by this key of the configuration.
     Answered {
+        /// The status.
+        status: u16,
+        /// The key, in the notation of the table.
+        key: &'static str,
+    },
+    /// The rules of access refuse it with this status, by this key.
+    Refused {
         /// The status.
         status: u16,
         /// The key, in the notation of the table.
@@ -161,7 +173,7 @@ impl UnknownFact {
     pub fn sentence(self) -> &'static str {
         match self {
             UnknownFact::OtherOrigin => {
-                "go to another origin, or as another request: its response is unknown"
+                "go to an origin that they did not go to before, or as other requests: the responses are unknown"
             }
             UnknownFact::Response => "got a response that was not recorded",
             UnknownFact::Withheld => {
@@ -175,13 +187,16 @@ impl UnknownFact {
     }
 }
 
+/// The most variants of a key whose responses are known.
+const VARIANTS: usize = 64;
+
 /// A trial in progress: [`ConfigTrial::see`] each request in order, then [`ConfigTrial::finish`].
 #[derive(Default)]
 pub struct ConfigTrial<'r> {
     running: CacheModel,
     changed: CacheModel,
-    /// The last response under a key of the running configuration.
-    known: HashMap<u64, RecordedResponse<'r>>,
+    /// The last response of each variant under a key of the running configuration; at most [`VARIANTS`] of a key.
+    known: HashMap<u64, Vec<(u64, RecordedResponse<'r>)>>,
     sharing: SharingCheck,
     report: TrialReport,
 }
@@ -205,12 +220,18 @@ impl<'r> ConfigTrial<'r> {
             let told = |it: Option<usize>| it.map_or_else(String::new, |it| it.to_string());
             self.report.changed(ChangeKind::Route, seen, told(running.route), told(changed.route), None);
         }
+        if running.demands && !changed.demands && running.admits() && changed.admits() {
+            self.sharing.opened(number, request.weight);
+        }
         if let Some(fact) = fact {
             return self.report.unknown(fact, request.weight);
         }
         let is_other = running.asks() && changed.asks() && running.origin != changed.origin;
         let is_new = !running.asks() && changed.asks();
-        self.compare_status(seen, running, changed, is_other || is_new);
+        self.compare_status(seen, running, changed);
+        if matches!(changed.course, Course::File) && !matches!(running.course, Course::File) {
+            return self.report.unknown(UnknownFact::Files, request.weight);
+        }
         // An error of larder's own, an overlay or a limit: the cache and the origin took no part.
         if running.asks() && request.served == ServedBy::Other {
             return;
@@ -240,25 +261,29 @@ impl<'r> ConfigTrial<'r> {
         self.report
     }
 
-    /// The response that decides about a request: its own, or the last under its key, or the stored one.
+    /// The response that decides about a request: its own, or the last of its variant under its key, or the stored one.
     fn response_of(
         &mut self,
         request: &RecordedRequest<'r>,
         running: &TrialSide<'_>,
     ) -> Option<RecordedResponse<'r>> {
         let own = request.response.filter(RecordedResponse::is_whole);
-        let Some(key) = running.key().map(xxh3_64) else { return own };
-        if let Some(own) = own {
-            self.known.insert(key, own);
-            return Some(own);
-        }
-        let known = self.known.get(&key).copied();
-        if known.is_none()
-            && let Some(stored) = request.stored
+        let Course::Cached { key, policy } = running.course else { return own };
+        let variant = |it: &RecordedResponse<'r>| variant_of(request, policy, it);
+        let known = self.known.entry(xxh3_64(key)).or_default();
+        if own.is_none()
+            && let Some((_, found)) = known.iter().rev().find(|it| it.0 == variant(&it.1))
         {
-            self.known.insert(key, stored);
+            return Some(*found);
         }
-        known.or(request.stored)
+        let found = own.or(request.stored)?;
+        let variant = variant(&found);
+        known.retain(|it| it.0 != variant);
+        if known.len() == VARIANTS {
+            known.remove(0);
+        }
+        known.push((variant, found));
+        Some(found)
     }
 
     /// The answer of the cache of one configuration.
@@ -281,28 +306,33 @@ impl<'r> ConfigTrial<'r> {
                 model.see(&ModelRequest { request, facts, key: xxh3_64(key), policy, response, seed })
             }
             Course::Passed { .. } => model.passed(seen.request.weight),
-            Course::Answered { .. } | Course::File | Course::Unknown(_) => ModelAnswer::None,
+            Course::Answered { .. } | Course::Refused { .. } | Course::File | Course::Unknown(_) => {
+                ModelAnswer::None
+            }
         }
     }
 
-    fn compare_status(
-        &mut self,
-        seen: Seen<'_, 'r>,
-        running: &TrialSide<'_>,
-        changed: &TrialSide<'_>,
-        is_unknown: bool,
-    ) {
+    fn compare_status(&mut self, seen: Seen<'_, 'r>, running: &TrialSide<'_>, changed: &TrialSide<'_>) {
         let now = match running.course {
-            Course::Answered { status, .. } => status,
+            Course::Answered { status, .. } | Course::Refused { status, .. } => status,
             _ => seen.request.status,
         };
-        let (then, key) = match changed.course {
-            Course::Answered { status, key } => (status, Some(key)),
-            _ if is_unknown => return,
-            _ => (now, None),
+        let mut change = |kind, then: &str, key| {
+            self.report.changed(kind, seen, now.to_string(), then.to_owned(), key);
         };
-        if now != then {
-            self.report.changed(ChangeKind::Status, seen, now.to_string(), then.to_string(), key);
+        match (running.course, changed.course) {
+            (_, Course::Answered { status, key } | Course::Refused { status, key }) if status != now => {
+                change(ChangeKind::Status, &status.to_string(), Some(key));
+            }
+            (_, Course::Answered { .. } | Course::Refused { .. }) => {}
+            (Course::Refused { key, .. }, _) => change(ChangeKind::Open, "admitted", Some(key)),
+            (Course::Answered { key, .. }, Course::File) => {
+                change(ChangeKind::Status, "that of a file", Some(key));
+            }
+            (Course::Answered { key, .. }, _) => {
+                change(ChangeKind::Status, "that of the origin", Some(key));
+            }
+            _ => {}
         }
     }
 
@@ -315,40 +345,60 @@ impl<'r> ConfigTrial<'r> {
         changed: &TrialSide<'_>,
         response: Option<&RecordedResponse<'r>>,
     ) {
-        if let (Some(now), Some(then)) = (running.key(), changed.key())
-            && now != then
-        {
-            let shown = |it: &[u8]| String::from_utf8_lossy(&crate::secret::shown_key(it)).into_owned();
-            let key = Some("cache.key");
-            self.report.changed(ChangeKind::Key, seen, shown(now), shown(then), key);
-        }
-        let Some(response) = response else { return };
-        let now = CachingVerdict::of(seen.request, facts, running, response);
-        let then = CachingVerdict::of(seen.request, facts, changed, response);
-        let (Some(now), Some(then)) = (now, then) else { return };
+        let verdict =
+            |of| response.and_then(|response| CachingVerdict::of(seen.request, facts, of, response));
+        let (now, then) = (verdict(running), verdict(changed));
+        self.compare_keys(seen, (running.key(), now.as_ref()), (changed.key(), then.as_ref()));
+        let (Some(response), Some(now), Some(then)) = (response, now, then) else { return };
         if now.is_stored() != then.is_stored() {
             let key = match now.is_stored() {
                 true => then.key(),
-                false => now.key().or(then.lifetime.and_then(source_key)),
+                false => now.lifted_by(&then),
             };
-            self.report.changed(
-                ChangeKind::Storage,
-                seen,
-                now.name().to_owned(),
-                then.name().to_owned(),
-                key,
-            );
-        } else if let (Some(old), Some(new)) = (now.lifetime, then.lifetime)
+            let (from, to) = (now.name().to_owned(), then.name().to_owned());
+            self.report.changed(ChangeKind::Storage, seen, from, to, key);
+        } else if let (true, Some(old), Some(new)) = (now.is_stored(), now.lifetime, then.lifetime)
             && old.seconds != new.seconds
         {
             let told = |it: u32| format!("{it} s");
-            let key = source_key(new);
+            let key = now.lifetime_key(&then);
             self.report.changed(ChangeKind::Lifetime, seen, told(old.seconds), told(new.seconds), key);
         }
         if let Some(group) = then.group {
-            self.sharing.note(seen.number, seen.request, response, &now, running.key(), group);
+            self.sharing.note(seen.number, seen.request, response, &now, group);
         }
     }
+
+    /// Compares the keys, and the names of the fields by which stored responses are kept apart.
+    fn compare_keys(
+        &mut self,
+        seen: Seen<'_, 'r>,
+        (now, by_now): (Option<&[u8]>, Option<&CachingVerdict>),
+        (then, by_then): (Option<&[u8]>, Option<&CachingVerdict>),
+    ) {
+        let (Some(now), Some(then)) = (now, then) else { return };
+        let is_stored = |it: Option<&CachingVerdict>| it.is_some_and(CachingVerdict::is_stored);
+        let compares = is_stored(by_now) && is_stored(by_then);
+        let names =
+            |it: Option<&CachingVerdict>| it.filter(|_| compares).map_or("", |it| &it.vary).to_owned();
+        let (one, other) = (names(by_now), names(by_then));
+        if now == then && one == other {
+            return;
+        }
+        let shown = |key: &[u8], names: &str| {
+            let vary = if names.is_empty() { String::new() } else { format!(" vary: {names}") };
+            format!("{}{vary}", shown_key(key))
+        };
+        let key = if now == then { "cache.vary" } else { "cache.key" };
+        self.report.changed(ChangeKind::Key, seen, shown(now, &one), shown(then, &other), Some(key));
+    }
+}
+
+/// A key for display, without the values of cookies, credentials and secret parameters.
+fn shown_key(key: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&secret::shown_key(key)).into_owned();
+    let (url, rest) = shown.split_at(shown.find(' ').unwrap_or(shown.len()));
+    format!("{}{rest}", secret::shown_target(url))
 }
 
 /// Which of the two configurations.
@@ -379,6 +429,12 @@ impl TrialSide<'_> {
         }
     }
 
+    /// Whether the rules of access admit it, as far as that is known.
+    fn admits(&self) -> bool {
+        !matches!(self.course, Course::Answered { .. } | Course::Refused { .. })
+            && self.unknown().is_none_or(|it| it == UnknownFact::Withheld && self.demands)
+    }
+
     /// Whether an origin may be asked.
     fn asks(&self) -> bool {
         matches!(self.course, Course::Passed { .. } | Course::Cached { .. })
@@ -397,10 +453,15 @@ pub(crate) struct CachingVerdict {
     stored: Result<(), &'static str>,
     /// Whether it is withheld from others because it is one client's.
     of_one_client: bool,
-    lifetime: Option<crate::freshness::Lifetime>,
+    /// That of a stored one, and the one that a refused one would have.
+    lifetime: Option<Lifetime>,
     /// A hash of its key and variant, where it is stored.
     group: Option<u64>,
+    /// The names of its variant, in order.
+    vary: String,
     refusal: Option<NotStorable>,
+    /// `cache.max_ttl`.
+    max_ttl: u32,
 }
 
 impl CachingVerdict {
@@ -412,32 +473,38 @@ impl CachingVerdict {
     ) -> Option<Self> {
         let (key, policy) = match side.course {
             Course::Passed { why, of_one_client } => {
-                let stored = Err(why);
-                return Some(Self { stored, of_one_client, lifetime: None, group: None, refusal: None });
+                return Some(Self { stored: Err(why), of_one_client, ..Self::STORED });
             }
             Course::Cached { key, policy } => (key, policy),
             _ => return None,
         };
-        match judge(request, facts, policy, response) {
+        let of_rule = rule(policy, request, response);
+        let meta = meta(of_rule, response);
+        let (lifetime, max_ttl) = (Some(meta.lifetime), of_rule.max_ttl);
+        let it = Self { lifetime, max_ttl, ..Self::STORED };
+        Some(match judge(request, facts, policy, response) {
             Storable::Store => {
-                let meta = meta(rule(policy, request, response), response);
-                let mut group = key.to_vec();
-                crate::vary::write_key(meta.vary(), request.fields, &mut group);
-                let (lifetime, group) = (Some(meta.lifetime), Some(xxh3_64(&group)));
-                Some(Self { stored: Ok(()), of_one_client: false, lifetime, group, refusal: None })
+                let mut names: Vec<String> = meta.vary().iter().map(|it| it.to_ascii_lowercase()).collect();
+                names.sort_unstable();
+                Self { group: Some(group_of(request, key, &meta)), vary: names.join(", "), ..it }
             }
-            Storable::Refuse(why) => Some(Self {
-                stored: Err(why.name()),
-                of_one_client: matches!(
-                    why,
-                    NotStorable::Private | NotStorable::NoStore | NotStorable::Authorization
-                ),
-                lifetime: None,
-                group: None,
-                refusal: Some(why),
-            }),
-        }
+            Storable::Refuse(why) => {
+                let of_one_client =
+                    matches!(why, NotStorable::Private | NotStorable::NoStore | NotStorable::Authorization);
+                Self { stored: Err(why.name()), of_one_client, refusal: Some(why), ..it }
+            }
+        })
     }
+
+    const STORED: Self = Self {
+        stored: Ok(()),
+        of_one_client: false,
+        lifetime: None,
+        group: None,
+        vary: String::new(),
+        refusal: None,
+        max_ttl: 0,
+    };
 
     fn is_stored(&self) -> bool {
         self.stored.is_ok()
@@ -462,8 +529,30 @@ impl CachingVerdict {
     }
 }
 
+impl CachingVerdict {
+    /// The key by which `then` stores what this one refuses: a new lifetime permits sharing, as does another list of cookies.
+    fn lifted_by(&self, then: &Self) -> Option<&'static str> {
+        let source = |it: &Self| it.lifetime.and_then(source_key);
+        let new = source(then).filter(|it| source(self) != Some(it));
+        match self.refusal {
+            Some(NotStorable::Credentials) => new.or(self.key()),
+            _ => self.key().or(source(then)),
+        }
+    }
+
+    /// The key by which `then` gives another lifetime.
+    fn lifetime_key(&self, then: &Self) -> Option<&'static str> {
+        let (old, new) = (self.lifetime?, then.lifetime?);
+        let is_cut = old.seconds == self.max_ttl || new.seconds == then.max_ttl;
+        if is_cut && self.max_ttl != then.max_ttl {
+            return Some("cache.max_ttl");
+        }
+        source_key(new).or(source_key(old))
+    }
+}
+
 /// The key of the configuration that gives a lifetime, if one does.
-fn source_key(lifetime: crate::freshness::Lifetime) -> Option<&'static str> {
+fn source_key(lifetime: Lifetime) -> Option<&'static str> {
     match lifetime.source {
         LifetimeSource::Override => Some("cache.override_ttl"),
         LifetimeSource::StatusDefault => Some("cache.status_ttl"),
@@ -493,6 +582,18 @@ fn judge(
 ) -> Storable {
     let policy = rule(policy, request, it);
     storable::decide(facts, it.status, it.fields, policy, it.time, it.time, &mut Silent)
+}
+
+/// A hash of a key with the variant of a request.
+fn group_of(request: &RecordedRequest<'_>, key: &[u8], meta: &Meta) -> u64 {
+    let mut group = key.to_vec();
+    crate::vary::write_key(meta.vary(), request.fields, &mut group);
+    xxh3_64(&group)
+}
+
+/// The variant of a response that a request selects, under one key.
+fn variant_of(request: &RecordedRequest<'_>, policy: &Policy, it: &RecordedResponse<'_>) -> u64 {
+    group_of(request, &[], &meta(rule(policy, request, it), it))
 }
 
 fn meta(policy: &Policy, it: &RecordedResponse<'_>) -> Meta {

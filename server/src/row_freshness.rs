@@ -1,11 +1,11 @@
 //! The changes of rows that purge the page of a request to a route with a query: the grade of each table, and why. For `explain`; the purges are
 //! in `row_purges`.
 
-use super::row_purges::{FollowStanding, FollowStandings};
+use super::row_purges::{BEHIND, FollowStanding, FollowStandings};
 use super::sql;
 use larder_config::PathPattern;
 use larder_config::sql::SqlConfig;
-use larder_database::FreshnessGrade;
+use larder_database::{FollowLag, FreshnessGrade};
 use larder_wire::message::Request;
 
 /// How a page follows the rows of its database.
@@ -43,7 +43,7 @@ impl PageFreshness {
     ) -> Self {
         let (unfollowed, standing) = (config.unfollowed(), standings.of(&config.database.name));
         let tables = match &standing {
-            Some(FollowStanding::Followed(tables)) => Some(tables),
+            Some(FollowStanding::Followed(tables, _)) => Some(tables),
             _ => None,
         };
         let mut rows = Vec::new();
@@ -62,9 +62,7 @@ impl PageFreshness {
         };
         let sentence = match (unfollowed, standing) {
             (Some(why), _) => why.to_owned(),
-            (None, Some(FollowStanding::Followed(_))) => {
-                "the changes of the database are followed".to_owned()
-            }
+            (None, Some(FollowStanding::Followed(_, lag))) => followed(&lag),
             (None, Some(FollowStanding::ByAnotherNode)) => {
                 "another node of the fleet follows the changes of the database".to_owned()
             }
@@ -76,5 +74,18 @@ impl PageFreshness {
             }
         };
         Self { grade, sentence, rows }
+    }
+}
+
+/// That the changes are followed, with their delay if there is one.
+fn followed(lag: &FollowLag) -> String {
+    let millis = lag.time().as_millis();
+    match lag.time() > BEHIND {
+        false if millis == 0 => "the changes of the database are followed".to_owned(),
+        false => format!("the changes of the database are followed, {millis} ms behind"),
+        true => format!(
+            "the page is validated every second, since the changes are {millis} ms and {} bytes of the log behind the database",
+            lag.bytes()
+        ),
     }
 }

@@ -10,7 +10,8 @@ use larder_config::Config;
 use larder_config::sql::FollowedDatabase;
 use larder_counters::Counters;
 use larder_database::{
-    ChangeFollower, ChangedRows, FileFollower, FollowTurn, FollowedTables, ROWS, named_tag, rows_of,
+    ChangeFollower, ChangedRows, FileFollower, FollowLag, FollowTurn, FollowedTables, ROWS, named_tag,
+    rows_of,
 };
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock::{self, Monotonic};
@@ -28,6 +29,9 @@ use tokio::time::sleep;
 
 /// The interval of validations while a database cannot be followed: for as long a page may be outdated then.
 const UNKNOWN: Duration = Duration::from_secs(1);
+/// The delay of the changes beyond which pages are validated every [`UNKNOWN`] as well. It is seen at most a second late: no page is outdated for longer
+/// than the sum of the three, 3 s.
+pub const BEHIND: Duration = Duration::from_secs(1);
 /// The number of such intervals after which a database that is slow to begin is named in the log.
 const PATIENCE: u32 = 5;
 /// Milliseconds after which the same reason is logged again.
@@ -40,8 +44,8 @@ const AT_ONCE: usize = 256;
 /// Whether the changes of a database purge pages at present.
 #[derive(Clone, Debug)]
 pub enum FollowStanding {
-    /// They do: the tables, as they are followed.
-    Followed(Arc<FollowedTables>),
+    /// They do: the tables, as they are followed, and the delay.
+    Followed(Arc<FollowedTables>, FollowLag),
     /// The connection is being opened.
     Begins,
     /// They do: another node of the fleet reads them.
@@ -67,6 +71,15 @@ impl FollowStandings {
         let mut all: Vec<_> = self.0.borrow().iter().map(|it| (it.0.clone(), it.1.clone())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
+    }
+
+    /// The longest delay of a database.
+    fn longest_lag(&self) -> Duration {
+        let all = self.0.borrow();
+        let lag = |it: &FollowStanding| {
+            if let FollowStanding::Followed(_, lag) = it { lag.time() } else { Duration::ZERO }
+        };
+        all.values().map(lag).max().unwrap_or_default()
     }
 
     fn set(&self, database: &str, to: FollowStanding) {
@@ -176,6 +189,7 @@ impl RowPages {
             self.counters.database_gaps.add_shared(1);
             self.tell_gap(&why);
             self.standings.set(name, FollowStanding::NotFollowed(why));
+            self.count_lag();
             self.validate().await;
             sleep(UNKNOWN).await;
         }
@@ -233,7 +247,7 @@ impl RowPages {
             Ok(it) => it,
             Err(why) => return why,
         };
-        self.follows(Arc::default()).await;
+        self.follows(Arc::default(), FollowLag::default()).await;
         loop {
             match follower.next().await {
                 Ok(()) => drop(self.purge(self.all_rows(), Strength::Hard).await),
@@ -260,9 +274,9 @@ impl RowPages {
     }
 
     /// The database is followed from now on, with these tables; changes before this moment were not seen.
-    async fn follows(&self, tables: Arc<FollowedTables>) -> SpreadPurges {
+    async fn follows(&self, tables: Arc<FollowedTables>, lag: FollowLag) -> SpreadPurges {
         let spread = self.validate().await;
-        self.standings.set(&self.name, FollowStanding::Followed(tables));
+        self.standings.set(&self.name, FollowStanding::Followed(tables, lag));
         self.log.event(Level::Info, "database-followed", &[("database", &self.name)]);
         *self.told.borrow_mut() = None;
         spread
@@ -270,13 +284,44 @@ impl RowPages {
 
     /// Follows a database until that fails; returns the reason.
     async fn follow_once(&self, of: &FollowedDatabase, turn: Option<FollowTurn>) -> String {
-        let (name, is_shared) = (&*self.name, turn.is_some());
-        let mut follower = match self.begun(ChangeFollower::begin(&of.settings, &of.follow, turn)).await {
+        let is_shared = turn.is_some();
+        let follower = match self.begun(ChangeFollower::begin(&of.settings, &of.follow, turn)).await {
             Ok(it) => it,
             Err(why) => return why,
         };
+        let lag = follower.lag().clone();
+        tokio::select! {
+            why = self.purge_changes(of, follower, is_shared) => why,
+            () = self.validate_behind(&lag) => unreachable!("it does not end"),
+        }
+    }
+
+    fn count_lag(&self) {
+        let millis = self.standings.longest_lag().as_millis();
+        self.counters.database_lag_millis.set_shared(u64::try_from(millis).unwrap_or(u64::MAX));
+    }
+
+    /// Has pages validated while the changes are behind the database.
+    async fn validate_behind(&self, lag: &FollowLag) {
+        loop {
+            sleep(UNKNOWN).await;
+            self.count_lag();
+            if lag.time() > BEHIND {
+                self.validate().await;
+            }
+        }
+    }
+
+    /// Purges the pages of changes until the follower fails; returns the reason.
+    async fn purge_changes(
+        &self,
+        of: &FollowedDatabase,
+        mut follower: ChangeFollower,
+        is_shared: bool,
+    ) -> String {
+        let (name, lag) = (&*self.name, follower.lag().clone());
         let mut tables = follower.tables().clone();
-        let mut spread = self.follows(tables.clone()).await;
+        let mut spread = self.follows(tables.clone(), lag.clone()).await;
         loop {
             if is_shared && spread == SpreadPurges::Uncertain {
                 return "the purge logs of the fleet did not take its purges; another node follows it if it can write to them".to_owned();
@@ -290,7 +335,7 @@ impl RowPages {
             }
             if !Arc::ptr_eq(&tables, follower.tables()) {
                 tables = follower.tables().clone();
-                self.standings.set(name, FollowStanding::Followed(tables.clone()));
+                self.standings.set(name, FollowStanding::Followed(tables.clone(), lag.clone()));
             }
         }
     }

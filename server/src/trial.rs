@@ -43,6 +43,8 @@ pub struct TrialRequest<'r> {
     pub fields: Vec<Field<'r>>,
     /// Its sender.
     pub client: Client,
+    /// The status that it got, where neither the cache nor an origin answered.
+    pub own_status: Option<u16>,
 }
 
 impl<'r> TrialRequest<'r> {
@@ -51,8 +53,19 @@ impl<'r> TrialRequest<'r> {
     pub fn new(request: Request, fields: Vec<Field<'r>>, address: Option<IpAddr>, listener: &str) -> Self {
         let peer = address.map(|it| SocketAddr::new(it, 0));
         let client = Client { peer, listener: listener.into(), ..Client::local(request.scheme) };
-        Self { request, fields, client }
+        Self { request, fields, client, own_status: None }
     }
+}
+
+/// The way in which the rules of access of a route are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessJudgement {
+    /// Not: they are the same under both configurations, and their result is that of the recorded request.
+    Same,
+    /// The running ones: where credentials, a service or a rate decide, by the recorded result.
+    Recorded,
+    /// The changed ones: the decision of credentials, a service or a rate is unknown.
+    Changed,
 }
 
 /// The route of a request under one configuration.
@@ -114,31 +127,67 @@ impl<'l> TrialRoutes<'l> {
         self.origins.get(site).and_then(|it| it.get(route)).copied().unwrap_or(0)
     }
 
-    /// The way of a request on its route. `judges_access` is false where the rules of access are the same under both
-    /// configurations: its result is then that of the recorded request. The key of the cache is written to `key`.
+    /// The way of a request on its route. The key of the cache is written to `key`.
     pub fn side<'k>(
         &'k self,
         it: &TrialRequest<'_>,
         route: TrialRoute<'k>,
         number: Option<usize>,
-        judges_access: bool,
+        judgement: AccessJudgement,
         key: &'k mut Vec<u8>,
     ) -> TrialSide<'k> {
         let found = match route {
             TrialRoute::Unknown(fact) => {
-                return TrialSide { route: None, origin: 0, course: Course::Unknown(fact) };
+                return TrialSide { route: None, origin: 0, demands: false, course: Course::Unknown(fact) };
             }
             TrialRoute::Found(found) => Some(found),
             TrialRoute::None => None,
         };
         let origin = found.map_or(0, |found| self.origin_of(found.at));
-        let course = match self.answered(it, found, judges_access) {
+        let access = self.access(it, found, judgement);
+        let course = match self.answered(it, found, access.course) {
             Some(course) => course,
             None => {
                 found.map_or(Course::Answered { status: 404, key: PATH }, |found| self.course(it, found, key))
             }
         };
-        TrialSide { route: number, origin, course }
+        TrialSide { route: number, origin, demands: access.demands, course }
+    }
+
+    /// The result of the rules of access.
+    fn access<'k>(
+        &'k self,
+        it: &TrialRequest<'_>,
+        found: Option<Found<'k>>,
+        judgement: AccessJudgement,
+    ) -> AccessResult<'k> {
+        let rules = found.and_then(|it| it.admission).and_then(|it| it.access.as_ref());
+        let Some(rules) = rules.filter(|_| judgement != AccessJudgement::Same) else {
+            return AccessResult { demands: false, course: None };
+        };
+        let head = it.request.head(&it.fields);
+        let route = found.map(|it| it.route);
+        let finding =
+            admission::with_view(&head, &it.client, route, self.router.geo(), |view| rules.explain(view));
+        let (demands, key) = (finding.is_of_credentials(), finding.key);
+        let is_by_record = judgement == AccessJudgement::Recorded && (demands || finding.is_of_rate());
+        let course = match (finding.verdict, it.own_status) {
+            // Any refusal of a service of `access.forward` is a response of larder's own, as is a redirect to its page.
+            (_, Some(status @ (401 | 403 | 407))) if is_by_record && demands => {
+                Some(Course::Refused { status, key })
+            }
+            (_, Some(status @ 300..=399)) if is_by_record && demands => Some(Course::Refused { status, key }),
+            (_, Some(429)) if is_by_record => Some(Course::Answered { status: 429, key }),
+            (AccessVerdict::Admitted, _) => None,
+            _ if is_by_record => None,
+            (AccessVerdict::Refused(status), _) if !demands || !facts::has_withheld(&it.fields) => {
+                Some(Course::Refused { status, key })
+            }
+            (AccessVerdict::Refused(_) | AccessVerdict::Depends, _) => {
+                Some(Course::Unknown(UnknownFact::Withheld))
+            }
+        };
+        AccessResult { demands, course }
     }
 
     fn view<'v>(&'v self, it: &'v TrialRequest<'_>) -> RequestView<'v> {
@@ -151,7 +200,7 @@ impl<'l> TrialRoutes<'l> {
         &'k self,
         it: &TrialRequest<'_>,
         found: Option<Found<'k>>,
-        judges_access: bool,
+        access: Option<Course<'k>>,
     ) -> Option<Course<'k>> {
         let head = it.request.head(&it.fields);
         let view = self.view(it);
@@ -177,25 +226,7 @@ impl<'l> TrialRoutes<'l> {
         if !found.sure && !self.router.has_one_access(&found, &view) {
             return Some(Course::Answered { status: 400, key: PATH });
         }
-        let access = found.admission.and_then(|it| it.access.as_ref()).filter(|_| judges_access);
-        let judged = access.and_then(|rules| {
-            admission::with_view(&head, &it.client, route, geo, |view| {
-                let finding = rules.explain(view);
-                match finding.verdict {
-                    AccessVerdict::Admitted => None,
-                    AccessVerdict::Refused(status) if !finding.is_of_credentials() => {
-                        Some(Course::Answered { status, key: finding.key })
-                    }
-                    AccessVerdict::Refused(status) if !facts::has_withheld(&it.fields) => {
-                        Some(Course::Answered { status, key: finding.key })
-                    }
-                    AccessVerdict::Refused(_) | AccessVerdict::Depends => {
-                        Some(Course::Unknown(UnknownFact::Withheld))
-                    }
-                }
-            })
-        });
-        judged.or_else(|| own(true))
+        access.or_else(|| own(true))
     }
 
     /// The key of a rule of admission that is set for a route.
@@ -209,10 +240,8 @@ impl<'l> TrialRoutes<'l> {
     fn course<'k>(&'k self, it: &TrialRequest<'_>, found: Found<'k>, key: &'k mut Vec<u8>) -> Course<'k> {
         let RouteTarget::Proxy(route) = found.target else { return Course::File };
         let policy = &route.policy;
-        let is_unknown = |name: &String| {
-            let is_sent = || it.fields.iter().any(|it| it.is(name));
-            !facts::keeps_value(name) && name != "cookie" && (!facts::keeps(name) || is_sent())
-        };
+        // Of credentials a hash is recorded, which is in the key of the trial in place of the value.
+        let is_unknown = |name: &String| !facts::keeps(name);
         if policy.credentials == CredentialUse::InKey || policy.key.headers.iter().any(is_unknown) {
             return Course::Unknown(UnknownFact::Withheld);
         }
@@ -225,6 +254,14 @@ impl<'l> TrialRoutes<'l> {
             RequestWay::Cached => Course::Cached { key, policy },
         }
     }
+}
+
+/// The result of the rules of access about a request.
+struct AccessResult<'k> {
+    /// Whether they demand credentials for it.
+    demands: bool,
+    /// The way of a request that they do not admit.
+    course: Option<Course<'k>>,
 }
 
 /// The key of a request without a route.

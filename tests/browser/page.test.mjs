@@ -443,53 +443,6 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   assert.deepEqual(lines(larder.configuration()), lines(before), 'every line is there again');
 });
 
-it('reads a file anew that somebody else changed, with the draft kept, and applies that', async () => {
-  const before = larder.configuration();
-  const others = before.replace("# The kitchen's larder.", '# The larder of another.');
-  const dialog = page.locator('dialog');
-  const apply = dialog.getByRole('button', { name: 'Apply', exact: true });
-  const refused = async () => {
-    await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
-    await page.click('text=Review and apply');
-    larder.configure(others);
-    await apply.click();
-    await dialog.locator('[role=alert]').waitFor();
-    assert.equal(larder.configuration(), others, 'what the other wrote is there');
-    await dialog.getByRole('button', { name: 'Reload the file' }).click();
-    await dialog.locator('[role=status]', { hasText: 'file was reloaded' }).waitFor();
-  };
-  const applied = async () => {
-    await apply.click();
-    await dialog.waitFor({ state: 'detached' });
-  };
-  const line = (of) => dialog.locator(`.diff .${of}`).allInnerTexts().then((it) => it.join('').trim());
-  await go('config?part=form');
-  await page.locator('.section.below', { hasText: '/*' }).last().click();
-  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
-  await field.fill('78s');
-  await field.press('Enter');
-  await refused();
-  await until('the difference is that of the form alone', async () => /78s/.test(await line('new')) && !/another/.test(await line('old')));
-  await applied();
-  assert.equal(larder.configuration(), others.replace('"60s"', '"78s"'), 'both changes are in the file');
-  // A text stays as it was written, and the difference tells what goes by it.
-  await go('config?part=text');
-  const editor = page.getByLabel('The text of the configuration');
-  await until('the text is there', async () => (await editor.inputValue()) === larder.configuration());
-  const written = before.replace('"60s"', '"79s"');
-  await editor.fill(written);
-  await refused();
-  await until('the difference tells what the other wrote', async () => /another/.test(await line('old')) && /79s/.test(await line('new')));
-  await applied();
-  assert.equal(larder.configuration(), written);
-  await until('the text is as it was applied', async () => (await editor.inputValue()) === written);
-  await editor.fill(before);
-  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
-  await page.click('text=Review and apply');
-  await applied();
-  assert.equal(larder.configuration(), before);
-});
-
 it('marks what is wrong in the route that has it, and in no other', async () => {
   await go('config?part=form');
   await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();

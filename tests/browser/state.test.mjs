@@ -78,6 +78,28 @@ it('names a refused configuration in every view and tab, until it is corrected',
   await until('the icon is that of before', async () => (await icon()) === well);
 });
 
+it('moves no row of Live that is aimed at when its sentence becomes longer', async () => {
+  const text = larder.configuration();
+  await waits('Healthy');
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    await go('live');
+    for (let times = 0; times < 40; times += 1) await ask(`${larder.site}/pages/${times}`);
+    const row = page.locator('.live tbody tr').nth(5);
+    await row.hover();
+    await page.locator('[data-still=true]').waitFor();
+    const before = (await row.boundingBox()).y;
+    larder.configure(text.replace('workers = 1', 'workers = 0'));
+    await waits('Degraded');
+    assert.equal((await row.boundingBox()).y, before, `longer at ${width}`);
+    larder.configure(text);
+    await waits('Healthy');
+    assert.equal((await row.boundingBox()).y, before, `shorter at ${width}`);
+    await page.mouse.move(0, 0);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
 it('names a share of errors, and leads to the requests', async () => {
   for (let times = 0; times < 30; times += 1) await ask(`${larder.site}/broken/${times}`);
   await waits('Failing');

@@ -5,6 +5,7 @@
 use crate::harness::command::run;
 use crate::harness::{Larder, Origin};
 use regex::Regex;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -191,6 +192,7 @@ fn the_installer_of_the_archive_repeats_upgrades_and_removes() {
         (&["--frobnicate"][..], "install.sh: unknown argument --frobnicate; --help lists them\n"),
         (&["--purge"], "install.sh: --purge requires --uninstall\n"),
         (&["--prefix", "opt"], "install.sh: --prefix opt: it has to begin with /\n"),
+        (&["--prefix", "/a/../../etc"], "install.sh: --prefix /a/../../etc: use a path without ..\n"),
         (&["--prefix", "/a|b"], "install.sh: --prefix /a|b: use only letters, digits and /._+-\n"),
     ] {
         let ended = Command::new(extracted.join("install.sh"))
@@ -200,6 +202,47 @@ fn the_installer_of_the_archive_repeats_upgrades_and_removes() {
             .unwrap();
         assert_eq!((Some(1), expect), (ended.status.code(), &*String::from_utf8_lossy(&ended.stderr)));
     }
+}
+
+/// Under a root whose new files are private, with links of another user in place of drafts, and from another directory.
+#[test]
+fn the_installer_follows_no_link_and_depends_on_no_setting_of_its_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let (extracted, root) = (archive(folder.path()), folder.path().join("root"));
+    let config = root.join("etc/larder/larder.toml");
+    let beside = |path: &str, to: &str| {
+        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(folder.path().join(to), root.join(path)).unwrap();
+    };
+    std::fs::write(folder.path().join("victim"), "untouched").unwrap();
+    std::fs::create_dir(folder.path().join("victims")).unwrap();
+    beside("etc/larder/larder.toml.new", "victim");
+    beside("usr/local/bin/larder.new", "victims");
+    let install = || {
+        let line = format!("umask 077; sh {}/install.sh", extracted.file_name().unwrap().to_str().unwrap());
+        let mut it = Command::new("sh");
+        it.args(["-c", &line]).env("DESTDIR", &root).env("CDPATH", folder.path()).current_dir(folder.path());
+        output(&mut it);
+    };
+    install();
+    assert_eq!("untouched", std::fs::read_to_string(folder.path().join("victim")).unwrap());
+    assert_eq!(0, std::fs::read_dir(folder.path().join("victims")).unwrap().count());
+    let mode = |path: &str| {
+        let it = root.join(path).symlink_metadata().unwrap();
+        (it.is_symlink(), it.permissions().mode() & 0o777)
+    };
+    assert_eq!((false, 0o755), mode("usr/local/bin/larder"));
+    for path in ["etc/larder/larder.toml", "usr/local/share/larder/www/index.html"] {
+        assert_eq!((false, 0o644), mode(path), "{path}");
+    }
+    for path in ["etc/larder", "etc/larder/conf.d", "usr/local/share/larder/www"] {
+        assert_eq!((false, 0o755), mode(path), "{path}");
+    }
+    // The configuration may be elsewhere, and not there yet.
+    std::fs::remove_file(&config).unwrap();
+    beside("etc/larder/larder.toml", "none");
+    install();
+    assert!(config.is_symlink() && !folder.path().join("none").exists());
 }
 
 /// Every `COPY` of the container file has its source in the archive, and the configuration that results is valid.

@@ -306,6 +306,45 @@ fn explain_names_the_grade_of_each_query() {
     assert!(explain(&larder, "/app/7")["sql"].is_null());
 }
 
+/// The process of the database that sends its log to larder gets a signal.
+fn signal_sender(postgres: &Postgres, signal: &str) {
+    let sender = postgres.sql("select pid from pg_stat_replication where application_name = 'larder'");
+    let sent = std::process::Command::new("kill").args([signal, sender.as_str()]).status().unwrap();
+    assert!(sent.success(), "{sender}");
+}
+
+/// The database sends its log late, but not so late that the connection counts as lost.
+#[test]
+fn pages_are_validated_while_changes_are_late() {
+    let postgres = postgres();
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    // A machine that is busy for seconds takes the connection for lost.
+    let is_validated = |attempt: u32| {
+        until("the changes are followed", || {
+            explain(&larder, "/user/7")["sql"]["sentence"].to_string().contains("are followed")
+        });
+        warm(&larder, &["/user/7"]);
+        let gaps = larder.counter("database_gaps");
+        signal_sender(&postgres, "-STOP");
+        let name = format!("late-{attempt}");
+        postgres.sql(&format!("update users set name = '{name}' where id = 7"));
+        until("the page has the row", || body(&larder, "/user/7").contains(&name));
+        let (sentence, lag) = (
+            explain(&larder, "/user/7")["sql"]["sentence"].to_string(),
+            larder.counter("database_lag_millis"),
+        );
+        let is_late = sentence.contains("validated every second")
+            && sentence.contains("behind the database")
+            && lag > 1000;
+        let is_validated = is_late && larder.counter("database_gaps") == gaps;
+        signal_sender(&postgres, "-CONT");
+        is_validated
+    };
+    assert!((0..4).any(is_validated));
+    until("the changes arrive again", || larder.counter("database_lag_millis") == 0);
+    warm(&larder, &["/user/7"]);
+}
+
 #[test]
 fn a_lasting_obstacle_is_logged_once() {
     let postgres = Postgres::with(&[], TABLES);

@@ -6,7 +6,9 @@ mod memory;
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::tiers::{disk, killed, written};
-use crate::harness::{Larder, Origin, until};
+use crate::harness::{Client, Larder, Origin, until};
+use larder_gateway::coding::codec;
+use larder_semantics::coding::Coding;
 use serde_json::Value;
 
 fn stats(larder: &Larder) -> Value {
@@ -107,6 +109,39 @@ fn each_request_counts_for_its_route_its_site_and_its_origin() {
     assert_eq!([11, 3, 7, 1, 0], ["all", "hit", "miss", "pass", "other"].map(latency));
     assert!(now["saved"]["origin_us"].as_u64().unwrap() > 0, "hits cost the origin nothing");
     assert_eq!(11, larder.counter("requests"));
+}
+
+/// The page reads the totals once a second, and routes less often: lists that a client does not want are empty.
+#[test]
+fn a_response_has_the_detail_that_was_requested_and_in_gzip_the_same() {
+    let (one, other) = (origin(), origin());
+    let larder = Larder::start(Setup { config: two_sites("true", &one, &other), env: Vec::new() });
+    ask(&larder, "GET", "a.test", "/missing");
+    ask(&larder, "GET", "c.test", "/missing");
+    route(&larder, "*/*", 1);
+    route(&larder, "a.test/*", 1);
+    let read = |detail: &str| -> Value {
+        serde_json::from_slice(&larder.admin_get(&format!("/api/v1/stats?detail={detail}")).body).unwrap()
+    };
+    let lengths = |it: &Value| ["sites", "routes", "origins"].map(|name| it[name].as_array().unwrap().len());
+    let (all, routes, totals) = (read("all"), read("routes"), read("totals"));
+    assert_eq!([[2, 3, 2], [0, 3, 2], [0, 0, 0]], [lengths(&all), lengths(&routes), lengths(&totals)]);
+    for it in [&all, &routes, &totals] {
+        assert_eq!(2, it["totals"]["errors_4xx"].as_u64().unwrap(), "of all routes");
+        assert_eq!(all["counters"]["requests"], it["counters"]["requests"]);
+    }
+    let names: Vec<&str> =
+        routes["routes"].as_array().unwrap().iter().map(|it| it["site_name"].as_str().unwrap()).collect();
+    assert_eq!(["a.test", "a.test", "*"], names[..]);
+
+    let mut client = Client::connect(larder.admin);
+    let lines = larder.admin_lines();
+    client.send(format!("GET /api/v1/stats HTTP/1.1\r\n{lines}\r\nAccept-Encoding: gzip\r\n\r\n"));
+    let coded = client.read();
+    assert_eq!(Some("gzip"), coded.field("content-encoding"));
+    assert!(coded.body.len() * 2 < larder.admin_get("/api/v1/stats").body.len(), "it is smaller");
+    let plain = codec::decode(Coding::Gzip, &coded.body, 8 << 20).unwrap();
+    assert_eq!([2, 3, 2], lengths(&serde_json::from_slice(&plain).unwrap()));
 }
 
 #[test]

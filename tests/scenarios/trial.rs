@@ -7,6 +7,7 @@ use crate::harness::origin::{Received, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The page depends on its path, and below `/user` on the cookie.
 fn answer(request: &Received) -> Vec<Script> {
@@ -177,7 +178,7 @@ fn responses_of_one_client_are_found_before_they_are_shared() {
     assert_eq!(["set-cookie 3"], shared(&sets)[..], "{sets}");
     assert_eq!(true, sets["danger"]);
     assert_eq!(["storage 3 /sets/a: set-cookie > stored"], changes(&sets)[..]);
-    let example = &sets["changes"][3]["examples"][0];
+    let example = &sets["changes"][4]["examples"][0];
     assert_eq!("cache.store_set_cookie", example["key"]);
     assert!(example["where"].as_str().unwrap().contains("larder.toml:"), "{example}");
 
@@ -286,4 +287,90 @@ fn the_command_prints_the_report_and_fails_for_private_responses() {
     assert!(usage.err.contains("--against-recent tries the file as it is; remove --workers"), "{usage:?}");
     std::fs::write(folder.join("wrong.toml"), "wrong = 1").unwrap();
     assert_eq!(2, check("wrong.toml", &[]).code);
+}
+
+/// The page of the session, after many anonymous requests; a redirect of each session; a page that changes with each request; a page of
+/// two groups; and one that demands credentials.
+fn private_answer(request: &Received) -> Vec<Script> {
+    static COUNT: AtomicUsize = AtomicUsize::new(1);
+    let session = request.field("Cookie").unwrap_or("nobody");
+    let of = |head: &str, body: &str| {
+        vec![Script::Send(response(&format!("HTTP/1.1 {head}\nContent-Type: text/html\n\n{body}")))]
+    };
+    match request.target().split('/').nth(1).unwrap_or_default() {
+        "home" => of("200 OK", &format!("home of {session}")),
+        "away" => of(&format!("302 Found\nLocation: /of/{session}"), ""),
+        "form" => of("200 OK", &format!("{session} nonce {}", COUNT.fetch_add(1, Ordering::Relaxed))),
+        "group" => of("200 OK\nCache-Control: max-age=60", request.field("X-AB").unwrap_or("none")),
+        _ => of("200 OK\nCache-Control: max-age=60", "the page"),
+    }
+}
+
+#[test]
+fn private_responses_are_named_however_they_are_made_public() {
+    let origin = Origin::scripted(private_answer);
+    let [alice, bob] = super::access_basic::users();
+    let basic = format!("access = {{ basic = {{ users = [\"{alice}\", \"{bob}\"] }} }}");
+    let routes = [
+        ("/home/*", "cache = { max_object = \"1MiB\" }"),
+        ("/away/*", "cache = { max_object = \"2MiB\" }"),
+        ("/form/*", "cache = { max_object = \"3MiB\" }"),
+        ("/group/*", "cache = { vary = [\"X-AB\"] }"),
+        ("/shut/*", "access = { deny = [\"127.0.0.0/8\"] }"),
+        ("/users/*", &basic),
+        ("/*", "cache = { max_object = \"4MiB\" }"),
+    ];
+    let larder = start(&origin, &routes);
+    for _ in 0..70 {
+        ask(&larder, "/home/a", "");
+    }
+    for number in 0..3 {
+        let session = format!("Cookie: session=s3cret{number}\r\n");
+        for target in ["/home/a", "/away/a", "/form/a", "/form/a"] {
+            ask(&larder, target, &session);
+        }
+        ask(&larder, "/group/a", &format!("X-AB: {number}\r\n"));
+        ask(&larder, "/shut/a", "");
+        ask(&larder, "/users/a", "");
+        ask(&larder, "/users/a", super::access_basic::ALICES);
+        ask(&larder, &format!("/rest?token=s3cret{number}&utm_source=1"), "");
+    }
+    let home = tried(&larder, "max_object = \"1MiB\"", "default_ttl = \"60s\"");
+    assert_eq!(["differed 73"], shared(&home)[..], "{home}");
+    let away = tried(&larder, "max_object = \"2MiB\"", "status_ttl = { 302 = \"60s\" }");
+    assert_eq!(["differed 3"], shared(&away)[..], "{away}");
+    let form = tried(&larder, "max_object = \"3MiB\"", "default_ttl = \"60s\"");
+    assert_eq!(["changes 6"], shared(&form)[..], "{form}");
+    assert_eq!(true, form["danger"]);
+    let group = tried(&larder, "cache = { vary = [\"X-AB\"] }", "");
+    assert_eq!(["differed 3"], shared(&group)[..], "{group}");
+    assert!(changes(&group)[0].starts_with("key 3 /group/a"), "{group}");
+    let shut = tried(&larder, "access = { deny = [\"127.0.0.0/8\"] }", "");
+    assert_eq!(["open 3 /shut/a: 403 > admitted"], changes(&shut)[..], "{shut}");
+    assert_eq!(json!(false), shut["danger"], "no response with credentials becomes public");
+    let users = tried(&larder, &basic, "");
+    assert!(changes(&users).contains(&"open 3 /users/a: 401 > admitted".to_owned()), "{users}");
+    assert_eq!(["opened 3"], shared(&users)[..], "{users}");
+    let rest = tried(&larder, "max_object = \"4MiB\"", "key = { drop = [\"utm_*\"] }");
+    assert!(changes(&rest)[0].starts_with("key 3 /rest?token=***&utm_source=1:"), "{rest}");
+    let told = format!("{home}{away}{form}{group}{shut}{users}{rest}");
+    assert!(!told.contains("s3cret"), "{told}");
+}
+
+#[test]
+fn the_command_finds_the_larder_of_the_file_and_names_its_lines() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("/*", "cache = { max_object = \"1MiB\" }")]);
+    ask(&larder, "/plain", "");
+    until("no client is connected", || larder.counter("connections_open") == 0);
+    let folder = larder.config().parent().unwrap().to_owned();
+    let new = text(&larder)
+        .replace("max_object = \"1MiB\"", "default_ttl = \"60s\"")
+        .replace("[admin]\nlisten = \"127.0.0.1:0\"", &format!("[admin]\nlisten = \"{}\"", larder.admin));
+    let line = new.lines().position(|it| it.contains("default_ttl")).unwrap() + 1;
+    std::fs::write(folder.join("tried.toml"), new).unwrap();
+    // No larder runs with this file.
+    let told = run(&folder, &["check", "-c", "tried.toml", "--against-recent"]);
+    assert_eq!(0, told.code, "{told:?}");
+    assert!(told.out.contains(&format!("(tried.toml:{line})")), "{told:?}");
 }

@@ -1,7 +1,8 @@
 // The frame around every view: where one can go, whether larder answers, keys, and the login in front of it.
-import { Component, type ComponentChildren, type ComponentType, type JSX } from 'preact';
+import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, hasToken, onChanged, onLost, post, problemOf, setToken } from './api';
+import { Chunk, type Draw, type Load } from './chunk';
 import { go, useMedia, usePlace, useReadings } from './hooks';
 import { useKeys } from './keys';
 import { Login } from './login';
@@ -13,7 +14,6 @@ import { enter } from './parts/rows';
 import { Toasts } from './parts/toast';
 import { seconds, flat } from './format';
 import { State, Tab } from './parts/state';
-import { usePending } from './pending';
 import { readings } from './readings';
 import { setTheme, theme, type Theme } from './theme';
 import { VIEWS as ALL_VIEWS } from './views';
@@ -25,9 +25,12 @@ export interface View {
   icon: IconName;
   /** The key behind `g`. */
   key: string;
-  draw: ComponentType<{ params: URLSearchParams }>;
   /** It has a link only where a fleet is configured. */
   ofFleet?: boolean;
+  /** What draws it ... */
+  draw?: Draw;
+  /** ... or loads what does. */
+  load?: Load;
   /** The role that it needs; without one, a viewer's. */
   needs?: Role;
 }
@@ -224,7 +227,7 @@ function Shell({ leave }: { leave: Leave }): JSX.Element {
         <Lost />
         <State />
         {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
-        <Guard key={turn}>{now ? <now.draw params={params} /> : <Nowhere name={view} />}</Guard>
+        <Guard key={turn}>{now ? <Content of={now} params={params} /> : <Nowhere name={view} />}</Guard>
       </main>
       <Tab title={title} />
       <Help open={help} close={() => setHelp(false)} />
@@ -258,6 +261,11 @@ function Links({ now }: { now: View | undefined }): JSX.Element {
       ))}
     </>
   );
+}
+
+function Content({ of, params }: { of: View; params: URLSearchParams }): JSX.Element | null {
+  if (of.draw) return <of.draw params={params} />;
+  return of.load ? <Chunk name={of.name} title={of.title} load={of.load} params={params} /> : null;
 }
 
 /** In place of a view that there is none of. */
@@ -297,7 +305,7 @@ function Lost(): JSX.Element | null {
 
 /** That the file waits for a restart, wherever one is; it leads to what it waits with. */
 function Pending(): JSX.Element | null {
-  const keys = usePending();
+  const keys = useReadings().latest?.pending ?? [];
   if (keys.length === 0) return null;
   const told = `Restart pending: the file changes ${keys.join(', ')}`;
   return (

@@ -133,7 +133,8 @@ class History {
     const ahead = Date.now() / 1000 - kept.now;
     this.skew = Math.abs(ahead) > LATE ? ahead : 0;
     const steps = kept.samples.map((it) => stepOf(kept.columns, it));
-    series.take(steps, since, this.skew);
+    // After larder's clock was set back it returns all, and what the page has is from the future.
+    series.take(steps, since !== null && since > kept.now ? null : since, this.skew);
     const marks = kept.marks.map((it) => ({ ...it, at: it.at + this.skew }));
     const isNew = (it: Mark): boolean => !this.marks.some((other) => Math.abs(other.at - it.at) < 1 && other.what === it.what);
     const more = marks.filter(isNew);

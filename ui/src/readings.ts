@@ -1,4 +1,5 @@
-// Reads the statistics once a second and keeps what was seen, as rates: the API gives only sums. Drawing is not here.
+// Reads the statistics once a second, those of routes and origins less often and only while a view shows them, and keeps what was
+// seen, as rates: the API gives only sums. Drawing is not here.
 import { Problem, get } from './api';
 import { history } from './history';
 import { EMPTY, type Grown, type Point, type Times, between, pointOf, quantile } from './points';
@@ -24,15 +25,22 @@ const PERIOD = 1000;
 const GAP = 4;
 /** Seconds that figures are of. */
 export const BASE = 60;
-/** Of readings older than this, in seconds, one in so many seconds is kept: a reading of many routes is large. */
+/** Of readings older than this, in seconds, one in so many seconds is kept. */
 const RECENT = 5;
 const SPARSE = 5;
+/** Seconds between two readings of routes and origins: with many routes, they are long. */
+const SCOPES = 5;
 
 class Readings {
   link: Link = 'starting';
   problem: string | null = null;
   points: Point[] = [];
   private readings: Reading[] = [];
+  /** Those that have routes and origins. */
+  private scoped: Reading[] = [];
+  /** Views that show routes or origins, and whether one of them needs a reading now. */
+  private viewers = 0;
+  private urgent = false;
   private hearers = new Set<() => void>();
   private timer: number | undefined;
   private running = false;
@@ -46,6 +54,36 @@ class Readings {
     const [first, last] = [this.readings[0], this.readings.at(-1)];
     if (!first || !last || first === last) return null;
     return { now: last.stats, then: first.stats, seconds: span(first, last) };
+  }
+
+  /** The same of routes and origins. */
+  scopes(): Over | null {
+    const [first, last] = [this.scoped[0], this.scoped.at(-1)];
+    if (!first || !last || first === last) return null;
+    return { now: last.stats, then: first.stats, seconds: span(first, last) };
+  }
+
+  /** Reads routes and origins, too, until the view ends that shows them. */
+  view(): () => void {
+    this.viewers += 1;
+    this.look();
+    return () => void (this.viewers -= 1);
+  }
+
+  /** Reads routes and origins now: one of them was changed. */
+  look(): void {
+    this.urgent = true;
+    // A reading that is on its way is followed by this one.
+    if (this.timer === undefined) return;
+    window.clearTimeout(this.timer);
+    void this.turn();
+  }
+
+  /** Whether the next reading is one of routes and origins. The first two follow each other, so that there are rates at once. */
+  private isDue(): boolean {
+    const last = this.scoped.at(-1);
+    if (this.viewers === 0) return false;
+    return this.urgent || !last || this.scoped.length === 1 || Date.now() / 1000 - last.at > SCOPES - 0.5;
   }
 
   hear(it: () => void): () => void {
@@ -67,7 +105,9 @@ class Readings {
     removeEventListener('pagehide', remember);
     sessionStorage.removeItem(KEPT);
     window.clearTimeout(this.timer);
+    this.timer = undefined;
     this.readings = [];
+    this.scoped = [];
     this.points = [];
     history.clear();
     this.link = 'starting';
@@ -75,11 +115,14 @@ class Readings {
 
   private async turn(): Promise<void> {
     const began = performance.now();
+    this.timer = undefined;
     if (!document.hidden) {
+      const isScoped = this.isDue();
+      if (isScoped) this.urgent = false;
       try {
-        const stats = await get<Stats>('/api/v1/stats', AbortSignal.timeout(5000));
+        const stats = await get<Stats>(`/api/v1/stats?detail=${isScoped ? 'routes' : 'totals'}`, AbortSignal.timeout(5000));
         if (!this.running) return;
-        this.take({ at: Date.now() / 1000, stats });
+        this.take({ at: Date.now() / 1000, stats }, isScoped);
         this.link = 'live';
         this.problem = null;
         void history.follow(stats.now);
@@ -91,14 +134,17 @@ class Readings {
       for (const it of this.hearers) it();
     }
     const spent = performance.now() - began;
-    this.timer = window.setTimeout(() => void this.turn(), Math.max(100, PERIOD - spent));
+    const isUrgent = this.urgent && this.viewers > 0 && this.link === 'live' && !document.hidden;
+    const wait = isUrgent ? 0 : Math.max(100, PERIOD - spent);
+    this.timer = window.setTimeout(() => void this.turn(), wait);
   }
 
-  private take(it: Reading): void {
+  private take(it: Reading, isScoped: boolean): void {
     let last = this.readings.at(-1);
     // Another process answers now: its sums begin anew.
     if (last && (it.stats.counters['requests'] ?? 0) < (last.stats.counters['requests'] ?? 0)) {
       this.readings = [];
+      this.scoped = [];
       last = undefined;
       this.points.push({ ...EMPTY, at: it.at });
     }
@@ -112,6 +158,8 @@ class Readings {
     }
     this.readings.push(it);
     this.thin(it.at);
+    this.scoped = this.scoped.filter(({ at }) => it.at - at <= BASE + 0.5);
+    if (isScoped) this.scoped.push(it);
   }
 
   /** Drops readings that are older than the base, and most of those that are not recent. */
@@ -135,9 +183,7 @@ function span(first: Reading, last: Reading): number {
 /** What was counted between two readings. */
 export function grown(before: Stats, after: Stats): Grown {
   const counter = (name: string): number => Math.max(0, (after.counters[name] ?? 0) - (before.counters[name] ?? 0));
-  const of = (it: Stats, name: string): number => (it.routes ?? []).reduce((sum, route) => sum + (route.counters[name] ?? 0), 0);
-  const couldBe = (it: Stats): number => (it.routes ?? []).reduce((sum, route) => sum + (route.could_be_hits ?? 0), 0);
-  const routes = (name: string): number => Math.max(0, of(after, name) - of(before, name));
+  const total = (name: keyof NonNullable<Stats['totals']>): number => Math.max(0, (after.totals?.[name] ?? 0) - (before.totals?.[name] ?? 0));
   return {
     requests: counter('requests'),
     hits: counter('cache_hits'),
@@ -147,9 +193,9 @@ export function grown(before: Stats, after: Stats): Grown {
     passes: counter('cache_passes'),
     sent: counter('client_bytes_sent'),
     received: counter('origin_bytes_received'),
-    errors4: routes('errors_4xx'),
-    errors5: routes('errors_5xx'),
-    couldBe: Math.max(0, couldBe(after) - couldBe(before)),
+    errors4: total('errors_4xx'),
+    errors5: total('errors_5xx'),
+    couldBe: total('could_be_hits'),
     savedUs: Math.max(0, (after.saved?.origin_us ?? 0) - (before.saved?.origin_us ?? 0)),
   };
 }

@@ -42,12 +42,16 @@ export interface Stats {
   now_us?: number;
   uptime?: number;
   listen: string[];
+  /** Keys of the file that take effect at the next restart. */
+  pending?: string[];
   node?: string | null;
   nodes?: { say?: string } | null;
   statistics?: 'on' | 'off';
   counters: Counts;
   latency?: { all: Histogram; hit: Histogram; miss: Histogram; pass: Histogram };
-  sites?: { name: string; routes: number[]; counters: Counts; latency: Histogram }[];
+  /** The sums of all routes. */
+  totals?: { errors_4xx: number; errors_5xx: number; could_be_hits: number };
+  /** These and the origins are empty in a reading of the totals. */
   routes?: RouteStats[];
   tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
   origins?: Origin[];
@@ -64,6 +68,7 @@ export interface RouteStats {
   when: string;
   listeners: string[];
   site: number;
+  site_name?: string;
   kind: string;
   /** Positions in the list of origins. */
   origins?: number[];
@@ -531,6 +536,7 @@ export interface TriedExample {
 
 /** What a configuration would do with recent requests. */
 export interface Tried {
+  file: string | null;
   records: number;
   requests: number;
   left_out: number;
@@ -539,8 +545,8 @@ export interface Tried {
   complete: boolean;
   took_us: number;
   hit_ratio: { measured: number | null; running: number | null; changed: number | null };
-  changes: { kind: 'route' | 'status' | 'key' | 'storage' | 'lifetime'; requests: number; urls: number; examples: TriedExample[] }[];
-  shared: { reason: 'set-cookie' | 'private' | 'differed'; sentence: string; requests: number; examples: TriedExample[] }[];
+  changes: { kind: 'route' | 'status' | 'open' | 'key' | 'storage' | 'lifetime'; requests: number; urls: number; examples: TriedExample[] }[];
+  shared: { reason: 'set-cookie' | 'private' | 'opened' | 'differed' | 'changes'; sentence: string; requests: number; examples: TriedExample[] }[];
   danger: boolean;
   unknown: { fact: string; sentence: string; requests: number }[];
 }

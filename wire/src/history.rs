@@ -12,6 +12,10 @@ pub const START: &[u8; 8] = b"larderh1";
 pub const FRAME: usize = 13;
 /// The most bytes of a record without its frame.
 pub const MOST: usize = 1 << 20;
+/// The number of kinds of records.
+const KINDS: u8 = 5;
+/// The most bytes whose checksums are computed in search of a record: beyond, they are of no writer.
+const MOST_SEARCHED: usize = 64 << 20;
 /// The most columns of a sample.
 pub const MOST_COLUMNS: usize = 64;
 /// The most bytes of a text; a longer one is truncated when it is written.
@@ -200,6 +204,32 @@ impl HistoryRecord {
             _ => ReadHistory::Damaged,
         }
     }
+}
+
+/// Whether these bytes, at which [`HistoryRecord::read`] found the end of the input, are the beginning of a record whose write was interrupted.
+/// They are not if the record is whole under another length, or another one follows: then its length is damaged. Bytes that take too long to
+/// search count as damaged.
+#[must_use]
+pub fn is_interrupted(bytes: &[u8]) -> bool {
+    let Some((head, rest)) = bytes.split_first_chunk::<FRAME>() else { return true };
+    let is_whole = |it: &[u8]| checksum(head[4], it).to_le_bytes() == head[5..];
+    if is_whole(rest) {
+        return false;
+    }
+    let mut left = MOST_SEARCHED;
+    for at in 1..bytes.len() {
+        let Some((head, rest)) = bytes[at..].split_first_chunk::<FRAME>() else { return true };
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        if head[4] >= KINDS || length > rest.len() {
+            continue;
+        }
+        let Some(rest_of_search) = left.checked_sub(length) else { return false };
+        left = rest_of_search;
+        if let ReadHistory::Record(..) = HistoryRecord::read(&bytes[at..]) {
+            return false;
+        }
+    }
+    true
 }
 
 fn checksum(kind: u8, payload: &[u8]) -> u64 {
@@ -403,6 +433,25 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_damaged_length_is_no_interrupted_write() {
+        let mut bytes = Vec::new();
+        records().iter().for_each(|it| it.write(&mut bytes));
+        let ReadHistory::Record(_, first) = HistoryRecord::read(&bytes) else { panic!("a record") };
+        for end in 0..first {
+            assert!(is_interrupted(&bytes[..end]), "{end} bytes were written");
+        }
+        for bit in [10, 15, 19] {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(ReadHistory::End, HistoryRecord::read(&changed), "bit {bit}");
+            assert!(!is_interrupted(&changed), "bit {bit}: others follow");
+            assert!(!is_interrupted(&changed[..first]), "bit {bit}: it is the last one");
+        }
+        // The search has an end: each of these bytes might begin a long record.
+        assert!(!is_interrupted(&[[0, 0, 8, 0].repeat(200), vec![0; MOST]].concat()));
     }
 
     #[test]

@@ -78,7 +78,8 @@ macro_rules! example {
 
 /// The result of a trial.
 pub const TRIED: &str = concat!(
-    r#"{"type":"object","required":["records","requests","left_out","from","to","complete","took_us","hit_ratio","changes","shared","danger","unknown"],"properties":{
+    r#"{"type":"object","required":["file","records","requests","left_out","from","to","complete","took_us","hit_ratio","changes","shared","danger","unknown"],"properties":{
+"file":{"type":["string","null"],"description":"the main file of the running configuration, by whose name the lines of the tried text are given"},
 "records":{"type":"integer","description":"recorded requests"},"requests":{"type":"integer","description":"requests that they stand for"},
 "left_out":{"type":"integer","description":"requests of that time that were not recorded"},
 "from":{"type":["integer","null"]},"to":{"type":["integer","null"]},
@@ -86,12 +87,12 @@ pub const TRIED: &str = concat!(
 "hit_ratio":{"type":"object","required":["measured","running","changed"],"description":"from 0 to 1; null without requests","properties":{
 "measured":{"type":["number","null"]},"running":{"type":["number","null"],"description":"by the trial, under the running configuration"},"changed":{"type":["number","null"],"description":"by the trial, under the tried one"}}},
 "changes":{"type":"array","items":{"type":"object","required":["kind","requests","urls","examples"],"properties":{
-"kind":{"enum":["route","status","key","storage","lifetime"]},"requests":{"type":"integer"},"urls":{"type":"integer"},
+"kind":{"enum":["route","status","open","key","storage","lifetime"]},"requests":{"type":"integer"},"urls":{"type":"integer"},
 "examples":{"type":"array","description":"the first request of each URL, at most 20","items":"#,
     example!(),
     r#"}}}},
 "shared":{"type":"array","description":"responses that are newly shared and must not be","items":{"type":"object","required":["reason","sentence","requests","examples"],"properties":{
-"reason":{"enum":["set-cookie","private","differed"]},"sentence":{"type":"string"},"requests":{"type":"integer"},
+"reason":{"enum":["set-cookie","private","opened","differed","changes"]},"sentence":{"type":"string"},"requests":{"type":"integer"},
 "examples":{"type":"array","items":"#,
     example!(),
     r#"}}}},

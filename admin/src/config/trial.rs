@@ -7,18 +7,19 @@ use larder_gateway::coding::pool::Coders;
 use larder_gateway::explain::trial::{StoredResponseFacts, normal_authority, stored_under};
 use larder_observe::recorder::{Recorder, Recording, RequestRecord};
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::secret::shown_target;
 use larder_semantics::trial::facts;
 use larder_semantics::trial::{
     ChangeExample, ChangeKind, ConfigTrial, Course, RecordedRequest, RecordedResponse, ServedBy,
     SharedReason, TrialReport, UnknownFact,
 };
 use larder_server::live::Live;
-use larder_server::trial::{TrialRequest, TrialRoute, TrialRoutes};
+use larder_server::trial::{AccessJudgement, TrialRequest, TrialRoute, TrialRoutes};
 use larder_stdx::clock;
 use larder_store::Store;
 use larder_wire::message::{Framing, Request, Version};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The time limit of a trial, microseconds: the requests that are not tried by then are left out, and the result says so. All of
@@ -32,6 +33,8 @@ const LOOK: usize = 64;
 struct TrialMeans {
     running: Arc<Live>,
     changed: Config,
+    /// The main file of the running configuration, as places name it.
+    file: Option<String>,
     recorder: Arc<Recorder>,
     store: Arc<Store>,
     coders: Arc<Coders>,
@@ -51,6 +54,7 @@ impl Admin {
         let means = TrialMeans {
             running: self.live.borrow().clone(),
             changed,
+            file: plan.file().map(|it| it.display().to_string()),
             recorder: self.recorder.clone(),
             store: self.gateway.store.clone(),
             coders: self.coders.clone(),
@@ -88,7 +92,8 @@ impl<'r> ParsedRecord<'r> {
             expects_continue: false,
         };
         let authority = normal_authority(&request);
-        let request = TrialRequest::new(request, fields, record.address, record.listener());
+        let mut request = TrialRequest::new(request, fields, record.address, record.listener());
+        request.own_status = (record.served == ServedBy::Other).then_some(record.status);
         Self { record, authority, request, response: facts::fields(record.response()) }
     }
 
@@ -99,6 +104,7 @@ impl<'r> ParsedRecord<'r> {
             status: record.origin_status,
             fields: &self.response,
             digest: record.digest,
+            head: record.head,
         };
         RecordedRequest {
             time: record.time,
@@ -143,18 +149,24 @@ impl TrialMeans {
                 status: it.status,
                 fields,
                 digest: it.digest,
+                // Storing may have changed the fields.
+                head: 0,
             });
             let (before, after) = (now.route(&it.request), then.route(&it.request));
-            let judges = access_differs(&now, before, &then, after);
+            let (ours, theirs) = match access_differs(&now, before, &then, after) {
+                true => (AccessJudgement::Recorded, AccessJudgement::Changed),
+                false => (AccessJudgement::Same, AccessJudgement::Same),
+            };
             let (mut one, mut other) = (Vec::new(), Vec::new());
-            let running = now.side(&it.request, before, routes.running(before), judges, &mut one);
-            let tried = then.side(&it.request, after, routes.changed(after), judges, &mut other);
+            let running = now.side(&it.request, before, routes.running(before), ours, &mut one);
+            let tried = then.side(&it.request, after, routes.changed(after), theirs, &mut other);
             trial.see(number, &it.recorded(of_store), &running, &tried);
             places.push(after_place(after));
         }
         let telling =
             TrialTelling { recording: &recording, places: &places, then: &changed.config, routes: &routes };
         let mut told = telling.told(&trial.finish());
+        told["file"] = self.file.into();
         told["complete"] = (places.len() == parsed.len()).into();
         told["took_us"] = clock::precise_micros().saturating_sub(began).into();
         Ok(told)
@@ -181,28 +193,31 @@ fn after_place(route: TrialRoute<'_>) -> Option<(usize, usize)> {
     }
 }
 
-/// The stored responses that recorded hits got, as far as they are in RAM; one for each key.
+/// The stored responses that recorded hits got, as far as they are in RAM: each once.
 fn stored_facts(
     store: &Store,
     now: &TrialRoutes<'_>,
     parsed: &[ParsedRecord<'_>],
 ) -> HashMap<usize, StoredResponseFacts> {
     let mut found = HashMap::new();
-    let mut known: HashMap<Vec<u8>, ()> = HashMap::new();
+    let mut asked: HashSet<(Vec<u8>, &[u8])> = HashSet::new();
+    let mut kept: HashSet<(Vec<u8>, u64, u64)> = HashSet::new();
     for (number, it) in parsed.iter().enumerate() {
         if !matches!(it.record.served, ServedBy::Cache(_)) {
             continue;
         }
         let (mut room, route) = (Vec::new(), now.route(&it.request));
-        let side = now.side(&it.request, route, None, false, &mut room);
+        let side = now.side(&it.request, route, None, AccessJudgement::Same, &mut room);
         let Course::Cached { key, .. } = side.course else { continue };
-        if known.contains_key(key) {
+        // The fields select the variant.
+        if !asked.insert((key.to_vec(), it.record.fields())) {
             continue;
         }
-        if let Some(stored) = stored_under(store, key, &it.request.fields) {
+        if let Some(stored) = stored_under(store, key, &it.request.fields)
+            && kept.insert((key.to_vec(), stored.time.0, stored.digest))
+        {
             found.insert(number, stored);
         }
-        known.insert(key.to_vec(), ());
     }
     found
 }
@@ -329,7 +344,7 @@ impl TrialTelling<'_> {
     /// A recorded request, without a change.
     fn request(&self, number: usize) -> Value {
         let it = &self.recording.records[number];
-        let url = format!("{}://{}{}", it.scheme.name(), it.authority(), it.target());
+        let url = format!("{}://{}{}", it.scheme.name(), it.authority(), shown_target(it.target()));
         json!({
             "time": it.time.0, "method": it.method(), "url": url, "status": it.status,
             "from": null, "to": null, "key": null, "where": null,

@@ -5,9 +5,9 @@
 use super::marks::{HistoryMark, MARKS, MarkKind};
 use super::rings::LoadedRows;
 use larder_stdx::error::plain;
-use larder_wire::history::{HistoryRecord, ReadHistory, START, StoredMinute, StoredRequest};
+use larder_wire::history::{HistoryRecord, ReadHistory, START, StoredMinute, StoredRequest, is_interrupted};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -83,10 +83,14 @@ impl HistoryFile {
             return Err(HistoryFault::Failed("it is no regular file".to_owned()));
         }
         let file = open_locked(path, OFlags::CREATE)?;
-        let mut bytes = Vec::new();
-        (&file).take(MOST_READ + 1).read_to_end(&mut bytes).map_err(failed)?;
-        let (mut loaded, good, why) = load(&bytes);
-        drop(bytes);
+        let (mut loaded, good, why) = match file.metadata().map_err(failed)?.len() > MOST_READ {
+            true => (LoadedHistory::new(), 0, Some("it is larger than 64 MiB".to_owned())),
+            false => {
+                let mut bytes = Vec::new();
+                (&file).take(MOST_READ).read_to_end(&mut bytes).map_err(failed)?;
+                load(&bytes)
+            }
+        };
         let mut open = OpenHistory { path: path.to_owned(), file, good: good as u64 };
         if let Some(why) = why {
             let aside = beside(path, "damaged");
@@ -226,21 +230,34 @@ fn open_locked(path: &Path, more: OFlags) -> Result<File, HistoryFault> {
     let file = File::from(file);
     // Its process may have replaced it after it was opened here.
     let (here, there) = (file.metadata().map_err(failed)?, path.metadata().map_err(failed)?);
-    if (here.dev(), here.ino()) == (there.dev(), there.ino()) { Ok(file) } else { Err(HistoryFault::Locked) }
+    if (here.dev(), here.ino()) != (there.dev(), there.ino()) {
+        return Err(HistoryFault::Locked);
+    }
+    refuse_foreign(&file, &here)?;
+    Ok(file)
+}
+
+/// Fails if another user may have written the file; a copy that others may only read gets the mode 0600.
+fn refuse_foreign(file: &File, of: &Metadata) -> Result<(), HistoryFault> {
+    let why = match of.mode() & 0o077 {
+        _ if of.uid() != rustix::process::geteuid().as_raw() => {
+            "it belongs to another user; remove it, or change its owner"
+        }
+        0 => return Ok(()),
+        mode if mode & 0o022 != 0 => {
+            "other users may write it; remove it, or run `chmod 600` if its content is right"
+        }
+        _ => {
+            let mode = rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR);
+            return mode.map_err(|it| HistoryFault::Failed(plain(&it.into())));
+        }
+    };
+    Err(HistoryFault::Failed(why.to_owned()))
 }
 
 /// The content of a file, the end of its last whole record, and the damage of the rest.
 fn load(bytes: &[u8]) -> (LoadedHistory, usize, Option<String>) {
-    let mut loaded = LoadedHistory {
-        rows: LoadedRows::new(),
-        marks: Vec::new(),
-        minutes: Vec::new(),
-        requests: Vec::new(),
-        damage: None,
-    };
-    if bytes.len() as u64 > MOST_READ {
-        return (loaded, 0, Some("it is larger than 64 MiB".to_owned()));
-    }
+    let mut loaded = LoadedHistory::new();
     if !bytes.starts_with(START) {
         let is_begun = START.starts_with(bytes);
         return (
@@ -256,8 +273,8 @@ fn load(bytes: &[u8]) -> (LoadedHistory, usize, Option<String>) {
                 loaded.take(record);
                 at += length;
             }
-            ReadHistory::End => return (loaded, at, None),
-            ReadHistory::Damaged => {
+            ReadHistory::End if is_interrupted(&bytes[at..]) => return (loaded, at, None),
+            ReadHistory::End | ReadHistory::Damaged => {
                 let left = bytes.len() - at;
                 return (
                     loaded,
@@ -270,6 +287,17 @@ fn load(bytes: &[u8]) -> (LoadedHistory, usize, Option<String>) {
 }
 
 impl LoadedHistory {
+    /// Nothing yet.
+    fn new() -> Self {
+        Self {
+            rows: LoadedRows::new(),
+            marks: Vec::new(),
+            minutes: Vec::new(),
+            requests: Vec::new(),
+            damage: None,
+        }
+    }
+
     fn take(&mut self, record: HistoryRecord) {
         match record {
             HistoryRecord::Columns(names) => self.rows.columns(&names),
@@ -304,6 +332,7 @@ fn push<T>(all: &mut Vec<T>, it: T, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn mark(at: u64, kind: MarkKind) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -362,7 +391,9 @@ mod tests {
             assert!(!aside.exists());
         }
         let second = START.len() + mark(1, MarkKind::Reload).len();
-        for (at, left) in [(0, 0), (START.len() + 20, 0), (second + 20, 1)] {
+        // The first byte, a text, and the lengths of both records: up to 64 KiB more.
+        let lengths = [(START.len() + 2, 0), (second + 2, 1)];
+        for (at, left) in [(0, 0), (START.len() + 20, 0), (second + 20, 1)].into_iter().chain(lengths) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             std::fs::write(&path, &bytes).unwrap();
@@ -374,6 +405,42 @@ mod tests {
             assert_eq!((vec![], None), read(&path), "a new one has begun");
             std::fs::remove_file(&aside).unwrap();
         }
+    }
+
+    #[test]
+    fn a_file_that_others_may_have_written_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        written(&path, &[1]);
+        let allow = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        for mode in [0o666, 0o620, 0o602] {
+            allow(mode);
+            let Err(HistoryFault::Failed(why)) = HistoryFile::open(&path) else { panic!("{mode:o} is used") };
+            assert!(why.contains("other users may write it"), "{why}");
+            assert_eq!(mode, path.metadata().unwrap().mode() & 0o777, "it is left as it is");
+        }
+        allow(0o644);
+        assert_eq!((vec![1], None), read(&path));
+        assert_eq!(0o600, path.metadata().unwrap().mode() & 0o777);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            let Err(HistoryFault::Failed(why)) = HistoryFile::open(&path) else { panic!("it is used") };
+            assert!(why.contains("another user"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        written(&path, &[1]);
+        // A terabyte without blocks: reading it would take minutes.
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let (marks, damage) = read(&path);
+        assert!(
+            marks.is_empty() && damage.unwrap().starts_with("it is larger than 64 MiB; the file is now ")
+        );
+        assert_eq!((vec![], None), read(&path), "a new one has begun");
     }
 
     #[test]

@@ -185,13 +185,17 @@ impl SampleRings {
     }
 
     /// Time and length (milliseconds) of each sample after `since`, and its values, the oldest first. A step of several minutes is joined from those of a
-    /// minute.
-    pub fn read(&self, seconds: u64, since: u64) -> Vec<([u64; 2], Vec<u64>)> {
+    /// minute. After the clock was set back, samples from the future are left out until their time has come, and a `since` in the future
+    /// means all.
+    pub fn read(&self, seconds: u64, since: u64, now: u64) -> Vec<([u64; 2], Vec<u64>)> {
         let ring = self.rings.iter().rev().find(|it| u64::from(it.seconds) <= seconds);
         let Some(ring) = ring else { return Vec::new() };
-        let rows = ring.samples.iter().filter(|it| u64::from(it.at) > since);
+        let since = past(since, now);
+        let rows = ring.samples.iter().filter(|it| (since + 1..=now).contains(&it.at.into()));
+        let mut rows: Vec<&HistorySample> = rows.collect();
+        rows.sort_by_key(|it| it.at);
         if u64::from(ring.seconds) == seconds {
-            return rows.map(|it| ([it.at.into(), it.millis.into()], it.values().collect())).collect();
+            return rows.iter().map(|it| ([it.at.into(), it.millis.into()], it.values().collect())).collect();
         }
         let mut groups: Vec<Vec<&HistorySample>> = Vec::new();
         // A sample that ends with a step belongs to it.
@@ -238,6 +242,11 @@ impl SampleRings {
     pub const fn most_bytes() -> usize {
         (STEPS[0].1 + STEPS[1].1 + STEPS[2].1) * size_of::<HistorySample>() + OF_LATENCIES
     }
+}
+
+/// The time after which samples and marks are returned: a request's `since`, or all if that is in the future.
+pub fn past(since: u64, now: u64) -> u64 {
+    if since > now { 0 } else { since }
 }
 
 /// The samples of a file, by step.
@@ -291,6 +300,33 @@ pub fn columns_record() -> HistoryRecord {
 mod tests {
     use super::*;
 
+    /// Later than all samples.
+    const NOW: u64 = 100_000_000;
+
+    #[test]
+    fn samples_are_in_the_order_of_their_times_after_the_clock_was_set_back() {
+        let mut rings = SampleRings::new();
+        let take = |rings: &mut SampleRings, uptime: u64, at: u64| {
+            rings.take(HistoryReading { at, ..reading(uptime, uptime) }, StepEnd::Over);
+        };
+        let times = |rings: &SampleRings, since, now| -> Vec<u64> {
+            rings.read(1, since, now).iter().map(|it| it.0[0]).collect()
+        };
+        (0..=3).for_each(|it| take(&mut rings, it, 5000 + it));
+        (4..=6).for_each(|it| take(&mut rings, it, 2000 + it));
+        assert_eq!([2004, 2005, 2006], *times(&rings, 0, 2006), "the others are from the future");
+        assert_eq!(
+            [2004, 2005, 2006],
+            *times(&rings, 5002, 2006),
+            "its requester has samples from the future"
+        );
+        assert_eq!([2006], *times(&rings, 2005, 2006));
+        // The clock was wrong for a while only: nothing is lost.
+        take(&mut rings, 7, 5007);
+        assert_eq!([2004, 2005, 2006, 5001, 5002, 5003, 5007], *times(&rings, 0, 5007));
+        assert_eq!([5007], *times(&rings, 5003, 5007));
+    }
+
     fn reading(second: u64, requests: u64) -> HistoryReading {
         let mut sums = [0; SUMS];
         sums[0] = requests;
@@ -303,7 +339,7 @@ mod tests {
         let mut rings = SampleRings::new();
         assert!(rings.is_due(0));
         rings.take(reading(0, 50), StepEnd::Over);
-        assert!(rings.read(1, 0).is_empty());
+        assert!(rings.read(1, 0, NOW).is_empty());
         assert!(!rings.is_due(999) && rings.is_due(1000));
         for second in 1..=120 {
             assert_eq!(
@@ -313,13 +349,13 @@ mod tests {
             );
         }
         let of = |step: u64, since| -> Vec<(u64, u64, u64)> {
-            rings.read(step, since).iter().map(|it| (it.0[0], it.0[1], it.1[0])).collect()
+            rings.read(step, since, NOW).iter().map(|it| (it.0[0], it.0[1], it.1[0])).collect()
         };
         assert_eq!(vec![(1119, 1000, 3), (1120, 1000, 3)], of(1, 1118));
         assert_eq!((12, (1010, 10_000, 30)), (of(10, 0).len(), of(10, 0)[0]));
         assert_eq!(vec![(1060, 60_000, 180), (1120, 60_000, 180)], of(60, 0));
         assert_eq!(vec![(1120, 120_000, 360)], of(600, 0), "1001 to 1200 are one step of ten minutes");
-        assert_eq!(7, rings.read(60, 0)[0].1[SUMS]);
+        assert_eq!(7, rings.read(60, 0, NOW)[0].1[SUMS]);
     }
 
     #[test]
@@ -327,7 +363,7 @@ mod tests {
         let mut rings = SampleRings::new();
         rings.take(reading(0, 50), StepEnd::Over);
         rings.take(HistoryReading { uptime: 2900, ..reading(2, 40) }, StepEnd::Over);
-        let rows = rings.read(1, 0);
+        let rows = rings.read(1, 0, NOW);
         assert_eq!(([1002, 2900], 0), (rows[0].0, rows[0].1[0]));
     }
 
@@ -337,7 +373,7 @@ mod tests {
         for second in 0..(STEPS[2].1 as u64 + 5) {
             rings.take(reading(60 * second, second), StepEnd::Over);
         }
-        assert_eq!(STEPS.map(|it| it.1), [1, 10, 60].map(|it| rings.read(it, 0).len()));
+        assert_eq!(STEPS.map(|it| it.1), [1, 10, 60].map(|it| rings.read(it, 0, NOW).len()));
         assert!(rings.bytes() <= SampleRings::most_bytes(), "{}", rings.bytes());
         assert!(SampleRings::most_bytes() <= 960 << 10, "{}", SampleRings::most_bytes());
     }
@@ -362,8 +398,8 @@ mod tests {
         next.take(reading(200, 0), StepEnd::Over);
         next.take(reading(201, 9), StepEnd::Over);
         next.restore(&loaded);
-        assert_eq!(131, next.read(1, 0).len());
-        assert_eq!(rings.read(60, 0), next.read(60, 0));
+        assert_eq!(131, next.read(1, 0, NOW).len());
+        assert_eq!(rings.read(60, 0, NOW), next.read(60, 0, NOW));
         let mut bytes = Vec::new();
         next.write_unsaved(&mut bytes);
         let one = HistoryRecord::read(&bytes);
@@ -375,7 +411,7 @@ mod tests {
         other.add(60, &[StoredRow { at: 5, millis: 6, values: vec![1, 2] }]);
         let mut old = SampleRings::new();
         old.restore(&other);
-        let (at, values) = old.read(60, 0).remove(0);
+        let (at, values) = old.read(60, 0, NOW).remove(0);
         assert_eq!(([5, 6], 2, 2), (at, values[0], values.iter().sum::<u64>()));
     }
 }

@@ -29,16 +29,10 @@ impl ConfigTexts {
         all.iter().enumerate().flat_map(|(file, it)| std::iter::repeat_n(file, count(it))).collect()
     }
 
-    /// A path within a file, as a path of the whole.
+    /// The keys of each file, parsed once for many paths.
     #[must_use]
-    pub fn path_of_whole(&self, file: usize, path: &[PathStep]) -> Vec<PathStep> {
-        let mut out = path.to_vec();
-        let Some(first) = path.iter().position(|it| matches!(it, PathStep::At(_))) else { return out };
-        let before = self.documents().iter().take(file).map(|it| length(it, &path[..first])).sum::<usize>();
-        if let PathStep::At(number) = &mut out[first] {
-            *number += before;
-        }
-        out
+    pub fn parsed(&self) -> ParsedTexts {
+        ParsedTexts(self.documents())
     }
 
     /// Makes edits whose paths are of the whole. A new member of a list in several files, and a key of a section that
@@ -121,6 +115,23 @@ impl ConfigTexts {
     }
 }
 
+/// The keys of each file of a configuration.
+pub struct ParsedTexts(Vec<Json>);
+
+impl ParsedTexts {
+    /// A path within a file, as a path of the whole.
+    #[must_use]
+    pub fn path_of_whole(&self, file: usize, path: &[PathStep]) -> Vec<PathStep> {
+        let mut out = path.to_vec();
+        let Some(first) = path.iter().position(|it| matches!(it, PathStep::At(_))) else { return out };
+        let before = self.0.iter().take(file).map(|it| length(it, &path[..first])).sum::<usize>();
+        if let PathStep::At(number) = &mut out[first] {
+            *number += before;
+        }
+        out
+    }
+}
+
 /// One step into a document; `false` if it does not exist.
 fn walk(at: &mut &Json, step: &PathStep) -> bool {
     let next = match step {
@@ -183,8 +194,8 @@ mod tests {
         assert_eq!(json!({ "ram": { "size": "1GiB" }, "max_ttl": "1d" }), document["cache"]);
         assert_eq!(vec![0, 2, 2], all.files_of_sites());
         let path = edit(json!({ "path": ["site", 1, "route", 0], "value": null })).path;
-        assert_eq!("site[2].route[0]", spell(&all.path_of_whole(2, &path)));
-        assert_eq!("site[1].route[0]", spell(&all.path_of_whole(0, &path)));
+        assert_eq!("site[2].route[0]", spell(&all.parsed().path_of_whole(2, &path)));
+        assert_eq!("site[1].route[0]", spell(&all.parsed().path_of_whole(0, &path)));
     }
 
     #[test]

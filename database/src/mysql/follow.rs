@@ -8,6 +8,7 @@ use super::position::LogPosition;
 use super::questions::{SHORT, plain};
 use super::tables::KnownTables;
 use crate::freshness::FollowedTables;
+use crate::lag::{FollowLag, GATHER};
 use crate::row_tags::ChangedRows;
 use crate::settings::{DatabaseSettings, FollowSettings};
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The pause between two looks whether a transaction is visible.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -58,6 +59,9 @@ pub(crate) struct BinlogFollower {
     heard: Instant,
     /// When the tables were looked at.
     refreshed: Instant,
+    /// When the last result was returned.
+    returned: Instant,
+    lag: FollowLag,
 }
 
 /// How much of the changes a log has.
@@ -118,7 +122,14 @@ impl BinlogFollower {
             due: (position, now),
             heard: now,
             refreshed: now,
+            returned: now,
+            lag: FollowLag::default(),
         })
+    }
+
+    /// How far the results are behind the database.
+    pub fn lag(&self) -> &FollowLag {
+        &self.lag
     }
 
     /// The tables that pages show, as they are logged at present.
@@ -134,6 +145,7 @@ impl BinlogFollower {
     pub async fn next(&mut self) -> Result<ChangedRows, String> {
         let mut found = Committed::default();
         while found.tags.is_empty() {
+            self.lag.applied(self.tags.position().ordinal());
             if self.looked.elapsed() > LOOK {
                 self.look().await?;
             }
@@ -146,12 +158,19 @@ impl BinlogFollower {
                 return Err("it sends nothing of its log".to_owned());
             }
         }
+        // A single change is returned at once.
+        sleep_until(self.returned + GATHER).await;
         while found.tags.len() < MOST_TAGS
             && let Some(event) = self.next_arrived().await
         {
+            if self.looked.elapsed() > LOOK {
+                self.look().await?;
+            }
             self.read(&event?, &mut found)?;
         }
         until_visible(&self.connection, &found).await?;
+        self.lag.ends(self.tags.position().ordinal());
+        self.returned = Instant::now();
         Ok(ChangedRows { tags: found.tags, transactions: Vec::new() })
     }
 
@@ -203,6 +222,7 @@ impl BinlogFollower {
     async fn look(&mut self) -> Result<(), String> {
         let now = self.connection.log_position().await?;
         self.looked = Instant::now();
+        self.lag.ends(now.ordinal());
         let read = self.tags.position();
         if now < *read {
             return Err("its log has begun anew".to_owned());

@@ -1,5 +1,7 @@
 //! Positions in the binary log of MariaDB and MySQL: a file, and a byte in it.
 
+use crate::lag::OFFSET_BITS;
+
 /// A position in the log. Later ones are greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogPosition {
@@ -16,6 +18,11 @@ impl LogPosition {
     pub fn new(file: &str, offset: u64) -> Option<Self> {
         let number = file.rsplit_once('.')?.1.parse().ok()?;
         Some(Self { number, offset, file: file.to_owned() })
+    }
+
+    /// As one number with the same order, for [`FollowLag`](crate::lag::FollowLag).
+    pub fn ordinal(&self) -> u64 {
+        self.number << OFFSET_BITS | self.offset.min((1 << OFFSET_BITS) - 1)
     }
 
     /// That of the end of an event, of which the log has the lower 32 bits.
@@ -38,6 +45,8 @@ mod tests {
         assert!(at("bin.000009", 700) < at("bin.000010", 4));
         assert!(at("bin.999999", 700) < at("bin.1000000", 4));
         assert!(at("bin.000009", 4) < at("bin.000009", 5));
+        assert!(at("bin.000009", u64::MAX).ordinal() < at("bin.000010", 4).ordinal());
+        assert!(at("bin.000010", 4).ordinal() < at("bin.000010", 5).ordinal());
         assert_eq!(None, LogPosition::new("bin", 4));
         let mut long = at("a.b.000001", 0xffff_fff0);
         long.advance(0xffff_fff8);

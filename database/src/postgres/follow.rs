@@ -4,6 +4,7 @@
 use super::replication::ReplicationLog;
 use super::{causes, login, types_of};
 use crate::freshness::{FollowedTable, FollowedTables};
+use crate::lag::{FollowLag, GATHER};
 use crate::row_tags::{ChangedRows, KeyClass, RowTags};
 use crate::settings::{DatabaseSettings, FollowSettings, SqlAccess, SqlStatement};
 use larder_stdx::clock;
@@ -11,9 +12,9 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::Client;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Statement};
 
 /// The most time for a query about the database itself.
 const SHORT: Duration = Duration::from_secs(5);
@@ -24,6 +25,8 @@ const MOST_TAGS: usize = 1000;
 
 /// The first words of statements that can be planned without being executed; one in parentheses can as well.
 const PLANNED: [&str; 8] = ["select", "with", "values", "table", "insert", "update", "delete", "merge"];
+/// The delay beyond which changes in the log are skipped: the database is followed again from the end of its log, after a gap.
+const MOST_LAG: Duration = Duration::from_secs(60);
 /// The interval of looks at the published tables.
 const LOOK: Duration = Duration::from_secs(1);
 /// The columns of the primary key of a table.
@@ -33,11 +36,12 @@ const KEY: &str = "SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unn
 /// The columns of a table with a collation by which different texts are equal.
 const UNCLEAR: &str = "SELECT a.attname::text FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation \
      WHERE a.attrelid = $1 AND NOT c.collisdeterministic";
-/// The publication, its tables, and their form and files, those of partitions included.
+/// The publication, its tables, and their form and files, those of partitions included; and the end of the log.
 const PUBLISHED: &str = "SELECT coalesce(string_agg(concat_ws(' ', to_jsonb(b), to_jsonb(p), c.oid, c.relpersistence, c.relfilenode, \
      (SELECT string_agg(a.attname || ' ' || a.atttypid, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0), \
      (SELECT string_agg(t.relid || ' ' || coalesce(pg_relation_filenode(t.relid), 0), ',' ORDER BY t.relid) FROM pg_partition_tree(c.oid) t)), \
-     ';' ORDER BY c.oid), '') FROM pg_publication b JOIN pg_publication_tables p USING (pubname) \
+     ';' ORDER BY c.oid), ''), (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END \
+     - '0/0')::bigint FROM pg_publication b JOIN pg_publication_tables p USING (pubname) \
      JOIN pg_namespace n ON n.nspname = p.schemaname JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid \
      WHERE b.pubname = $1";
 /// Tables that inherit from published ones: their rows are rows of these, and are published by their own names.
@@ -72,6 +76,11 @@ pub(crate) struct PostgresFollower {
     published: (String, Instant),
     /// The tables that pages show, as they are logged.
     tables: Arc<FollowedTables>,
+    /// The query for the transactions that new queries see.
+    snapshot: Statement,
+    /// When the last result was returned.
+    returned: Instant,
+    lag: FollowLag,
 }
 
 impl PostgresFollower {
@@ -98,10 +107,18 @@ impl PostgresFollower {
         };
         // After the log has begun: a change of the tables from now on is seen.
         check(&client, settings, follow).await?;
-        let published = (published(&client, &follow.publication).await?, Instant::now());
+        let published = (published(&client, &follow.publication).await?.0, Instant::now());
+        let snapshot = timeout(SHORT, client.prepare("SELECT pg_current_snapshot()::text")).await;
+        let snapshot = snapshot.map_err(|_| timed_out())?.map_err(|it| causes(&it))?;
         let tables = Arc::new(logged(&client, follow).await?);
         let (tags, follow) = (RowTags::new(follow.watched.clone()), follow.clone());
-        Ok(Self { log, client, tags, follow, published, tables })
+        let (returned, lag) = (Instant::now(), FollowLag::default());
+        Ok(Self { log, client, tags, follow, published, tables, snapshot, returned, lag })
+    }
+
+    /// How far the results are behind the database.
+    pub fn lag(&self) -> &FollowLag {
+        &self.lag
     }
 
     /// The tables that pages show, as they are logged at present.
@@ -119,31 +136,47 @@ impl PostgresFollower {
         while found.tags.is_empty() {
             // A transaction without published rows has no tags.
             found.transactions.clear();
-            if self.published.1.elapsed() > LOOK {
-                self.look_at_tables().await?;
-            }
+            self.lag.applied(self.log.position());
+            self.look().await?;
             if let Some(message) = self.log.next().await? {
                 self.read(&message, &mut found).await?;
             }
         }
+        // A single change is returned at once.
+        sleep_until(self.returned + GATHER).await;
+        self.log.receive().await?;
         while found.tags.len() < MOST_TAGS
             && let Some(message) = self.log.next_arrived().await?
         {
+            self.look().await?;
             self.read(&message, &mut found).await?;
         }
         self.log.acknowledge().await?;
         self.until_visible(&found.transactions).await?;
+        self.lag.ends(self.log.position());
+        self.returned = Instant::now();
         Ok(found)
     }
 
-    /// Looks whether other tables are published, or tables have another form or other files: the log has no message of that.
-    async fn look_at_tables(&mut self) -> Result<(), String> {
-        let now = published(&self.client, &self.follow.publication).await?;
+    /// Looks each second whether other tables are published, or tables have another form or other files: the log has no message of that. Also
+    /// where the log ends, and has the database tell that it sent all before.
+    async fn look(&mut self) -> Result<(), String> {
+        if self.published.1.elapsed() <= LOOK {
+            return Ok(());
+        }
+        let (now, end) = published(&self.client, &self.follow.publication).await?;
         if now != self.published.0 {
             return Err("the published tables have changed; it is followed again in a second".to_owned());
         }
         self.published.1 = Instant::now();
-        Ok(())
+        self.lag.ends(end);
+        if self.lag.time() > MOST_LAG {
+            let most = MOST_LAG.as_secs();
+            return Err(format!(
+                "its changes are more than {most} s behind; it is followed again from the end of its log"
+            ));
+        }
+        self.log.acknowledge().await
     }
 
     /// Reads a message, and adds the transactions that it commits.
@@ -184,8 +217,8 @@ impl PostgresFollower {
     async fn until_visible(&self, transactions: &[u32]) -> Result<(), String> {
         let until = Instant::now() + SHORT;
         loop {
-            let text = "SELECT pg_current_snapshot()::text";
-            let row = timeout(SHORT, self.client.query_one(text, &[])).await.map_err(|_| timed_out())?;
+            let row = timeout(SHORT, self.client.query_one(&self.snapshot, &[])).await;
+            let row = row.map_err(|_| timed_out())?;
             let snapshot: String = row.and_then(|it| it.try_get(0)).map_err(|it| causes(&it))?;
             let snapshot = VisibleTransactions::parse(&snapshot).ok_or("its snapshot is malformed")?;
             if transactions.iter().all(|it| snapshot.sees(*it)) {
@@ -424,10 +457,11 @@ async fn quoted(client: &Client, name: &str) -> Result<String, String> {
     Ok(parts.join("."))
 }
 
-/// The state of the published tables, for comparison.
-async fn published(client: &Client, publication: &String) -> Result<String, String> {
+/// The state of the published tables, for comparison, and the end of the log.
+async fn published(client: &Client, publication: &String) -> Result<(String, u64), String> {
     let row = timeout(SHORT, client.query_one(PUBLISHED, &[publication])).await.map_err(|_| timed_out())?;
-    get(&row.map_err(|it| causes(&it))?, 0)
+    let row = row.map_err(|it| causes(&it))?;
+    Ok((get(&row, 0)?, get::<i64>(&row, 1)?.cast_unsigned()))
 }
 
 fn get<'r, T: tokio_postgres::types::FromSql<'r>>(

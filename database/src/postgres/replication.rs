@@ -10,6 +10,7 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::{Header, Message};
 use postgres_protocol::message::frontend::{self, CopyData};
+use std::future::ready;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,6 +18,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Bytes of the largest message: that of one changed row.
 const LARGEST: usize = 64 << 20;
+/// Bytes for which there is room before each read. With less, a read takes one transaction, and each batch has one.
+const READ: usize = 64 << 10;
 /// The interval at which the position is reported, with a request for an answer.
 const REPORT: Duration = Duration::from_secs(1);
 /// The time without any message after which the connection counts as lost.
@@ -205,6 +208,23 @@ impl ReplicationLog {
         Ok(None)
     }
 
+    /// Reads what has arrived, at most [`READ`] bytes, and does not wait.
+    ///
+    /// # Errors
+    /// As for [`ReplicationLog::next`].
+    pub async fn receive(&mut self) -> Result<(), String> {
+        self.arrived.reserve(READ);
+        let read = tokio::select! {
+            biased;
+            read = self.stream.read_buf(&mut self.arrived) => read,
+            () = ready(()) => return Ok(()),
+        };
+        match read.map_err(|it| broken(&it))? {
+            0 => Err(closed()),
+            _ => Ok(()),
+        }
+    }
+
     /// A message of the log, or an answer to its keep-alive.
     async fn logged(&mut self, mut data: Bytes) -> Result<Option<Bytes>, String> {
         let kind = data.try_get_u8().map_err(|_| unexpected())?;
@@ -231,7 +251,12 @@ impl ReplicationLog {
         }
     }
 
-    /// Reports the position now: a commit that waits for synchronous standbys waits for larder if their list has its name or `*`.
+    /// The position up to which the log was read.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Reports the position now, and asks for that of the database: a commit that waits for synchronous standbys waits for larder if their list has its name or `*`.
     ///
     /// # Errors
     /// As for [`ReplicationLog::next`].
@@ -262,8 +287,9 @@ impl ReplicationLog {
     /// Waits until a message has arrived, which begins at the first byte.
     async fn whole(&mut self) -> Result<(), String> {
         while !self.has_message()? {
+            self.arrived.reserve(READ);
             if self.stream.read_buf(&mut self.arrived).await.map_err(|it| broken(&it))? == 0 {
-                return Err("it closed the connection".to_owned());
+                return Err(closed());
             }
         }
         Ok(())
@@ -309,6 +335,10 @@ fn unexpected() -> String {
     "it sent a message that the protocol does not allow here".to_owned()
 }
 
+fn closed() -> String {
+    "it closed the connection".to_owned()
+}
+
 fn broken(error: &io::Error) -> String {
     larder_stdx::error::plain(error)
 }
@@ -327,4 +357,49 @@ fn told(fields: postgres_protocol::message::backend::ErrorFields<'_>) -> String 
         }
     }
     format!("{text} ({code})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::UnixStream;
+
+    /// A row of the log at a position, as the database sends it.
+    fn row(position: u64) -> Vec<u8> {
+        let data = [&b"w"[..], &position.to_be_bytes(), &[0; 16], b"row"].concat();
+        let mut out = BytesMut::new();
+        CopyData::new(&data[..]).unwrap().write(&mut out);
+        out.to_vec()
+    }
+
+    #[tokio::test]
+    async fn what_has_arrived_is_read_at_once() {
+        let (mut database, stream) = UnixStream::pair().unwrap();
+        let now = Instant::now();
+        let (stream, arrived) = (DatabaseStream::Unix(stream), BytesMut::new());
+        let mut log = ReplicationLog { stream, arrived, position: 0, reported: now, heard: now };
+        let mut next = 0;
+        for round in 1..=3 {
+            let rows: Vec<u8> = (next + 1..=next + 1000).flat_map(row).collect();
+            database.write_all(&rows).await.unwrap();
+            assert_eq!("row", log.next().await.unwrap().unwrap());
+            let mut count = 1;
+            while log.next_arrived().await.unwrap().is_some() {
+                count += 1;
+            }
+            assert_eq!(1000, count, "in round {round}");
+            next += 1000;
+            assert_eq!(next, log.position());
+            log.receive().await.unwrap();
+            assert!(log.next_arrived().await.unwrap().is_none(), "there is no more");
+        }
+        // Later ones, without waiting for them.
+        database.write_all(&row(next + 1)).await.unwrap();
+        tokio::task::yield_now().await;
+        log.receive().await.unwrap();
+        assert_eq!("row", log.next_arrived().await.unwrap().unwrap());
+        drop(database);
+        tokio::task::yield_now().await;
+        assert_eq!(Err("it closed the connection".to_owned()), log.receive().await);
+    }
 }

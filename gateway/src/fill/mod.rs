@@ -159,6 +159,8 @@ pub struct OriginTold {
     pub facts: Rc<[u8]>,
     /// A hash of its representation.
     pub digest: u64,
+    /// A hash of the fields that are shared with it.
+    pub head: u64,
 }
 
 impl OriginTold {
@@ -176,7 +178,8 @@ impl FillStarter {
         let (version, name, status) = (head.version, exchange.name(), head.status);
         let fields = head.fields.view();
         let (facts, digest) = (facts::response(&fields).into(), facts::digest(&fields));
-        self.origin_told.set(Some(OriginTold { micros, version, name, status, facts, digest }));
+        let head = facts::head_digest(&fields);
+        self.origin_told.set(Some(OriginTold { micros, version, name, status, facts, digest, head }));
     }
 
     pub fn presence(&self) -> ClientPresence {

@@ -37,7 +37,7 @@ fn a_record_has_names_of_cookies_and_no_secret() {
     let (session, rest) = cookie.split_once("; ").unwrap();
     assert_eq!((16, "session="), (session.len(), &session[..8]), "{cookie}");
     assert!(rest.starts_with("theme=; ="), "{cookie}");
-    assert_eq!(("-", "-"), (text(&kept[1]), text(&kept[2])));
+    assert_eq!((8, 8), (text(&kept[1]).len(), text(&kept[2]).len()), "hashes of credentials");
     let ring = recorder.rings()[0].clone();
     let ring = ring.lock().unwrap();
     assert!(!ring.text.windows(6).any(|it| it == b"s3cret"), "not in any byte of the ring");

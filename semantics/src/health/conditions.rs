@@ -21,6 +21,8 @@ const LIMIT_TIMES: u64 = 5;
 const WITHHELD: (u64, u64) = (10, 5);
 /// The fewest fresh pages evicted within a minute, and their share of those stored, per cent: a cache that works evicts some.
 const EVICTED: (u64, u64) = (100, 10);
+/// The delay of the changes of a database that is a finding, milliseconds.
+const MOST_LAG: u64 = 2_000;
 /// The seconds for which a snapshot that was not read is a finding: by then requests have filled the tier.
 const SNAPSHOT: u64 = 3_600;
 /// The seconds of a day.
@@ -260,9 +262,16 @@ fn lower_tiers(facts: &HealthFacts, all: &mut Vec<Condition>) {
     }
 }
 
-/// Databases that are not followed, and whether requests for their pages fail: those of the last seconds count, or of the last
+/// Databases that are not followed, or late, and whether requests for their pages fail: those of the last seconds count, or of the last
 /// minute where there are none.
 fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &HeldConditions, all: &mut Vec<Condition>) {
+    for it in facts.databases.iter().filter(|it| it.is_followed && it.lag_millis > MOST_LAG) {
+        let what = format!("the changes of database {} are read late", it.name);
+        let evidence = format!("{} s and {} bytes of its log behind", it.lag_millis / 1000, it.lag_bytes);
+        let found =
+            condition(FindingKind::DatabaseBehind, &format!("database {} behind", it.name), what, evidence);
+        all.push(found.with_effect("pages with its rows are validated every second"));
+    }
     for (it, pages) in facts.databases.iter().zip(pages).filter(|it| !it.0.is_followed) {
         let subject = format!("database {}", it.name);
         let has_failed = held.of(&subject).is_some_and(|it| it.kind == FindingKind::DatabasePagesFail);

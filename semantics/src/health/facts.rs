@@ -131,6 +131,10 @@ pub struct DatabaseFact {
     pub is_followed: bool,
     /// The reason, if it is known at this time.
     pub why: String,
+    /// Milliseconds for which a change may have been committed without a purge.
+    pub lag_millis: u64,
+    /// Bytes of its log before which all changes purge pages, up to its end.
+    pub lag_bytes: u64,
     /// Requests since the start of the routes whose pages its changes purge.
     pub requests: u64,
     /// Responses of them with a status from 500.

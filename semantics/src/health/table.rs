@@ -89,6 +89,9 @@ findings! {
     DatabaseNotFollowed "database-not-followed" Degraded 5 "overview":
         "the changes of database NAME are not followed since TIME (REASON); pages with its rows are validated every second",
         "Correct the reason; `larder check --connect` tests the database.";
+    DatabaseBehind "database-behind" Degraded 10 "overview":
+        "the changes of database NAME are read late since TIME (N s and M bytes of its log behind); pages with its rows are validated every second",
+        "Commit more rows in each transaction, or follow fewer tables; `larder stats` has `database_lag_millis`.";
     PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "overview":
         "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
         "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";

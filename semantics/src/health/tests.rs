@@ -193,11 +193,39 @@ fn a_reason_that_is_unknown_for_a_moment_is_that_of_before() {
 }
 
 #[test]
+fn changes_of_a_database_that_stay_late_are_a_finding() {
+    let database = |second: u64, lag_millis: u64| HealthFacts {
+        databases: vec![DatabaseFact {
+            name: "shop".to_owned(),
+            is_followed: true,
+            lag_millis,
+            lag_bytes: 7_310_000,
+            ..Default::default()
+        }],
+        ..at(second)
+    };
+    let mut judge = HealthJudge::default();
+    assert_eq!(HealthWord::Healthy, judge.look(&database(0, 2_000)).word);
+    assert_eq!(HealthWord::Healthy, judge.look(&database(10, 2_001)).word, "it may pass");
+    let report = judge.look(&database(20, 12_345));
+    let sentence = report.sentence();
+    assert!(
+        sentence.starts_with("Degraded: the changes of database shop are read late since "),
+        "{sentence}"
+    );
+    let end = "(12 s and 7310000 bytes of its log behind); pages with its rows are validated every second";
+    assert!(sentence.ends_with(end), "{sentence}");
+    assert_eq!(HealthWord::Healthy, judge.look(&database(21, 900)).word);
+}
+
+#[test]
 fn a_database_whose_pages_fail_is_named_before_the_share_of_errors() {
     let facts = |second, is_followed, [requests, errors_5xx]: [u64; 2]| HealthFacts {
         databases: vec![DatabaseFact {
             name: "shop".to_owned(),
             is_followed,
+            lag_millis: 0,
+            lag_bytes: 0,
             why: "connection refused".to_owned(),
             requests,
             errors_5xx,

@@ -1,13 +1,12 @@
 //! Responses that a changed configuration shares and the running one does not: whether they are those of one client.
+//!
+//! Bodies and fields are compared separately, so that a field that changes with each request hides no difference of bodies.
 
 use super::facts;
 use super::{CachingVerdict, RecordedRequest, RecordedResponse, SharedExample};
 use crate::field::first;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
-
-/// The most responses that are compared for one key and variant.
-const COMPARED: usize = 64;
 
 /// Why a response must not be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,14 +15,23 @@ pub enum SharedReason {
     SetCookie,
     /// The response, or the running configuration, says that it is for one client.
     Private,
+    /// The running configuration demands credentials for it, and the changed one does not.
+    Opened,
     /// Clients, or URLs, that would share it got different responses.
     Differed,
+    /// It changes with each request, and its requests have credentials: no comparison shows whether it is one client's.
+    Changes,
 }
 
 impl SharedReason {
     /// All of them.
-    pub const ALL: [SharedReason; 3] =
-        [SharedReason::SetCookie, SharedReason::Private, SharedReason::Differed];
+    pub const ALL: [SharedReason; 5] = [
+        SharedReason::SetCookie,
+        SharedReason::Private,
+        SharedReason::Opened,
+        SharedReason::Differed,
+        SharedReason::Changes,
+    ];
 
     /// Stable, kebab-case.
     #[must_use]
@@ -31,7 +39,9 @@ impl SharedReason {
         match self {
             SharedReason::SetCookie => "set-cookie",
             SharedReason::Private => "private",
+            SharedReason::Opened => "opened",
             SharedReason::Differed => "differed",
+            SharedReason::Changes => "changes",
         }
     }
 
@@ -43,29 +53,55 @@ impl SharedReason {
             SharedReason::Private => {
                 "are private: the response, or the running configuration, limits them to one client"
             }
+            SharedReason::Opened => {
+                "are newly open: the running configuration demands credentials for them, this one does not"
+            }
             SharedReason::Differed => "differed between requests that would share one stored response",
+            SharedReason::Changes => {
+                "change with each request, and the requests have cookies or credentials: whether they are private cannot be judged"
+            }
         }
     }
 }
 
-/// One response of a key.
-struct Observation {
-    number: usize,
-    weight: u32,
-    /// A hash of what keeps it apart under the running configuration: its key, or its URL and client.
+/// The mark by which responses of a group differ: equal ones are one observation, so that the observations of a trial are bounded by
+/// its different responses, and none of them is lost behind many equal ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ObservedResponse {
+    /// A hash of what keeps it apart under the running configuration: its key and variant, or its URL and client.
     identity: u64,
+    /// Of its body, or of its validators.
     digest: u64,
+    /// Of its fields.
+    head: u64,
     is_new: bool,
 }
+
+/// The requests that got one response.
+struct Observation {
+    /// The first of them.
+    number: usize,
+    weight: u32,
+    /// How often an origin sent it.
+    answers: u32,
+    has_credentials: bool,
+}
+
+type ObservedGroup = BTreeMap<ObservedResponse, Observation>;
 
 /// The responses of a trial that are stored under the changed configuration.
 #[derive(Default)]
 pub struct SharingCheck {
-    groups: BTreeMap<u64, Vec<Observation>>,
+    groups: BTreeMap<u64, ObservedGroup>,
     found: Vec<SharedExample>,
 }
 
 impl SharingCheck {
+    /// Notes a response for which credentials are no longer demanded.
+    pub(super) fn opened(&mut self, number: usize, weight: u32) {
+        self.found.push(SharedExample { reason: SharedReason::Opened, number, weight });
+    }
+
     /// Notes a response that the changed configuration stores in `group`; `now` is the decision of the running one.
     pub(super) fn note(
         &mut self,
@@ -73,7 +109,6 @@ impl SharingCheck {
         request: &RecordedRequest<'_>,
         response: &RecordedResponse<'_>,
         now: &CachingVerdict,
-        running_key: Option<&[u8]>,
         group: u64,
     ) {
         let is_new = !now.is_stored();
@@ -85,25 +120,43 @@ impl SharingCheck {
             found(SharedReason::Private);
         }
         // Only a response that this request itself got says something of its client.
-        let own = request.response.map_or(response.digest, |it| it.digest);
-        let identity = match running_key.filter(|_| !is_new) {
-            Some(key) => xxh3_64(key),
-            None => xxh3_64(request.target.as_bytes()) ^ request.client,
-        };
-        let group = self.groups.entry(group).or_default();
-        if own != 0 && group.len() < COMPARED && (request.response.is_some() || !is_new) {
-            group.push(Observation { number, weight, identity, digest: own, is_new });
+        let own = request.response.as_ref();
+        if own.is_none() && is_new {
+            return;
         }
+        let told = own.unwrap_or(response);
+        let identity = now.group.unwrap_or_else(|| url_of(request) ^ request.client);
+        let observed = ObservedResponse { identity, digest: told.digest, head: told.head, is_new };
+        let has_credentials = facts::has_identity(request.fields);
+        let group = self.groups.entry(group).or_default();
+        let it =
+            group.entry(observed).or_insert(Observation { number, weight: 0, answers: 0, has_credentials });
+        it.weight = it.weight.saturating_add(weight);
+        it.answers += u32::from(own.is_some());
+        it.has_credentials |= has_credentials;
     }
 
     /// Every newly shared response that must not be shared, in the order of the requests for each reason.
     pub(super) fn finish(mut self) -> Vec<SharedExample> {
-        for group in self.groups.values().filter(|it| differ(it)) {
+        for group in self.groups.values() {
             // Without a newly stored one, responses of several keys become those of one.
-            let is_merge = group.iter().all(|it| !it.is_new);
-            self.found.extend(group.iter().filter(|it| is_merge || it.is_new).map(|it| {
+            let is_merge = group.keys().all(|it| !it.is_new);
+            let identities: HashSet<u64> = group.keys().map(|it| it.identity).collect();
+            if is_merge && identities.len() < 2 {
+                continue; // It is shared as before.
+            }
+            let found = difference(group, |it| it.digest).max(difference(group, |it| it.head));
+            let reason = match found {
+                Difference::None => continue,
+                Difference::Changes => SharedReason::Changes,
+                Difference::Identities => SharedReason::Differed,
+            };
+            let is_shown = |seen: &ObservedResponse, it: &Observation| {
+                (is_merge || seen.is_new) && (reason == SharedReason::Differed || it.has_credentials)
+            };
+            self.found.extend(group.iter().filter(|(seen, it)| is_shown(seen, it)).map(|(_, it)| {
                 let (number, weight) = (it.number, it.weight);
-                SharedExample { reason: SharedReason::Differed, number, weight }
+                SharedExample { reason, number, weight }
             }));
         }
         self.found.sort_by_key(|it| (it.reason, it.number));
@@ -111,17 +164,42 @@ impl SharingCheck {
     }
 }
 
-/// Whether responses of one key differ between identities, and not only with the time. Where an identity got different
-/// responses itself, and no response was seen twice, the page may change with every request.
-fn differ(group: &[Observation]) -> bool {
-    let Some(first) = group.first() else { return false };
-    let is_apart =
-        group.iter().any(|it| it.identity != first.identity && facts::differ(it.digest, first.digest));
-    if !is_apart {
-        return false;
-    }
-    let same = |a: &Observation, b: &Observation| a.number != b.number && a.identity == b.identity;
-    let changes = group.iter().any(|a| group.iter().any(|b| same(a, b) && facts::differ(a.digest, b.digest)));
-    let recurs = group.iter().any(|a| group.iter().any(|b| same(a, b) && a.digest == b.digest));
-    !changes || recurs
+fn url_of(request: &RecordedRequest<'_>) -> u64 {
+    let parts = [request.scheme, request.authority, request.target];
+    parts.iter().fold(0, |hash, it| xxh3_64(it.as_bytes()).wrapping_add(hash.rotate_left(1)))
+}
+
+/// The differences of the responses of one group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Difference {
+    /// None that is known.
+    None,
+    /// Each response of an identity is another one: nothing is known about different identities.
+    Changes,
+    /// Identities got different ones, and not only with the time.
+    Identities,
+}
+
+/// The difference by one of two hashes. Where an identity got different responses itself, and no response was sent twice, the
+/// page may change with every request.
+fn difference(group: &ObservedGroup, of: impl Fn(&ObservedResponse) -> u64) -> Difference {
+    // Hashes of bodies are not comparable with those of validators.
+    let of_class = |class: u64| {
+        let mut answers: HashMap<(u64, u64), u32> = HashMap::new();
+        for (seen, it) in group.iter().filter(|it| of(it.0) != 0 && of(it.0) % 2 == class) {
+            *answers.entry((seen.identity, of(seen))).or_default() += it.answers;
+        }
+        let identities: HashSet<u64> = answers.keys().map(|it| it.0).collect();
+        let digests: HashSet<u64> = answers.keys().map(|it| it.1).collect();
+        let changes = answers.len() > identities.len();
+        let recurs = answers.values().any(|it| *it > 1);
+        if identities.len() > 1 && digests.len() > 1 && (!changes || recurs) {
+            Difference::Identities
+        } else if changes && !recurs {
+            Difference::Changes
+        } else {
+            Difference::None
+        }
+    };
+    of_class(0).max(of_class(1))
 }

@@ -1,7 +1,8 @@
 //! The fields of requests and responses that are recorded for a trial, without any secret value: of a cookie its name and a
-//! keyed hash, of credentials the presence.
+//! keyed hash, of credentials a keyed hash.
 
 use super::RecordedResponse;
+use crate::analytics;
 use crate::cookies;
 use crate::field::{Field, first};
 use crate::file_order;
@@ -15,7 +16,7 @@ pub const LONGEST: usize = 1024;
 /// The most bytes of a response field that is not one of [`DECIDING`].
 const SHORT: usize = 64;
 
-/// Replaces a value that is not recorded.
+/// Replaces a value of a response that is not recorded.
 const PRESENT: &[u8] = b"-";
 
 /// Fields of a response that decide about storing, by their names in lower case.
@@ -52,13 +53,7 @@ const NEEDLESS: [&str; 13] = [
     "x-request-id",
 ];
 
-/// Whether the value of this request field is recorded as it is.
-#[must_use]
-pub fn keeps_value(name: &str) -> bool {
-    keeps(name) && !is_credential(name) && !name.eq_ignore_ascii_case("cookie")
-}
-
-/// Whether this request field is recorded, at least its presence.
+/// Whether this request field is recorded, at least a hash of its value.
 #[must_use]
 pub fn keeps(name: &str) -> bool {
     // `Sec-CH-UA`, `Sec-Fetch-Mode` and the like: many bytes of every browser.
@@ -99,7 +94,7 @@ pub fn write_request(fields: &[Field<'_>], seed: u64, write: &mut impl FnMut(&[u
         if it.is("cookie") {
             write_cookies(it.value, seed, write);
         } else if is_credential(it.name) {
-            write(PRESENT);
+            write_hash(it.value, seed, write);
         } else {
             write(it.value);
         }
@@ -122,12 +117,17 @@ fn write_cookies(line: &[u8], seed: u64, write: &mut impl FnMut(&[u8])) {
         write(name);
         write(b"=");
         if !value.is_empty() {
-            let mut room = [0; 8];
-            let hash = xxh3_64_with_seed(value, seed);
-            let _ = write!(&mut room[..], "{:08x}", hash >> 32);
-            write(&room);
+            write_hash(value, seed, write);
         }
     }
+}
+
+/// 32 bits: two values of one visitor and another differ, and none is found by a search, without the seed.
+fn write_hash(value: &[u8], seed: u64, write: &mut impl FnMut(&[u8])) {
+    let mut room = [0; 8];
+    let hash = xxh3_64_with_seed(value, seed);
+    let _ = write!(&mut room[..], "{:08x}", hash >> 32);
+    write(&room);
 }
 
 /// A hash of the client of a request: its address, its cookies and the fields that identify it.
@@ -135,11 +135,24 @@ fn write_cookies(line: &[u8], seed: u64, write: &mut impl FnMut(&[u8])) {
 pub fn client(address: &[u8], fields: &[Field<'_>], seed: u64) -> u64 {
     let mut hash = Xxh3::with_seed(seed);
     hash.update(address);
-    let is_other = |name: &str| keeps(name) && !is_ordinary(name) && secret::identifies_client(name);
-    for it in fields.iter().filter(|it| it.is("cookie") || is_other(it.name)) {
+    for it in fields.iter().filter(|it| it.is("cookie") || identifies(it.name)) {
         hash.update(it.value);
     }
     hash.digest()
+}
+
+/// Whether a field other than `Cookie` and `Authorization` says which client sends a request.
+fn identifies(name: &str) -> bool {
+    keeps(name) && !is_ordinary(name) && secret::identifies_client(name)
+}
+
+/// Whether a request says by a cookie, by credentials or by another field which client sends it. A cookie of an analytics program
+/// changes no page.
+#[must_use]
+pub fn has_identity(fields: &[Field<'_>]) -> bool {
+    let has_cookie = fields.iter().any(|it| it.is("cookie"));
+    has_cookie && !cookies::are_only(fields, analytics::COOKIES)
+        || fields.iter().any(|it| is_credential(it.name) || identifies(it.name))
 }
 
 /// The recorded text of a response's fields.
@@ -216,10 +229,102 @@ impl BodyDigest {
     }
 }
 
-/// Whether two hashes are known to be of different representations.
+/// Fields of a response that differ by nature, between requests of one client as well: with the time, the server, the connection
+/// or the request. By their names in lower case.
+const UNSTEADY: [&str; 31] = [
+    "accept-ranges",
+    "age",
+    "alt-svc",
+    "connection",
+    "content-digest",
+    "content-encoding",
+    "content-length",
+    "content-md5",
+    "content-range",
+    "content-security-policy",
+    "content-security-policy-report-only",
+    "date",
+    "digest",
+    "etag",
+    "expires",
+    "keep-alive",
+    "last-modified",
+    "nel",
+    "pragma",
+    "report-to",
+    "reporting-endpoints",
+    "repr-digest",
+    "retry-after",
+    "server",
+    "set-cookie",
+    "trailer",
+    "transfer-encoding",
+    "vary",
+    "via",
+    "x-amz-cf-id",
+    "x-amz-id-2",
+];
+
+/// Words of names of such fields: `X-Request-Id` and `CF-Ray`, `X-Response-Time`, `X-Served-By`, `X-RateLimit-Remaining`.
+const UNSTEADY_WORDS: [&str; 34] = [
+    "age",
+    "backend",
+    "cache",
+    "correlation",
+    "date",
+    "duration",
+    "elapsed",
+    "expires",
+    "hits",
+    "host",
+    "hostname",
+    "instance",
+    "limit",
+    "node",
+    "nonce",
+    "pod",
+    "rate",
+    "ratelimit",
+    "ray",
+    "remaining",
+    "request",
+    "requestid",
+    "reset",
+    "runtime",
+    "served",
+    "server",
+    "span",
+    "spanid",
+    "time",
+    "timer",
+    "timing",
+    "trace",
+    "traceid",
+    "worker",
+];
+
+/// Whether a field may differ between two responses without another content. A name that says that it is secret, or a client's, is
+/// none of these.
+fn is_unsteady(name: &str) -> bool {
+    if UNSTEADY.iter().any(|it| name.eq_ignore_ascii_case(it)) || file_order::is_order(name) {
+        return true;
+    }
+    let has_word = secret::with_plain(name, |plain| {
+        plain.split('-').any(|it| UNSTEADY_WORDS.contains(&it)) || plain.ends_with("-control")
+    });
+    has_word && !secret::identifies_client(name)
+}
+
+/// A hash of the fields of a response that are stored and shared with it, in any order, without those that differ by nature: an odd
+/// number. A redirect target or `X-User` is in it.
 #[must_use]
-pub fn differ(one: u64, other: u64) -> bool {
-    one != 0 && other != 0 && one % 2 == other % 2 && one != other
+pub fn head_digest(fields: &[Field<'_>]) -> u64 {
+    let one = |it: &Field<'_>| {
+        let name = secret::with_plain(it.name, |plain| xxh3_64(plain.as_bytes()));
+        xxh3_64_with_seed(it.value, name)
+    };
+    let kept = fields.iter().filter(|it| !is_unsteady(it.name));
+    kept.fold(1, |hash: u64, it| hash.wrapping_add(one(it))) | 1
 }
 
 /// A hash of a representation, by its entity tag, date of change and length: an even number, 0 without any of these.

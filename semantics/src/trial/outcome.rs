@@ -35,6 +35,8 @@ pub enum ChangeKind {
     Route,
     /// Another status.
     Status,
+    /// The rules of access refused it, and admit it.
+    Open,
     /// Another cache key.
     Key,
     /// The response is stored under one of them only.
@@ -45,8 +47,14 @@ pub enum ChangeKind {
 
 impl ChangeKind {
     /// All of them.
-    pub const ALL: [ChangeKind; 5] =
-        [ChangeKind::Route, ChangeKind::Status, ChangeKind::Key, ChangeKind::Storage, ChangeKind::Lifetime];
+    pub const ALL: [ChangeKind; 6] = [
+        ChangeKind::Route,
+        ChangeKind::Status,
+        ChangeKind::Open,
+        ChangeKind::Key,
+        ChangeKind::Storage,
+        ChangeKind::Lifetime,
+    ];
 
     /// Stable.
     #[must_use]
@@ -54,6 +62,7 @@ impl ChangeKind {
         match self {
             ChangeKind::Route => "route",
             ChangeKind::Status => "status",
+            ChangeKind::Open => "open",
             ChangeKind::Key => "key",
             ChangeKind::Storage => "storage",
             ChangeKind::Lifetime => "lifetime",
@@ -119,7 +128,7 @@ pub struct TrialReport {
     /// Under the changed one.
     pub changed_share: HitShare,
     /// In the order of [`ChangeKind::ALL`].
-    pub changes: [ChangeList; 5],
+    pub changes: [ChangeList; 6],
     /// Responses that are newly shared and must not be.
     pub shared: Vec<SharedExample>,
     /// Requests about which a fact is missing, in the order of [`UnknownFact::ALL`].

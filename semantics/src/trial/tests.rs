@@ -1,5 +1,7 @@
 //! The trial on small sequences: hit ratios by arithmetic, and each danger.
 
+mod dangers;
+
 use super::*;
 use crate::policy::Policy;
 
@@ -34,6 +36,7 @@ fn report(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> TrialReport {
             status: 200,
             fields,
             digest,
+            head: 0,
         });
         let request = RecordedRequest {
             time: WallTime(row.time),
@@ -50,8 +53,12 @@ fn report(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> TrialReport {
             stored: None,
         };
         let (one, other) = (key(running, row.target), key(changed, row.target));
-        let side =
-            |key, policy| TrialSide { route: Some(0), origin: 1, course: Course::Cached { key, policy } };
+        let side = |key, policy| TrialSide {
+            route: Some(0),
+            origin: 1,
+            demands: false,
+            course: Course::Cached { key, policy },
+        };
         trial.see(number, &request, &side(&one, running), &side(&other, changed));
     }
     trial.finish()
@@ -94,7 +101,7 @@ fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
     // The records begin 40 seconds after the response arrived, which is known from the store.
     let rows: Vec<Row<'_>> = minute().into_iter().skip(40).collect();
     let mut trial = ConfigTrial::default();
-    let stored = RecordedResponse { time: WallTime(60), status: 200, fields: MAX_AGE, digest: 2 };
+    let stored = RecordedResponse { time: WallTime(60), status: 200, fields: MAX_AGE, digest: 2, head: 0 };
     for (number, row) in rows.iter().enumerate() {
         let request = RecordedRequest {
             time: WallTime(row.time),
@@ -115,7 +122,12 @@ fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
             stored: (number == 0).then_some(stored),
         };
         let key = key(&same, "/a");
-        let side = TrialSide { route: None, origin: 1, course: Course::Cached { key: &key, policy: &same } };
+        let side = TrialSide {
+            route: None,
+            origin: 1,
+            demands: false,
+            course: Course::Cached { key: &key, policy: &same },
+        };
         trial.see(number, &request, &side, &side);
     }
     let told = trial.finish();
@@ -127,7 +139,8 @@ fn a_sample_counts_what_it_stands_for() {
     let same = Policy::default();
     let mut trial = ConfigTrial::default();
     for (number, time) in (0..600_u64).step_by(10).enumerate() {
-        let response = RecordedResponse { time: WallTime(time), status: 200, fields: MAX_AGE, digest: 2 };
+        let response =
+            RecordedResponse { time: WallTime(time), status: 200, fields: MAX_AGE, digest: 2, head: 0 };
         let request = RecordedRequest {
             time: WallTime(time),
             weight: 100,
@@ -143,7 +156,12 @@ fn a_sample_counts_what_it_stands_for() {
             stored: None,
         };
         let key = key(&same, "/a");
-        let side = TrialSide { route: None, origin: 1, course: Course::Cached { key: &key, policy: &same } };
+        let side = TrialSide {
+            route: None,
+            origin: 1,
+            demands: false,
+            course: Course::Cached { key: &key, policy: &same },
+        };
         trial.see(number, &request, &side, &side);
     }
     // Ten requests a second for ten minutes: a miss each minute.
@@ -168,7 +186,8 @@ fn misses<'a>(rows: &[(&'a str, u64, u64)], fields: &'a [Field<'a>]) -> Vec<Row<
 }
 
 fn reasons(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> Vec<SharedReason> {
-    report(rows, running, changed).shared.iter().map(|it| it.reason).collect()
+    let each = |it: &SharedExample| vec![it.reason; it.weight as usize];
+    report(rows, running, changed).shared.iter().flat_map(each).collect()
 }
 
 #[test]
@@ -221,6 +240,15 @@ fn recorded_fields_have_no_secrets() {
     let mut text = Vec::new();
     facts::write_request(&fields, 7, &mut |it| text.extend_from_slice(it));
     assert!(!text.windows(6).any(|it| it == b"s3cret"), "{}", text.escape_ascii());
+    let of = |value: &[u8], seed| {
+        let mut text = Vec::new();
+        let field = Field { name: "Authorization", value };
+        facts::write_request(&[field], seed, &mut |it| text.extend_from_slice(it));
+        text
+    };
+    assert!(
+        of(b"one", 7) == of(b"one", 7) && of(b"one", 7) != of(b"two", 7) && of(b"one", 7) != of(b"one", 8)
+    );
     let read = facts::fields(&text);
     let names: Vec<&str> = read.iter().map(|it| it.name).collect();
     assert_eq!(["cookie", "AUTHORIZATION", "X-Auth-Token", "Accept"], names[..]);

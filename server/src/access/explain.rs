@@ -34,6 +34,12 @@ impl AccessFinding {
         !matches!(self.key, DENY | DENY_WHEN | ALLOW | ALLOW_WHEN | RATE)
     }
 
+    /// Whether the rate of requests decides.
+    #[must_use]
+    pub fn is_of_rate(&self) -> bool {
+        self.key == RATE
+    }
+
     fn refused(key: &'static str, status: u16, sentence: impl Into<String>) -> Self {
         Self { verdict: AccessVerdict::Refused(status), key, sentence: sentence.into() }
     }

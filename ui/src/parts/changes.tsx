@@ -4,9 +4,9 @@ import { useState } from 'preact/hooks';
 import { get } from '../api';
 import { go } from '../hooks';
 import type { Change, Config } from '../types';
-import { Diff } from '../views/config';
 import { edit } from '../views/config_draft';
 import { Act } from './act';
+import { Diff } from './diff';
 import { Icon } from './icons';
 
 export function Changes({ of }: { of: Change[] }): JSX.Element | null {

@@ -40,6 +40,10 @@ interface Props {
 }
 
 const HEIGHT = 178;
+/** In a window that is as high as this, the chart is higher. */
+const [TALL, TALLER] = [1200, 320];
+
+const height = (): number => (innerHeight >= TALL ? TALLER : HEIGHT);
 /** Pixels from a mark within which the pointer is on it. */
 const NEAR = 7;
 
@@ -120,7 +124,7 @@ function options(props: Props, width: number, heard: Heard): uPlot.Options {
   };
   return {
     width,
-    height: HEIGHT,
+    height: height(),
     padding: [8, 26, 0, 0], // Room for the half of a time that stands at the right end.
     legend: { show: false },
     cursor: { drag: { x: true, y: false, setScale: false, dist: 8 }, points: { size: 6 }, y: false, bind: { dblclick: () => () => (heard.zoomed(null), null) } },
@@ -194,7 +198,7 @@ export function Chart(props: Props): JSX.Element {
     };
     const it = new uPlot(options(props, box.current!.clientWidth, heard), data, box.current!);
     plot.current = it;
-    const sizes = new ResizeObserver(() => it.setSize({ width: box.current!.clientWidth, height: HEIGHT }));
+    const sizes = new ResizeObserver(() => it.setSize({ width: box.current!.clientWidth, height: height() }));
     sizes.observe(box.current!);
     return () => {
       sizes.disconnect();

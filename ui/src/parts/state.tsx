@@ -1,7 +1,7 @@
 // The state of the server: its word and its worst finding over every view, all findings on demand; the word in the title and the icon
 // of the tab as well.
-import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import type { ComponentChildren, JSX, RefObject } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clock, moment } from '../format';
 import { useReadings } from '../hooks';
 import degraded from '../larder-degraded.svg';
@@ -40,9 +40,22 @@ function Sentence({ of }: { of: Finding }): JSX.Element {
   );
 }
 
+/** A sentence may take more lines than the one before: rows that are aimed at or read stay where they are in the window. */
+function useStill(box: RefObject<HTMLElement>): void {
+  const height = useRef<number | null>(null);
+  useLayoutEffect(() => {
+    const now = box.current?.offsetHeight ?? null;
+    const by = now === null || height.current === null ? 0 : now - height.current;
+    height.current = now;
+    if (by !== 0 && document.querySelector('[data-still="true"]')) scrollBy({ top: by, behavior: 'instant' });
+  });
+}
+
 export function State(): JSX.Element | null {
   const { link, latest } = useReadings();
   const [open, setOpen] = useState(false);
+  const box = useRef<HTMLElement>(null);
+  useStill(box);
   const health = latest?.health;
   if (link === 'lost') return null;
   if (!health) return <div class="state" />;
@@ -50,7 +63,7 @@ export function State(): JSX.Element | null {
   const [first] = health.findings;
   const others = health.findings.length - 1 + health.left_out;
   return (
-    <section class={`state ${health.word}`} aria-label="State of the server">
+    <section ref={box} class={`state ${health.word}`} aria-label="State of the server">
       <div class="state-line">
         <Icon name={icon} />
         <p>

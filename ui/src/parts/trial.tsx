@@ -9,6 +9,7 @@ import { cut } from './long';
 const KINDS: Record<Tried['changes'][number]['kind'], [string, string]> = {
   route: ['gets another route', 'get another route'],
   status: ['gets another status', 'get another status'],
+  open: ['was refused and is newly open', 'were refused and are newly open'],
   key: ['gets another cache key', 'get another cache key'],
   storage: ['is stored under one configuration only', 'are stored under one configuration only'],
   lifetime: ['gets another lifetime', 'get another lifetime'],
@@ -50,17 +51,17 @@ export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolea
       {of.danger && (
         <div class="trial-danger" role="alert">
           <p>
-            <Icon name="warn" /> <b>Requests would share responses that are private or differ.</b>
+            <Icon name="warn" /> <b>Responses would become public or shared that are private, differ or cannot be judged.</b>
           </p>
           {of.shared.map((it) => (
             <Fold key={it.reason} title={`${number(it.requests)} newly shared ${it.requests === 1 ? 'response' : 'responses'}: ${it.sentence}`} of={it.examples} />
           ))}
           <label>
-            <input type="checkbox" checked={confirmed} onChange={(event) => confirm(event.currentTarget.checked)} /> Apply nevertheless: requests may share these responses.
+            <input type="checkbox" checked={confirmed} onChange={(event) => confirm(event.currentTarget.checked)} /> Apply nevertheless: all clients may get these responses.
           </label>
         </div>
       )}
-      {changes.length === 0 && <p class="faint">No request changes its route, status, key, storage or lifetime.</p>}
+      {changes.length === 0 && <p class="faint">No request changes its route, status, access, key, storage or lifetime.</p>}
       {changes.map((it) => (
         <Fold key={it.kind} title={`${requests(it.requests)} ${KINDS[it.kind][it.requests === 1 ? 0 : 1]}`} of={it.examples} more={it.urls - it.examples.length} />
       ))}

@@ -2,21 +2,24 @@
 // back.
 import { Fragment, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Problem, post, put } from '../api';
+import { Problem, ask, post, problemOf, put } from '../api';
 import { Act } from '../parts/act';
 import { Bones, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
+import { Diff, Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
 import { Trial } from '../parts/trial';
 import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
-import { configuration } from '../pending';
 import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings, Tried } from '../types';
-import { type Draft, type DraftFile, type Edit, edited, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
+import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
+import { configuration, useSaved } from './config_file';
 import { ConfigForm } from './config_form';
-import { ConfigText } from './config_text';
+import { Merge, isOutdated } from './config_merge';
+import { ConfigText, type Target } from './config_text';
 import { may, needs } from '../who';
+import '../style/config.css';
 
 type Part = 'form' | 'text' | 'history';
 
@@ -33,10 +36,13 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const admin = may('admin');
   const [part, setPart] = useState<Part>(partOf(params.get('part') as Part | null, admin));
   const [turn, again] = useState(0);
-  const { data, problem, busy, again: retry, take } = useAsked<Configuration>(String(turn), configuration);
+  const { data, problem, busy, again: retry, take } = useSaved(turn);
   const { draft, busy: editing, era } = useDraft();
   const [reviewing, setReviewing] = useState(params.has('review'));
   const [checking, setChecking] = useState(false);
+  // The files as they are now, while the draft is merged with them; and whether the draft is the outcome of that.
+  const [merging, setMerging] = useState<Configuration | null>(null);
+  const [wasMerged, setWasMerged] = useState(false);
   const onDisk = useMemo(() => (data ? saved(data) : []), [data]);
   const files = draft?.files ?? onDisk;
   const text = files.length ? JSON.stringify(texts(files)) : '';
@@ -44,7 +50,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const hashes = onDisk.map((it) => it.base).join(' ');
   const asked = `${hashes} ${text}`;
   const settled = useSettled(asked, 250);
-  const checked = useAsked(admin && data && settled === asked ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', JSON.parse(text))) }));
+  const checked = useAsked(admin && data && settled === asked ? asked : null, async (signal) => ({ of: asked, ...(await ask<Checked>('/api/v1/config/check', { method: 'POST', json: JSON.parse(text), signal })) }));
   const changed = draft !== null && data !== null && draft.files.some(isChanged);
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.
@@ -58,28 +64,39 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const linked = files.findIndex((it) => params.get('file')?.split('/').at(-1) === it.name.split('/').at(-1));
   const file = chosen ?? Math.max(linked, 0);
   const shown = files[file] ?? files[0];
+  const [target, setTarget] = useState<Target | null>(params.has('line') ? { line: Number(params.get('line')), column: null } : null);
+  /** The name of a file, as problems have it. */
+  const fileOf = (it: DraftFile | undefined): string | null => data?.included.find((one) => one.path === it?.path)?.file ?? null;
+  const show = (it: ConfigProblem): void => {
+    const found = files.findIndex((one) => fileOf(one) === it.file);
+    if (found < 0 || it.line === null) return;
+    setFile(found);
+    setTarget({ line: it.line, column: it.column ?? 1 });
+    setPart('text');
+  };
 
-  const write = (it: DraftFile[], edits: Edit[] | null = null): void => {
-    const before = draft ? draft.edits : [];
-    setDraft({ files: it, edits: before && edits && [...before, ...edits] });
-  };
-  // The file was changed by somebody else: what the form made is made again in the new one, what was written stays as it is; so
-  // does what the form made where it has no place any more.
-  const rebase = async (): Promise<void> => {
-    if (!draft) return;
-    const current = await configuration();
-    const now = saved(current);
-    const made = draft.edits && (await edited(now, draft.edits).catch(() => null));
-    const written = (it: DraftFile): string => draft.files.find((one) => one.path === it.path && isChanged(one))?.text ?? it.text;
-    setDraft({ files: made ?? now.map((it) => ({ ...it, text: written(it) })), edits: made && draft.edits });
-    // Together with the draft: a check of the new text against the old file would enable Apply for a moment.
+  const write = (it: DraftFile[]): void => setDraft({ files: it });
+  const isBehind = draft !== null && data !== null && isOutdated(draft.files, onDisk);
+  /** Shows the merge of the draft with the files as they are now. */
+  const merge = async (): Promise<void> => setMerging(await configuration());
+  const takeMerged = (it: DraftFile[], current: Configuration): void => {
+    // In one step: a check of the new text against the old file would enable Apply for a moment.
+    setDraft({ files: it });
     take(current);
+    setMerging(null);
+    setWasMerged(true);
+    setReviewing(it.some(isChanged));
+    if (!it.some(isChanged)) say('The file has all changes of the draft.');
   };
+  useEffect(() => {
+    if (draft === null) setWasMerged(false);
+  }, [draft === null]);
   // A review that is asked for while larder still checks begins once it has.
   useEffect(() => {
     if (!reviewing || editing || !data || (changed && !fresh)) return;
     setReviewing(false);
-    setChecking(changed && problems.length === 0);
+    if (isBehind) void merge().catch((error) => say(problemOf(error).message, true));
+    else setChecking(changed && problems.length === 0);
   }, [reviewing, editing, changed, fresh, data]);
 
   if (!data) {
@@ -93,6 +110,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const done = (said: string): void => {
     setDraft(null);
     setChecking(false);
+    setWasMerged(false);
     say(said);
     again((it) => it + 1);
   };
@@ -105,6 +123,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           now={part}
           choose={(it) => {
             setPart(it);
+            setTarget(null);
             note('config', { part: it });
           }}
         />
@@ -137,6 +156,17 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
         </p>
       )}
+      {admin && isBehind && (
+        <div class="waits" role="status">
+          <Icon name="undo" />
+          <p>
+            <b>The file changed after this draft began.</b> Both are merged by lines before the draft is applied.
+          </p>
+          <button class="link" onClick={() => void merge().catch((error) => say(problemOf(error).message, true))}>
+            Merge …
+          </button>
+        </div>
+      )}
       {admin && part !== 'history' && (
         <div class="apply" data-state={!fresh ? 'busy' : problems.length ? 'bad' : changed ? 'changed' : 'same'}>
           <p role="status">
@@ -161,7 +191,10 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       {part === 'text' && files.length > 1 && (
         <label class="field file-choice">
           <span>File</span>
-          <select value={String(files.indexOf(shown!))} onChange={(event) => setFile(Number(event.currentTarget.value))}>
+          <select value={String(files.indexOf(shown!))} onChange={(event) => {
+                setTarget(null);
+                setFile(Number(event.currentTarget.value));
+              }}>
             {files.map((it, number) => (
               <option key={it.name} value={String(number)}>
                 {it.name}
@@ -174,16 +207,33 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       {part === 'text' && shown && (
         <ConfigText
           text={shown.text}
-          line={chosen === null ? Number(params.get('line')) : 0}
+          key={shown.path ?? ''}
+          keys={data.keys}
+          target={target}
           problems={fresh ? problems : []}
-          file={data.included.find((it) => it.path === shown.path)?.file ?? null}
+          file={fileOf(shown)}
+          show={show}
           write={(it) => write(files.map((one) => (one === shown ? { ...one, text: it } : one)))}
           editable={admin && data.editable && (data.included.find((it) => it.path === shown.path)?.editable ?? true)}
         />
       )}
-      {part === 'form' && problems.length > 0 && <Problems of={problems} />}
+      {part === 'form' && problems.length > 0 && <Problems of={problems} show={show} />}
       {part === 'history' && <History config={data} drafted={draft !== null || editing} done={done} />}
-      {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} fresh={fresh} rebase={rebase} close={() => setChecking(false)} done={done} />}
+      {checking && checked.data && draft && (
+        <Apply
+          draft={draft}
+          checked={checked.data}
+          fresh={fresh}
+          wasMerged={wasMerged}
+          merge={async () => {
+            await merge();
+            setChecking(false);
+          }}
+          close={() => setChecking(false)}
+          done={done}
+        />
+      )}
+      {merging && draft && <Merge draft={draft.files} current={merging} close={() => setMerging(null)} done={(it) => takeMerged(it, merging)} />}
     </>
   );
 }
@@ -202,32 +252,6 @@ function Keys({ of }: { of: string[] }): JSX.Element {
   );
 }
 
-export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
-  return (
-    <ul class="problems" aria-label="Problems">
-      {of.map((it, at) => (
-        <li key={at}>
-          <Icon name="warn" />
-          <span>
-            {it.line !== null && (
-              <b>
-                {it.file !== null && `${it.file}, `}
-                {it.file === null ? 'Line' : 'line'} {it.line}
-                {it.column !== null ? `, column ${it.column}` : ''}:{' '}
-              </b>
-            )}
-            {it.key !== null && <code>{it.key}: </code>}
-            {it.message}
-          </span>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** Lines that are the same, in a row, beyond these around a change, are left out. */
-const AROUND = 3;
-
 /** The differences of several files, each with its name; one of the main file alone needs none. */
 function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
   const isSame = (it: DiffLine[]): boolean => it.every((line) => line.op === ' ');
@@ -245,37 +269,22 @@ function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
   );
 }
 
-export function Diff({ of }: { of: DiffLine[] }): JSX.Element {
-  const near = of.map((_, at) => of.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((it) => it.op !== ' '));
-  return (
-    <pre class="diff" tabIndex={0} aria-label="Difference">
-      {of.map((it, at) => {
-        if (!near[at]) return near[at - 1] || at === 0 ? <span key={at} class="gap">⋯{'\n'}</span> : null;
-        return (
-          <span key={at} class={it.op === '+' ? 'new' : it.op === '-' ? 'old' : ''}>
-            {it.op} {it.text}
-            {'\n'}
-          </span>
-        );
-      })}
-    </pre>
-  );
-}
-
 interface ApplyProps {
   draft: Draft;
   checked: Checked;
   /** Whether `checked` is of the draft as it is now. */
   fresh: boolean;
-  rebase: () => Promise<void>;
+  /** Whether the draft is the outcome of a merge. */
+  wasMerged: boolean;
+  /** Leads to the merge with the files as they are now. */
+  merge: () => Promise<void>;
   close: () => void;
   done: (said: string) => void;
 }
 
-function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.Element {
+function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyProps): JSX.Element {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const [isNew, setIsNew] = useState(false);
   const needsStart = checked.restart.length > 0;
   const main = draft.files[0]!;
   // Apply does not depend on the trial, which may be slow or fail: only a result that shows a danger requires a confirmation.
@@ -286,16 +295,14 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
   const isConfirmed = confirmed === text;
   const isStale = problem?.status === 409 && problem.where === 'base';
   const fail = (error: unknown): void => setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
-  const read = async (): Promise<void> => {
+  const toMerge = async (): Promise<void> => {
     setBusy(true);
     try {
-      await rebase();
-      setProblem(null);
-      setIsNew(true);
+      await merge();
     } catch (error) {
       fail(error);
+      setBusy(false);
     }
-    setBusy(false);
   };
   const apply = async (): Promise<void> => {
     setBusy(true);
@@ -318,8 +325,8 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
             Cancel
           </button>
           {isStale ? (
-            <button class="button primary" disabled={busy} onClick={() => void read()}>
-              Reload the file
+            <button class="button primary" disabled={busy} onClick={() => void toMerge()}>
+              Merge with the file …
             </button>
           ) : (
             <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0 || (tried?.danger === true && !isConfirmed)} onClick={() => void apply()}>
@@ -329,16 +336,10 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
         </>
       }
     >
-      {isNew && (
-        <div class="waits" role="status">
-          <Icon name="undo" />
-          <p>
-            <b>The file was reloaded.</b>{' '}
-            {draft.edits
-              ? 'The changes of the form now apply to the current file.'
-              : 'The text is unchanged. Changes that another user made to the file in the meantime appear below as reverted, unless the text contains them.'}
-          </p>
-        </div>
+      {wasMerged && (
+        <p class="hint" role="status">
+          <Icon name="undo" /> The draft is merged with the changed file. The difference is that to the file as it is now.
+        </p>
       )}
       {tried && <Trial of={tried} confirmed={isConfirmed} confirm={(it) => confirm(it ? text : '')} />}
       {!tried && trial.busy && <p class="hint">Trying the change on recent requests …</p>}

@@ -28,10 +28,8 @@ export interface DraftFile {
 export interface Draft {
   /** The main file first. */
   files: DraftFile[];
-  /** The edits of the form that it came of; null where some of it was written as text. */
-  edits: Edit[] | null;
   /** The field that was written in last, with what the draft was before. */
-  last?: { field: string; files: DraftFile[]; edits: Edit[] | null };
+  last?: { field: string; files: DraftFile[] };
 }
 
 /** Texts of files, as requests have them. */
@@ -124,9 +122,9 @@ export function edit(config: Config, set: Edit[]): Promise<void> {
   const run = async (): Promise<void> => {
     const overtaken = field !== '' && asked.field === field && asked.number !== mine.number;
     if (era !== ofEra || overtaken) return;
-    const before = field !== '' && draft?.last?.field === field ? draft.last : { field, files: draft?.files ?? saved(config), edits: draft ? draft.edits : [] };
+    const before = field !== '' && draft?.last?.field === field ? draft.last : { field, files: draft?.files ?? saved(config) };
     const files = await edited(before.files, set);
-    if (era === ofEra) keep({ files, edits: before.edits && [...before.edits, ...set], last: field === '' ? undefined : before });
+    if (era === ofEra) keep({ files, last: field === '' ? undefined : before });
   };
   const made = queue.then(run).finally(() => {
     open -= 1;

@@ -29,8 +29,7 @@ interface Props {
   /** The number of the file of each site. */
   siteFiles: number[];
   problems: ConfigProblem[];
-  /** Files, and the edits that made them of those before. */
-  write: (files: DraftFile[], edits: Edit[]) => void;
+  write: (files: DraftFile[]) => void;
   /** Another one where what is written in a field holds no more. */
   era: number;
 }
@@ -206,8 +205,8 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
           files={files}
           known={problems}
           close={() => setAdding(null)}
-          done={(files, section, edits) => {
-            write(files, edits);
+          done={(files, section) => {
+            write(files);
             setAdding(null);
             setSearch('');
             setChosen(section);

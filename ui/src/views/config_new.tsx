@@ -5,9 +5,9 @@ import { useState } from 'preact/hooks';
 import { post } from '../api';
 import { Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
+import { Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
 import type { Checked, ConfigProblem, Settings } from '../types';
-import { Problems } from './config';
 import { type DraftFile, type Edit, edited, texts } from './config_draft';
 
 /** What the routes of a site are reached by, in order. */
@@ -32,8 +32,8 @@ interface Props {
   files: DraftFile[];
   known: ConfigProblem[];
   close: () => void;
-  /** The files with it, the section of the form that is of it, and the edits that made it. */
-  done: (files: DraftFile[], section: string, edits: Edit[]) => void;
+  /** The files with it, and the section of the form that is of it. */
+  done: (files: DraftFile[], section: string) => void;
 }
 
 export function NewRoute({ site, sites, siteFiles, files, known, close, done }: Props): JSX.Element {
@@ -64,7 +64,7 @@ export function NewRoute({ site, sites, siteFiles, files, known, close, done }: 
       const checked = await post<Checked>('/api/v1/config/check', texts(made));
       // What was wrong before is not this one's fault.
       const fresh = checked.problems.filter((it) => !known.some((one) => one.key === it.key && one.message === it.message));
-      if (fresh.length === 0) return done(made, site ? `route ${site.at} ${at}` : `site ${siteFiles.filter((it) => it <= file).length}`, set);
+      if (fresh.length === 0) return done(made, site ? `route ${site.at} ${at}` : `site ${siteFiles.filter((it) => it <= file).length}`);
       setProblems(fresh);
     } catch (error) {
       setProblems([{ file: null, line: null, column: null, key: null, within: [], message: error instanceof Error ? error.message : String(error) }]);

@@ -1,5 +1,6 @@
 // The overview, on one screen: four figures against an hour ago, one chart, routes and origins with the worst first, the tiers.
 import type { ComponentChildren, JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { Fig, Head } from '../parts/basic';
 import { Spark } from '../parts/spark';
 import * as format from '../format';
@@ -8,7 +9,7 @@ import { history, type Minute } from '../history';
 import { useReadings } from '../hooks';
 import type { Point } from '../points';
 import { ratio } from '../points';
-import { BASE, grown, type Over, timesOf } from '../readings';
+import { BASE, grown, type Over, readings, timesOf } from '../readings';
 import { Charts } from './overview_chart';
 import { Origins } from './overview_origins';
 import { Routes } from './overview_routes';
@@ -23,6 +24,8 @@ export function Overview({ params }: { params: URLSearchParams }): JSX.Element {
   const it = useReadings();
   const { points, latest } = it;
   const over = it.over();
+  const scopes = it.scopes();
+  useEffect(() => readings.view(), []);
   if (!latest) {
     return (
       <>
@@ -36,10 +39,10 @@ export function Overview({ params }: { params: URLSearchParams }): JSX.Element {
       <Head title="Overview" sub={<TimeBase of={over} />} />
       <Tiles now={latest.now} over={over} />
       <Charts points={points} version={history.version} />
-      {over && (
+      {scopes && (
         <div class="worst">
-          <Routes {...over} params={params} />
-          <Origins {...over} />
+          <Routes {...scopes} params={params} />
+          <Origins {...scopes} />
         </div>
       )}
       <Tiers stats={latest} over={over} />

@@ -10,11 +10,13 @@ import { say } from '../parts/toast';
 import * as format from '../format';
 import { useMedia, useSend } from '../hooks';
 import { between, quantile } from '../points';
-import type { Over } from '../readings';
+import { type Over, readings } from '../readings';
 import type { Origin, Stats } from '../types';
 
 /** Rows that are shown at first. */
 const FEW = 8;
+/** The same in a high window. */
+const MORE = 20;
 
 /** How an origin is, in a word: its colour, and what that means for requests. */
 const STATES: Record<string, [word: string, look: string, means: string]> = {
@@ -62,7 +64,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
   });
   const rank = (it: Origin): number => RANKS.indexOf(it.state ?? 'up');
   rows.sort((a, b) => rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
-  const [shown, more] = useShort(rows, 'origins', FEW);
+  const [shown, more] = useShort(rows, 'origins', useMedia('(min-height: 1200px)') ? MORE : FEW);
   if (rows.length === 0) return null;
   const chosen = now.origins?.find((it) => it.name === drains);
   return (
@@ -136,6 +138,7 @@ function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Elem
     setBusy(true);
     try {
       await ask(path(of), { method: 'DELETE' });
+      readings.look();
       say(`${of.name} receives requests again.`);
     } catch (error) {
       say(problemOf(error).message, true);
@@ -171,6 +174,7 @@ function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: ()
   const flying = of.in_flight ?? 0;
   const drain = async (): Promise<void> => {
     await ask(path(of), { method: 'PUT' });
+    readings.look();
     say(`${of.name} is drained.`);
     close();
   };

@@ -11,6 +11,8 @@ import type { RouteStats, Stats } from '../types';
 
 /** Rows that are shown at first. */
 const FEW = 8;
+/** The same in a high window. */
+const MORE = 20;
 
 interface Row {
   id: string;
@@ -51,7 +53,7 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
     return {
       id,
       name: it.name,
-      site: now.sites?.[it.site]?.name ?? '',
+      site: it.site_name ?? '',
       kind: it.kind,
       requests: requests / seconds,
       errors,
@@ -92,7 +94,8 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
   const all = rowsOf(now, then, seconds);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all.filter((it) => words.every((word) => `${it.site} ${it.name}`.toLowerCase().includes(word)));
-  const [shown, more] = useShort(sorted(found, by, back), 'routes', FEW);
+  const few = useMedia('(min-height: 1200px)') ? MORE : FEW;
+  const [shown, more] = useShort(sorted(found, by, back), 'routes', few);
   if (all.length === 0) return null;
   const keep = (to: Column, other: boolean, text: string): void => {
     setBy(to);
@@ -102,7 +105,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
   };
   /** Once by the column, again in the other order, then as it was. */
   const press = (to: Column): void => keep(by === to && back ? 'worst' : to, by === to && !back, search);
-  const several = (now.sites?.length ?? 0) > 1;
+  const several = new Set(now.routes?.map((it) => it.site)).size > 1;
   const columns = COLUMNS.filter((it) => !narrow || (it[0] !== 'origin' && it[0] !== 'p99'));
   return (
     <section class="block">
@@ -110,7 +113,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
         <h2>
           Routes <span class="faint">{by === 'worst' ? 'the worst first' : `by ${COLUMNS.find((it) => it[0] === by)![1].toLowerCase()}`}</span>
         </h2>
-        {all.length > FEW && (
+        {all.length > few && (
           <input class="find" type="search" data-search aria-label="Find routes" placeholder="Find a route or site" spellcheck={false} value={search} onInput={(event) => keep(by, back, event.currentTarget.value)} />
         )}
       </div>

@@ -1,0 +1,36 @@
+// The configuration as it is saved: read when the view opens, when the tab is shown again, and every half minute, because others may
+// have changed the file.
+import { useEffect } from 'preact/hooks';
+import { get } from '../api';
+import { type Asked, useAsked } from '../hooks';
+import type { Config } from '../types';
+
+/** Milliseconds between two readings. */
+const EVERY = 30_000;
+
+export const configuration = (signal?: AbortSignal): Promise<Config> => get<Config>('/api/v1/config', signal);
+
+/** The saved configuration; `turn` reads it again. */
+export function useSaved(turn: number): Asked<Config> {
+  const asked = useAsked<Config>(String(turn), configuration);
+  const { take } = asked;
+  useEffect(() => {
+    let isOpen = true;
+    const read = (): void => {
+      if (document.hidden) return;
+      // The frame shows that larder does not respond.
+      void configuration().then((it) => isOpen && take(it), () => null);
+    };
+    const timer = window.setInterval(read, EVERY);
+    addEventListener('focus', read);
+    document.addEventListener('visibilitychange', read);
+    return () => {
+      isOpen = false;
+      window.clearInterval(timer);
+      removeEventListener('focus', read);
+      document.removeEventListener('visibilitychange', read);
+    };
+    // What was read before a change was applied is not taken after it.
+  }, [turn]);
+  return asked;
+}
