@@ -84,17 +84,19 @@ it('moves no row of Live that is aimed at when its sentence becomes longer', asy
   for (const width of [390, 1440]) {
     await page.setViewportSize({ width, height: 900 });
     await go('live');
-    for (let times = 0; times < 40; times += 1) await ask(`${larder.site}/pages/${times}`);
+    for (let times = 0; times < 8; times += 1) await ask(`${larder.site}/pages/${times}`);
     const row = page.locator('.live tbody tr').nth(5);
     await row.hover();
     await page.locator('[data-still=true]').waitFor();
     const before = (await row.boundingBox()).y;
+    // The window is scrolled by whole pixels.
+    const moved = async () => Math.abs((await row.boundingBox()).y - before);
     larder.configure(text.replace('workers = 1', 'workers = 0'));
     await waits('Degraded');
-    assert.equal((await row.boundingBox()).y, before, `longer at ${width}`);
+    assert.ok((await moved()) < 1, `longer at ${width}: by ${await moved()}`);
     larder.configure(text);
     await waits('Healthy');
-    assert.equal((await row.boundingBox()).y, before, `shorter at ${width}`);
+    assert.ok((await moved()) < 1, `shorter at ${width}: by ${await moved()}`);
     await page.mouse.move(0, 0);
   }
   await page.setViewportSize({ width: 1440, height: 900 });

@@ -233,8 +233,10 @@ it('refuses in one tab what another has changed meanwhile', async () => {
   await page.locator('dialog [role=alert]').waitFor();
   assert.match(larder.configuration(), /Of the second tab/);
   assert.doesNotMatch(larder.configuration(), /Of the first tab/);
-  await page.getByRole('button', { name: 'Reload the file' }).click();
-  await page.locator('dialog [role=status]', { hasText: 'file was reloaded' }).waitFor();
+  await page.getByRole('button', { name: 'Merge with the file' }).click();
+  const conflict = page.locator('dialog .merge-piece.conflict');
+  await conflict.waitFor();
+  assert.match(await conflict.innerText(), /Of the first tab[^]*Of the second tab/, 'both are shown');
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.click('text=Discard');
   await go('config?part=history', other);

@@ -44,7 +44,7 @@ function Sentence({ of }: { of: Finding }): JSX.Element {
 function useStill(box: RefObject<HTMLElement>): void {
   const height = useRef<number | null>(null);
   useLayoutEffect(() => {
-    const now = box.current?.offsetHeight ?? null;
+    const now = box.current?.getBoundingClientRect().height ?? null;
     const by = now === null || height.current === null ? 0 : now - height.current;
     height.current = now;
     if (by !== 0 && document.querySelector('[data-still="true"]')) scrollBy({ top: by, behavior: 'instant' });

@@ -1,6 +1,6 @@
 // The configuration as it is saved: read when the view opens, when the tab is shown again, and every half minute, because others may
 // have changed the file.
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { get } from '../api';
 import { type Asked, useAsked } from '../hooks';
 import type { Config } from '../types';
@@ -10,16 +10,21 @@ const EVERY = 30_000;
 
 export const configuration = (signal?: AbortSignal): Promise<Config> => get<Config>('/api/v1/config', signal);
 
+/** What may change of it. */
+const told = (it: Config | null): string => JSON.stringify(it && { ...it, keys: null });
+
 /** The saved configuration; `turn` reads it again. */
 export function useSaved(turn: number): Asked<Config> {
   const asked = useAsked<Config>(String(turn), configuration);
-  const { take } = asked;
+  const { data, take } = asked;
+  const known = useRef(data);
+  known.current = data;
   useEffect(() => {
     let isOpen = true;
     const read = (): void => {
       if (document.hidden) return;
       // The frame shows that larder does not respond.
-      void configuration().then((it) => isOpen && take(it), () => null);
+      void configuration().then((it) => isOpen && told(it) !== told(known.current) && take(it), () => null);
     };
     const timer = window.setInterval(read, EVERY);
     addEventListener('focus', read);

@@ -28,7 +28,7 @@ interface Props {
 
 /** Pixels of a line, and around the text, as in the style. */
 const LINE = 20;
-const [ABOVE, LEFT] = [10, 14];
+const [ABOVE, INDENT] = [10, 14];
 
 /** Characters that are typed before the list opens by itself. */
 const ENOUGH = 2;
@@ -159,7 +159,7 @@ function listKey(event: KeyboardEvent, list: List, set: (it: List | null) => voi
 /** The position of the first character of a line, counted from 1. */
 const startOf = (lines: string[], line: number): number => lines.slice(0, line - 1).reduce((sum, it) => sum + it.length + 1, 0);
 
-/** A mistake: its words beside the line, and a wave below what it is about. */
+/** A mistake: its words at the end of the line, and a wave below what it is about. */
 function Mark({ it, line, scrolled, show }: { it: ConfigProblem; line: string; scrolled: number; show: () => void }): JSX.Element {
   const top = `${(it.line! - 1) * LINE + ABOVE}px`;
   const from = it.column === null ? line.length - line.trimStart().length : Math.min(it.column - 1, line.length);
@@ -170,7 +170,7 @@ function Mark({ it, line, scrolled, show }: { it: ConfigProblem; line: string; s
         <Icon name="warn" size={13} />
         <span class="mark-text">{it.message}</span>
       </button>
-      <pre class="wave" aria-hidden="true" style={{ top, left: `${LEFT - scrolled}px` }}>
+      <pre class="wave" aria-hidden="true" style={{ top, left: `${INDENT - scrolled}px` }}>
         {line.slice(0, from)}
         <span>{line.slice(from, from + Math.max(length, 1)) || ' '}</span>
       </pre>
@@ -195,7 +195,7 @@ function Offers({ id, of, text, scrolled, accept }: OffersProps): JSX.Element {
   const prefix = before.at(-1)!;
   useLayoutEffect(() => {
     const it = box.current!;
-    const measured = it.previousElementSibling!.getBoundingClientRect().width + LEFT - scrolled;
+    const measured = it.previousElementSibling!.getBoundingClientRect().width + INDENT - scrolled;
     setLeft(Math.max(0, Math.min(measured, it.parentElement!.clientWidth - it.offsetWidth)));
   }, [prefix, scrolled]);
   useEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' }), [of.at]);
