@@ -3,7 +3,7 @@
 use super::connection::Http3Connection;
 use super::handshake::Settings;
 use super::port::{Packet, PacketOwner, QuicPort, QuicSocket, SocketIds};
-use super::succession::{self, Received};
+use super::succession::{self, PassedMessage};
 use crate::alternative::AlternativeService;
 use crate::handler::Handler;
 use crate::outbox::Outbox;
@@ -330,17 +330,17 @@ impl<H: Handler> SocketLoop<H> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let goes_on = match passed.poll_read_ready(context) {
             Poll::Ready(Ok(mut guard)) => match succession::receive(passed.get_ref(), &mut buffers) {
-                Received::Packets(about, packets) => {
+                PassedMessage::Packets(about, packets) => {
                     self.packets(clock::instant(), &about, packets);
                     Some(true)
                 }
-                Received::Other => Some(true),
-                Received::None => {
+                PassedMessage::Other => Some(true),
+                PassedMessage::None => {
                     guard.clear_ready();
                     // Only a poll that finds nothing registers the loop with the socket.
                     Some(true)
                 }
-                Received::Ended => None,
+                PassedMessage::Ended => None,
             },
             Poll::Ready(Err(_)) => None,
             Poll::Pending => Some(false),

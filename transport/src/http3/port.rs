@@ -128,7 +128,7 @@ pub struct QuicSockets {
     pub at: SocketAddr,
     /// One for each worker.
     pub sockets: Vec<QuicSocket>,
-    /// What they share.
+    /// Their common part.
     pub port: Arc<QuicPort>,
 }
 

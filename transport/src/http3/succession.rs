@@ -40,7 +40,7 @@ impl QuicHandOver {
 pub(super) struct PassedSockets(Vec<Mutex<Option<OwnedFd>>>);
 
 impl PassedSockets {
-    /// For so many sockets.
+    /// For this number of sockets.
     pub fn of(count: usize) -> Self {
         Self((0..count).map(|_| Mutex::default()).collect())
     }
@@ -66,7 +66,7 @@ impl PassedSockets {
 }
 
 /// Messages of one receive that may be read.
-pub(super) enum Received<'b> {
+pub(super) enum PassedMessage<'b> {
     /// The packets of a message.
     Packets(PassedPackets, &'b [u8]),
     /// Bytes that are no such message.
@@ -78,15 +78,15 @@ pub(super) enum Received<'b> {
 }
 
 /// Receives a message.
-pub(super) fn receive<'b>(socket: &OwnedFd, buffer: &'b mut [u8]) -> Received<'b> {
+pub(super) fn receive<'b>(socket: &OwnedFd, buffer: &'b mut [u8]) -> PassedMessage<'b> {
     match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-        Ok((0, _)) => Received::Ended,
+        Ok((0, _)) => PassedMessage::Ended,
         Ok((length, _)) => match PassedPackets::parse(&buffer[..length.min(buffer.len())]) {
-            Some((about, packets)) => Received::Packets(about, packets),
-            None => Received::Other,
+            Some((about, packets)) => PassedMessage::Packets(about, packets),
+            None => PassedMessage::Other,
         },
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::None,
-        Err(_) => Received::Ended,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => PassedMessage::None,
+        Err(_) => PassedMessage::Ended,
     }
 }
 
@@ -109,13 +109,15 @@ mod tests {
         let passed = old.port.passed.take(1).unwrap();
         assert!(old.port.passed.take(1).is_none());
         let mut buffer = vec![0; 128 * 1024];
-        assert!(matches!(receive(&passed, &mut buffer), Received::Packets(it, b"packets") if it == about));
-        assert!(matches!(receive(&passed, &mut buffer), Received::None));
+        assert!(
+            matches!(receive(&passed, &mut buffer), PassedMessage::Packets(it, b"packets") if it == about)
+        );
+        assert!(matches!(receive(&passed, &mut buffer), PassedMessage::None));
         let large = vec![7; 64 * 1024];
         assert!(handed.pass_on(1, &about, &large));
-        assert!(matches!(receive(&passed, &mut buffer), Received::Packets(_, it) if it == large));
+        assert!(matches!(receive(&passed, &mut buffer), PassedMessage::Packets(_, it) if it == large));
         drop(handed);
-        assert!(matches!(receive(&passed, &mut buffer), Received::Ended));
+        assert!(matches!(receive(&passed, &mut buffer), PassedMessage::Ended));
     }
 
     #[test]
