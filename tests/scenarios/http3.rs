@@ -1,5 +1,6 @@
 //! HTTP/3: the same answers as over HTTP/2, the rules of the protocol, and the end of connections at reloads and upgrades.
 
+use crate::harness::command::run;
 use crate::harness::origin::Gate;
 use crate::harness::quic::{CONTROL, QuicClient, begin_handshake, frame, headers, request};
 use crate::harness::secure::{Authority, Trusting};
@@ -357,6 +358,8 @@ fn sites_with_client_certificates_are_served_over_tcp() {
              [[site]]\nhosts = [\"modern.test\"]\ntls = {{ min_version = \"1.3\" }}\n[[site.route]]\nproxy.to = {to:?}\n"
         )
     });
+    let checked = run(front.larder.folder.path(), &["check"]);
+    assert!(checked.err.contains("http3: the site of closed.test is not served over HTTP/3"), "{checked:?}");
     let me = front.trusting.clone().showing(&front.authority, "me");
     let port = front.larder.address.port();
     let announced = format!("h3=\":{port}\"; ma=3600");

@@ -297,11 +297,6 @@ impl<H: Handler> SocketLoop<H> {
     /// Packets of one sender, each to the loop of its connection.
     fn packets(&mut self, now: Instant, about: &PassedPackets, mut packets: &[u8]) {
         let stride = usize::try_from(about.stride).unwrap_or(usize::MAX);
-        let counters = self.worker.counters.clone();
-        let count = |was_taken: bool, packets: usize| match was_taken {
-            true => counters.http3_forwarded.add(packets as u64),
-            false => counters.http3_lost.add(packets as u64),
-        };
         while !packets.is_empty() {
             let first = &packets[..stride.min(packets.len())];
             let owner = self.port.owner(first);
@@ -313,14 +308,22 @@ impl<H: Handler> SocketLoop<H> {
                     length = alike.map(<[u8]>::len).sum();
                     let earlier = self.port.earlier(place);
                     let was_taken = earlier.is_some_and(|it| it.pass_on(number, about, &packets[..length]));
-                    count(was_taken, length.div_ceil(stride));
+                    self.count(was_taken, length.div_ceil(stride));
                 }
                 Some(PacketOwner::Own(other)) if other != self.number => {
-                    count(self.port.pass_on(other, Packet::of(about, first)), 1);
+                    self.count(self.port.pass_on(other, Packet::of(about, first)), 1);
                 }
                 _ => self.packet(now, Packet::of(about, first)),
             }
             packets = &packets[length..];
+        }
+    }
+
+    /// Counts packets for other loops.
+    fn count(&self, were_taken: bool, packets: usize) {
+        match were_taken {
+            true => self.worker.counters.http3_forwarded.add(packets as u64),
+            false => self.worker.counters.http3_lost.add(packets as u64),
         }
     }
 
