@@ -96,6 +96,11 @@ impl QuicPort {
         let _ = self.earlier.set(earlier);
     }
 
+    /// Whether a loop of an earlier port takes packets.
+    pub(super) fn has_open_earlier(&self) -> bool {
+        self.earlier.get().is_some_and(|all| all.iter().any(QuicHandOver::is_open))
+    }
+
     /// The port of a place that [`PacketOwner::Earlier`] has.
     pub(super) fn earlier(&self, place: usize) -> Option<&QuicHandOver> {
         self.earlier.get()?.get(place)
