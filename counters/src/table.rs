@@ -136,7 +136,7 @@ counters! {
     http3_requests: Count, "Requests over HTTP/3.";
     http3_errors: Count, "HTTP/3 connections closed because the client violated the protocol.";
     http3_retries: Count, "QUIC handshakes that had to prove their address (Retry), because many were incomplete.";
-    http3_forwarded: Count, "UDP packets that arrived at another worker than that of their connection, and were passed on.";
+    http3_forwarded: Count, "UDP packets that arrived at another worker or process than that of their connection, and were passed on.";
     http2_errors: Count, "HTTP/2 connections closed because the client violated the protocol.";
     requests: Count, "Requests with a valid head.";
     requests_rejected: Count, "Requests rejected because they were not valid HTTP (4xx, connection closed).";
@@ -152,7 +152,7 @@ counters! {
     http3_requests_refused: Limit, "HTTP/3 requests refused (H3_REQUEST_REJECTED): four times `limits.http2_streams` were in work, reset ones included.";
     http3_refused: Limit, "QUIC handshakes refused: `limits.connections` were open, or too many handshakes were incomplete.";
     http3_floods: Limit, "HTTP/3 connections closed (H3_EXCESSIVE_LOAD) for floods of resets, empty or unknown frames and streams.";
-    http3_lost: Limit, "UDP packets for another worker that were dropped, because its queue was full.";
+    http3_lost: Limit, "UDP packets for another worker or process that were dropped, because its queue was full.";
     tls_handshakes: Count, "Full TLS handshakes.";
     tls_resumed: Count, "Resumed TLS handshakes.";
     tls_12: Count, "TLS 1.2 handshakes, full and resumed.";

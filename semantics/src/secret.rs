@@ -42,12 +42,14 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
 /// Whether the name of a field says that its value is a secret: `X-Api-Key`, `X-Auth-Token` and the like.
 #[must_use]
 pub fn names_secret(name: &str) -> bool {
-    with_plain(name, |name| {
-        let begins_part = |(at, first): (usize, &u8)| {
-            parts_with(*first).iter().any(|it| name.as_bytes()[at..].starts_with(it.as_bytes()))
-        };
-        name.as_bytes().iter().enumerate().any(begins_part) || ["x-auth", "x-key", "dpop"].contains(&name)
-    })
+    with_plain(name, has_secret_part)
+}
+
+fn has_secret_part(name: &str) -> bool {
+    let begins_part = |(at, first): (usize, &u8)| {
+        parts_with(*first).iter().any(|it| name.as_bytes()[at..].starts_with(it.as_bytes()))
+    };
+    name.as_bytes().iter().enumerate().any(begins_part) || ["x-auth", "x-key", "dpop"].contains(&name)
 }
 
 /// The parts of a name that say that it is secret, by their first letter: every name of every stored response is searched for them.
@@ -79,25 +81,27 @@ pub(crate) fn with_plain<T>(name: &str, then: impl FnOnce(&str) -> T) -> T {
 /// `Tailscale-User-Login`. Not `Authorization` and `Cookie`, which have rules of their own.
 #[must_use]
 pub fn identifies_client(name: &str) -> bool {
-    !is_of_all_clients(name) && (with_plain(name, names_client) || names_secret(name))
+    !is_of_all_clients(name) && with_plain(name, |it| names_client(it) || has_secret_part(it))
 }
 
-/// Fields of ordinary requests, by their length: most names cost a comparison of a number.
+/// Fields of ordinary requests, by their length: most names cost a comparison of a number. Scripts cannot set those with `Sec-`.
 fn is_of_all_clients(name: &str) -> bool {
     let is = |all: &[&str]| all.iter().any(|it| name.eq_ignore_ascii_case(it));
-    match name.len() {
-        4 => is(&["host", "from", "date"]),
-        6 => is(&["accept", "cookie", "pragma", "origin"]),
-        7 => is(&["referer"]),
-        10 => is(&["user-agent", "connection"]),
-        12 => is(&["x-user-agent"]),
-        13 => is(&["authorization", "cache-control", "if-none-match"]),
-        14 => is(&["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user"]),
-        15 => is(&["accept-encoding", "accept-language", "x-forwarded-for", "idempotency-key"]),
-        17 => is(&["if-modified-since", "sec-websocket-key"]),
-        19 => is(&["proxy-authorization"]),
-        _ => false,
-    }
+    name.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("sec-"))
+        || match name.len() {
+            3 => is(&["dnt"]),
+            4 => is(&["host", "from", "date"]),
+            6 => is(&["accept", "cookie", "pragma", "origin"]),
+            7 => is(&["referer"]),
+            8 => is(&["priority"]),
+            10 => is(&["user-agent", "connection"]),
+            13 => is(&["authorization", "cache-control", "if-none-match"]),
+            15 => is(&["accept-encoding", "accept-language", "x-forwarded-for", "idempotency-key"]),
+            17 => is(&["if-modified-since"]),
+            19 => is(&["proxy-authorization"]),
+            25 => is(&["upgrade-insecure-requests"]),
+            _ => false,
+        }
 }
 
 /// Whether a name in lower case has a word for a person or an account, or is one of those that have none and mean one.

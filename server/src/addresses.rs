@@ -8,7 +8,7 @@ use larder_transport::listener::{self, Bound, Entrance, Listen, Preamble, Socket
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// One open address.
 pub struct OpenAddress {
@@ -71,7 +71,8 @@ pub struct OpenQuic {
     at: SocketAddr,
     /// All its sockets, for passing them on.
     pub handles: Vec<SocketHandle>,
-    port: Arc<QuicPort>,
+    /// Its loops own it: their end is seen by other ports.
+    port: Weak<QuicPort>,
     /// The ports at the same sockets that a reload closed, until a worker takes the first socket.
     closing: Mutex<Vec<Arc<OpenQuic>>>,
     /// The sockets that workers have not taken yet, by worker.
@@ -118,6 +119,7 @@ impl OpenQuic {
         for (number, socket) in sockets.into_iter().enumerate() {
             by_worker[number % workers].push(socket);
         }
+        let port = Arc::downgrade(&port);
         let (entrance, closing) = (of.entrance.clone(), Mutex::new(closing));
         Arc::new(Self { entrance, at, handles, port, closing, sockets: Mutex::new(by_worker) })
     }
@@ -130,7 +132,7 @@ impl OpenQuic {
     /// The ends for a process that reads the sockets from now on; `None` where no descriptor is left.
     #[must_use]
     pub fn hand_over(&self) -> Option<QuicHandOver> {
-        self.port.hand_over().ok()
+        self.port.upgrade()?.hand_over().ok()
     }
 
     /// The address as configured.
@@ -150,7 +152,10 @@ impl OpenQuic {
     pub fn take(&self, worker: usize) -> Vec<QuicSocket> {
         let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         if !closing.is_empty() {
-            self.port.follow(closing.drain(..).filter_map(|it| it.hand_over()).collect());
+            let earlier = closing.drain(..).filter_map(|it| it.hand_over()).collect();
+            if let Some(port) = self.port.upgrade() {
+                port.follow(earlier);
+            }
         }
         let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_mut(worker).map(std::mem::take).unwrap_or_default()
@@ -250,7 +255,9 @@ impl OpenAddresses {
         for port in &self.quic {
             let own;
             (own, earlier) = earlier.into_iter().partition(|it| it.at == port.at);
-            port.port.follow(own);
+            if let Some(port) = port.port.upgrade() {
+                port.follow(own);
+            }
         }
     }
 

@@ -163,6 +163,11 @@ impl QuicClient {
         self.networks = Some(Default::default());
     }
 
+    /// Has a good network again.
+    pub fn lose_no_packets(&mut self) {
+        self.networks = None;
+    }
+
     /// Opens a unidirectional stream with these bytes.
     pub fn uni(&mut self, bytes: &[u8], ends: bool) -> StreamId {
         self.open(Dir::Uni, bytes, ends)
@@ -202,6 +207,11 @@ impl QuicClient {
     /// What arrived on a stream so far.
     pub fn arrived(&self, id: StreamId) -> Arrived {
         self.streams.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// Sends, and receives for a moment.
+    pub fn turn(&mut self) {
+        self.step();
     }
 
     /// Waits for an event.

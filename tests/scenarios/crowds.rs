@@ -11,13 +11,18 @@ const CROWD: usize = 100;
 
 /// Clients that have asked for one page, each with these lines, of whom all but the first wait for what it gets.
 fn crowd(larder: &Larder, lines: impl Fn(usize) -> String) -> Vec<Client> {
+    waiting(larder, CROWD, lines)
+}
+
+/// The same for this number of clients.
+fn waiting(larder: &Larder, count: usize, lines: impl Fn(usize) -> String) -> Vec<Client> {
     let before = larder.counter("requests_collapsed");
-    let mut clients: Vec<_> = (0..CROWD).map(|_| larder.client()).collect();
+    let mut clients: Vec<_> = (0..count).map(|_| larder.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send(format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", lines(number)));
     }
-    let waiting = before + CROWD as u64 - 1;
-    until("all but one wait", || larder.counter("requests_collapsed") == waiting);
+    let all = before + count as u64 - 1;
+    until("all but one wait", || larder.counter("requests_collapsed") == all);
     clients
 }
 
@@ -111,11 +116,7 @@ fn a_late_answer_that_may_not_be_shared_is_its_client_s() {
             vec![Script::Gate(held.clone()), Script::Send(response(&text))]
         });
         let larder = Larder::before(&origin, "");
-        let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
-        for client in &mut clients {
-            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        }
-        until("all wait", || larder.counter("requests_collapsed") == 7);
+        let mut clients = waiting(&larder, 8, plain);
         larder.advance(3);
         gate.open();
         let mut bodies: Vec<_> = clients.iter_mut().map(|it| it.read().text()).collect();
@@ -147,11 +148,7 @@ fn a_late_304_that_may_not_be_shared_is_its_client_s() {
         let larder = Larder::before(&origin, "");
         assert_eq!("hello", larder.get("/").text());
         larder.advance(3);
-        let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
-        for client in &mut clients {
-            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        }
-        until("all wait", || larder.counter("requests_collapsed") == 7);
+        let mut clients = waiting(&larder, 8, plain);
         larder.advance(3);
         gate.open();
         let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();

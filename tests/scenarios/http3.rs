@@ -1,5 +1,6 @@
 //! HTTP/3: the same answers as over HTTP/2, the rules of the protocol, and the end of connections at reloads and upgrades.
 
+use crate::harness::command::run;
 use crate::harness::origin::Gate;
 use crate::harness::quic::{CONTROL, QuicClient, begin_handshake, frame, headers, request};
 use crate::harness::secure::{Authority, Trusting};
@@ -282,6 +283,8 @@ fn a_reload_turns_it_on_again_while_old_requests_are_in_work() {
         }
     }
     front.set("http3 = true", "http3 = false");
+    // The later ports have none, and read the packets of the first one still.
+    until("the later connections are over", || front.larder.counter("http3_open") == 6);
     for (at, (client, id)) in clients.iter_mut().zip(&asked).enumerate() {
         client.send(*id, &frame(0, &[7; 100_000]), true);
         client.until("its packets", |_| gate.waiting() > at);
@@ -357,6 +360,8 @@ fn sites_with_client_certificates_are_served_over_tcp() {
              [[site]]\nhosts = [\"modern.test\"]\ntls = {{ min_version = \"1.3\" }}\n[[site.route]]\nproxy.to = {to:?}\n"
         )
     });
+    let checked = run(front.larder.folder.path(), &["check"]);
+    assert!(checked.out.contains("http3: the site of closed.test is not served over HTTP/3"), "{checked:?}");
     let me = front.trusting.clone().showing(&front.authority, "me");
     let port = front.larder.address.port();
     let announced = format!("h3=\":{port}\"; ma=3600");

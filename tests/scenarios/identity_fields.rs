@@ -70,6 +70,21 @@ fn no_page_of_a_client_with_such_a_field_is_anothers() {
     }
 }
 
+/// A page that nobody has said to be shared is for requests without such a field, as it is for those without cookies.
+#[test]
+fn a_client_with_such_a_field_gets_no_page_of_others() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let page = |target: &str, lines: &str| larder.client().get_with(target, lines);
+    assert_eq!("page of nobody", page("/dated", "").text());
+    assert!(page("/dated", "").is_hit());
+    for field in FIELDS {
+        let mine = page("/dated", &format!("{field}: alice\r\n"));
+        assert_eq!((false, "page of alice".to_owned()), (mine.is_hit(), mine.text()), "{field}");
+    }
+    assert!(page("/dated", "").is_hit(), "it stays for the others");
+}
+
 #[test]
 fn the_response_or_the_key_permits_it() {
     let origin = origin();

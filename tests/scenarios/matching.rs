@@ -145,6 +145,20 @@ fn a_listener_chooses_the_route() {
         assert!(text.ends_with("inside /x"), "{text}");
     }
     assert_eq!([1, 1], [inside.requests(), outside.requests()]);
+    let asked = |listener: &str| {
+        let question = format!("{{\"url\":\"http://h/x\",\"listener\":\"{listener}\"}}");
+        larder.admin_post("/api/v1/explain", &question)
+    };
+    for known in [
+        larder.address.to_string(),
+        format!("http://{}", larder.address),
+        format!("unix:{}", socket.display()),
+    ] {
+        assert_eq!(200, asked(&known).status, "{known}");
+    }
+    let other = asked("127.0.0.1:1");
+    assert_eq!(400, other.status);
+    assert!(other.text().contains("use one of listen: "), "{}", other.text());
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn an_update_may_forbid_what_was_allowed() {
     then("", "", AfterFreshen::Update);
     then("", "Cache-Control: max-age=0", AfterFreshen::Update);
     then("", "Set-Cookie: a=b", AfterFreshen::Leave);
+    then("X-Api-Key: k", "", AfterFreshen::Update);
     then("", "Set-Cookie: a=b | Cache-Control: max-age=60, no-cache=\"set-cookie\"", AfterFreshen::Update);
     then("", "Set-Cookie: a=b | Cache-Control: private", AfterFreshen::Drop);
     then("", "Cache-Control: no-store", AfterFreshen::Drop);

@@ -254,7 +254,7 @@ fn the_operators_word_holds_for_pages_whose_database_was_not_followed() {
 #[test]
 fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
     let guessed = format!("Last-Modified: @-100000 | {TAG}");
-    for credentials in ["Cookie: sid=1", "Authorization: x", "Cookie: sid=1 | Cookie: b=2"] {
+    for credentials in ["Cookie: sid=1", "Authorization: x", "Cookie: sid=1 | Cookie: b=2", "X-Api-Key: k"] {
         check(&guessed, 5, "", "serve");
         check(&guessed, 5, credentials, "forward stale");
         check(TAG, 5, credentials, "forward stale");
@@ -268,6 +268,7 @@ fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
         error("Cache-Control: max-age=60", 100, credentials, &day, true);
     }
     check(&guessed, 5, "Cookie: ", "serve");
+    check(&guessed, 5, "User-Agent: a | Sec-Fetch-User: ?1", "serve");
     let under = |policy: &Policy, cookie: &str| {
         verdict(&format!("200 | {guessed}"), 5, &format!("GET | Cookie: {cookie}"), policy)
     };

@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 
 /// The time between the announcement that a connection ends, and its final GOAWAY.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// The time for which a client may leave a response unacknowledged, where its connection is needed for another one.
-const UNDELIVERED: Duration = Duration::from_secs(10);
+/// The time for which a client may acknowledge nothing of its last response where the connection ends, or is needed for another client.
+const UNDELIVERED: Duration = Duration::from_secs(5);
 /// The interval of checks of a connection with requests.
 const LOOK: Duration = Duration::from_secs(1);
 /// Requests of one connection, after which clients use another: their numbers have 31 bits.
@@ -78,6 +78,8 @@ pub(super) struct Http3State {
     pub leaving: Http3Leaving,
     /// The last change between idle and busy; at first that of the handshake.
     pub since: Instant,
+    /// The acknowledgements from the client when it leaves, and the time of the last one.
+    pub acked: (u64, Instant),
     pub is_closed: bool,
 }
 
@@ -123,6 +125,7 @@ impl Http3Connection {
             count: 0,
             leaving: Http3Leaving::No,
             since: now,
+            acked: (0, now),
             is_closed: false,
         };
         Rc::new(Self {
@@ -281,11 +284,16 @@ impl Http3Connection {
             }
             Http3Leaving::Announced(_) | Http3Leaving::From(_) => {}
         }
-        let is_over = {
-            let state = self.state.borrow();
-            matches!(state.leaving, Http3Leaving::From(_)) && state.is_idle()
+        let (is_over, is_late) = {
+            let state = &mut *self.state.borrow_mut();
+            let count = self.quic.borrow().stats().frame_rx.acks;
+            if state.acked.0 != count {
+                state.acked = (count, now);
+            }
+            let is_over = matches!(state.leaving, Http3Leaving::From(_)) && state.is_idle();
+            (is_over, now >= state.undelivered_until())
         };
-        if is_over && self.is_delivered() {
+        if is_over && (is_late || self.is_delivered()) {
             self.close(now, Http3Error::None);
         }
     }
@@ -308,6 +316,7 @@ impl Http3Connection {
         }
         match state.leaving {
             Http3Leaving::Announced(since) => Some(since + FAREWELL),
+            Http3Leaving::From(_) if state.is_idle() => Some(state.undelivered_until()),
             _ if state.is_idle() => state.since.checked_add(limits.idle_timeout),
             _ => state.since.checked_add(LOOK),
         }
@@ -327,7 +336,7 @@ impl Http3Connection {
             let state = self.state.borrow();
             (state.is_idle(), state.leaving)
         };
-        if matches!(leaving, Http3Leaving::Announced(_)) {
+        if matches!(leaving, Http3Leaving::Announced(_)) || is_idle && leaving != Http3Leaving::No {
             return self.leave(now);
         }
         if is_idle {
@@ -469,6 +478,11 @@ impl Http3State {
     /// Whether no request is in work.
     pub fn is_idle(&self) -> bool {
         self.streams.is_empty() && self.readers.is_empty() && self.outputs.is_empty()
+    }
+
+    /// The time until which acknowledgements of the last response are waited for.
+    fn undelivered_until(&self) -> Instant {
+        self.since.max(self.acked.1) + UNDELIVERED
     }
 }
 

@@ -38,6 +38,8 @@ const SENDS: usize = 16;
 /// Incomplete handshakes after which clients must prove their address, and after which they are refused.
 const HALF_OPEN: usize = 64;
 const MOST_HALF_OPEN: usize = 1024;
+/// The interval of checks whether earlier ports have connections, where this one has none.
+const LOOK: Duration = Duration::from_secs(1);
 /// The time for which a connection must have been idle to be closed for lack of room.
 const SHED_AFTER: Duration = Duration::from_secs(1);
 
@@ -236,14 +238,19 @@ impl<H: Handler> SocketLoop<H> {
             }
         }
         let is_open = |it: &Rc<Http3Connection>| it.presence.borrow().is_some();
-        if self.is_leaving && !goes_on && !self.bell.connections.borrow().values().any(is_open) {
+        let is_idle = self.is_leaving && !goes_on && !self.bell.connections.borrow().values().any(is_open);
+        // Nobody else reads the packets of connections from before.
+        let is_needed = self.passed.is_none() && self.port.has_open_earlier();
+        if is_idle && !is_needed {
             // They refer to it.
             let _ = (self.bell.connections.take(), self.bell.dirty.take());
             return Poll::Ready(());
         }
+        let look = (is_idle && is_needed).then(|| clock::instant() + LOOK);
+        let timer = self.timers.first().map(|it| it.0);
         if goes_on {
             context.waker().wake_by_ref();
-        } else if let Some((at, _)) = self.timers.first() {
+        } else if let Some(at) = timer.into_iter().chain(look).min() {
             let left = at.saturating_duration_since(clock::instant());
             sleep.as_mut().reset(tokio::time::Instant::now() + left);
             if sleep.as_mut().poll(context).is_ready() {
@@ -297,11 +304,6 @@ impl<H: Handler> SocketLoop<H> {
     /// Packets of one sender, each to the loop of its connection.
     fn packets(&mut self, now: Instant, about: &PassedPackets, mut packets: &[u8]) {
         let stride = usize::try_from(about.stride).unwrap_or(usize::MAX);
-        let counters = self.worker.counters.clone();
-        let count = |was_taken: bool, packets: usize| match was_taken {
-            true => counters.http3_forwarded.add(packets as u64),
-            false => counters.http3_lost.add(packets as u64),
-        };
         while !packets.is_empty() {
             let first = &packets[..stride.min(packets.len())];
             let owner = self.port.owner(first);
@@ -313,10 +315,10 @@ impl<H: Handler> SocketLoop<H> {
                     length = alike.map(<[u8]>::len).sum();
                     let earlier = self.port.earlier(place);
                     let was_taken = earlier.is_some_and(|it| it.pass_on(number, about, &packets[..length]));
-                    count(was_taken, length.div_ceil(stride));
+                    self.count(was_taken, length.div_ceil(stride));
                 }
                 Some(PacketOwner::Own(other)) if other != self.number => {
-                    count(self.port.pass_on(other, Packet::of(about, first)), 1);
+                    self.count(self.port.pass_on(other, Packet::of(about, first)), 1);
                 }
                 _ => self.packet(now, Packet::of(about, first)),
             }
@@ -324,37 +326,45 @@ impl<H: Handler> SocketLoop<H> {
         }
     }
 
-    /// Takes packets from a later port.
+    /// Counts packets for other loops.
+    fn count(&self, were_taken: bool, packets: usize) {
+        match were_taken {
+            true => self.worker.counters.http3_forwarded.add(packets as u64),
+            false => self.worker.counters.http3_lost.add(packets as u64),
+        }
+    }
+
+    /// Takes packets from a later port; whether there may be more.
     fn receive_passed(&mut self, context: &mut Context<'_>) -> bool {
         let Some(passed) = self.passed.take() else { return false };
         let mut buffers = std::mem::take(&mut self.buffers);
         let goes_on = match passed.poll_read_ready(context) {
-            Poll::Ready(Ok(mut guard)) => match succession::receive(passed.get_ref(), &mut buffers) {
-                PassedMessage::Packets(about, packets) => {
-                    self.packets(clock::instant(), &about, packets);
-                    Some(true)
-                }
-                PassedMessage::Other => Some(true),
-                PassedMessage::None => {
-                    guard.clear_ready();
+            Poll::Pending => false,
+            Poll::Ready(guard) => {
+                match succession::receive(passed.get_ref(), &mut buffers) {
+                    PassedMessage::Packets(about, packets) => {
+                        self.packets(clock::instant(), &about, packets);
+                    }
+                    PassedMessage::Other => {}
                     // Only a poll that finds nothing registers the loop with the socket.
-                    Some(true)
+                    PassedMessage::None => guard.into_iter().for_each(|mut it| it.clear_ready()),
+                    PassedMessage::Ended => {
+                        self.lost_packets();
+                        guard.into_iter().for_each(|mut it| it.clear_ready());
+                    }
                 }
-                PassedMessage::Ended => None,
-            },
-            Poll::Ready(Err(_)) => None,
-            Poll::Pending => Some(false),
+                true
+            }
         };
         self.buffers = buffers;
-        if goes_on.is_some() {
-            self.passed = Some(passed);
-        } else if self.worker.leaves_queues() {
-            // The other process has the socket, and ended.
-            let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
-            all.iter().for_each(|it| it.close(clock::instant(), Http3Error::None));
-        }
-        // Where a reload closed the later port, this loop reads the socket again.
-        goes_on.unwrap_or(true)
+        self.passed = Some(passed);
+        goes_on
+    }
+
+    /// The port that read the socket has ended without notice, with its process: no packet arrives any more.
+    fn lost_packets(&self) {
+        let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
+        all.iter().for_each(|it| it.close(clock::instant(), Http3Error::None));
     }
 
     /// Takes packets that arrived at other workers.

@@ -10,6 +10,7 @@ use quinn_proto::{ConnectionId, ConnectionIdGenerator, EcnCodepoint, InvalidCid}
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{hkdf, hmac};
 use socket2::{Domain, Socket, Type};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -93,6 +94,11 @@ impl QuicPort {
         let free = (0..=u8::MAX).map(|it| self.mark().wrapping_add(it)).find(|it| !is_taken(*it));
         self.mark.store(free.unwrap_or_default(), Relaxed);
         let _ = self.earlier.set(earlier);
+    }
+
+    /// Whether a loop of an earlier port takes packets.
+    pub(super) fn has_open_earlier(&self) -> bool {
+        self.earlier.get().is_some_and(|all| all.iter().any(QuicHandOver::is_open))
     }
 
     /// The port of a place that [`PacketOwner::Earlier`] has.
@@ -180,12 +186,15 @@ impl QuicSockets {
     }
 
     /// Takes over the sockets of another port, and opens further ones up to the number of `wanted`. In another process, that takes place
-    /// while the other port serves: packets would wait in further sockets.
+    /// while the other port serves: packets would wait in further sockets. Of two descriptors of one socket, one is used: with two loops, the
+    /// packets of a handshake would arrive at either.
     ///
     /// # Errors
     /// One sentence.
     pub fn adopt(at: SocketAddr, mut sockets: Vec<OwnedFd>, wanted: usize) -> Result<Self, String> {
         let refused = |it: io::Error| format!("cannot serve UDP {at}: {}.", larder_stdx::error::plain(&it));
+        let mut seen = BTreeSet::new();
+        sockets.retain(|it| rustix::fs::fstat(it).map_or(true, |it| seen.insert((it.st_dev, it.st_ino))));
         while sockets.len() < wanted {
             sockets.push(udp(at, true).map_err(refused)?);
         }
@@ -265,6 +274,14 @@ impl ConnectionIdGenerator for SocketIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_has_one_loop() {
+        let before = QuicSockets::bind("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+        let handles = || before.sockets.iter().map(|it| it.handle().duplicate().unwrap());
+        let twice = handles().chain(handles()).collect();
+        assert_eq!(2, QuicSockets::adopt(before.at, twice, 1).unwrap().sockets.len());
+    }
 
     #[test]
     fn an_id_names_its_socket() {

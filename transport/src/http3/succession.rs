@@ -26,6 +26,13 @@ impl QuicHandOver {
         self.mark == mark && usize::from(number) < self.sockets.len()
     }
 
+    /// Whether one of the loops takes packets still.
+    pub(super) fn is_open(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let is_open = |it: &OwnedFd| recv(it, &mut [0; 1], flags) == Err(rustix::io::Errno::AGAIN);
+        self.sockets.iter().any(is_open)
+    }
+
     /// Passes packets on; whether they were taken. It never waits.
     pub(super) fn pass_on(&self, number: u16, about: &PassedPackets, packets: &[u8]) -> bool {
         let Some(socket) = self.sockets.get(usize::from(number)) else { return false };
@@ -116,6 +123,11 @@ mod tests {
         let large = vec![7; 64 * 1024];
         assert!(handed.pass_on(1, &about, &large));
         assert!(matches!(receive(&passed, &mut buffer), PassedMessage::Packets(_, it) if it == large));
+        assert!(handed.is_open(), "the other loop has not taken its end");
+        drop((old.port.passed.take(0), passed));
+        assert!(!handed.is_open() && !handed.pass_on(1, &about, b"packets"));
+        let handed = old.port.hand_over().unwrap();
+        let passed = old.port.passed.take(1).unwrap();
         drop(handed);
         assert!(matches!(receive(&passed, &mut buffer), PassedMessage::Ended));
     }
