@@ -132,14 +132,14 @@ impl DiskSlot {
 
 type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<AsIs>>;
 
-/// What waits to be written where a variant is removed.
+/// The writes in the queue under the hash of a variant that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitingNames {
     /// No write.
     Nothing,
     /// Responses with the same `Vary` names as the one that the removal is for.
     SameNames,
-    /// Others as well.
+    /// Responses with other names as well.
     OtherNames,
 }
 
