@@ -167,8 +167,8 @@ impl WriteQueue {
     }
 
     /// Queues a removal ahead of the writes, of one variant for a response with these `Vary` names, or of all where
-    /// `variant` is zero. `forget` gets its stamp before any later one is given, and what waits under the hash: it has
-    /// older writes dropped.
+    /// `variant` is zero. `forget` gets its stamp before any later one is given, and the kind of the waiting writes: it
+    /// has older ones dropped.
     pub fn remove(
         &self,
         hash: u64,
