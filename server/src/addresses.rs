@@ -169,8 +169,9 @@ pub struct OpenAddresses {
     pub streams: Vec<Arc<OpenAddress>>,
     /// The UDP ports.
     pub quic: Vec<Arc<OpenQuic>>,
-    /// The UDP ports that reloads closed, as long as they have connections.
-    closing: Vec<Arc<OpenQuic>>,
+    /// The UDP ports that reloads closed, as long as they have connections. A worker that has not taken its sockets yet takes them: another
+    /// loop may count on it to read one.
+    pub closing: Vec<Arc<OpenQuic>>,
 }
 
 impl OpenAddresses {
@@ -203,11 +204,6 @@ impl OpenAddresses {
         let (stay, gone): (Vec<_>, Vec<_>) = before.quic.iter().cloned().partition(|it| {
             secured.clone().any(|address| it.entrance == address.entrance && Some(it.at) == address.at)
         });
-        // Those that no worker took in time.
-        before
-            .closing
-            .iter()
-            .for_each(|it| it.sockets.lock().unwrap_or_else(PoisonError::into_inner).clear());
         self.closing = before.closing.iter().chain(&gone).filter(|it| it.is_in_use()).cloned().collect();
         for address in secured {
             let Some(at) = address.at else { continue };

@@ -258,8 +258,7 @@ impl SettingsFollower {
     /// Serves these addresses, and gives up the others. New ones come last: their requests meet the new routes.
     fn serve(&mut self, addresses: &OpenAddresses) {
         self.doors.retain(|door| addresses.streams.iter().any(|it| Arc::ptr_eq(it, &door.0)));
-        self.quic.retain(|door| addresses.quic.iter().any(|it| Arc::ptr_eq(it, &door.0)));
-        for port in &addresses.quic {
+        for port in addresses.closing.iter().chain(&addresses.quic) {
             for socket in port.take(self.number) {
                 let (keep, gone) = oneshot::channel();
                 let closed = async { drop(gone.await) };
@@ -270,6 +269,7 @@ impl SettingsFollower {
                 self.quic.push((port.clone(), keep));
             }
         }
+        self.quic.retain(|door| addresses.quic.iter().any(|it| Arc::ptr_eq(it, &door.0)));
         for address in &addresses.streams {
             for bound in address.take(self.number) {
                 let (keep, gone) = oneshot::channel();

@@ -411,7 +411,7 @@ impl DiskTier {
         let base = self.base();
         let hash = base.hash(key);
         let (done, written) = oneshot::channel();
-        self.queue.remove(hash, 0, done, |stamp, _| {
+        self.queue.remove(hash, 0, 0, done, |stamp, _| {
             base.index.remove(hash, stamp);
         });
         DiskWrite(written)
@@ -433,7 +433,7 @@ impl DiskTier {
         let others = self.displace_others(hash, name);
         let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;
         if self.queue.has(hash) || self.base().index.find(hash).iter().any(is_older) {
-            return Some(self.forget_variant(hash, variant));
+            return Some(self.forget_variant(hash, variant, name));
         }
         others
     }
@@ -445,14 +445,15 @@ impl DiskTier {
             known.iter().filter(|it| it.names != name.names).map(|it| it.variant).collect();
         gone.dedup();
         // Removals are written in order: waiting for the last covers all.
-        gone.into_iter().map(|it| self.forget_variant(hash, it)).last()
+        gone.into_iter().map(|it| self.forget_variant(hash, it, name)).last()
     }
 
-    fn forget_variant(&self, hash: u64, variant: u32) -> DiskWrite {
+    /// Removes one variant, or all where `variant` is zero, for a response of this name.
+    fn forget_variant(&self, hash: u64, variant: u32, by: head::VariantName) -> DiskWrite {
         let (done, written) = oneshot::channel();
         let index = &self.base().index;
-        self.queue.remove(hash, variant, done, |stamp, waits| {
-            index.remove_variant(hash, variant, stamp, waits);
+        self.queue.remove(hash, variant, by.names, done, |stamp, waiting| {
+            index.remove_variant(hash, variant, stamp, waiting);
         });
         DiskWrite(written)
     }

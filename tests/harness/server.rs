@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 /// The admin's token of every larder here, and of every command that asks one.
@@ -107,31 +107,17 @@ impl Larder {
         if !command.get_envs().any(|it| it.0 == "LARDER_ADMIN_TOKEN") {
             command.env("LARDER_ADMIN_TOKEN", TOKEN);
         }
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
         let output = Arc::new(Mutex::new(String::new()));
-        let (mut serving, mut admin) = (None, None);
-        // Both addresses are printed at start, the admin's last: see `larder::server`.
-        while admin.is_none() {
-            let mut line = String::new();
-            let count = lines.read_line(&mut line).unwrap();
-            assert!(count > 0, "larder ended at start: {:?}\n{}", child.wait(), output.lock().unwrap());
-            output.lock().unwrap().push_str(&line);
-            let address = |it: &str| {
-                let it = it.trim().trim_end_matches('/');
-                it.split_once("://").map_or(it, |it| it.1).parse().ok()
-            };
-            if let Some(rest) = line.strip_prefix("listening on ") {
-                serving = serving.or(address(rest));
+        let mut attempts = 0;
+        let Started { child, lines, serving, admin } = loop {
+            attempts += 1;
+            match begin(&mut command, &output) {
+                Ok(it) => break it,
+                // The kernel chooses a TCP port; another program may have the UDP port of that number.
+                Err(status) if status.code() == Some(2) && attempts < 3 && uses_udp(&folder) => {}
+                Err(status) => panic!("larder ended at start: {status}\n{}", output.lock().unwrap()),
             }
-            if let Some(rest) = line.strip_prefix("admin on ") {
-                admin = address(rest);
-            }
-            if line.starts_with("admin off") {
-                admin = "127.0.0.1:1".parse().ok();
-            }
-        }
+        };
         keep_reading(lines, output.clone());
         let none = "127.0.0.1:1".parse().unwrap();
         Self { address: serving.unwrap_or(none), admin: admin.unwrap_or(none), child, folder, output }
@@ -329,4 +315,46 @@ pub fn activation(sockets: &[BorrowedFd<'_>], names: &str) -> Command {
 /// The binary under test.
 pub fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_larder"))
+}
+
+/// A larder that has printed its addresses.
+struct Started {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    serving: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+}
+
+/// Starts larder and reads until both addresses are printed, the admin's last: see `larder::server`. Its status if it ends before.
+fn begin(command: &mut Command, output: &Mutex<String>) -> Result<Started, ExitStatus> {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let (mut serving, mut admin) = (None, None);
+    while admin.is_none() {
+        let mut line = String::new();
+        if lines.read_line(&mut line).unwrap() == 0 {
+            return Err(child.wait().unwrap());
+        }
+        output.lock().unwrap().push_str(&line);
+        let address = |it: &str| {
+            let it = it.trim().trim_end_matches('/');
+            it.split_once("://").map_or(it, |it| it.1).parse().ok()
+        };
+        if let Some(rest) = line.strip_prefix("listening on ") {
+            serving = serving.or(address(rest));
+        }
+        if let Some(rest) = line.strip_prefix("admin on ") {
+            admin = address(rest);
+        }
+        if line.starts_with("admin off") {
+            admin = "127.0.0.1:1".parse().ok();
+        }
+    }
+    Ok(Started { child, lines, serving, admin })
+}
+
+/// Whether the configuration in a folder opens UDP ports.
+fn uses_udp(folder: &tempfile::TempDir) -> bool {
+    std::fs::read_to_string(folder.path().join("larder.toml")).is_ok_and(|it| it.contains("http3 = true"))
 }

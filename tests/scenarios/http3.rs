@@ -29,7 +29,7 @@ impl Front {
         let (sites, to) = (sites(&authority), origin.url());
         let config = format!(
             "listen = [\"https://127.0.0.1:0\"]\nhttp3 = {is_on}\nworkers = {workers}\n[tls]\ncertificates = [{certificate}]\n\
-             [limits]\nhttp2_streams = 1000\nhead_timeout = \"5m\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+             [limits]\nhttp2_streams = 1000\nhead_timeout = \"5m\"\nbody_timeout = \"5m\"\nmin_rate = \"0\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
              proxy.to = {to:?}\n{sites}"
         );
         let larder = Larder::start(Setup { config, env: Vec::new() });

@@ -132,6 +132,17 @@ impl DiskSlot {
 
 type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<AsIs>>;
 
+/// The writes in the queue under the hash of a variant that is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitingNames {
+    /// No write.
+    Nothing,
+    /// Responses with the same `Vary` names as the one that the removal is for.
+    SameNames,
+    /// Responses with other names as well.
+    OtherNames,
+}
+
 /// The result of adding a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexPut {
@@ -167,8 +178,8 @@ impl Index {
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-    fn removed(&self, hash: u64) -> &AtomicU64 {
-        &self.removed[(hash >> 20) as usize & (REMOVALS - 1)]
+    fn removed(&self, hash: u64, variant: u32) -> &AtomicU64 {
+        &self.removed[((hash >> 20) ^ u64::from(variant)) as usize & (REMOVALS - 1)]
     }
 
     pub fn knows(&self, hash: u64) -> bool {
@@ -228,16 +239,16 @@ impl Index {
         self.shard(hash).read().get(&hash).map_or(0, |it| it.summary(hash).hits)
     }
 
-    /// Whether a record with this stamp would be too late.
-    pub fn is_late(&self, hash: u64, stamp: u64) -> bool {
-        stamp < self.removed(hash).load(Relaxed)
+    /// Whether a record of a variant with this stamp would be too late.
+    pub fn is_late(&self, hash: u64, variant: u32, stamp: u64) -> bool {
+        [0, variant].iter().any(|it| stamp < self.removed(hash, *it).load(Relaxed))
     }
 
     /// Adds a record in place of older ones of the same variant; one that does not vary replaces all older ones, since it
     /// answers every request from now on.
     pub fn put(&self, hash: u64, new: &KnownRecord) -> IndexPut {
         let mut shard = self.shard(hash).write();
-        if self.is_late(hash, new.stamp) {
+        if self.is_late(hash, new.variant, new.stamp) {
             return IndexPut::Late;
         }
         self.change(&mut shard, hash, |entries| {
@@ -271,16 +282,18 @@ impl Index {
     /// Returns the number.
     pub fn remove(&self, hash: u64, stamp: u64) -> usize {
         let mut shard = self.shard(hash).write();
-        self.removed(hash).fetch_max(stamp, Relaxed);
+        self.removed(hash, 0).fetch_max(stamp, Relaxed);
         self.forget_where(&mut shard, hash, |it| it.stamp < stamp)
     }
 
-    /// Removes one variant under a hash, or all where `variant` is zero, that is older than `stamp`; if a write `waits`
-    /// there, that as well, of any variant. Returns the number.
-    pub fn remove_variant(&self, hash: u64, variant: u32, stamp: u64, waits: bool) -> usize {
+    /// Removes one variant under a hash, or all where `variant` is zero, that is older than `stamp`, and drops the writes that wait
+    /// there: those of the variant, or all where some vary on other names. Returns the number.
+    pub fn remove_variant(&self, hash: u64, variant: u32, stamp: u64, waiting: WaitingNames) -> usize {
         let mut shard = self.shard(hash).write();
-        if waits {
-            self.removed(hash).fetch_max(stamp, Relaxed);
+        match waiting {
+            WaitingNames::Nothing => {}
+            WaitingNames::SameNames => _ = self.removed(hash, variant).fetch_max(stamp, Relaxed),
+            WaitingNames::OtherNames => _ = self.removed(hash, 0).fetch_max(stamp, Relaxed),
         }
         self.forget_where(&mut shard, hash, |it| it.is_removed_by(variant, stamp))
     }

@@ -1,5 +1,7 @@
 //! The write queue: ordered and bounded in bytes; removals and purges go ahead. `writer` takes from it.
 
+use super::head::variant_name;
+use super::index::WaitingNames;
 use crate::entry::{Offered, Stored, StoredArc, StoredBody};
 use crate::memory_budget::LeavingBytes;
 use crate::purges::{PurgeRule, Seq};
@@ -60,12 +62,19 @@ struct QueueInner {
     ahead: VecDeque<Op>,
     ops: VecDeque<Op>,
     bytes: u64,
-    /// The number of waiting responses by hash, including the one being written.
-    waiting: HashMap<u64, u32>,
+    /// The waiting responses by hash, including the one being written.
+    waiting: HashMap<u64, WaitingWrites>,
     removals: usize,
     stamp: u64,
     stopped: bool,
     finished: bool,
+}
+
+/// The writes that wait under a hash.
+struct WaitingWrites {
+    count: u32,
+    /// The [`VariantName::names`] of all of them, while these are the same.
+    names: Option<u16>,
 }
 
 /// Reports the end of the writer for any cause.
@@ -124,6 +133,7 @@ impl WriteQueue {
         leaving: Option<LeavingBytes>,
         too_late: impl FnOnce() -> bool,
     ) -> Push {
+        let names = variant_name(hash, stored.meta.vary(), stored.variant()).names;
         let body = if matches!(stored.body, StoredBody::Disk(_)) { 0 } else { stored.body.len() };
         let cost = stored.heap_cost() + body + key.len() as u64 + size_of::<Op>() as u64;
         let key: Box<[u8]> = key.into();
@@ -141,7 +151,9 @@ impl WriteQueue {
         }
         stored.on_disk.set(Offered::Queued(stamp));
         inner.bytes += cost;
-        *inner.waiting.entry(hash).or_default() += 1;
+        let waiting = inner.waiting.entry(hash).or_insert(WaitingWrites { count: 0, names: Some(names) });
+        waiting.count += 1;
+        waiting.names = waiting.names.filter(|it| *it == names);
         inner.ops.push_back(Op::Write { hash, stamp, key, stored: stored.clone(), cost, leaving });
         drop(inner);
         self.wake.notify_one();
@@ -154,13 +166,28 @@ impl WriteQueue {
         inner.stamp = inner.stamp.max(stamp);
     }
 
-    /// Queues a removal ahead of the writes; older queued writes of its key are then dropped. `forget` gets its stamp
-    /// before any later one is given, and whether a write waits under the hash.
-    pub fn remove(&self, hash: u64, variant: u32, done: Done, forget: impl FnOnce(u64, bool)) {
+    /// Queues a removal ahead of the writes, of one variant for a response with these `Vary` names, or of all where
+    /// `variant` is zero. `forget` gets its stamp before any later one is given, and the kind of the waiting writes: it
+    /// has older ones dropped.
+    pub fn remove(
+        &self,
+        hash: u64,
+        variant: u32,
+        names: u16,
+        done: Done,
+        forget: impl FnOnce(u64, WaitingNames),
+    ) {
         let mut inner = self.inner.lock();
         inner.stamp += 1;
         let stamp = inner.stamp;
-        forget(stamp, inner.waiting.contains_key(&hash));
+        forget(
+            stamp,
+            match inner.waiting.get(&hash) {
+                None => WaitingNames::Nothing,
+                Some(it) if it.names == Some(names) => WaitingNames::SameNames,
+                Some(_) => WaitingNames::OtherNames,
+            },
+        );
         if inner.removals < MOST_REMOVALS {
             inner.removals += 1;
             inner.ahead.push_back(Op::Remove { hash, variant, stamp, done });
@@ -209,9 +236,9 @@ impl WriteQueue {
         self.written.store(stamp, Relaxed);
         let mut inner = self.inner.lock();
         inner.bytes -= cost;
-        if let Some(count) = inner.waiting.get_mut(&hash) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(waiting) = inner.waiting.get_mut(&hash) {
+            waiting.count -= 1;
+            if waiting.count == 0 {
                 inner.waiting.remove(&hash);
             }
         }
@@ -248,8 +275,8 @@ impl WriteQueue {
             }
             _ => 0,
         };
-        let tables =
-            inner.ops.capacity() * size_of::<Op>() + inner.waiting.capacity() * size_of::<(u64, u32, u8)>();
+        let tables = inner.ops.capacity() * size_of::<Op>()
+            + inner.waiting.capacity() * size_of::<(u64, WaitingWrites, u8)>();
         inner.ops.iter().map(held).sum::<u64>() + tables as u64
     }
 

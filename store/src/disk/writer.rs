@@ -3,7 +3,7 @@
 
 use super::directory::{Directory, DirectoryRefusal};
 use super::head::{self, variant_name};
-use super::index::{IndexPut, KnownRecord};
+use super::index::{IndexPut, KnownRecord, WaitingNames};
 use super::journal::Journal;
 use super::log::{BodySource, NotWritten, SegmentLog};
 use super::parts::{self, Parts};
@@ -161,7 +161,8 @@ impl SegmentWriter {
             self.status.count_skipped(&counters);
             return self.displace(hash, stamp, stored);
         }
-        if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.born) {
+        let variant = variant_name(hash, stored.meta.vary(), stored.variant()).variant;
+        if self.base.index.is_late(hash, variant, stamp) || self.journal.has_let_go(stored.born) {
             counters.disk_skipped.add_shared(1);
             return self.displace(hash, stamp, stored);
         }
@@ -188,7 +189,7 @@ impl SegmentWriter {
     fn displace(&mut self, hash: u64, stamp: u64, stored: &Stored) {
         let name = variant_name(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
-        if self.base.index.remove_variant(hash, variant, stamp, false) > 0 {
+        if self.base.index.remove_variant(hash, variant, stamp, WaitingNames::Nothing) > 0 {
             self.remove(hash, variant, stamp);
         }
     }
@@ -444,7 +445,7 @@ impl SegmentWriter {
                 }
                 // Removals that came meanwhile.
                 for (hash, variant, stamp) in std::mem::take(&mut self.pending) {
-                    self.base.index.remove_variant(hash, variant, stamp, false);
+                    self.base.index.remove_variant(hash, variant, stamp, WaitingNames::Nothing);
                     self.remove(hash, variant, stamp);
                 }
                 if self.anew {

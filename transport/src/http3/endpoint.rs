@@ -131,7 +131,7 @@ pub async fn serve_until<H: Handler>(
     let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|context| {
         if !it.is_leaving && stopped.as_mut().poll(context).is_ready() {
-            it.leave();
+            it.leave(context.waker());
         }
         it.turn(context, sleep.as_mut())
     })
@@ -194,13 +194,13 @@ impl<H: Handler> SocketLoop<H> {
     }
 
     /// No connection is accepted any more, and those that exist end.
-    fn leave(&mut self) {
+    fn leave(&mut self, waker: &Waker) {
         self.is_leaving = true;
         // After an upgrade it answers in another process.
         if !self.worker.leaves_queues() {
             self.alternative.end();
         }
-        self.look_for_later_port();
+        self.look_for_later_port(waker);
         let (now, is_passed) = (clock::instant(), self.passed.is_some());
         let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
         for it in all {
@@ -217,16 +217,25 @@ impl<H: Handler> SocketLoop<H> {
     }
 
     /// Takes the end of a hand-over, if there is a new one: the socket is not read any more.
-    fn look_for_later_port(&mut self) {
-        if let Some(socket) = self.port.passed.take(self.number) {
+    fn look_for_later_port(&mut self, waker: &Waker) {
+        if let Some(socket) = self.port.passed.take(self.number, waker) {
             self.passed = crate::worker::watch(Arc::new(socket)).ok();
         }
+    }
+
+    /// Whether a later port reads the socket, since a moment ago perhaps: new packets at it are for that one.
+    fn has_later_port(&mut self) -> bool {
+        let waker = self.bell.waker.borrow().clone();
+        if let Some(waker) = waker.filter(|_| self.is_leaving) {
+            self.look_for_later_port(&waker);
+        }
+        self.passed.is_some()
     }
 
     fn turn(&mut self, context: &mut Context<'_>, mut sleep: Pin<&mut tokio::time::Sleep>) -> Poll<()> {
         self.bell.waker.replace(Some(context.waker().clone()));
         if self.is_leaving {
-            self.look_for_later_port();
+            self.look_for_later_port(context.waker());
         }
         let mut goes_on = true;
         for _ in 0..TURNS {
@@ -394,7 +403,12 @@ impl<H: Handler> SocketLoop<H> {
                     it.wake();
                 }
             }
+            // The client repeats it.
+            Some(DatagramEvent::NewConnection(incoming)) if self.has_later_port() => {
+                self.endpoint.ignore(incoming);
+            }
             Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming, out),
+            Some(DatagramEvent::Response(_)) if self.has_later_port() => {}
             Some(DatagramEvent::Response(transmit)) => self.send_alone(&transmit, &out),
         }
     }

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
 
 /// The connections of a port, for the port that reads its sockets from now on.
 pub struct QuicHandOver {
@@ -44,7 +45,15 @@ impl QuicHandOver {
 
 /// The other ends of a hand-over, which the loops of the sockets have not taken yet; by the number of the socket.
 #[derive(Default)]
-pub(super) struct PassedSockets(Vec<Mutex<Option<OwnedFd>>>);
+pub(super) struct PassedSockets(Vec<Mutex<PassedSocket>>);
+
+/// The end for the loop of one socket.
+#[derive(Default)]
+struct PassedSocket {
+    end: Option<OwnedFd>,
+    /// Of the loop, once it has looked for an end.
+    waker: Option<Waker>,
+}
 
 impl PassedSockets {
     /// For this number of sockets.
@@ -58,17 +67,20 @@ impl PassedSockets {
         // Keeps the limits of messages, and its end is noticed.
         let pair = || rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let pairs = self.0.iter().map(|_| pair()).collect::<Result<Vec<_>, _>>()?;
-        let kept = |(place, (own, given)): (&Mutex<Option<OwnedFd>>, (OwnedFd, OwnedFd))| {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+        let kept = |(place, (own, given)): (&Mutex<PassedSocket>, (OwnedFd, OwnedFd))| {
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            place.end = Some(own);
+            place.waker.take().inspect(Waker::wake_by_ref);
             given
         };
         Ok(self.0.iter().zip(pairs).map(kept).collect())
     }
 
-    /// The end for a socket, once.
-    pub fn take(&self, number: u16) -> Option<OwnedFd> {
-        let place = self.0.get(usize::from(number))?;
-        place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The end for a socket, once; `waker` is woken when there is another one.
+    pub fn take(&self, number: u16, waker: &Waker) -> Option<OwnedFd> {
+        let mut place = self.0.get(usize::from(number))?.lock().unwrap_or_else(PoisonError::into_inner);
+        place.waker = Some(waker.clone());
+        place.end.take()
     }
 }
 
@@ -101,6 +113,18 @@ pub(super) fn receive<'b>(socket: &OwnedFd, buffer: &'b mut [u8]) -> PassedMessa
 mod tests {
     use super::super::port::QuicSockets;
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     #[test]
     fn packets_reach_the_earlier_port_and_its_end_is_noticed() {
@@ -113,8 +137,10 @@ mod tests {
         );
         assert!(handed.has(mark, 1) && !handed.has(mark, 2) && !handed.has(!mark, 0));
         assert!(handed.pass_on(1, &about, b"packets") && !handed.pass_on(2, &about, b"packets"));
-        let passed = old.port.passed.take(1).unwrap();
-        assert!(old.port.passed.take(1).is_none());
+        let wakes = Arc::new(Wakes::default());
+        let waker = &wakes.clone().into();
+        let passed = old.port.passed.take(1, waker).unwrap();
+        assert!(old.port.passed.take(1, waker).is_none());
         let mut buffer = vec![0; 128 * 1024];
         assert!(
             matches!(receive(&passed, &mut buffer), PassedMessage::Packets(it, b"packets") if it == about)
@@ -124,10 +150,12 @@ mod tests {
         assert!(handed.pass_on(1, &about, &large));
         assert!(matches!(receive(&passed, &mut buffer), PassedMessage::Packets(_, it) if it == large));
         assert!(handed.is_open(), "the other loop has not taken its end");
-        drop((old.port.passed.take(0), passed));
+        drop((old.port.passed.take(0, waker), passed));
         assert!(!handed.is_open() && !handed.pass_on(1, &about, b"packets"));
+        assert_eq!(0, wakes.0.load(Relaxed));
         let handed = old.port.hand_over().unwrap();
-        let passed = old.port.passed.take(1).unwrap();
+        assert_eq!(2, wakes.0.load(Relaxed), "each loop looks for the other end");
+        let passed = old.port.passed.take(1, waker).unwrap();
         drop(handed);
         assert!(matches!(receive(&passed, &mut buffer), PassedMessage::Ended));
     }

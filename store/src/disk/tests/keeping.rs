@@ -278,6 +278,33 @@ fn what_is_displaced_stays_away_and_other_variants_stay() {
 }
 
 #[test]
+fn other_variants_that_wait_are_written() {
+    let tier = Tier::new();
+    let add = |new: StoredArc| {
+        let displaced = tier.disk().displace(b"a", &new);
+        tier.disk().write(b"a", &new);
+        displaced
+    };
+    let selected = || ["de", "fr", "it"].map(|it| selected(&tier, it));
+    tier.calls.faults.let_in(Some(0));
+    for (language, body) in [("de", "old"), ("fr", "french"), ("de", "new")] {
+        let _ = add(variant(language, body));
+    }
+    tier.calls.faults.let_in(None);
+    tier.disk().flush().wait().unwrap();
+    assert_eq!([Some(b"new".to_vec()), Some(b"french".to_vec()), None], selected());
+    // Those that vary on other names are replaced, although none of them is in the index yet.
+    tier.calls.faults.let_in(Some(0));
+    tier.disk().write(b"b", &blob(1, 5000));
+    let other = sample::varied(&["accept-encoding"], &PLAIN, sample::text("other"));
+    let _ = (add(variant("it", "italian")), add(other), add(variant("fr", "last")));
+    tier.calls.faults.let_in(None);
+    tier.disk().flush().wait().unwrap();
+    assert_eq!([None, Some(b"last".to_vec()), None], selected());
+    assert_eq!(None, tier.get("a"), "nor is the one that varies on something else");
+}
+
+#[test]
 fn what_varies_on_other_names_is_displaced() {
     let page = |names: &[&str], body| sample::varied(names, &PLAIN, sample::text(body));
     for (what, old) in [("nothing", page(&[], "old")), ("another field", page(&["accept-encoding"], "old"))] {
