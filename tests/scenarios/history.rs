@@ -2,8 +2,9 @@
 
 use crate::harness::command::wait;
 use crate::harness::server::{Setup, TOKEN, binary};
-use crate::harness::{Larder, Origin, until};
+use crate::harness::{Larder, Origin, begun, until};
 use serde_json::Value;
+use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -144,11 +145,13 @@ fn every_step_has_every_request() {
 struct Kept {
     folder: tempfile::TempDir,
     origin: Origin,
+    /// The time at which the next larder begins: that of the last one when its history was written.
+    now: Cell<u64>,
 }
 
 impl Kept {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), origin: origin() }
+        Self { folder: tempfile::tempdir().unwrap(), origin: origin(), now: Cell::new(begun()) }
     }
 
     fn file(&self) -> std::path::PathBuf {
@@ -171,7 +174,8 @@ impl Kept {
     }
 
     fn start_with(&self, top: &str) -> Larder {
-        Larder::start(Setup { config: self.config(top), env: Vec::new() })
+        let env = vec![("LARDER_TEST_CLOCK".to_owned(), self.now.get().to_string())];
+        Larder::start(Setup { config: self.config(top), env })
     }
 
     fn log(&self) -> String {
@@ -193,7 +197,7 @@ impl Kept {
         let mut last = 0;
         // The URLs of the minute come a moment later.
         until("everything is written", || {
-            history(larder, 0);
+            self.now.set(history(larder, 0)["now"].as_u64().unwrap());
             let now = self.file().metadata().unwrap().len();
             std::mem::replace(&mut last, now) == now && difference(larder, 0, 0)["urls"][0]["url"].is_string()
         });
@@ -431,6 +435,8 @@ fn an_upgrade_continues_the_history() {
     let answer: Value = serde_json::from_str(&ended.out).unwrap();
     let process = libc::pid_t::try_from(answer["process"].as_u64().unwrap()).unwrap();
     let _ended = EndedWithScenario(process);
+    // Its clock began anew.
+    larder.advance(60);
     until("the new process has the file", || {
         let told = history(&larder, 0);
         told["kept"]["in"] == "file" && starts(&told).len() == 2
