@@ -182,8 +182,49 @@ fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
 }
 
 /// Endings of the names of copies.
-const COPIES: [&[u8]; 12] =
-    [b"bak", b"backup", b"copy", b"dist", b"old", b"orig", b"rej", b"sav", b"save", b"swo", b"swp", b"tmp"];
+const COPIES: [&[u8]; 41] = [
+    b"7z",
+    b"back",
+    b"backup",
+    b"bak",
+    b"bck",
+    b"bk",
+    b"bkp",
+    b"bz2",
+    b"copy",
+    b"default",
+    b"disabled",
+    b"dist",
+    b"dpkg",
+    b"example",
+    b"gz",
+    b"new",
+    b"off",
+    b"old",
+    b"orig",
+    b"original",
+    b"part",
+    b"prev",
+    b"rar",
+    b"rej",
+    b"rpmnew",
+    b"rpmorig",
+    b"rpmsave",
+    b"sample",
+    b"sav",
+    b"save",
+    b"swn",
+    b"swo",
+    b"swp",
+    b"tar",
+    b"temp",
+    b"tgz",
+    b"tmp",
+    b"txt",
+    b"ucf",
+    b"xz",
+    b"zip",
+];
 
 /// Whether a file of this name is the source of a PHP script or a copy of one (`config.php.bak`, `config.php~`), which no client gets as
 /// text: it may have passwords in it.
@@ -323,6 +364,12 @@ mod tests {
             "x.phps",
             "wp-config.php.dist",
             "lib.phar.orig",
+            "x.php-new",
+            "debian-db.php.dpkg-dist",
+            "x.php.rpmsave",
+            "x.php.bk",
+            "x.php.txt",
+            "x.php.tar.gz",
         ] {
             assert!(is_script(name.as_bytes()), "{name}");
         }
@@ -338,7 +385,8 @@ mod tests {
             "php.bak",
             "x.phpinfo",
             "php-old",
-            "x.php-new",
+            "x.php-newer",
+            "php.tar.gz",
         ] {
             assert!(!is_script(name.as_bytes()), "{name}");
         }

@@ -152,31 +152,118 @@ fn names_client(name: &str) -> bool {
         || WHOLE.contains(&name)
 }
 
-/// A target in which the values of query parameters are hidden whose name says that they are secret: those of [`names_secret`], signatures
-/// and codes.
+/// A target in which the values of parameters, of the query and of the path (`;jsessionid=…`), are hidden whose name says that they are secret:
+/// those of [`names_secret`], signatures, codes, sessions and tickets. So are values with such a parameter in them, as in a URL to return to.
 #[must_use]
 pub fn shown_target(target: &str) -> Cow<'_, str> {
-    const NAMES: [&str; 11] =
-        ["sig", "signature", "hmac", "key", "code", "auth", "authorization", "jwt", "pass", "pwd", "sid"];
-    let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
-    let is_secret = |pair: &&str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        // An encoded name may be any.
-        names_secret(name)
-            || name.contains('%')
-            || NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
-            || ["-signature", "-credential", "_key", "-key"]
-                .iter()
-                .any(|it| name.to_ascii_lowercase().ends_with(it))
-    };
-    if !query.split('&').any(|it| is_secret(&it)) {
+    const MARKS: [char; 4] = ['?', '&', ';', '#'];
+    if !target.contains('=') && !target.contains(MARKS) {
         return Cow::Borrowed(target);
     }
-    let pairs = query.split('&').map(|it| match is_secret(&it) {
-        true => format!("{}=***", it.split('=').next().unwrap_or_default()),
-        false => it.to_owned(),
-    });
-    Cow::Owned(format!("{path}?{}", pairs.collect::<Vec<_>>().join("&")))
+    let (mut shown, mut is_changed) = (String::with_capacity(target.len()), false);
+    let mut in_query = false;
+    for part in target.split_inclusive(MARKS) {
+        let (pair, mark) = part.split_at(part.trim_end_matches(MARKS).len());
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        // A path before its first mark is no pair.
+        let is_pair = in_query || pair.contains('=') && !shown.is_empty();
+        let name_of_path = name.rsplit('/').next().unwrap_or_default();
+        if is_pair && (is_secret_parameter(name_of_path) || has_secret_parameter(value)) {
+            is_changed = true;
+            // The rest of a path behind a parameter is part of it.
+            shown.extend([name, "=***"]);
+        } else {
+            shown.push_str(pair);
+        }
+        shown.push_str(mark);
+        in_query |= mark.contains('?');
+    }
+    if is_changed { Cow::Owned(shown) } else { Cow::Borrowed(target) }
+}
+
+/// Whether the name of a parameter says that its value is a secret.
+fn is_secret_parameter(name: &str) -> bool {
+    const NAMES: [&str; 34] = [
+        "assertion",
+        "auth",
+        "authorization",
+        "bearer",
+        "cftoken",
+        "code",
+        "hmac",
+        "jwt",
+        "key",
+        "magic",
+        "otc",
+        "otp",
+        "pass",
+        "passcode",
+        "passphrase",
+        "phpsessid",
+        "pin",
+        "policy",
+        "pw",
+        "pwd",
+        "relaystate",
+        "reset",
+        "samlart",
+        "samlrequest",
+        "samlresponse",
+        "sesskey",
+        "sid",
+        "sig",
+        "signature",
+        "sso",
+        "ticket",
+        "totp",
+        "verifier",
+        "wresult",
+    ];
+    const ENDS: [&str; 7] = ["-signature", "-credential", "-key", "-code", "-verifier", "-ticket", "sessid"];
+    // An encoded name may be any.
+    name.contains('%')
+        || with_plain(name, |it| {
+            has_secret_part(it)
+                || NAMES.contains(&it)
+                || ENDS.iter().any(|end| it.ends_with(end))
+                || it == "jsessionid"
+        })
+}
+
+/// Whether a value has a secret parameter in it, encoded or not.
+fn has_secret_parameter(value: &str) -> bool {
+    let mut text = Cow::Borrowed(value);
+    for _ in 0..3 {
+        let mut pairs = text.split(['?', '&', ';', '#', '/']);
+        if pairs.any(|it| it.split_once('=').is_some_and(|it| is_secret_parameter(it.0.trim_matches('"')))) {
+            return true;
+        }
+        if !text.contains('%') {
+            return false;
+        }
+        text = Cow::Owned(decoded(&text));
+    }
+    false
+}
+
+/// A text with its percent-encoded ASCII decoded.
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let byte = part.get(..2).and_then(|it| u8::from_str_radix(it, 16).ok()).filter(u8::is_ascii);
+        match byte {
+            Some(it) => {
+                out.push(char::from(it));
+                out.push_str(&part[2..]);
+            }
+            None => {
+                out.push('%');
+                out.push_str(part);
+            }
+        }
+    }
+    out
 }
 
 /// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key
@@ -261,6 +348,18 @@ mod tests {
             ("/a?t%6fken=s", "/a?t%6fken=***"),
             ("/token/x", "/token/x"),
             ("/a?sig", "/a?sig=***"),
+            ("/a;jsessionid=s/b?c=d", "/a;jsessionid=***?c=d"),
+            ("/a=b;v=1/c", "/a=b;v=1/c"),
+            ("/cas?ticket=ST-1&service=x", "/cas?ticket=***&service=x"),
+            (
+                "/?SAMLResponse=s&otp=1&code_verifier=v&PHPSESSID=p",
+                "/?SAMLResponse=***&otp=***&code_verifier=***&PHPSESSID=***",
+            ),
+            ("/a?b=1;token=x", "/a?b=1;token=***"),
+            ("/a?x=?token=s", "/a?x=?token=***"),
+            ("/login?next=https%3A%2F%2Fh%2F%3Ftoken%3Ds&a=%20", "/login?next=***&a=%20"),
+            ("/login?next=%252Fa%253Fcode%253Ds", "/login?next=***"),
+            ("/search?q=100%&page=2&postcode=1&policy_id=7", "/search?q=100%&page=2&postcode=1&policy_id=7"),
         ] {
             assert_eq!(expect, shown_target(target));
         }
