@@ -54,7 +54,11 @@ fn row(it: &Value, screen: Screen) -> String {
     // Without the day of the week and the zone.
     let at = at.get(5..25).unwrap_or(&at).to_owned();
     let duration = micros(it["duration_us"].as_f64().unwrap_or(0.0));
-    let reason = if text("reason").is_empty() { text("cache") } else { text("reason") };
+    let reason = match text("reason") {
+        _ if it["broken"] == true => "broken off".to_owned(),
+        it if it.is_empty() => text("cache"),
+        it => it,
+    };
     let status = it["status"].as_u64().unwrap_or(0);
     let url = url_within(&text("url"), width);
     format!("  {at}  {}  {status}  {duration:>9}  {reason:<18} {} {url}\n", text("id"), text("method"))
@@ -71,6 +75,13 @@ mod tests {
             "id": "0abc1234", "at": 1_700_000_000, "method": "GET", "url": "http://a/b", "route": "a/*", "status": 503,
             "duration_us": 1500, "origin_us": 0, "cache": "uri-miss", "reason": "first-request", "origin": "", "request_id": "",
         });
+        let mut broken = request.clone();
+        (broken["status"], broken["broken"]) = (200.into(), true.into());
+        assert!(
+            row(&broken, Screen::NONE).contains("  200     1.50 ms  broken off"),
+            "{}",
+            row(&broken, Screen::NONE)
+        );
         let told = tell(&json!({ "failed": [request], "slow": [] }), Screen::NONE);
         let line = told.lines().nth(1).unwrap();
         for part in ["14 Nov 2023 22:13:20", "0abc1234", "503", "first-request", "GET http://a/b"] {

@@ -17,7 +17,7 @@ counters! {
     stale: Count, "Hits, of `hits`, served stale (RFC 5861).";
     revalidated: Count, "Misses, of `misses`, answered by the origin with 304: the stored response is still valid.";
     errors_4xx: Count, "Responses with a status of 400 to 499.";
-    errors_5xx: Count, "Responses with a status of 500 to 599.";
+    errors_5xx: Count, "Responses with a status of 500 to 599, and those that the origin broke off.";
     bytes_sent: Bytes, "Bytes of bodies in responses to clients.";
     origin_requests: Count, "Requests of the route sent to its origin, background validations included.";
     origin_us: Micros, "Microseconds from such a request to the head of its final response, in total.";

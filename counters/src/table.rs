@@ -287,7 +287,7 @@ counters! {
     database_cancelled: Count, "Queries cancelled because no client waited for them, or because of a limit of their route.";
     database_row_tags: Count, "Tags that changes of followed databases purged.";
     database_gaps: Limit, "Times that a database could not be followed (`database.follow.publication`, `database.follow.binlog`, `database.follow.interval`): pages with its rows were validated.";
-    database_lag_millis: Gauge, "Milliseconds for which a change of a followed database may have been committed without a purge of its pages, now; of several databases the most. Above 1,000, pages with its rows are validated every second.";
+    database_lag_seconds: Gauge, "Seconds for which a change of a followed database may have been committed without a purge of its pages, now, rounded up; of several databases the most. Above 1, pages with its rows are validated every second.";
     database_queue_timeouts: Limit, "Queries that waited `database.queue_timeout` for a connection.";
     origin_requests: Count, "Requests sent to origins.";
     origin_connects: Count, "Connections opened to origins.";

@@ -74,6 +74,12 @@ impl RequestOutcome {
         Self { end, ..Self::whole(sent.status, sent.body, None) }
     }
 
+    /// Whether the status is one from 500, or the origin broke the response off.
+    #[must_use]
+    pub fn is_server_error(&self) -> bool {
+        (500..=599).contains(&self.status) || self.end == ResponseEnd::Broken
+    }
+
     /// The name of the reason for asking the origin; empty without one.
     #[must_use]
     pub fn reason(&self) -> &'static str {

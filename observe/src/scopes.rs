@@ -162,8 +162,8 @@ fn count(scope: &RouteScope, outcome: &RequestOutcome) {
     into.requests.add(1);
     into.bytes_sent.add(outcome.body);
     match outcome.status {
+        _ if outcome.is_server_error() => into.errors_5xx.add(1),
         400..=499 => into.errors_4xx.add(1),
-        500..=599 => into.errors_5xx.add(1),
         _ => {}
     }
     match outcome.report {

@@ -27,6 +27,9 @@ const LARGE: u64 = 256 << 10;
 /// Switching protocols: the duration is that of the connection.
 const UPGRADED: u16 = 101;
 
+/// In a kept status: the origin broke the response off.
+const BROKEN: u16 = 1 << 15;
+
 /// The names of the texts of a request, in their order.
 pub const TEXTS: [&str; 8] = ["id", "method", "url", "route", "cache", "reason", "origin", "request_id"];
 
@@ -46,8 +49,20 @@ impl WorstRequest {
         at.map_or("", |at| &self.request.texts[at])
     }
 
+    /// The status that was sent; 0 if none was.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.request.status & !BROKEN
+    }
+
+    /// Whether the origin broke the response off.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.request.status & BROKEN != 0
+    }
+
     fn is_failure(&self) -> bool {
-        self.request.status >= 500
+        self.is_broken() || self.status() >= 500
     }
 }
 
@@ -79,7 +94,7 @@ fn rank(outcome: &RequestOutcome, micros: u64) -> u64 {
 
 fn failed(outcome: &RequestOutcome) -> bool {
     // Maintenance and fixed answers are the operator's own.
-    outcome.status >= 500 && (outcome.report.is_some() || outcome.origin.is_some())
+    outcome.is_server_error() && (outcome.report.is_some() || outcome.origin.is_some())
 }
 
 impl Worst {
@@ -110,7 +125,7 @@ impl Worst {
             micros,
             rank: rank(outcome, micros),
             origin_micros: origin.map_or(0, |it| it.micros),
-            status: outcome.status,
+            status: outcome.status | if outcome.end == ResponseEnd::Broken { BROKEN } else { 0 },
             texts,
         });
     }
@@ -263,6 +278,7 @@ mod tests {
         assert!(worst.wants(&miss(503), 1), "a failure is always kept");
         let own = RequestOutcome { report: None, ..miss(503) };
         assert!(!worst.wants(&own, 1), "maintenance is no failure");
+        assert!(worst.wants(&RequestOutcome { end: ResponseEnd::Broken, ..miss(200) }, 1));
         (1..=150).for_each(|it| worst.put(request(2000 + it, 1, 500)));
         let (slow, failed) = worst.lists();
         assert_eq!(
@@ -317,6 +333,8 @@ mod tests {
         worst.saved();
         assert!(worst.stored(false).is_empty());
         assert_eq!(2, worst.stored(true).len());
+        let broken = WorstRequest { request: request(2, 6, 200 | BROKEN), number: 0 };
+        assert!(broken.is_failure() && broken.is_broken() && broken.status() == 200);
         let next = Worst::default();
         next.put(request(3, 1, 500));
         next.restore(stored.iter().chain(&stored).cloned().collect());

@@ -396,7 +396,11 @@ impl RequestHandler {
                     status: summary.status,
                     body: summary.body,
                     report: summary.report,
-                    end: if summary.complete { ResponseEnd::Whole } else { ResponseEnd::Cut },
+                    end: match (summary.complete, summary.is_broken) {
+                        (true, _) => ResponseEnd::Whole,
+                        (false, true) => ResponseEnd::Broken,
+                        (false, false) => ResponseEnd::Cut,
+                    },
                     origin: summary.origin,
                     reason: summary.reason,
                 }

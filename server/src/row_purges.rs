@@ -297,8 +297,9 @@ impl RowPages {
     }
 
     fn count_lag(&self) {
-        let millis = self.standings.longest_lag().as_millis();
-        self.counters.database_lag_millis.set_shared(u64::try_from(millis).unwrap_or(u64::MAX));
+        // Rounded up: zero is no delay.
+        let seconds = self.standings.longest_lag().as_millis().div_ceil(1000);
+        self.counters.database_lag_seconds.set_shared(u64::try_from(seconds).unwrap_or(u64::MAX));
     }
 
     /// Has pages validated while the changes are behind the database.

@@ -205,6 +205,44 @@ fn a_burst_of_server_errors_is_the_state_for_a_minute() {
     });
 }
 
+/// The status was sent before the origin failed.
+#[test]
+fn responses_that_the_origin_breaks_off_are_server_errors() {
+    for fields in ["Cache-Control: max-age=60", "Cache-Control: no-store"] {
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\nContent-Length: 1000\r\n\r\nabc");
+        let origin = Origin::scripted(move |_| vec![Script::Send(head.clone().into()), Script::Close]);
+        let larder = start(&[&origin.url()], "", "");
+        for at in 0..25 {
+            assert!(!larder.get(&format!("/{at}")).complete);
+        }
+        until("most fail", || names(&larder) == ["most-requests-fail"]);
+        let told = |path: &str| -> Value { serde_json::from_str(&larder.admin_get(path).text()).unwrap() };
+        let worst = told("/api/v1/worst");
+        let failed = worst["failed"].as_array().unwrap();
+        assert!(failed.len() == 25 && failed.iter().all(|it| it["broken"] == true && it["status"] == 200));
+        assert_eq!(25, told("/api/v1/stats")["routes"][0]["counters"]["errors_5xx"]);
+    }
+    // A client that leaves is no failure of the origin.
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 1000\r\n\r\nabc";
+        vec![Script::Send(head.into()), Script::Gate(held.clone()), Script::Send(vec![b'a'; 997])]
+    });
+    let larder = start(&[&origin.url()], "", "");
+    for at in 0..25 {
+        let mut client = larder.client();
+        client.send(format!("GET /{at} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        until("it is in work", || gate.waiting() > at);
+    }
+    gate.open();
+    until("all are counted", || {
+        let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+        told["routes"][0]["counters"]["requests"] == 25
+    });
+    assert_eq!("Healthy", sentence(&larder));
+}
+
 #[test]
 fn errors_that_the_operator_has_ordered_are_no_state() {
     let origin = page();

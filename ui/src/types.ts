@@ -107,6 +107,8 @@ export interface WorstRequest {
   url: string;
   route: string;
   status: number;
+  /** The origin broke the response off. */
+  broken: boolean;
   duration_us: number;
   origin_us: number;
   cache: string;

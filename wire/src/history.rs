@@ -93,7 +93,7 @@ pub struct StoredRequest {
     pub rank: u64,
     /// The time of its origin, microseconds.
     pub origin_micros: u64,
-    /// The status that was sent; 0 if none was.
+    /// The status that was sent; 0 if none was. Its highest bit says that the origin broke the response off.
     pub status: u16,
     /// Its id, method, URL, route, cache result, reason, origin, and the identifier of its field, in this order.
     pub texts: [String; 8],

@@ -18,9 +18,9 @@ const REQUESTS: usize = 20;
 /// A slow or failed request.
 macro_rules! request {
     () => {
-        r#"{"type":"object","required":["id","at","method","url","route","status","duration_us","origin_us","cache","reason","origin","request_id"],"properties":{
+        r#"{"type":"object","required":["id","at","method","url","route","status","broken","duration_us","origin_us","cache","reason","origin","request_id"],"properties":{
 "id":{"type":"string"},"at":{"type":"integer","description":"its end, Unix time"},"method":{"type":"string"},"url":{"type":"string","description":"without the values of secret parameters, at most 320 bytes"},
-"route":{"type":"string"},"status":{"type":"integer","description":"0 if none was sent"},"duration_us":{"type":"integer"},"origin_us":{"type":"integer"},
+"route":{"type":"string"},"status":{"type":"integer","description":"0 if none was sent"},"broken":{"type":"boolean","description":"the origin broke the response off"},"duration_us":{"type":"integer"},"origin_us":{"type":"integer"},
 "cache":{"type":"string"},"reason":{"type":"string"},"origin":{"type":"string"},"request_id":{"type":"string","description":"the identifier of its field, if it has one"}}}"#
     };
 }
@@ -127,12 +127,13 @@ fn told(it: &WorstRequest) -> Value {
     }
     for (name, value) in [
         ("at", request.at),
-        ("status", request.status.into()),
+        ("status", it.status().into()),
         ("duration_us", request.micros),
         ("origin_us", request.origin_micros),
     ] {
         all.insert(name.to_owned(), value.into());
     }
+    all.insert("broken".to_owned(), it.is_broken().into());
     all.into()
 }
 

@@ -100,7 +100,8 @@ impl<'c> Machine<'_, 'c> {
                 match next {
                     Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
+                    Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
+                    Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
                 }
                 let room = reply.room().await?;
                 next = flush_while_waiting(stages, reply, along.next(room, reply)).await?;
@@ -115,7 +116,8 @@ impl<'c> Machine<'_, 'c> {
                 match flush_while_waiting(stages, reply, along.next(room, reply)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
-                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
+                    Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
+                    Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
                 }
             }
             progress = decoding.step(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;

@@ -125,7 +125,9 @@ fn body_of(response: &ResponseHead, method: &str) -> ResponseBody {
 
 /// Why a response was not sent to its end.
 pub(crate) enum DeliveryCut {
+    /// The client is gone, or read too slowly.
     Client,
+    /// The origin failed.
     Origin,
 }
 
@@ -176,8 +178,10 @@ impl<'c> Machine<'_, 'c> {
         };
         self.summary.body = reply.body_bytes();
         // The transport or the exchange with the origin has already counted the reason.
-        if let Ok(trailers) = sent {
-            self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok();
+        match sent {
+            Ok(trailers) => self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok(),
+            Err(DeliveryCut::Origin) => self.summary.is_broken = true,
+            Err(DeliveryCut::Client) => {}
         }
         Step::Finish
     }
@@ -488,7 +492,8 @@ impl<'c> Machine<'_, 'c> {
                     }
                 }
                 Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-                Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
+                Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
+                Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
             }
         }
     }

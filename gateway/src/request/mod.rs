@@ -68,6 +68,8 @@ pub struct RequestSummary {
     pub report: Option<CacheReport>,
     /// The response was sent to its end.
     pub complete: bool,
+    /// It was not, because the origin failed.
+    pub is_broken: bool,
     /// The origin's part; `None` where it was not asked for this request, or did not answer.
     pub origin: Option<OriginTold>,
     /// Why the origin was asked; `None` where it was not.

@@ -55,7 +55,8 @@ pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> 
         match fill_reader::read(&mut reader, room).await {
             Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
             Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-            Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
+            Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
+            Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
         }
     }
 }

@@ -69,8 +69,10 @@ pub struct LogEntry<'a> {
 pub enum ResponseEnd {
     /// It was sent completely.
     Whole,
-    /// The client disconnected, or the origin failed, before its last byte.
+    /// The client disconnected before its last byte, or did not read it.
     Cut,
+    /// The origin failed before its last byte.
+    Broken,
 }
 
 impl ResponseEnd {
@@ -79,7 +81,7 @@ impl ResponseEnd {
     pub fn name(self) -> &'static str {
         match self {
             ResponseEnd::Whole => "whole",
-            ResponseEnd::Cut => "cut",
+            ResponseEnd::Cut | ResponseEnd::Broken => "cut",
         }
     }
 }

@@ -76,13 +76,13 @@ findings! {
         "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute)",
-        "`larder tail 'status >= 500'` has the requests, `larder stats` the routes and origins.";
+        "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins.";
     OriginDown "origin-down" Degraded 0 "overview":
         "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
         "Start the origin. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute)",
-        "`larder tail 'status >= 500'` has the requests, `larder stats` the routes and origins.";
+        "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins.";
     LimitReached "limit-reached" Degraded 0 "overview":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit that the sentence names, or find the cause of the load with `larder top`.";
@@ -91,7 +91,7 @@ findings! {
         "Correct the reason; `larder check --connect` tests the database.";
     DatabaseBehind "database-behind" Degraded 10 "overview":
         "the changes of database NAME are read late since TIME (N s and M bytes of its log behind); pages with its rows are validated every second",
-        "Commit more rows in each transaction, or follow fewer tables; `larder stats` has `database_lag_millis`.";
+        "Commit more rows in each transaction, or follow fewer tables; `larder stats` has `database_lag_seconds`.";
     PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "overview":
         "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
         "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";

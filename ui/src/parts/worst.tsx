@@ -41,6 +41,7 @@ export function WorstTable({ label, of }: { label: string; of: WorstRequest[] })
               </td>
               <td>
                 <Status it={it.status} />
+                {it.broken && <span class="faint"> broken off</span>}
               </td>
               <td class="num">{format.flat(format.micros(it.duration_us))}</td>
               <td class="num" title={it.origin}>
