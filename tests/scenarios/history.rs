@@ -178,6 +178,11 @@ impl Kept {
         Larder::start(Setup { config: self.config(top), env })
     }
 
+    /// The next larder begins at the time of this one.
+    fn goes_on_after(&self, larder: &Larder) {
+        self.now.set(history(larder, 0)["now"].as_u64().unwrap());
+    }
+
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
     }
@@ -197,7 +202,7 @@ impl Kept {
         let mut last = 0;
         // The URLs of the minute come a moment later.
         until("everything is written", || {
-            self.now.set(history(larder, 0)["now"].as_u64().unwrap());
+            self.goes_on_after(larder);
             let now = self.file().metadata().unwrap().len();
             std::mem::replace(&mut last, now) == now && difference(larder, 0, 0)["urls"][0]["url"].is_string()
         });
@@ -325,6 +330,7 @@ fn a_path_that_cannot_be_used_leaves_the_history_in_ram() {
     minute(&larder);
     assert_eq!("file", history(&larder, 0)["kept"]["in"]);
     // A second larder does not write the file of the first.
+    kept.goes_on_after(&larder);
     let second = kept.start();
     let told = &history(&second, 0)["kept"];
     assert_eq!("another larder writes it", told["why"]);
@@ -366,6 +372,7 @@ fn a_full_device_costs_nothing_but_the_file() {
     kept.logged("history-kept");
     let before = sum(&in_steps(&larder, 60), "requests");
     assert_eq!(6, before);
+    kept.goes_on_after(&larder);
     stop(larder);
     assert_eq!(6, sum(&in_steps(&kept.start(), 60), "requests"), "nothing is lost");
 }
