@@ -122,10 +122,12 @@ it('has a control for every key of the configuration', async () => {
   await page.getByRole('heading', { name: /^Certificate 1/ }).waitFor();
   await look();
   // A list at the top level has its keys once it has a member.
-  await page.locator('.section:not(.add)', { has: page.locator('span:text-is("database")') }).first().click();
-  await page.getByRole('button', { name: / to database$/ }).click();
-  await page.locator('.member .setting').first().waitFor();
-  await look();
+  for (const [section, list] of [['database', 'database'], ['Admin', 'tokens']]) {
+    await page.locator('.section:not(.add)', { has: page.locator(`span:text-is("${section}")`) }).first().click();
+    await page.getByRole('button', { name: new RegExp(` to ${list}$`) }).click();
+    await page.locator('.member .setting').first().waitFor();
+    await look();
+  }
   const parts = new Set(keys.filter(({ key }) => !key.startsWith('database.')).map(({ key }) => key.split('.').slice(0, key.startsWith('site.route.') ? 3 : key.startsWith('site.') ? 2 : 1).join('.')));
   for (const part of parts) {
     await page.getByLabel('Search keys').fill(part);

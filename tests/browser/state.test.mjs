@@ -68,7 +68,7 @@ it('names a refused configuration in every view and tab, until it is corrected',
   const sentence = await page.locator('.state p').innerText();
   assert.match(sentence, /^Degraded: the configuration in the file is refused since \d\d:\d\d:\d\d \(.*workers.*\); the previous one stays in force\./);
   await go('overview');
-  await page.getByRole('button', { name: 'Show the remedy' }).click();
+  await page.getByRole('button', { name: 'Remedy …' }).click();
   assert.match(await page.locator('.findings').innerText(), /larder check prints every error/);
   assert.deepEqual(await audit(page), []);
   await page.locator('.state-line a').click();

@@ -57,6 +57,11 @@ export function State(): JSX.Element | null {
   const box = useRef<HTMLElement>(null);
   useStill(box);
   const health = latest?.health;
+  const isFine = (health?.findings.length ?? 0) === 0;
+  // The next finding does not begin with its remedies open.
+  useEffect(() => {
+    if (isFine) setOpen(false);
+  }, [isFine]);
   if (link === 'lost') return null;
   if (!health) return <div class="state" />;
   const { word, icon } = WORDS[health.word];
@@ -64,22 +69,20 @@ export function State(): JSX.Element | null {
   const others = health.findings.length - 1 + health.left_out;
   return (
     <section ref={box} class={`state ${health.word}`} aria-label="State of the server">
-      <div class="state-line">
+      <div class={open ? 'state-line whole' : 'state-line'}>
         <Icon name={icon} />
         <p>
           {/* The word alone is read out when it changes: the numbers change every second. */}
           <strong role="status">{word}</strong>
           {first && (health.word === 'healthy' ? '. Notice: ' : ': ')}
           {first && <Sentence of={first} />}
-          {first && (
-            <>
-              {'. '}
-              <button class="link" aria-expanded={open} onClick={() => setOpen(!open)}>
-                {open ? 'Hide remedies' : others > 0 ? `Show ${others} more and remedies` : 'Show the remedy'}
-              </button>
-            </>
-          )}
+          {first && '.'}
         </p>
+        {first && (
+          <button class="link" aria-expanded={open} title={open ? 'Hide the remedies' : 'Show the whole sentence, all findings and their remedies'} onClick={() => setOpen(!open)}>
+            {open ? 'Hide' : others > 0 ? `${others} more …` : 'Remedy …'}
+          </button>
+        )}
       </div>
       {open && first && (
         <ul class="findings">

@@ -20,7 +20,8 @@ interface Props {
 
 export function OneList({ it, root, layers, problems, editable, era, edit }: Props): JSX.Element | null {
   const all = members(root, it.path);
-  const what = it.name.slice(it.name.lastIndexOf('.') + 1);
+  // A member of a list: `rule`, `database`, of `tokens` a `token`.
+  const what = it.name.slice(it.name.lastIndexOf('.') + 1).replace(/s$/, '');
   const inherited = layers.find((one) => one.from !== 'own');
   const [removing, remove] = useState<number | null>(null);
   // The button that moved a member goes with it.
@@ -49,7 +50,7 @@ export function OneList({ it, root, layers, problems, editable, era, edit }: Pro
     <div class="members" ref={box} role="group" aria-label={it.name}>
       <header>
         <h4>
-          <code>{it.name}</code> {it.path.length > 1 && <span class="faint">The first {what} that matches decides.</span>}
+          <code>{it.name}</code> {what === 'rule' && <span class="faint">The first {what} that matches decides.</span>}
         </h4>
         {editable && (
           <button class="button small add-member" onClick={add} aria-label={`Add ${what} to ${it.name}`}>
