@@ -182,7 +182,7 @@ fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
 }
 
 /// Endings of the names of copies.
-const COPIES: [&[u8]; 41] = [
+const COPIES: [&[u8]; 40] = [
     b"7z",
     b"back",
     b"backup",
@@ -220,7 +220,6 @@ const COPIES: [&[u8]; 41] = [
     b"temp",
     b"tgz",
     b"tmp",
-    b"txt",
     b"ucf",
     b"xz",
     b"zip",
@@ -368,7 +367,6 @@ mod tests {
             "debian-db.php.dpkg-dist",
             "x.php.rpmsave",
             "x.php.bk",
-            "x.php.txt",
             "x.php.tar.gz",
         ] {
             assert!(is_script(name.as_bytes()), "{name}");
@@ -387,6 +385,7 @@ mod tests {
             "php-old",
             "x.php-newer",
             "php.tar.gz",
+            "x.php.txt",
         ] {
             assert!(!is_script(name.as_bytes()), "{name}");
         }
