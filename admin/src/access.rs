@@ -162,6 +162,8 @@ pub struct AdminAccess {
     numbered: Cell<u64>,
     /// The file that has them over a restart, and the time of the last write.
     kept: RefCell<Option<(PathBuf, u64)>>,
+    /// Why the file still has sessions that have ended: it could be neither written nor removed.
+    unwritten: RefCell<Option<String>>,
     /// Wakes streams after a session or a token has ended.
     ended: Notify,
     /// The remaining wrong tokens, and the time of that count.
@@ -191,6 +193,7 @@ impl AdminAccess {
             sessions: RefCell::default(),
             numbered: Cell::new(0),
             kept: RefCell::default(),
+            unwritten: RefCell::default(),
             ended: Notify::new(),
             guesses: Cell::new((GUESSES, clock::wall().0)),
             counters,
@@ -252,7 +255,7 @@ impl AdminAccess {
         })
     }
 
-    /// Writes the sessions into their file. If it cannot be written, they end with the process.
+    /// Writes the sessions into their file. If it cannot be written, it is removed, and they end with the process.
     fn write_sessions(&self) {
         let mut kept = self.kept.borrow_mut();
         let Some((path, written)) = &mut *kept else { return };
@@ -272,7 +275,16 @@ impl AdminAccess {
                 born: it.born,
             })
             .collect();
-        let _ = session_file::write(path, &all);
+        let removed = session_file::write(path, &all).or_else(|_| std::fs::remove_file(&*path));
+        let why = removed.err().filter(|it| it.kind() != std::io::ErrorKind::NotFound);
+        let name = path.display();
+        self.unwritten
+            .replace(why.map(|it| format!("{name} cannot be changed: {}", larder_stdx::error::plain(&it))));
+    }
+
+    /// Why sessions that have ended would be valid again after a restart.
+    pub fn unwritten(&self) -> Option<String> {
+        self.unwritten.borrow().clone()
     }
 
     /// Authenticates a client; called once for each request.

@@ -75,7 +75,7 @@ use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use table::{Endpoint, EndpointAccess, EndpointMatch};
+use table::{Effect, Endpoint, EndpointAccess, EndpointMatch};
 use tokio::sync::mpsc;
 pub use upgrade::{STEP as UPGRADE_STEP, UpgradeOrder};
 
@@ -132,6 +132,8 @@ pub struct Admin {
     pub health: HealthDesk,
     /// The samples and events of the last days.
     pub history: HistoryDesk,
+    /// Another process has taken over: changes made here would be lost.
+    pub is_replaced: Cell<bool>,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,
     /// To the main loop, for upgrades.
@@ -283,6 +285,14 @@ impl Handler for Admin {
             (Read::NoRoom, Ok(it)) => {
                 let answer = problem(503, "Too many request bodies are being received; retry.");
                 (it.who, Some(it.endpoint), &none, answer)
+            }
+            (Read::Whole(body), Ok(it)) if self.is_for_successor(it.endpoint) => {
+                reply.close_after();
+                let answer = problem(
+                    503,
+                    "A new process has replaced this one, and this change would be lost; repeat it on a new connection.",
+                );
+                (it.who, Some(it.endpoint), &body.bytes, answer)
             }
             (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
                 let body = &body.bytes;
@@ -438,6 +448,12 @@ impl Admin {
         self.access.take_over(&live.config.admin.tokens);
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
         *self.live.borrow_mut() = live;
+    }
+
+    /// Whether a change has to be made in the process that has replaced this one. Purges reach it from here.
+    fn is_for_successor(&self, endpoint: &Endpoint) -> bool {
+        let is_purge = endpoint.path.ends_with("/purge");
+        self.is_replaced.get() && endpoint.effect == Effect::Writes && !is_purge && !endpoint.for_tests
     }
 
     /// The endpoint of a request, if access is permitted; or the rejection.

@@ -75,7 +75,7 @@ impl Admin {
         match asked.who {
             Requester::Session(number, _) => {
                 self.access.end(*number);
-                AdminResponse::Json(200, json!({ "ended": number }))
+                self.ended(json!({ "ended": number }))
             }
             _ => problem_at(
                 409,
@@ -92,7 +92,7 @@ impl Admin {
             Some(it) => Some(it.clone()),
             None => self.access.named(larder_config::admin_role::ADMIN_NAME),
         };
-        AdminResponse::Json(200, json!({ "ended": self.access.end_all(own.as_deref()) }))
+        self.ended(json!({ "ended": self.access.end_all(own.as_deref()) }))
     }
 
     /// `GET /api/v1/whoami`.
@@ -118,7 +118,7 @@ impl Admin {
     pub(super) fn end_session(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let named = asked.named.unwrap_or_default();
         match named.parse().ok().filter(|it| self.access.end(*it)) {
-            Some(number) => AdminResponse::Json(200, json!({ "ended": number })),
+            Some(number) => self.ended(json!({ "ended": number })),
             None => problem_at(404, "No session has this id; GET /api/v1/sessions lists them.", "id"),
         }
     }
@@ -135,7 +135,20 @@ impl Admin {
                 }
             },
         };
-        AdminResponse::Json(200, json!({ "ended": self.access.end_all(of.as_deref()) }))
+        self.ended(json!({ "ended": self.access.end_all(of.as_deref()) }))
+    }
+
+    /// The answer after sessions have ended: an error if a restart would bring them back.
+    fn ended(&self, answer: serde_json::Value) -> AdminResponse {
+        match self.access.unwritten() {
+            None => AdminResponse::Json(200, answer),
+            Some(why) => problem(
+                500,
+                format!(
+                    "The sessions have ended, but would be valid again after a restart: {why}; remove the file."
+                ),
+            ),
+        }
     }
 }
 

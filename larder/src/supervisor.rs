@@ -227,7 +227,10 @@ impl Supervisor {
                     Some(why) => self.upgrade_failed(order, why),
                 },
                 Wakeup::Upgraded(order, Ok(successor)) => {
-                    admin.iter().for_each(|it| it.end_history(HistoryEnd::Replaced));
+                    if let Some(it) = &admin {
+                        it.end_history(HistoryEnd::Replaced);
+                        it.is_replaced.set(true);
+                    }
                     self.upgraded(order, &successor);
                     break DrainReason::Replaced;
                 }
@@ -337,6 +340,7 @@ impl Supervisor {
             failure: shared.failure.clone(),
             health: HealthDesk::default(),
             history: self.open_history(&live.config),
+            is_replaced: Cell::new(false),
             configuring,
             upgrades,
             listing: larder_admin::ListingTurns::default(),

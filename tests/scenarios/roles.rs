@@ -324,6 +324,41 @@ fn a_restart_keeps_the_sessions_of_tokens_that_are_unchanged() {
     }
 }
 
+/// A new file of sessions cannot be written beside the old one here.
+#[test]
+fn a_session_that_has_ended_does_not_return_where_its_file_cannot_be_written() {
+    let (origin, folder) = (page(), tempfile::tempdir().unwrap());
+    let at = |it: &str| folder.path().join(it).display().to_string();
+    std::fs::write(at("larder.toml"), config(&origin, &tokens())).unwrap();
+    let start = || {
+        let first = format!("export XDG_STATE_HOME={}", at("state"));
+        Larder::within(&first, &["run", "-c", &at("larder.toml")])
+    };
+    let larder = start();
+    let token = || session(&larder, VIEWER)["token"].as_str().unwrap().to_owned();
+    let (ended, other) = (token(), token());
+    let file = std::fs::read_dir(folder.path().join("state/larder")).unwrap().flatten();
+    let file = file.map(|it| it.path()).find(|it| it.to_string_lossy().contains("/sessions-")).unwrap();
+    std::fs::create_dir(file.with_extension("new")).unwrap();
+    assert_eq!(200, status(&larder, &ended, "POST", "/api/v1/logout"));
+    assert_eq!(
+        (401, 200),
+        (status(&larder, &ended, "GET", "/api/v1/whoami"), status(&larder, &other, "GET", "/api/v1/whoami"))
+    );
+    drop(larder);
+    let larder = start();
+    for token in [&ended, &other] {
+        assert_eq!(401, status(&larder, token, "GET", "/api/v1/whoami"), "both end with the process");
+    }
+    // A file that cannot be removed either.
+    let session = session(&larder, VIEWER)["token"].as_str().unwrap().to_owned();
+    std::fs::create_dir(&file).unwrap();
+    let answer = ask(&larder, &session, "POST", "/api/v1/logout", "");
+    assert_eq!(500, answer.status);
+    assert!(answer.text().contains("would be valid again after a restart"), "{}", answer.text());
+    assert_eq!(401, status(&larder, &session, "GET", "/api/v1/whoami"));
+}
+
 #[test]
 fn no_token_displaces_the_sessions_of_another() {
     let origin = page();

@@ -390,6 +390,39 @@ fn no_process_serves_what_was_purged_before_from_ram_alone() {
     purges_during_upgrades("");
 }
 
+/// A logout in the old process would be unknown to the new one, which has the session as well.
+#[test]
+fn changes_over_a_connection_to_the_old_process_are_refused() {
+    let gate = Gate::new();
+    let origin = echo_behind(&gate);
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, ""), &[]);
+    let (admin, lines) = (running.larder.admin, running.larder.admin_lines());
+    // A request that the old process finishes.
+    let mut slow = running.larder.client();
+    slow.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("it is in work", || gate.waiting() == 1);
+    // The old process answers one more request over each.
+    let mut kept = [(); 3].map(|()| Client::connect(admin));
+    let ask = |client: &mut Client, what: &str, body: &str| {
+        let length = body.len();
+        client.send(format!("{what} HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"));
+        client.read()
+    };
+    for client in &mut kept {
+        assert_eq!(200, ask(client, "POST /api/v1/top/reset", "").status);
+    }
+    running.upgrade();
+    let [first, second, third] = &mut kept;
+    assert_eq!(200, ask(first, "GET /api/v1/whoami", "").status);
+    let purged = ask(second, "POST /api/v1/purge", "{\"url\":\"http://h/a\"}");
+    assert_eq!(200, purged.status, "it reaches the new one: {purged:?}");
+    let answer = ask(third, "POST /api/v1/logout/everywhere", "");
+    assert_eq!((503, Some("close")), (answer.status, answer.field("connection")), "{answer:?}");
+    assert!(answer.text().contains("repeat it on a new connection"), "{}", answer.text());
+    gate.open();
+    assert_eq!(200, slow.read().status);
+}
+
 /// Purges without a pause during upgrades.
 fn purges_during_upgrades(top: &str) {
     let now = Arc::new(AtomicU64::new(0));
