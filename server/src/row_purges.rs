@@ -29,7 +29,7 @@ use tokio::time::sleep;
 
 /// The interval of validations while a database cannot be followed: for as long a page may be outdated then.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// The delay of the changes beyond which pages are validated every [`UNKNOWN`] as well. It is seen at most a second late: no page is outdated for longer
+/// The delay of the changes beyond which pages are validated every second as well. It is seen at most a second late: no page is outdated for longer
 /// than the sum of the three, 3 s.
 pub const BEHIND: Duration = Duration::from_secs(1);
 /// The number of such intervals after which a database that is slow to begin is named in the log.
