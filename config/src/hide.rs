@@ -84,6 +84,7 @@ impl SecretCover {
     pub fn hide(&self, text: &str) -> HiddenText {
         let mut hidden = HiddenText { text: String::with_capacity(text.len()), shifts: Vec::new() };
         let (mut at, (secrets, is_toml)) = (0, secrets(text));
+        let mut end = TextPlace::default();
         for (span, secret) in secrets {
             let placeholder = self.placeholder(&secret);
             // A text that is not TOML does not become it.
@@ -92,7 +93,8 @@ impl SecretCover {
                 _ => placeholder,
             };
             hidden.text.push_str(&text[at..span.start]);
-            hidden.shifts.push(ColumnShift::of(text, &span, &shown));
+            end.advance(text, span.end);
+            hidden.shifts.push(ColumnShift::of(text, &span, &end, &shown));
             hidden.text.push_str(&shown);
             hidden.text.extend(std::iter::repeat_n('\n', secret.lines()));
             at = span.end;
@@ -143,24 +145,45 @@ impl HiddenText {
     /// The column in this text of a column in the original; both count characters from 1.
     #[must_use]
     pub fn column(&self, line: u32, column: u32) -> u32 {
-        let before = self.shifts.iter().filter(|it| it.line == line && it.from <= column);
+        let first = self.shifts.partition_point(|it| it.line < line);
+        let before = self.shifts[first..].iter().take_while(|it| it.line == line && it.from <= column);
         let by: i64 = before.map(|it| it.by).sum();
         u32::try_from((i64::from(column) - by).max(1)).unwrap_or(u32::MAX)
     }
 }
 
-impl ColumnShift {
-    /// The shift after the secret at `span`, in place of which the text shows `shown`.
-    fn of(text: &str, span: &Range<usize>, shown: &str) -> Self {
+/// A place in a text that is read once.
+#[derive(Default)]
+struct TextPlace {
+    at: usize,
+    /// Line ends before it.
+    lines: u32,
+    /// Where its line begins, and the characters of the line before it.
+    start: usize,
+    chars: u32,
+}
+
+impl TextPlace {
+    fn advance(&mut self, text: &str, to: usize) {
         let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        let line = 1 + text[..span.end].matches('\n').count();
-        let start = text[..span.end].rfind('\n').map_or(0, |it| it + 1);
-        let from = 1 + text[start..span.end].chars().count();
-        let own = text[start.max(span.start)..span.end].chars().count();
+        let part = &text[self.at..to];
+        self.lines += number(part.matches('\n').count());
+        if let Some(end) = part.rfind('\n') {
+            (self.start, self.chars) = (self.at + end + 1, 0);
+        }
+        self.chars += number(text[self.start.max(self.at)..to].chars().count());
+        self.at = to;
+    }
+}
+
+impl ColumnShift {
+    /// The shift after the secret at `span`, whose end is `end`, and in place of which the text shows `shown`.
+    fn of(text: &str, span: &Range<usize>, end: &TextPlace, shown: &str) -> Self {
+        let own = text[end.start.max(span.start)..span.end].chars().count();
         // After its last line end a secret of several lines shows nothing.
-        let shown = if start > span.start { 0 } else { shown.chars().count() };
-        let by = i64::from(number(own)) - i64::from(number(shown));
-        Self { line: number(line), from: number(from), by }
+        let shown = if end.start > span.start { 0 } else { shown.chars().count() };
+        let number = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
+        Self { line: 1 + end.lines, from: 1 + end.chars, by: number(own) - number(shown) }
     }
 }
 
@@ -174,7 +197,8 @@ impl KnownSecrets {
         let spots = spots::of(text);
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         for found in placeholders(text) {
-            let spot = spots.iter().find(|it| it.span.start <= found.start && found.end <= it.span.end);
+            let place = spots.partition_point(|it| it.span.end < found.end);
+            let spot = spots.get(place).filter(|it| it.span.start <= found.start);
             let Some(secret) = self.0.get(&text[found.clone()]) else { continue };
             let Some((span, new)) = secret.back(text, &found, spot) else { continue };
             if span.start >= at {

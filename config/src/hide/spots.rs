@@ -62,7 +62,7 @@ pub(super) fn with_broken(text: &str) -> (Vec<TextSpot>, bool) {
         };
         walk.spots.iter_mut().filter(|it| is_unsure(it)).for_each(|it| it.secrecy = Secrecy::Unknown);
         walk.add_strings(&tokens);
-        errors.into_iter().for_each(|at| walk.cover_line(text, at));
+        walk.cover_lines(text, &errors);
     }
     (walk.spots, is_toml)
 }
@@ -141,7 +141,8 @@ impl SpotWalk {
                 let span = event.span().start()..event.span().end();
                 // After an error within brackets, other keys may have been read as their members.
                 let begins = self.around.first().map_or(span.start, |it| it.1);
-                let is_sure = !errors.iter().any(|it| (begins..span.start).contains(it));
+                let later = errors.partition_point(|it| *it < begins);
+                let is_sure = errors.get(later).is_none_or(|it| *it >= span.start);
                 let secrecy = if is_sure { secrecy(&self.path) } else { Secrecy::Unknown };
                 self.spots.push(TextSpot { span, quotes: event.encoding(), secrecy });
                 self.path.truncate(self.base);
@@ -153,6 +154,7 @@ impl SpotWalk {
 
     /// Adds texts in quotes that are no values of keys.
     fn add_strings(&mut self, tokens: &[Token]) {
+        let known = self.spots.len();
         for token in tokens {
             let quotes = match token.kind() {
                 TokenKind::BasicString => Encoding::BasicString,
@@ -162,34 +164,47 @@ impl SpotWalk {
                 _ => continue,
             };
             let span = token.span().start()..token.span().end();
-            if !self.spots.iter().any(|it| it.span.start < span.end && span.start < it.span.end) {
+            // No spot meets another one, and no token.
+            let before = self.spots[..known].partition_point(|it| it.span.start < span.end);
+            if before == 0 || self.spots[before - 1].span.end <= span.start {
                 self.spots.push(TextSpot { span, quotes: Some(quotes), secrecy: Secrecy::Unknown });
             }
         }
         self.spots.sort_by_key(|it| it.span.start);
     }
 
-    /// Makes a line with an error one value, or the rest of it.
-    fn cover_line(&mut self, text: &str, at: usize) {
-        let at = at.min(text.len());
-        let start = text.as_bytes()[..at].iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-        let end = text.as_bytes()[at..].iter().position(|it| *it == b'\n').map_or(text.len(), |it| at + it);
-        let is_shown = |it: &TextSpot| it.secrecy == Secrecy::Shown && (start..at).contains(&it.span.start);
-        let start = if self.spots.iter().any(is_shown) { at } else { start };
-        let line = &text[start..end];
-        let start = start + (line.len() - line.trim_start().len());
-        let line = start..start + line.trim().len();
-        if line.is_empty() {
-            return;
+    /// Makes each line with an error, in the order of the text, one value, or the rest of it.
+    fn cover_lines(&mut self, text: &str, errors: &[usize]) {
+        let mut left = std::mem::take(&mut self.spots).into_iter().peekable();
+        let mut covered = 0;
+        for at in errors.iter().map(|it| *it.min(&text.len())) {
+            // The rest of the line is covered by its first error.
+            if at < covered {
+                continue;
+            }
+            let start = text.as_bytes()[..at].iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+            let end =
+                text.as_bytes()[at..].iter().position(|it| *it == b'\n').map_or(text.len(), |it| at + it);
+            covered = end;
+            while let Some(it) = left.next_if(|it| it.span.start < end) {
+                self.spots.push(it);
+            }
+            let from = |spots: &[TextSpot], place: usize| spots.partition_point(|it| it.span.end <= place);
+            let is_shown =
+                |it: &TextSpot| it.secrecy == Secrecy::Shown && (start..at).contains(&it.span.start);
+            let start = if self.spots[from(&self.spots, start)..].iter().any(is_shown) { at } else { start };
+            let line = &text[start..end];
+            let start = start + (line.len() - line.trim_start().len());
+            let mut span = start..start + line.trim().len();
+            if span.is_empty() {
+                continue;
+            }
+            for it in self.spots.drain(from(&self.spots, span.start)..) {
+                span = span.start.min(it.span.start)..span.end.max(it.span.end);
+            }
+            self.spots.push(TextSpot { span, quotes: None, secrecy: Secrecy::Unknown });
         }
-        let meets = |it: &TextSpot, span: &Range<usize>| it.span.start < span.end && span.start < it.span.end;
-        let mut span = line.clone();
-        for it in self.spots.iter().filter(|it| meets(it, &line)) {
-            span = span.start.min(it.span.start)..span.end.max(it.span.end);
-        }
-        self.spots.retain(|it| !meets(it, &span));
-        self.spots.push(TextSpot { span, quotes: None, secrecy: Secrecy::Unknown });
-        self.spots.sort_by_key(|it| it.span.start);
+        self.spots.extend(left);
     }
 }
 

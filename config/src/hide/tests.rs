@@ -189,3 +189,14 @@ fn passwords_in_urls_are_in_no_message() {
     check("http://h/a@b", "http://h/a@b");
     check("no URL: a@b", "no URL: a@b");
 }
+
+/// Each of these took a time that grew with the square of its length: minutes for these.
+#[test]
+fn the_time_for_a_long_text_grows_with_its_length() {
+    let secret = "access = { token = \"hunter2\" }\n";
+    for part in ["[", "{", "=", "\"x\" ", "x\n", "x = \n", "\"x\"\n", "a.b = 1\n"] {
+        let text = format!("{}{secret}{}", part.repeat(40_000), part.repeat(40_000));
+        let hidden = SecretCover::default().hide(&text).text;
+        assert!(!hidden.contains("hunter2"), "{part:?}");
+    }
+}
