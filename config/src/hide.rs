@@ -84,7 +84,7 @@ impl SecretCover {
     pub fn hide(&self, text: &str) -> HiddenText {
         let mut hidden = HiddenText { text: String::with_capacity(text.len()), shifts: Vec::new() };
         let (mut at, (secrets, is_toml)) = (0, secrets(text));
-        let mut end = ReadPosition::default();
+        let mut end = LineCounter::default();
         for (span, secret) in secrets {
             let placeholder = self.placeholder(&secret);
             // A text that is not TOML does not become it.
@@ -152,9 +152,9 @@ impl HiddenText {
     }
 }
 
-/// A place in a text that is read once.
+/// The line and the column at a place of a text, which only moves forward.
 #[derive(Default)]
-struct ReadPosition {
+struct LineCounter {
     at: usize,
     /// Line ends before it.
     lines: u32,
@@ -163,7 +163,7 @@ struct ReadPosition {
     chars: u32,
 }
 
-impl ReadPosition {
+impl LineCounter {
     fn advance(&mut self, text: &str, to: usize) {
         let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         let part = &text[self.at..to];
@@ -178,7 +178,7 @@ impl ReadPosition {
 
 impl ColumnShift {
     /// The shift after the secret at `span`, whose end is `end`, and in place of which the text shows `shown`.
-    fn of(text: &str, span: &Range<usize>, end: &ReadPosition, shown: &str) -> Self {
+    fn of(text: &str, span: &Range<usize>, end: &LineCounter, shown: &str) -> Self {
         let own = text[end.start.max(span.start)..span.end].chars().count();
         // After its last line end a secret of several lines shows nothing.
         let shown = if end.start > span.start { 0 } else { shown.chars().count() };
