@@ -160,7 +160,9 @@ function Tokens({ of }: { of: Token[] }): JSX.Element {
         </table>
       </div>
       <p class="hint">
-        Further tokens are sections <code>[[admin.tokens]]</code> of the configuration.
+        <span>
+          Further tokens are sections <code>[[admin.tokens]]</code> of the configuration.
+        </span>
       </p>
     </section>
   );
@@ -253,7 +255,13 @@ function Audit({ names }: { names: string[] }): JSX.Element {
         </div>
       )}
       {more}
-      {data?.file === null && <p class="hint">The latest entries only, until larder stops. A file of `admin.audit` keeps them.</p>}
+      {data?.file === null && (
+        <p class="hint">
+          <span>
+            The latest entries only, until larder stops. A file of <code>admin.audit</code> keeps them.
+          </span>
+        </p>
+      )}
     </section>
   );
 }

@@ -198,6 +198,8 @@ function Offers({ id, of, text, scrolled, accept }: OffersProps): JSX.Element {
     const measured = it.previousElementSibling!.getBoundingClientRect().width + INDENT - scrolled;
     setLeft(Math.max(0, Math.min(measured, it.parentElement!.clientWidth - it.offsetWidth)));
   }, [prefix, scrolled]);
+  // The end of the text is often at the lower edge of the window.
+  useEffect(() => box.current?.scrollIntoView({ block: 'nearest' }), []);
   useEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' }), [of.at]);
   return (
     <>
