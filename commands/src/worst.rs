@@ -77,11 +77,8 @@ mod tests {
         });
         let mut broken = request.clone();
         (broken["status"], broken["broken"]) = (200.into(), true.into());
-        assert!(
-            row(&broken, Screen::NONE).contains("  200     1.50 ms  broken off"),
-            "{}",
-            row(&broken, Screen::NONE)
-        );
+        let line = row(&broken, Screen::NONE);
+        assert!(line.contains("  200     1.5 ms  broken off "), "{line}");
         let told = tell(&json!({ "failed": [request], "slow": [] }), Screen::NONE);
         let line = told.lines().nth(1).unwrap();
         for part in ["14 Nov 2023 22:13:20", "0abc1234", "503", "first-request", "GET http://a/b"] {
