@@ -10,6 +10,6 @@ pub fn check(raw: &[u8]) {
         record.write(&mut again);
         assert_eq!(&raw[..length], again, "there is one way to write it");
         assert_eq!(ReadHistory::End, HistoryRecord::read(&raw[..length - 1]));
-        assert!(!is_interrupted(raw), "it is whole");
+        assert!(!is_interrupted(&raw[..length]), "it is whole");
     }
 }
