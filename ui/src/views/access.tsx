@@ -69,9 +69,13 @@ function Sessions({ of, again }: { of: Session[]; again: () => void }): JSX.Elem
             <thead>
               <tr>
                 <th scope="col">Token</th>
-                <th scope="col">Role</th>
+                <th scope="col" class="wide-only">
+                  Role
+                </th>
                 <th scope="col">From</th>
-                <th scope="col">Login</th>
+                <th scope="col" class="wide-only">
+                  Login
+                </th>
                 <th scope="col">Last use</th>
                 <th scope="col">
                   <span class="away">End</span>
@@ -84,10 +88,10 @@ function Sessions({ of, again }: { of: Session[]; again: () => void }): JSX.Elem
                   <th scope="row">
                     {it.name} {it.own && <span class="faint">this session</span>}
                   </th>
-                  <td>{it.role}</td>
+                  <td class="wide-only">{it.role}</td>
                   <td>{it.from}</td>
-                  <td class="nowrap">{format.moment(it.login)}</td>
-                  <td class="nowrap">{format.moment(it.used)}</td>
+                  <td class="nowrap wide-only">{format.moment(it.login)}</td>
+                  <td>{format.moment(it.used)}</td>
                   <td class="num">
                     <button class="button small" aria-label={`End session ${it.id} of ${it.name}`} onClick={() => void end(it)}>
                       End
@@ -114,7 +118,7 @@ function EndAll({ count, close }: { count: number; close: () => void }): JSX.Ele
   return (
     <Dialog title="End all sessions?" close={close}>
       <p>
-        {count === 1 ? 'The only session ends' : `All ${count} sessions end`}, this one included, and login links become invalid. Tokens stay valid: `larder login` prints a new link.
+        {count === 1 ? 'The only session ends' : `All ${count} sessions end`}, this one included, and login links become invalid. Tokens stay valid: <code>larder login</code> prints a new link.
       </p>
       <Failed problem={problem} />
       <div class="form-end">
@@ -140,7 +144,9 @@ function Tokens({ of }: { of: Token[] }): JSX.Element {
               <th scope="col">Token</th>
               <th scope="col">Role</th>
               <th scope="col">Last use</th>
-              <th scope="col">From</th>
+              <th scope="col" class="wide-only">
+                From
+              </th>
               <th scope="col" class="num">
                 Sessions
               </th>
@@ -151,8 +157,8 @@ function Tokens({ of }: { of: Token[] }): JSX.Element {
               <tr key={it.name}>
                 <th scope="row">{it.name}</th>
                 <td>{it.role}</td>
-                <td class="nowrap">{it.used === null ? <span class="faint">not since the start</span> : format.moment(it.used)}</td>
-                <td>{it.from ?? '–'}</td>
+                <td>{it.used === null ? <span class="faint">not since the start</span> : format.moment(it.used)}</td>
+                <td class="wide-only">{it.from ?? '–'}</td>
                 <td class="num">{it.sessions}</td>
               </tr>
             ))}
@@ -160,9 +166,7 @@ function Tokens({ of }: { of: Token[] }): JSX.Element {
         </table>
       </div>
       <p class="hint">
-        <span>
-          Further tokens are sections <code>[[admin.tokens]]</code> of the configuration.
-        </span>
+        Further tokens are sections <code>[[admin.tokens]]</code> of the configuration.
       </p>
     </section>
   );
@@ -222,7 +226,9 @@ function Audit({ names }: { names: string[] }): JSX.Element {
               <tr>
                 <th scope="col">Time</th>
                 <th scope="col">Token</th>
-                <th scope="col">From</th>
+                <th scope="col" class="wide-only">
+                  From
+                </th>
                 <th scope="col">Request</th>
                 <th scope="col" class="num">
                   Status
@@ -238,7 +244,7 @@ function Audit({ names }: { names: string[] }): JSX.Element {
                   <td class="nowrap">
                     {it.who} {it.role !== null && it.role !== it.who && <span class="faint">{it.role}</span>}
                   </td>
-                  <td class="nowrap">{it.from}</td>
+                  <td class="nowrap wide-only">{it.from}</td>
                   <td class="mono">
                     <Long text={`${it.method ?? ''} ${it.path ?? ''}${it.query === null ? '' : `?${it.query}`}${it.body === null ? '' : ` ${it.body}`}`} />
                     {it.why !== null && (
@@ -257,9 +263,7 @@ function Audit({ names }: { names: string[] }): JSX.Element {
       {more}
       {data?.file === null && (
         <p class="hint">
-          <span>
-            The latest entries only, until larder stops. A file of <code>admin.audit</code> keeps them.
-          </span>
+          The latest entries only, until larder stops. A file of <code>admin.audit</code> keeps them.
         </p>
       )}
     </section>

@@ -73,10 +73,10 @@ export function Merge({ draft, current, close, done }: Props): JSX.Element {
       }
     >
       <p>
-        The file changed after this draft began. {changes(count('mine'))} of the draft and {changes(count('theirs'))} of the file do not touch and are merged.
+        The file changed after this draft began. {changes(count('mine'))} of the draft and {changes(count('theirs'))} of the file are of different lines, and are merged.
       </p>
-      <p role="status" class={open > 0 ? 'merge-open' : 'faint'}>
-        {conflicts === 0 ? 'No conflict.' : open === 0 ? 'A choice is made for each conflict.' : `${open} of ${conflicts} ${conflicts === 1 ? 'conflict' : 'conflicts'} without a choice.`}
+      <p role="status" class={`merge-status ${open > 0 ? 'merge-open' : 'faint'}`}>
+        {conflicts === 0 ? 'No conflict.' : open === 0 ? 'A choice is made for each conflict.' : conflicts === 1 ? 'One conflict without a choice.' : `${open} of ${conflicts} conflicts without a choice.`}
       </p>
       {files.map((it) => (
         <OneFile

@@ -29,6 +29,8 @@ interface Props {
 /** Pixels of a line, and around the text, as in the style. */
 const LINE = 20;
 const [ABOVE, INDENT] = [10, 14];
+/** The width of a character of the text, rounded up. */
+const CHARACTER = 8;
 
 /** Characters that are typed before the list opens by itself. */
 const ENOUGH = 2;
@@ -164,11 +166,15 @@ function Mark({ it, line, scrolled, show }: { it: ConfigProblem; line: string; s
   const top = `${(it.line! - 1) * LINE + ABOVE}px`;
   const from = it.column === null ? line.length - line.trimStart().length : Math.min(it.column - 1, line.length);
   const length = it.column === null ? line.trim().length : (/^("[^"]*"?|'[^']*'?|[^\s=,[\]{}]+|.)/.exec(line.slice(from))?.[0].length ?? 0);
+  // The sentence gets what the line leaves of the width, and the list above the text has all of it.
+  const maxWidth = `calc(100% - ${line.length * CHARACTER + INDENT + 30}px)`;
   return (
     <>
       <button class="mark-line" style={{ top }} onClick={show} title={it.message} aria-label={`Line ${it.line}: ${it.message}`}>
         <Icon name="warn" size={13} />
-        <span class="mark-text">{it.message}</span>
+        <span class="mark-text" style={{ maxWidth }}>
+          {it.message}
+        </span>
       </button>
       <pre class="wave" aria-hidden="true" style={{ top, left: `${INDENT - scrolled}px` }}>
         {line.slice(0, from)}

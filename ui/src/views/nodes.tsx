@@ -159,7 +159,7 @@ function Servers({ of }: { of: NodesOf }): JSX.Element {
                 <Icon name={it.followed && it.in_use ? 'check' : 'warn'} /> {it.followed ? 'its purge log is followed' : 'its purge log is not followed'}
                 {!it.in_use && '; not used after failures'}
               </td>
-              <td class="num faint">{it.entries !== null && `${it.entries.toLocaleString('en')} entries`}</td>
+              <td class="num faint">{it.entries !== null && `${it.entries.toLocaleString('en')} ${it.entries === 1 ? 'entry' : 'entries'}`}</td>
             </tr>
           ))}
         </tbody>
