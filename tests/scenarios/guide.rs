@@ -48,7 +48,7 @@ impl Guide {
     /// The same text with the folders of the test, and with ports that the system chooses.
     fn local(&self, text: &str) -> String {
         let listen = Regex::new(r"0\.0\.0\.0:\d+").unwrap();
-        let paths = Regex::new(r#"([":])(/(?:etc|srv|run)/)"#).unwrap();
+        let paths = Regex::new(r#"([":])(/(?:etc|srv|run|var/log)/)"#).unwrap();
         let folder = format!("${{1}}{}${{2}}", self.folder.path().display());
         paths.replace_all(&listen.replace_all(text, "127.0.0.1:0"), folder).into_owned()
     }
@@ -402,6 +402,7 @@ fn roles(mut guide: Guide) {
     for name in ["grafana", "night-shift"] {
         guide.write_private(&format!("/etc/larder/{name}.token"), &format!("{}\n", token(name)));
     }
+    guide.write("/var/log/larder/audit.log", "");
     guide.replace("[admin]\n", "[admin]\nlisten = \"127.0.0.1:0\"\n");
     let larder = guide.start(&application());
     let status = |name: &str, method: &str, target: &str, body: &str| {
