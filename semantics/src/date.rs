@@ -27,6 +27,16 @@ pub fn parse(value: &[u8]) -> Option<WallTime> {
     }
 }
 
+/// Parses a time of logs, `2026-01-31T10:00:00Z` (RFC 3339, in UTC and whole seconds); `None` for other text. A time before 1970 is
+/// the epoch.
+#[must_use]
+pub fn parse_rfc3339(value: &[u8]) -> Option<WallTime> {
+    let value: &[u8; 20] = value.try_into().ok()?;
+    let month = number(&value[5..7]).filter(|it| (1..=12).contains(it))?;
+    let fits = shape(value, &[(4, b'-'), (7, b'-'), (10, b'T'), (19, b'Z')]);
+    fits.then(|| time(number(&value[..4])?, month, number(&value[8..10])?, &value[11..19]))?
+}
+
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
 fn imf_fixdate(value: &[u8]) -> Option<WallTime> {
     let value: &[u8; 29] = value.try_into().ok()?;
@@ -173,6 +183,23 @@ mod tests {
     #[track_caller]
     fn check(value: &str, expect: Option<u64>) {
         assert_eq!(expect, parse(value.as_bytes()).map(|it| it.0), "{value}");
+    }
+
+    #[test]
+    fn times_of_logs_are_those_of_the_calendar() {
+        for (text, expect) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2000-02-29T23:59:59Z", Some(951_868_799)),
+            ("2026-01-31T10:00:00Z", Some(1_769_853_600)),
+            ("2026-13-31T10:00:00Z", None),
+            ("2026-01-31 10:00:00Z", None),
+            ("2026-01-31T10:00:00", None),
+            ("1969-12-31T23:59:59Z", Some(0)),
+            ("2026-02-29T10:00:00Z", None),
+            ("ä026-01-31T10:00:00", None),
+        ] {
+            assert_eq!(expect, parse_rfc3339(text.as_bytes()).map(|it| it.0), "{text}");
+        }
     }
 
     #[test]

@@ -183,15 +183,13 @@ pub fn shown_target(target: &str) -> Cow<'_, str> {
 
 /// Whether the name of a parameter says that its value is a secret.
 fn is_secret_parameter(name: &str) -> bool {
-    const NAMES: [&str; 34] = [
+    const NAMES: [&str; 30] = [
         "assertion",
         "auth",
-        "authorization",
         "bearer",
         "cftoken",
         "code",
         "hmac",
-        "jwt",
         "key",
         "magic",
         "otc",
@@ -199,7 +197,6 @@ fn is_secret_parameter(name: &str) -> bool {
         "pass",
         "passcode",
         "passphrase",
-        "phpsessid",
         "pin",
         "policy",
         "pw",
@@ -212,21 +209,17 @@ fn is_secret_parameter(name: &str) -> bool {
         "sesskey",
         "sid",
         "sig",
-        "signature",
         "sso",
         "ticket",
         "totp",
         "verifier",
         "wresult",
     ];
-    const ENDS: [&str; 7] = ["-signature", "-credential", "-key", "-code", "-verifier", "-ticket", "sessid"];
+    const ENDS: [&str; 5] = ["-key", "-code", "-verifier", "-ticket", "sessid"];
     // An encoded name may be any.
     name.contains('%')
         || with_plain(name, |it| {
-            has_secret_part(it)
-                || NAMES.contains(&it)
-                || ENDS.iter().any(|end| it.ends_with(end))
-                || it == "jsessionid"
+            has_secret_part(it) || NAMES.contains(&it) || ENDS.iter().any(|end| it.ends_with(end))
         })
 }
 

@@ -367,9 +367,9 @@ impl DiskTier {
         } else {
             let hash = base.hash(key);
             // A response from another tier has not replaced any record yet.
-            let _ =
-                self.displace_others(hash, head::variant_name(hash, stored.meta.vary(), stored.variant()));
-            match self.queue.write(hash, key, stored, leaving, too_late) {
+            let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
+            let _ = self.displace_others(hash, name);
+            match self.queue.write(hash, name.names, key, stored, leaving, too_late) {
                 Push::Queued => return counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
                 Push::TooLate => return counters.disk_skipped.add_shared(1),
                 Push::Full => counters.disk_queue_full.add_shared(1),

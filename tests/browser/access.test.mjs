@@ -105,7 +105,7 @@ it('shows an admin sessions, tokens and the audit log, and ends a session', asyn
   await page.getByRole('link', { name: 'Access' }).waitFor();
   await view(page, 'access');
   const sessions = page.getByRole('region', { name: 'Sessions' });
-  await sessions.getByRole('row', { name: /admin this session/ }).waitFor();
+  await sessions.getByRole('row', { name: /admin this browser/ }).waitFor();
   const tokens = page.getByRole('region', { name: 'Tokens' });
   assert.match(await tokens.getByRole('row', { name: /grafana/ }).innerText(), /viewer/);
   const log = page.getByRole('region', { name: 'Entries of the audit log' });

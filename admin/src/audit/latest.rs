@@ -92,43 +92,42 @@ impl AuditRecord {
     }
 }
 
-/// The entries, each list with the latest at its end.
+/// Entries with their numbers in the order of arrival, the latest at the end.
+type NumberedEntries = VecDeque<(u64, AuditRecord)>;
+
+/// The latest entries.
 #[derive(Default)]
 pub struct LatestEntries {
-    changes: VecDeque<AuditRecord>,
+    changes: NumberedEntries,
     /// Rejections of clients with a token ...
-    refused: VecDeque<AuditRecord>,
+    refused: NumberedEntries,
     /// ... and of others.
-    strangers: VecDeque<AuditRecord>,
-    /// Entries so far, for their order within a second.
+    strangers: NumberedEntries,
+    /// Entries so far.
     count: u64,
-    order: [VecDeque<u64>; 3],
 }
 
 impl LatestEntries {
     /// Adds the latest.
     pub fn push(&mut self, it: AuditRecord) {
-        let (at, list, most) = match (it.is_refused, &*it.who) {
-            (false, _) => (0, &mut self.changes, CHANGES),
-            (true, NO_NAME) => (2, &mut self.strangers, REFUSALS),
-            (true, _) => (1, &mut self.refused, REFUSALS),
+        let (list, most) = match (it.is_refused, &*it.who) {
+            (false, _) => (&mut self.changes, CHANGES),
+            (true, NO_NAME) => (&mut self.strangers, REFUSALS),
+            (true, _) => (&mut self.refused, REFUSALS),
         };
         if list.len() >= most {
             list.pop_front();
-            self.order[at].pop_front();
         }
-        list.push_back(it);
         self.count += 1;
-        self.order[at].push_back(self.count);
+        list.push_back((self.count, it));
     }
 
     /// All, the latest first.
     pub fn all(&self) -> Vec<&AuditRecord> {
-        let lists = [&self.changes, &self.refused, &self.strangers].into_iter().zip(&self.order);
-        let mut all: Vec<(u64, &AuditRecord)> =
-            lists.flat_map(|(list, order)| order.iter().copied().zip(list)).collect();
+        let lists = [&self.changes, &self.refused, &self.strangers];
+        let mut all: Vec<&(u64, AuditRecord)> = lists.into_iter().flatten().collect();
         all.sort_unstable_by_key(|it| std::cmp::Reverse(it.0));
-        all.into_iter().map(|it| it.1).collect()
+        all.into_iter().map(|it| &it.1).collect()
     }
 }
 

@@ -105,7 +105,7 @@ pub const EVENTS: &[EventRow] = &[
     row("origin-asked", Level::Debug, "A request was forwarded to the origin: `why` is the reason in the terms of RFC 9211."),
     row("log-not-written", Level::Error, "A log could not be written."),
     row("log-not-reopened", Level::Error, "A log file could not be reopened after SIGUSR1."),
-    row("admin-write", Level::Info, "A request through the admin changed something: `who` (the name of the token, `socket` or `nobody`), `role` and `session` if there are any, `from`, `method`, `path`, `status`, `query`, `body`."),
+    row("admin-write", Level::Info, "A client of the admin changed something: `who` (the name of the token, `socket` or `nobody`), `role` and `session` if there are any, `from`, `method`, `path`, `status`, `query`, `body`."),
     row("admin-refused", Level::Warn, "An admin request was answered with 400 or more: as `admin-write`, and `why`. Per second, at most 5 lines per client and status, and 52 in total."),
     row("admin-refused-summary", Level::Warn, "Number of rejected admin requests that were not logged (`left_out`), by `from` (an IPv4 address, an IPv6 /64, or `others` beyond 32 clients) and `status`. Authenticated and unauthenticated clients are counted separately."),
 ];

@@ -1,6 +1,5 @@
 //! The write queue: ordered and bounded in bytes; removals and purges go ahead. `writer` takes from it.
 
-use super::head::variant_name;
 use super::index::WaitingNames;
 use crate::entry::{Offered, Stored, StoredArc, StoredBody};
 use crate::memory_budget::LeavingBytes;
@@ -123,17 +122,17 @@ impl WriteQueue {
         self.most.fetch_min(most, Relaxed);
     }
 
-    /// Queues a response, unless `too_late` returns true while no removal can occur. An empty queue accepts one of any
-    /// size. `leaving` is its ledger entry where RAM has dropped it.
+    /// Queues a response with these `Vary` names, unless `too_late` returns true while no removal can occur. An empty queue
+    /// accepts one of any size. `leaving` is its ledger entry where RAM has dropped it.
     pub fn write(
         &self,
         hash: u64,
+        names: u16,
         key: &[u8],
         stored: &StoredArc,
         leaving: Option<LeavingBytes>,
         too_late: impl FnOnce() -> bool,
     ) -> Push {
-        let names = variant_name(hash, stored.meta.vary(), stored.variant()).names;
         let body = if matches!(stored.body, StoredBody::Disk(_)) { 0 } else { stored.body.len() };
         let cost = stored.heap_cost() + body + key.len() as u64 + size_of::<Op>() as u64;
         let key: Box<[u8]> = key.into();

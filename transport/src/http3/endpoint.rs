@@ -225,9 +225,9 @@ impl<H: Handler> SocketLoop<H> {
 
     /// Whether a later port reads the socket, since a moment ago perhaps: new packets at it are for that one.
     fn has_later_port(&mut self) -> bool {
-        let waker = self.bell.waker.borrow().clone();
-        if let Some(waker) = waker.filter(|_| self.is_leaving) {
-            self.look_for_later_port(&waker);
+        if self.is_leaving {
+            let waker = self.bell.waker.borrow().clone();
+            waker.iter().for_each(|it| self.look_for_later_port(it));
         }
         self.passed.is_some()
     }
@@ -248,14 +248,14 @@ impl<H: Handler> SocketLoop<H> {
         }
         let is_open = |it: &Rc<Http3Connection>| it.presence.borrow().is_some();
         let is_idle = self.is_leaving && !goes_on && !self.bell.connections.borrow().values().any(is_open);
-        // Nobody else reads the packets of connections from before.
-        let is_needed = self.passed.is_none() && self.port.has_open_earlier();
+        // No other loop reads the packets of connections from before.
+        let is_needed = is_idle && self.passed.is_none() && self.port.has_open_earlier();
         if is_idle && !is_needed {
             // They refer to it.
             let _ = (self.bell.connections.take(), self.bell.dirty.take());
             return Poll::Ready(());
         }
-        let look = (is_idle && is_needed).then(|| clock::instant() + LOOK);
+        let look = is_needed.then(|| clock::instant() + LOOK);
         let timer = self.timers.first().map(|it| it.0);
         if goes_on {
             context.waker().wake_by_ref();

@@ -86,7 +86,7 @@ function Sessions({ of, again }: { of: Session[]; again: () => void }): JSX.Elem
               {shown.map((it) => (
                 <tr key={it.id}>
                   <th scope="row">
-                    {it.name} {it.own && <span class="faint">this session</span>}
+                    {it.name} {it.own && <span class="faint">this browser</span>}
                   </th>
                   <td class="wide-only">{it.role}</td>
                   <td>{it.from}</td>

@@ -1,4 +1,4 @@
-// The merge of a draft with files that changed since it began: what is joined by itself is shown, and each conflict has a choice.
+// The merge of a draft with files that changed since it began: the view shows the merged lines, and offers a choice for each conflict.
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { Segments } from '../parts/basic';
