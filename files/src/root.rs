@@ -239,7 +239,11 @@ impl Root {
     ) -> Option<Result<FileLookup, NotServed>> {
         match self.look(path, fields, now) {
             Looked::File(file) => Some(Ok(FileLookup::File(file))),
-            Looked::Entry(entry) => Some(self.select(&entry, fields).await.map(FileLookup::File)),
+            Looked::Entry(entry) => match self.select(&entry, fields).await {
+                // It was changed since the look: the disk has the new state.
+                Err(NotServed::Busy) => None,
+                form => Some(form.map(FileLookup::File)),
+            },
             Looked::Disk => None,
         }
     }
@@ -262,20 +266,24 @@ impl Root {
                 loaded
             });
             tried += 1;
-            match work.await.map_err(|_| NotServed::Failed)? {
-                Ok(Loaded::Answer(answer)) => return Ok(FileLookup::Answer(answer)),
+            let found = match work.await.map_err(|_| NotServed::Failed)? {
+                Ok(Loaded::Answer(answer)) => Ok(FileLookup::Answer(answer)),
                 Ok(Loaded::Entry(it) | Loaded::Shared { file: it, path: Some(_) }) => {
-                    return self.select(&it, fields).await.map(FileLookup::File);
+                    self.select(&it, fields).await.map(FileLookup::File)
                 }
                 Ok(Loaded::Shared { file, path: None }) => {
-                    return self.select(&file, fields).await.map(FileLookup::ByAccept);
+                    self.select(&file, fields).await.map(FileLookup::ByAccept)
                 }
+                Err(refusal) => Err(refusal),
+            };
+            match found {
                 Err(NotServed::Busy) if tried < TRIES => {}
                 Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::miss(),
                 Err(refusal) => {
                     self.served.counters.files_busy.add_shared(u64::from(refusal.status() == 503));
                     return Err(refusal);
                 }
+                found => return found,
             }
             // Other lookups run meanwhile: they may need no descriptor, or may load this path.
             tokio::time::sleep(PAUSE).await;
@@ -299,7 +307,8 @@ impl Root {
                 self.form(entry, forms, coding).await.unwrap_or_else(|| forms.plain.clone())
             }
         };
-        // Changed again in the meantime: the client tries again, the next check sees it.
+        // Changed in the meantime. A write is in two steps, of which the first changes the modification time alone: also an
+        // append looks like an edit between them.
         Some(form).filter(|it| it.is_intact()).ok_or(NotServed::Busy)
     }
 

@@ -282,7 +282,8 @@ fn a_file_that_grows_is_never_busy() {
                 let got = site.at(now, "GET /f");
                 assert_eq!(
                     (200, got.body.len().to_string().as_str()),
-                    (got.status, got.field("content-length"))
+                    (got.status, got.field("content-length")),
+                    "of a file of {size} bytes at {now}"
                 );
                 assert!(got.body.len() >= size && got.body.iter().all(|it| *it == b'o'));
             }
