@@ -2,6 +2,7 @@
 //! putting a text in force. It is the file that operators edit; it is taken over by the same reload as after SIGHUP.
 
 mod advised;
+mod check;
 mod hidden;
 mod keys;
 mod maintenance;
@@ -17,16 +18,15 @@ pub use schema::{
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::admin_role::AdminRole;
-use larder_config::diff::{self, DiffLine};
-use larder_config::edit::{Edit, ParsedTexts, PathStep, Sections};
-use larder_config::hide::{HiddenText, SecretCover, without_comments};
+use larder_config::diff::DiffLine;
+use larder_config::edit::{Edit, PathStep};
+use larder_config::hide::{SecretCover, without_comments};
 use larder_config::plan::Plan;
-use larder_config::store::{ConfigFile, hash};
-use larder_config::{Problem, Source};
-use larder_server::config_watch;
+use larder_config::store::{ConfigFile, KeptChange, hash};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use texts::{AskedTexts, TextFiles};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
@@ -50,15 +50,15 @@ pub enum ConfigDeed {
 /// The state of the process for these endpoints.
 pub struct Configuring {
     /// The command line of larder.
-    plan: Plan,
+    plan: Arc<Plan>,
     /// To the main loop, which reloads.
     orders: mpsc::Sender<ConfigOrder>,
     /// Held while a text is put in force: one after the other.
     turn: Mutex<()>,
-    /// Held during a trial: one at a time.
-    trials: Mutex<()>,
+    /// Held by the thread that checks or tries texts: one at a time.
+    readings: Arc<Mutex<()>>,
     /// Hides the secrets of texts.
-    cover: SecretCover,
+    cover: Arc<SecretCover>,
 }
 
 /// A file, and its text before and after a change.
@@ -75,6 +75,13 @@ impl FileChange {
     fn write(&self, text: &str) -> Result<(), String> {
         if self.old == self.new { Ok(()) } else { self.file.replace(text) }
     }
+}
+
+/// The texts before the changes.
+fn old_texts(changes: &[FileChange]) -> AskedTexts {
+    let text = changes.first().map(|it| it.old.clone()).unwrap_or_default();
+    let others = changes.iter().skip(1).map(|it| (it.path.clone(), it.old.as_str().into()));
+    AskedTexts { text, others: others.collect() }
 }
 
 /// Gives files their old texts back.
@@ -99,7 +106,13 @@ impl Configuring {
     /// For a larder started by `plan`; orders to `orders` are to be executed.
     #[must_use]
     pub fn new(plan: Plan, orders: mpsc::Sender<ConfigOrder>) -> Self {
-        Self { plan, orders, turn: Mutex::new(()), trials: Mutex::new(()), cover: SecretCover::default() }
+        Self {
+            plan: plan.into(),
+            orders,
+            turn: Mutex::default(),
+            readings: Arc::default(),
+            cover: Arc::default(),
+        }
     }
 
     /// The file, or the reason why there is none to edit.
@@ -118,11 +131,16 @@ impl Configuring {
 
     /// Replaces the texts of files and orders `deed`; after a rejection, the old ones are restored. The first change is that
     /// of the main file, which has the history.
-    async fn swap(&self, changes: &[FileChange], by: &str, deed: ConfigDeed) -> Result<(), NotSwapped> {
+    async fn swap(
+        &self,
+        changes: &[FileChange],
+        kept: &KeptChange<'_>,
+        deed: ConfigDeed,
+    ) -> Result<(), NotSwapped> {
         let Some((main, others)) = changes.split_first() else { return Ok(()) };
         let earlier: Vec<(PathBuf, String)> =
             others.iter().map(|it| (it.path.clone(), it.old.clone())).collect();
-        let kept = main.file.keep(&main.old, &earlier, by, clock::wall().0).map_err(NotSwapped::Write)?;
+        let kept = main.file.keep(&main.old, &earlier, kept).map_err(NotSwapped::Write)?;
         for (number, it) in changes.iter().enumerate() {
             if let Err(why) = it.write(&it.new) {
                 let restored = restore(&changes[..number]);
@@ -153,7 +171,7 @@ impl Configuring {
 
 impl Admin {
     /// `GET /api/v1/config`.
-    pub(super) fn config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+    pub(super) async fn config(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let plan = &self.configuring.plan;
         let store = self.configuring.store();
         let text = store.as_ref().map(ConfigFile::read).unwrap_or(Ok(String::new()));
@@ -167,16 +185,23 @@ impl Admin {
         let past = |it: larder_config::store::Past| {
             // The addresses of clients are of the audit log.
             let by = if is_admin { &*it.by } else { it.by.split(" from ").next().unwrap_or_default() };
-            json!({ "id": it.id.to_string(), "time": it.time, "by": by })
+            json!({ "id": it.id.to_string(), "time": it.time, "by": by, "change": it.change })
         };
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let asked = AskedTexts { text: text.clone(), others: Default::default() };
-        let files = asked.files(plan, cover);
+        let real = AskedTexts { text: saved, others: Default::default() };
+        let read = self.apart(move |it| {
+            let files = asked.files(&it.plan, &it.cover);
+            let (pending, document) = (it.checked(&files, &real).restart, files.document());
+            (files, pending, document)
+        });
+        let (files, pending, document) = match read.await {
+            Ok(it) => it,
+            Err(refusal) => return refusal,
+        };
         let running = self.running_hash(&files);
         let now = hash(&text);
         let main = plan.file().map(|it| it.display().to_string());
-        let real = AskedTexts { text: saved, others: Default::default() };
-        let pending = self.checked(&files, &real).restart;
         let flags: Vec<Value> = plan.settings().iter().map(|it| hidden::flag_json(cover, it)).collect();
         let mut included = texts::included(&files.included, main.as_deref());
         let (mut text, mut now, mut running) = (text, now, running);
@@ -194,39 +219,10 @@ impl Admin {
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
                 "text": text, "included": included, "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running, "pending": pending,
-                "document": files.document(),
+                "document": document,
                 "flags": flags,
                 "keys": keys::keys(),
                 "history": history,
-            }),
-        )
-    }
-
-    /// `POST /api/v1/config/check`.
-    pub(super) fn check_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
-        let (asked, real) = match self.asked_texts(asked) {
-            Ok(it) => it,
-            Err(refusal) => return refusal,
-        };
-        let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
-        let main = plan.file().map(|it| it.display().to_string());
-        let files = asked.files(plan, cover);
-        let checked = self.checked(&files, &real);
-        // Here also secrets that the request has are hidden: a difference does not come back.
-        let lines = |old: &str, new: &str| -> Vec<Value> {
-            diff::lines(old, &cover.hide(new).text).into_iter().map(line_json).collect()
-        };
-        let included = files.changed(cover).map(|(file, new, old)| {
-            let new = real.others.get(&file.path).map_or(new, |it| &**it);
-            json!({ "file": texts::short(&file.name, main.as_deref()), "path": file.path, "diff": lines(&old, new) })
-        });
-        AdminResponse::Json(
-            200,
-            json!({
-                "ok": checked.problems.is_empty(), "problems": checked.problems, "warnings": checked.warnings,
-                "restart": checked.restart, "diff": lines(&cover.hide(&now).text, &real.text), "included": included.collect::<Vec<_>>(),
-                "document": files.document(), "site_files": files.texts.files_of_sites(),
             }),
         )
     }
@@ -253,35 +249,38 @@ impl Admin {
     }
 
     /// `POST /api/v1/config/edit`.
-    pub(super) fn edit_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+    pub(super) async fn edit_config(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let edits = asked.json["set"].as_array().into_iter().flatten();
         let edits: Result<Vec<Edit>, String> = edits.map(Edit::read).collect();
         // Placeholders are texts like others here: the result goes back to the client.
-        let cover = &self.configuring.cover;
-        let mut files = AskedTexts::of(asked.json).files(&self.configuring.plan, cover);
-        let applied = edits.and_then(|it| files.texts.apply(&it));
-        match applied.and_then(|()| files.refusal().map_or(Ok(()), Err)) {
-            Ok(()) => {
-                let included: Vec<Value> =
-                    files.changed(cover).map(|it| json!({ "path": it.0.path, "text": it.1 })).collect();
-                AdminResponse::Json(
-                    200,
-                    json!({
-                        "text": files.texts.texts[0], "included": included, "document": files.document(),
-                        "site_files": files.texts.files_of_sites(),
-                    }),
-                )
+        let asked = AskedTexts::of(asked.json);
+        let edited = self.apart(move |it| {
+            let mut files = asked.files(&it.plan, &it.cover);
+            edits.and_then(|it| files.texts.apply(&it))?;
+            if let Some(refusal) = files.refusal() {
+                return Err(refusal);
             }
-            Err(detail) => problem_at(400, detail, "set"),
+            let included: Vec<Value> =
+                files.changed(&it.cover).map(|it| json!({ "path": it.0.path, "text": it.1 })).collect();
+            Ok(json!({
+                "text": files.texts.texts[0], "included": included, "document": files.document(),
+                "site_files": files.texts.files_of_sites(),
+            }))
+        });
+        match edited.await {
+            Ok(Ok(told)) => AdminResponse::Json(200, told),
+            Ok(Err(detail)) => problem_at(400, detail, "set"),
+            Err(refusal) => refusal,
         }
     }
 
     /// `POST /api/v1/config/layers`.
-    pub(super) fn config_layers(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let Configuring { plan, cover, .. } = &self.configuring;
-        match texts::layers(plan, cover, AskedTexts::of(asked.json), &asked.json["at"]) {
-            Ok(told) => AdminResponse::Json(200, told),
-            Err(refusal) => refusal,
+    pub(super) async fn config_layers(&self, asked: AdminRequest<'_>) -> AdminResponse {
+        let (texts, at) = (AskedTexts::of(asked.json), asked.json["at"].clone());
+        let read = self.apart(move |it| texts::layers(&it.plan, &it.cover, texts, &at));
+        match read.await {
+            Ok(Ok(told)) => AdminResponse::Json(200, told),
+            Ok(Err(refusal)) | Err(refusal) => refusal,
         }
     }
 
@@ -361,7 +360,12 @@ impl Admin {
         if let Some(it) = changes.iter().find(|it| base(it).is_some_and(|base| base != hash(&it.old))) {
             return changed_meanwhile(it, &hash(&it.old));
         }
-        let checked = self.checked(&real.hidden(cover).files(&self.configuring.plan, cover), &real);
+        let old = old_texts(&changes);
+        let read = self.apart(move |it| (it.checked_hidden(&real), it.summary(&old, &real), real));
+        let (checked, summary, real) = match read.await {
+            Ok(it) => it,
+            Err(refusal) => return refusal,
+        };
         let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
             (true, false, NeedingStart::Waits) => ConfigDeed::LeaveForStart,
             (true, ..) => ConfigDeed::TakeOver,
@@ -373,7 +377,8 @@ impl Admin {
                 format!("{key} decides what the next start as root may do: change it in the file, as root.");
             return problem_at(403, detail, "text");
         }
-        match self.configuring.swap(&changes, by, deed).await {
+        let kept = KeptChange { by, time: clock::wall().0, summary: &summary };
+        match self.configuring.swap(&changes, &kept, deed).await {
             Ok(()) => {
                 let reloaded = deed == ConfigDeed::TakeOver;
                 AdminResponse::Json(
@@ -434,34 +439,6 @@ impl Admin {
             live.config.included.len() == files.included.len() && live.config.included.iter().all(same);
         Some(if is_same { hash(&running) } else { hash(&format!("{running}, of other included files")) })
     }
-
-    /// Reads texts with their secrets like the reload; `files` are the same texts for a client.
-    fn checked(&self, files: &TextFiles, real: &AskedTexts) -> CheckedConfig {
-        let live = self.live.borrow().clone();
-        let places = ProblemPlaces {
-            sections: files.sections(),
-            parsed: files.texts.parsed(),
-            main: self.configuring.plan.file().map(|it| it.display().to_string()),
-            files,
-            hidden: self.configuring.cover.hide(&real.text),
-        };
-        let told = |it: &Problem| places.told(it);
-        match self.configuring.plan.read(&real.text, &real.others) {
-            Ok(new) => {
-                let restart = config_watch::at_start(&live.config, &new);
-                CheckedConfig {
-                    problems: Vec::new(),
-                    warnings: new.warnings.iter().map(told).collect(),
-                    restart,
-                }
-            }
-            Err(rejected) => CheckedConfig {
-                problems: rejected.0.iter().map(told).collect(),
-                warnings: Vec::new(),
-                restart: Vec::new(),
-            },
-        }
-    }
 }
 
 /// The refusal of a change whose base is not the text of its file any more.
@@ -500,81 +477,6 @@ fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
 
 /// Keys that would give an operator of the admin more rights than larder has, where root starts it with `user`.
 const PRIVILEGES: [&str; 4] = ["user", "group", "sandbox", "sandbox_paths"];
-
-/// The result of checking a text.
-struct CheckedConfig {
-    problems: Vec<Value>,
-    warnings: Vec<Value>,
-    /// Changed keys that require a restart.
-    restart: Vec<&'static str>,
-}
-
-impl CheckedConfig {
-    /// The response if it cannot be put in force.
-    fn refusal(self) -> AdminResponse {
-        let problems = self.problems;
-        let first = problems.first().map(|it| {
-            let place = it["line"].as_u64().map_or(String::new(), |line| format!("line {line}: "));
-            let key = it["key"].as_str().map_or(String::new(), |key| format!("{key}: "));
-            format!("{place}{key}{}", it["message"].as_str().unwrap_or_default())
-        });
-        let place = problems.first().and_then(|it| Some((it["line"].as_u64()?, it["column"].as_u64()?)));
-        let place =
-            place.map_or_else(|| "text".to_owned(), |(line, column)| format!("line {line}, column {column}"));
-        let detail = match (first, problems.len()) {
-            (Some(first), 1) => first,
-            (Some(first), count) => format!("{first} (and {} more)", count - 1),
-            (None, _) => "The text is not a valid configuration.".to_owned(),
-        };
-        AdminResponse::Json(
-            422,
-            json!({ "status": 422, "detail": detail, "where": place, "problems": problems }),
-        )
-    }
-}
-
-/// The places of problems in the files of a text.
-struct ProblemPlaces<'f> {
-    sections: Vec<Sections>,
-    /// The name of the main file.
-    main: Option<String>,
-    files: &'f TextFiles,
-    parsed: ParsedTexts,
-    /// The main text, whose columns are counted.
-    hidden: HiddenText,
-}
-
-impl ProblemPlaces<'_> {
-    /// Place, key, and text: as on the command line. `file` is null for the main file.
-    fn told(&self, it: &Problem) -> Value {
-        let place = match &it.source {
-            Source::Line { file, line, column } => {
-                self.files.number(file, self.main.as_deref()).map(|number| (number, file, *line, *column))
-            }
-            _ => None,
-        };
-        let message = match (&it.source, place) {
-            (Source::Flag(flag), _) => format!("{flag}: {}", it.text),
-            (source @ Source::Line { .. }, None) => format!("{source}: {}", it.text),
-            _ => it.text.clone(),
-        };
-        let key = Some(&it.key).filter(|it| !it.is_empty());
-        let (file, line, column, steps) = match place {
-            Some((number, file, line, column)) => {
-                let within = self.sections[number].with(line);
-                let steps = self.parsed.path_of_whole(number, within);
-                let column = if number == 0 { self.hidden.column(line, column) } else { column };
-                (Some(file).filter(|_| number > 0), Some(line), Some(column), steps)
-            }
-            None => (None, None, None, Vec::new()),
-        };
-        let within: Vec<Value> = steps.iter().map(step_json).collect();
-        json!({
-            "file": file.map(|it| texts::short(it, self.main.as_deref())), "line": line, "column": column, "key": key, "within": within,
-            "message": message,
-        })
-    }
-}
 
 fn step_json(it: &PathStep) -> Value {
     match it {
@@ -628,7 +530,8 @@ mod tests {
             met
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let both = async { tokio::join!(configuring.swap(&changes, "me", deed), reload) };
+        let kept = KeptChange { by: "me", time: 1, summary: "" };
+        let both = async { tokio::join!(configuring.swap(&changes, &kept, deed), reload) };
         let (swapped, met) = runtime.block_on(both);
         let expect = if swapped.is_ok() { "new other" } else { "old other" };
         assert_eq!(expect, std::fs::read_to_string(&other).unwrap());

@@ -72,7 +72,7 @@ use larder_wire::message::{Framing, Reject, Request, RequestHead};
 pub use objects::ListingTurns;
 use requester::Requester;
 use serde_json::{Value, json};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use table::{Effect, Endpoint, EndpointAccess, EndpointMatch};
@@ -150,6 +150,8 @@ pub struct AdminRequest<'a> {
     pub request: &'a Request,
     /// The authenticated client ...
     pub who: &'a Requester,
+    /// ... or, of a request that starts a session, the session: the audit log names it ...
+    pub began: &'a OnceCell<Requester>,
     /// ... and its address.
     pub client: &'a Client,
     /// The value of `{…}` in the endpoint's path, as received.
@@ -296,11 +298,13 @@ impl Handler for Admin {
             }
             (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
                 let body = &body.bytes;
+                let began = OnceCell::new();
                 let answer = match body::read(endpoint, body) {
                     Ok(json) => {
                         let asked = AdminRequest {
                             request: &request,
                             who: &who,
+                            began: &began,
                             client,
                             named,
                             query,
@@ -311,7 +315,7 @@ impl Handler for Admin {
                     }
                     Err(wrong) => wrong.into(),
                 };
-                (who, Some(endpoint), body, answer)
+                (began.into_inner().unwrap_or(who), Some(endpoint), body, answer)
             }
         };
         let (status, why) = answer.told();

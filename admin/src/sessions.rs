@@ -33,13 +33,14 @@ impl Admin {
     /// `POST /api/v1/login`.
     pub(super) fn login(&self, asked: AdminRequest<'_>) -> AdminResponse {
         match self.access.login(asked.json["code"].as_str().unwrap_or_default(), asked.client) {
-            Ok(Ok((token, expires, who))) => AdminResponse::Json(
-                200,
-                json!({
+            Ok(Ok((token, expires, who))) => {
+                let told = json!({
                     "token": token, "expires": expires, "session": who.session(), "name": who.name(),
                     "role": who.role().map(|it| it.name()),
-                }),
-            ),
+                });
+                let _ = asked.began.set(who);
+                AdminResponse::Json(200, told)
+            }
             Ok(Err(error)) => no_randomness(&error),
             Err(AccessRefusal::TooMany) => AccessRefusal::TooMany.into(),
             Err(_) => problem_at(

@@ -330,20 +330,20 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/stream", VIEWER, "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500"), integer("recent", 0, 300, "requests that have finished before, which are sent first (0)")])
         .events("`request`: a finished request; `recent`: number of requests before it that had finished before the stream began, the last of which may come again; `lost`: number of dropped requests."),
-    row("GET", "/api/v1/config", VIEWER, "Returns the configuration: its text, every key, and its history.", |it, asked| Box::pin(async move { it.config(&asked) }))
+    row("GET", "/api/v1/config", VIEWER, "Returns the configuration: its text, every key, and its history.", |it, asked| Box::pin(it.config(asked)))
         .gives(config::TOLD).example("", ""),
     row("GET", "/api/v1/maintenance", VIEWER, "Lists the sites, and whether each is under maintenance.", |it, _| Box::pin(async move { it.maintenance() })).gives(config::SITES).example("", ""),
     row("PUT", "/api/v1/maintenance", OPERATOR, "Puts sites under maintenance, by an edit of the configuration file.", |it, asked| Box::pin(async move { it.set_maintenance(&asked, MaintenanceState::On).await })).query(config::OF_HOST).gives(config::SITES).example("", ""),
     row("DELETE", "/api/v1/maintenance", OPERATOR, "Puts sites back in service, by an edit of the configuration file.", |it, asked| Box::pin(async move { it.set_maintenance(&asked, MaintenanceState::Off).await })).query(config::OF_HOST).gives(config::SITES).example("", ""),
     row("PUT", "/api/v1/config", ADMIN, "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. Keys that require a restart wait for the next start, and `pending` names them.", |it, asked| Box::pin(it.put_config(asked)))
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
-    row("POST", "/api/v1/config/check", ADMIN, "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
+    row("POST", "/api/v1/config/check", ADMIN, "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(it.check_config(asked)))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
     row("POST", "/api/v1/config/trial", ADMIN, "Tries a configuration, or one of the history, on recent requests: the predicted hit ratio, the requests that would change route, status, key, storage or lifetime, and the responses that would be shared and must not be. Nothing is changed.", |it, asked| Box::pin(it.try_config(asked)))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::TRIED).example("", r#"{"text":"[[site]]\nhosts = \"*\"\n\n[[site.route]]\npath = \"/*\"\nproxy = { to = \"http://127.0.0.1:8000\" }"}"#),
-    row("POST", "/api/v1/config/edit", ADMIN, "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
+    row("POST", "/api/v1/config/edit", ADMIN, "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(it.edit_config(asked)))
         .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
-    row("POST", "/api/v1/config/layers", ADMIN, "Returns what a site, a route or a block sets and inherits: for each key its values, with their places.", |it, asked| Box::pin(async move { it.config_layers(&asked) }))
+    row("POST", "/api/v1/config/layers", ADMIN, "Returns what a site, a route or a block sets and inherits: for each key its values, with their places.", |it, asked| Box::pin(it.config_layers(asked)))
         .reads().most(CONFIG).takes(config::SECTION_OF).gives(config::LAYERS).example("", r#"{"text":"[[site]]\nhosts = \"a\"","at":["site",0]}"#),
     row("POST", "/api/v1/config/rollback", ADMIN, "Activates an earlier configuration.", |it, asked| Box::pin(it.roll_back(asked)))
         .takes(config::BACK_TO).gives(config::IN_FORCE),

@@ -45,6 +45,7 @@ pub mod run_file;
 pub mod service_user;
 pub mod sql;
 pub mod store;
+pub mod summary;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,18 @@ pub struct Past {
     pub time: u64,
     /// The author of the replacement.
     pub by: String,
+    /// The change in one line ([`crate::summary`]); empty if an older larder kept it.
+    pub change: String,
+}
+
+/// A change that is about to be made.
+pub struct KeptChange<'a> {
+    /// Its author.
+    pub by: &'a str,
+    /// Its time, seconds since the epoch.
+    pub time: u64,
+    /// The change in one line.
+    pub summary: &'a str,
 }
 
 /// A hash for comparing texts; not a secret, and no proof of integrity.
@@ -126,7 +138,8 @@ impl ConfigFile {
     pub fn history(&self) -> Vec<Past> {
         let read = |id: u64| {
             let it = self.entry(id)?;
-            Some(Past { id, time: it["time"].as_u64()?, by: it["by"].as_str()?.to_owned() })
+            let change = it["change"].as_str().unwrap_or_default().to_owned();
+            Some(Past { id, time: it["time"].as_u64()?, by: it["by"].as_str()?.to_owned(), change })
         };
         self.ids().into_iter().rev().filter_map(read).collect()
     }
@@ -145,7 +158,7 @@ impl ConfigFile {
         entry["included"].as_array().into_iter().flatten().filter_map(row).collect()
     }
 
-    /// Keeps `text`, and those of included files, which `by` is about to replace, and removes the oldest beyond [`PAST`].
+    /// Keeps `text`, and those of included files, which `change` is about to replace, and removes the oldest beyond [`PAST`].
     ///
     /// # Errors
     /// One sentence.
@@ -153,8 +166,7 @@ impl ConfigFile {
         &self,
         text: &str,
         included: &[(PathBuf, String)],
-        by: &str,
-        time: u64,
+        change: &KeptChange<'_>,
     ) -> Result<u64, String> {
         let folder = self.past_folder();
         let ids = self.ids();
@@ -167,7 +179,9 @@ impl ConfigFile {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
             let included: Vec<Value> =
                 included.iter().map(|it| json!({ "path": it.0, "text": it.1 })).collect();
-            let entry = json!({ "time": time, "by": by, "text": text, "included": included });
+            let entry = json!({
+                "time": change.time, "by": change.by, "change": change.summary, "text": text, "included": included,
+            });
             file.write_all(entry.to_string().as_bytes())?;
             file.sync_all()
         };
@@ -251,18 +265,22 @@ mod tests {
         fs::write(&path, "now").unwrap();
         let store = ConfigFile::at(&path);
         assert!(store.history().is_empty());
+        let change = |time| KeptChange { by: "me", time, summary: "1 key: user" };
         for number in 1..=60 {
-            assert_eq!(Ok(number), store.keep(&format!("text {number}"), &[], "me", 1000 + number));
+            assert_eq!(Ok(number), store.keep(&format!("text {number}"), &[], &change(1000 + number)));
         }
         let history = store.history();
         assert_eq!(PAST, history.len());
-        assert_eq!(Past { id: 60, time: 1060, by: "me".to_owned() }, history[0]);
+        assert_eq!(
+            Past { id: 60, time: 1060, by: "me".to_owned(), change: "1 key: user".to_owned() },
+            history[0]
+        );
         assert_eq!(Some("text 60".to_owned()), store.past(60));
         assert_eq!((None, Some("text 11".to_owned())), (store.past(10), store.past(11)));
         assert!(store.past_included(60).is_empty());
         store.forget(60);
         let others = [(PathBuf::from("/conf.d/a.toml"), "one".to_owned())];
-        assert_eq!(Ok(60), store.keep("text 60", &others, "me", 1060));
+        assert_eq!(Ok(60), store.keep("text 60", &others, &change(1060)));
         assert_eq!(&others[..], store.past_included(60));
         store.forget(60);
         assert_eq!(59, store.history()[0].id);

@@ -104,6 +104,7 @@ fn a_change_is_shown_and_put_in_force() {
     let told = config(&larder);
     assert_eq!((&put["hash"], &put["hash"]), (&told["hash"], &told["running_hash"]));
     let past = &told["history"][0];
+    assert_eq!("1 key: route /*: cache.default_ttl", past["change"]);
     let (status, shown) = post(&larder, "check", &json!({ "to": past["id"] }));
     assert_eq!((200, &json!(true)), (status, &shown["ok"]), "{shown}");
     let gone: Vec<&Value> = shown["diff"].as_array().unwrap().iter().filter(|it| it["op"] != " ").collect();
@@ -367,4 +368,39 @@ fn nobody_reads_a_half() {
     reader.join().unwrap();
     assert!(load.join().unwrap() > 0);
     assert_eq!(20, larder.counter("config_reloads"));
+}
+
+/// The thread of the admin also feeds the watchdog of the service manager: it must not read 1,000 routes meanwhile.
+#[test]
+fn the_admin_responds_while_it_checks_a_large_configuration() {
+    let (_origin, larder) = commented();
+    let route = |it: usize| {
+        format!("[[site.route]]\npath = \"/{it}/*\"\nproxy = {{ to = [\"http://127.0.0.1:1\"] }}\n")
+    };
+    let text = file(&larder) + &(0..1000).map(route).collect::<String>();
+    let body = json!({ "text": text }).to_string();
+    let mut check = Client::connect(larder.admin);
+    check.send(format!(
+        "POST /api/v1/config/check HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+        larder.admin_lines(),
+        body.len()
+    ));
+    let (mut earlier, checked) = (0, Arc::new(AtomicBool::new(false)));
+    let reader = std::thread::spawn({
+        let checked = checked.clone();
+        move || {
+            let answer = check.read();
+            checked.store(true, SeqCst);
+            answer
+        }
+    });
+    while !checked.load(SeqCst) {
+        assert_eq!(200, admin(&larder, "GET", "/api/v1/whoami", b"").0);
+        earlier += 1;
+    }
+    let answer = reader.join().unwrap();
+    assert_eq!(200, answer.status, "{answer:?}");
+    let told: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(json!(true), told["ok"], "{}", told["problems"]);
+    assert!(earlier > 3, "{earlier} requests were answered during the check");
 }

@@ -125,6 +125,7 @@ fn events_are_marked_in_their_order() {
 fn every_step_has_every_request() {
     let origin = origin();
     let larder = Larder::before(&origin, "");
+    history(&larder, 0);
     for _ in 0..6 {
         larder.get("/kept");
         larder.get("/broken");
@@ -175,7 +176,10 @@ impl Kept {
 
     fn start_with(&self, top: &str) -> Larder {
         let env = vec![("LARDER_TEST_CLOCK".to_owned(), self.now.get().to_string())];
-        Larder::start(Setup { config: self.config(top), env })
+        let larder = Larder::start(Setup { config: self.config(top), env });
+        // The first sample begins with the first look, which is within a second after the start.
+        history(&larder, 0);
+        larder
     }
 
     /// The next larder begins at the time of this one.

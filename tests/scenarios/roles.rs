@@ -389,7 +389,7 @@ fn check_entries(larder: &Larder) {
     let expect = [
         "nobody - GET /api/v1/stats 401",
         "second admin PUT /api/v1/overlays 200",
-        "nobody - POST /api/v1/login 200",
+        "second admin POST /api/v1/login 200",
         "second admin POST /api/v1/login-links 200",
         "grafana viewer PUT /api/v1/config 403",
         "night-shift operator POST /cache/purge 200",
@@ -422,6 +422,8 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
     until("they are in the file", || log().lines().count() >= 6);
     let text = log();
     assert!(text.contains("admin-write who=second role=admin session=1 from=127.0.0.1:"), "{text}");
+    let login = text.lines().find(|it| it.contains("path=/api/v1/login ")).unwrap_or_default();
+    assert!(login.contains("admin-write who=second role=admin session=1 from="), "{text}");
     for secret in [VIEWER, OPERATOR, SECOND, TOKEN, &own] {
         assert!(!text.contains(secret), "{text}");
     }

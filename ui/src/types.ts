@@ -504,7 +504,7 @@ export interface Config {
   /** The values of all files; null where the main text is malformed. */
   document: Settings | null;
   keys: Key[];
-  history: { id: string; time: number; by: string }[];
+  history: { id: string; time: number; by: string; change: string }[];
 }
 
 export interface Checked {

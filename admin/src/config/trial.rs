@@ -43,28 +43,23 @@ struct TrialMeans {
 impl Admin {
     /// `POST /api/v1/config/trial`.
     pub(crate) async fn try_config(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        let (shown, real) = match self.asked_texts(&asked) {
+        let (_, real) = match self.asked_texts(&asked) {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let plan = &self.configuring.plan;
-        let Ok(changed) = plan.read(&real.text, &real.others) else {
-            return self.checked(&shown.files(plan, &self.configuring.cover), &real).refusal();
-        };
-        let means = TrialMeans {
-            running: self.live.borrow().clone(),
-            changed,
-            file: plan.file().map(|it| it.display().to_string()),
-            recorder: self.recorder.clone(),
-            store: self.gateway.store.clone(),
-            coders: self.coders.clone(),
-        };
-        let _turn = self.configuring.trials.lock().await;
-        match tokio::task::spawn_blocking(move || means.run()).await {
-            Ok(Ok(told)) => AdminResponse::Json(200, told),
-            Ok(Err(why)) => problem_at(422, why, "text"),
-            Err(_) => problem_at(500, "The trial failed; it changed nothing.", "text"),
-        }
+        let (recorder, store) = (self.recorder.clone(), self.gateway.store.clone());
+        let coders = self.coders.clone();
+        let tried = self.apart(move |it| {
+            let Ok(changed) = it.plan.read(&real.text, &real.others) else {
+                return it.checked_hidden(&real).refusal();
+            };
+            let (running, file) = (it.live.clone(), it.plan.file().map(|it| it.display().to_string()));
+            match (TrialMeans { running, changed, file, recorder, store, coders }).run() {
+                Ok(told) => AdminResponse::Json(200, told),
+                Err(why) => problem_at(422, why, "text"),
+            }
+        });
+        tried.await.unwrap_or_else(|refusal| refusal)
     }
 }
 

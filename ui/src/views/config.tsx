@@ -385,6 +385,7 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
           <tr>
             <th scope="col">When</th>
             <th scope="col">By</th>
+            <th scope="col">Change</th>
             <th scope="col">
               <span class="away">Roll back</span>
             </th>
@@ -395,6 +396,7 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
             <tr key={it.id}>
               <th scope="row">{format.moment(it.time)}</th>
               <td>{it.by}</td>
+              <td>{it.change || '–'}</td>
               <td class="num">
                 <Act of="admin" class="button" aria-label={`${config.editable ? 'Roll back to this …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
                   <Icon name="undo" /> {config.editable ? 'Roll back to this …' : 'Difference …'}
