@@ -291,6 +291,9 @@ fn purge_by_a_way_that_is_not_known_is_refused() {
     for name in [
         "X-Xkey-Softpurge",
         "X-Key-Purge",
+        "X-Purge-Tags",
+        "Purge-Tags",
+        "X-Purge-Keys",
         "X-Purge-Regex",
         "X-Invalidate-Pattern",
         "X-Ban-Regexp",
