@@ -39,7 +39,10 @@ fn start(origins: &[&str], proxy: &str, top: &str) -> Larder {
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          [site.route.proxy]\nto = {origins:?}\n{proxy}\n"
     );
-    Larder::start(Setup { config, env: Vec::new() })
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    // The first minute begins with the first look, which is within a second after the start.
+    state(&larder);
+    larder
 }
 
 fn page() -> Origin {
