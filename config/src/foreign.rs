@@ -113,6 +113,7 @@ const WORDS: &[ForeignWord] = &[
     word("deny deny_from block denylist blacklist order", &[("site[].route[].access.deny", "")], ""),
     word("auth authentication", &[(ACCESS, "")], ""),
     word("limit_req limit_req_zone rate_limit ratelimit stick_table throttle limit_rate_requests", &[("site[].route[].access.limit", "")], ""),
+    inside(SITE, "limits", &[("site[].route[].access.limit", "requests of each client"), ("site[].route[].body_size", "the size of request bodies")], "the limits of all clients together are in the section [limits]"),
     word("limit_conn limit_conn_zone", &[("site[].route[].access.limit.concurrency", "of each client"), ("limits.connections", "of all clients together")], ""),
     word("maxconn max_connections worker_connections max_request_workers max_clients maxconnections", &[("limits.connections", "of clients, all together"), ("site[].route[].proxy.connections", "to each origin")], ""),
     word("client_max_body_size request_body max_body_size max_request_body_size limit_request_body maxrequestsize max_size", &[("site[].route[].body_size", "for the routes of a site"), ("limits.body_size", "for all")], ""),
@@ -316,6 +317,12 @@ mod tests {
             "larder calls it `site.route.files.root`; for example files = { root = \"public\" }",
         );
         check(SITE, "server_name", "larder calls it `site.hosts`");
+        check(
+            ROUTE,
+            "limits",
+            "larder calls these `site.route.access.limit` (requests of each client) and `site.route.body_size` (the size of \
+             request bodies); the limits of all clients together are in the section [limits]",
+        );
         check(SITE, "ServerName", "larder calls it `site.hosts`");
         check("", "server", "larder calls it `site`; a virtual host is a [[site]] with hosts");
         check(SITE, "location", "larder calls it `site.route`; a location is a [[site.route]] with a path");
