@@ -349,7 +349,7 @@ impl Admin {
         then: NeedingStart,
     ) -> AdminResponse {
         let _turn = self.configuring.turn.lock().await;
-        let changes = match self.changes(&real) {
+        let before = match self.changes(&real) {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
@@ -357,10 +357,10 @@ impl Admin {
         let cover = &self.configuring.cover;
         let hash = |it: &str| hash(&cover.hide(it).text);
         let base = |it: &FileChange| bases.iter().find(|base| base.0 == it.path).map(|it| it.1.as_str());
-        if let Some(it) = changes.iter().find(|it| base(it).is_some_and(|base| base != hash(&it.old))) {
+        if let Some(it) = before.iter().find(|it| base(it).is_some_and(|base| base != hash(&it.old))) {
             return changed_meanwhile(it, &hash(&it.old));
         }
-        let old = old_texts(&changes);
+        let old = old_texts(&before);
         let read = self.apart(move |it| (it.checked_hidden(&real), it.summary(&old, &real), real));
         let (checked, summary, real) = match read.await {
             Ok(it) => it,
@@ -378,6 +378,14 @@ impl Admin {
             return problem_at(403, detail, "text");
         }
         let kept = KeptChange { by, time: clock::wall().0, summary: &summary };
+        // An editor may have saved a file during the check.
+        let changes = match self.changes(&real) {
+            Ok(it) => it,
+            Err(refusal) => return refusal,
+        };
+        if let Some((now, _)) = changes.iter().zip(&before).find(|(now, before)| now.old != before.old) {
+            return changed_meanwhile(now, &hash(&now.old));
+        }
         match self.configuring.swap(&changes, &kept, deed).await {
             Ok(()) => {
                 let reloaded = deed == ConfigDeed::TakeOver;

@@ -370,21 +370,30 @@ fn nobody_reads_a_half() {
     assert_eq!(20, larder.counter("config_reloads"));
 }
 
+/// A text of 1,000 routes, whose check takes seconds.
+fn many_routes(larder: &Larder) -> String {
+    let route = |it: usize| {
+        format!("[[site.route]]\npath = \"/{it}/*\"\nproxy = {{ to = [\"http://127.0.0.1:1\"] }}\n")
+    };
+    file(larder) + &(0..1000).map(route).collect::<String>()
+}
+
+/// Sends a request with JSON, whose response is read later.
+fn begin(larder: &Larder, head: &str, body: &Value) -> Client {
+    let (mut client, body) = (Client::connect(larder.admin), body.to_string());
+    let length = body.len();
+    client.send(format!(
+        "{head} HTTP/1.1\r\n{}\r\nContent-Length: {length}\r\n\r\n{body}",
+        larder.admin_lines()
+    ));
+    client
+}
+
 /// The thread of the admin also feeds the watchdog of the service manager: it must not read 1,000 routes meanwhile.
 #[test]
 fn the_admin_responds_while_it_checks_a_large_configuration() {
     let (_origin, larder) = commented();
-    let route = |it: usize| {
-        format!("[[site.route]]\npath = \"/{it}/*\"\nproxy = {{ to = [\"http://127.0.0.1:1\"] }}\n")
-    };
-    let text = file(&larder) + &(0..1000).map(route).collect::<String>();
-    let body = json!({ "text": text }).to_string();
-    let mut check = Client::connect(larder.admin);
-    check.send(format!(
-        "POST /api/v1/config/check HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
-        larder.admin_lines(),
-        body.len()
-    ));
+    let mut check = begin(&larder, "POST /api/v1/config/check", &json!({ "text": many_routes(&larder) }));
     let (mut earlier, checked) = (0, Arc::new(AtomicBool::new(false)));
     let reader = std::thread::spawn({
         let checked = checked.clone();
@@ -403,4 +412,21 @@ fn the_admin_responds_while_it_checks_a_large_configuration() {
     let told: Value = serde_json::from_str(&answer.text()).unwrap();
     assert_eq!(json!(true), told["ok"], "{}", told["problems"]);
     assert!(earlier > 3, "{earlier} requests were answered during the check");
+}
+
+/// An editor saves the file while a large text is checked.
+#[test]
+fn a_change_that_is_made_during_the_check_is_not_overwritten() {
+    let (_origin, larder) = commented();
+    let (text, hash) = text_and_hash(&larder);
+    let body = json!({ "text": many_routes(&larder), "base": hash });
+    let mut client = begin(&larder, "PUT /api/v1/config", &body);
+    // The admin reads in the order of arrival: the check has begun, or the base is compared later.
+    assert_eq!(200, admin(&larder, "GET", "/api/v1/whoami", b"").0);
+    let saved = format!("{text}# of the editor\n");
+    std::fs::write(larder.config(), &saved).unwrap();
+    let answer = client.read();
+    assert_eq!(409, answer.status, "{answer:?}");
+    assert!(answer.text().contains("was changed in the meantime"), "{answer:?}");
+    assert_eq!(saved, file(&larder));
 }
