@@ -5,7 +5,7 @@ use crate::kind::ConfigValue;
 use crate::read::Values;
 use std::collections::{BTreeMap, HashMap};
 
-/// The parts that a line names; the number of further ones follows.
+/// The most keys of a section, and sections, that a line names; the number of further ones follows.
 const NAMED: usize = 4;
 /// The most characters of the name of a section.
 const NAME: usize = 60;
@@ -35,7 +35,12 @@ pub fn summary(old: &Values, new: &Values) -> String {
         keys.dedup();
         count += keys.len();
         let place = place_of(name, new.keys().filter(|it| it.len() == 1 && it[0].0 == "site").count());
-        parts.extend(keys.into_iter().map(|it| format!("{place}{it}")));
+        let shown: Vec<&str> = keys.iter().take(NAMED).map(|it| it.as_str()).collect();
+        let more = keys.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(", {more} more") } else { String::new() };
+        if !shown.is_empty() {
+            parts.push(format!("{place}{}{more}", shown.join(", ")));
+        }
     }
     for (sign, all, others) in [('+', &new, &old), ('−', &old, &new)] {
         // A route of a new site is not counted again.
@@ -167,6 +172,15 @@ mod tests {
         check(
             |it| it.replace("1m", "2m").replace("[\"a\"]", "[\"b\"]"),
             "2 keys: admin.hosts; route /blog: cache.default_ttl",
+        );
+        check(
+            |it| it.replace("\"1m\"", "\"2m\"\ncache.stale_if_error = \"1h\"").replace("[\"a\"]", "[\"b\"]"),
+            "3 keys: admin.hosts; route /blog: cache.default_ttl, cache.stale_if_error",
+        );
+        let route = "access.deny = [\"::1\"]\nmethods = [\"GET\"]\nbody_size = \"1MiB\"\nbody_timeout = \"5s\"\nwrite_timeout = \"5s\"\n";
+        check(
+            |it| it.replacen("cache.default", &format!("{route}cache.default"), 1),
+            "5 keys: route /blog: access.deny, body_size, body_timeout, methods, 1 more",
         );
         let more = "[[site.route]]\npath = \"/x\"\nproxy.to = \"http://b\"\n";
         check(|it| it + more, "+1 route");

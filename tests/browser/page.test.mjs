@@ -380,6 +380,10 @@ it('applies a change of the form, keeps the comments, and rolls it back', async 
   await until('the new value holds', () => lives(77));
   await page.click('text=History');
   await page.locator('tbody tr').first().locator('td', { hasText: /^1 key: .*default_ttl$/ }).waitFor();
+  const size = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, 'the history fits a phone');
+  await page.setViewportSize(size);
   await page.locator('button', { hasText: 'Roll back' }).first().click();
   await dialog.locator('.diff .old', { hasText: '77s' }).waitFor();
   await dialog.locator('.diff .new', { hasText: '60s' }).waitFor();

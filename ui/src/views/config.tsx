@@ -380,32 +380,36 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
   if (config.history.length === 0) return <p class="hint">No changes yet. Every applied change is kept here and can be rolled back.</p>;
   return (
     <>
-      <table class="table">
-        <thead>
-          <tr>
-            <th scope="col">When</th>
-            <th scope="col">By</th>
-            <th scope="col">Change</th>
-            <th scope="col">
-              <span class="away">Roll back</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {config.history.map((it) => (
-            <tr key={it.id}>
-              <th scope="row">{format.moment(it.time)}</th>
-              <td>{it.by}</td>
-              <td>{it.change || '–'}</td>
-              <td class="num">
-                <Act of="admin" class="button" aria-label={`${config.editable ? 'Roll back to this …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
-                  <Icon name="undo" /> {config.editable ? 'Roll back to this …' : 'Difference …'}
-                </Act>
-              </td>
+      <div class="scroll" tabIndex={0} role="region" aria-label="History">
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">When</th>
+              <th scope="col" class="wide-only">
+                By
+              </th>
+              <th scope="col">Change</th>
+              <th scope="col">
+                <span class="away">Roll back</span>
+              </th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {config.history.map((it) => (
+              <tr key={it.id}>
+                <th scope="row">{format.moment(it.time)}</th>
+                <td class="wide-only">{it.by}</td>
+                <td>{it.change || '–'}</td>
+                <td class="num">
+                  <Act of="admin" class="button" aria-label={`${config.editable ? 'Roll back …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
+                    <Icon name="undo" /> {config.editable ? 'Roll back …' : 'Difference …'}
+                  </Act>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
       {asking && <RollBack to={asking} config={config} drafted={drafted} close={() => ask(null)} done={done} />}
     </>
   );
