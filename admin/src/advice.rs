@@ -47,6 +47,7 @@ impl Admin {
                 analytics: it.sums.analytics,
                 parameters: it.sums.parameters,
                 cookies: it.sums.cookies,
+                plain: it.sums.plain,
                 anonymous: it.sums.anonymous,
                 differs: it.differs,
             })

@@ -8,11 +8,11 @@ use larder_counters::Counters;
 use larder_origin::OriginState;
 use larder_semantics::health::{
     CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport, HealthWord,
-    LIMITS, MemcachedFact, OriginFact, PastFact, RouteFact,
+    LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
 };
 use larder_server::certificate_book::{CertificateBook, CertificateSource};
 use larder_server::live::Live;
-use larder_server::route_stats::{ConfigScopes, OriginScopes, ServiceKind};
+use larder_server::route_stats::{ConfigScopes, OriginScopes, RouteScopes, ServiceKind};
 use larder_server::row_purges::FollowStanding;
 use larder_stdx::clock;
 use larder_store::disk::DiskState;
@@ -20,6 +20,7 @@ use larder_store::fleet::health::ServerStanding;
 use larder_transport::Synthetic;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
 /// A finding in JSON.
 macro_rules! health {
@@ -137,6 +138,7 @@ impl Admin {
             failed_worker: self.failure.first().cloned(),
             origins,
             routes: routes(&live.scopes),
+            troubled: troubled(&live),
             memcached,
             keys_move,
             disk: self.disk_fact(),
@@ -217,18 +219,36 @@ fn routes(scopes: &ConfigScopes) -> Vec<RouteFact> {
     with_origins.map(|it| RouteFact { name: it.name.clone(), origins: it.origins.clone() }).collect()
 }
 
-/// Requests and server errors of all routes except those whose errors the operator has ordered: fixed answers, and routes under
-/// maintenance.
-fn requests(live: &Live) -> (u64, u64) {
+/// The routes except those whose errors the operator has ordered: fixed answers, and routes under maintenance.
+fn judged_routes(live: &Live) -> impl Iterator<Item = (usize, &RouteScopes)> {
     let scopes = &live.scopes;
     let of_site = scopes.sites.iter().zip(&live.config.sites);
     let ordered = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
-    let ordered: Vec<usize> = ordered.filter(|it| it.1.maintenance.is_some()).map(|it| *it.0).collect();
-    let counts = |(at, it): (usize, &larder_server::route_stats::RouteScopes)| {
-        it.kind != ServiceKind::Own && !ordered.contains(&at)
-    };
-    let counted = scopes.routes.iter().enumerate().filter(|it| counts(*it)).map(|it| scopes.errors_of(it.0));
+    let ordered: HashSet<usize> = ordered.filter(|it| it.1.maintenance.is_some()).map(|it| *it.0).collect();
+    let routes = scopes.routes.iter().enumerate();
+    routes.filter(move |(at, it)| it.kind != ServiceKind::Own && !ordered.contains(at))
+}
+
+/// Their requests and server errors.
+fn requests(live: &Live) -> (u64, u64) {
+    let counted = judged_routes(live).map(|it| live.scopes.errors_of(it.0));
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+}
+
+/// Those that have sent server errors or refused requests at a limit.
+fn troubled(live: &Live) -> Vec<RouteCountFact> {
+    let fact = |(at, it): (usize, &RouteScopes)| {
+        let (requests, errors_5xx) = live.scopes.errors_of(at);
+        let limited = live.scopes.limited_of(at);
+        (errors_5xx > 0 || limited > 0).then(|| RouteCountFact {
+            at: u32::try_from(at).unwrap_or(u32::MAX),
+            name: it.name.clone(),
+            requests,
+            errors_5xx,
+            limited,
+        })
+    };
+    judged_routes(live).filter_map(fact).collect()
 }
 
 fn database((name, standing): (String, FollowStanding), live: &Live) -> DatabaseFact {

@@ -52,8 +52,10 @@ pub struct AdviceCounters {
     pub analytics: Counter,
     /// These parameters, one bit each (`semantics::analytics`).
     parameters: Counter,
-    /// Private requests whose only cookies are those of analytics.
+    /// Requests that are private because of cookies, all of which are those of analytics.
     pub cookies: Counter,
+    /// Stored responses that could be compressed and were sent as they came, to clients that accept gzip.
+    pub plain: Counter,
     /// Requests without credentials for pages without a lifetime.
     pub anonymous: Counter,
     /// Those of them whose stored response was replaced by another one.

@@ -9,10 +9,12 @@ use super::RequestOutcome;
 use larder_counters::{Histogram, RouteScope, WorkerScope};
 use larder_semantics::analytics;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
+use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::reuse::ForwardReason;
+use larder_semantics::trial::facts;
 use larder_stdx::clock;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -117,7 +119,18 @@ impl WorkerScopes {
             MissReason::PrivateCookie if cookies::are_only(fields, analytics::COOKIES) => {
                 scope.advice.cookies.add(1);
             }
+            MissReason::Credentials
+                if cookies::are_only(fields, analytics::COOKIES) && !facts::has_identity(fields) =>
+            {
+                scope.advice.cookies.add(1);
+            }
             _ => {}
+        }
+        let is_stored = matches!(outcome.report, Some(CacheReport::Forwarded { stored: true, .. }));
+        if is_stored && outcome.origin.as_ref().is_some_and(|it| it.is_plain_text) {
+            let accepted = AcceptedCodings::read(fields);
+            let likes_gzip = !accepted.is_indifferent() && accepted.quality(Coding::Gzip) > 0;
+            scope.advice.plain.add(u64::from(likes_gzip));
         }
         scope.examples.keep(reason.index(), clock::wall().0, method, url);
     }

@@ -2,6 +2,12 @@
 
 use crate::coding::Coding;
 
+/// The default of `cache.compress.types`, as in the configuration: text, and formats without compression of their own. Pictures,
+/// sound, video, archives, WOFF and unknown types are not compressed.
+pub const DEFAULT_TYPES: &str = "text/*,application/json,application/javascript,application/x-javascript,application/xml,\
+    application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
+    image/x-icon,image/vnd.microsoft.icon,+json,+xml";
+
 /// Compression settings of a route: `cache.compress`. Shared by all its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compress {
@@ -16,6 +22,20 @@ pub struct Compress {
     pub types: Vec<String>,
     /// `cache.compress.uncached`: whether responses that are not stored are coded while they are sent.
     pub uncached: bool,
+}
+
+impl Compress {
+    /// With the defaults of its keys.
+    #[must_use]
+    pub fn usual() -> Compress {
+        Compress {
+            codings: CodingPreference::DEFAULT,
+            min_size: 1 << 10,
+            max_size: 8 << 20,
+            types: DEFAULT_TYPES.split(',').map(str::to_owned).collect(),
+            uncached: true,
+        }
+    }
 }
 
 /// Codings in order of preference: at most the three that larder produces.

@@ -10,7 +10,7 @@ pub use conditions::Beginning;
 use conditions::{Condition, HeldConditions, conditions};
 pub use facts::{
     CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact, NodeFact, OriginFact,
-    PastFact, PurgeLogFact, RouteFact,
+    PastFact, PurgeLogFact, RouteCountFact, RouteFact,
 };
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -142,6 +142,15 @@ impl HealthReport {
     }
 }
 
+/// What happened within the last minute.
+struct Minute<'a> {
+    counts: &'a CountFacts,
+    /// Of each database.
+    pages: &'a [PageErrors],
+    /// Of each troubled route.
+    routes: &'a [RouteCounts],
+}
+
 /// Judges facts, one reading after the other.
 #[derive(Debug, Default)]
 pub struct HealthJudge {
@@ -157,6 +166,17 @@ struct CountSample {
     counts: CountFacts,
     /// The name of each database, with requests and server errors of the pages that its changes purge.
     databases: Vec<(String, [u64; 2])>,
+    /// The troubled routes, by their position. 16 bytes each: their differences within a minute fit 32 bits.
+    routes: Vec<RouteCounts>,
+}
+
+/// A route at one reading, or within the last minute.
+#[derive(Clone, Copy, Debug, Default)]
+struct RouteCounts {
+    at: u32,
+    requests: u32,
+    errors_5xx: u32,
+    limited: u32,
 }
 
 /// Requests for pages of a database, and the server errors among them.
@@ -172,7 +192,9 @@ impl HealthJudge {
         let minute = self.minute(facts);
         let pages: Vec<PageErrors> =
             facts.databases.iter().map(|it| self.page_errors(it, facts.at)).collect();
-        let found = conditions(facts, &minute, &pages, &self.held);
+        let routes: Vec<RouteCounts> = facts.troubled.iter().map(|it| self.route_minute(it)).collect();
+        let found =
+            conditions(facts, &Minute { counts: &minute, pages: &pages, routes: &routes }, &self.held);
         self.held.keep(&found, facts);
         let mut findings: Vec<HealthFinding> = found
             .into_iter()
@@ -205,9 +227,34 @@ impl HealthJudge {
         let minute = self.samples.front().map_or_else(CountFacts::default, |it| sums.since(&it.counts));
         if self.samples.back().is_none_or(|it| at.saturating_sub(it.at) >= SAMPLE) {
             let databases = facts.databases.iter().map(|it| (it.name.clone(), [it.requests, it.errors_5xx]));
-            self.samples.push_back(CountSample { at, counts: sums.clone(), databases: databases.collect() });
+            self.samples.push_back(CountSample {
+                at,
+                counts: sums.clone(),
+                databases: databases.collect(),
+                routes: facts.troubled.iter().map(of_route).collect(),
+            });
         }
         minute
+    }
+
+    /// A troubled route within the last minute. Before a reading has it, it had neither errors nor refused requests.
+    fn route_minute(&self, fact: &RouteCountFact) -> RouteCounts {
+        let of = |sample: &CountSample| {
+            let found = sample.routes.binary_search_by_key(&fact.at, |it| it.at);
+            found.ok().map(|at| sample.routes[at])
+        };
+        let Some(oldest) = self.samples.front() else { return RouteCounts::default() };
+        let now = of_route(fact);
+        let before = of(oldest).unwrap_or_else(|| RouteCounts {
+            requests: self.samples.iter().find_map(of).map_or(now.requests, |it| it.requests),
+            ..RouteCounts::default()
+        });
+        RouteCounts {
+            at: now.at,
+            requests: now.requests.wrapping_sub(before.requests),
+            errors_5xx: now.errors_5xx.wrapping_sub(before.errors_5xx),
+            limited: now.limited.wrapping_sub(before.limited),
+        }
     }
 
     /// The requests for pages of a database within the last seconds and the last minute.
@@ -234,6 +281,13 @@ impl HealthJudge {
         };
         HealthFinding { kind: it.kind, what: it.what, since, evidence: short(&evidence), effect: it.effect }
     }
+}
+
+/// 32 bits of the sums of a route.
+#[allow(clippy::cast_possible_truncation, reason = "only differences are used, which are small")]
+fn of_route(it: &RouteCountFact) -> RouteCounts {
+    let RouteCountFact { at, requests, errors_5xx, limited, .. } = *it;
+    RouteCounts { at, requests: requests as u32, errors_5xx: errors_5xx as u32, limited: limited as u32 }
 }
 
 /// The first line of a reason, without its full stop and not too long.

@@ -132,8 +132,10 @@ pub struct AdviceSums {
     pub analytics: u64,
     /// These parameters as bits.
     pub parameters: u64,
-    /// Private requests whose only cookies are those of analytics.
+    /// Requests that are private because of cookies, all of which are those of analytics.
     pub cookies: u64,
+    /// Stored responses that could be compressed and were sent as they came, to clients that accept gzip.
+    pub plain: u64,
     /// Requests without credentials for pages without a lifetime.
     pub anonymous: u64,
     /// Those of them whose stored response was replaced by another one.
@@ -347,6 +349,7 @@ impl ConfigScopes {
             analytics: sum.analytics + it.analytics.get(),
             parameters: sum.parameters | it.parameters(),
             cookies: sum.cookies + it.cookies.get(),
+            plain: sum.plain + it.plain.get(),
             anonymous: sum.anonymous + it.anonymous.get(),
             changed: sum.changed + it.changed.get(),
         })
@@ -363,6 +366,12 @@ impl ConfigScopes {
     pub fn errors_of(&self, route: usize) -> (u64, u64) {
         let parts = self.routes[route].parts.iter().map(|it| &it.counters);
         parts.fold((0, 0), |sum, it| (sum.0 + it.requests.get(), sum.1 + it.errors_5xx.get()))
+    }
+
+    /// The requests of a route that `access.limit` has refused.
+    #[must_use]
+    pub fn limited_of(&self, route: usize) -> u64 {
+        self.routes[route].parts.iter().map(|it| it.counters.limited.get()).sum()
     }
 
     /// The sums of an origin.

@@ -22,6 +22,12 @@ fn answer(request: &Received) -> Vec<Script> {
         "private" => ("Cache-Control: private, max-age=60\n", "x".to_owned()),
         "cookie" => ("Set-Cookie: a=b\n", "x".to_owned()),
         "language" => ("Cache-Control: max-age=60\nVary: User-Agent\n", "x".to_owned()),
+        "dated" => (
+            "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\n",
+            request.field("Cookie").unwrap_or_default().to_owned(),
+        ),
+        "text" => ("Content-Type: text/html\nCache-Control: max-age=600\n", large),
+        "coded" => ("Content-Type: text/html\nContent-Encoding: gzip\nCache-Control: max-age=600\n", large),
         "large" => ("Cache-Control: max-age=600\n", large),
         _ => ("Cache-Control: max-age=60\n", "x".to_owned()),
     };
@@ -155,4 +161,63 @@ fn too_little_ram_is_found_by_pages_that_are_asked_for_again() {
     assert_eq!(json!([true, ["cache.ram.size = \"16MiB\""]]), json!([change["restart"], change["settings"]]));
     let lines = change["diff"][0]["lines"].to_string();
     assert!(lines.contains("size = \\\"8MiB\\\"") && lines.contains("size = \\\"16MiB\\\""), "{lines}");
+}
+
+/// A page that says nothing about sharing, and visitors with cookies of analytics: a site with the defaults. The change that is
+/// proposed, written to the configuration, answers them from the cache, and no visitor with a session.
+#[test]
+fn cookies_of_analytics_make_no_page_private_once_the_advice_is_followed() {
+    let origin = Origin::scripted(answer);
+    let visit = |larder: &Larder| {
+        for number in 0..12 {
+            ask(larder, "/dated/a", &format!("Cookie: _ga={number}; _gid=2\r\n"));
+            ask(larder, "/dated/a", &format!("Cookie: _ga={number}; session={number}\r\n"));
+            ask(larder, "/dated/a", &format!("Cookie: _ga={number}\r\nX-Api-Key: {number}\r\n"));
+        }
+    };
+    let larder = start(&origin, &[("dated", "")], "");
+    visit(&larder);
+    let expect = "analytics-cookies dated 12 cache.private_cookies cache.ignored_cookies";
+    until("they are counted", || findings(&larder) == [expect]);
+    let told = advice(&larder);
+    let settings: Vec<&str> = told["findings"][0]["changes"][0]["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    let settings = settings.join("\n");
+    drop(larder);
+
+    let larder = start(&origin, &[("dated", &settings)], "");
+    let before = origin.received().len();
+    visit(&larder);
+    let received = origin.received();
+    let cookies: Vec<&str> =
+        received[before..].iter().map(|it| it.field("Cookie").unwrap_or_default()).collect();
+    assert_eq!(1, cookies.iter().filter(|it| it.is_empty()).count() - 12, "one for all of them: {cookies:?}");
+    assert_eq!(12, cookies.iter().filter(|it| it.contains("session=")).count(), "{cookies:?}");
+}
+
+#[test]
+fn text_that_is_sent_without_compression_is_found() {
+    let origin = Origin::scripted(answer);
+    let on = "cache = { compress = { enabled = true } }";
+    let larder = start(&origin, &[("text", ""), ("coded", ""), ("text2", on), ("large", "")], "");
+    for number in 0..12 {
+        for route in ["text", "coded", "large"] {
+            ask(&larder, &format!("/{route}/{number}"), "Accept-Encoding: gzip, br\r\n");
+        }
+        ask(&larder, &format!("/text/{number}"), "Accept-Encoding: gzip\r\n");
+        ask(&larder, &format!("/text/plain{number}"), "");
+    }
+    let expect = "compression-off - 12 cache.compress.enabled cache.compress.uncached";
+    until("they are counted", || findings(&larder) == [expect]);
+    let told = advice(&larder);
+    let change = &told["findings"][0]["changes"][0];
+    assert_eq!(
+        json!(["cache.compress.enabled = true", "cache.compress.uncached = false"]),
+        change["settings"]
+    );
+    assert!(change["diff"][0]["lines"].to_string().contains("uncached = false"), "{change}");
 }

@@ -107,6 +107,7 @@ fn value_of(setting: &SafeSetting) -> Value {
     match setting.value() {
         SettingValue::Text(it) => it.into(),
         SettingValue::List(all) => all.into(),
+        SettingValue::Switch(is_on) => is_on.into(),
     }
 }
 

@@ -1,12 +1,7 @@
 //! Keys of caching: for every route, and for one. The types of rows are in `super`.
 
 use super::*;
-
-/// Text, and formats without compression of their own. Pictures, sound, video, archives, WOFF and unknown types are not
-/// compressed.
-const COMPRESSIBLE: &str = "text/*,application/json,application/javascript,application/x-javascript,application/xml,\
-    application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
-    image/x-icon,image/vnd.microsoft.icon,+json,+xml";
+use larder_semantics::compress::DEFAULT_TYPES;
 
 /// The response fields of tags: of Fastly, Cloudflare, Drupal (three), Symfony, Magento and Varnish.
 const TAG_FIELDS: &str =
@@ -90,7 +85,7 @@ pub(super) const ROWS: &[Key] = &[
         "Minimum size of a body that is compressed.", r#""256B""#),
     each("cache.compress.max_size", size(KIB, GIB), Some("8MiB"),
         "Maximum size of a body that is compressed, or stored decoded.", r#""1MiB""#),
-    each("cache.compress.types", ValueKind::List(TextForm::MediaType), Some(COMPRESSIBLE),
+    each("cache.compress.types", ValueKind::List(TextForm::MediaType), Some(DEFAULT_TYPES),
         "The media types that are compressed: exact, `text/*` for all subtypes, or `+xml` for all types with that suffix. A name of JavaScript stands for all of its names.", r#"["text/*", "application/json", "+xml"]"#),
     each("cache.compress.uncached", ValueKind::Bool, Some("true"),
         "Also compress responses that are not stored, while they are sent (at gzip level 4, brotli 3 and zstd 3 or lower). Event streams and responses to range requests are not compressed. Set `false` for pages that contain both a secret and text of the request (BREACH).", "false"),

@@ -34,6 +34,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
 use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
+use larder_semantics::transcode;
 use larder_semantics::trial::facts;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
@@ -161,6 +162,8 @@ pub struct OriginTold {
     pub digest: u64,
     /// A hash of the fields that are shared with it.
     pub head: u64,
+    /// Whether it is plain text that could be compressed.
+    pub is_plain_text: bool,
 }
 
 impl OriginTold {
@@ -179,7 +182,9 @@ impl FillStarter {
         let fields = head.fields.view();
         let (facts, digest) = (facts::response(&fields).into(), facts::digest(&fields));
         let head = facts::head_digest(&fields);
-        self.origin_told.set(Some(OriginTold { micros, version, name, status, facts, digest, head }));
+        let is_plain_text = transcode::is_plain_text(status, &fields);
+        let told = OriginTold { micros, version, name, status, facts, digest, head, is_plain_text };
+        self.origin_told.set(Some(told));
     }
 
     pub fn presence(&self) -> ClientPresence {

@@ -22,6 +22,10 @@ pub enum SafeSetting {
     DropParameters(Vec<String>),
     /// `cache.stale_while_revalidate`.
     StaleWhileRevalidate(u32),
+    /// `cache.compress.enabled`.
+    Compress,
+    /// `cache.compress.uncached = false`: responses that are not stored are sent as they come.
+    CompressStoredOnly,
     /// `cache.max_object`.
     MaxObject(u64),
     /// `cache.ram.size`.
@@ -37,6 +41,8 @@ pub enum SettingValue {
     Text(String),
     /// A list of texts.
     List(Vec<String>),
+    /// `true` or `false`.
+    Switch(bool),
 }
 
 impl SafeSetting {
@@ -49,6 +55,8 @@ impl SafeSetting {
             SafeSetting::IgnoredCookies(_) => "cache.ignored_cookies",
             SafeSetting::DropParameters(_) => "cache.key.drop",
             SafeSetting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
+            SafeSetting::Compress => "cache.compress.enabled",
+            SafeSetting::CompressStoredOnly => "cache.compress.uncached",
             SafeSetting::MaxObject(_) => "cache.max_object",
             SafeSetting::RamSize(_) => "cache.ram.size",
             SafeSetting::DiskPath => "cache.disk.path",
@@ -65,6 +73,8 @@ impl SafeSetting {
             SafeSetting::IgnoredCookies(names) | SafeSetting::DropParameters(names) => {
                 SettingValue::List(names.clone())
             }
+            SafeSetting::Compress => SettingValue::Switch(true),
+            SafeSetting::CompressStoredOnly => SettingValue::Switch(false),
             SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) => text(size(*it)),
             SafeSetting::DiskPath => text("/var/cache/larder".to_owned()),
         }
@@ -73,7 +83,8 @@ impl SafeSetting {
     /// Whether it is a setting of the whole server, not of a route.
     #[must_use]
     pub fn is_of_server(&self) -> bool {
-        matches!(self, SafeSetting::RamSize(_) | SafeSetting::DiskPath)
+        use SafeSetting::{Compress, CompressStoredOnly, DiskPath, RamSize};
+        matches!(self, RamSize(_) | DiskPath | Compress | CompressStoredOnly)
     }
 
     /// Applies it to a route's policy; those of the server have no effect there.
@@ -85,7 +96,10 @@ impl SafeSetting {
             SafeSetting::DropParameters(names) => policy.key.query = QueryPolicy::Drop(names.clone()),
             SafeSetting::StaleWhileRevalidate(it) => policy.stale_while_revalidate = *it,
             SafeSetting::MaxObject(it) => policy.max_object = *it,
-            SafeSetting::RamSize(_) | SafeSetting::DiskPath => {}
+            SafeSetting::Compress
+            | SafeSetting::CompressStoredOnly
+            | SafeSetting::RamSize(_)
+            | SafeSetting::DiskPath => {}
         }
     }
 }
@@ -229,15 +243,33 @@ fn without_parameters(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
 }
 
 /// Cookies of analytics make no request private: they leave the request to the origin, so that no response can depend on them.
-/// Only a route that names its private cookies removes them.
+/// Only a route that names its private cookies removes them: one that does not gets a bypass for all other cookies.
 pub(super) fn without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
-    if facts.policy.private_cookies.is_empty() || ignored(facts) == facts.policy.ignored_cookies {
+    let names_none = facts.policy.private_cookies.is_empty();
+    if names_none && !facts.is_public || !names_none && ignored(facts) == facts.policy.ignored_cookies {
         return Vec::new();
     }
-    vec![SafeChange::Configuration {
-        sentence: "Requests whose only cookies are those of analytics use the cache: these cookies leave the request to the origin; scripts in the browser still read them.",
-        settings: vec![SafeSetting::IgnoredCookies(ignored(facts))],
-    }]
+    let without = SafeSetting::IgnoredCookies(ignored(facts));
+    let (sentence, settings) = match names_none {
+        true => (
+            "Requests whose only cookies are those of analytics are answered as requests without a cookie: these cookies leave the request to the origin; scripts in the browser still read them. Every request with another cookie bypasses the cache.",
+            vec![SafeSetting::EveryCookiePrivate, without],
+        ),
+        false => (
+            "Requests whose only cookies are those of analytics use the cache: these cookies leave the request to the origin; scripts in the browser still read them.",
+            vec![without],
+        ),
+    };
+    vec![SafeChange::Configuration { sentence, settings }]
+}
+
+/// Compression of what is stored. What is for one client stays as it is: the length of a compressed page with a secret can tell
+/// the secret (BREACH).
+pub(super) fn compressed() -> SafeChange {
+    SafeChange::Configuration {
+        sentence: "Stored responses are compressed once, in the background, and each client gets the coding that it prefers.",
+        settings: vec![SafeSetting::Compress, SafeSetting::CompressStoredOnly],
+    }
 }
 
 /// `cache.ignored_cookies` with the names of analytics.

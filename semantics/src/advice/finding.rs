@@ -1,7 +1,7 @@
 //! The advisor: findings from counted requests, each with its changes and the requests that they would help. A finding without a
 //! change is left out, and so is one that rests on a guess.
 
-use super::change::{ChangeFacts, SafeChange, SafeSetting, changes, without_cookies};
+use super::change::{ChangeFacts, SafeChange, SafeSetting, changes, compressed, without_cookies};
 use crate::miss_reason::{MissClass, MissReason};
 use crate::policy::Policy;
 
@@ -32,8 +32,10 @@ pub struct CountedRoute<'a> {
     pub analytics: u64,
     /// These parameters ([`crate::analytics::parameters_of`]).
     pub parameters: u64,
-    /// Private requests whose only cookies are those of analytics.
+    /// Requests that are private because of cookies, all of which are those of analytics.
     pub cookies: u64,
+    /// Stored responses that could be compressed and were sent as they came, to clients that accept gzip.
+    pub plain: u64,
     /// Requests without credentials for pages without a lifetime.
     pub anonymous: u64,
     /// Whether responses to some URL of the route differed, or the route knows its clients by other means than cookies.
@@ -120,8 +122,8 @@ macro_rules! kinds {
 kinds! {
     Analytics "analytics-parameters": "One page is stored under many URLs, which differ in parameters of analytics.",
         "first requests whose query has such a parameter";
-    Cookies "analytics-cookies": "Requests bypass the cache because of cookies of analytics.",
-        "requests with the reason private-cookie whose only cookies are of analytics";
+    Cookies "analytics-cookies": "Pages are not cached because the requests have cookies of analytics.",
+        "requests with the reasons private-cookie and credentials whose only cookies are of analytics";
     NoLifetime "no-lifetime": "Pages declare no lifetime, so that each request needs the origin.",
         "requests without a cookie and Authorization with the reason no-lifetime";
     Expired "expired": "Clients wait while expired pages are renewed.", "requests with the reason expired";
@@ -132,6 +134,8 @@ kinds! {
     Variants "variants": "Pages are stored once for each value of the fields in Vary.", "requests with the reason variant";
     Validators "validators": "Pages are stale on arrival and cannot be validated, so that each request fetches them as a whole.",
         "requests with the reason useless";
+    Compression "compression-off": "Text is sent without compression to clients that accept it.",
+        "stored responses of 1 KiB or more, of a type that compresses well, when they were fetched; hits come on top";
 }
 
 /// The advice for these facts.
@@ -182,9 +186,14 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         let micros = micros.checked_div(counted).unwrap_or(0).saturating_mul(requests);
         is_told.then_some(Finding { kind, route: Some(at), requests, micros, changes })
     };
+    // Where the private cookies are not named, each cookie is a credential.
+    let private_by_cookies = match route.policy.private_cookies.is_empty() {
+        true => MissReason::Credentials,
+        false => MissReason::PrivateCookie,
+    };
     let found = [
         finding(AdviceKind::Analytics, MissReason::FirstRequest, route.analytics),
-        finding(AdviceKind::Cookies, MissReason::PrivateCookie, route.cookies),
+        finding(AdviceKind::Cookies, private_by_cookies, route.cookies),
         finding(AdviceKind::NoLifetime, MissReason::NoLifetime, route.anonymous),
         finding(AdviceKind::Expired, MissReason::Expired, u64::MAX).filter(has_setting),
         finding(AdviceKind::Variants, MissReason::Variant, u64::MAX),
@@ -231,8 +240,18 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
     let found = [
         finding(AdviceKind::SmallRam, &[MissReason::Evicted, MissReason::NoRoom]),
         finding(AdviceKind::Disk, &[MissReason::Idle]),
+        uncompressed(facts, whole),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// Responses that routes without compression sent as they came, among `whole` requests to origins.
+fn uncompressed(facts: &AdviceFacts<'_>, whole: u64) -> Option<Finding> {
+    let without = facts.routes.iter().filter(|it| it.policy.compress.is_none());
+    let requests: u64 = without.map(|it| it.plain).sum();
+    let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole;
+    let changes = vec![compressed()];
+    is_told.then_some(Finding { kind: AdviceKind::Compression, route: None, requests, micros: 0, changes })
 }
 
 fn is_of_server(change: &SafeChange) -> bool {

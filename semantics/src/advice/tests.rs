@@ -212,7 +212,16 @@ fn counts(of: &[(MissReason, u64)]) -> Vec<ReasonCount> {
 }
 
 fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a> {
-    CountedRoute { policy, reasons, analytics: 0, parameters: 0, cookies: 0, anonymous: 0, differs: false }
+    CountedRoute {
+        policy,
+        reasons,
+        analytics: 0,
+        parameters: 0,
+        cookies: 0,
+        plain: 0,
+        anonymous: 0,
+        differs: false,
+    }
 }
 
 fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
@@ -244,6 +253,7 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         analytics: 95,
         parameters,
         cookies: 97,
+        plain: 30,
         anonymous: 85,
         ..route(&policy, &reasons)
     }]);
@@ -256,7 +266,8 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
             ("small-ram", 71),
             ("disk", 60),
             ("variants", 50),
-            ("validators", 40)
+            ("validators", 40),
+            ("compression-off", 30)
         ],
         kinds(&told)[..]
     );
@@ -266,6 +277,37 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
     );
     assert!(told.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
     assert_eq!(AdviceKind::ALL.len(), told.findings.len(), "every kind is attacked here");
+}
+
+/// Most sites name no private cookies: the first visit is stored, and all later ones have cookies of analytics.
+#[test]
+fn cookies_of_analytics_on_a_route_that_names_no_private_ones() {
+    let policy = Policy::default();
+    let reasons = counts(&[(MissReason::Credentials, 200)]);
+    let counted = CountedRoute { cookies: 150, ..route(&policy, &reasons) };
+    let told = advice_of(&[counted]);
+    assert_eq!([("analytics-cookies", 150)], kinds(&told)[..]);
+    let keys: Vec<_> = settings_of(&told.findings[0].changes).iter().map(|it| it.key()).collect();
+    assert_eq!(["cache.private_cookies", "cache.ignored_cookies"], keys[..]);
+    assert!(advice_of(&[CountedRoute { differs: true, ..counted }]).findings.is_empty());
+}
+
+/// The finding is about the routes without compression, and its change leaves responses for one client as they are.
+#[test]
+fn compression_is_proposed_for_what_is_stored() {
+    let (without, reasons) = (Policy::default(), counts(&[(MissReason::FirstRequest, 100)]));
+    let with = Policy { compress: Some(crate::compress::Compress::usual().into()), ..Policy::default() };
+    let of = |policy, plain| CountedRoute { plain, ..route(policy, &reasons) };
+    let told = advice_of(&[of(&without, 6), of(&without, 5), of(&with, 40)]);
+    assert_eq!([("compression-off", 11)], kinds(&told)[..]);
+    let values: Vec<_> =
+        settings_of(&told.findings[0].changes).iter().map(|it| (it.key(), it.value())).collect();
+    let switch = SettingValue::Switch;
+    assert_eq!(
+        [("cache.compress.enabled", switch(true)), ("cache.compress.uncached", switch(false))],
+        values[..]
+    );
+    assert!(advice_of(&[of(&without, 9), of(&with, 40)]).findings.is_empty());
 }
 
 #[test]
@@ -309,9 +351,15 @@ fn nothing_private_is_proposed_to_be_shared() {
                     settings_of(&finding.changes).iter().any(|it| matches!(it, SafeSetting::DefaultTtl(_)));
                 assert!(!(differs && gives_life), "{}", row.name);
             }
-            if row.class == MissClass::Rightly
-                && !matches!(row.reason, MissReason::Useless | MissReason::PrivateCookie)
-            {
+            let names_none = policy.private_cookies.is_empty();
+            let can_be_advised = match row.reason {
+                MissReason::Useless => true,
+                // Those whose only cookies are of analytics.
+                MissReason::PrivateCookie => !names_none,
+                MissReason::Credentials => names_none && !differs,
+                _ => false,
+            };
+            if row.class == MissClass::Rightly && !can_be_advised {
                 assert!(told.findings.is_empty(), "{}: {:?}", row.name, told.findings);
                 assert_eq!(1, told.rightly.len(), "{}", row.name);
             }

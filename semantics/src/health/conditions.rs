@@ -1,8 +1,8 @@
 //! From facts to conditions: each is a finding once it has held for long enough.
 
-use super::PageErrors;
 use super::facts::{CertificateFact, CountFacts, HealthFacts, OriginFact};
 use super::table::{FindingKind, LIMITS};
+use super::{Minute, PageErrors};
 use crate::date;
 use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
@@ -104,24 +104,20 @@ impl HeldConditions {
 }
 
 /// The conditions that hold. `minute` is the growth of the counts within a minute; `held` are the conditions of the reading before.
-pub(super) fn conditions(
-    facts: &HealthFacts,
-    minute: &CountFacts,
-    pages: &[PageErrors],
-    held: &HeldConditions,
-) -> Vec<Condition> {
+pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Vec<Condition> {
     let mut all = Vec::new();
     all.extend(worker(facts));
     origins(facts, &mut all);
-    all.extend(errors(minute, held));
-    limits(minute, &mut all);
+    all.extend(errors(facts, minute, held));
+    limits(minute.counts, &mut all);
+    route_limits(facts, minute, &mut all);
     lower_tiers(facts, &mut all);
     super::fleet::nodes(facts, &mut all);
-    databases(facts, pages, held, &mut all);
+    databases(facts, minute.pages, held, &mut all);
     configuration(facts, &mut all);
     all.extend(facts.certificates.iter().filter_map(|it| certificate(it, facts.now)));
     all.extend(memory(facts, held));
-    all.extend(evictions(facts, minute));
+    all.extend(evictions(facts, minute.counts));
     all
 }
 
@@ -199,9 +195,9 @@ fn origins(facts: &HealthFacts, all: &mut Vec<Condition>) {
     }
 }
 
-fn errors(minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
+fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Option<Condition> {
     const SUBJECT: &str = "server errors";
-    let CountFacts { requests, errors_5xx, .. } = *minute;
+    let CountFacts { requests, errors_5xx, .. } = *minute.counts;
     let before = held.of(SUBJECT).map(|it| it.kind);
     if requests == 0 || before.is_none() && requests < ERRORS_REQUESTS {
         return None;
@@ -215,7 +211,37 @@ fn errors(minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
         () => return None,
     };
     let what = format!("{} % of the responses are server errors", errors_5xx.min(requests) * 100 / requests);
-    Some(condition(kind, SUBJECT, what, format!("{errors_5xx} of {requests} within the last minute")))
+    let evidence = format!("{errors_5xx} of {requests} within the last minute");
+    Some(condition(kind, SUBJECT, what, evidence).with_effect(by_route(facts, minute)))
+}
+
+/// The routes with the most server errors, such as `by route: shop 20, api 3`.
+fn by_route(facts: &HealthFacts, minute: &Minute<'_>) -> String {
+    let of_routes = facts.troubled.iter().zip(minute.routes).map(|(fact, it)| (it.errors_5xx, &fact.name));
+    let mut errors: Vec<_> = of_routes.filter(|it| it.0 > 0).collect();
+    if errors.is_empty() {
+        return String::new();
+    }
+    errors.sort_by_key(|it| std::cmp::Reverse(it.0));
+    let named: Vec<String> = errors.iter().map(|(count, name)| format!("{name} {count}")).collect();
+    format!("by route: {}", list(&named.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
+/// Routes most of whose requests are refused at a limit.
+fn route_limits(facts: &HealthFacts, minute: &Minute<'_>, all: &mut Vec<Condition>) {
+    for (fact, it) in facts.troubled.iter().zip(minute.routes) {
+        if u64::from(it.limited) < ERRORS_REQUESTS || it.limited.saturating_mul(2) < it.requests {
+            continue;
+        }
+        let what = format!("route {} refuses most requests with 429", fact.name);
+        let evidence = format!("{} of {} within the last minute", it.limited.min(it.requests), it.requests);
+        all.push(condition(
+            FindingKind::RouteLimited,
+            &format!("limit of route {}", fact.name),
+            what,
+            evidence,
+        ));
+    }
 }
 
 fn limits(minute: &CountFacts, all: &mut Vec<Condition>) {

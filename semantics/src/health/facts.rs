@@ -16,6 +16,9 @@ pub struct HealthFacts {
     pub origins: Vec<OriginFact>,
     /// The routes with origins.
     pub routes: Vec<RouteFact>,
+    /// The routes that have sent server errors or refused requests at a limit since the start, without those whose errors the operator
+    /// has ordered; by position.
+    pub troubled: Vec<RouteCountFact>,
     /// The memcached servers.
     pub memcached: Vec<MemcachedFact>,
     /// Whether the other memcached servers take over the keys of one that is not used.
@@ -68,6 +71,21 @@ pub struct RouteFact {
     pub name: String,
     /// The positions of its origins among all.
     pub origins: Vec<usize>,
+}
+
+/// Sums of a route since the start.
+#[derive(Clone, Debug, Default)]
+pub struct RouteCountFact {
+    /// Its position among all.
+    pub at: u32,
+    /// Its name.
+    pub name: String,
+    /// Requests.
+    pub requests: u64,
+    /// Responses of them with a status from 500.
+    pub errors_5xx: u64,
+    /// Requests of them that `access.limit` refused.
+    pub limited: u64,
 }
 
 /// One memcached server.

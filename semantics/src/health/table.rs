@@ -75,13 +75,13 @@ findings! {
         "the certificate of NAMES is not valid yet (its validity begins on DATE); clients reject it",
         "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
-        "N % of the responses are server errors since TIME (M of T within the last minute)",
+        "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins.";
     OriginDown "origin-down" Degraded 0 "overview":
         "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
         "Start the origin. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
-        "N % of the responses are server errors since TIME (M of T within the last minute)",
+        "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins.";
     LimitReached "limit-reached" Degraded 0 "overview":
         "EVENT since TIME (N times within the last minute)",
@@ -128,6 +128,9 @@ findings! {
     PagesEvicted "fresh-pages-evicted" Notice 0 "overview":
         "fresh pages are evicted from RAM since TIME (N within the last minute); requests for them go to the origin",
         "Raise `cache.ram.size`, or add `cache.disk`.";
+    RouteLimited "route-limited" Notice 10 "live?filter=status == 429":
+        "route NAME refuses most requests with 429 since TIME (M of T within the last minute)",
+        "`larder tail 'status == 429'` has the requests. Raise `access.limit` of the route if it refuses visitors.";
     NodeSilent "node-silent" Notice 0 "nodes":
         "node NAME does not report since TIME; a purge with `wait` takes a lease, and NAME validates every stored response until it reports again",
         "Start the node, or restore its network to the memcached servers. A node that ended without a report is listed for an hour.";

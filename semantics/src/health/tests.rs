@@ -129,6 +129,58 @@ fn the_share_of_server_errors_needs_requests_and_ends_below_its_threshold() {
     assert_eq!(HealthWord::Healthy, look(70, counts(2_101, 90)).word);
 }
 
+fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCountFact {
+    RouteCountFact { at, name: format!("r{at}"), requests, errors_5xx, limited }
+}
+
+#[test]
+fn server_errors_are_told_by_route_within_the_minute() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, counts, troubled| {
+        let report = judge.look(&HealthFacts { counts, troubled, ..at(second) });
+        report.findings.first().map(|it| (it.kind.row().name, it.effect.clone()))
+    };
+    let errors = |effect: &str| Some(("requests-fail", effect.to_owned()));
+    look(0, counts(1_000, 100), vec![troubled(3, 900, 100, 0)]);
+    // The first route had its errors before.
+    let found = look(1, counts(1_100, 110), vec![troubled(1, 50, 10, 0), troubled(3, 900, 100, 0)]);
+    assert_eq!(errors("by route: r1 10"), found);
+    let many = vec![
+        troubled(1, 50, 10, 0),
+        troubled(3, 900, 101, 0),
+        troubled(4, 50, 12, 0),
+        troubled(5, 50, 1, 0),
+        troubled(6, 50, 1, 0),
+    ];
+    assert_eq!(errors("by route: r4 12, r1 10, r3 1 and 2 more"), look(2, counts(1_200, 125), many));
+    judge.restart_window();
+    let report = judge.look(&HealthFacts {
+        counts: counts(1_300, 200),
+        troubled: vec![troubled(1, 50, 85, 0)],
+        ..at(3)
+    });
+    assert!(report.findings.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_route_that_refuses_most_requests_is_a_notice() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, requests, limited| {
+        let report =
+            judge.look(&HealthFacts { troubled: vec![troubled(7, requests, 0, limited)], ..at(second) });
+        let found = report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)));
+        (report.word, found)
+    };
+    assert_eq!((HealthWord::Healthy, None), look(0, 1_000, 900));
+    assert_eq!((HealthWord::Healthy, None), look(1, 1_019, 919), "19 are too few");
+    assert_eq!((HealthWord::Healthy, None), look(2, 1_100, 949), "49 of 100");
+    assert_eq!((HealthWord::Healthy, None), look(3, 1_100, 950), "it has not lasted");
+    let sentence =
+        "route r7 refuses most requests with 429 since 02:46:14 UTC (50 of 100 within the last minute)";
+    assert_eq!((HealthWord::Healthy, Some(("route-limited", sentence.to_owned()))), look(13, 1_100, 950));
+    assert_eq!((HealthWord::Healthy, None), look(80, 1_100, 950), "a minute later");
+}
+
 #[test]
 fn a_reload_that_drops_counters_is_no_error() {
     let mut judge = HealthJudge::default();
