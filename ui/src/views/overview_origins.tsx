@@ -13,8 +13,8 @@ import { between, quantile } from '../points';
 import { type Over, readings } from '../readings';
 import type { Origin, Stats } from '../types';
 
-/** Rows that are shown at first. */
-const FEW = 8;
+/** Rows that are shown at first, as many as routes. */
+const FEW = 6;
 /** The same in a high window. */
 const MORE = 20;
 
@@ -36,11 +36,10 @@ const RANKS = ['ejected', 'unhealthy', 'failing', 'probing', 'slow_start', 'drai
 function State({ of }: { of: Origin }): JSX.Element {
   const state = of.drained_by === 'operator' ? 'taken_out' : (of.state ?? 'up');
   const [word, look, means] = STATES[state] ?? [state, 'warn', ''];
-  const left = state === 'ejected' && of.ejected_ms ? ` ${format.flat(format.seconds(of.ejected_ms / 1000))}` : '';
+  const left = state === 'ejected' && of.ejected_ms ? `; one request probes it in ${format.flat(format.seconds(of.ejected_ms / 1000))}` : '';
   return (
-    <span class={state === 'up' ? look : `chip ${look}`} title={means}>
+    <span class={state === 'up' ? look : `chip ${look}`} title={means + left}>
       {word}
-      {left}
     </span>
   );
 }

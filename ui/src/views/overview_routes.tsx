@@ -9,8 +9,8 @@ import { between, quantile, ratio } from '../points';
 import type { Over } from '../readings';
 import type { RouteStats, Stats } from '../types';
 
-/** Rows that are shown at first. */
-const FEW = 8;
+/** Rows that are shown at first: the tiers beneath are on the same screen of 1440 × 900. */
+const FEW = 6;
 /** The same in a high window. */
 const MORE = 20;
 
