@@ -73,6 +73,7 @@ it('names a refused configuration in every view and tab, until it is corrected',
   assert.deepEqual(await audit(page), []);
   await page.locator('.state-line a').click();
   await page.waitForURL(/#\/config/);
+  await page.locator('.state .findings').waitFor({ state: 'detached' });
   larder.configure(text);
   await waits('Healthy');
   await until('the icon is that of before', async () => (await icon()) === well);
@@ -106,6 +107,7 @@ it('names a share of errors, and leads to the requests', async () => {
   for (let times = 0; times < 30; times += 1) await ask(`${larder.site}/broken/${times}`);
   await waits('Failing');
   await everywhere('Failing', 'Failing · ');
+  assert.match(await page.locator('.state p').innerText(), /; by route: \S+ \d+\.$/);
   await page.locator('.state-line a').click();
   await page.waitForURL(/#\/live/);
   await until('the filter is set', async () => (await page.locator('[data-search]').inputValue()) === 'status >= 500');

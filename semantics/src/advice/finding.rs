@@ -240,18 +240,17 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
     let found = [
         finding(AdviceKind::SmallRam, &[MissReason::Evicted, MissReason::NoRoom]),
         finding(AdviceKind::Disk, &[MissReason::Idle]),
-        uncompressed(facts, whole),
+        uncompressed(facts),
     ];
     found.into_iter().flatten().collect()
 }
 
-/// Responses that routes without compression sent as they came, among `whole` requests to origins.
-fn uncompressed(facts: &AdviceFacts<'_>, whole: u64) -> Option<Finding> {
+/// Responses that routes without compression sent as they came. Few are enough: their hits are not counted.
+fn uncompressed(facts: &AdviceFacts<'_>) -> Option<Finding> {
     let without = facts.routes.iter().filter(|it| it.policy.compress.is_none());
     let requests: u64 = without.map(|it| it.plain).sum();
-    let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole;
     let changes = vec![compressed()];
-    is_told.then_some(Finding { kind: AdviceKind::Compression, route: None, requests, micros: 0, changes })
+    (requests >= FEWEST).then_some(Finding { kind: AdviceKind::Compression, route: None, requests, micros: 0, changes })
 }
 
 fn is_of_server(change: &SafeChange) -> bool {

@@ -4,9 +4,9 @@ import type { ConfigProblem, DiffLine } from '../types';
 import { Icon } from './icons';
 
 /** With `show`, a problem with a line is a button that shows its place. */
-export function Problems({ of, show }: { of: ConfigProblem[]; show?: (it: ConfigProblem) => void }): JSX.Element {
+export function Problems({ of, show, mild = false }: { of: ConfigProblem[]; show?: (it: ConfigProblem) => void; mild?: boolean }): JSX.Element {
   return (
-    <ul class="problems" aria-label="Problems">
+    <ul class={mild ? 'problems mild' : 'problems'} aria-label={mild ? 'Warnings' : 'Problems'}>
       {of.map((it, at) => (
         <li key={at}>
           <Icon name="warn" />

@@ -68,7 +68,8 @@ export function State(): JSX.Element | null {
   const [first] = health.findings;
   const others = health.findings.length - 1 + health.left_out;
   return (
-    <section ref={box} class={`state ${health.word}`} aria-label="State of the server">
+    // A link of the list leads to a view, which is not to be looked for beneath the list.
+    <section ref={box} class={`state ${health.word}`} aria-label="State of the server" onClick={(event) => (event.target as Element).closest('a') && setOpen(false)}>
       <div class={open ? 'state-line whole' : 'state-line'}>
         <Icon name={icon} />
         <p>

@@ -346,7 +346,7 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
       {!tried && trial.problem && <p class="hint">The change was not tried on recent requests: {trial.problem.message}</p>}
       <Diffs of={checked} name={main.name} />
       {checked.problems.length > 0 && <Problems of={checked.problems} />}
-      {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} />}
+      {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} mild />}
       {needsStart && (
         <div class="waits">
           <Icon name="clock" />

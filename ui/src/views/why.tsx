@@ -1,7 +1,7 @@
 // The reasons why requests were no hits: a bar shows all requests by class, a table each reason of each route with an example and the
 // change that may help. The server sends the texts.
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { get } from '../api';
 import { Bones, Empty, Failed, Head, reasonWords } from '../parts/basic';
 import { Changes } from '../parts/changes';
@@ -86,12 +86,16 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
 
 /** The advice: each finding with the requests that it costs, and its changes. */
 function Findings({ of, several }: { of: Advice['findings']; several: boolean }): JSX.Element | null {
+  const key = (it: Advice['findings'][number]): string => `${it.name} ${it.route}`;
+  // The one with the most requests is open. A later reading with another order opens and closes none.
+  const open = useRef<string>();
+  open.current ??= of.map(key)[0];
   if (of.length === 0) return null;
   return (
     <section class="findings" aria-labelledby="findings">
       <h2 id="findings">Advice</h2>
       {of.map((it) => (
-        <details key={`${it.name} ${it.route}`}>
+        <details key={key(it)} open={key(it) === open.current}>
           <summary>
             <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
             <span class="finding-gain">
