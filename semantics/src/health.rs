@@ -142,7 +142,7 @@ impl HealthReport {
     }
 }
 
-/// What happened within the last minute.
+/// The events of the last minute.
 struct Minute<'a> {
     counts: &'a CountFacts,
     /// Of each database.

@@ -263,7 +263,7 @@ pub(super) fn without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
     vec![SafeChange::Configuration { sentence, settings }]
 }
 
-/// Compression of what is stored. What is for one client stays as it is: the length of a compressed page with a secret can tell
+/// Compression of what is stored. A response for one client stays as it is: the length of a compressed page with a secret can tell
 /// the secret (BREACH).
 pub(super) fn compressed() -> SafeChange {
     SafeChange::Configuration {
