@@ -250,7 +250,13 @@ fn uncompressed(facts: &AdviceFacts<'_>) -> Option<Finding> {
     let without = facts.routes.iter().filter(|it| it.policy.compress.is_none());
     let requests: u64 = without.map(|it| it.plain).sum();
     let changes = vec![compressed()];
-    (requests >= FEWEST).then_some(Finding { kind: AdviceKind::Compression, route: None, requests, micros: 0, changes })
+    (requests >= FEWEST).then_some(Finding {
+        kind: AdviceKind::Compression,
+        route: None,
+        requests,
+        micros: 0,
+        changes,
+    })
 }
 
 fn is_of_server(change: &SafeChange) -> bool {
