@@ -30,21 +30,10 @@ use std::sync::Arc;
 use texts::{AskedTexts, TextFiles};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// An order to the main loop about the changed file.
+/// An order to the main loop to take over the changed file.
 pub struct ConfigOrder {
-    /// The action.
-    pub deed: ConfigDeed,
     /// Receives the outcome: one sentence for a rejection.
     pub outcome: oneshot::Sender<Result<(), String>>,
-}
-
-/// The action for a written text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigDeed {
-    /// Take it over at once.
-    TakeOver,
-    /// Keep it for the next start.
-    LeaveForStart,
 }
 
 /// The state of the process for these endpoints.
@@ -129,14 +118,9 @@ impl Configuring {
         store.why_not().map_or(Ok(store), Err)
     }
 
-    /// Replaces the texts of files and orders `deed`; after a rejection, the old ones are restored. The first change is that
+    /// Replaces the texts of files and has them taken over; after a rejection, the old ones are restored. The first change is that
     /// of the main file, which has the history.
-    async fn swap(
-        &self,
-        changes: &[FileChange],
-        kept: &KeptChange<'_>,
-        deed: ConfigDeed,
-    ) -> Result<(), NotSwapped> {
+    async fn swap(&self, changes: &[FileChange], kept: &KeptChange<'_>) -> Result<(), NotSwapped> {
         let Some((main, others)) = changes.split_first() else { return Ok(()) };
         let earlier: Vec<(PathBuf, String)> =
             others.iter().map(|it| (it.path.clone(), it.old.clone())).collect();
@@ -150,7 +134,7 @@ impl Configuring {
                 ));
             }
         }
-        let Err(why) = self.order(deed).await else { return Ok(()) };
+        let Err(why) = self.reload().await else { return Ok(()) };
         let now = match (restore(changes), others.len()) {
             (Ok(()), 0) => "The file is unchanged.".to_owned(),
             (Ok(()), _) => "The files are unchanged.".to_owned(),
@@ -160,11 +144,11 @@ impl Configuring {
         Err(NotSwapped::Reload(format!("{why} {now}")))
     }
 
-    /// Sends an order to the main loop.
-    async fn order(&self, deed: ConfigDeed) -> Result<(), String> {
+    /// Has the main loop take over the file.
+    async fn reload(&self) -> Result<(), String> {
         let (sender, outcome) = oneshot::channel();
         let stopping = "larder is stopping.";
-        self.orders.send(ConfigOrder { deed, outcome: sender }).await.map_err(|_| stopping)?;
+        self.orders.send(ConfigOrder { outcome: sender }).await.map_err(|_| stopping)?;
         outcome.await.map_err(|_| stopping)?
     }
 }
@@ -292,26 +276,17 @@ impl Admin {
         let mut bases: Vec<_> =
             asked.json["included"].as_array().into_iter().flatten().filter_map(base_of).collect();
         bases.extend(asked.json["base"].as_str().map(|it| (PathBuf::new(), it.to_owned())));
-        match needing_start(asked.json) {
-            Ok(then) => {
-                let real = self.configuring.revealed(&AskedTexts::of(asked.json));
-                self.put_in_force(real, &bases, &by, then).await
-            }
-            Err(refusal) => refusal,
-        }
+        let real = self.configuring.revealed(&AskedTexts::of(asked.json));
+        self.put_in_force(real, &bases, &by).await
     }
 
     /// `POST /api/v1/config/rollback`.
     pub(super) async fn roll_back(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let by = asked.by();
-        let then = match needing_start(asked.json) {
-            Ok(then) => then,
-            Err(refusal) => return refusal,
-        };
         match self.past(&asked.json["to"]) {
             Ok(past) => {
                 let base = asked.json["base"].as_str().map(|it| (PathBuf::new(), it.to_owned()));
-                self.put_in_force(past, base.as_slice(), &by, then).await
+                self.put_in_force(past, base.as_slice(), &by).await
             }
             Err(refusal) => refusal,
         }
@@ -338,16 +313,9 @@ impl Admin {
         Ok(AskedTexts { text, others })
     }
 
-    /// Replaces the texts of the files, if they are still those of `bases`, and has them taken over, or kept for the next
-    /// start if they need one and `then` permits that. After a rejection, the old texts are restored. The base of the main
-    /// file has no path.
-    async fn put_in_force(
-        &self,
-        real: AskedTexts,
-        bases: &[(PathBuf, String)],
-        by: &str,
-        then: NeedingStart,
-    ) -> AdminResponse {
+    /// Replaces the texts of the files, if they are still those of `bases`, and has them taken over; keys that require a restart wait
+    /// for one. After a rejection, the old texts are restored. The base of the main file has no path.
+    async fn put_in_force(&self, real: AskedTexts, bases: &[(PathBuf, String)], by: &str) -> AdminResponse {
         let _turn = self.configuring.turn.lock().await;
         let before = match self.changes(&real) {
             Ok(it) => it,
@@ -366,11 +334,9 @@ impl Admin {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
-            (true, false, NeedingStart::Waits) => ConfigDeed::LeaveForStart,
-            (true, ..) => ConfigDeed::TakeOver,
-            (false, ..) => return checked.refusal(),
-        };
+        if !checked.problems.is_empty() {
+            return checked.refusal();
+        }
         let is_bound = self.live.borrow().config.service_user.is_some();
         if let Some(key) = checked.restart.iter().find(|it| is_bound && PRIVILEGES.contains(it)) {
             let detail =
@@ -386,13 +352,9 @@ impl Admin {
         if let Some((now, _)) = changes.iter().zip(&before).find(|(now, before)| now.old != before.old) {
             return changed_meanwhile(now, &hash(&now.old));
         }
-        match self.configuring.swap(&changes, &kept, deed).await {
+        match self.configuring.swap(&changes, &kept).await {
             Ok(()) => {
-                let reloaded = deed == ConfigDeed::TakeOver;
-                AdminResponse::Json(
-                    200,
-                    json!({ "hash": hash(&real.text), "reloaded": reloaded, "pending": checked.restart }),
-                )
+                AdminResponse::Json(200, json!({ "hash": hash(&real.text), "pending": checked.restart }))
             }
             Err(NotSwapped::Write(why)) => problem(500, why),
             Err(NotSwapped::Reload(why)) => {
@@ -460,29 +422,6 @@ fn changed_meanwhile(it: &FileChange, hash: &str) -> AdminResponse {
     AdminResponse::Json(409, json!({ "status": 409, "detail": detail, "where": "base", "hash": hash }))
 }
 
-/// The treatment of a text that changes a key which requires a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NeedingStart {
-    /// The other keys are taken over.
-    Partly,
-    /// It is written, and waits as a whole.
-    Waits,
-}
-
-/// The value of `when`.
-fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
-    match asked.get("when").map(Value::as_str) {
-        None | Some(Some("now")) => Ok(NeedingStart::Partly),
-        Some(Some("restart")) => Ok(NeedingStart::Waits),
-        Some(_) => Err(problem_at(
-            400,
-            "\"when\" must be \"now\" or \"restart\"; \"restart\" leaves a text that changes keys which require a \
-             restart for the next start.",
-            "when",
-        )),
-    }
-}
-
 /// Keys that would give an operator of the admin more rights than larder has, where root starts it with `user`.
 const PRIVILEGES: [&str; 4] = ["user", "group", "sandbox", "sandbox_paths"];
 
@@ -509,10 +448,7 @@ mod tests {
     use std::path::Path;
 
     /// What becomes of a file when the reload answers `outcome`; and what the reload found in it.
-    fn swapped(
-        deed: ConfigDeed,
-        outcome: Result<(), String>,
-    ) -> (Result<(), NotSwapped>, String, String, usize) {
+    fn swapped(outcome: Result<(), String>) -> (Result<(), NotSwapped>, String, String, usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         std::fs::write(&path, "old").unwrap();
@@ -531,7 +467,6 @@ mod tests {
         let changes = [change(&path, "old", "new"), change(&other, "old other", "new other")];
         let reload = async {
             let order: ConfigOrder = inbox.recv().await.unwrap();
-            assert_eq!(deed, order.deed);
             let met = store.read().unwrap();
             assert_eq!("new other", std::fs::read_to_string(&other).unwrap());
             order.outcome.send(outcome).unwrap();
@@ -539,7 +474,7 @@ mod tests {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let kept = KeptChange { by: "me", time: 1, summary: "" };
-        let both = async { tokio::join!(configuring.swap(&changes, &kept, deed), reload) };
+        let both = async { tokio::join!(configuring.swap(&changes, &kept), reload) };
         let (swapped, met) = runtime.block_on(both);
         let expect = if swapped.is_ok() { "new other" } else { "old other" };
         assert_eq!(expect, std::fs::read_to_string(&other).unwrap());
@@ -549,13 +484,8 @@ mod tests {
     #[test]
     fn what_the_reload_refuses_is_taken_back() {
         let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
-        for deed in [ConfigDeed::TakeOver, ConfigDeed::LeaveForStart] {
-            assert_eq!(taken, swapped(deed, Ok(())));
-            let why = NotSwapped::Reload("No. The files are unchanged.".to_owned());
-            assert_eq!(
-                (Err(why), "new".to_owned(), "old".to_owned(), 0),
-                swapped(deed, Err("No.".to_owned()))
-            );
-        }
+        assert_eq!(taken, swapped(Ok(())));
+        let why = NotSwapped::Reload("No. The files are unchanged.".to_owned());
+        assert_eq!((Err(why), "new".to_owned(), "old".to_owned(), 0), swapped(Err("No.".to_owned())));
     }
 }

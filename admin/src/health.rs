@@ -65,11 +65,6 @@ impl HealthDesk {
         self.judge.borrow_mut().restart_window();
     }
 
-    /// These keys in the file wait for a restart.
-    pub fn waits(&self, keys: Vec<String>) {
-        self.waiting.replace(keys);
-    }
-
     /// The keys in the file that wait for a restart.
     #[must_use]
     pub fn waiting(&self) -> Vec<String> {

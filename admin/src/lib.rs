@@ -40,7 +40,7 @@ use access::AccessRefusal;
 pub use access::AdminAccess;
 pub use audit::Audit;
 use bytes::Bytes;
-pub use config::{ConfigDeed, ConfigOrder as ReloadOrder, Configuring};
+pub use config::{ConfigOrder as ReloadOrder, Configuring};
 pub use health::HealthDesk;
 pub use history::{HistoryDesk, HistoryEnd};
 use larder_config::admin_role::AdminRole;

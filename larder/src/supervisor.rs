@@ -9,8 +9,7 @@ use crate::start::{self, Running, Started};
 use crate::upgrade::program;
 use crate::upgrade::successor::Successor;
 use larder_admin::{
-    Admin, AdminAccess, Audit, ConfigDeed, Configuring, HealthDesk, HistoryDesk, HistoryEnd, ReloadOrder,
-    UpgradeOrder,
+    Admin, AdminAccess, Audit, Configuring, HealthDesk, HistoryDesk, HistoryEnd, ReloadOrder, UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -25,7 +24,7 @@ use larder_server::quiet::Quiet;
 use larder_server::row_purges::FollowStandings;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{acme, config_watch, loop_check, quiet, tls};
+use larder_server::{acme, quiet, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, SocketHandle};
@@ -243,7 +242,7 @@ impl Supervisor {
                 Wakeup::Reopen => self.reopen_logs(admin.as_deref()),
                 Wakeup::Reload(why) => drop(self.reload(why, admin.as_deref())),
                 Wakeup::Ordered(order) => {
-                    let outcome = self.carry_out(order.deed, admin.as_deref());
+                    let outcome = self.reload_for(admin.as_deref());
                     if let Some(file) = &mut file {
                         file.taken();
                     }
@@ -405,19 +404,14 @@ impl Supervisor {
         outcome
     }
 
-    /// Carries out an order of the admin about the file. After a rejection the admin restores the earlier text.
-    fn carry_out(&self, deed: ConfigDeed, admin: Option<&Admin>) -> Result<(), String> {
-        match deed {
-            ConfigDeed::TakeOver => {
-                let refused = admin.and_then(|it| it.health.refused());
-                let outcome = self.reload("requested through the admin", admin);
-                if let (Err(_), Some(admin)) = (&outcome, admin) {
-                    admin.health.restore_refused(refused);
-                }
-                outcome
-            }
-            ConfigDeed::LeaveForStart => self.leave_for_start(admin),
+    /// Reloads by an order of the admin, which restores the earlier text after a rejection.
+    fn reload_for(&self, admin: Option<&Admin>) -> Result<(), String> {
+        let refused = admin.and_then(|it| it.health.refused());
+        let outcome = self.reload("requested through the admin", admin);
+        if let (Err(_), Some(admin)) = (&outcome, admin) {
+            admin.health.restore_refused(refused);
         }
+        outcome
     }
 
     /// Takes over a changed configuration, or keeps the old one and logs the reason.
@@ -458,7 +452,9 @@ impl Supervisor {
         ram_snapshot::discard_old(&self.running.orders.borrow().live.config, &live.config);
         self.running.take_over(&live);
         start::tell_warnings(&self.running.errors, &live.config);
-        waiting.iter().for_each(|it| start::tell_warning(&self.running.errors, it));
+        waiting.iter().for_each(|it| {
+            self.running.errors.event(Level::Info, "restart-pending", &[("why", &it.to_string())]);
+        });
         let errors = self.running.errors.clone();
         larder_config::names::warn_of_unknown(&live.config, move |it| start::tell_warning(&errors, &it));
         if let Some(admin) = admin {
@@ -509,23 +505,6 @@ impl Supervisor {
     fn look_at_databases(&self) {
         let geo = self.running.orders.borrow().live.geo.clone();
         geo.iter().for_each(|it| it.look(&self.running.shared.own, &self.running.errors));
-    }
-
-    /// Checks the input of the next start, as far as possible now; the running configuration stays.
-    fn leave_for_start(&self, admin: Option<&Admin>) -> Result<(), String> {
-        let read = self.running.plan.load().map_err(|it| it.to_string())?;
-        loop_check::check(&read, self.running.admin_at)?;
-        let file = self.running.plan.file().map_or(String::new(), |it| it.display().to_string());
-        self.running.errors.event(
-            Level::Info,
-            "restart-pending",
-            &[("file", &file), ("now", "the running configuration stays in force")],
-        );
-        if let Some(admin) = admin {
-            let keys = config_watch::at_start(&self.running.orders.borrow().live.config, &read);
-            admin.health.waits(keys.into_iter().map(str::to_owned).collect());
-        }
-        Ok(())
     }
 
     /// Lets the workers finish, within a time limit.

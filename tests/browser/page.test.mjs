@@ -460,7 +460,7 @@ it('marks what is wrong in the route that has it, and in no other', async () => 
   await page.click('text=Discard');
 });
 
-it('saves what needs a restart for the next one, says so, and goes back', async () => {
+it('says which keys wait for a restart, and goes back', async () => {
   const before = larder.configuration();
   await go('config?part=form');
   await page.locator('.section', { hasText: 'Server' }).click();
@@ -470,9 +470,9 @@ it('saves what needs a restart for the next one, says so, and goes back', async 
   await page.locator('.apply', { hasText: 'valid' }).waitFor();
   await page.click('text=Review and apply');
   const dialog = page.locator('dialog');
-  await dialog.locator('text=Takes effect at the next restart').waitFor();
-  await dialog.getByRole('button', { name: 'Save for the next restart' }).click();
-  await page.locator('.toast', { hasText: 'at the next restart' }).waitFor();
+  await dialog.locator('.waits', { hasText: 'workers takes effect at the next restart' }).waitFor();
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await page.locator('.toast', { hasText: 'in force. workers takes effect at the next restart.' }).waitFor();
   await page.locator('.waits', { hasText: 'workers' }).waitFor();
   assert.equal(larder.configuration(), before.replace('workers = 1', 'workers = 2'));
   await page.locator('.waits').getByRole('button', { name: 'Undo' }).click();

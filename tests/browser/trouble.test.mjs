@@ -41,7 +41,7 @@ it('shows a larder that nobody asks as zeros and dashes', async () => {
 it('shows a few of a hundred routes, all where they are asked for, and one site opened', async () => {
   await go('overview');
   const rows = page.locator('section:has(> .block-head h2:text("Routes")) tbody tr');
-  await until('a few', async () => (await rows.count()) === 8);
+  await until('a few', async () => (await rows.count()) === 6);
   await page.getByRole('button', { name: 'Show all 102 routes' }).click();
   await until('all', async () => (await rows.count()) === 102);
   await go('traces');
@@ -193,7 +193,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   await field.press('Enter');
   await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
-  await page.getByRole('button', { name: 'Save for the next restart' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Apply', exact: true }).click();
   await chip.waitFor();
   for (const view of VIEWS) {
     await go(view);

@@ -335,7 +335,7 @@ fn an_operator_of_the_admin_cannot_change_the_user() {
     assert!(log.contains("config-writable") && log.contains("can be written by the user 65534"), "{log}");
     let (_, told) = admin(&service.larder, "GET", "/api/v1/config", b"");
     let put = |text: &str| {
-        let body = serde_json::json!({ "text": text, "base": told["hash"], "when": "restart" }).to_string();
+        let body = serde_json::json!({ "text": text, "base": told["hash"] }).to_string();
         admin(&service.larder, "PUT", "/api/v1/config", body.as_bytes())
     };
     let saved = service.read("larder.toml");

@@ -1,7 +1,7 @@
 //! The endpoints of maintenance: `site.maintenance.enabled` in the configuration file, for operators who may change nothing else of it.
 
+use super::Admin;
 use super::texts::AskedTexts;
-use super::{Admin, NeedingStart};
 use crate::query::{Parameter, text};
 use crate::{AdminRequest, AdminResponse, problem_at};
 use larder_config::edit::{Edit, EditChange, PathStep};
@@ -92,7 +92,7 @@ impl Admin {
         let others = files.changed(cover).map(|it| (it.0.path.clone(), it.1.into())).collect();
         let asked = AskedTexts { text: files.texts.texts[0].clone(), others };
         let real = self.configuring.revealed(&asked);
-        self.put_in_force(real, &base, by, NeedingStart::Partly).await
+        self.put_in_force(real, &base, by).await
     }
 
     /// The keys of the saved files.

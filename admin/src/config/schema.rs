@@ -44,17 +44,15 @@ pub const EDITED: &str = r#"{"type":"object","required":["text","included","docu
 pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
 "base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
-"included":{"type":"array","maxItems":1000,"description":"texts of included files that change with it","items":{"type":"object","additionalProperties":false,"required":["path","text","base"],"properties":{"path":{"type":"string","description":"as GET /api/v1/config lists it"},"text":{"type":"string"},"base":{"type":"string","description":"the hash of the text that was changed"}}}},
-"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
+"included":{"type":"array","maxItems":1000,"description":"texts of included files that change with it","items":{"type":"object","additionalProperties":false,"required":["path","text","base"],"properties":{"path":{"type":"string","description":"as GET /api/v1/config lists it"},"text":{"type":"string"},"base":{"type":"string","description":"the hash of the text that was changed"}}}}}}"#;
 
 /// The request of a rollback: an id of the history.
 pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
 "to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
-"base":{"type":"string","description":"the hash of the text that is to be replaced"},
-"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
+"base":{"type":"string","description":"the hash of the text that is to be replaced"}}}"#;
 
-/// The response if a text came into force, or waits for the next start: `pending` are the keys that it waits for.
-pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
+/// The response if a text came into force: `pending` are its keys that wait for the next start.
+pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","pending"],"properties":{"hash":{"type":"string"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
 
 /// The request for the layers of a section.
 pub const SECTION_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","at"],"properties":{

@@ -31,7 +31,7 @@ pub const EVENTS: &[EventRow] = &[
     row("config-warning", Level::Warn, "A configuration value that is valid but probably wrong: `why`."),
     row("reloaded", Level::Info, "A reload took effect: `file`, `because`."),
     row("reload-refused", Level::Error, "A reload was rejected and the running configuration stays in force: `why`, with file and line; one event for each error."),
-    row("restart-pending", Level::Info, "The configuration file contains changes that require a restart."),
+    row("restart-pending", Level::Info, "A key of the configuration takes effect at the next start: `why`, with file and line. All other changes are in force."),
     row("certificates-reloaded", Level::Info, "Changed certificate files were reloaded."),
     row("certificates-rejected", Level::Error, "Changed certificate files are invalid; the previous certificates stay in use."),
     row("certificate-warning", Level::Warn, "A certificate or key file is usable but has a problem, such as an expired certificate: `why`."),

@@ -239,6 +239,9 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
 }
 
 /** Names of keys, as a sentence lists them. */
+/** What is said after "in force" of the keys that wait. */
+const waiting = (keys: string[]): string => (keys.length === 0 ? '' : ` ${keys.join(', ')} ${keys.length === 1 ? 'takes' : 'take'} effect at the next restart.`);
+
 function Keys({ of }: { of: string[] }): JSX.Element {
   return (
     <>
@@ -307,8 +310,8 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
   const apply = async (): Promise<void> => {
     setBusy(true);
     try {
-      const { reloaded } = await put<{ reloaded: boolean }>('/api/v1/config', { base: main.base, text: main.text, included: draft.files.slice(1).filter(isChanged).map(({ path, text, base }) => ({ path, text, base })), when: needsStart ? 'restart' : 'now' });
-      done(reloaded ? 'The new configuration is in force.' : 'Saved. It takes effect at the next restart.');
+      const { pending } = await put<{ pending: string[] }>('/api/v1/config', { base: main.base, text: main.text, included: draft.files.slice(1).filter(isChanged).map(({ path, text, base }) => ({ path, text, base })) });
+      done(`The new configuration is in force.${waiting(pending)}`);
     } catch (error) {
       fail(error);
       setBusy(false);
@@ -330,7 +333,7 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
             </button>
           ) : (
             <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0 || (tried?.danger === true && !isConfirmed)} onClick={() => void apply()}>
-              {needsStart ? 'Save for the next restart' : 'Apply'}
+              Apply
             </button>
           )}
         </>
@@ -351,8 +354,7 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
         <div class="waits">
           <Icon name="clock" />
           <p>
-            <b>Takes effect at the next restart.</b> <Keys of={checked.restart} /> cannot change while larder runs, so that the file waits as a whole; larder runs as before until it is
-            restarted.
+            <Keys of={checked.restart} /> {checked.restart.length === 1 ? 'takes' : 'take'} effect at the next restart. All other changes take effect now.
           </p>
         </div>
       )}
@@ -437,9 +439,9 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
     setBusy(true);
     try {
       // What was shown is what is done: not where somebody else changed the file meanwhile.
-      const { reloaded } = await post<{ reloaded: boolean }>('/api/v1/config/rollback', { to: to.id, base: config.hash, when: 'restart' });
+      const { pending } = await post<{ pending: string[] }>('/api/v1/config/rollback', { to: to.id, base: config.hash });
       close();
-      done(`The configuration of ${format.moment(to.time)} is ${reloaded ? 'in force again' : 'in the file again, and takes effect at the next restart'}.`);
+      done(`The configuration of ${format.moment(to.time)} is in force again.${waiting(pending)}`);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
       setBusy(false);
@@ -472,7 +474,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
         <div class="waits">
           <Icon name="clock" />
           <p>
-            <b>Takes effect at the next restart.</b> <Keys of={it!.restart} /> cannot change while larder runs.
+            <Keys of={it!.restart} /> {it!.restart.length === 1 ? 'takes' : 'take'} effect at the next restart. All other changes take effect now.
           </p>
         </div>
       )}
