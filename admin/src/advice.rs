@@ -1,14 +1,17 @@
 //! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
 //! counted facts, and the JSON.
 
-use super::config::change;
+use super::config::{RoutePlace, change};
 use super::{Admin, AdminResponse};
-use larder_config::{RouteConfig, memory_left};
-use larder_semantics::advice::{self, AdviceFacts, CountedRoute, ReasonCount};
+use larder_config::{Config, RouteConfig, memory_left};
+use larder_semantics::advice::{
+    self, Advice, AdviceFacts, CountedRoute, Finding, ReasonCount, SafeChange, SafeSetting,
+};
 use larder_semantics::policy::CredentialUse;
 use larder_server::route_stats::{AdviceSums, ConfigScopes};
 use larder_stdx::clock;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 /// The response.
 pub(super) const ADVICE: &str = concat!(
@@ -29,36 +32,49 @@ pub(super) const ADVICE: &str = concat!(
 struct KnownRoute<'a> {
     config: &'a RouteConfig,
     site: usize,
+    place: RoutePlace,
     reasons: Vec<ReasonCount>,
     sums: AdviceSums,
     differs: bool,
+    /// Whether the trial of what would be proposed has found danger.
+    is_red: bool,
+}
+
+impl KnownRoute<'_> {
+    fn counted(&self) -> CountedRoute<'_> {
+        CountedRoute {
+            policy: &self.config.cache,
+            reasons: &self.reasons,
+            analytics: self.sums.analytics,
+            parameters: self.sums.parameters,
+            cookies: self.sums.cookies,
+            plain: self.sums.plain,
+            anonymous: self.sums.anonymous,
+            differs: self.differs,
+            is_red: self.is_red,
+        }
+    }
 }
 
 impl Admin {
-    /// The advice for the counted requests since the start.
-    pub(super) fn advice(&self) -> AdminResponse {
+    /// The advice for the counted requests since the start. A change that would share responses is tried on recent requests first.
+    pub(super) async fn advice(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
-        let known = self.known_routes(&live.config.sites, &live.scopes);
-        let routes: Vec<CountedRoute<'_>> = known
+        let mut known = self.known_routes(&live.config.sites, &live.scopes);
+        let mut told = advised(&live.config, &known);
+        let sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = told
+            .findings
             .iter()
-            .map(|it| CountedRoute {
-                policy: &it.config.cache,
-                reasons: &it.reasons,
-                analytics: it.sums.analytics,
-                parameters: it.sums.parameters,
-                cookies: it.sums.cookies,
-                plain: it.sums.plain,
-                anonymous: it.sums.anonymous,
-                differs: it.differs,
-            })
+            .filter(|it| it.kind.shares())
+            .filter_map(|it| Some((known[it.route?].place, settings_of(it))))
             .collect();
-        let ram_size = live.config.ram.budget;
-        let told = advice::advise(&AdviceFacts {
-            routes: &routes,
-            ram_size,
-            ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
-            has_disk: live.config.disk.is_some(),
-        });
+        if !sharing.is_empty() {
+            let tried: HashSet<RoutePlace> = sharing.iter().map(|it| it.0).collect();
+            // A change that cannot be tried is not proposed.
+            let red = self.red_routes(sharing).await.unwrap_or(tried);
+            known.iter_mut().for_each(|it| it.is_red = red.contains(&it.place));
+            told = advised(&live.config, &known);
+        }
         let uptime = clock::precise_micros() / 1_000_000;
         let findings: Vec<Value> = told
             .findings
@@ -104,7 +120,7 @@ impl Admin {
         let mut known: Vec<KnownRoute<'a>> = Vec::new();
         let mut seen = vec![false; scopes.routes.len()];
         for (site, of_site) in sites.iter().enumerate() {
-            for (config, at) in of_site.routes.iter().zip(&scopes.sites[site].routes) {
+            for (number, (config, at)) in of_site.routes.iter().zip(&scopes.sites[site].routes).enumerate() {
                 if std::mem::replace(&mut seen[*at], true) {
                     continue;
                 }
@@ -117,6 +133,8 @@ impl Admin {
                 known.push(KnownRoute {
                     config,
                     site,
+                    place: (site, number),
+                    is_red: false,
                     reasons: scopes.reasons_of(*at).iter().map(count).collect(),
                     sums,
                     differs: sums.changed > 0
@@ -127,6 +145,22 @@ impl Admin {
         }
         known
     }
+}
+
+fn settings_of(finding: &Finding) -> Vec<SafeSetting> {
+    finding.changes.iter().flat_map(SafeChange::settings).cloned().collect()
+}
+
+/// The advice for the counts of these routes.
+fn advised(config: &Config, known: &[KnownRoute<'_>]) -> Advice {
+    let routes: Vec<CountedRoute<'_>> = known.iter().map(KnownRoute::counted).collect();
+    let ram_size = config.ram.budget;
+    advice::advise(&AdviceFacts {
+        routes: &routes,
+        ram_size,
+        ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
+        has_disk: config.disk.is_some(),
+    })
 }
 
 /// Whether a route knows its clients by other means than cookies and `Authorization`, so that a page may depend on them.

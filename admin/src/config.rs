@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use texts::{AskedTexts, TextFiles};
 use tokio::sync::{Mutex, mpsc, oneshot};
+pub(crate) use trial::RoutePlace;
 
 /// An order to the main loop to take over the changed file.
 pub struct ConfigOrder {

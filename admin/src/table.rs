@@ -326,7 +326,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/top/reset", OPERATOR, "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/why", VIEWER, "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
     row("GET", "/api/v1/nodes", VIEWER, "Lists the nodes of the fleet as their records in the memcached servers state them: state, version, hit ratio, distance to the end of the purge logs; and the servers.", |it, _| Box::pin(async move { it.nodes() })).gives(nodes::NODES).example("", ""),
-    row("GET", "/api/v1/advice", VIEWER, "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(async move { it.advice() })).gives(advice::ADVICE).example("", ""),
+    row("GET", "/api/v1/advice", VIEWER, "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(it.advice())).gives(advice::ADVICE).example("", ""),
     row("GET", "/api/v1/stream", VIEWER, "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500"), integer("recent", 0, 300, "requests that have finished before, which are sent first (0)")])
         .events("`request`: a finished request; `recent`: number of requests before it that had finished before the stream began, the last of which may come again; `lost`: number of dropped requests."),

@@ -126,15 +126,23 @@ pub fn is_worth_coding(media_type: &[u8], length: Option<u64>, compress: &Compre
     fits && compress.types.iter().any(is_listed)
 }
 
+/// The settings by which text is recognised.
+static USUAL: LazyLock<Compress> = LazyLock::new(Compress::usual);
+
 /// Whether a 200 came as plain text that `cache.compress` with its defaults would compress.
 #[must_use]
 pub fn is_plain_text(status: u16, fields: &[Field<'_>]) -> bool {
-    static USUAL: LazyLock<Compress> = LazyLock::new(Compress::usual);
     if status != 200 || coding_of(fields) != Coding::Identity {
         return false;
     }
     let length = field::first(fields, "content-length").and_then(|it| str::from_utf8(it).ok()?.parse().ok());
     is_worth_coding(field::first(fields, "content-type").unwrap_or_default(), length, &USUAL)
+}
+
+/// Whether a media type is one that `cache.compress` with its defaults compresses: text and data, not pictures, sound and archives.
+#[must_use]
+pub fn is_text(media_type: &[u8]) -> bool {
+    is_worth_coding(media_type, None, &USUAL)
 }
 
 /// Whether it is a name of JavaScript, which has had several (RFC 9239 section 6).

@@ -22,7 +22,22 @@ fn answer(request: &Received) -> Vec<Script> {
         "private" => ("Cache-Control: private, max-age=60\n", "x".to_owned()),
         "cookie" => ("Set-Cookie: a=b\n", "x".to_owned()),
         "language" => ("Cache-Control: max-age=60\nVary: User-Agent\n", "x".to_owned()),
-        "dated" => (
+        "dated" => {
+            let cookies = request.field("Cookie").unwrap_or_default();
+            let page = if cookies.contains("session") { cookies } else { "the same for all" };
+            ("Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\n", page.to_owned())
+        }
+        "by-client" => {
+            let client = &request.field("X-Forwarded-For").unwrap_or_default()[..9];
+            return vec![Script::Send(response(&format!(
+                "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\r\nhello\r\n9\r\n{client}\r\n0\r\n\r\n"
+            )))];
+        }
+        "far" => (
+            "Content-Type: text/html\n",
+            format!("{}{}", "x".repeat(70_000), request.field("X-Forwarded-For").unwrap_or_default()),
+        ),
+        "by-ga" | "by-ga2" => (
             "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\n",
             request.field("Cookie").unwrap_or_default().to_owned(),
         ),
@@ -220,4 +235,36 @@ fn text_that_is_sent_without_compression_is_found() {
         change["settings"]
     );
     assert!(change["diff"][0]["lines"].to_string().contains("uncached = false"), "{change}");
+}
+
+/// Pages without a lifetime that differ between clients, in chunks without a length or far from their beginning, and a session whose
+/// cookie has the name of one of analytics: the trial of such a change is red, and the advice proposed it.
+#[test]
+fn no_change_is_proposed_whose_trial_is_red() {
+    let origin = Origin::scripted(answer);
+    let named = "cache = { private_cookies = [\"other\", \"_g*\"] }";
+    let routes = [("by-client", ""), ("far", ""), ("by-ga", ""), ("by-ga2", named), ("silent", "")];
+    let larder = start(&origin, &routes, "[clients]\ntrusted = [\"127.0.0.1\"]");
+    for number in 0..36 {
+        let (client, cookie) = (100 + number % 6, 100 + number % 5);
+        for route in ["by-client", "far", "silent"] {
+            ask(&larder, &format!("/{route}/a"), &format!("X-Forwarded-For: 9.9.9.{client}\r\n"));
+        }
+        for route in ["by-ga", "by-ga2"] {
+            ask(&larder, &format!("/{route}/a"), &format!("Cookie: _ga={cookie}\r\n"));
+        }
+        // The recorder takes a number of requests in each quarter of a second.
+        larder.advance(1);
+    }
+    let every_cookie = "cache.default_ttl cache.private_cookies cache.ignored_cookies";
+    until("the one that is the same for all is found", || {
+        findings(&larder) == [format!("no-lifetime silent 36 {every_cookie}")]
+    });
+    let told = advice(&larder);
+    let rightly = told["rightly"].as_array().unwrap();
+    for (route, reason) in [("by-client", "no-lifetime"), ("far", "no-lifetime"), ("by-ga", "credentials")] {
+        let is_it =
+            |it: &Value| json!([it["route"], it["reason"], it["requests"]]) == json!([route, reason, 36]);
+        assert!(rightly.iter().any(is_it), "{route} {reason} is not in {rightly:?}");
+    }
 }

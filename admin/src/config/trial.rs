@@ -6,6 +6,7 @@ use larder_config::{Config, Source, dotted};
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::explain::trial::{StoredResponseFacts, normal_authority, stored_under};
 use larder_observe::recorder::{Recorder, Recording, RequestRecord};
+use larder_semantics::advice::SafeSetting;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::secret::shown_target;
 use larder_semantics::trial::facts;
@@ -32,9 +33,6 @@ const LOOK: usize = 64;
 /// The inputs of a trial.
 struct TrialMeans {
     running: Arc<Live>,
-    changed: Config,
-    /// The main file of the running configuration, as places name it.
-    file: Option<String>,
     recorder: Arc<Recorder>,
     store: Arc<Store>,
     coders: Arc<Coders>,
@@ -47,21 +45,59 @@ impl Admin {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
-        let (recorder, store) = (self.recorder.clone(), self.gateway.store.clone());
-        let coders = self.coders.clone();
+        let means = self.trial_means();
         let tried = self.apart(move |it| {
             let Ok(changed) = it.plan.read(&real.text, &real.others) else {
                 return it.checked_hidden(&real).refusal();
             };
-            let (running, file) = (it.live.clone(), it.plan.file().map(|it| it.display().to_string()));
-            match (TrialMeans { running, changed, file, recorder, store, coders }).run() {
-                Ok(told) => AdminResponse::Json(200, told),
+            let file = it.plan.file().map(|it| it.display().to_string());
+            match means.run(changed, |telling, report| telling.told(report)) {
+                Ok(mut told) => {
+                    told["file"] = file.into();
+                    AdminResponse::Json(200, told)
+                }
                 Err(why) => problem_at(422, why, "text"),
             }
         });
         tried.await.unwrap_or_else(|refusal| refusal)
     }
+
+    /// The routes, by the positions of site and route, for which the running configuration with these settings would share a
+    /// response that must not be shared, as far as recent requests show.
+    ///
+    /// # Errors
+    /// The trial is not possible.
+    pub(crate) async fn red_routes(
+        &self,
+        settings: Vec<(RoutePlace, Vec<SafeSetting>)>,
+    ) -> Result<HashSet<RoutePlace>, AdminResponse> {
+        let means = self.trial_means();
+        let red = self.apart(move |_| {
+            let mut changed = means.running.config.clone();
+            for ((site, route), settings) in &settings {
+                let policy = changed.sites.get_mut(*site).and_then(|it| it.routes.get_mut(*route));
+                policy.into_iter().for_each(|it| settings.iter().for_each(|one| one.apply(&mut it.cache)));
+            }
+            means.run(changed, |telling, report| {
+                let places = report.shared.iter().filter_map(|it| *telling.places.get(it.number)?);
+                places.collect::<HashSet<_>>()
+            })
+        });
+        red.await?.map_err(|why| problem_at(422, why, "text"))
+    }
+
+    fn trial_means(&self) -> TrialMeans {
+        TrialMeans {
+            running: self.live.borrow().clone(),
+            recorder: self.recorder.clone(),
+            store: self.gateway.store.clone(),
+            coders: self.coders.clone(),
+        }
+    }
 }
+
+/// The positions of a site and of a route in it.
+pub(crate) type RoutePlace = (usize, usize);
 
 /// A recorded request in the forms that the trial reads.
 struct ParsedRecord<'r> {
@@ -119,14 +155,18 @@ impl<'r> ParsedRecord<'r> {
 }
 
 impl TrialMeans {
-    /// The result.
+    /// The result of a configuration, as `tell` has it.
     ///
     /// # Errors
     /// One sentence: a resource of the configuration cannot be opened.
-    fn run(self) -> Result<Value, String> {
+    fn run<T>(
+        self,
+        changed: Config,
+        tell: impl FnOnce(&TrialTelling<'_>, &TrialReport) -> T,
+    ) -> Result<T, String> {
         let began = clock::precise_micros();
         let recording = self.recorder.read();
-        let changed = self.running.open_for_trial(self.changed, &self.coders)?;
+        let changed = self.running.open_for_trial(changed, &self.coders)?;
         let (now, then) = (TrialRoutes::new(&self.running), TrialRoutes::new(&changed));
         let routes = RouteNumbers::of(&now, &self.running.config, &then, &changed.config);
         let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
@@ -158,13 +198,15 @@ impl TrialMeans {
             trial.see(number, &it.recorded(of_store), &running, &tried);
             places.push(after_place(after));
         }
-        let telling =
-            TrialTelling { recording: &recording, places: &places, then: &changed.config, routes: &routes };
-        let mut told = telling.told(&trial.finish());
-        told["file"] = self.file.into();
-        told["complete"] = (places.len() == parsed.len()).into();
-        told["took_us"] = clock::precise_micros().saturating_sub(began).into();
-        Ok(told)
+        let telling = TrialTelling {
+            recording: &recording,
+            places: &places,
+            then: &changed.config,
+            routes: &routes,
+            is_complete: places.len() == parsed.len(),
+            began,
+        };
+        Ok(tell(&telling, &trial.finish()))
     }
 }
 
@@ -292,6 +334,10 @@ struct TrialTelling<'t> {
     places: &'t [Option<(usize, usize)>],
     then: &'t Config,
     routes: &'t RouteNumbers,
+    /// Whether the limit of time has left out no request.
+    is_complete: bool,
+    /// The start, microseconds.
+    began: u64,
 }
 
 impl TrialTelling<'_> {
@@ -312,7 +358,8 @@ impl TrialTelling<'_> {
                 "changed": it.changed_share.ratio(),
             },
             "changes": changes.collect::<Vec<_>>(), "shared": self.shared(it), "danger": !it.shared.is_empty(),
-            "unknown": unknown.collect::<Vec<_>>(),
+            "unknown": unknown.collect::<Vec<_>>(), "complete": self.is_complete,
+            "took_us": clock::precise_micros().saturating_sub(self.began),
         })
     }
 

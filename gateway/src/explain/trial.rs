@@ -74,9 +74,8 @@ pub fn stored_under(store: &Store, key: &[u8], fields: &[Field<'_>]) -> Option<S
     let stored = shelf.select(fields, &mut Vec::new())?;
     let list = stored.fields();
     let view = list.view();
-    let digest = match &stored.body {
-        StoredBody::Heap(body) => {
-            let mut digest = BodyDigest::default();
+    let digest = match (&stored.body, BodyDigest::of(&view)) {
+        (StoredBody::Heap(body), Some(mut digest)) => {
             digest.add(body);
             digest.finish()
         }

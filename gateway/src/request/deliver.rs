@@ -23,6 +23,7 @@ use larder_semantics::range::{self, Selection};
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_semantics::transcode;
+use larder_semantics::trial::facts::BodyDigest;
 use larder_semantics::{date, method, partial, storable};
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
@@ -239,11 +240,10 @@ impl<'c> Machine<'_, 'c> {
         Ok(())
     }
 
-    /// Begins the hash of the body, by which a trial of a configuration finds responses that differ between clients. Not of a
-    /// coded one, which depends on the codings that the client accepts.
+    /// Begins the hash of the body, by which a trial of a configuration finds responses that differ between clients.
     fn hashes_body(&mut self, fields: &FieldList) {
-        let is_whole = self.facts.method != "HEAD" && !fields.contains("content-encoding");
-        self.digest = is_whole.then(Box::default);
+        let has_body = self.facts.method != "HEAD";
+        self.digest = BodyDigest::of(&fields.view()).filter(|_| has_body).map(Box::new);
     }
 
     /// The facts of the origin's part, with the hash of the body where all of it was sent.

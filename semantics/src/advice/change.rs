@@ -129,6 +129,17 @@ pub enum SafeChange {
     },
 }
 
+impl SafeChange {
+    /// The keys that the operator sets.
+    #[must_use]
+    pub fn settings(&self) -> &[SafeSetting] {
+        match self {
+            SafeChange::Configuration { settings, .. } => settings,
+            SafeChange::Application { .. } => &[],
+        }
+    }
+}
+
 /// The facts that changes depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeFacts<'a> {

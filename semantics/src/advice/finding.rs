@@ -40,6 +40,9 @@ pub struct CountedRoute<'a> {
     pub anonymous: u64,
     /// Whether responses to some URL of the route differed, or the route knows its clients by other means than cookies.
     pub differs: bool,
+    /// Whether recent requests show that what would be proposed about lifetimes and cookies shares a response for one client, or
+    /// responses that differed between clients.
+    pub is_red: bool,
 }
 
 /// The counted facts.
@@ -138,6 +141,14 @@ kinds! {
         "stored responses of 1 KiB or more, of a type that compresses well, when they were fetched; hits come on top";
 }
 
+impl AdviceKind {
+    /// Whether its changes share responses that were not shared: a trial on recent requests must be without danger.
+    #[must_use]
+    pub fn shares(self) -> bool {
+        matches!(self, AdviceKind::NoLifetime | AdviceKind::Cookies)
+    }
+}
+
 /// The advice for these facts.
 #[must_use]
 pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
@@ -147,7 +158,7 @@ pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
         let rightly = route.reasons.iter().filter(|it| is_rightly(it.reason) && it.requests > 0);
         all.rightly.extend(rightly.map(|it| RightlyUncached { route: at, count: *it }));
         let (requests, _) = sum(route.reasons, &[MissReason::NoLifetime]);
-        if route.differs && requests > 0 {
+        if (route.differs || route.is_red) && requests > 0 {
             let count = ReasonCount { reason: MissReason::NoLifetime, requests, micros: 0 };
             all.rightly.push(RightlyUncached { route: at, count });
         }
@@ -177,9 +188,10 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
     let finding = |kind, reason, requests: u64| {
         let (counted, micros) = sum(route.reasons, &[reason]);
         let requests = requests.min(counted);
-        let changes = match (kind, route.differs) {
-            (AdviceKind::NoLifetime, true) => Vec::new(),
-            (AdviceKind::Cookies, _) => without_cookies(&change_facts),
+        let changes = match kind {
+            AdviceKind::NoLifetime if route.differs || route.is_red => Vec::new(),
+            AdviceKind::Cookies if route.is_red => Vec::new(),
+            AdviceKind::Cookies => without_cookies(&change_facts),
             _ => changes(reason, &change_facts),
         };
         let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !changes.is_empty();

@@ -221,6 +221,7 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
         plain: 0,
         anonymous: 0,
         differs: false,
+        is_red: false,
     }
 }
 

@@ -183,10 +183,10 @@ enum Difference {
 /// The difference by one of two hashes. Where an identity got different responses itself, and no response was sent twice, the
 /// page may change with every request.
 fn difference(group: &ObservedGroup, of: impl Fn(&ObservedResponse) -> u64) -> Difference {
-    // Hashes of bodies are not comparable with those of validators.
+    // Hashes of bodies are not comparable with those of validators, nor with those of other content codings.
     let of_class = |class: u64| {
         let mut answers: HashMap<(u64, u64), u32> = HashMap::new();
-        for (seen, it) in group.iter().filter(|it| of(it.0) != 0 && of(it.0) % 2 == class) {
+        for (seen, it) in group.iter().filter(|it| of(it.0) != 0 && facts::class_of(of(it.0)) == class) {
             *answers.entry((seen.identity, of(seen))).or_default() += it.answers;
         }
         let identities: HashSet<u64> = answers.keys().map(|it| it.0).collect();
@@ -201,5 +201,5 @@ fn difference(group: &ObservedGroup, of: impl Fn(&ObservedResponse) -> u64) -> D
             Difference::None
         }
     };
-    of_class(0).max(of_class(1))
+    facts::classes().map(of_class).max().unwrap_or(Difference::None)
 }

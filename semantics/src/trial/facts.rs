@@ -3,10 +3,12 @@
 
 use super::RecordedResponse;
 use crate::analytics;
+use crate::coding::Coding;
 use crate::cookies;
 use crate::field::{Field, first};
 use crate::file_order;
 use crate::secret;
+use crate::transcode;
 use std::io::Write;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
@@ -199,33 +201,71 @@ fn is_other(it: &Field<'_>) -> bool {
     is_own && it.value.len() <= SHORT && !secret::names_secret(it.name)
 }
 
-/// The most bytes of a body that is hashed.
-const HASHED: usize = 64 << 10;
+/// The bytes at the beginning of a body that are all hashed, and the size of its later parts.
+const PART: usize = 64 << 10;
+/// The bytes of each later part that are hashed where the body is neither text nor data: such bodies are large, and a difference
+/// in one seldom is in a single place.
+const SAMPLE: usize = 4 << 10;
 
-/// The hash of a body while it is sent.
+/// The lowest bits of a hash: only hashes of one class are comparable. That of [`digest`] has class 0.
+const CLASSES: u64 = 8;
+
+/// The class of a hash.
+#[must_use]
+pub fn class_of(hash: u64) -> u64 {
+    hash % CLASSES
+}
+
+/// All classes.
+pub fn classes() -> std::ops::Range<u64> {
+    0..CLASSES
+}
+
+/// The hash of a body while it is sent. Text is hashed as a whole: the part that is for one client may be its last one.
 pub struct BodyDigest {
     hash: Xxh3,
     bytes: usize,
-}
-
-impl Default for BodyDigest {
-    fn default() -> Self {
-        Self { hash: Xxh3::new(), bytes: 0 }
-    }
+    is_text: bool,
+    class: u64,
 }
 
 impl BodyDigest {
-    /// Adds the next bytes; of a body over 64 KiB only these.
-    pub fn add(&mut self, bytes: &[u8]) {
-        let rest = HASHED.saturating_sub(self.bytes).min(bytes.len());
-        self.hash.update(&bytes[..rest]);
-        self.bytes += bytes.len();
+    /// For the body of a response with these fields; `None` if its content coding is not known.
+    #[must_use]
+    pub fn of(fields: &[Field<'_>]) -> Option<Self> {
+        let class = match transcode::coding_of(fields) {
+            Coding::Identity => 1,
+            Coding::Gzip => 2,
+            Coding::Brotli => 3,
+            Coding::Zstd => 4,
+            Coding::Deflate => 5,
+            _ => return None,
+        };
+        let is_text = first(fields, "content-type").is_none_or(transcode::is_text);
+        Some(Self { hash: Xxh3::new(), bytes: 0, is_text, class })
     }
 
-    /// The hash: an odd number. That of [`digest`] is even, and the two are not comparable.
+    /// Adds the next bytes.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        if self.is_text {
+            self.hash.update(bytes);
+            self.bytes += bytes.len();
+            return;
+        }
+        while !bytes.is_empty() {
+            let (part, at) = (self.bytes / PART, self.bytes % PART);
+            let (now, rest) = bytes.split_at(bytes.len().min(PART - at));
+            let hashed = if part == 0 { PART } else { SAMPLE };
+            self.hash.update(&now[..now.len().min(hashed.saturating_sub(at))]);
+            self.bytes += now.len();
+            bytes = rest;
+        }
+    }
+
+    /// The hash, of the class of its content coding.
     #[must_use]
     pub fn finish(&self) -> u64 {
-        (self.hash.digest() ^ self.bytes as u64) | 1
+        (self.hash.digest() ^ self.bytes as u64) & !(CLASSES - 1) | self.class
     }
 }
 
@@ -324,10 +364,10 @@ pub fn head_digest(fields: &[Field<'_>]) -> u64 {
         xxh3_64_with_seed(it.value, name)
     };
     let kept = fields.iter().filter(|it| !is_unsteady(it.name));
-    kept.fold(1, |hash: u64, it| hash.wrapping_add(one(it))) | 1
+    kept.fold(1, |hash: u64, it| hash.wrapping_add(one(it))) & !(CLASSES - 1) | 1
 }
 
-/// A hash of a representation, by its entity tag, date of change and length: an even number, 0 without any of these.
+/// A hash of a representation, by its entity tag, date of change and length: of class 0; 0 without any of these.
 #[must_use]
 pub fn digest(fields: &[Field<'_>]) -> u64 {
     let parts = ["etag", "last-modified", "content-length"].map(|name| first(fields, name));
@@ -339,7 +379,7 @@ pub fn digest(fields: &[Field<'_>]) -> u64 {
         hash.update(&[u8::from(it.is_some())]);
         hash.update(&xxh3_64(it.unwrap_or_default()).to_le_bytes());
     }
-    (hash.digest() & !1).max(2)
+    (hash.digest() & !(CLASSES - 1)).max(CLASSES)
 }
 
 /// The fields of a recorded text.

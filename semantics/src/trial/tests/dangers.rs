@@ -30,8 +30,8 @@ fn told(rows: &[Miss<'_>], response: &[Field<'_>], running: &Policy, changed: &P
             time: WallTime(number as u64),
             status: 200,
             fields: response,
-            digest: row.body,
-            head: row.head,
+            digest: hash(row.body),
+            head: hash(row.head),
         };
         let request = recorded(number, row.target, row.fields, row.client, ServedBy::Origin, 200);
         let request = RecordedRequest { response: Some(response), ..request };
@@ -150,7 +150,7 @@ fn fields_that_are_shared_are_compared_and_those_that_differ_by_nature_are_not()
     let pair = [Field { name: "A", value: b"1" }, Field { name: "B", value: b"2" }];
     let turned = [Field { name: "b", value: b"2" }, Field { name: "a", value: b"1" }];
     assert_eq!(facts::head_digest(&pair), facts::head_digest(&turned), "neither order nor case");
-    assert_eq!(1, facts::head_digest(&[]) % 2);
+    assert_eq!(1, facts::class_of(facts::head_digest(&[])));
 
     let redirect = |client, to| Miss { head: head("Location", to), ..miss(client, SESSION[0], 3) };
     let rows = [redirect(11, "/of/1"), redirect(12, "/of/2"), redirect(11, "/of/1")];
@@ -197,7 +197,7 @@ fn urls_of_a_page_with_a_clock_become_one_without_an_alarm() {
             time: WallTime(at as u64 * 100),
             status: 200,
             fields: MAX_AGE,
-            digest: row.body,
+            digest: hash(row.body),
             head: 1,
         };
         let served = if is_miss { ServedBy::Origin } else { ServedBy::Cache(50) };
@@ -230,8 +230,13 @@ fn variants_that_become_one_must_have_one_response() {
     for (number, (fields, body)) in
         [(GROUPS[0], 3), (GROUPS[1], 5), (GROUPS[0], 0), (GROUPS[1], 0)].iter().enumerate()
     {
-        let response =
-            RecordedResponse { time: WallTime(0), status: 200, fields: MAX_AGE, digest: *body, head: 1 };
+        let response = RecordedResponse {
+            time: WallTime(0),
+            status: 200,
+            fields: MAX_AGE,
+            digest: hash(*body),
+            head: 1,
+        };
         let served = if *body > 0 { ServedBy::Origin } else { ServedBy::Cache(50) };
         let request = recorded(number, "/a", fields, 1, served, 200);
         let request = RecordedRequest { response: (*body > 0).then_some(response), ..request };
