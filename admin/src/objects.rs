@@ -7,6 +7,7 @@ mod question;
 
 use super::query::{Parameter, integer, one_of, text};
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
+use larder_config::admin_role::AdminRole;
 use larder_semantics::coding::Coding;
 use larder_semantics::secret;
 use larder_semantics::tags;
@@ -236,14 +237,16 @@ impl Admin {
                 "id",
             ),
             Some(ObjectId::Ram(hash)) => match self.gateway.store.inspect(hash) {
-                Some(shelf) => AdminResponse::Json(200, Object::in_ram(hash, &shelf, self.disk()).in_full()),
+                Some(shelf) => {
+                    AdminResponse::Json(200, Object::in_ram(hash, &shelf, self.disk()).in_full(&asked))
+                }
                 None => problem_at(404, GONE, "id"),
             },
             Some(ObjectId::Disk(id)) => {
                 let Some(disk) = self.gateway.tiers.disk.clone() else { return problem_at(404, GONE, "id") };
                 let store = self.gateway.store.clone();
                 match self.reading_disk(move || disk.inspect(&store, id)).await {
-                    Ok(Some(found)) => AdminResponse::Json(200, self.on_disk(&found).in_full()),
+                    Ok(Some(found)) => AdminResponse::Json(200, self.on_disk(&found).in_full(&asked)),
                     Ok(None) => problem_at(404, GONE, "id"),
                     Err(Slow) => problem(503, "The disk does not respond; retry."),
                 }
@@ -339,18 +342,26 @@ impl<'a> Object<'a> {
     }
 
     /// With all its variants.
-    fn in_full(&self) -> Value {
+    fn in_full(&self, asked: &AdminRequest<'_>) -> Value {
         let now = clock::wall();
         let mut told = self.common();
+        // It is what they purge.
+        if asked.who.role().is_some_and(|it| it >= AdminRole::Operator) {
+            told["url"] = lossy(self.url()).into();
+        }
         told["variants"] = self.variants.iter().map(|it| variant_json(it, now)).collect::<Vec<_>>().into();
         told
     }
 
+    /// The additions of a recipe follow the target after a space.
+    fn url(&self) -> &[u8] {
+        self.key.split(|it| *it == b' ').next().unwrap_or_default()
+    }
+
     fn common(&self) -> Value {
-        // The additions of a recipe follow the target after a space.
-        let url = self.key.split(|it| *it == b' ').next().unwrap_or_default();
+        let url = secret::shown_key(self.url());
         json!({
-            "id": self.id, "url": lossy(url), "key": lossy(&secret::shown_key(self.key)), "hits": self.hits, "tiers": self.tiers,
+            "id": self.id, "url": lossy(&url), "key": lossy(&secret::shown_key(self.key)), "hits": self.hits, "tiers": self.tiers,
         })
     }
 }

@@ -257,7 +257,8 @@ pub fn told(it: &Finished<'_>, id: RequestId) -> Option<Vec<u8>> {
 fn record(it: &Finished<'_>, id: RequestId) -> Value {
     let outcome = it.outcome;
     let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
-    let path = it.target.split('?').next().unwrap_or(it.target);
+    let target = shown_target(it.target);
+    let path = target.split('?').next().unwrap_or_default();
     let mut record = json!({
         "id": id.to_string(),
         "time_us": clock::unix_micros(clock::precise_micros()),

@@ -259,16 +259,16 @@ fn decoded(text: &str) -> String {
     out
 }
 
-/// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key
-/// always precedes an addition of the recipe to the URL.
+/// A cache key ([`crate::key`]) for display to operators: the values of cookies, credentials and secret parameters in it are hidden.
+/// A space in a key always precedes an addition of the recipe to the URL.
 #[must_use]
 pub fn shown_key(key: &[u8]) -> Cow<'_, [u8]> {
     let mut parts = key.split(|it| *it == b' ');
-    let url = parts.next().unwrap_or_default();
-    if url.len() == key.len() {
-        return Cow::Borrowed(key);
+    let url = shown_url(parts.next().unwrap_or_default());
+    if !key.contains(&b' ') {
+        return url;
     }
-    Cow::Owned(parts.fold(url.to_vec(), |mut shown, part| {
+    Cow::Owned(parts.fold(url.into_owned(), |mut shown, part| {
         shown.push(b' ');
         match part.strip_prefix(b"c:") {
             Some(cookie) => {
@@ -287,6 +287,17 @@ pub fn shown_key(key: &[u8]) -> Cow<'_, [u8]> {
         }
         shown
     }))
+}
+
+/// [`shown_target`] of the bytes of a URL.
+fn shown_url(url: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(text) = std::str::from_utf8(url) else {
+        return Cow::Owned(shown_target(&String::from_utf8_lossy(url)).into_owned().into_bytes());
+    };
+    match shown_target(text) {
+        Cow::Borrowed(_) => Cow::Borrowed(url),
+        Cow::Owned(shown) => Cow::Owned(shown.into_bytes()),
+    }
 }
 
 /// An attribute of `Set-Cookie` (RFC 6265 §4.1.1): an unknown one may be the rest of a value that has a semicolon in
@@ -395,6 +406,8 @@ mod tests {
         {
             assert_eq!(key, shown(key), "nothing in it is a secret");
         }
+        assert_eq!("http://h/a?b=1&token=*** c:sid=***", shown("http://h/a?b=1&token=SECRET c:sid=SECRET"));
+        assert_eq!("http://h/a;jsessionid=***?code=***", shown("http://h/a;jsessionid=SECRET?code=SECRET"));
         assert_eq!("http://h/a c:sid=*** c:b=***", shown("http://h/a c:sid=SECRET c:b=x=y"));
         assert_eq!("http://h/a h:cookie=a=***; *** c:b", shown("http://h/a h:cookie=a=1;\\20b c:b"));
         assert_eq!("http://h/a h:authorization=***", shown("http://h/a h:authorization=Bearer\\20SECRET"));

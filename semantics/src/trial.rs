@@ -396,9 +396,7 @@ impl<'r> ConfigTrial<'r> {
 
 /// A key for display, without the values of cookies, credentials and secret parameters.
 fn shown_key(key: &[u8]) -> String {
-    let shown = String::from_utf8_lossy(&secret::shown_key(key)).into_owned();
-    let (url, rest) = shown.split_at(shown.find(' ').unwrap_or(shown.len()));
-    format!("{}{rest}", secret::shown_target(url))
+    String::from_utf8_lossy(&secret::shown_key(key)).into_owned()
 }
 
 /// Which of the two configurations.

@@ -541,3 +541,40 @@ fn a_token_of_a_file_is_replaced_by_a_reload() {
         [&*own, VIEWER, SECOND].map(|it| status(&larder, it, "GET", "/api/v1/whoami"))
     );
 }
+
+/// Live hid the secrets in the URLs of clients, and the key in an explanation, the list of objects and their search gave them away.
+#[test]
+fn secrets_in_urls_are_hidden_from_every_view_of_a_viewer() {
+    let origin = page();
+    let larder = start(&origin);
+    larder.get("/a;jsessionid=SECRET-ID?page=1&token=SECRET-TOKEN");
+    let mut seen = Vec::new();
+    until("it is stored and in the stream", || {
+        let stream = ask(&larder, VIEWER, "GET", "/api/v1/requests?limit=10", "").text();
+        let objects = get(&larder, VIEWER, "/api/v1/objects?search=page=1");
+        seen = vec![stream, objects.to_string()];
+        objects["objects"].as_array().is_some_and(|it| it.len() == 1)
+    });
+    let found = |token: &str, search: &str| {
+        let told = get(&larder, token, &format!("/api/v1/objects?search={search}"));
+        told["matched"].as_u64().unwrap()
+    };
+    let id = get(&larder, VIEWER, "/api/v1/objects")["objects"][0]["id"].as_str().unwrap().to_owned();
+    for search in ["SECRET", "token=SECRET", "*SECRET-TOKEN", "jsessionid=SECRET-I"] {
+        assert_eq!([0, 0], [found(VIEWER, search), found(TOKEN, search)], "{search}");
+    }
+    assert_eq!(1, found(VIEWER, "jsessionid"));
+    let object = format!("/api/v1/objects/{id}");
+    seen.push(get(&larder, VIEWER, &object).to_string());
+    let url = get(&larder, OPERATOR, &object)["url"].as_str().unwrap().to_owned();
+    assert!(
+        url.ends_with("/a;jsessionid=SECRET-ID?page=1&token=SECRET-TOKEN"),
+        "an operator purges it: {url}"
+    );
+    let asked = format!("{{\"url\":\"{url}\"}}");
+    let explained = json(&ask(&larder, VIEWER, "POST", "/api/v1/explain", &asked));
+    seen.push(explained["key"]["text"].to_string());
+    for it in seen {
+        assert!(!it.contains("SECRET"), "{it}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::LIMIT;
 use crate::query;
+use larder_semantics::secret;
 use larder_server::input_error::InputError;
 use larder_store::disk::listing as below;
 pub use larder_store::listing::ListingSort;
@@ -93,7 +94,7 @@ impl Question {
             None => None,
         };
         let room = filled("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
-        let pattern = || filled("search").and_then(Pattern::new);
+        let pattern = || filled("search").and_then(Pattern::new).map(|it| it.in_shown(secret::shown_key));
         let tag = || filled("tag").map(str::to_owned);
         let (after, disk_after, in_ram) = match behind {
             None => (None, None, tier != ListedTier::Disk),

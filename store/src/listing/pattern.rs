@@ -1,6 +1,7 @@
 //! The search in keys: for a part of the key, or by a pattern with `*`. `listing` walks the keys.
 
 use memchr::memmem::Finder;
+use std::borrow::Cow;
 
 /// A search. It is case-sensitive, as keys are.
 ///
@@ -10,7 +11,12 @@ use memchr::memmem::Finder;
 pub struct Pattern {
     begins: Begins,
     parts: PatternParts,
+    /// The form of a key in which the search must be found as well.
+    shown: Option<Shown>,
 }
+
+/// The form of a key that is displayed.
+pub type Shown = fn(&[u8]) -> Cow<'_, [u8]>;
 
 /// The parts between the stars.
 enum PatternParts {
@@ -50,12 +56,23 @@ impl Pattern {
                 PatternParts::Whole { first: first.as_bytes().into(), last: last.as_bytes().into(), middle }
             }
         };
-        Some(Pattern { begins, parts })
+        Some(Pattern { begins, parts, shown: None })
+    }
+
+    /// The search in what is displayed: nobody finds out by searches what `shown` hides.
+    #[must_use]
+    pub fn in_shown(self, shown: Shown) -> Pattern {
+        Pattern { shown: Some(shown), ..self }
     }
 
     /// Whether `key` matches.
     #[must_use]
     pub fn is_in(&self, key: &[u8]) -> bool {
+        // Few keys match, so that few are put into the other form.
+        self.matches(key) && self.shown.is_none_or(|shown| self.matches(&shown(key)))
+    }
+
+    fn matches(&self, key: &[u8]) -> bool {
         let (first, last, middle) = match &self.parts {
             PatternParts::Anywhere(part) => return part.find(key).is_some(),
             PatternParts::Whole { first, last, middle } => (first, last, middle),
