@@ -1,6 +1,7 @@
 //! The endpoints of origins: the state of each, draining one at run time, and restoring it. Load balancing is in
 //! `larder_origin`.
 
+use super::health::is_down;
 use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::OriginMember;
@@ -69,12 +70,15 @@ fn named<'a>(scopes: &'a ConfigScopes, asked: &AdminRequest<'_>) -> Result<&'a O
     })
 }
 
-/// Its current state, and its routes without a usable origin.
+/// Its current state, and its routes without an origin that is up.
 fn told(scopes: &ConfigScopes, origin: &OriginScopes) -> AdminResponse {
-    let is_drained = |it: &usize| scopes.origins[*it].drained_by().is_some();
+    let is_unused = |it: &usize| {
+        let it = &scopes.origins[*it];
+        it.drained_by().is_some() || is_down(it)
+    };
     let routes = origin.routes.iter().map(|it| &scopes.routes[*it]);
     let without: Vec<&str> =
-        routes.filter(|it| it.origins.iter().all(is_drained)).map(|it| it.name.as_str()).collect();
+        routes.filter(|it| it.origins.iter().all(is_unused)).map(|it| it.name.as_str()).collect();
     let mut told = origin_json(origin);
     told["routes_without"] = json!(without);
     AdminResponse::Json(200, told)

@@ -151,7 +151,7 @@ pub const ORIGINS: &str = concat!(
 pub const ORIGIN: &str = concat!(
     r#"{"type":"object","required":["name","state","drained_by","in_flight","ejections","routes_without"],"properties":{"#,
     origin!(),
-    r#","routes_without":{"type":"array","description":"those of its routes of which every origin is drained","items":{"type":"string"}}}}"#
+    r#","routes_without":{"type":"array","description":"those of its routes of which every origin is drained or down","items":{"type":"string"}}}}"#
 );
 
 /// The question to explain.

@@ -48,8 +48,11 @@ pub fn tell(answer: &Value) -> String {
             text(&it["name"])
         );
         for route in list(&it["routes_without"]) {
-            let _ =
-                writeln!(out, "warning: route {} has no other origin and answers with 503 now", text(&route));
+            let _ = writeln!(
+                out,
+                "warning: route {} has no other origin that is up, and answers with stored responses or an error now",
+                text(&route)
+            );
         }
         return out;
     }

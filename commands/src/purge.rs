@@ -91,8 +91,10 @@ fn purged(purge: &Value, out: &mut String) {
         let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
         let _ = writeln!(out, "  {}: {}", text(&receipt["of"]), parts.join("; "));
     }
+    // An estimate of zero is no zero, and the fleet counts nothing.
     let mut tiers = receipts.iter().filter(|it| it["of"] == "ram" || it["of"] == "disk");
-    if tiers.all(|it| it["count"] == 0 && it["count_is"] != "more") {
+    let is_none = tiers.all(|it| it["count"] == 0 && !["more", "estimate"].contains(&text(&it["count_is"])));
+    if is_none && receipts.iter().all(|it| it["of"] != "fleet") {
         let _ = writeln!(out, "  nothing matched; the same command with --dry-run names a possible reason");
     }
 }

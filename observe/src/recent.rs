@@ -17,7 +17,7 @@ use larder_wire::message::Reject;
 use serde_json::Value;
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -157,6 +157,26 @@ impl Recent {
             let mut all = ring.kept.requests.iter().chain(&ring.samples.requests).rev();
             all.find(|it| it.id == id).cloned()
         })
+    }
+
+    /// Scheme and authority with which clients ask for `target`: those of the latest kept request for it, or else the most frequent
+    /// ones. Only authorities for which `is_ours` holds count.
+    #[must_use]
+    pub fn site_of(&self, target: &str, is_ours: impl Fn(&str) -> bool) -> Option<(Scheme, String)> {
+        let mut latest: Option<Arc<RecentRequest>> = None;
+        let mut counts: HashMap<(Scheme, String), usize> = HashMap::new();
+        for it in self.rings() {
+            let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = ring.kept.requests.iter().chain(&ring.samples.requests);
+            for it in all.filter(|it| it.refused.is_none() && is_ours(&it.authority)) {
+                *counts.entry((it.scheme, it.authority.clone())).or_default() += 1;
+                if it.target == target && latest.as_ref().is_none_or(|known| known.id < it.id) {
+                    latest = Some(it.clone());
+                }
+            }
+        }
+        let most = || counts.into_iter().max_by_key(|it| it.1).map(|it| it.0);
+        latest.map(|it| (it.scheme, it.authority.clone())).or_else(most)
     }
 
     /// The records of the latest kept requests for which `filter` is true, the oldest first, at most `most`. With a filter this

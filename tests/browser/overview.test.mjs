@@ -181,7 +181,7 @@ it('drains an origin after it has said what that does, and restores it', async (
   const dialog = page.locator('dialog');
   await dialog.waitFor();
   const told = await dialog.innerText();
-  assert.match(told, /The route alone has no other origin/);
+  assert.match(told, /The route alone has no other origin that is up/);
   assert.match(told, /until Restore or a restart of larder; a reload keeps it/);
   assert.deepEqual(await audit(page), []);
   await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -219,6 +219,8 @@ it('is on one screen of a desk, and in one column on a phone', async () => {
     const wide = await page.evaluate(() => [...document.querySelectorAll('main *')].filter((it) => !it.closest('.scroll > *') && it.getBoundingClientRect().right > innerWidth + 1).map((it) => `${it.tagName}.${it.className}`).slice(0, 5));
     assert.ok(found.wide <= 0, `${width}: ${found.wide} pixels too wide: ${wide}`);
     if (width >= 1440) assert.ok(found.high <= 0, `${width}: ${found.high} pixels too high`);
+    const [plot, next] = [await page.locator('.uplot').first().boundingBox(), await block('Routes').boundingBox()];
+    assert.ok(plot.y + plot.height <= next.y, `${width}: the chart covers what is beneath it, to ${plot.y + plot.height} of ${next.y}`);
     if (width === 390) assert.equal(new Set(found.left).size, 1, 'one column');
     // The columns follow the width once the page has drawn again.
     await until('an origin is drained without scrolling sideways', async () => {

@@ -140,6 +140,12 @@ fn a_path_a_host_a_tag_and_an_id_are_subjects() {
     for text in ["/page", &format!("{}/page", larder.address), &format!("http://{}/page", larder.address)] {
         assert_eq!("hit", ask(text)["verdict"]["name"], "{text}");
     }
+    // Clients name the host of a site, and a port that a proxy or a container maps to the listener.
+    client.send("GET /mapped HTTP/1.1\r\nHost: shop.test\r\n\r\n");
+    client.read();
+    assert_eq!("hit", ask("/mapped")["verdict"]["name"]);
+    client.send("PURGE /mapped HTTP/1.1\r\nHost: shop.test\r\n\r\n");
+    client.read();
     for text in ["first", "tag:first"] {
         let told = ask(text);
         assert_eq!(

@@ -380,7 +380,7 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
     assert_eq!(vec!["up", "drained"], states(&larder));
     // Nobody is left: that is said, and done.
     let said = command(&larder, &format!("drain {}", a.url()));
-    assert!(said.contains("warning: route */* has no other origin and answers with 503 now"), "{said}");
+    assert!(said.contains("warning: route */* has no other origin that is up, and answers with stored responses or an error now"), "{said}");
     let answer = larder.get("/");
     assert_eq!(503, answer.status);
     assert!(answer.text().contains("all origins are drained"), "{answer:?}");
@@ -571,4 +571,17 @@ fn an_https_origin_is_verified_and_what_was_cut_is_neither_whole_nor_stored() {
     let larder = before(&[format!("https://{address}")], &tls, "");
     assert_eq!(502, larder.get("/whole").status);
     assert_eq!(1, larder.counter("origin_tls_failures"));
+}
+
+/// The other origin of the route was down: the preview of the drain named it as the one that gets the requests.
+#[test]
+fn draining_the_last_origin_that_is_up_is_warned_of() {
+    let a = named("a");
+    let larder = before(&[a.url(), "http://127.0.0.1:1".to_owned()], "", "");
+    until("the other one is ejected", || {
+        larder.get("/");
+        states(&larder)[1] == "ejected"
+    });
+    let said = command(&larder, &format!("drain {}", a.url()));
+    assert!(said.contains("warning: route */* has no other origin that is up"), "{said}");
 }

@@ -35,7 +35,7 @@ impl Admin {
         let url = match ask {
             // Of another scheme it is refused as a URL.
             it if it.contains("://") => it.to_owned(),
-            it if it.starts_with('/') => format!("{}{it}", self.first_site()),
+            it if it.starts_with('/') => format!("{}{it}", self.site_of(it)),
             it if it.contains(['.', ':', '/']) || self.is_host(it) => {
                 format!("{}://{it}", self.first_scheme().name())
             }
@@ -68,6 +68,25 @@ impl Admin {
                 .any(|it| it.to_string() == name)
     }
 
+    /// Scheme and authority for a path: those of recent clients, which may name another port than that of the listener; before the
+    /// first request those of the first site.
+    fn site_of(&self, target: &str) -> String {
+        let host = self.first_host();
+        let is_ours = |authority: &str| {
+            let name = authority.rsplit_once(':').map_or(authority, |it| it.0);
+            !authority.is_empty() && host.as_deref().is_none_or(|it| it.eq_ignore_ascii_case(name))
+        };
+        let recent = self.recent.site_of(target, is_ours);
+        recent.map_or_else(|| self.first_site(), |it| format!("{}://{}", it.0.name(), it.1))
+    }
+
+    /// The first host that is no pattern.
+    fn first_host(&self) -> Option<String> {
+        let live = self.live.borrow();
+        let mut hosts = live.config.sites.iter().flat_map(|it| &it.hosts).map(ToString::to_string);
+        hosts.find(|it| !it.contains('*'))
+    }
+
     /// Scheme, host and port of the first site, as clients of the first listener name them.
     fn first_site(&self) -> String {
         let scheme = self.first_scheme();
@@ -75,10 +94,7 @@ impl Admin {
         let of_scheme = listeners.iter().filter_map(|it| Scheme::split(it)).find(|it| it.0 == scheme);
         let at = of_scheme.map_or("localhost", |it| it.1.trim_end_matches('/'));
         let port = at.rsplit_once(':').map_or("", |it| it.1);
-        let live = self.live.borrow();
-        let mut hosts = live.config.sites.iter().flat_map(|it| &it.hosts).map(ToString::to_string);
-        let host = hosts.find(|it| !it.contains('*'));
-        let authority = match host {
+        let authority = match self.first_host() {
             Some(host) if !port.is_empty() => format!("{host}:{port}"),
             Some(host) => host,
             None => at.replacen("0.0.0.0:", "127.0.0.1:", 1).replacen("[::]:", "[::1]:", 1),
@@ -99,6 +115,9 @@ impl Admin {
         let pages: Vec<Value> = all.iter().map(|it| it["url"].clone()).collect();
         let more = if listed["next"].is_null() { "" } else { " or more" };
         let sentence = match pages.len() {
+            0 if RequestId::parse(tag).is_some() => {
+                format!("No request with the id {tag} is kept any more, and no stored response has that tag.")
+            }
             0 => format!(
                 "No stored response has the tag {tag}. A host or a path is written as example.com/ or /path."
             ),

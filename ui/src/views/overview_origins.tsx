@@ -152,13 +152,16 @@ function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Elem
   );
 }
 
-/** The routes of an origin: those with another origin that receives requests, and those without. */
+/** States of an origin in which it does not answer. */
+const DOWN = ['ejected', 'unhealthy', 'failing', 'probing'];
+
+/** The routes of an origin: those with another origin that receives requests and answers, and those without. */
 function routesOf(of: Origin, stats: Stats): { others: string[]; without: string[] } {
   const others = new Set<string>();
   const without: string[] = [];
   for (const at of of.routes) {
     const route = stats.routes?.[at];
-    const left = (route?.origins ?? []).map((it) => stats.origins?.[it]).filter((it) => it && it.name !== of.name && !it.drained_by);
+    const left = (route?.origins ?? []).map((it) => stats.origins?.[it]).filter((it) => it && it.name !== of.name && !it.drained_by && !DOWN.includes(it.state ?? 'up'));
     for (const it of left) others.add(it!.name);
     if (route && left.length === 0) without.push(route.name);
   }
@@ -183,7 +186,7 @@ function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: ()
         <li>It receives no new requests{others.length > 0 && `; they go to ${list(others)}`}.</li>
         {without.length > 0 && (
           <li class="bad">
-            {without.length === 1 ? 'The route' : `${without.length} routes`} <b>{list(without)}</b> {without.length === 1 ? 'has' : 'have'} no other origin: larder answers with stored responses, or 503.
+            {without.length === 1 ? 'The route' : `${without.length} routes`} <b>{list(without)}</b> {without.length === 1 ? 'has' : 'have'} no other origin that is up: larder answers with stored responses, or an error.
           </li>
         )}
         <li>{flying === 0 ? 'No request is in progress there.' : `${flying.toLocaleString('en')} ${flying === 1 ? 'request in progress finishes' : 'requests in progress finish'} there.`}</li>
