@@ -48,8 +48,8 @@ pub struct JudgedRequest {
     pub audience: PageAudience,
     /// The declared size of the last response that was not stored.
     pub length: Option<u64>,
-    /// Whether the last exchange shows that a lifetime shares nothing: its response is for no one client, and neither request had
-    /// credentials.
+    /// Whether a lifetime shares nothing that is not shared: the last exchange had a response for no one client, and neither request had
+    /// credentials; or the stored response has expired.
     pub is_public: bool,
 }
 
@@ -67,11 +67,16 @@ impl AskedReason<'_> {
         let audience = gateway.refusals.audience(self.hash);
         let fields = request.fields.view();
         let shows_public = last.is_some_and(|it| is_public(it, &fields, &route.policy));
+        let reason = verdict.asks_the_origin().then(|| self.reason(gateway, route, request, bypass, last));
+        // A stored response that was fresh is shared already.
+        let is_shared = reason == Some(MissReason::Expired) && self.selected.is_ok();
         JudgedRequest {
-            reason: verdict.asks_the_origin().then(|| self.reason(gateway, route, request, bypass, last)),
+            reason,
             audience: audience.of_page(),
             length: last.and_then(length),
-            is_public: audience == Audience::Unknown && !gateway.refusals.differ(&route.name) && shows_public,
+            is_public: audience == Audience::Unknown
+                && !gateway.refusals.differ(&route.name)
+                && (shows_public || is_shared),
         }
     }
 

@@ -115,14 +115,14 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
 
   useEffect(() => note('objects', JSON.parse(asked)), [asked]);
 
-  const column = (name: Sort, text: string, numeric = true): JSX.Element => {
+  const column = (name: Sort, text: string, numeric = true, more = ''): JSX.Element => {
     const now = by.sort === name ? by.order : undefined;
     const choose = (): void => {
       setOrder(now ? (now === 'asc' ? 'desc' : 'asc') : FIRST[name]);
       setSort(name);
     };
     return (
-      <th scope="col" class={numeric ? 'num' : ''} aria-sort={now && (now === 'asc' ? 'ascending' : 'descending')}>
+      <th scope="col" class={`${numeric ? 'num' : ''} ${more}`} aria-sort={now && (now === 'asc' ? 'ascending' : 'descending')}>
         {tier === 'disk' && RAM_ONLY.includes(name) ? (
           text
         ) : (
@@ -197,19 +197,21 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
             </Empty>
           ) : (
             <div class="scroll">
-              <table ref={rows} class="table rows" onKeyDown={walk}>
+              <table ref={rows} class="table rows objects" onKeyDown={walk}>
                 <thead>
                   <tr>
                     {column('key', 'URL', false)}
-                    <th scope="col">Status</th>
+                    <th scope="col" class="not-on-phones">
+                      Status
+                    </th>
                     {column('size', 'Size')}
-                    {column('hits', 'Hits')}
-                    {column('age', 'Age')}
+                    {column('hits', 'Hits', true, 'not-on-phones')}
+                    {column('age', 'Age', true, 'not-on-phones')}
                     {column('expires', 'Expires in')}
                     <th scope="col" class="num wide-only">
                       Variants
                     </th>
-                    <th scope="col" class="after-num">
+                    <th scope="col" class="after-num not-on-phones">
                       In
                     </th>
                   </tr>
@@ -273,15 +275,15 @@ function Row({ it, open }: { it: StoredObject; open: () => void }): JSX.Element 
           <Url it={it.url} />
         </button>
       </td>
-      <td>
+      <td class="not-on-phones">
         <Status it={it.status} />
       </td>
       <td class="num">{format.flat(format.bytes(it.bytes))}</td>
-      <td class="num">{format.flat(format.count(it.hits))}</td>
-      <td class="num">{format.flat(format.seconds(it.age))}</td>
+      <td class="num not-on-phones">{format.flat(format.count(it.hits))}</td>
+      <td class="num not-on-phones">{format.flat(format.seconds(it.age))}</td>
       <td class="num">{it.fresh ? format.flat(format.seconds(it.expires_in)) : <span class="chip">stale</span>}</td>
       <td class="num wide-only">{it.variants > 1 ? it.variants : <span class="faint">1</span>}</td>
-      <td class="after-num">
+      <td class="after-num not-on-phones">
         {it.tiers.map((tier) => (
           <span class="chip" key={tier}>
             {tier}
