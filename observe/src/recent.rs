@@ -159,7 +159,7 @@ impl Recent {
         })
     }
 
-    /// Scheme and authority with which clients ask for `target`: those of the latest kept request for it, or else the most frequent
+    /// Scheme and authority with which clients ask for `target`: those of the latest kept request for it, otherwise the most frequent
     /// ones. Only authorities for which `is_ours` holds count.
     #[must_use]
     pub fn site_of(&self, target: &str, is_ours: impl Fn(&str) -> bool) -> Option<(Scheme, String)> {

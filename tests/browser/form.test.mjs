@@ -170,6 +170,27 @@ it('has a control for every key of the configuration', async () => {
   await discard();
 });
 
+it('shows of a long section what is set, and adds the rest by name', async () => {
+  await go('config?part=form');
+  await page.locator('.section:not(.add)', { has: page.locator('span:text-is("Cache, for all routes")') }).first().click();
+  await page.locator('.form-title h2', { hasText: 'Cache' }).waitFor();
+  await page.getByText('Nothing is set here').waitFor();
+  assert.equal(await page.locator('.form-main .setting').count(), 0);
+  await page.getByRole('button', { name: 'Add setting …' }).click();
+  const dialog = page.locator('dialog');
+  assert.ok((await dialog.locator('.add-key').count()) > 40, 'all of them are offered');
+  assert.deepEqual(await audit(page), []);
+  await dialog.getByLabel('Search settings').fill('default_ttl');
+  await dialog.locator('.add-key').first().click();
+  await dialog.waitFor({ state: 'detached' });
+  const field = page.getByRole('textbox', { name: /default_ttl/ });
+  await field.fill('61s');
+  await field.press('Enter');
+  await valid();
+  assert.match(await drafted(), /default_ttl = "61s"/);
+  await discard();
+});
+
 it('searches the settings by name and effect, by phase, with the keyboard alone', async () => {
   await choose('/basket/*');
   await page.getByRole('button', { name: 'Add setting …' }).click();

@@ -59,7 +59,7 @@ impl Pattern {
         Some(Pattern { begins, parts, shown: None })
     }
 
-    /// The search in what is displayed: nobody finds out by searches what `shown` hides.
+    /// The search in the displayed form: searches do not reveal values that `shown` hides.
     #[must_use]
     pub fn in_shown(self, shown: Shown) -> Pattern {
         Pattern { shown: Some(shown), ..self }

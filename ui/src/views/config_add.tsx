@@ -4,6 +4,7 @@ import { useRef, useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { type Field, PHASES } from './config_sections';
+import type { Key } from '../types';
 
 interface Props {
   /** The section's name. */
@@ -18,13 +19,18 @@ interface Props {
 /** The sections of a route of which it has one; proxy and files refine php. */
 export const SERVICES = ['php', 'proxy', 'files', 'redirect', 'respond', 'fastcgi', 'scgi', 'uwsgi', 'cgi', 'sql'];
 
+/** The group of settings without a phase. */
+const ALL: [Key['phase'], string, string][] = [[null, '', '']];
+
 export function AddSetting({ of, fields, service, choose, close }: Props): JSX.Element {
   const [search, setSearch] = useState('');
   const list = useRef<HTMLDivElement>(null);
   const words = search.trim().toLowerCase().split(/\s+/);
   const rank = (it: Field): number => (it.name.toLowerCase().includes(search.trim().toLowerCase()) ? 0 : 1);
   const found = fields.filter((it) => words.every((one) => `${it.name} ${it.key.help}`.toLowerCase().includes(one))).sort((a, b) => (search ? rank(a) - rank(b) : 0));
-  const first = PHASES.flatMap(([phase]) => found.filter((it) => it.key.phase === phase))[0];
+  // Only settings of requests have phases.
+  const groups = fields.some((it) => it.key.phase !== null) ? PHASES : ALL;
+  const first = groups.flatMap(([phase]) => found.filter((it) => it.key.phase === phase))[0];
   // Arrows lead through the keys, and back into the search.
   const step = (event: KeyboardEvent): void => {
     const by = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
@@ -55,14 +61,16 @@ export function AddSetting({ of, fields, service, choose, close }: Props): JSX.E
         </p>
         <div ref={list}>
           {found.length === 0 && <p class="hint">No setting has these words.</p>}
-          {PHASES.map(([phase, title, about]) => {
+          {groups.map(([phase, title, about]) => {
             const own = found.filter((it) => it.key.phase === phase);
             if (own.length === 0) return null;
             return (
               <section key={phase} aria-label={title}>
-                <h3>
-                  {title} <span class="faint">{about}</span>
-                </h3>
+                {title && (
+                  <h3>
+                    {title} <span class="faint">{about}</span>
+                  </h3>
+                )}
                 <ul>
                   {own.map((it) => (
                     <li key={it.name}>

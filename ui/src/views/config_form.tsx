@@ -19,6 +19,9 @@ import { type Field, PHASES, type Section, at, isAbout, isCertificates, members,
 /** Fields that a search shows at most: a letter alone finds most of those of every route. */
 const MOST_FOUND = 100;
 
+/** Settings of a section that are all shown; of more, those that are not set are behind "Add setting". */
+const MANY = 16;
+
 /** Sites of which all show their routes; of more, none but the open one does. */
 const FOLDED = 8;
 
@@ -267,8 +270,9 @@ function OneSection({ it, searched, config, root, files, problems, era, edit, mo
     seen.current = new Set();
     setOpened([]);
   }, [config.hash, era]);
+  const folds = it.layered !== undefined || it.fields.length > MANY;
   const isShown = (field: Field): boolean =>
-    searched || it.layered === undefined || given(field) !== undefined || (layers[field.name]?.length ?? 0) > 0 || opened.includes(field.name) || seen.current.has(field.name) || ALWAYS.includes(field.key.pattern);
+    searched || !folds || given(field) !== undefined || (layers[field.name]?.length ?? 0) > 0 || opened.includes(field.name) || seen.current.has(field.name) || ALWAYS.includes(field.key.pattern);
   const shown = it.fields.filter(isShown);
   shown.forEach((field) => seen.current.add(field.name));
   useEffect(() => {
@@ -302,7 +306,7 @@ function OneSection({ it, searched, config, root, files, problems, era, edit, mo
         </h2>
         {config.editable && !searched && (
           <div class="form-tools">
-            {it.layered && (
+            {folds && (
               <button class="button" onClick={() => setAdding(true)}>
                 <Icon name="plus" /> Add setting …
               </button>
@@ -317,6 +321,7 @@ function OneSection({ it, searched, config, root, files, problems, era, edit, mo
         <Bones rows={4} />
       ) : it.layered === undefined || searched ? (
         <>
+          {folds && !searched && shown.length === 0 && <p class="hint">Nothing is set here: the defaults apply.</p>}
           {sorted(shown, given, searched).map(field)}
           {it.lists.map(list)}
         </>
