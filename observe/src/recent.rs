@@ -6,12 +6,13 @@
 
 use super::Finished;
 use super::ids::RequestId;
-use super::stream::host;
+use super::stream::{host, parts, shown_field};
 use bytes::Bytes;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
+use larder_semantics::secret::shown_target;
 use larder_store::memory::on_heap;
 use larder_wire::message::Reject;
 use serde_json::Value;
@@ -256,22 +257,26 @@ struct KeptFacts<'a> {
 impl ExpressionFacts for KeptFacts<'_> {
     fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let it = self.request;
-        let (path, query) = it.target.split_once('?').unwrap_or((&it.target, ""));
+        let target = || shown_target(&it.target);
         let told = |name: &str| self.record[name].as_str().unwrap_or("").as_bytes();
         match name {
             TextName::Route => test(told("route")),
             TextName::Site => test(told("site")),
             TextName::Method => test(it.method.as_bytes()),
             TextName::Host => test(host(&it.authority).as_bytes()),
-            TextName::Path => test(path.as_bytes()),
-            TextName::Query => test(query.as_bytes()),
-            TextName::Url => test(format!("{}://{}{}", it.scheme.name(), it.authority, it.target).as_bytes()),
+            TextName::Path => test(parts(&target()).0.as_bytes()),
+            TextName::Query => test(parts(&target()).1.as_bytes()),
+            TextName::Url => {
+                let url = format!("{}://{}{}", it.scheme.name(), it.authority, it.target);
+                test(shown_target(&url).as_bytes())
+            }
             TextName::Scheme => test(it.scheme.name().as_bytes()),
             TextName::Cache => test(told("cache")),
             TextName::Reason => test(told("reason")),
+            TextName::Origin => test(told("origin")),
             TextName::Client => self.record["client"].as_str().is_some_and(|it| test(it.as_bytes())),
             TextName::UserAgent => it.fields.get("user-agent").is_some_and(test),
-            TextName::Referer => it.fields.get("referer").is_some_and(test),
+            TextName::Referer => self.header("referer", test),
             TextName::End => test(told("end")),
             TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => {
                 false
@@ -300,7 +305,7 @@ impl ExpressionFacts for KeptFacts<'_> {
     }
 
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.request.fields.iter().any(|it| it.is(name) && test(it.value))
+        self.request.fields.iter().any(|it| it.is(name) && test(&shown_field(name, it.value)))
     }
 }
 

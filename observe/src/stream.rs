@@ -11,7 +11,7 @@ use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field;
 use larder_semantics::miss_reason::MissReason;
-use larder_semantics::secret::shown_target;
+use larder_semantics::secret::{self, shown_target};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -162,7 +162,11 @@ impl Tap {
         self.look();
         let mut made: Option<Bytes> = None;
         for listener in self.listeners.borrow().iter() {
-            if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&FilterFacts(it))) {
+            if listener
+                .filter
+                .as_ref()
+                .is_some_and(|filter| !filter.holds(&FilterFacts { it, is_shown: true }))
+            {
                 continue;
             }
             if made.is_none() {
@@ -194,27 +198,40 @@ impl Tap {
     }
 }
 
-/// A finished request as input of a filter.
-pub(crate) struct FilterFacts<'a>(pub(crate) &'a Finished<'a>);
+/// A finished request as input of a condition.
+pub(crate) struct FilterFacts<'a> {
+    /// The request.
+    pub it: &'a Finished<'a>,
+    /// Whether it is tested in the form that is displayed: with filters of their choice, those who may listen would find out the
+    /// values of cookies, credentials and secret parameters one character at a time.
+    pub is_shown: bool,
+}
+
+impl FilterFacts<'_> {
+    fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.is_shown { shown_target(text) } else { Cow::Borrowed(text) }
+    }
+}
 
 impl ExpressionFacts for FilterFacts<'_> {
     fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        let it = self.0;
-        let (path, query) = it.target.split_once('?').unwrap_or((it.target, ""));
+        let it = self.it;
+        let target = || self.shown(it.target);
         match name {
             TextName::Route => test(it.route.as_bytes()),
             TextName::Site => test(it.site.as_bytes()),
             TextName::Method => test(it.method.as_bytes()),
             TextName::Host => test(host(it.authority).as_bytes()),
-            TextName::Path => test(path.as_bytes()),
-            TextName::Query => test(query.as_bytes()),
-            TextName::Url => test(url(it).as_bytes()),
+            TextName::Path => test(parts(&target()).0.as_bytes()),
+            TextName::Query => test(parts(&target()).1.as_bytes()),
+            TextName::Url => test(self.shown(&url(it)).as_bytes()),
             TextName::Scheme => test(it.client.scheme.name().as_bytes()),
             TextName::Cache => test(it.outcome.cache().as_bytes()),
             TextName::Reason => test(it.outcome.reason().as_bytes()),
+            TextName::Origin => test(it.outcome.origin.as_ref().map_or("", |it| &it.name).as_bytes()),
             TextName::Client => it.client.peer.is_some_and(|it| test(it.ip().to_string().as_bytes())),
             TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
-            TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
+            TextName::Referer => self.header("referer", test),
             TextName::End => test(it.outcome.end.name().as_bytes()),
             TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => {
                 false
@@ -223,16 +240,16 @@ impl ExpressionFacts for FilterFacts<'_> {
     }
 
     fn client(&self) -> Option<IpAddr> {
-        self.0.client.peer.map(|it| it.ip())
+        self.it.client.peer.map(|it| it.ip())
     }
 
     fn number(&self, name: Number) -> Option<i64> {
-        let outcome = self.0.outcome;
+        let outcome = self.it.outcome;
         let signed = |it: u64| i64::try_from(it).ok();
         match name {
             Number::Status => Some(i64::from(outcome.status)),
             Number::Bytes | Number::Size => signed(outcome.body),
-            Number::Duration => self.0.micros.and_then(signed),
+            Number::Duration => self.it.micros.and_then(signed),
             Number::Origin => outcome.origin.as_ref().and_then(|it| signed(it.micros)),
             Number::Ttl => ttl(outcome.report),
             Number::Age | Number::Asn => None,
@@ -244,8 +261,25 @@ impl ExpressionFacts for FilterFacts<'_> {
     }
 
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.0.fields.iter().any(|it| it.is(name) && test(it.value))
+        let shown = |value| if self.is_shown { shown_field(name, value) } else { Cow::Borrowed(value) };
+        self.it.fields.iter().any(|it| it.is(name) && test(&shown(it.value)))
     }
+}
+
+/// The value of a field in the form that is displayed.
+pub(crate) fn shown_field<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
+    match str::from_utf8(value) {
+        Ok(url) if name.eq_ignore_ascii_case("referer") => match shown_target(url) {
+            Cow::Borrowed(it) => Cow::Borrowed(it.as_bytes()),
+            Cow::Owned(it) => Cow::Owned(it.into_bytes()),
+        },
+        _ => secret::shown(name, value),
+    }
+}
+
+/// Path and query of a target.
+pub(crate) fn parts(target: &str) -> (&str, &str) {
+    target.split_once('?').unwrap_or((target, ""))
 }
 
 /// The record of a request, as JSON.
@@ -258,7 +292,7 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
     let outcome = it.outcome;
     let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
     let target = shown_target(it.target);
-    let path = target.split('?').next().unwrap_or_default();
+    let (path, _) = parts(&target);
     let mut record = json!({
         "id": id.to_string(),
         "time_us": clock::unix_micros(clock::precise_micros()),
@@ -275,6 +309,7 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
         "cache": outcome.cache(),
         "reason": outcome.reason.map(MissReason::name),
         "ttl": ttl(outcome.report),
+        "origin": outcome.origin.as_ref().map(|it| &*it.name),
         "origin_us": outcome.origin.as_ref().map(|it| it.micros),
         "origin_protocol": outcome.origin.as_ref().map(|it| it.protocol()),
         "end": outcome.end.name(),

@@ -18,7 +18,7 @@
 //! | subject | text | number |
 //! |---|---|---|
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `target` (both), `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
-//! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `reason`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
+//! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `reason`, `origin`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
 //! | responses that arrive | `scheme`, `host`, `path`, `query`, `target`, `type`, `header["name"]` of the response | `status`, `size` |
 //! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `country`, `header["name"]`, `cookie["name"]`, `query["name"]` | `asn` |
 //!
@@ -133,6 +133,8 @@ pub enum TextName {
     Cache,
     /// The reason for asking the origin, such as `evicted` (`miss_reason`); empty if it was not asked.
     Reason,
+    /// The origin that was asked, as in the configuration; empty if none was.
+    Origin,
     /// The client's address.
     Client,
     /// The request's `User-Agent`.

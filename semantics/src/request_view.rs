@@ -230,6 +230,7 @@ impl ExpressionFacts for RequestView<'_> {
             | TextName::Site
             | TextName::Cache
             | TextName::Reason
+            | TextName::Origin
             | TextName::UserAgent
             | TextName::Referer
             | TextName::End => false,

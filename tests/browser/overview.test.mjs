@@ -172,7 +172,7 @@ it('leads from a row to its requests', async () => {
   await block('Origins').waitFor();
   await press(row('Origins', '127.0.0.1:2'));
   await page.waitForURL(/#\/live/);
-  await until('its routes are the filter', async () => (await page.locator('[data-search]').inputValue()) === 'route == "alone" && origin_us > 0');
+  await until('it is the filter', async () => (await page.locator('[data-search]').inputValue()) === 'origin == "http://127.0.0.1:2"');
 });
 
 it('drains an origin after it has said what that does, and restores it', async () => {

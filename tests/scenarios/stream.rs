@@ -131,6 +131,50 @@ fn a_filter_chooses() {
     assert_eq!("/api/fine", fine.request()["path"]);
 }
 
+/// A filter was tested on what it must not show: whoever may listen could find out the cookie of a visitor, one character at a time.
+#[test]
+fn a_filter_finds_only_what_is_shown() {
+    let origin = quiet();
+    let larder = site(&origin);
+    let filters = [
+        r#"header["cookie"] contains "SECRET" || path == "/end""#,
+        r#"header["authorization"] contains "SECRET" || path == "/end""#,
+        r#"header["x-api-key"] ~ "SE" || path == "/end""#,
+        r#"query contains "SECRET" || path == "/end""#,
+        r#"url contains "SECRET" || path == "/end""#,
+        r#"path contains "SECRET" || path == "/end""#,
+        r#"referer contains "SECRET" || path == "/end""#,
+        r#"header["referer"] contains "SECRET" || path == "/end""#,
+    ];
+    let mut listeners: Vec<Listener> = filters.iter().map(|it| Listener::to(&larder, it)).collect();
+    let mut names =
+        Listener::to(&larder, r#"header["cookie"] contains "sid=***" && query contains "token=***""#);
+    let secrets = "Cookie: sid=SECRET\r\nAuthorization: Bearer SECRET\r\nX-Api-Key: SECRET\r\nReferer: http://h/?token=SECRET\r\n";
+    larder.client().get_with("/a;jsessionid=SECRET?token=SECRET&page=1", secrets);
+    larder.get("/end");
+    for (filter, listener) in filters.iter().zip(&mut listeners) {
+        assert_eq!("/end", listener.request()["path"], "{filter}");
+        let (paths, _) = past(&larder, 10, filter);
+        assert_eq!(["/end"], paths[..], "{filter}");
+    }
+    assert_eq!("/a;jsessionid=***", names.request()["path"]);
+}
+
+#[test]
+fn a_filter_chooses_by_origin() {
+    let (one, other) = (quiet(), quiet());
+    let larder = site(&one);
+    let mut here = Listener::to(&larder, &format!("origin == \"{}\"", one.url()));
+    let mut away = Listener::to(&larder, &format!("origin == \"{}\" || path == \"/end\"", other.url()));
+    larder.get("/first");
+    larder.get("/end");
+    let told = here.request();
+    assert_eq!(("/first", &*one.url()), (told["path"].as_str().unwrap(), told["origin"].as_str().unwrap()));
+    assert_eq!("/end", away.request()["path"]);
+    let (paths, _) = past(&larder, 10, &format!("origin == \"{}\"", one.url()));
+    assert_eq!(["/first", "/end"], paths[..]);
+}
+
 /// The paths of the requests before the stream, and the stream.
 fn past(larder: &Larder, most: usize, filter: &str) -> (Vec<String>, Listener) {
     let mut listener = Listener::after(larder, most, filter);

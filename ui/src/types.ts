@@ -365,6 +365,8 @@ export interface RequestRecord {
   /** Why an origin was asked. */
   reason?: string | null;
   ttl: number | null;
+  /** The origin that was asked, as in the configuration. */
+  origin: string | null;
   origin_us: number | null;
   origin_protocol: string | null;
   end: string;

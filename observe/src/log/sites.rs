@@ -30,8 +30,9 @@ impl SiteLogRules {
     }
 
     fn leave_out(&self, it: &Finished<'_>) -> bool {
-        self.when.as_ref().is_some_and(|when| !when.holds(&FilterFacts(it)))
-            || self.skip.as_ref().is_some_and(|skip| skip.holds(&FilterFacts(it)))
+        let facts = FilterFacts { it, is_shown: false };
+        self.when.as_ref().is_some_and(|when| !when.holds(&facts))
+            || self.skip.as_ref().is_some_and(|skip| skip.holds(&facts))
     }
 }
 

@@ -69,7 +69,11 @@ fn tell(tap: &Tap, outcome: &RequestOutcome) -> Bytes {
 #[track_caller]
 fn check(filter: &str, expect: bool) {
     let filter = Expression::parse_about(ExpressionSubject::Finished, filter).unwrap();
-    assert_eq!(expect, with_request(&hit(), |it| filter.holds(&FilterFacts(it))), "{filter:?}");
+    assert_eq!(
+        expect,
+        with_request(&hit(), |it| filter.holds(&FilterFacts { it, is_shown: false })),
+        "{filter:?}"
+    );
 }
 
 /// Filters that are true of [`hit`] ...

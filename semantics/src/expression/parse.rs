@@ -66,6 +66,7 @@ const FINISHED: &[(&str, NameMeaning)] = &[
     ("ttl", NameMeaning::Number(Number::Ttl)),
     ("bytes", NameMeaning::Number(Number::Bytes)),
     ("duration_us", NameMeaning::Number(Number::Duration)),
+    ("origin", NameMeaning::Text(TextName::Origin)),
     ("origin_us", NameMeaning::Number(Number::Origin)),
     ("client", NameMeaning::Text(TextName::Client)),
     ("user_agent", NameMeaning::Text(TextName::UserAgent)),

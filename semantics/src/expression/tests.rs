@@ -268,7 +268,7 @@ fn each_subject_has_names_of_its_own() {
     check(
         "status == 200 && tag == \"a\"",
         Err(
-            "column 18: unknown name \"tag\"; expected status, route, site, method, scheme, host, path, query, url, cache, reason, ttl, bytes, duration_us, origin_us, client, user_agent, referer, end or header[\"name\"]",
+            "column 18: unknown name \"tag\"; expected status, route, site, method, scheme, host, path, query, url, cache, reason, ttl, bytes, duration_us, origin, origin_us, client, user_agent, referer, end or header[\"name\"]",
         ),
     );
     check(

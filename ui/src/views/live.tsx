@@ -258,7 +258,7 @@ function Details({ it, close, filter }: { it: RequestRecord; close: () => void; 
     ['Time', format.clock(it.time_us, true)],
     ['Status', it.status],
     ['Took', format.flat(format.micros(it.duration_us))],
-    ['Origin', it.origin_us === null ? null : `${format.flat(format.micros(it.origin_us))}, ${it.origin_protocol}`],
+    ['Origin', it.origin_us === null ? null : `${it.origin}, ${format.flat(format.micros(it.origin_us))}, ${it.origin_protocol}`],
     ['Size', format.flat(format.bytes(it.bytes))],
     ['Cache', it.cache],
     ['Reason', it.reason ? reasonWords(it.reason) : null],

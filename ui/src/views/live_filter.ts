@@ -1,6 +1,6 @@
 // The filter of the live stream: an expression as in `larder tail`, or plain words that the URL has.
 
-const NAMES = 'status|route|site|method|host|path|query|url|scheme|cache|reason|client|user_agent|referer|end|bytes|size|duration_us|origin_us|ttl|header';
+const NAMES = 'status|route|site|method|host|path|query|url|scheme|cache|reason|client|user_agent|referer|end|bytes|size|duration_us|origin_us|origin|ttl|header';
 /** A name of the language with what may follow it, or an operator between spaces: of a word that is misspelt, larder says so. */
 const EXPRESSION = new RegExp(`^[\\s!(]*(${NAMES})\\s*(\\[|[=!<>~]|(contains|in)\\b)|\\s([=!]=|!?~|[<>]=?|&&|\\|\\|)\\s`);
 

@@ -44,13 +44,8 @@ function State({ of }: { of: Origin }): JSX.Element {
   );
 }
 
-/** The requests of its routes that reached an origin, as they finish. */
-function leadsTo(it: Origin, stats: Stats): string {
-  const names = [...new Set(it.routes.map((at) => stats.routes?.[at]?.name).filter((name) => name !== undefined))];
-  const routes = names.slice(0, 8).map((name) => `route == ${JSON.stringify(name)}`);
-  const either = routes.length > 1 ? `(${routes.join(' || ')})` : routes[0];
-  return `#/live?filter=${encodeURIComponent([either, 'origin_us > 0'].filter(Boolean).join(' && '))}`;
-}
+/** The requests that it got, as they finish. */
+const leadsTo = (it: Origin): string => `#/live?filter=${encodeURIComponent(`origin == ${JSON.stringify(it.name)}`)}`;
 
 export function Origins({ now, then, seconds }: Over): JSX.Element | null {
   const [drains, setDrains] = useState<string | null>(null);
@@ -91,7 +86,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
             {shown.map(({ it, requests, failures, p99 }) => (
               <tr key={it.name}>
                 <th scope="row" class="origin">
-                  <a data-row class="row-link" href={leadsTo(it, now)} title={`${it.name}${it.protocol ? `, ${it.protocol}` : ''}`}>
+                  <a data-row class="row-link" href={leadsTo(it)} title={`${it.name}${it.protocol ? `, ${it.protocol}` : ''}`}>
                     {it.name.replace(/^http:\/\//, '')}
                   </a>
                 </th>

@@ -40,7 +40,7 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
   const [route, setRoute] = useState(params.get('route') ?? '');
   const [only, setOnly] = useState<Part | ''>((params.get('class') as Part | null) ?? '');
   const { data, problem, busy, again } = useAsked<WhyOf>('why', (signal) => get('/api/v1/why', signal), 3000);
-  const advice = useAsked<Advice>('advice', (signal) => get('/api/v1/advice', signal), 10_000).data;
+  const advice = useAsked<Advice>('advice', (signal) => get('/api/v1/advice', signal), 30_000).data;
   const names = [...new Set((data?.routes ?? []).map((it) => it.name))];
   const routes = (data?.routes ?? []).filter((it) => route === '' || it.name === route);
   const rows = rowsOf(routes, data?.reasons ?? []);
