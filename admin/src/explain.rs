@@ -462,6 +462,10 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
         let detail = format!("{url:?} is a pattern, not a URL; write the URL of one page.");
         return Err(InputError::at("url", detail));
     }
+    if target.contains("=***") {
+        let detail = format!("{url:?} has values that are hidden (***): replace them with the real ones.");
+        return Err(InputError::at("url", detail));
+    }
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     let method = asked["method"].as_str().unwrap_or("GET").to_owned();
     let mut fields = FieldList::new();
