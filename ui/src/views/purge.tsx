@@ -1,7 +1,7 @@
 // Purges by URL, prefix, tag, condition, or all: first a preview counts by tier, then the receipt of each tier is shown.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { post } from '../api';
+import { Problem, post } from '../api';
 import { Failed, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Preview, Receipts, briefly } from '../parts/receipts';
@@ -40,6 +40,7 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
   const ready = counted?.of === of ? counted.preview : null;
   const submit = async (): Promise<void> => {
     setDone(null);
+    if ((scope === 'url' || scope === 'prefix') && text.trim().startsWith('/')) throw new Problem(400, `A page is purged with its host: write http://HOST${text.trim()}.`);
     if (!ready) return setCounted({ of, preview: await post<PurgePreview>('/api/v1/purge/preview', what) });
     // A fleet is waited for, so that the receipts name each node.
     const purged = await post<Purged>('/api/v1/purge', { ...what, wait: ready.tiers.some((it) => it.of === 'fleet') });
