@@ -13,6 +13,9 @@ import type { Difference as Found, RouteFigures, WorstRequest } from '../types';
 /** Rows that are shown at first. */
 const FEW = 6;
 
+/** Seconds after a time within which its last minute may not have ended. */
+const RECENT = 90;
+
 type Row = Found['routes'][number];
 
 export function Difference({ from, to, close }: { from: number; to: number; close: () => void }): JSX.Element {
@@ -43,7 +46,9 @@ export function Difference({ from, to, close }: { from: number; to: number; clos
 
 function Told({ of }: { of: Found }): JSX.Element {
   const rows = of.routes.filter((it) => it.now.requests + it.before.requests > 0);
-  const missing = of.now.seconds === 0 ? 'No minute of this time has figures of routes: they are kept for 6 hours, by whole minutes.' : of.before.seconds === 0 ? 'The time before it has no figures to compare with.' : '';
+  const isRecent = Date.now() / 1000 - history.skew - of.to < RECENT;
+  const none = isRecent ? 'The figures of routes follow when the minute has ended: select the time again then.' : 'No minute of this time has figures of routes: they are kept for 6 hours, by whole minutes.';
+  const missing = of.now.seconds === 0 ? none : of.before.seconds === 0 ? 'The time before it has no figures to compare with.' : '';
   return (
     <>
       {missing && <p class="hint">{missing}</p>}
