@@ -239,7 +239,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
 }
 
 /** Names of keys, as a sentence lists them. */
-/** What is said after "in force" of the keys that wait. */
+/** The sentence after "in force" about the keys that wait. */
 const waiting = (keys: string[]): string => (keys.length === 0 ? '' : ` ${keys.join(', ')} ${keys.length === 1 ? 'takes' : 'take'} effect at the next restart.`);
 
 function Keys({ of }: { of: string[] }): JSX.Element {
