@@ -45,6 +45,9 @@ after(async () => {
   await larder?.stop();
 });
 
+/** Waits until the chart shows the errors that larder kept: before, it shows what the page read itself, which is of another time. */
+const drawn = () => until('the errors of then are drawn', async () => /max 0\.[1-9]/.test((await page.locator('.legend', { hasText: '5xx' }).innerText()).replaceAll('\n', ' ')));
+
 const panel = () => page.locator('.difference');
 const firstRoute = () => panel().locator('[data-difference] tbody tr').first();
 
@@ -62,7 +65,7 @@ async function expectFaultyRoute() {
 
 it('shows the faulty route first where one drags over the spike', async () => {
   await page.locator('.chart-bar').getByRole('button', { name: 'Errors', exact: true }).click();
-  await page.locator('.legend', { hasText: '5xx' }).waitFor();
+  await drawn();
   const { samples } = await api('/api/v1/history');
   const [first, last] = [samples[0][0], samples.at(-1)[0]];
   const { x, y, width } = await page.locator('.plot .u-over').boundingBox();
@@ -119,7 +122,7 @@ it('keeps the history over a restart, and marks it', async () => {
   await page.reload();
   await page.locator('.marks', { hasText: /started, 42 s after its stop|earlier/ }).waitFor();
   await page.locator('.chart-bar').getByRole('button', { name: 'Errors', exact: true }).click();
-  await until('the errors of then are drawn', async () => /max 0\.[1-9]/.test((await page.locator('.legend', { hasText: '5xx' }).innerText()).replaceAll('\n', ' ')));
+  await drawn();
 });
 
 it('lists the worst requests in Traces, and explains one', async () => {
