@@ -37,7 +37,7 @@ pub mod upgrade;
 mod upload;
 mod websocket;
 
-pub use fill::OriginTold;
+pub use fill::{OriginTold, RecordedAnswer};
 pub use request::{Elsewhere, GatewayEnd, RequestSummary};
 pub use route::{Gateway, GatewayRoute, HashBy, HostSent};
 pub use tiers::LowerTiers;

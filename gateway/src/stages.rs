@@ -167,6 +167,15 @@ impl StopWatch {
     }
 }
 
+/// What is observed of a request.
+#[derive(Clone, Copy)]
+pub struct Observation<'a> {
+    /// The stop watch of its stages.
+    pub stages: &'a Stages,
+    /// Whether it is recorded: a trial of a configuration needs facts of its answer, whose hash takes time.
+    pub is_recorded: bool,
+}
+
 /// The stop watch of one request, or none: then nothing is measured and no clock is read.
 #[derive(Clone, Default)]
 pub struct Stages(Option<Rc<StopWatch>>);

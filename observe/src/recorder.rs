@@ -390,7 +390,7 @@ impl RecorderFeed {
         self.hits.takes()
     }
 
-    /// The same for another answer.
+    /// The same for another answer, at the beginning of its request.
     pub fn takes_slow(&self) -> Option<u32> {
         self.others.takes()
     }
@@ -414,7 +414,8 @@ impl RecorderFeed {
             IpAddr::V6(it) => it.octets(),
         });
         let told = it.outcome.origin.as_ref();
-        let response = told.map_or(&[][..], |it| &it.facts);
+        let answer = told.and_then(|it| it.recorded.as_ref());
+        let response = answer.map_or(&[][..], |it| &it.facts);
         let parts = [it.method, &it.client.listener, it.authority, it.target].map(str::as_bytes);
         let [method, listener, authority, target] = parts;
         let parts = [method, listener, authority, target, response];
@@ -424,8 +425,8 @@ impl RecorderFeed {
             time: u32::try_from(clock::wall().0).unwrap_or(u32::MAX),
             order: clock::precise_micros(),
             client: facts::client(bytes.as_ref().map_or(&[][..], |it| it), it.fields, self.seed),
-            digest: told.map_or(0, |it| it.digest),
-            head: told.map_or(0, |it| it.head),
+            digest: answer.map_or(0, |it| it.digest),
+            head: answer.map_or(0, |it| it.head),
             address,
             weight,
             served: served(it),

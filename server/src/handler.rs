@@ -9,7 +9,7 @@ use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
 use super::router::{FilesPassed, Found, NoRoute, RouteTarget, Router};
 use larder_config::Clients;
-use larder_gateway::stages::Stages;
+use larder_gateway::stages::{Observation, Stages};
 use larder_gateway::{Elsewhere, Gateway, GatewayEnd, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
@@ -195,27 +195,48 @@ impl RequestHandler {
             // The parent of the origin's span is this request.
             Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
         }
+        let weight = self.weight(redirected.as_ref());
         let end = match self.admit_slowly(&routed, head, client, redirected.as_ref(), &mut reply).await {
             Some(page) => RequestEnd::Done(RequestOutcome::sent(page.send(reply).await)),
             None => {
                 routed.change(&mut request);
-                self.serve(&routed, request, client, body, reply, stages).await
+                let observed = Observation { stages, is_recorded: weight.is_some() };
+                self.serve(&routed, request, client, body, reply, observed).await
             }
         };
         match (end, sent) {
             (RequestEnd::Elsewhere(elsewhere), Some(sent)) => {
                 let id = is_identified.then(|| field::first(head.fields, REQUEST_ID)).flatten();
                 let next = hop::request_for(&sent, elsewhere.target, id);
-                let so_far = redirected.unwrap_or_else(|| Redirected::begin(&kept, &routed, started));
+                let so_far = redirected.unwrap_or_else(|| Redirected::begin(&kept, &routed, started, weight));
                 let redirected = Some(so_far.and(&routed, is_identified));
                 Some(RequestHop { request: Rc::new(next), body: None, reply: elsewhere.reply, redirected })
             }
             (RequestEnd::Elsewhere(_), None) => None,
             (RequestEnd::Done(outcome), _) => {
                 let asked = redirected.as_ref().map(|it| &it.asked);
-                self.report(HopReport { client, routed: &routed, head, asked, outcome, started, stages });
+                self.report(HopReport {
+                    client,
+                    routed: &routed,
+                    head,
+                    asked,
+                    outcome,
+                    started,
+                    stages,
+                    weight,
+                });
                 None
             }
+        }
+    }
+
+    /// The number of requests that a request stands for if it is recorded. This is decided before its response, since the hash of a
+    /// body takes time.
+    fn weight(&self, redirected: Option<&Redirected>) -> Option<u32> {
+        match redirected {
+            Some(it) => it.weight,
+            None if self.observer.scopes.is_on() => self.observer.recorder.takes_slow(),
+            None => None,
         }
     }
 
@@ -255,7 +276,7 @@ impl RequestHandler {
 
     /// Reports a request that has ended.
     fn report(&self, it: HopReport<'_>) {
-        let HopReport { client, routed, head, asked, outcome, started, stages } = it;
+        let HopReport { client, routed, head, asked, outcome, started, stages, weight } = it;
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
         let admitted = routed.admitted.borrow();
         let request_id =
@@ -276,7 +297,6 @@ impl RequestHandler {
                 format!("{}://{}{}", head.scheme.name(), head.authority, shown_target(head.target))
             });
         }
-        let weight = if scopes.is_on() { self.observer.recorder.takes_slow() } else { None };
         let is_worst = self.observer.is_worst(&outcome, micros);
         let is_heard = is_worst || routed.is_timed() || self.observer.hears_slow();
         if is_heard || weight.is_some() {
@@ -383,12 +403,12 @@ impl RequestHandler {
         client: &'c Client,
         body: Option<RequestBody<'c>>,
         reply: Reply<'c>,
-        stages: &Stages,
+        observed: Observation<'_>,
     ) -> RequestEnd<'c> {
         RequestEnd::Done(match (&routed.overlay, routed.target()) {
             (Some(overlay), _) => overlay.answer(&request, &self.gateway.counters, reply).await,
             (None, Some(RouteTarget::Proxy(route))) => {
-                let summary = match self.gateway.run(route, request, client, body, reply, stages).await {
+                let summary = match self.gateway.run(route, request, client, body, reply, observed).await {
                     GatewayEnd::Done(summary) => summary,
                     GatewayEnd::Elsewhere(it) => return RequestEnd::Elsewhere(it),
                 };
@@ -405,7 +425,7 @@ impl RequestHandler {
                     reason: summary.reason,
                 }
             }
-            (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, stages).await,
+            (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, observed.stages).await,
             (None, Some(RouteTarget::Own(_)) | None) => {
                 RequestOutcome::sent(NoRoute::Nothing.page().send(reply).await)
             }
@@ -447,6 +467,8 @@ struct HopReport<'a> {
     outcome: RequestOutcome,
     started: Option<u64>,
     stages: &'a Stages,
+    /// The number of requests that it stands for if it is recorded.
+    weight: Option<u32>,
 }
 
 /// The route of a request for which the routes `without` have no file.

@@ -35,14 +35,21 @@ pub struct Redirected {
     pub cookies: Vec<Vec<u8>>,
     /// The number of redirects.
     pub count: usize,
+    /// The number of requests that it stands for if it is recorded.
+    pub weight: Option<u32>,
 }
 
 impl Redirected {
     /// Before the first redirect of the request `asked`.
-    pub fn begin(asked: &Request, routed: &RoutedRequest<'_>, started: Option<u64>) -> Self {
+    pub fn begin(
+        asked: &Request,
+        routed: &RoutedRequest<'_>,
+        started: Option<u64>,
+        weight: Option<u32>,
+    ) -> Self {
         let target = routed.admitted.borrow().target(&asked.target).to_owned();
         let asked = Request { target, ..asked.clone() };
-        Self { asked, started, is_identified: false, cookies: Vec::new(), count: 0 }
+        Self { asked, started, is_identified: false, cookies: Vec::new(), count: 0, weight }
     }
 
     /// After one more redirect, of the request `routed`.

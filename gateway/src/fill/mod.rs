@@ -125,6 +125,8 @@ pub(crate) struct FillStarter {
     pub reason: Cell<Option<MissReason>>,
     /// Facts about the origin's part.
     pub origin_told: Cell<Option<OriginTold>>,
+    /// Whether the request is recorded, and with it what trials need of the answer.
+    pub is_recorded: bool,
     /// Notified when `interim` has a response.
     pub rung: Notify,
     /// Whether the reader of a fill with one reader is still there.
@@ -156,14 +158,21 @@ pub struct OriginTold {
     pub name: Rc<str>,
     /// Its status.
     pub status: u16,
-    /// Its fields as far as they decide, without secrets: `semantics::trial::facts`.
+    /// Whether it is plain text that could be compressed.
+    pub is_plain_text: bool,
+    /// What is kept of it, where the request is recorded.
+    pub recorded: Option<RecordedAnswer>,
+}
+
+/// What is kept of a recorded answer, for trials of a configuration: `semantics::trial::facts`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedAnswer {
+    /// Its fields as far as they decide, without secrets.
     pub facts: Rc<[u8]>,
     /// A hash of its representation.
     pub digest: u64,
     /// A hash of the fields that are shared with it.
     pub head: u64,
-    /// Whether it is plain text that could be compressed.
-    pub is_plain_text: bool,
 }
 
 impl OriginTold {
@@ -175,16 +184,23 @@ impl OriginTold {
 }
 
 impl FillStarter {
+    /// Of a request that is recorded, or is not.
+    pub fn new(is_recorded: bool) -> Self {
+        Self { is_recorded, ..Self::default() }
+    }
+
     /// Records that the origin was asked at `started` and has answered, by the precise clock, with this head.
     pub fn took(&self, started: u64, exchange: &Exchange, head: &ResponseHead) {
         let micros = exchange.answered().saturating_sub(started);
         let (version, name, status) = (head.version, exchange.name(), head.status);
         let fields = head.fields.view();
-        let (facts, digest) = (facts::response(&fields).into(), facts::digest(&fields));
-        let head = facts::head_digest(&fields);
+        let recorded = self.is_recorded.then(|| RecordedAnswer {
+            facts: facts::response(&fields).into(),
+            digest: facts::digest(&fields),
+            head: facts::head_digest(&fields),
+        });
         let is_plain_text = transcode::is_plain_text(status, &fields);
-        let told = OriginTold { micros, version, name, status, facts, digest, head, is_plain_text };
-        self.origin_told.set(Some(told));
+        self.origin_told.set(Some(OriginTold { micros, version, name, status, is_plain_text, recorded }));
     }
 
     pub fn presence(&self) -> ClientPresence {

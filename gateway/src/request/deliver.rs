@@ -240,17 +240,20 @@ impl<'c> Machine<'_, 'c> {
         Ok(())
     }
 
-    /// Begins the hash of the body, by which a trial of a configuration finds responses that differ between clients.
+    /// Begins the hash of the body of a recorded request, by which a trial of a configuration finds responses that differ between
+    /// clients.
     fn hashes_body(&mut self, fields: &FieldList) {
-        let has_body = self.facts.method != "HEAD";
-        self.digest = BodyDigest::of(&fields.view()).filter(|_| has_body).map(Box::new);
+        if self.local.is_recorded && self.facts.method != "HEAD" {
+            self.digest = BodyDigest::of(&fields.view()).map(Box::new);
+        }
     }
 
     /// The facts of the origin's part, with the hash of the body where all of it was sent.
     pub fn final_origin(&self) -> Option<OriginTold> {
         let mut told = self.local.origin_told.take()?;
-        if let Some(body) = self.digest.as_ref().filter(|_| self.summary.complete) {
-            told.digest = body.finish();
+        if let (Some(recorded), Some(body), true) = (&mut told.recorded, &self.digest, self.summary.complete)
+        {
+            recorded.digest = body.finish();
         }
         Some(told)
     }

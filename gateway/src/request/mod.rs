@@ -25,7 +25,7 @@ use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
-use crate::stages::{FillStages, Stages};
+use crate::stages::{FillStages, Observation, Stages};
 use crate::{cache_key, coding, fast_path, own_page, upgrade};
 use deliver::Delivery;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
@@ -203,7 +203,7 @@ pub(crate) struct Machine<'a, 'c> {
 }
 
 impl Gateway {
-    /// Drives a request from its head to its last byte; `stages` measures its time. `body` is `None` for a request that has none.
+    /// Drives a request from its head to its last byte. `body` is `None` for a request that has none.
     pub async fn run<'c>(
         self: &Rc<Self>,
         route: &Rc<GatewayRoute>,
@@ -211,8 +211,9 @@ impl Gateway {
         client: &'c Client,
         mut body: Option<RequestBody<'c>>,
         reply: Reply<'c>,
-        stages: &Stages,
+        observed: Observation<'_>,
     ) -> GatewayEnd<'c> {
+        let Observation { stages, is_recorded } = observed;
         let upgrade = upgrade::asked(&route.upgrades, &request);
         let bound = sticky::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
@@ -244,7 +245,7 @@ impl Gateway {
             reason: ForwardReason::UriMiss,
             bypassed: None,
             reader: None,
-            local: Rc::default(),
+            local: Rc::new(FillStarter::new(is_recorded)),
             stages,
             looks: 0,
             tier: AnsweringTier::Ram,
