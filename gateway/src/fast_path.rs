@@ -1,5 +1,6 @@
-//! The fast path: a fresh hit in RAM is answered synchronously between two reads. It allocates nothing, reads no clock
-//! and takes no exclusive lock. Cases that are not simple go to `request`; pages that RAM lacks go to `fast_path_disk`.
+//! The fast path: a fresh hit in RAM is answered synchronously between two reads. It allocates nothing, makes no system
+//! call for the time and takes no exclusive lock. Cases that are not simple go to `request`; pages that RAM lacks go to
+//! `fast_path_disk`.
 
 use crate::cache_key;
 use crate::certificate;

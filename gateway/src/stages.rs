@@ -167,7 +167,7 @@ impl StopWatch {
     }
 }
 
-/// What is observed of a request.
+/// The observed durations and facts of a request.
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
     /// The stop watch of its stages.

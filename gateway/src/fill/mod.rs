@@ -160,11 +160,11 @@ pub struct OriginTold {
     pub status: u16,
     /// Whether it is plain text that could be compressed.
     pub is_plain_text: bool,
-    /// What is kept of it, where the request is recorded.
+    /// Its facts for the recorder, where the request is recorded.
     pub recorded: Option<RecordedAnswer>,
 }
 
-/// What is kept of a recorded answer, for trials of a configuration: `semantics::trial::facts`.
+/// The facts of a recorded answer, for trials of a configuration: `semantics::trial::facts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedAnswer {
     /// Its fields as far as they decide, without secrets.
