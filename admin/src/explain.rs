@@ -266,12 +266,14 @@ impl Admin {
                 let sent =
                     SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
                 let live = self.live.borrow().clone();
-                let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
+                let of_site = live.config.sites.get(site);
+                let Some((of_site, row)) = of_site.and_then(|it| Some((it, it.routes.get(route)?))) else {
                     return problem_at(409, "The configuration changed in the meantime; retry.", "url");
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
                 let asked = sent.as_ref().map_or(&request.target, |it| &it.target);
-                told["script"] = script::told(proxied, asked, &row.decided).await;
+                let asked = (&*request.method, &**asked);
+                script::tell(&mut told, proxied, asked, of_site, &row.decided).await;
                 told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
                 told["matched"] = self.matching((site, route), view);

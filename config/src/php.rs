@@ -1,7 +1,8 @@
 //! The settings of a route for PHP (`php`): the scripts of a directory and their variables. The addresses of php-fpm are origins
 //! (`Proxy`), the files before the scripts a route of their own.
 
-use crate::{FilesConfig, PathPattern};
+use crate::FilesConfig;
+use larder_semantics::cgi::EarlierRoute;
 use std::sync::Arc;
 
 /// A directory with scripts.
@@ -15,6 +16,6 @@ pub struct PhpConfig {
     pub front_controller: Option<String>,
     /// Variables for every script.
     pub env: Arc<[(String, String)]>,
-    /// The paths of the routes before it: a script of theirs is not run by another path.
-    pub before: Arc<[PathPattern]>,
+    /// The routes before it: a script of theirs is not run by another path.
+    pub before: Arc<[EarlierRoute]>,
 }

@@ -3,8 +3,7 @@
 
 use crate::answer::NotServed;
 use crate::resolve::{self, FileNode, SymlinkPolicy};
-use larder_semantics::cgi::{Script, is_of_other_route};
-use larder_semantics::pattern::PathPattern;
+use larder_semantics::cgi::{EarlierRoute, Script, other_route};
 use larder_semantics::script_path;
 use larder_stdx::clock::Monotonic;
 use larder_stdx::descriptors;
@@ -41,8 +40,8 @@ pub struct ScriptOptions {
     pub symlinks: SymlinkPolicy,
     /// Variables for every script.
     pub more: Arc<[(String, String)]>,
-    /// The paths of the routes before that of the scripts: see [`is_of_other_route`].
-    pub before: Arc<[PathPattern]>,
+    /// The routes before that of the scripts: see [`other_route`].
+    pub before: Arc<[EarlierRoute]>,
     /// How long a script that was found is asked without another look on the disk.
     pub cache_for: Duration,
 }
@@ -69,6 +68,8 @@ pub enum FoundScript {
     Script(Arc<Script>, ScriptRule),
     /// The path of a directory with an index lacks its slash: a redirect to this path of the same host.
     Redirect(Arc<[u8]>),
+    /// The script of the path belongs to this earlier route, whose rules would not hold for the request: 404.
+    OfOtherRoute(Arc<Script>, String),
     /// No script.
     None(NotServed),
 }
@@ -96,13 +97,29 @@ impl ScriptRoot {
         Ok(Arc::new(Self { fd, options, known: Mutex::default(), turns }))
     }
 
-    /// Finds the script of a target. Looks on the disk on a pool of threads, unless the path was looked up a short time ago.
-    pub async fn find(self: &Arc<Self>, target: &str, now: Monotonic) -> FoundScript {
+    /// Finds the script of a request. Looks on the disk on a pool of threads, unless the path was looked up a short time ago.
+    pub async fn find(self: &Arc<Self>, method: &str, target: &str, now: Monotonic) -> FoundScript {
         let Some(path) = script_path::normal(target) else { return FoundScript::None(NotServed::Malformed) };
-        if let Some(known) = self.known(&path, now) {
+        let path: Arc<[u8]> = path.into();
+        match self.find_path(&path, now).await {
+            FoundScript::Script(script, rule) => match self.other_route(method, &path, &script) {
+                Some(route) => FoundScript::OfOtherRoute(script, route.name.clone()),
+                None => FoundScript::Script(script, rule),
+            },
+            found => found,
+        }
+    }
+
+    /// The earlier route that a script belongs to. The front controller belongs to none: the route names it for every path.
+    fn other_route(&self, method: &str, request: &[u8], script: &Script) -> Option<&EarlierRoute> {
+        let is_front = self.options.front.as_ref().is_some_and(|it| it.as_bytes() == script.name);
+        if is_front { None } else { other_route(&self.options.before, method, request, &script.name) }
+    }
+
+    async fn find_path(self: &Arc<Self>, path: &Arc<[u8]>, now: Monotonic) -> FoundScript {
+        if let Some(known) = self.known(path, now) {
             return known;
         }
-        let path: Arc<[u8]> = path.into();
         for _ in 0..TRIES {
             let Ok(turn) = self.turns.clone().acquire_owned().await else { break };
             let (root, path) = (self.clone(), path.clone());
@@ -160,7 +177,6 @@ impl ScriptRoot {
         for end in script_path::ends(path) {
             match self.node(&path[..end])? {
                 Some(FileNode::File(_)) => {
-                    self.refuse_of_other_route(path, &path[..end])?;
                     return Ok(self.script(&path[..end], &path[end..], ScriptRule::Named));
                 }
                 Some(FileNode::Directory(_)) => {}
@@ -171,7 +187,6 @@ impl ScriptRoot {
             let directory = path.strip_suffix(b"/");
             let index = [directory.unwrap_or(path), INDEX].concat();
             if self.is_file(&index)? {
-                self.refuse_of_other_route(path, &index)?;
                 return Ok(match directory {
                     Some(_) => self.script(&index, b"", ScriptRule::Index),
                     None => FoundScript::Redirect([path, b"/"].concat().into()),
@@ -183,14 +198,6 @@ impl ScriptRoot {
                 Ok(self.script(front.as_bytes(), b"", ScriptRule::Front))
             }
             _ => Err(NotServed::NotFound),
-        }
-    }
-
-    /// The front controller is not asked about: the route names it for every path.
-    fn refuse_of_other_route(&self, request: &[u8], script: &[u8]) -> Result<(), NotServed> {
-        match is_of_other_route(&self.options.before, request, script) {
-            true => Err(NotServed::NotFound),
-            false => Ok(()),
         }
     }
 
@@ -221,6 +228,8 @@ impl ScriptRoot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_semantics::method::Methods;
+    use larder_semantics::pattern::PathPattern;
     use std::os::unix::fs::symlink;
 
     fn folder() -> tempfile::TempDir {
@@ -267,8 +276,14 @@ mod tests {
                 format!("{rule:?} {}{info}", text(&it.name))
             }
             FoundScript::Redirect(path) => format!("to {}", text(path)),
+            FoundScript::OfOtherRoute(_, route) => format!("404: of {route}"),
             FoundScript::None(why) => why.status().to_string(),
         }
+    }
+
+    fn earlier(path: &str) -> EarlierRoute {
+        let (name, path) = (path.to_owned(), PathPattern::parse(path).unwrap());
+        EarlierRoute { name, path, methods: Methods::Any }
     }
 
     #[tokio::test]
@@ -303,46 +318,72 @@ mod tests {
             ("/index.php%00", "400"),
             ("/index.php/%0a", "400"),
         ] {
-            assert_eq!(expect, told(&root.find(target, Monotonic(0)).await), "{target}");
+            assert_eq!(expect, told(&root.find("GET", target, Monotonic(0)).await), "{target}");
         }
         let long = format!("/{}", "a".repeat(9000));
-        assert_eq!("Front /index.php", told(&root.find(&long, Monotonic(0)).await));
+        assert_eq!("Front /index.php", told(&root.find("GET", &long, Monotonic(0)).await));
     }
 
     #[tokio::test]
     async fn without_a_front_controller_and_with_another_root() {
         let folder = folder();
         let root = open(folder.path(), |it| it.front = None);
-        assert_eq!("404", told(&root.find("/none", Monotonic(0)).await));
-        assert_eq!("Index /index.php", told(&root.find("/", Monotonic(0)).await));
+        assert_eq!("404", told(&root.find("GET", "/none", Monotonic(0)).await));
+        assert_eq!("Index /index.php", told(&root.find("GET", "/", Monotonic(0)).await));
         let root = open(folder.path(), |it| it.front = Some("/admin/index.php".into()));
-        assert_eq!("Front /admin/index.php", told(&root.find("/none", Monotonic(0)).await));
+        assert_eq!("Front /admin/index.php", told(&root.find("GET", "/none", Monotonic(0)).await));
         let root = open(folder.path(), |it| it.symlinks = SymlinkPolicy::Never);
-        assert_eq!("Front /index.php", told(&root.find("/link.php", Monotonic(0)).await));
-        let FoundScript::Script(script, _) = root.find("/a", Monotonic(0)).await else { panic!() };
+        assert_eq!("Front /index.php", told(&root.find("GET", "/link.php", Monotonic(0)).await));
+        let FoundScript::Script(script, _) = root.find("GET", "/a", Monotonic(0)).await else { panic!() };
         assert_eq!(b"/app", &script.root[..]);
     }
 
     #[tokio::test]
     async fn a_script_of_another_route_runs_by_no_other_path() {
         let folder = folder();
-        let pattern = |it: &str| PathPattern::parse(it).unwrap();
         let root = open(folder.path(), |it| {
-            it.before = [pattern("/wp-login.php"), pattern("/admin/*.php"), pattern("/*")].into();
+            it.before = [earlier("/wp-login.php"), earlier("/admin/*.php"), earlier("/*")].into();
         });
         for (target, expect) in [
-            ("/wp-login.php/x", "404"),
-            ("/wp-login.php/", "404"),
-            ("/%77p-login.php/x", "404"),
-            ("/admin/", "404"),
-            ("/admin", "404"),
+            ("/wp-login.php/x", "404: of /wp-login.php"),
+            ("/wp-login.php/", "404: of /wp-login.php"),
+            ("/%77p-login.php/x", "404: of /wp-login.php"),
+            ("/admin/", "404: of /admin/*.php"),
+            ("/admin", "to /admin/"),
             ("/index.php/x", "Named /index.php + /x"),
             ("/", "Index /index.php"),
             ("/none", "Front /index.php"),
             // Another condition of the route kept the request from it.
             ("/wp-login.php", "Named /wp-login.php"),
         ] {
-            assert_eq!(expect, told(&root.find(target, Monotonic(0)).await), "{target}");
+            assert_eq!(expect, told(&root.find("GET", target, Monotonic(0)).await), "{target}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_front_controller_answers_although_an_earlier_route_has_its_path() {
+        let folder = folder();
+        // As in the configuration that Symfony recommends for nginx: other scripts are refused.
+        let root = open(folder.path(), |it| it.before = [earlier("/index.php"), earlier("*.php")].into());
+        for (target, expect) in [
+            ("/", "Index /index.php"),
+            ("/posts/1", "Front /index.php"),
+            ("/index.php/a", "Named /index.php + /a"),
+            ("/admin/", "404: of *.php"),
+        ] {
+            assert_eq!(expect, told(&root.find("GET", target, Monotonic(0)).await), "{target}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_route_for_other_methods_takes_no_script() {
+        let folder = folder();
+        let posts = EarlierRoute { methods: Methods::Only(vec!["POST".into()]), ..earlier("*.php") };
+        let root = open(folder.path(), |it| it.before = [posts].into());
+        for (method, expect) in
+            [("GET", "Index /admin/index.php"), ("POST", "404: of *.php"), ("post", "404: of *.php")]
+        {
+            assert_eq!(expect, told(&root.find(method, "/admin/", Monotonic(0)).await), "{method}");
         }
     }
 
@@ -352,14 +393,14 @@ mod tests {
         let root = open(folder.path(), |_| {});
         let find = |at| {
             let root = root.clone();
-            async move { told(&root.find("/wp-login.php", Monotonic(at)).await) }
+            async move { told(&root.find("GET", "/wp-login.php", Monotonic(at)).await) }
         };
         assert_eq!("Named /wp-login.php", find(0).await);
         std::fs::remove_file(folder.path().join("wp-login.php")).unwrap();
         assert_eq!("Named /wp-login.php", find(999).await);
         assert_eq!("Front /index.php", find(1000).await);
         for number in 0..MOST + 9 {
-            root.find(&format!("/{number}"), Monotonic(1000)).await;
+            root.find("GET", &format!("/{number}"), Monotonic(1000)).await;
         }
         assert!(root.known.lock().len() <= MOST);
     }

@@ -4,7 +4,7 @@
 use crate::cache_key;
 use crate::route::GatewayRoute;
 use crate::source::{MadeBody, MadePiece, MadeResponse};
-use larder_files::{FoundScript, path};
+use larder_files::{FoundScript, NotServed, path};
 use larder_origin::{ApplicationRequest, OutgoingRequest};
 use larder_semantics::cgi::Script;
 use larder_semantics::policy::{IDENTITY, USER};
@@ -54,6 +54,7 @@ pub(crate) fn script_or_response(
             let status = if matches!(method, "GET" | "HEAD") { 301 } else { 308 };
             Synthetic::page(status, "This resource has another URL.").with("Location", location)
         }
+        FoundScript::OfOtherRoute(..) => NotServed::NotFound.answer(),
         FoundScript::None(why) => why.answer(),
     };
     Err(made(page.with("Cache-Control", "no-store"), method))

@@ -1,6 +1,6 @@
 //! The CGI programs of a route, and how they are run. `larder_config` makes it.
 
-use larder_semantics::pattern::PathPattern;
+use larder_semantics::cgi::EarlierRoute;
 use larder_stdx::secret::Secret;
 use std::fmt;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ pub struct ProgramSettings {
     pub processes: usize,
     /// The bounds of each process.
     pub bounds: ProcessBounds,
-    /// The paths of the routes before that of the programs: see [`larder_semantics::cgi::is_of_other_route`].
-    pub before: Vec<PathPattern>,
+    /// The routes before that of the programs: see [`larder_semantics::cgi::other_route`].
+    pub before: Vec<EarlierRoute>,
 }
 
 /// The files of CGI programs.

@@ -8,6 +8,7 @@ mod tests;
 pub use program_path::ProgramPath;
 
 use crate::field::FieldList;
+use crate::method::Methods;
 use crate::path::{self, NORMAL, PathReading};
 use crate::pattern::PathPattern;
 use crate::request_view::{host_of, path_of};
@@ -89,11 +90,28 @@ pub fn local_redirect(fields: &FieldList) -> Option<&str> {
     (path.starts_with('/') && !path.starts_with("//") && is_target).then_some(path)
 }
 
-/// Whether a script that a request does not name by its own path belongs to another route: one of the routes `before` its route has the
-/// script's path, and not that of the request. Rules of that route would not hold for the request, so the script is not run.
+/// A route before that of a script or program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EarlierRoute {
+    /// Its name, for `explain`.
+    pub name: String,
+    /// Its paths.
+    pub path: PathPattern,
+    /// Its methods.
+    pub methods: Methods,
+}
+
+/// The route that a script belongs to which a request does not name by its own path: the first of the routes `before` its own that has the
+/// request's method and the script's path, and not that of the request. Rules of that route would not hold for the request, so the script
+/// is not run. Further conditions of the route are taken to hold.
 #[must_use]
-pub fn is_of_other_route(before: &[PathPattern], request: &[u8], script: &[u8]) -> bool {
-    before.iter().any(|it| it.matches(script) && !it.matches(request))
+pub fn other_route<'a>(
+    before: &'a [EarlierRoute],
+    method: &str,
+    request: &[u8],
+    script: &[u8],
+) -> Option<&'a EarlierRoute> {
+    before.iter().find(|it| it.methods.allow(method) && it.path.matches(script) && !it.path.matches(request))
 }
 
 /// The variables of a request.

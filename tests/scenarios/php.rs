@@ -265,8 +265,8 @@ fn explain_names_the_script() {
         ("/env.php/a", "miss", "PATH_INFO /a"),
         ("/none", "miss", "the path names no script"),
         ("/admin/", "miss", "the script of the directory"),
-        ("/admin", "miss", "redirected to /admin/"),
-        ("/env.php%00", "miss", "no script: 400"),
+        ("/admin", "redirect", "redirected to /admin/"),
+        ("/env.php%00", "refused", "no script: 400"),
         ("/style.css", "file", "site.route.php.root"),
     ] {
         let question = format!("{{\"url\": \"http://a{target}\"}}");

@@ -6,6 +6,7 @@ use crate::php::PhpConfig;
 use crate::{Methods, Proxy, RouteConfig, Service};
 use larder_gateway::buffered::BufferedBodies;
 use larder_origin::OriginAddress;
+use larder_semantics::cgi::EarlierRoute;
 use std::sync::Arc;
 
 /// Keys of `files` that answer paths without a file, or name the directory.
@@ -102,12 +103,17 @@ pub(super) fn halves(route: RouteConfig) -> Vec<RouteConfig> {
     vec![files, route]
 }
 
-/// Tells the scripts and programs of each route the paths of the routes before it.
+/// Tells the scripts and programs of each route the routes before it.
 pub(super) fn know_others(routes: &mut [RouteConfig]) {
     for at in 0..routes.len() {
         let (before, rest) = routes.split_at_mut(at);
         let Some(RouteConfig { service: Service::Proxy(proxy), .. }) = rest.first_mut() else { continue };
-        let before = || before.iter().map(|it| it.path.clone());
+        let earlier = |it: &RouteConfig| EarlierRoute {
+            name: it.name.clone(),
+            path: it.path.clone(),
+            methods: it.methods.clone(),
+        };
+        let before = || before.iter().map(earlier);
         if let Some(php) = &mut proxy.php {
             php.before = before().collect();
         }

@@ -286,7 +286,7 @@ impl FillJob {
         let scripts = self.route.scripts.as_ref().filter(|_| self.script.get().is_none())?;
         let began = self.begin_to_make();
         let target = request_headers::target(&self.route, &self.request, &self.client, ask.request(self));
-        let found = scripts.find(&target, clock::monotonic()).await;
+        let found = scripts.find(&self.request.method, &target, clock::monotonic()).await;
         match application::script_or_response(found, &self.request.method, &target) {
             Ok(script) => {
                 let _ = self.script.set(script);

@@ -59,7 +59,8 @@ pub(super) fn launch(
     slot: ProcessSlot,
 ) -> Result<Launched, NotLaunched> {
     let path = order.path.ok_or(NotLaunched::Answer(404))?;
-    let (file, script) = find(settings, &path)?;
+    let method = order.variables.get("request_method").unwrap_or_default();
+    let (file, script) = find(settings, &path, &String::from_utf8_lossy(method))?;
     let mut command = Command::new(&file);
     command.env_clear().env("PATH", PATH);
     for it in order.variables.iter() {
@@ -94,7 +95,11 @@ fn set_script(command: &mut Command, file: &Path, script: &Script) {
 }
 
 /// The file of the program, and the script that it is for the request.
-fn find(settings: &ProgramSettings, path: &ProgramPath) -> Result<(PathBuf, Script), NotLaunched> {
+fn find(
+    settings: &ProgramSettings,
+    path: &ProgramPath,
+    method: &str,
+) -> Result<(PathBuf, Script), NotLaunched> {
     let root = match &settings.place {
         ProgramPlace::Program(file) => return Ok((file.clone(), path.script(path.strip()))),
         ProgramPlace::Directory(root) => root,
@@ -107,7 +112,9 @@ fn find(settings: &ProgramSettings, path: &ProgramPath) -> Result<(PathBuf, Scri
         let stat = fstat(&found).map_err(|it| not_found(root, it))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {}
-            _ if path.is_of_other_route(end, &settings.before) => return Err(NotLaunched::Answer(404)),
+            _ if path.is_of_other_route(end, method, &settings.before) => {
+                return Err(NotLaunched::Answer(404));
+            }
             FileType::RegularFile if stat.st_mode & 0o111 != 0 => {
                 return Ok((root.join(OsStr::from_bytes(beneath)), path.script(end)));
             }

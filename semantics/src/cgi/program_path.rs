@@ -1,9 +1,9 @@
 //! The part of a request's path that names a CGI program, and the rest, which is information for it. Whether a file is there is
 //! not decided here.
 
+use super::EarlierRoute;
 use super::{Script, information};
 use crate::path::{self, NORMAL};
-use crate::pattern::PathPattern;
 use crate::request_view::path_of;
 
 /// The path of a request in the normal form, by which its route was chosen, on a route with programs.
@@ -51,10 +51,10 @@ impl ProgramPath {
         self.path.get(self.strip + 1..end).unwrap_or_default()
     }
 
-    /// Whether the path up to `end` belongs to another route ([`super::is_of_other_route`]).
+    /// Whether the path up to `end` belongs to another route ([`super::other_route`]).
     #[must_use]
-    pub fn is_of_other_route(&self, end: usize, before: &[PathPattern]) -> bool {
-        super::is_of_other_route(before, &self.path, self.path.get(..end).unwrap_or_default())
+    pub fn is_of_other_route(&self, end: usize, method: &str, before: &[EarlierRoute]) -> bool {
+        super::other_route(before, method, &self.path, self.path.get(..end).unwrap_or_default()).is_some()
     }
 
     /// The script, if the path up to `end` names it. It has no root: the file need not lie beneath the directory of a site.

@@ -1,7 +1,11 @@
 //! PHP with other keys of a route: presets, files that PHP hands over, reloads, HTTP/2, and habits of nginx.
 
+use super::build;
 use super::{ENV, PhpSite, script, site, site_with, told, variable};
-use crate::harness::{http2, until};
+use crate::harness::php::PhpFpm;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, http2, until};
+use serde_json::Value;
 
 /// Every preset of a PHP application: a page of strangers is shared, a page of a session is not.
 #[test]
@@ -21,6 +25,41 @@ fn presets() {
         assert!(!own.is_hit(), "{preset}");
         assert_eq!(format!("{session}=b"), variable(&told(&own), "HTTP_COOKIE"), "{preset}");
     }
+}
+
+/// The configuration that Symfony recommends for nginx: the front controller, no other script.
+#[test]
+fn other_scripts_are_refused_and_the_home_page_is_not() {
+    let (folder, fpm) = (tempfile::tempdir().unwrap(), PhpFpm::start(1));
+    build(folder.path());
+    let php = format!("php = {{ root = {:?}, to = {:?} }}", folder.path(), fpm.name());
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = 'regex:/index\\.php(/.*)?'\n{php}\n\
+         [[site.route]]\nname = \"refused\"\npath = \"*.php\"\nrespond = {{ status = 404 }}\n\
+         [[site.route]]\n{php}\n"
+    );
+    let larder = &Larder::start(Setup { config, env: Vec::new() });
+    for (target, expect) in [
+        ("/", "/index.php -"),
+        ("/posts/1", "/index.php -"),
+        ("/index.php", "/index.php -"),
+        ("/index.php/a", "/index.php /a"),
+    ] {
+        assert_eq!(expect, script(&larder.get(target)), "{target}");
+    }
+    for target in ["/env.php", "/env.php/x", "/admin/", "/admin/index.php"] {
+        assert_eq!(404, larder.get(target).status, "{target}");
+    }
+    let told = larder.admin_post("/api/v1/explain", r#"{"url":"http://a.test/admin/"}"#).text();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let answer = told["summary"]["answer"].as_str().unwrap();
+    assert!(answer.starts_with("Rejected: No script answers: 404: "), "{answer}");
+    assert!(
+        answer.contains("/admin/index.php belongs to the earlier route refused (")
+            && answer.contains(".toml:"),
+        "{answer}"
+    );
 }
 
 /// A session of PHP itself: its pages are never shared.
