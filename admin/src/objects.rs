@@ -152,7 +152,7 @@ impl Admin {
 
     fn tell_ram(&self, told: &mut KnownPage, page: &ListingPage, sort: question::ListingSort) {
         let now = clock::wall();
-        let listed = |it: &Listed| Object::in_ram(it.hash, &it.shelf, self.disk()).listed(now);
+        let listed = |it: &Listed| Object::in_ram(it.hash, &it.entry, self.disk()).listed(now);
         told.objects = page.listed.iter().map(listed).collect();
         (told.total, told.matched) = (page.total, page.matched);
         told.next = page.next.as_ref().map(|it| question::cursor(it, sort));
@@ -237,8 +237,8 @@ impl Admin {
                 "id",
             ),
             Some(ObjectId::Ram(hash)) => match self.gateway.store.inspect(hash) {
-                Some(shelf) => {
-                    AdminResponse::Json(200, Object::in_ram(hash, &shelf, self.disk()).in_full(&asked))
+                Some(entry) => {
+                    AdminResponse::Json(200, Object::in_ram(hash, &entry, self.disk()).in_full(&asked))
                 }
                 None => problem_at(404, GONE, "id"),
             },
@@ -303,18 +303,18 @@ struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    fn in_ram(hash: KeyHash, shelf: &'a larder_store::Entry, disk: Option<&DiskTier>) -> Self {
+    fn in_ram(hash: KeyHash, entry: &'a larder_store::Entry, disk: Option<&DiskTier>) -> Self {
         let mut tiers = vec!["ram"];
-        if disk.is_some_and(|it| it.knows(shelf.key())) {
+        if disk.is_some_and(|it| it.knows(entry.key())) {
             tiers.push("disk");
         }
-        let (id, hits) = (question::text_of(ObjectId::Ram(hash)), u64::from(shelf.hits()));
+        let (id, hits) = (question::text_of(ObjectId::Ram(hash)), u64::from(entry.hits()));
         Object {
             id,
-            key: shelf.key(),
+            key: entry.key(),
             hits,
             tiers,
-            variants: shelf.variants.iter().map(|it| &**it).collect(),
+            variants: entry.variants.iter().map(|it| &**it).collect(),
         }
     }
 

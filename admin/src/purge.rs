@@ -197,7 +197,7 @@ impl Admin {
         };
         let store = self.gateway.store.clone();
         let page = self.walking_ram(move || store.list(&query)).await?;
-        let url = page.listed.first()?.shelf.key().split(|it| *it == b' ').next()?.to_vec();
+        let url = page.listed.first()?.entry.key().split(|it| *it == b' ').next()?.to_vec();
         Some(String::from_utf8_lossy(&url).into_owned())
     }
 }

@@ -83,14 +83,14 @@ impl Gateway {
             &mut scratch.key,
         );
         let hash = self.store.hash(&scratch.key);
-        let shelf = match self.store.lookup(hash, &scratch.key, 0) {
-            Lookup::Shelf(shelf) => shelf,
+        let entry = match self.store.lookup(hash, &scratch.key, 0) {
+            Lookup::Entry(entry) => entry,
             Lookup::Nothing => {
                 return self.on_disk_now(route, head, &facts, &scratch.key, hash, began, answer);
             }
             Lookup::HitForMiss => return None,
         };
-        let stored = shelf.select(head.fields, &mut scratch.variant)?;
+        let stored = entry.select(head.fields, &mut scratch.variant)?;
         let precondition = ready(stored, head, &facts, &route.policy, now)?;
         if stored.is_due(now.0) || is_replaced(stored.meta.status, answer) {
             return None;
@@ -101,7 +101,7 @@ impl Gateway {
         };
         let form = form.as_ref().and_then(|it| it.as_deref());
         self.counters.cache_hits.add(1);
-        shelf.note_hit();
+        entry.note_hit();
         if form.is_some() {
             self.counters.coding_hits.add(1);
         }

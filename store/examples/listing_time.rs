@@ -143,11 +143,11 @@ fn time(store: &Store, what: &str, query: impl Fn() -> ListingQuery) {
 
 fn hits(store: &Store, keys: &[String]) {
     for key in keys {
-        let Lookup::Shelf(shelf) = store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) else {
+        let Lookup::Entry(entry) = store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) else {
             panic!("nothing was evicted");
         };
-        black_box(shelf.select(&[], &mut Vec::new()));
-        shelf.note_hit();
+        black_box(entry.select(&[], &mut Vec::new()));
+        entry.note_hit();
     }
 }
 

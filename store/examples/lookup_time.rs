@@ -41,11 +41,11 @@ fn main() {
 fn hits(store: &Store, keys: &[String]) {
     let mut scratch = Vec::new();
     for key in keys {
-        let Lookup::Shelf(shelf) = store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) else {
+        let Lookup::Entry(entry) = store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) else {
             panic!("nothing was evicted");
         };
-        black_box(shelf.select(&[], &mut scratch));
-        shelf.note_hit();
+        black_box(entry.select(&[], &mut scratch));
+        entry.note_hit();
     }
 }
 

@@ -65,28 +65,28 @@ struct DeferredSlot {
 }
 
 struct DeferredWait {
-    shelf: Entry,
+    entry: Entry,
     bytes: u64,
 }
 
 impl DeferredSlot {
     /// Leaves the entry here, or returns it: the yard is full or has no thread.
-    fn leave(&self, shelf: Entry, bytes: u64) -> Result<(), Entry> {
+    fn leave(&self, entry: Entry, bytes: u64) -> Result<(), Entry> {
         if self.bytes.load(Relaxed) >= MOST {
-            return Err(shelf);
+            return Err(entry);
         }
         let mut waits = self.waits.lock();
-        let Some(waits) = &mut *waits else { return Err(shelf) };
+        let Some(waits) = &mut *waits else { return Err(entry) };
         self.bytes.fetch_add(bytes, Relaxed);
-        waits.push(DeferredWait { shelf, bytes });
+        waits.push(DeferredWait { entry, bytes });
         Ok(())
     }
 
     /// Frees one entry; returns whether there was one.
     fn free_one(&self) -> bool {
         let one = self.waits.lock().as_mut().and_then(Vec::pop);
-        let Some(DeferredWait { shelf, bytes }) = one else { return false };
-        drop(shelf);
+        let Some(DeferredWait { entry, bytes }) = one else { return false };
+        drop(entry);
         self.bytes.fetch_sub(bytes, Release);
         true
     }
@@ -94,20 +94,20 @@ impl DeferredSlot {
 
 impl DeferredFree {
     /// Moves an entry that has left the index to the yard of its thread. Called without any lock.
-    pub fn leave(&self, shelf: Entry) {
-        let home = shelf.home;
+    pub fn leave(&self, entry: Entry) {
+        let home = entry.home;
         if home != ThreadNumber(0) && home == ThreadNumber::here() {
-            return drop(shelf);
+            return drop(entry);
         }
-        let bytes = weight(&shelf);
+        let bytes = weight(&entry);
         let place = usize::from(home.0).checked_sub(1).and_then(|it| self.all.read().get(it).cloned());
         let left = match place.filter(|_| bytes <= LARGE) {
-            Some(place) => place.leave(shelf, bytes),
-            None => Err(shelf),
+            Some(place) => place.leave(entry, bytes),
+            None => Err(entry),
         };
-        if let Err(shelf) = left {
+        if let Err(entry) = left {
             self.freed_abroad.fetch_add(bytes, Relaxed);
-            drop(shelf);
+            drop(entry);
         }
     }
 
@@ -122,12 +122,12 @@ impl DeferredFree {
 }
 
 /// Its approximate memory; more than [`LARGE`] where it has an extent in the arena.
-fn weight(shelf: &Entry) -> u64 {
+fn weight(entry: &Entry) -> u64 {
     let of = |body: &StoredBody| match body {
         StoredBody::Arena(_) => LARGE,
         _ => body.len(),
     };
-    shelf.variants.iter().map(|it| EACH + of(&it.body)).sum::<u64>() + EACH
+    entry.variants.iter().map(|it| EACH + of(&it.body)).sum::<u64>() + EACH
 }
 
 /// The yard of a thread: entries that sweeps removed and this thread allocated. It stays on its thread.

@@ -3,7 +3,7 @@
 
 use self::stored::COUNT;
 use crate::deferred_free::ThreadNumber;
-use crate::listing::ShelfFacts;
+use crate::listing::ListedFacts;
 use crate::memory_budget::on_heap;
 use crate::purges::Seq;
 use crate::s3fifo::{Handle, MOST_USES};
@@ -113,7 +113,7 @@ pub struct EntryFacts {
     /// Newest first.
     pub variants: Variants,
     /// For listings.
-    pub(crate) facts: ShelfFacts,
+    pub(crate) facts: ListedFacts,
     /// Its handle in the policy.
     handle: AtomicU32,
     /// Its entry in the ledger, without its extents.
@@ -206,7 +206,7 @@ impl Entry {
             uses: AtomicU8::new(0),
             used: AtomicU8::new(0),
             checked: AtomicU64::new(met),
-            facts: ShelfFacts::of(&variants),
+            facts: ListedFacts::of(&variants),
             variants,
             handle: AtomicU32::new(0),
             charged: u32::try_from(charged).unwrap_or(u32::MAX),

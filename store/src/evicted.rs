@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// An entry that has left RAM.
 pub(crate) struct Evicted {
-    pub shelf: Entry,
+    pub entry: Entry,
     pub hash: KeyHash,
     /// The removals so far when it left: taken while no removal could occur.
     pub since: Removals,
@@ -38,8 +38,8 @@ impl Store {
         }
         let now = clock::wall();
         for it in gone {
-            for stored in it.shelf.variants.iter().rev() {
-                if disk.lacks(it.shelf.key(), stored) && tiers::is_worth_keeping(&stored.meta, now) {
+            for stored in it.entry.variants.iter().rev() {
+                if disk.lacks(it.entry.key(), stored) && tiers::is_worth_keeping(&stored.meta, now) {
                     self.offer_one(&disk, it, stored);
                 }
             }
@@ -58,8 +58,8 @@ impl Store {
         let (mut responses, mut fresh) = (0, 0);
         for it in gone {
             let is_fresh = |it: &&StoredArc| matches!(it.meta.freshness(now), Freshness::Fresh { .. });
-            let of_key = it.shelf.variants.iter().filter(is_fresh).count();
-            responses += it.shelf.variants.len();
+            let of_key = it.entry.variants.iter().filter(is_fresh).count();
+            responses += it.entry.variants.len();
             fresh += of_key;
             self.removed_keys
                 .add(it.hash.0, if of_key > 0 { RemovalCause::Evicted } else { RemovalCause::Expired });
@@ -69,9 +69,9 @@ impl Store {
     }
 
     fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &StoredArc) {
-        let key = it.shelf.key();
+        let key = it.entry.key();
         // A response that no lookup has checked since a purge may be purged.
-        if self.purges.verdict(key, stored, it.shelf.met()).0 != PurgeVerdict::Keep {
+        if self.purges.verdict(key, stored, it.entry.met()).0 != PurgeVerdict::Keep {
             return;
         }
         let in_arena = if let StoredBody::Arena(slice) = &stored.body { slice.length } else { 0 };

@@ -107,18 +107,18 @@ impl Store {
         let from = walk.rest.len().saturating_sub(BATCH);
         let gone = self.evict_idle(walk.rest.drain(from..));
         walk.gone += gone.len();
-        let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
+        let responses: usize = gone.iter().map(|it| it.entry.variants.len()).sum();
         self.offer(&gone);
         let now = clock::wall();
         for it in &gone {
             let is_fresh =
-                it.shelf.variants.iter().any(|it| matches!(it.meta.freshness(now), Freshness::Fresh { .. }));
+                it.entry.variants.iter().any(|it| matches!(it.meta.freshness(now), Freshness::Fresh { .. }));
             // A longer `cache.ram.idle` would keep a page that is over.
             self.removed_keys
                 .add(it.hash.0, if is_fresh { RemovalCause::Idle } else { RemovalCause::Expired });
         }
         self.counters.cache_idle_evictions.add_shared(responses as u64);
-        gone.into_iter().for_each(|it| self.yards.leave(it.shelf));
+        gone.into_iter().for_each(|it| self.yards.leave(it.entry));
         true
     }
 
@@ -139,8 +139,8 @@ impl Store {
             self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
         };
         let mut out = |hash| {
-            let shelf = self.take_out(&mut books, hash)?;
-            Some(Evicted { shelf, hash, since: self.removals(hash) })
+            let entry = self.take_out(&mut books, hash)?;
+            Some(Evicted { entry, hash, since: self.removals(hash) })
         };
         these.map(PackedHash::whole).filter(still_idle).filter_map(&mut out).collect()
     }

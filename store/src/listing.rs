@@ -32,7 +32,7 @@ pub const MOST: usize = 1000;
 
 /// Facts next to an entry's key, so that listings need not read its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ShelfFacts {
+pub(crate) struct ListedFacts {
     /// Bytes of the bodies of all variants.
     bytes: u64,
     /// When the origin made the newest, wall seconds.
@@ -50,11 +50,11 @@ fn bit(tag: u64) -> u32 {
     if tag == tags::EVERY { u32::MAX } else { 1 << (tag >> 59) }
 }
 
-impl ShelfFacts {
-    pub fn of(variants: &[StoredArc]) -> ShelfFacts {
+impl ListedFacts {
+    pub fn of(variants: &[StoredArc]) -> ListedFacts {
         let bytes = variants.iter().map(|it| it.body.len()).sum();
         let Some(newest) = variants.first() else {
-            return ShelfFacts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
+            return ListedFacts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
         };
         let meta = &newest.meta;
         let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
@@ -62,7 +62,7 @@ impl ShelfFacts {
         let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
         let all = variants.iter().flat_map(|it| it.tags().iter());
         let tags = all.fold(0, |bits, it| bits | bit(*it));
-        ShelfFacts { bytes, born: seconds(born), expires, status: meta.status, tags }
+        ListedFacts { bytes, born: seconds(born), expires, status: meta.status, tags }
     }
 }
 
@@ -131,12 +131,12 @@ pub struct ListingPage {
     pub next: Option<ListingCursor>,
 }
 
-/// One shelf of a page.
+/// One entry of a page.
 pub struct Listed {
     /// Its name in this process.
     pub hash: KeyHash,
     /// The entry.
-    pub shelf: Entry,
+    pub entry: Entry,
     rank: u64,
 }
 
@@ -162,11 +162,11 @@ impl Rank<'_> {
 
 impl Listed {
     fn rank(&self, sort: ListingSort) -> Rank<'_> {
-        rank(sort, self.rank, self.shelf.key(), self.hash.0)
+        rank(sort, self.rank, self.entry.key(), self.hash.0)
     }
 
     fn place(&self, sort: ListingSort) -> ListingCursor {
-        let key = if sort == ListingSort::Key { self.shelf.key().into() } else { Box::default() };
+        let key = if sort == ListingSort::Key { self.entry.key().into() } else { Box::default() };
         ListingCursor { rank: self.rank, key, hash: self.hash }
     }
 }
@@ -283,8 +283,8 @@ impl<'a> ShardWalk<'a> {
     fn shard(&mut self, shard: &RamShard) {
         let mut batch: Vec<(PackedHash, &Entry)> = Vec::with_capacity(BATCH);
         self.total += shard.slots.len();
-        for (hash, shelf) in &shard.slots {
-            batch.push((*hash, shelf));
+        for (hash, entry) in &shard.slots {
+            batch.push((*hash, entry));
             if batch.len() == BATCH {
                 self.batch(&mut batch);
                 batch.clear();
@@ -295,13 +295,13 @@ impl<'a> ShardWalk<'a> {
 
     fn batch(&mut self, batch: &mut Vec<(PackedHash, &Entry)>) {
         self.touch(batch);
-        for (hash, shelf) in batch {
-            if !self.is_asked_for(shelf) {
+        for (hash, entry) in batch {
+            if !self.is_asked_for(entry) {
                 continue;
             }
             self.matched += 1;
-            let (number, hash) = (self.number(shelf), hash.whole());
-            let own = rank(self.query.sort, number, shelf.key(), hash.0);
+            let (number, hash) = (self.number(entry), hash.whole());
+            let own = rank(self.query.sort, number, entry.key(), hash.0);
             let is_behind = self.query.after.as_ref().is_none_or(|after| {
                 let after = rank(self.query.sort, after.rank, &after.key, after.hash.0);
                 self.is_before(after, own)
@@ -312,7 +312,7 @@ impl<'a> ShardWalk<'a> {
             self.behind += 1;
             let worst = self.best.get(self.limit - 1).filter(|_| self.chosen);
             if worst.is_none_or(|it| self.is_before(own, it.rank(self.query.sort))) {
-                self.best.push(Listed { hash, shelf: shelf.clone(), rank: number });
+                self.best.push(Listed { hash, entry: entry.clone(), rank: number });
             }
         }
     }
@@ -339,33 +339,33 @@ impl<'a> ShardWalk<'a> {
         }
     }
 
-    fn number(&self, shelf: &Entry) -> u64 {
+    fn number(&self, entry: &Entry) -> u64 {
         match self.query.sort {
             ListingSort::Key => 0,
-            ListingSort::Size => shelf.facts.bytes,
+            ListingSort::Size => entry.facts.bytes,
             // The younger, the smaller.
-            ListingSort::Age => u64::from(u32::MAX - shelf.facts.born),
-            ListingSort::Hits => u64::from(shelf.hits.load(Relaxed)),
-            ListingSort::Expires => u64::from(shelf.facts.expires),
+            ListingSort::Age => u64::from(u32::MAX - entry.facts.born),
+            ListingSort::Hits => u64::from(entry.hits.load(Relaxed)),
+            ListingSort::Expires => u64::from(entry.facts.expires),
         }
     }
 
     /// As far as the index can tell.
-    fn may_be_asked_for(&self, facts: &ShelfFacts) -> bool {
+    fn may_be_asked_for(&self, facts: &ListedFacts) -> bool {
         self.query.status.as_ref().is_none_or(|it| it.contains(&facts.status))
             && self.tag.is_none_or(|it| facts.tags & bit(it) != 0)
     }
 
-    fn is_asked_for(&self, shelf: &Entry) -> bool {
+    fn is_asked_for(&self, entry: &Entry) -> bool {
         let ListingQuery { pattern, .. } = self.query;
-        self.unswept.is_none_or(|it| self.is_left(shelf, it))
-            && pattern.as_ref().is_none_or(|it| it.is_in(shelf.key()))
-            && self.tag.is_none_or(|it| has_tag(shelf, it))
+        self.unswept.is_none_or(|it| self.is_left(entry, it))
+            && pattern.as_ref().is_none_or(|it| it.is_in(entry.key()))
+            && self.tag.is_none_or(|it| has_tag(entry, it))
     }
 
     /// Whether purges leave any of it.
-    fn is_left(&self, shelf: &Entry, seq: Seq) -> bool {
-        shelf.has_met(seq) || self.store.purges.left_of(shelf.clone()).is_some()
+    fn is_left(&self, entry: &Entry, seq: Seq) -> bool {
+        entry.has_met(seq) || self.store.purges.left_of(entry.clone()).is_some()
     }
 
     fn is_before(&self, one: Rank<'_>, other: Rank<'_>) -> bool {
@@ -400,7 +400,7 @@ impl<'a> ShardWalk<'a> {
         best.truncate(limit);
         let next = best.last().filter(|_| self.behind > best.len()).map(|it| it.place(sort));
         // Entries purged since the visit are not shown.
-        let left = |it: Listed| Some(Listed { shelf: store.purges.left_of(it.shelf)?, ..it });
+        let left = |it: Listed| Some(Listed { entry: store.purges.left_of(it.entry)?, ..it });
         let listed = best.into_iter().filter_map(left).collect();
         ListingPage { total: self.total, matched: self.matched, listed, next }
     }
@@ -411,8 +411,8 @@ fn compare(sort: ListingSort, order: SortDirection, one: &Listed, other: &Listed
     if order == SortDirection::Ascending { ascending } else { ascending.reverse() }
 }
 
-fn has_tag(shelf: &Entry, tag: u64) -> bool {
-    shelf.variants.iter().any(|it| {
+fn has_tag(entry: &Entry, tag: u64) -> bool {
+    entry.variants.iter().any(|it| {
         let tags = it.tags();
         tags.binary_search(&tag).is_ok() || tags::are_every(tags)
     })

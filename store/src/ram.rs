@@ -124,7 +124,7 @@ impl Hash for PackedHash {
 /// The result of a lookup.
 pub enum Lookup {
     /// Responses under this key.
-    Shelf(Entry),
+    Entry(Entry),
     /// None, and answers are known not to be shared: requests must not wait for each other.
     HitForMiss,
     /// None.
@@ -246,14 +246,14 @@ impl Store {
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
         let shard = self.shard(hash).read();
         match shard.slots.get(&hash.packed()) {
-            Some(shelf) if *shelf.key() == *key => {
-                shelf.note_use(self.purges.tick());
-                let shelf = shelf.clone();
-                if self.purges.is_met_by(&shelf) {
-                    return Lookup::Shelf(shelf);
+            Some(entry) if *entry.key() == *key => {
+                entry.note_use(self.purges.tick());
+                let entry = entry.clone();
+                if self.purges.is_met_by(&entry) {
+                    return Lookup::Entry(entry);
                 }
                 drop(shard);
-                self.look_again(hash, shelf)
+                self.look_again(hash, entry)
             }
             _ => self.look_for_miss(&shard.misses, hash, key, now),
         }
@@ -261,8 +261,8 @@ impl Store {
 
     /// Counts an answer from this key's entry, where the lookup was some time ago.
     pub fn note_hit(&self, hash: KeyHash, key: &[u8]) {
-        if let Some(shelf) = self.standing(hash, key) {
-            shelf.note_hit();
+        if let Some(entry) = self.standing(hash, key) {
+            entry.note_hit();
         }
     }
 
@@ -375,9 +375,9 @@ impl Store {
             }
         }
         let bounds = self.bounds(max_variants);
-        let (shelf, dropped) = Entry::with(standing.as_ref(), key, stored, None, bounds, met);
+        let (entry, dropped) = Entry::with(standing.as_ref(), key, stored, None, bounds, met);
         books.changed.note(key);
-        let old = self.put(&mut books, hash, shelf);
+        let old = self.put(&mut books, hash, entry);
         drop(books);
         drop(standing);
         self.counters.cache_variants_full.add_shared(dropped as u64);
@@ -398,9 +398,9 @@ impl Store {
         }
         let (verdict, met) = self.purges.verdict(key, &new, 0);
         let Some(new) = Stored::after(&new, verdict) else { return false };
-        let shelf = Entry::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
+        let entry = Entry::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
         books.changed.note(key);
-        let gone = self.put(&mut books, hash, shelf);
+        let gone = self.put(&mut books, hash, entry);
         drop(books);
         drop((gone, standing));
         self.trim();
@@ -464,8 +464,8 @@ impl Store {
     pub(crate) fn fit_policy(&self) {
         let mut books = self.books.lock();
         let old = books.policy.fit(|id, handle| {
-            if let Some(shelf) = self.shard(id.whole()).read().slots.get(&id) {
-                shelf.set_handle(handle);
+            if let Some(entry) = self.shard(id.whole()).read().slots.get(&id) {
+                entry.set_handle(handle);
             }
         });
         books.settle(&self.ledger);
@@ -475,9 +475,9 @@ impl Store {
 
     /// Removes an entry from the index; returns it, to be dropped after the books are unlocked.
     pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Entry> {
-        let shelf = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
-        books.policy.remove(shelf.handle());
-        Some(shelf)
+        let entry = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
+        books.policy.remove(entry.handle());
+        Some(entry)
     }
 
     /// Bytes in use: kept and in flight.
@@ -551,12 +551,12 @@ impl Store {
     }
 
     /// Adds an entry to the index; returns the one it replaces, to be dropped after the books are unlocked.
-    pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, shelf: Entry) -> Option<Entry> {
-        let charged = u64::from(shelf.charged);
-        let size = charged + SLOT_COST + shelf.arena_bytes();
+    pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, entry: Entry) -> Option<Entry> {
+        let charged = u64::from(entry.charged);
+        let size = charged + SLOT_COST + entry.arena_bytes();
         self.ledger.charge(charged);
         self.ledger.responses.add(charged);
-        shelf.used.store(self.purges.tick(), Relaxed);
+        entry.used.store(self.purges.tick(), Relaxed);
         let mut shard = self.shard(hash).write();
         if shard.misses.forget(hash) {
             self.ledger.release(MISS_COST);
@@ -565,12 +565,12 @@ impl Store {
             books.policy.resize(there.handle(), size);
             self.ledger.responses.take(u64::from(there.charged));
             self.ledger.release(u64::from(there.charged));
-            shelf.set_handle(there.handle());
-            shelf.uses.store(there.uses.load(Relaxed), Relaxed);
-            return Some(std::mem::replace(there, shelf));
+            entry.set_handle(there.handle());
+            entry.uses.store(there.uses.load(Relaxed), Relaxed);
+            return Some(std::mem::replace(there, entry));
         }
-        shelf.set_handle(books.policy.insert(hash.packed(), size));
-        shard.slots.insert(hash.packed(), shelf);
+        entry.set_handle(books.policy.insert(hash.packed(), size));
+        shard.slots.insert(hash.packed(), entry);
         shard.settle(&self.ledger);
         books.settle(&self.ledger);
         None
@@ -621,16 +621,16 @@ impl Store {
         while freed < excess && gone.len() < BATCH {
             let evicted = books.policy.evict(|id, count| {
                 let shard = self.shard(id.whole()).read();
-                let Some(shelf) = shard.slots.get(&id) else { return 0 };
-                let uses = shelf.uses.load(Relaxed);
-                shelf.uses.store(count.apply(uses), Relaxed);
+                let Some(entry) = shard.slots.get(&id) else { return 0 };
+                let uses = entry.uses.load(Relaxed);
+                entry.uses.store(count.apply(uses), Relaxed);
                 uses
             });
             let Some(id) = evicted else { break };
             let hash = id.whole();
-            let Some(shelf) = self.shard(hash).write().take(id, &self.ledger) else { continue };
-            freed += u64::from(shelf.charged) + shelf.arena_bytes();
-            gone.push(Evicted { shelf, hash, since: self.removals(hash) });
+            let Some(entry) = self.shard(hash).write().take(id, &self.ledger) else { continue };
+            freed += u64::from(entry.charged) + entry.arena_bytes();
+            gone.push(Evicted { entry, hash, since: self.removals(hash) });
         }
         books.settle(&self.ledger);
         gone
@@ -676,14 +676,14 @@ impl ShardBooks {
 impl RamShard {
     /// Removes an entry, and frees the table's memory where little of it is used.
     fn take(&mut self, hash: PackedHash, ledger: &MemoryBudget) -> Option<Entry> {
-        let shelf = self.slots.remove(&hash)?;
-        ledger.responses.take(u64::from(shelf.charged));
-        ledger.release(u64::from(shelf.charged));
+        let entry = self.slots.remove(&hash)?;
+        ledger.responses.take(u64::from(entry.charged));
+        ledger.release(u64::from(entry.charged));
         if self.slots.capacity() > 4 * self.slots.len().max(8) {
             self.slots.shrink_to(2 * self.slots.len());
         }
         self.settle(ledger);
-        Some(shelf)
+        Some(entry)
     }
 
     /// Enters the table's current size in the ledger.

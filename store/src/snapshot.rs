@@ -328,8 +328,8 @@ impl Store {
         for (uses, these) in (0..=MOST_USES).zip(by_use).rev() {
             for (at, hash) in these.into_iter().enumerate() {
                 is_late |= at % BATCH == 0 && late();
-                let Some(shelf) = self.any_standing(hash) else { continue };
-                self.write_entry(writer, shelf, uses, now, is_late)?;
+                let Some(entry) = self.any_standing(hash) else { continue };
+                self.write_entry(writer, entry, uses, now, is_late)?;
             }
         }
         Ok(())
@@ -339,13 +339,13 @@ impl Store {
     fn write_entry(
         &self,
         writer: &mut SnapshotWriter<impl Write>,
-        shelf: Entry,
+        entry: Entry,
         uses: u8,
         now: WallTime,
         is_late: bool,
     ) -> io::Result<()> {
-        let (left, met) = match self.purges.judge(&shelf, None) {
-            Judged::AsItIs(seq) => (shelf, seq),
+        let (left, met) = match self.purges.judge(&entry, None) {
+            Judged::AsItIs(seq) => (entry, seq),
             Judged::Changed(left) => {
                 let met = left.met();
                 (left, met)
@@ -499,9 +499,9 @@ impl Store {
         if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
             return false;
         }
-        if let Some(shelf) = self.standing(hash, &key) {
-            shelf.uses.store(beyond.uses, Relaxed);
-            shelf.hits.store(beyond.hits, Relaxed);
+        if let Some(entry) = self.standing(hash, &key) {
+            entry.uses.store(beyond.uses, Relaxed);
+            entry.hits.store(beyond.hits, Relaxed);
         }
         true
     }

@@ -50,16 +50,16 @@ impl Store {
         key: &[u8],
         goes: impl Fn(&Stored) -> bool,
     ) -> Option<Entry> {
-        let shelf = self.standing(hash, key)?;
-        if !shelf.variants.iter().any(|it| goes(it)) {
+        let entry = self.standing(hash, key)?;
+        if !entry.variants.iter().any(|it| goes(it)) {
             return None;
         }
-        match shelf.map(shelf.met(), |it| (!goes(it)).then(|| it.clone())) {
+        match entry.map(entry.met(), |it| (!goes(it)).then(|| it.clone())) {
             Some(left) => drop(self.put(books, hash, left)),
             None => drop(self.take_out(books, hash)),
         }
         // It holds the removed responses.
-        Some(shelf)
+        Some(entry)
     }
 }
 

@@ -18,7 +18,7 @@ fn put(store: &Store, key: &str, tag: &str) {
 
 fn find(store: &Store, key: &str) -> Option<Entry> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
-        Lookup::Shelf(shelf) => Some(shelf),
+        Lookup::Entry(entry) => Some(entry),
         Lookup::HitForMiss | Lookup::Nothing => None,
     }
 }

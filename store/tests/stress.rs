@@ -141,14 +141,14 @@ async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
     let floor = world.pages[page].floor.load(SeqCst);
     let found = store.lookup(hash, &key, 0);
     let fresh = |it: &Stored| it.meta.lifetime.source != LifetimeSource::Purged;
-    if let Lookup::Shelf(shelf) = &found
-        && !fresh(&shelf.variants[0])
+    if let Lookup::Entry(entry) = &found
+        && !fresh(&entry.variants[0])
     {
         // As a gateway would: the origin is asked first.
         world.left.fetch_add(1, SeqCst);
-    } else if let Lookup::Shelf(shelf) = found {
+    } else if let Lookup::Entry(entry) = found {
         world.hits.fetch_add(1, SeqCst);
-        let body = &shelf.variants[0].body;
+        let body = &entry.variants[0].body;
         return match body {
             StoredBody::Heap(bytes) => check(page, bytes, floor),
             StoredBody::Arena(it) | StoredBody::Disk(it) => {

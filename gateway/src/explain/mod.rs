@@ -264,10 +264,10 @@ impl Gateway {
 /// The content of RAM, and the response that a request selects from it.
 pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<StoredArc, ForwardReason>) {
     match looked {
-        Lookup::Shelf(shelf) => {
+        Lookup::Entry(entry) => {
             let selected =
-                shelf.select(fields, &mut Vec::new()).filter(|it| !coding::is_of_no_use(it, fields));
-            (Holds::Variants(shelf.variants.len()), selected.cloned().ok_or(ForwardReason::VaryMiss))
+                entry.select(fields, &mut Vec::new()).filter(|it| !coding::is_of_no_use(it, fields));
+            (Holds::Variants(entry.variants.len()), selected.cloned().ok_or(ForwardReason::VaryMiss))
         }
         Lookup::HitForMiss => (Holds::HitForMiss, Err(ForwardReason::UriMiss)),
         Lookup::Nothing => (Holds::Nothing, Err(ForwardReason::UriMiss)),
@@ -284,15 +284,15 @@ fn tell_variants(
     fields: &[Field<'_>],
     record: &mut RuleRecord,
 ) {
-    let (Lookup::Shelf(shelf), Some(ForwardReason::VaryMiss)) = (looked, missed) else { return };
-    let Some(newest) = shelf.variants.first() else { return };
+    let (Lookup::Entry(entry), Some(ForwardReason::VaryMiss)) = (looked, missed) else { return };
+    let Some(newest) = entry.variants.first() else { return };
     let Some(rule) = record.0.iter_mut().find(|it| it.name == "stored") else { return };
     let mut own = Vec::new();
     vary::write_key(newest.meta.vary(), fields, &mut own);
     let mut stored: Vec<String> =
-        shelf.variants.iter().take(NAMED).map(|it| fields_of(it.variant())).collect();
-    if shelf.variants.len() > NAMED {
-        stored.push(format!("{} more", shelf.variants.len() - NAMED));
+        entry.variants.iter().take(NAMED).map(|it| fields_of(it.variant())).collect();
+    if entry.variants.len() > NAMED {
+        stored.push(format!("{} more", entry.variants.len() - NAMED));
     }
     let stored = stored.join("; ");
     rule.evidence.push_str(&format!(" This request has {}; stored: {stored}.", fields_of(&own)));

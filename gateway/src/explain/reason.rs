@@ -104,7 +104,7 @@ impl AskedReason<'_> {
             stored: stored.map(|it| &it.meta),
             is_for_others: match stored {
                 Some(it) => reuse::is_for_others(&it.meta, self.facts, &route.policy),
-                None => matches!(self.looked, Lookup::Shelf(it) if vary::are_by_client(it.vary())),
+                None => matches!(self.looked, Lookup::Entry(it) if vary::are_by_client(it.vary())),
             },
             is_doubted: self.doubted,
             is_hit_for_miss: matches!(self.looked, Lookup::HitForMiss),

@@ -68,10 +68,10 @@ pub struct StoredResponseFacts {
 /// The response in RAM that a request with these fields would select under a key. The lookup is not counted as a use.
 #[must_use]
 pub fn stored_under(store: &Store, key: &[u8], fields: &[Field<'_>]) -> Option<StoredResponseFacts> {
-    let Lookup::Shelf(shelf) = store.lookup(store.hash(key), key, crate::route::misses_clock()) else {
+    let Lookup::Entry(entry) = store.lookup(store.hash(key), key, crate::route::misses_clock()) else {
         return None;
     };
-    let stored = shelf.select(fields, &mut Vec::new())?;
+    let stored = entry.select(fields, &mut Vec::new())?;
     let list = stored.fields();
     let view = list.view();
     let digest = match (&stored.body, BodyDigest::of(&view)) {

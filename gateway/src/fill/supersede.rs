@@ -76,8 +76,8 @@ impl FillJob {
             return Some(new);
         }
         let looked = self.gateway.store.lookup(self.hash, &self.key, 0);
-        let Lookup::Shelf(shelf) = looked else { return Some(new) };
-        let Some(old) = shelf.select(&self.request.fields.view(), &mut Vec::new()) else { return Some(new) };
+        let Lookup::Entry(entry) = looked else { return Some(new) };
+        let Some(old) = entry.select(&self.request.fields.view(), &mut Vec::new()) else { return Some(new) };
         match partial::beside(&old.meta, &new.meta, clock::wall()) {
             Beside::Combines => {
                 let tags = &self.route.policy.tags;
@@ -123,7 +123,7 @@ impl FillJob {
     /// The response in RAM that this request selects by now.
     fn in_ram(&self) -> Option<StoredArc> {
         match self.gateway.store.lookup(self.hash, &self.key, 0) {
-            Lookup::Shelf(shelf) => shelf.select(&self.request.fields.view(), &mut Vec::new()).cloned(),
+            Lookup::Entry(entry) => entry.select(&self.request.fields.view(), &mut Vec::new()).cloned(),
             Lookup::HitForMiss | Lookup::Nothing => None,
         }
     }

@@ -142,7 +142,7 @@ async fn made(breaks_off: bool) -> ([(Vec<u8>, bool); 2], bool) {
         }
     }
     assert_eq!(1, maker.made.get(), "it is made once for both");
-    (read, matches!(store.lookup(hash, &key, 0), Lookup::Shelf(_)))
+    (read, matches!(store.lookup(hash, &key, 0), Lookup::Entry(_)))
 }
 
 #[tokio::test(flavor = "current_thread")]

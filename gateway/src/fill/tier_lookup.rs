@@ -212,9 +212,9 @@ impl FillJob {
 
     /// The same in RAM only.
     pub(super) fn came_into_ram(&self) -> Option<(StoredArc, AnsweringTier)> {
-        let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else { return None };
+        let Lookup::Entry(entry) = self.gateway.store.lookup(self.hash, &self.key, 0) else { return None };
         let fields = self.request.fields.view();
-        let stored = shelf.select(&fields, &mut Vec::new())?;
+        let stored = entry.select(&fields, &mut Vec::new())?;
         let is_new = !self.stored.as_ref().is_some_and(|old| StoredArc::ptr_eq(old, stored));
         let answers = is_new && !coding::is_of_no_use(stored, &fields) && self.serves(stored);
         answers.then(|| (stored.clone(), AnsweringTier::Ram))

@@ -422,15 +422,15 @@ impl<'c> Machine<'_, 'c> {
     fn look_in_ram(&mut self) -> (Result<StoredArc, ForwardReason>, KeyHash) {
         let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
-            Lookup::Shelf(shelf) => {
-                let selected = shelf.select(self.fields, &mut Vec::new());
+            Lookup::Entry(entry) => {
+                let selected = entry.select(self.fields, &mut Vec::new());
                 match selected.is_some_and(|it| coding::is_of_no_use(it, self.fields)) {
                     true => self.marker = RamMarker::Undecodable,
                     false if self.marker == RamMarker::Undecodable => self.marker = RamMarker::None,
                     false => {}
                 }
-                let selected = self.select(shelf);
-                if selected.is_none() && vary::are_by_client(shelf.vary()) {
+                let selected = self.select(entry);
+                if selected.is_none() && vary::are_by_client(entry.vary()) {
                     self.marker = RamMarker::OfOthers;
                 }
                 selected.ok_or(ForwardReason::VaryMiss)
@@ -444,15 +444,15 @@ impl<'c> Machine<'_, 'c> {
             Lookup::Nothing => Err(ForwardReason::UriMiss),
         };
         let flight = match &looked {
-            Lookup::Shelf(shelf) => self.flight(shelf.vary()),
+            Lookup::Entry(entry) => self.flight(entry.vary()),
             Lookup::HitForMiss | Lookup::Nothing => self.flight(&self.vary),
         };
         (selected, flight)
     }
 
     /// The variant that this request selects, if it can be brought into a form that the client accepts.
-    fn select(&self, shelf: &Entry) -> Option<StoredArc> {
-        let stored = shelf.select(self.fields, &mut Vec::new())?;
+    fn select(&self, entry: &Entry) -> Option<StoredArc> {
+        let stored = entry.select(self.fields, &mut Vec::new())?;
         (!coding::is_of_no_use(stored, self.fields)).then(|| stored.clone())
     }
 
@@ -578,10 +578,10 @@ impl<'c> Machine<'_, 'c> {
 
     /// Another fill may have stored and ended between lookup and start: then its response answers.
     pub fn stored_meanwhile(&mut self) -> Option<Step> {
-        let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else {
+        let Lookup::Entry(entry) = self.gateway.store.lookup(self.hash, &self.key, 0) else {
             return None;
         };
-        let stored = self.select(&shelf)?;
+        let stored = self.select(&entry)?;
         let now = clock::wall();
         let reuse = reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent);
         if reuse != Reuse::Serve || self.ram == RamCopy::Doubted || stored.is_due(now.0) {

@@ -91,9 +91,9 @@ impl Machine<'_, '_> {
     /// A response that another's fill has found below and put into RAM may be served where the origin failed.
     pub fn take_stale(&mut self) {
         if self.found.is_none()
-            && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)
+            && let Lookup::Entry(entry) = self.gateway.store.lookup(self.hash, &self.key, 0)
         {
-            self.found = shelf.select(self.fields, &mut Vec::new()).cloned();
+            self.found = entry.select(self.fields, &mut Vec::new()).cloned();
         }
     }
 }

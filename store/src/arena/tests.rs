@@ -108,7 +108,7 @@ fn put(store: &Store, key: u8) {
 
 fn find(store: &Store, key: u8) -> Option<FileSlice> {
     match store.lookup(store.hash(&[key]), &[key], 0) {
-        Lookup::Shelf(shelf) => match &shelf.variants[0].body {
+        Lookup::Entry(entry) => match &entry.variants[0].body {
             StoredBody::Arena(slice) | StoredBody::Disk(slice) => Some(FileSlice::clone(slice)),
             StoredBody::Heap(_) => None,
         },

@@ -40,7 +40,7 @@ fn keep(store: &Store, forms: &Arc<Encodings>, coding: Coding, size: usize) {
 
 fn is_stored(store: &Store, number: usize) -> bool {
     let (hash, key) = key(number);
-    matches!(store.lookup(hash, &key, 0), Lookup::Shelf(_))
+    matches!(store.lookup(hash, &key, 0), Lookup::Entry(_))
 }
 
 #[test]

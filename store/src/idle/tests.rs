@@ -15,7 +15,7 @@ fn is_there(store: &Store, key: &str) -> bool {
 }
 
 fn is_used(store: &Store, key: &str) -> bool {
-    matches!(store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0), Lookup::Shelf(_))
+    matches!(store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0), Lookup::Entry(_))
 }
 
 /// Sweeps until nothing is left to do; says whether there is room.

@@ -30,12 +30,12 @@ fn many(store: &Store, count: usize) {
 }
 
 fn keys(page: &ListingPage) -> Vec<String> {
-    page.listed.iter().map(|it| String::from_utf8_lossy(it.shelf.key()).into_owned()).collect()
+    page.listed.iter().map(|it| String::from_utf8_lossy(it.entry.key()).into_owned()).collect()
 }
 
 fn hit(store: &Store, key: &str) {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
-        Lookup::Shelf(shelf) => shelf.note_hit(),
+        Lookup::Entry(entry) => entry.note_hit(),
         _ => panic!("{key} is not there"),
     }
 }
@@ -186,8 +186,8 @@ fn hits_outlast_what_takes_the_place() {
     put(&store, "http://a/", 1, 1, 60, 200, "t");
     (0..5).for_each(|_| hit(&store, "http://a/"));
     put(&store, "http://a/", 2, 2, 60, 200, "t");
-    let shelf = store.inspect(store.hash(b"http://a/")).unwrap();
-    assert_eq!((5, 2), (shelf.hits(), shelf.variants[0].body.len()));
+    let entry = store.inspect(store.hash(b"http://a/")).unwrap();
+    assert_eq!((5, 2), (entry.hits(), entry.variants[0].body.len()));
 }
 
 #[test]

@@ -95,8 +95,8 @@ impl Purges {
 
     /// Whether an entry may be served without applying rules.
     #[inline]
-    pub fn is_met_by(&self, shelf: &Entry) -> bool {
-        shelf.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
+    pub fn is_met_by(&self, entry: &Entry) -> bool {
+        entry.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
     }
 
     /// The current tick of idleness.
@@ -161,20 +161,20 @@ impl Purges {
     }
 
     /// The entry after applying the rules, or the remaining part of it.
-    pub fn judge(&self, shelf: &Entry, doubt: Option<WallTime>) -> Judged {
-        let met = shelf.checked.load(Relaxed);
+    pub fn judge(&self, entry: &Entry, doubt: Option<WallTime>) -> Judged {
+        let met = entry.checked.load(Relaxed);
         let doubt = doubt.map_or(PurgeVerdict::Keep, PurgeVerdict::Validate);
         let rules = self.rules.read();
         let seq = rules.seq();
         let of = |it: &Stored| {
             let birth = Birth::Here { met: met.max(it.born), log: it.log() };
             let doubt = if purged::is_doubted(&it.meta) { PurgeVerdict::Keep } else { doubt };
-            rules.verdict(&it.subject(shelf.key()), birth).and(doubt)
+            rules.verdict(&it.subject(entry.key()), birth).and(doubt)
         };
-        if shelf.variants.iter().all(|it| of(it) == PurgeVerdict::Keep) {
+        if entry.variants.iter().all(|it| of(it) == PurgeVerdict::Keep) {
             return Judged::AsItIs(seq);
         }
-        shelf.map(seq, |it| Stored::after(it, of(it))).map_or(Judged::Gone, Judged::Changed)
+        entry.map(seq, |it| Stored::after(it, of(it))).map_or(Judged::Gone, Judged::Changed)
     }
 
     /// The last rule, if it may not have been applied to everything in RAM.
@@ -183,9 +183,9 @@ impl Purges {
     }
 
     /// The part of an entry that the rules leave.
-    pub fn left_of(&self, shelf: Entry) -> Option<Entry> {
-        match self.judge(&shelf, None) {
-            Judged::AsItIs(_) => Some(shelf),
+    pub fn left_of(&self, entry: Entry) -> Option<Entry> {
+        match self.judge(&entry, None) {
+            Judged::AsItIs(_) => Some(entry),
             Judged::Changed(left) => Some(left),
             Judged::Gone => None,
         }
@@ -389,50 +389,50 @@ impl Store {
     /// The slow path of a lookup: rules were added since they were last applied to this entry, or it is not trusted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Entry) -> Lookup {
+    pub(crate) fn look_again(&self, hash: KeyHash, entry: Entry) -> Lookup {
         let doubt = (!self.trusted()).then(clock::wall);
-        match self.meet(hash, &shelf, doubt) {
-            Met::AsItIs => Lookup::Shelf(shelf),
-            Met::Changed(shelf) => Lookup::Shelf(shelf),
+        match self.meet(hash, &entry, doubt) {
+            Met::AsItIs => Lookup::Entry(entry),
+            Met::Changed(entry) => Lookup::Entry(entry),
             Met::Gone => Lookup::Nothing,
         }
     }
 
     /// Applies the rules to an entry.
-    pub(super) fn meet(&self, hash: KeyHash, shelf: &Entry, doubt: Option<WallTime>) -> Met {
-        match self.purges.judge(shelf, doubt) {
+    pub(super) fn meet(&self, hash: KeyHash, entry: &Entry, doubt: Option<WallTime>) -> Met {
+        match self.purges.judge(entry, doubt) {
             Judged::AsItIs(seq) => {
-                shelf.checked.fetch_max(seq, Relaxed);
+                entry.checked.fetch_max(seq, Relaxed);
                 Met::AsItIs
             }
-            Judged::Changed(_) | Judged::Gone => self.meet_in_place(hash, shelf.key(), doubt),
+            Judged::Changed(_) | Judged::Gone => self.meet_in_place(hash, entry.key(), doubt),
         }
     }
 
     /// The same with the entry that is now in its place, while it cannot be changed by others.
     fn meet_in_place(&self, hash: KeyHash, key: &[u8], doubt: Option<WallTime>) -> Met {
         let mut books = self.books.lock();
-        let Some(shelf) = self.standing(hash, key) else { return Met::Gone };
-        let (met, _old) = match self.purges.judge(&shelf, doubt) {
+        let Some(entry) = self.standing(hash, key) else { return Met::Gone };
+        let (met, _old) = match self.purges.judge(&entry, doubt) {
             Judged::AsItIs(seq) => {
-                shelf.checked.fetch_max(seq, Relaxed);
-                return Met::Changed(shelf);
+                entry.checked.fetch_max(seq, Relaxed);
+                return Met::Changed(entry);
             }
             Judged::Changed(new) => {
-                let purged = shelf.variants.len() - new.variants.len();
+                let purged = entry.variants.len() - new.variants.len();
                 self.counters.purged_responses.add_shared(purged as u64);
                 let old = self.put(&mut books, hash, new.clone());
                 (Met::Changed(new), old)
             }
             Judged::Gone => {
-                self.counters.purged_responses.add_shared(shelf.variants.len() as u64);
+                self.counters.purged_responses.add_shared(entry.variants.len() as u64);
                 self.removed_keys.add(hash.0, RemovalCause::Purged);
                 (Met::Gone, self.take_out(&mut books, hash))
             }
         };
         drop(books);
         // The old entry and its content are freed only now.
-        drop(shelf);
+        drop(entry);
         met
     }
 }

@@ -80,11 +80,11 @@ impl Store {
             count += 1;
         });
         for hash in these.into_iter().take(count) {
-            if let Some(shelf) = self.any_standing(hash)
-                && !shelf.has_met(walk.until)
-                && !matches!(self.meet(hash, &shelf, None), Met::AsItIs)
+            if let Some(entry) = self.any_standing(hash)
+                && !entry.has_met(walk.until)
+                && !matches!(self.meet(hash, &entry, None), Met::AsItIs)
             {
-                self.yards.leave(shelf);
+                self.yards.leave(entry);
             }
         }
         walk.place = next.unwrap_or_default();

@@ -54,7 +54,7 @@ pub(super) fn put(store: &Store, key: &str, tags: &[&str]) {
 
 fn found(store: &Store, key: &str) -> Option<StoredArc> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
-        Lookup::Shelf(shelf) => Some(shelf.variants[0].clone()),
+        Lookup::Entry(entry) => Some(entry.variants[0].clone()),
         _ => None,
     }
 }

@@ -7,15 +7,15 @@ use crate::sample::{plain, read, store, text, varied};
 use larder_semantics::field::Field;
 use proptest::prelude::*;
 
-fn shelf(store: &Store, key: &[u8]) -> Option<Entry> {
+fn entry(store: &Store, key: &[u8]) -> Option<Entry> {
     match store.lookup(store.hash(key), key, 0) {
-        Lookup::Shelf(shelf) => Some(shelf),
+        Lookup::Entry(entry) => Some(entry),
         Lookup::HitForMiss | Lookup::Nothing => None,
     }
 }
 
 fn body_of(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
-    shelf(store, key).map(|it| read(&it.variants[0].body))
+    entry(store, key).map(|it| read(&it.variants[0].body))
 }
 
 fn put(store: &Store, key: &[u8], stored: StoredArc) {
@@ -49,11 +49,11 @@ fn a_hash_alone_finds_nothing() {
     put(&store, b"mine", plain(text("mine")));
     assert!(matches!(store.lookup(hash, b"not mine", 0), Lookup::Nothing));
     assert!(!store.remove(hash, b"not mine"));
-    let stored = shelf(&store, b"mine").unwrap().variants[0].clone();
+    let stored = entry(&store, b"mine").unwrap().variants[0].clone();
     assert!(!store.replace(hash, b"not mine", &stored, plain(text("x"))));
     store.insert(hash, b"not mine", plain(text("not mine")), 4).unwrap();
     assert!(matches!(store.lookup(hash, b"mine", 0), Lookup::Nothing), "the newer key has the place");
-    assert!(matches!(store.lookup(hash, b"not mine", 0), Lookup::Shelf(_)));
+    assert!(matches!(store.lookup(hash, b"not mine", 0), Lookup::Entry(_)));
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn a_request_selects_the_newest_variant_that_matches() {
     let store = store(1 << 20);
     put(&store, b"k", varied(&["x-language"], &language("da"), text("hej")));
     put(&store, b"k", varied(&["x-language"], &language("en"), text("hello")));
-    let shelf = shelf(&store, b"k").unwrap();
+    let entry = entry(&store, b"k").unwrap();
     let mut scratch = Vec::new();
-    let mut select = |value| shelf.select(&language(value), &mut scratch).map(|it| read(&it.body));
+    let mut select = |value| entry.select(&language(value), &mut scratch).map(|it| read(&it.body));
     assert_eq!(Some(b"hej".to_vec()), select("da"));
     assert_eq!(Some(b"hello".to_vec()), select("en"));
     assert_eq!(None, select("de"));
-    assert_eq!(["x-language"], shelf.vary().iter().map(|it| &**it).collect::<Vec<_>>()[..]);
+    assert_eq!(["x-language"], entry.vary().iter().map(|it| &**it).collect::<Vec<_>>()[..]);
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn one_that_does_not_vary_is_alone() {
     let store = store(1 << 20);
     put(&store, b"k", varied(&["x-language"], &language("da"), text("hej")));
     put(&store, b"k", plain(text("for all")));
-    let shelf = shelf(&store, b"k").unwrap();
-    assert_eq!(1, shelf.variants.len());
-    assert_eq!(b"for all".to_vec(), read(&shelf.select(&language("da"), &mut Vec::new()).unwrap().body));
+    let entry = entry(&store, b"k").unwrap();
+    assert_eq!(1, entry.variants.len());
+    assert_eq!(b"for all".to_vec(), read(&entry.select(&language("da"), &mut Vec::new()).unwrap().body));
 }
 
 #[test]
@@ -97,29 +97,29 @@ fn what_varied_otherwise_is_not_gone_back_to() {
         let store = store(1 << 20);
         put(&store, b"k", old);
         put(&store, b"k", of(&["x-language"], "new"));
-        let shelf = shelf(&store, b"k").unwrap();
-        assert_eq!(1, shelf.variants.len());
-        assert!(shelf.select(&en, &mut Vec::new()).is_none());
+        let entry = entry(&store, b"k").unwrap();
+        assert_eq!(1, entry.variants.len());
+        assert!(entry.select(&en, &mut Vec::new()).is_none());
     }
     // Another client's, which the request that was answered does not select.
     let store = store(1 << 20);
     put(&store, b"k", varied(&["x-form", "x-language"], &en, text("english")));
     put(&store, b"k", of(&["x-language"], "danish"));
-    let shelf = shelf(&store, b"k").unwrap();
-    assert_eq!(Some(b"english".to_vec()), shelf.select(&en, &mut Vec::new()).map(|it| read(&it.body)));
+    let entry = entry(&store, b"k").unwrap();
+    assert_eq!(Some(b"english".to_vec()), entry.select(&en, &mut Vec::new()).map(|it| read(&it.body)));
 }
 
 #[test]
-fn a_thousand_hostile_variants_cost_one_shelf_and_spare_those_in_use() {
+fn a_thousand_hostile_variants_cost_one_entry_and_spare_those_in_use() {
     let store = store(4 << 20);
     put(&store, b"sibling", plain(text("stays")));
     put(&store, b"k", varied(&["x-language"], &language("da"), text("hej")));
     for n in 0..1000 {
         let value = format!("hostile-{n}");
         put(&store, b"k", varied(&["x-language"], &language(&value), text("x")));
-        let shelf = shelf(&store, b"k").unwrap();
-        assert!(shelf.variants.len() <= 4);
-        assert!(shelf.select(&language("da"), &mut Vec::new()).is_some(), "in use, at {n}");
+        let entry = entry(&store, b"k").unwrap();
+        assert!(entry.variants.len() <= 4);
+        assert!(entry.select(&language("da"), &mut Vec::new()).is_some(), "in use, at {n}");
     }
     assert_eq!(1000 - 3, store.counters.cache_variants_full.get());
     assert!(body_of(&store, b"sibling").is_some());
@@ -148,7 +148,7 @@ fn misses_are_remembered_for_a_while_and_within_bounds() {
     assert!(matches!(store.lookup(hash, b"k", 99), Lookup::HitForMiss));
     assert!(matches!(store.lookup(hash, b"k", 100), Lookup::Nothing));
     put(&store, b"k", plain(text("shared after all")));
-    assert!(matches!(store.lookup(hash, b"k", 99), Lookup::Shelf(_)));
+    assert!(matches!(store.lookup(hash, b"k", 99), Lookup::Entry(_)));
     store.remove(hash, b"k");
     assert!(matches!(store.lookup(hash, b"k", 99), Lookup::Nothing));
     for n in 0..100_000u32 {
@@ -217,7 +217,7 @@ fn the_variants_of_one_key_do_not_take_the_whole_store() {
         let body = store.make_body(&[Bytes::from(vec![0; 100 << 10])]).unwrap();
         put(&store, b"k", varied(&["x-language"], &language(&n.to_string()), body));
     }
-    assert_eq!(2, shelf(&store, b"k").unwrap().variants.len());
+    assert_eq!(2, entry(&store, b"k").unwrap().variants.len());
 }
 
 #[test]
@@ -281,13 +281,13 @@ proptest! {
                     let Some(list) = model.get_mut(&key) else { continue };
                     let (variant, _) = list.pop().unwrap();
                     let body = body.to_string();
-                    let old = shelf(&store, &[key]).unwrap().variants.last().unwrap().clone();
+                    let old = entry(&store, &[key]).unwrap().variants.last().unwrap().clone();
                     let new = varied(&["x-language"], &language(&variant.to_string()), text(&body));
                     prop_assert!(store.replace(store.hash(&[key]), &[key], &old, new));
                     list.insert(0, (variant, body.into_bytes()));
                 }
                 Deed::Lookup(key) => {
-                    let found = shelf(&store, &[key]).map(|it| it.variants.iter().map(|it| read(&it.body)).collect());
+                    let found = entry(&store, &[key]).map(|it| it.variants.iter().map(|it| read(&it.body)).collect());
                     let expect: Option<Vec<_>> = model.get(&key).map(|it| it.iter().map(|it| it.1.clone()).collect());
                     prop_assert_eq!(expect, found);
                 }

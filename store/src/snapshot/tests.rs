@@ -35,7 +35,7 @@ fn put_arc(store: &Store, key: &str, stored: StoredArc) {
 
 fn found(store: &Store, key: &str) -> Option<StoredArc> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
-        Lookup::Shelf(shelf) => shelf.variants.first().cloned(),
+        Lookup::Entry(entry) => entry.variants.first().cloned(),
         Lookup::HitForMiss | Lookup::Nothing => None,
     }
 }
@@ -105,19 +105,19 @@ fn facts_variants_marks_and_uses_are_kept() {
     before.note_hit(before.hash(b"http://h/t"), b"http://h/t");
 
     let after = restored(&written(&before));
-    let Lookup::Shelf(shelf) = after.lookup(after.hash(b"http://h/v"), b"http://h/v", 0) else { panic!() };
-    let languages: Vec<_> = shelf.variants.iter().map(|it| it.variant().to_vec()).collect();
-    let Lookup::Shelf(old) = before.lookup(before.hash(b"http://h/v"), b"http://h/v", 0) else { panic!() };
+    let Lookup::Entry(entry) = after.lookup(after.hash(b"http://h/v"), b"http://h/v", 0) else { panic!() };
+    let languages: Vec<_> = entry.variants.iter().map(|it| it.variant().to_vec()).collect();
+    let Lookup::Entry(old) = before.lookup(before.hash(b"http://h/v"), b"http://h/v", 0) else { panic!() };
     assert_eq!(old.variants.iter().map(|it| it.variant().to_vec()).collect::<Vec<_>>(), languages);
-    assert_eq!(9, shelf.variants[0].meta.stale_while_revalidate);
+    assert_eq!(9, entry.variants[0].meta.stale_while_revalidate);
     let (stored, old) = (found(&after, "http://h/t").unwrap(), found(&before, "http://h/t").unwrap());
     assert_eq!(old.meta, stored.meta);
     assert_eq!((old.trailers(), old.tags()), (stored.trailers(), stored.tags()));
     assert_eq!(old.head.text(), stored.head.text());
     assert_eq!(old.fields(), stored.fields());
     assert_eq!(Some(plan), stored.forms.as_ref().map(|it| it.plan));
-    let Lookup::Shelf(shelf) = after.lookup(after.hash(b"http://h/t"), b"http://h/t", 0) else { panic!() };
-    assert_eq!((1, MOST_USES), (shelf.hits(), shelf.uses.load(Relaxed)));
+    let Lookup::Entry(entry) = after.lookup(after.hash(b"http://h/t"), b"http://h/t", 0) else { panic!() };
+    assert_eq!((1, MOST_USES), (entry.hits(), entry.uses.load(Relaxed)));
     purge(&after, PurgeScope::Tag("t".into()), Strength::Hard);
     assert!(found(&after, "http://h/t").is_none(), "a tag still names its response");
 }

@@ -109,9 +109,9 @@ impl<W: Write> RamTransfer<W> {
     fn send_again(&mut self, keys: &HashSet<Box<[u8]>>) -> io::Result<()> {
         for key in keys {
             self.writer.removal(key)?;
-            if let Some(shelf) = self.store.standing(self.store.hash(key), key) {
-                let uses = shelf.uses.load(Relaxed);
-                self.store.write_entry(&mut self.writer, shelf, uses, clock::wall(), false)?;
+            if let Some(entry) = self.store.standing(self.store.hash(key), key) {
+                let uses = entry.uses.load(Relaxed);
+                self.store.write_entry(&mut self.writer, entry, uses, clock::wall(), false)?;
             }
         }
         Ok(())

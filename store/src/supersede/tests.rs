@@ -18,8 +18,8 @@ fn exchanged(body: &str, asked: u64, answered: u64) -> StoredArc {
 }
 
 fn found(store: &Store, request: &[Field<'_>]) -> Option<Vec<u8>> {
-    let Lookup::Shelf(shelf) = store.lookup(store.hash(KEY), KEY, 0) else { return None };
-    shelf.select(request, &mut Vec::new()).map(|it| read(&it.body))
+    let Lookup::Entry(entry) = store.lookup(store.hash(KEY), KEY, 0) else { return None };
+    entry.select(request, &mut Vec::new()).map(|it| read(&it.body))
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn put_stored(store: &Store, key: &str, mut stored: Stored) {
 
 fn body(store: &Store, key: &str) -> Option<String> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
-        Lookup::Shelf(shelf) => shelf.variants.first().map(|it| String::from_utf8(read(&it.body)).unwrap()),
+        Lookup::Entry(entry) => entry.variants.first().map(|it| String::from_utf8(read(&it.body)).unwrap()),
         Lookup::HitForMiss | Lookup::Nothing => None,
     }
 }
