@@ -37,7 +37,7 @@ pub(crate) struct Arena {
     space: u64,
     free: Mutex<FreeRanges>,
     mapping: OnceLock<Option<Mapping>>,
-    ledger: Arc<MemoryBudget>,
+    budget: Arc<MemoryBudget>,
 }
 
 /// No pages: the space is used up, or the kernel has no memory.
@@ -45,15 +45,15 @@ pub(crate) struct Arena {
 pub(crate) struct NoPages;
 
 impl Arena {
-    /// An empty arena for `budget` bytes; `ledger` counts its content.
-    pub fn new(budget: u64, ledger: Arc<MemoryBudget>) -> io::Result<Arc<Self>> {
+    /// An empty arena for `bytes` bytes; `budget` counts its content.
+    pub fn new(bytes: u64, budget: Arc<MemoryBudget>) -> io::Result<Arc<Self>> {
         let page = rustix::param::page_size() as u64;
-        let space = budget.saturating_mul(SPARSE).clamp(page, MOST_SPACE).next_multiple_of(page);
+        let space = bytes.saturating_mul(SPARSE).clamp(page, MOST_SPACE).next_multiple_of(page);
         let file = memfd_create("larder-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, space)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let free = Mutex::new(FreeRanges::new(space));
-        Ok(Arc::new(Self { file, page, space, free, mapping: OnceLock::new(), ledger }))
+        Ok(Arc::new(Self { file, page, space, free, mapping: OnceLock::new(), budget }))
     }
 
     /// The cost of a body of `length` bytes in the arena.
@@ -61,7 +61,7 @@ impl Arena {
         length.next_multiple_of(self.page) + EXTENT_COST
     }
 
-    /// Writes a body of `length` bytes into a new extent. The caller has entered [`Arena::cost`] in the ledger. From here
+    /// Writes a body of `length` bytes into a new extent. The caller has charged [`Arena::cost`] to the budget. From here
     /// on the extent owns that entry, and removes it when it is dropped, or at once on an error.
     pub fn write(self: &Arc<Self>, chunks: &[Bytes], length: u64) -> Result<FileSlice, NoPages> {
         let extent = self.extent(length)?;
@@ -100,10 +100,10 @@ impl Arena {
     fn extent(self: &Arc<Self>, length: u64) -> Result<ArenaExtent, NoPages> {
         let size = length.next_multiple_of(self.page);
         let Some(offset) = self.free.lock().take(size) else {
-            self.ledger.release(self.cost(length));
+            self.budget.release(self.cost(length));
             return Err(NoPages);
         };
-        self.ledger.enter_arena(self.cost(length));
+        self.budget.enter_arena(self.cost(length));
         Ok(ArenaExtent { arena: self.clone(), offset, size, length, cost: self.cost(length) })
     }
 
@@ -170,7 +170,7 @@ impl Drop for ArenaExtent {
             }
         }
         self.arena.free.lock().give(self.offset, self.size);
-        self.arena.ledger.leave_arena(self.cost);
+        self.arena.budget.leave_arena(self.cost);
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Bytes in one yard above which sweeps wait until it has been cleared: the ledger does not count them.
+/// Bytes in one yard above which sweeps wait until it has been cleared: the budget does not count them.
 const FULL: u64 = 1 << 20;
 
 /// The limit above which nothing more is left there: a step of a sweep continues if the yard was not full.
@@ -169,7 +169,7 @@ impl Store {
         ThreadFreeList { place, stays: PhantomData }
     }
 
-    /// Approximate bytes that sweeps have removed and their threads have not freed yet: no longer in the ledger, but
+    /// Approximate bytes that sweeps have removed and their threads have not freed yet: no longer in the budget, but
     /// resident.
     #[must_use]
     pub fn left_in_yards(&self) -> u64 {

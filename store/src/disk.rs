@@ -184,8 +184,8 @@ pub struct DiskTier {
     path: PathBuf,
     /// The number of bodies in progress that RAM cannot hold.
     on_their_way: Arc<AtomicUsize>,
-    /// The RAM tier's ledger.
-    ledger: OnceLock<Arc<MemoryBudget>>,
+    /// The RAM tier's budget.
+    budget: OnceLock<Arc<MemoryBudget>>,
 }
 
 impl DiskTier {
@@ -274,7 +274,7 @@ impl DiskTier {
             min_ttl: settings.min_ttl,
             path: settings.path,
             on_their_way: Arc::default(),
-            ledger: OnceLock::new(),
+            budget: OnceLock::new(),
         }))
     }
 

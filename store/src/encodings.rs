@@ -50,16 +50,16 @@ impl Encoding {
 /// A form borrowed for the lifetime of the guard, without a reference count.
 pub type Peek = arc_swap::Guard<Option<Arc<Encoding>>>;
 
-/// Bytes that leave the ledger when this is dropped.
+/// Bytes that leave the budget when this is dropped.
 struct EncodingCharge {
-    ledger: Arc<MemoryBudget>,
+    budget: Arc<MemoryBudget>,
     bytes: u64,
 }
 
 impl Drop for EncodingCharge {
     fn drop(&mut self) {
-        self.ledger.forms.take(self.bytes);
-        self.ledger.release(self.bytes);
+        self.budget.forms.take(self.bytes);
+        self.budget.release(self.bytes);
     }
 }
 
@@ -269,8 +269,8 @@ impl Store {
             + body.heap_cost()
             + size_of::<Weak<Encodings>>() as u64;
         self.reserve(cost)?;
-        self.ledger.forms.add(cost);
-        let charge = EncodingCharge { ledger: self.ledger.clone(), bytes: cost };
+        self.budget.forms.add(cost);
+        let charge = EncodingCharge { budget: self.budget.clone(), bytes: cost };
         let form = Encoding { head, fields, body, used: AtomicBool::new(false), _charge: charge };
         forms.slots[place].store(Some(Arc::new(form)));
         if !forms.listed.swap(true, SeqCst) {

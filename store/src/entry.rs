@@ -116,7 +116,7 @@ pub struct EntryFacts {
     pub(crate) facts: ListedFacts,
     /// Its handle in the policy.
     handle: AtomicU32,
-    /// Its entry in the ledger, without its extents.
+    /// The bytes charged to the budget for it, without its extents.
     pub(crate) charged: u32,
 }
 

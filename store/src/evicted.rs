@@ -21,12 +21,12 @@ pub(crate) struct Evicted {
 
 impl Store {
     /// Offers evictions to this disk tier from now on, if it lacks them; and enters the tier's memory for large bodies in
-    /// the store's ledger. The write queue is a part of RAM, whose room it takes meanwhile: an eighth of the budget at
+    /// the store's budget. The write queue is a part of RAM, whose room it takes meanwhile: an eighth of the budget at
     /// most. Called once; the store does not own the tier.
     pub fn evict_to(&self, disk: &Arc<DiskTier>) {
-        disk.queue_at_most(self.ledger.budget() / 8);
+        disk.queue_at_most(self.budget.limit() / 8);
         let _ = self.below.set(Arc::downgrade(disk));
-        disk.count_in(&self.ledger);
+        disk.count_in(&self.budget);
     }
 
     /// Offers to the disk tier what it should have and lacks: because its queue was full, it was off or slow, or it has
@@ -75,7 +75,7 @@ impl Store {
             return;
         }
         let in_arena = if let StoredBody::Arena(slice) = &stored.body { slice.length } else { 0 };
-        let Some(leaving) = self.ledger.leave(stored.heap_cost(), in_arena) else {
+        let Some(leaving) = self.budget.leave(stored.heap_cost(), in_arena) else {
             return self.counters.disk_evicted_refused.add_shared(1);
         };
         // A removal counts first and reaches the disk afterwards.

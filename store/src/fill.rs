@@ -103,7 +103,7 @@ struct FillState {
     doubted: usize,
     /// The reader that started it still reads.
     leader: bool,
-    /// The ledger's entry for the chunks.
+    /// The bytes charged to the budget for the chunks.
     charged: u64,
     /// A reader below this offset fell behind: it gets nothing more.
     left_behind: u64,
@@ -156,7 +156,7 @@ impl Chunk {
         }
     }
 
-    /// Its entry in the ledger.
+    /// The bytes charged to the budget for it.
     fn cost(&self) -> u64 {
         self.bytes().map_or(0, |it| it.len() as u64) + CHUNK_COST
     }
@@ -259,8 +259,8 @@ impl Store {
 impl Fill {
     fn new(store: &Store, id: FillId, key: &[u8]) -> Arc<Fill> {
         let store = store.me.upgrade().expect("a store is only ever in the Arc that `Store::new` made");
-        store.ledger.charge(FILL_COST + on_heap(key.len()));
-        store.ledger.fills.add(FILL_COST + on_heap(key.len()));
+        store.budget.charge(FILL_COST + on_heap(key.len()));
+        store.budget.fills.add(FILL_COST + on_heap(key.len()));
         let state = FillState {
             head: None,
             keeping: Keeping::Whole,
@@ -303,17 +303,17 @@ impl Fill {
         self.detached.store(true, Relaxed);
     }
 
-    /// Changes the state and notifies `bell`. The ledger already has `ahead` for the change; the unused part leaves the
-    /// ledger again.
+    /// Changes the state and notifies `bell`. The budget already has `ahead` for the change; the unused part leaves the
+    /// budget again.
     fn change<T>(&self, ahead: u64, bell: &Notify, change: impl FnOnce(&mut FillState) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.charged + ahead;
         let result = change(&mut state);
         let freed = before - state.charged;
         drop(state);
-        self.store.ledger.fills.add(ahead);
-        self.store.ledger.fills.take(freed);
-        self.store.ledger.release(freed);
+        self.store.budget.fills.add(ahead);
+        self.store.budget.fills.take(freed);
+        self.store.budget.release(freed);
         bell.notify_waiters();
         result
     }
@@ -323,8 +323,8 @@ impl Drop for Fill {
     fn drop(&mut self) {
         let charged = self.state.get_mut().charged;
         let all = charged + FILL_COST + on_heap(self.key.len());
-        self.store.ledger.fills.take(all);
-        self.store.ledger.release(all);
+        self.store.budget.fills.take(all);
+        self.store.budget.release(all);
     }
 }
 
@@ -523,7 +523,7 @@ impl FillWriter {
         Ok(())
     }
 
-    /// Whether `more` bytes can be kept, too; if so, enters `cost` in the ledger.
+    /// Whether `more` bytes can be kept, too; if so, charges `cost` to the budget.
     fn keeps(&self, more: u64, cost: u64, max_object: u64) -> bool {
         let fill = &*self.fill;
         let (keeping, length) = {
@@ -538,7 +538,7 @@ impl FillWriter {
             // A removed response need not be held, only passed on.
         } else if length > max_object {
             counters.cache_object_too_large.add_shared(1);
-        } else if length <= fill.store.ledger.most_for_one() && fill.store.reserve(cost).is_ok() {
+        } else if length <= fill.store.budget.most_for_one() && fill.store.reserve(cost).is_ok() {
             return true;
         } else {
             counters.cache_over_budget.add_shared(1);

@@ -37,7 +37,7 @@ impl Store {
     /// first.
     pub fn remember_miss(&self, hash: KeyHash, born: Seq, until: u64) {
         match self.shard(hash).write().misses.remember(hash, HitForMiss { until, born }) {
-            Remembered::OneMore => self.ledger.charge(MISS_COST),
+            Remembered::OneMore => self.budget.charge(MISS_COST),
             Remembered::InPlace => {}
         }
     }

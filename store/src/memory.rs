@@ -26,7 +26,7 @@ pub struct StoreMemory {
     pub orders: u64,
 }
 
-/// Memory in addition to stored responses, which the store's ledger counts until this is dropped.
+/// Memory in addition to stored responses, which the store's budget counts until this is dropped.
 pub struct Work(#[allow(dead_code, reason = "held, not read")] BudgetCharge);
 
 impl Store {
@@ -35,21 +35,21 @@ impl Store {
     pub fn memory(&self) -> StoreMemory {
         let (index, untouched) = self.tables();
         StoreMemory {
-            responses: self.ledger.responses.get(),
+            responses: self.budget.responses.get(),
             arena: self.arena.resident(),
             index,
             untouched,
-            forms: self.ledger.forms.get(),
-            fills: self.ledger.fills.get(),
-            coders: self.ledger.coders.get(),
-            orders: self.ledger.orders.get(),
+            forms: self.budget.forms.get(),
+            fills: self.budget.fills.get(),
+            coders: self.budget.coders.get(),
+            orders: self.budget.orders.get(),
         }
     }
 
     /// The heap bytes of serving threads: without the arena and the codecs.
     #[must_use]
     pub fn used_of_heap(&self) -> u64 {
-        self.ledger.of_heap().saturating_sub(self.ledger.coders.get())
+        self.budget.of_heap().saturating_sub(self.budget.coders.get())
     }
 
     /// Makes room for `bytes` that a codec is about to take.
@@ -61,26 +61,26 @@ impl Store {
             return Err(OverBudget);
         }
         self.reserve(bytes)?;
-        Ok(Work(BudgetCharge::of(&self.ledger, bytes, |it| &it.coders)))
+        Ok(Work(BudgetCharge::of(&self.budget, bytes, |it| &it.coders)))
     }
 
     /// Whether `bytes` for a codec could ever fit: half of the budget at most.
     #[must_use]
     pub fn could_work(&self, bytes: u64) -> bool {
-        bytes <= self.ledger.most_for_one() * 2
+        bytes <= self.budget.most_for_one() * 2
     }
 
     /// Enters `bytes` that wait for a codec; the next fill makes room for them.
     #[must_use]
     pub fn note_work(&self, bytes: u64) -> Work {
-        Work(BudgetCharge::new(&self.ledger, bytes, |it| &it.orders))
+        Work(BudgetCharge::new(&self.budget, bytes, |it| &it.orders))
     }
 
     /// Enters a response that is being written to another tier and that RAM may drop meanwhile: the next fill makes room
-    /// for it. The ledger counts its part in the arena for as long as it is referenced.
+    /// for it. The budget counts its part in the arena for as long as it is referenced.
     #[must_use]
     pub(crate) fn note_leaving(&self, stored: &Stored) -> Work {
-        Work(BudgetCharge::new(&self.ledger, stored.heap_cost(), |it| &it.fills))
+        Work(BudgetCharge::new(&self.budget, stored.heap_cost(), |it| &it.fills))
     }
 
     /// Makes room for a body of `bytes` from another tier, until it is stored.
@@ -88,21 +88,21 @@ impl Store {
     /// # Errors
     /// It is more than one object may take, or no room could be made.
     pub(crate) fn room_for(&self, bytes: u64) -> Result<Work, OverBudget> {
-        if bytes > self.ledger.most_for_one() {
+        if bytes > self.budget.most_for_one() {
             return Err(OverBudget);
         }
         self.reserve(bytes)?;
-        Ok(Work(BudgetCharge::of(&self.ledger, bytes, |it| &it.fills)))
+        Ok(Work(BudgetCharge::of(&self.budget, bytes, |it| &it.fills)))
     }
 
     /// Whether a body of this size might be kept. `false` is certain, provided that current deliveries and fetches keep
     /// their memory. Either the body is too large for one object, or evicting everything would not make room.
     #[must_use]
     pub fn has_room_for(&self, bytes: u64) -> bool {
-        if bytes > self.ledger.most_for_one() {
+        if bytes > self.budget.most_for_one() {
             return false;
         }
-        let missing = self.ledger.missing_for(bytes);
+        let missing = self.budget.missing_for(bytes);
         missing == 0 || missing <= self.evictable()
     }
 }

@@ -22,10 +22,10 @@ pub(crate) struct MemoryBudget {
     pub orders: BudgetShare,
     /// The memory of the process beyond its limit: see [`MemoryBudget::mind`].
     beyond: AtomicU64,
-    budget: u64,
+    limit: u64,
 }
 
-/// Bytes in the ledger for one purpose.
+/// Bytes of the budget in use for one purpose.
 #[derive(Debug, Default)]
 pub(crate) struct BudgetShare(AtomicU64);
 
@@ -44,34 +44,34 @@ impl BudgetShare {
 }
 
 impl MemoryBudget {
-    pub fn new(budget: u64) -> Self {
+    pub fn new(limit: u64) -> Self {
         let zero = || AtomicU64::new(0);
         let tally = BudgetShare::default;
         let (responses, forms, fills) = (tally(), tally(), tally());
         let (leaving, coders, orders) = (tally(), tally(), tally());
         let (used, arena, beyond) = (zero(), zero(), zero());
-        Self { used, arena, responses, forms, fills, leaving, coders, orders, beyond, budget }
+        Self { used, arena, responses, forms, fills, leaving, coders, orders, beyond, limit }
     }
 
-    /// Of the bytes in the ledger, `bytes` are in the arena now.
+    /// Of the bytes in use, `bytes` are in the arena now.
     pub fn enter_arena(&self, bytes: u64) {
         self.arena.fetch_add(bytes, Relaxed);
     }
 
-    /// They have left the arena and the ledger.
+    /// They have left the arena and are no longer in use.
     pub fn leave_arena(&self, bytes: u64) {
         self.arena.fetch_sub(bytes, Relaxed);
         self.release(bytes);
     }
 
     /// Records that the process has `resident` bytes of memory of its own, where `outside` would be right in addition to
-    /// the ledger. The excess, mostly pages that the allocator cannot return, is subtracted from the budget from now on.
+    /// the bytes in use. The excess, mostly pages that the allocator cannot return, is subtracted from the budget from now on.
     /// It grows by a 32nd of the budget at a time, up to half, since eviction may not help.
     pub fn mind(&self, resident: u64, outside: u64) {
         let heap = self.of_heap();
-        let beyond = resident.saturating_sub(heap + outside + self.budget / 32);
-        let step = self.beyond.load(Relaxed) + self.budget / 32;
-        self.beyond.store(beyond.min(step).min(self.budget / 2), Relaxed);
+        let beyond = resident.saturating_sub(heap + outside + self.limit / 32);
+        let step = self.beyond.load(Relaxed) + self.limit / 32;
+        self.beyond.store(beyond.min(step).min(self.limit / 2), Relaxed);
     }
 
     pub fn charge(&self, bytes: u64) {
@@ -104,7 +104,7 @@ impl MemoryBudget {
 
     /// The part of the budget that can be used now.
     pub fn usable(&self) -> u64 {
-        self.budget - self.beyond.load(Relaxed)
+        self.limit - self.beyond.load(Relaxed)
     }
 
     /// Bytes over the budget.
@@ -114,7 +114,7 @@ impl MemoryBudget {
 
     /// Bytes over the budget if this number were added.
     pub fn missing_for(&self, bytes: u64) -> u64 {
-        (self.used() + self.beyond.load(Relaxed) + bytes).saturating_sub(self.budget)
+        (self.used() + self.beyond.load(Relaxed) + bytes).saturating_sub(self.limit)
     }
 
     /// Enters a response that leaves RAM for the disk, with `heap` and `arena` bytes that are entered already. At most a
@@ -122,25 +122,25 @@ impl MemoryBudget {
     pub fn leave(self: &Arc<Self>, heap: u64, arena: u64) -> Option<LeavingBytes> {
         let size = heap + arena;
         let before = self.leaving.0.fetch_add(size, Relaxed);
-        if before + size > self.budget / 16 {
+        if before + size > self.limit / 16 {
             self.leaving.take(size);
             return None;
         }
         Some(LeavingBytes {
             _heap: BudgetCharge::new(self, heap, |it| &it.responses),
-            ledger: self.clone(),
+            budget: self.clone(),
             size,
         })
     }
 
     /// The bytes that may be in use.
-    pub fn budget(&self) -> u64 {
-        self.budget
+    pub fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// The largest object that is accepted: one object must not displace nearly everything.
     pub fn most_for_one(&self) -> u64 {
-        self.budget / 4
+        self.limit / 4
     }
 }
 
@@ -148,20 +148,20 @@ impl MemoryBudget {
 #[derive(Debug)]
 pub(crate) struct LeavingBytes {
     _heap: BudgetCharge,
-    ledger: Arc<MemoryBudget>,
+    budget: Arc<MemoryBudget>,
     size: u64,
 }
 
 impl Drop for LeavingBytes {
     fn drop(&mut self) {
-        self.ledger.leaving.take(self.size);
+        self.budget.leaving.take(self.size);
     }
 }
 
-/// Bytes that are in the ledger for as long as this lives.
+/// Bytes that are charged to the budget for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct BudgetCharge {
-    ledger: Arc<MemoryBudget>,
+    budget: Arc<MemoryBudget>,
     bytes: u64,
     /// Their purpose.
     of: fn(&MemoryBudget) -> &BudgetShare,
@@ -170,30 +170,30 @@ pub(crate) struct BudgetCharge {
 impl BudgetCharge {
     /// Enters `bytes`, whether there is room for them or not.
     pub fn new(
-        ledger: &Arc<MemoryBudget>,
+        budget: &Arc<MemoryBudget>,
         bytes: u64,
         of: fn(&MemoryBudget) -> &BudgetShare,
     ) -> BudgetCharge {
-        ledger.charge(bytes);
-        Self::of(ledger, bytes, of)
+        budget.charge(bytes);
+        Self::of(budget, bytes, of)
     }
 
     /// Takes over `bytes` that are entered already.
-    pub fn of(ledger: &Arc<MemoryBudget>, bytes: u64, of: fn(&MemoryBudget) -> &BudgetShare) -> BudgetCharge {
-        of(ledger).add(bytes);
-        BudgetCharge { ledger: ledger.clone(), bytes, of }
+    pub fn of(budget: &Arc<MemoryBudget>, bytes: u64, of: fn(&MemoryBudget) -> &BudgetShare) -> BudgetCharge {
+        of(budget).add(bytes);
+        BudgetCharge { budget: budget.clone(), bytes, of }
     }
 }
 
 impl Drop for BudgetCharge {
     fn drop(&mut self) {
-        (self.of)(&self.ledger).take(self.bytes);
-        self.ledger.release(self.bytes);
+        (self.of)(&self.budget).take(self.bytes);
+        self.budget.release(self.bytes);
     }
 }
 
 /// The heap bytes of one block of `bytes`: the size class of the allocator (mimalloc 2). Pages that are not full are not
-/// included: they are the allocator's, and the ledger notices their excess.
+/// included: they are the allocator's, and the budget notices their excess.
 #[must_use]
 pub const fn on_heap(bytes: usize) -> u64 {
     /// A larger block has pages of its own (`MI_MEDIUM_OBJ_SIZE_MAX`).
@@ -241,17 +241,17 @@ mod tests {
 
     #[test]
     fn what_is_beyond_is_missing_step_by_step() {
-        let ledger = MemoryBudget::new(3200);
-        ledger.charge(2000);
-        ledger.enter_arena(1000);
-        ledger.mind(1000 + 500 + 100, 500);
-        assert_eq!(0, ledger.excess(), "a 32nd is as nothing");
+        let budget = MemoryBudget::new(3200);
+        budget.charge(2000);
+        budget.enter_arena(1000);
+        budget.mind(1000 + 500 + 100, 500);
+        assert_eq!(0, budget.excess(), "a 32nd is as nothing");
         let excess = |resident| {
-            ledger.mind(resident, 500);
-            ledger.excess()
+            budget.mind(resident, 500);
+            budget.excess()
         };
-        ledger.charge(1200);
-        ledger.enter_arena(1200);
+        budget.charge(1200);
+        budget.enter_arena(1200);
         assert_eq!([100, 200, 250], [1850; 3].map(excess));
         assert_eq!(0, excess(1600), "and back at once");
         assert_eq!(1600, [1 << 20; 40].map(excess)[39]);

@@ -163,7 +163,7 @@ pub struct Store {
     pub(crate) books: Mutex<ShardBooks>,
     pub(crate) purges: Purges,
     pub(crate) arena: Arc<Arena>,
-    pub(crate) ledger: Arc<MemoryBudget>,
+    pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) flights: InFlight,
     /// The common parts of many responses' heads.
     pub(crate) heads: Templates,
@@ -186,7 +186,7 @@ pub struct Store {
 pub(crate) struct RamShard {
     pub(crate) slots: HashMap<PackedHash, Entry, BuildHasherDefault<AsIs>>,
     pub(crate) misses: HitForMissTable,
-    /// The ledger's entry for the table.
+    /// The bytes charged to the budget for the table.
     footprint: u64,
 }
 
@@ -199,8 +199,8 @@ impl Store {
         let mut secret = Box::new([0; 192]);
         // Up to 256 bytes come completely (getrandom(2)).
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
-        let ledger = Arc::new(MemoryBudget::new(settings.budget));
-        let arena = Arena::new(settings.budget, ledger.clone())?;
+        let budget = Arc::new(MemoryBudget::new(settings.budget));
+        let arena = Arena::new(settings.budget, budget.clone())?;
         let shards = shards(settings.budget);
         let most = usize::try_from(settings.budget / (64 * MISS_COST)).unwrap_or(usize::MAX) / shards;
         let shard = |_| {
@@ -218,7 +218,7 @@ impl Store {
             books: Mutex::new(ShardBooks::new(settings.budget)),
             purges: Purges::new(settings.budget),
             arena,
-            ledger,
+            budget,
             flights: InFlight::new(settings.fills),
             heads: Templates::default(),
             formed: EncodedResponses::default(),
@@ -276,7 +276,7 @@ impl Store {
             return Ok(StoredBody::on_the_heap(chunks));
         }
         let cost = self.arena.cost(length);
-        if cost > self.ledger.most_for_one() {
+        if cost > self.budget.most_for_one() {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
@@ -299,7 +299,7 @@ impl Store {
             return Ok(StoredBody::on_the_heap(&[bytes]));
         }
         let cost = self.arena.cost(length);
-        if cost > self.ledger.most_for_one() {
+        if cost > self.budget.most_for_one() {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
@@ -310,7 +310,7 @@ impl Store {
     /// Whether RAM could hold a body of this length, given room: a quarter of the budget at most.
     #[must_use]
     pub fn could_hold(&self, length: u64) -> bool {
-        length <= self.heap_line as u64 || self.arena.cost(length) <= self.ledger.most_for_one()
+        length <= self.heap_line as u64 || self.arena.cost(length) <= self.budget.most_for_one()
     }
 
     /// A response as RAM keeps it: its head in both forms, without the parts shared by many.
@@ -347,12 +347,12 @@ impl Store {
         too_late: impl FnOnce() -> bool,
     ) -> Result<(), NotStored> {
         let cost = stored.heap_cost() + SLOT_COST;
-        if cost + stored.body.len() > self.ledger.most_for_one() {
+        if cost + stored.body.len() > self.budget.most_for_one() {
             return Err(NotStored::OverBudget);
         }
         self.reserve(cost).map_err(|_| NotStored::OverBudget)?;
         let mut books = self.books.lock();
-        self.ledger.release(cost);
+        self.budget.release(cost);
         if too_late() {
             return Err(NotStored::Removed);
         }
@@ -423,7 +423,7 @@ impl Store {
         books.changed.note(key);
         self.removals_of(hash).fetch_add(1, SeqCst);
         if self.shard(hash).write().misses.forget(hash) {
-            self.ledger.release(MISS_COST);
+            self.budget.release(MISS_COST);
         }
         let found = self.standing(hash, key);
         let gone = found.as_ref().and_then(|_| self.take_out(&mut books, hash));
@@ -456,7 +456,7 @@ impl Store {
         if shard.slots.capacity() > 4 * shard.slots.len() {
             let room = shard.slots.len() * 2;
             shard.slots.shrink_to(room);
-            shard.settle(&self.ledger);
+            shard.settle(&self.budget);
         }
     }
 
@@ -468,14 +468,14 @@ impl Store {
                 entry.set_handle(handle);
             }
         });
-        books.settle(&self.ledger);
+        books.settle(&self.budget);
         drop(books);
         drop(old);
     }
 
     /// Removes an entry from the index; returns it, to be dropped after the books are unlocked.
     pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Entry> {
-        let entry = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
+        let entry = self.shard(hash).write().take(hash.packed(), &self.budget)?;
         books.policy.remove(entry.handle());
         Some(entry)
     }
@@ -483,12 +483,12 @@ impl Store {
     /// Bytes in use: kept and in flight.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.ledger.used()
+        self.budget.used()
     }
 
     /// Bytes that eviction can free: responses in the index, and forms.
     pub(crate) fn evictable(&self) -> u64 {
-        self.books.lock().policy.bytes() + self.ledger.forms.get()
+        self.books.lock().policy.bytes() + self.budget.forms.get()
     }
 
     /// The number of keys with an entry.
@@ -511,7 +511,7 @@ impl Store {
     /// Memory outside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
     /// against the budget, up to half of it; [`Store::mind_memory`] sees the rest.
     pub fn account_beside(&self, entered: &mut u64, now: u64) {
-        self.ledger.settle(entered, now.min(self.ledger.most_for_one() * 2));
+        self.budget.settle(entered, now.min(self.budget.most_for_one() * 2));
         self.trim();
     }
 
@@ -523,13 +523,13 @@ impl Store {
     /// The budget.
     #[must_use]
     pub fn budget(&self) -> u64 {
-        self.ledger.budget()
+        self.budget.limit()
     }
 
     /// The usable part of the budget: all of it, unless [`Store::mind_memory`] has found the process too large.
     #[must_use]
     pub fn usable(&self) -> u64 {
-        self.ledger.usable()
+        self.budget.usable()
     }
 
     /// Compares the process's resident memory with the bytes in use, and evicts where it is too much. An allocator that
@@ -537,13 +537,13 @@ impl Store {
     /// store checks by itself while fills arrive; a timer calls this some times a second for changes outside it.
     pub fn mind_memory(&self) {
         if let Some(resident) = own_memory() {
-            self.ledger.mind(resident, self.outside.load(Relaxed));
+            self.budget.mind(resident, self.outside.load(Relaxed));
             self.trim();
         }
     }
 
     fn bounds(&self, variants: usize) -> EntryBounds {
-        EntryBounds { variants, bytes: self.ledger.most_for_one() }
+        EntryBounds { variants, bytes: self.budget.most_for_one() }
     }
 
     pub(crate) fn shard(&self, hash: KeyHash) -> &RwLock<RamShard> {
@@ -554,46 +554,46 @@ impl Store {
     pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, entry: Entry) -> Option<Entry> {
         let charged = u64::from(entry.charged);
         let size = charged + SLOT_COST + entry.arena_bytes();
-        self.ledger.charge(charged);
-        self.ledger.responses.add(charged);
+        self.budget.charge(charged);
+        self.budget.responses.add(charged);
         entry.used.store(self.purges.tick(), Relaxed);
         let mut shard = self.shard(hash).write();
         if shard.misses.forget(hash) {
-            self.ledger.release(MISS_COST);
+            self.budget.release(MISS_COST);
         }
         if let Some(there) = shard.slots.get_mut(&hash.packed()) {
             books.policy.resize(there.handle(), size);
-            self.ledger.responses.take(u64::from(there.charged));
-            self.ledger.release(u64::from(there.charged));
+            self.budget.responses.take(u64::from(there.charged));
+            self.budget.release(u64::from(there.charged));
             entry.set_handle(there.handle());
             entry.uses.store(there.uses.load(Relaxed), Relaxed);
             return Some(std::mem::replace(there, entry));
         }
         entry.set_handle(books.policy.insert(hash.packed(), size));
         shard.slots.insert(hash.packed(), entry);
-        shard.settle(&self.ledger);
-        books.settle(&self.ledger);
+        shard.settle(&self.budget);
+        books.settle(&self.budget);
         None
     }
 
-    /// Enters `bytes` in the ledger and evicts until they are within the budget.
+    /// Charges `bytes` to the budget and evicts until it holds.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), OverBudget> {
         let before = self.taken_in.fetch_add(bytes, Relaxed);
         if before / MIND_EACH != (before + bytes) / MIND_EACH {
             self.mind_memory();
         }
-        self.ledger.charge(bytes);
+        self.budget.charge(bytes);
         if self.trim() {
             return Ok(());
         }
-        self.ledger.release(bytes);
+        self.budget.release(bytes);
         Err(OverBudget)
     }
 
     /// Evicts until the budget holds, a few at a time, so that no other worker waits long; returns whether it does.
     pub(crate) fn trim(&self) -> bool {
         loop {
-            let excess = self.ledger.excess();
+            let excess = self.budget.excess();
             if excess == 0 {
                 return true;
             }
@@ -601,16 +601,16 @@ impl Store {
                 continue;
             }
             // Purged entries are freed before usable ones: a caller that needs room continues the sweep.
-            if self.unswept() > 0 && self.sweep(1) == Swept::More && self.ledger.excess() < excess {
+            if self.unswept() > 0 && self.sweep(1) == Swept::More && self.budget.excess() < excess {
                 continue;
             }
             let gone = self.evict(excess);
             if gone.is_empty() {
-                return self.ledger.excess() == 0;
+                return self.budget.excess() == 0;
             }
             self.count_evicted(&gone);
             self.offer(&gone);
-            // Extents that are being sent stay in the ledger until that is over; the loop then takes more.
+            // Extents that are being sent stay in the budget until that is over; the loop then takes more.
         }
     }
 
@@ -628,11 +628,11 @@ impl Store {
             });
             let Some(id) = evicted else { break };
             let hash = id.whole();
-            let Some(entry) = self.shard(hash).write().take(id, &self.ledger) else { continue };
+            let Some(entry) = self.shard(hash).write().take(id, &self.budget) else { continue };
             freed += u64::from(entry.charged) + entry.arena_bytes();
             gone.push(Evicted { entry, hash, since: self.removals(hash) });
         }
-        books.settle(&self.ledger);
+        books.settle(&self.budget);
         gone
     }
 }
@@ -640,7 +640,7 @@ impl Store {
 /// The data that only one thread at a time may change.
 pub(crate) struct ShardBooks {
     policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
-    /// The ledger's entry for the policy.
+    /// The bytes charged to the budget for the policy.
     footprint: u64,
     /// See [`ChangedKeys`].
     pub(crate) changed: ChangedKeys,
@@ -666,30 +666,30 @@ impl ShardBooks {
         self.policy.len()
     }
 
-    /// Enters the policy's current size in the ledger.
-    fn settle(&mut self, ledger: &MemoryBudget) {
+    /// Charges the policy's current size to the budget.
+    fn settle(&mut self, budget: &MemoryBudget) {
         let now = self.policy.footprint();
-        ledger.settle(&mut self.footprint, now);
+        budget.settle(&mut self.footprint, now);
     }
 }
 
 impl RamShard {
     /// Removes an entry, and frees the table's memory where little of it is used.
-    fn take(&mut self, hash: PackedHash, ledger: &MemoryBudget) -> Option<Entry> {
+    fn take(&mut self, hash: PackedHash, budget: &MemoryBudget) -> Option<Entry> {
         let entry = self.slots.remove(&hash)?;
-        ledger.responses.take(u64::from(entry.charged));
-        ledger.release(u64::from(entry.charged));
+        budget.responses.take(u64::from(entry.charged));
+        budget.release(u64::from(entry.charged));
         if self.slots.capacity() > 4 * self.slots.len().max(8) {
             self.slots.shrink_to(2 * self.slots.len());
         }
-        self.settle(ledger);
+        self.settle(budget);
         Some(entry)
     }
 
-    /// Enters the table's current size in the ledger.
-    fn settle(&mut self, ledger: &MemoryBudget) {
+    /// Charges the table's current size to the budget.
+    fn settle(&mut self, budget: &MemoryBudget) {
         let now = on_heap(table_bytes::<(PackedHash, Entry)>(self.slots.capacity()));
-        ledger.settle(&mut self.footprint, now);
+        budget.settle(&mut self.footprint, now);
     }
 }
 

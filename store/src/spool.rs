@@ -276,9 +276,9 @@ impl Spooled {
     }
 
     /// The piece of this length that was appended at `at`; `None` where the device returns other bytes, or none. The
-    /// ledger counts it for as long as it is held.
+    /// budget counts it for as long as it is held.
     pub async fn read(self: &Arc<Self>, store: &Store, at: u64, length: usize, check: u64) -> Option<Bytes> {
-        let charge = BudgetCharge::new(&store.ledger, length as u64, |it| &it.fills);
+        let charge = BudgetCharge::new(&store.budget, length as u64, |it| &it.fills);
         store.trim();
         let mut piece = SpooledBytes { bytes: vec![0; length], _charge: charge };
         let it = self.clone();

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 const PAGE: u64 = 4096;
 
-fn arena(budget: u64) -> (Arc<Arena>, Arc<MemoryBudget>) {
-    let ledger = Arc::new(MemoryBudget::new(budget));
-    (Arena::new(budget, ledger.clone()).unwrap(), ledger)
+fn arena(bytes: u64) -> (Arc<Arena>, Arc<MemoryBudget>) {
+    let budget = Arc::new(MemoryBudget::new(bytes));
+    (Arena::new(bytes, budget.clone()).unwrap(), budget)
 }
 
-fn write(arena: &Arc<Arena>, ledger: &MemoryBudget, byte: u8, length: usize) -> FileSlice {
-    ledger.charge(arena.cost(length as u64));
+fn write(arena: &Arc<Arena>, budget: &MemoryBudget, byte: u8, length: usize) -> FileSlice {
+    budget.charge(arena.cost(length as u64));
     arena.write(&[Bytes::from(vec![byte; length])], length as u64).unwrap()
 }
 
@@ -35,9 +35,9 @@ fn send(to: &impl AsFd, mut slice: FileSlice) -> FileSlice {
 
 #[test]
 fn what_is_freed_goes_back_to_the_kernel() {
-    let (arena, ledger) = arena(1 << 30);
+    let (arena, budget) = arena(1 << 30);
     assert_eq!(0, arena.resident());
-    let slices: Vec<_> = (0..10).map(|it| write(&arena, &ledger, it, 100_000)).collect();
+    let slices: Vec<_> = (0..10).map(|it| write(&arena, &budget, it, 100_000)).collect();
     assert_eq!(10 * 100_000u64.next_multiple_of(PAGE), arena.resident());
     assert_eq!(&[9; 100_000][..], slices[9].owner.mapped(slices[9].offset, 100_000).unwrap());
     let one = slices[4].clone();
@@ -51,7 +51,7 @@ fn what_is_freed_goes_back_to_the_kernel() {
     assert_eq!(None, one.owner.mapped(one.offset - 1, 2));
     assert_eq!(None, one.owner.mapped(u64::MAX, 2));
     drop(one);
-    assert_eq!((0, 0), (arena.resident(), ledger.used()));
+    assert_eq!((0, 0), (arena.resident(), budget.used()));
     assert_eq!(1, arena.free.lock().by_start.len(), "the ranges are one again");
 }
 
@@ -65,15 +65,15 @@ fn the_arena_is_sealed() {
 
 #[track_caller]
 fn check_a_slow_peer(sender: &impl AsFd, mut receiver: impl Read) {
-    let (arena, ledger) = arena(1 << 30);
-    let old = write(&arena, &ledger, 1, 256 * 1024);
+    let (arena, budget) = arena(1 << 30);
+    let old = write(&arena, &budget, 1, 256 * 1024);
     let place = old.offset;
     let rest = send(sender, old);
     let sent = 256 * 1024 - rest.length as usize;
     assert!(sent >= 64 * 1024, "{sent} are under way");
     drop(rest);
     assert_eq!(0, arena.resident(), "freed for the store, if not for the kernel");
-    let new = write(&arena, &ledger, 2, 256 * 1024);
+    let new = write(&arena, &budget, 2, 256 * 1024);
     assert_eq!(place, new.offset, "the same place");
     let mut read = vec![0; sent];
     receiver.read_exact(&mut read).unwrap();

@@ -104,7 +104,7 @@ impl Drop for Unnamed {
     }
 }
 
-/// Waiting pieces, and their entry in the RAM tier's ledger.
+/// Waiting pieces, and their bytes in the RAM tier's budget.
 #[derive(Default)]
 struct QueuedPieces {
     pieces: Vec<Bytes>,
@@ -161,9 +161,9 @@ impl DiskTier {
         self.is_on() && length < self.base().segment_size
     }
 
-    /// Enters waiting bytes in this ledger from now on.
-    pub(crate) fn count_in(&self, ledger: &Arc<MemoryBudget>) {
-        let _ = self.ledger.set(ledger.clone());
+    /// Charges waiting bytes to this budget from now on.
+    pub(crate) fn count_in(&self, budget: &Arc<MemoryBudget>) {
+        let _ = self.budget.set(budget.clone());
     }
 }
 
@@ -178,8 +178,8 @@ impl LargeWrite {
             self.counters().disk_too_large.add_shared(1);
             return Err(GivenUp);
         }
-        if let Some(ledger) = self.disk.ledger.get() {
-            self.waiting.charges.push(BudgetCharge::new(ledger, bytes.len() as u64, |it| &it.fills));
+        if let Some(budget) = self.disk.budget.get() {
+            self.waiting.charges.push(BudgetCharge::new(budget, bytes.len() as u64, |it| &it.fills));
         }
         self.summing.add(&bytes);
         self.waiting.bytes += bytes.len() as u64;

@@ -123,7 +123,7 @@ impl WriteQueue {
     }
 
     /// Queues a response with these `Vary` names, unless `too_late` returns true while no removal can occur. An empty queue
-    /// accepts one of any size. `leaving` is its ledger entry where RAM has dropped it.
+    /// accepts one of any size. `leaving` is its part of the budget where RAM has dropped it.
     pub fn write(
         &self,
         hash: u64,

@@ -100,8 +100,8 @@ impl FillReader {
     /// other: [`WINDOW`] at most and by default. It is one piece at a time where all such bodies together take an eighth
     /// of the RAM budget already.
     pub fn may_lie(&mut self, bytes: u64) {
-        let ledger = &self.fill.store.ledger;
-        let is_much = ledger.fills.get() > ledger.budget() / PART;
+        let budget = &self.fill.store.budget;
+        let is_much = budget.fills.get() > budget.limit() / PART;
         self.ahead = bytes.min(if is_much { 0 } else { WINDOW });
     }
 

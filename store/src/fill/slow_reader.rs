@@ -38,7 +38,7 @@ enum WindowSpace {
 
 impl FillWriter {
     /// Waits until the window has room, cuts off readers that delay the others for too long, and enters `cost` in the
-    /// ledger.
+    /// budget.
     pub(super) async fn room(&mut self, cost: u64) -> Result<(), Abandoned> {
         let fill = self.fill.clone();
         loop {
@@ -51,7 +51,7 @@ impl FillWriter {
                 WindowSpace::Nobody => return Err(Abandoned),
                 _ if self.hurry.is_on() && held >= FIRST => self.hurry_on().await?,
                 WindowSpace::Yes => {
-                    self.fill.store.ledger.charge(cost);
+                    self.fill.store.budget.charge(cost);
                     self.fill.store.trim();
                     return Ok(());
                 }
@@ -80,7 +80,7 @@ impl FillWriter {
 
 impl Fill {
     fn widest(&self) -> u64 {
-        (self.store.ledger.budget() / PART).clamp(WINDOW, WIDEST)
+        (self.store.budget.limit() / PART).clamp(WINDOW, WIDEST)
     }
 }
 

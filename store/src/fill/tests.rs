@@ -194,7 +194,7 @@ fn where_much_lies_here_a_body_comes_as_it_is_taken() {
             }
         }
     }
-    let held = store.ledger.fills.get();
+    let held = store.budget.fills.get();
     assert!((1 << 20..(1 << 20) + 2 * WINDOW).contains(&held), "an eighth and what was on its way: {held}");
     let (writer, reader) = &mut all[99];
     assert!(now(reader.next()).is_none() && now(writer.wanted()).is_some(), "who waits for more has it");

@@ -60,7 +60,7 @@ impl HeldBody {
     }
 
     /// The bytes of a file, in memory. Those of the arena are already; those of a segment are read into it by another
-    /// thread, so that the RAM tier's ledger has them and no thread's heap keeps room for them. `None` where that fails.
+    /// thread, so that the RAM tier's budget has them and no thread's heap keeps room for them. `None` where that fails.
     pub(super) async fn of(slice: &FileSlice, store: &Arc<Store>) -> Option<HeldBody> {
         if slice.owner.mapped(slice.offset, slice.length).is_some() {
             return Some(HeldBody::Mapped(slice.clone()));

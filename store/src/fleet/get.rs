@@ -283,7 +283,7 @@ impl Fleet {
     /// The body after the head, or from its parts: verified and unpacked.
     async fn body(self: &Rc<Self>, record: &FleetRecord, deadline: Instant) -> Result<Bytes, Shortfall> {
         let info = record.envelope.body;
-        // Parts are first joined on the heap: the ledger has the room, and a body without room in RAM is not requested.
+        // Parts are first joined on the heap: the budget has the room, and a body without room in RAM is not requested.
         let room = info.parts.map(|_| self.store.room_for(info.packed.unwrap_or(0).max(info.length)));
         let _room = room.transpose().map_err(|_| Shortfall::Unavailable)?;
         let kept = match &info.parts {

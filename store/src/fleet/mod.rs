@@ -183,7 +183,7 @@ enum Shortfall {
 }
 
 impl Fleet {
-    /// A client without connections: they are opened when they are needed. `health` has the same settings; the ledger of
+    /// A client without connections: they are opened when they are needed. `health` has the same settings; the budget of
     /// `store` counts the memory of writes.
     #[must_use]
     pub fn new(

@@ -192,11 +192,11 @@ impl Purges {
     }
 
     /// Drops rules that were applied to everything in RAM.
-    pub(super) fn forget(&self, until: Seq, keep: usize, ledger: &crate::memory_budget::MemoryBudget) {
+    pub(super) fn forget(&self, until: Seq, keep: usize, budget: &crate::memory_budget::MemoryBudget) {
         let mut rules = self.rules.write();
         let mut cost = rules.cost();
         rules.forget(until, keep);
-        ledger.settle(&mut cost, rules.cost());
+        budget.settle(&mut cost, rules.cost());
     }
 }
 
@@ -380,7 +380,7 @@ impl Store {
         let mut rules = self.purges.rules.write();
         let mut cost = rules.cost();
         let result = change(&mut rules);
-        self.ledger.settle(&mut cost, rules.cost());
+        self.budget.settle(&mut cost, rules.cost());
         // Published while the table is locked: a thread that sees the number sees the rule.
         self.purges.now.seq.store(rules.seq(), Release);
         result

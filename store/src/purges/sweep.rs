@@ -97,7 +97,7 @@ impl Purges {
     fn swept(&self, done: Seq, store: &Store) {
         // A process that gets the RAM tier needs the rules since its responses were sent.
         if self.forgets.load(Relaxed) && !store.books.lock().changed.are_recorded() {
-            self.forget(done, KEEP, &store.ledger);
+            self.forget(done, KEEP, &store.budget);
         }
     }
 }
