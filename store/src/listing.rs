@@ -221,7 +221,7 @@ impl Store {
     /// The entry under a hash in RAM, without purged responses; no use is counted.
     #[must_use]
     pub fn inspect(&self, hash: KeyHash) -> Option<Entry> {
-        self.purges.left_of(self.any_standing(hash)?)
+        self.purges.left_of(self.entry_at(hash)?)
     }
 }
 

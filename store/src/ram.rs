@@ -261,7 +261,7 @@ impl Store {
 
     /// Counts an answer from this key's entry, where the lookup was some time ago.
     pub fn note_hit(&self, hash: KeyHash, key: &[u8]) {
-        if let Some(entry) = self.standing(hash, key) {
+        if let Some(entry) = self.entry_of(hash, key) {
             entry.note_hit();
         }
     }
@@ -358,28 +358,28 @@ impl Store {
         }
         let (verdict, met) = self.purges.verdict(key, &stored, 0);
         let stored = Stored::after(&stored, verdict).ok_or(NotStored::Removed)?;
-        let mut standing = self.standing(hash, key);
-        if standing.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
+        let mut present = self.entry_of(hash, key);
+        if present.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
             books.changed.note(key);
             let gone = self.take_where(&mut books, hash, key, |it| it.may_meet(&stored));
             drop(books);
-            drop((gone, standing));
+            drop((gone, present));
             return Err(NotStored::Overtaken);
         }
         if verdict != PurgeVerdict::Keep {
             // The present entry may be purged, and not have been checked since.
-            standing = standing.and_then(|it| self.purges.left_of(it));
-            if standing.as_ref().is_some_and(|it| it.has_newer(&stored)) {
+            present = present.and_then(|it| self.purges.left_of(it));
+            if present.as_ref().is_some_and(|it| it.has_newer(&stored)) {
                 // Requested before a purge, and arrived after a response requested since.
                 return Err(NotStored::Removed);
             }
         }
         let bounds = self.bounds(max_variants);
-        let (entry, dropped) = Entry::with(standing.as_ref(), key, stored, None, bounds, met);
+        let (entry, dropped) = Entry::with(present.as_ref(), key, stored, None, bounds, met);
         books.changed.note(key);
         let old = self.put(&mut books, hash, entry);
         drop(books);
-        drop(standing);
+        drop(present);
         self.counters.cache_variants_full.add_shared(dropped as u64);
         drop(old);
         self.trim();
@@ -390,19 +390,19 @@ impl Store {
     /// it was.
     pub fn replace(&self, hash: KeyHash, key: &[u8], old: &StoredArc, new: StoredArc) -> bool {
         let mut books = self.books.lock();
-        let Some(standing) = self.standing(hash, key) else { return false };
-        let Some(there) = standing.variants.iter().find(|it| it.is_one_with(old)) else { return false };
+        let Some(present) = self.entry_of(hash, key) else { return false };
+        let Some(there) = present.variants.iter().find(|it| it.is_one_with(old)) else { return false };
         // A validation does not bring back a purged response, nor does one from before a purge.
-        if self.purges.verdict(key, old, standing.met()).0 == PurgeVerdict::Hard {
+        if self.purges.verdict(key, old, present.met()).0 == PurgeVerdict::Hard {
             return false;
         }
         let (verdict, met) = self.purges.verdict(key, &new, 0);
         let Some(new) = Stored::after(&new, verdict) else { return false };
-        let entry = Entry::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
+        let entry = Entry::with(Some(&present), key, new, Some(there), self.bounds(usize::MAX), met).0;
         books.changed.note(key);
         let gone = self.put(&mut books, hash, entry);
         drop(books);
-        drop((gone, standing));
+        drop((gone, present));
         self.trim();
         true
     }
@@ -425,7 +425,7 @@ impl Store {
         if self.shard(hash).write().misses.forget(hash) {
             self.budget.release(MISS_COST);
         }
-        let found = self.standing(hash, key);
+        let found = self.entry_of(hash, key);
         let gone = found.as_ref().and_then(|_| self.take_out(&mut books, hash));
         self.flights.detach(hash, key);
         drop(books);
@@ -436,12 +436,12 @@ impl Store {
     }
 
     /// The entry of a key.
-    pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Entry> {
-        self.any_standing(hash).filter(|it| *it.key() == *key)
+    pub(crate) fn entry_of(&self, hash: KeyHash, key: &[u8]) -> Option<Entry> {
+        self.entry_at(hash).filter(|it| *it.key() == *key)
     }
 
     /// The entry at this hash, for any key.
-    pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Entry> {
+    pub(crate) fn entry_at(&self, hash: KeyHash) -> Option<Entry> {
         self.shard(hash).read().slots.get(&hash.packed()).cloned()
     }
 

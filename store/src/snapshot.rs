@@ -320,7 +320,7 @@ impl Store {
             let mut these = Vec::with_capacity(BATCH);
             place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
             for hash in these {
-                let used = self.any_standing(hash).map(|it| it.uses.load(Relaxed).min(MOST_USES));
+                let used = self.entry_at(hash).map(|it| it.uses.load(Relaxed).min(MOST_USES));
                 used.into_iter().for_each(|it| by_use[usize::from(it)].push(hash));
             }
         }
@@ -328,7 +328,7 @@ impl Store {
         for (uses, these) in (0..=MOST_USES).zip(by_use).rev() {
             for (at, hash) in these.into_iter().enumerate() {
                 is_late |= at % BATCH == 0 && late();
-                let Some(entry) = self.any_standing(hash) else { continue };
+                let Some(entry) = self.entry_at(hash) else { continue };
                 self.write_entry(writer, entry, uses, now, is_late)?;
             }
         }
@@ -499,7 +499,7 @@ impl Store {
         if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
             return false;
         }
-        if let Some(entry) = self.standing(hash, &key) {
+        if let Some(entry) = self.entry_of(hash, &key) {
             entry.uses.store(beyond.uses, Relaxed);
             entry.hits.store(beyond.hits, Relaxed);
         }

@@ -50,7 +50,7 @@ impl Store {
         key: &[u8],
         goes: impl Fn(&Stored) -> bool,
     ) -> Option<Entry> {
-        let entry = self.standing(hash, key)?;
+        let entry = self.entry_of(hash, key)?;
         if !entry.variants.iter().any(|it| goes(it)) {
             return None;
         }

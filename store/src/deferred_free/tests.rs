@@ -189,7 +189,7 @@ fn large_bodies_are_no_work_for_who_serves() {
     assert!(store.freed_abroad() >= 3 * LARGE);
     let body = store.make_body(&[Bytes::from(vec![7; 20_000])]).unwrap();
     put(&store, "a", body);
-    let entry = store.standing(store.hash(b"a"), b"a").unwrap();
+    let entry = store.entry_of(store.hash(b"a"), b"a").unwrap();
     assert!(weight(&entry) > LARGE, "giving back a hole is the kernel's work, which takes its time");
 }
 

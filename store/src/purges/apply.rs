@@ -412,7 +412,7 @@ impl Store {
     /// The same with the entry that is now in its place, while it cannot be changed by others.
     fn meet_in_place(&self, hash: KeyHash, key: &[u8], doubt: Option<WallTime>) -> Met {
         let mut books = self.books.lock();
-        let Some(entry) = self.standing(hash, key) else { return Met::Gone };
+        let Some(entry) = self.entry_of(hash, key) else { return Met::Gone };
         let (met, _old) = match self.purges.judge(&entry, doubt) {
             Judged::AsItIs(seq) => {
                 entry.checked.fetch_max(seq, Relaxed);

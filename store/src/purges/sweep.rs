@@ -80,7 +80,7 @@ impl Store {
             count += 1;
         });
         for hash in these.into_iter().take(count) {
-            if let Some(entry) = self.any_standing(hash)
+            if let Some(entry) = self.entry_at(hash)
                 && !entry.has_met(walk.until)
                 && !matches!(self.meet(hash, &entry, None), Met::AsItIs)
             {

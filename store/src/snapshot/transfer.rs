@@ -109,7 +109,7 @@ impl<W: Write> RamTransfer<W> {
     fn send_again(&mut self, keys: &HashSet<Box<[u8]>>) -> io::Result<()> {
         for key in keys {
             self.writer.removal(key)?;
-            if let Some(entry) = self.store.standing(self.store.hash(key), key) {
+            if let Some(entry) = self.store.entry_of(self.store.hash(key), key) {
                 let uses = entry.uses.load(Relaxed);
                 self.store.write_entry(&mut self.writer, entry, uses, clock::wall(), false)?;
             }

@@ -50,7 +50,7 @@ fn miss(tier: &Tier, store: &Store, key: &str, stored: &StoredArc) {
 /// Other things come until this is not in RAM any more.
 fn crowd_out(store: &Store, key: &str) {
     for it in 0..1000 {
-        if store.standing(hash(store, key), key.as_bytes()).is_none() {
+        if store.entry_of(hash(store, key), key.as_bytes()).is_none() {
             return;
         }
         let other = format!("other {it}");
@@ -75,7 +75,7 @@ fn behind_a_disk_that_hangs_ram_goes_on() {
     for it in 0..500 {
         let key = it.to_string();
         keep(&tier, &store, &key, &fresh(it, 10_000));
-        assert!(store.standing(hash(&store, &key), key.as_bytes()).is_some(), "{key}");
+        assert!(store.entry_of(hash(&store, &key), key.as_bytes()).is_some(), "{key}");
     }
     assert!(tier.disk().queued() <= (1 << 20) / 8);
     tier.calls.faults.let_in(None);
