@@ -63,7 +63,7 @@ impl Admin {
             part("ram", "responses", ram.responses),
             part("ram", "arena", ram.arena),
             part("ram", "index", ram.index),
-            part("ram", "forms", ram.forms),
+            part("ram", "forms", ram.encodings),
             part("ram", "fills", ram.fills),
             part("ram", "compression", ram.coders + ram.orders),
             part("disk", "index", disk.0),

@@ -382,7 +382,7 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
     let selected: Vec<String> =
         stored.variant().split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(selected_by).collect();
     let mut forms = Vec::new();
-    if let Some(all) = &stored.forms {
+    if let Some(all) = &stored.encodings {
         let codings = [
             (Coding::Identity, "identity"),
             (Coding::Gzip, "gzip"),

@@ -95,39 +95,39 @@ impl Gateway {
         if stored.is_due(now.0) || is_replaced(stored.meta.status, answer) {
             return None;
         }
-        let form = match &stored.forms {
-            Some(forms) => self.form(forms, stored, &route.policy, head, &facts)?,
+        let encoding = match &stored.encodings {
+            Some(encodings) => self.encoding(encodings, stored, &route.policy, head, &facts)?,
             None => None,
         };
-        let form = form.as_ref().and_then(|it| it.as_deref());
+        let encoding = encoding.as_ref().and_then(|it| it.as_deref());
         self.counters.cache_hits.add(1);
         entry.note_hit();
-        if form.is_some() {
+        if encoding.is_some() {
             self.counters.coding_hits.add(1);
         }
         let not_modified = precondition == Precondition::NotModified;
-        Some(respond(stored, AnsweringTier::Ram, form, head, not_modified, &route.policy, now, began, answer))
+        Some(respond(stored, AnsweringTier::Ram, encoding, head, not_modified, &route.policy, now, began, answer))
     }
 
-    /// The form for a request, with an inner `None` for the stored one; a better form that is possible is ordered. The
-    /// outer `None` means that the request has to wait, or that no form matches.
-    fn form(
+    /// The encoding for a request, with an inner `None` for the stored one; a better one that is possible is ordered. The
+    /// outer `None` means that the request has to wait, or that none matches.
+    fn encoding(
         &self,
-        forms: &Encodings,
+        encodings: &Encodings,
         stored: &StoredArc,
         policy: &Policy,
         head: &RequestHead<'_>,
         facts: &RequestFacts<'_>,
     ) -> Option<Option<Peek>> {
-        let choice = coding::choose(forms, policy, head.fields, facts);
+        let choice = coding::choose(encodings, policy, head.fields, facts);
         if let Some(coding) = choice.make {
             self.order(stored, coding);
         }
         match choice.serve {
             Serve::Own => Some(None),
-            // A form has another tag than its source; conditions with strong comparison must see that.
+            // An encoding has another tag than its source; conditions with strong comparison must see that.
             Serve::Made(_) if facts.conditional && transcode::is_exact(head.fields, false) => None,
-            Serve::Made(coding) => forms.peek(coding).map(Some),
+            Serve::Made(coding) => encodings.peek(coding).map(Some),
             Serve::Wait(_) | Serve::Unsuitable => None,
         }
     }
@@ -162,12 +162,12 @@ pub(crate) fn is_replaced(status: u16, answer: &ResponseWriter<'_>) -> bool {
     status >= 400 && answer.finish().is_some_and(|it| it.replaces(status))
 }
 
-/// Writes the answer from `stored`, or from its form.
+/// Writes the answer from `stored`, or from its encoding.
 #[allow(clippy::too_many_arguments, reason = "two callers, which have all of them at hand")]
 pub(crate) fn respond(
     stored: &Stored,
     tier: AnsweringTier,
-    form: Option<&Encoding>,
+    encoding: Option<&Encoding>,
     head: &RequestHead<'_>,
     not_modified: bool,
     policy: &Policy,
@@ -176,11 +176,11 @@ pub(crate) fn respond(
     answer: &mut ResponseWriter<'_>,
 ) -> FastHit {
     let report = CacheReport::Hit { ttl: ttl(&stored.meta, now), tier };
-    let (ready, body) = match form {
+    let (ready, body) = match encoding {
         None => (&stored.head, &stored.body),
-        Some(form) => {
-            form.note_use();
-            (&form.head, &form.body)
+        Some(encoding) => {
+            encoding.note_use();
+            (&encoding.head, &encoding.body)
         }
     };
     if not_modified {

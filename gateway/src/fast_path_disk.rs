@@ -38,13 +38,13 @@ impl Gateway {
         if policy.tiers.ram && !matches!(stored.body, StoredBody::Disk(_)) {
             return None;
         }
-        let stored = lower_tiers::faced(self.store.admit(key, stored)?, policy);
+        let stored = lower_tiers::for_clients(self.store.admit(key, stored)?, policy);
         let now = clock::wall();
         let precondition = fast_path::ready(&stored, head, facts, policy, now)?;
         if fast_path::is_replaced(stored.meta.status, answer) {
             return None;
         }
-        if stored.forms.is_some() || coding::is_of_no_use(&stored, head.fields) {
+        if stored.encodings.is_some() || coding::is_of_no_use(&stored, head.fields) {
             return None;
         }
         self.note_use(hash);

@@ -10,7 +10,7 @@ pub mod certificate;
 pub mod coding;
 mod drawing;
 pub mod explain;
-mod face;
+mod encoding_choice;
 pub mod fast_path;
 mod fast_path_disk;
 pub mod file_orders;

@@ -295,8 +295,8 @@ impl Gateway {
     }
 }
 
-/// A response from the disk as clients see it: without hidden fields, and prepared for other forms.
-pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
+/// A response from the disk as clients see it: without hidden fields, and prepared for encodings.
+pub(crate) fn for_clients(mut stored: Stored, policy: &Policy) -> Stored {
     let hidden = |name: &str| tags::is_hidden(name, &policy.tags);
     if stored.lines().any(|it| hidden(it.name)) {
         let fields = stored.fields();

@@ -34,10 +34,10 @@ pub(crate) fn status_of(
     facts: &RequestFacts<'_>,
     fields: &[Field<'_>],
 ) -> u16 {
-    let form = stored.forms.as_ref().is_some_and(|it| {
+    let is_encoding = stored.encodings.as_ref().is_some_and(|it| {
         !matches!(coding::choose(it, policy, fields, facts).serve, Serve::Own | Serve::Unsuitable)
     });
-    let judged = if form { &stored.meta.of_form() } else { &stored.meta };
+    let judged = if is_encoding { &stored.meta.of_form() } else { &stored.meta };
     match precondition(judged, facts, fields) {
         Precondition::NotModified => return 304,
         Precondition::Failed => return 412,
@@ -46,8 +46,8 @@ pub(crate) fn status_of(
     if stored.meta.partial().is_some() {
         return 206;
     }
-    if form {
-        return stored.meta.status; // Nothing is said of ranges of a made form.
+    if is_encoding {
+        return stored.meta.status; // Nothing is said of ranges of an encoding.
     }
     match of_stored(stored, facts, fields) {
         Selection::Whole => stored.meta.status,

@@ -1,7 +1,7 @@
-//! Other forms of a stored response: the same content in other codings. They are made after it was stored, kept with it,
+//! The encodings of a stored response: the same content in other codings. They are made after it was stored, kept with it,
 //! and dropped first when room is needed. `semantics::transcode` decides which are wanted; the gateway makes them.
 //!
-//! A hit loads a slot without a lock. A form that is removed is freed when its last reader has gone.
+//! A hit loads a slot without a lock. An encoding that is removed is freed when its last reader has gone.
 
 use crate::entry::list_cost;
 use crate::memory_budget::{MemoryBudget, on_heap};
@@ -22,10 +22,10 @@ use std::sync::atomic::{
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
-/// The number of responses that one search for room checks for forms.
+/// The number of responses that one search for room checks for encodings.
 const LOOKS: usize = 128;
 
-/// One form, ready to send.
+/// One encoding, ready to send.
 pub struct Encoding {
     /// As [`crate::Stored::head`].
     pub head: ReadyHead,
@@ -47,7 +47,7 @@ impl Encoding {
     }
 }
 
-/// A form borrowed for the lifetime of the guard, without a reference count.
+/// An encoding borrowed for the lifetime of the guard, without a reference count.
 pub type Peek = arc_swap::Guard<Option<Arc<Encoding>>>;
 
 /// Bytes that leave the budget when this is dropped.
@@ -58,12 +58,12 @@ struct EncodingCharge {
 
 impl Drop for EncodingCharge {
     fn drop(&mut self) {
-        self.budget.forms.take(self.bytes);
+        self.budget.encodings.take(self.bytes);
         self.budget.release(self.bytes);
     }
 }
 
-/// Why a form is not made, now or ever.
+/// Why an encoding is not made, now or ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotMade {
     /// There is no room or no time: it may be tried again.
@@ -74,9 +74,9 @@ pub enum NotMade {
     Undecodable,
 }
 
-/// The forms of one stored response.
+/// The encodings of one stored response.
 pub struct Encodings {
-    /// The forms that may be made.
+    /// The encodings that may be made.
     pub plan: EncodingPlan,
     slots: [ArcSwapOption<Encoding>; PLACES],
     /// Those that are being made.
@@ -84,13 +84,13 @@ pub struct Encodings {
     /// Those that will not be made.
     refused: AtomicU8,
     undecodable: AtomicBool,
-    /// Whether it is in the store's list of responses with forms.
+    /// Whether it is in the store's list of responses with encodings.
     listed: AtomicBool,
     changed: Notify,
 }
 
 impl Encodings {
-    /// No form is made yet.
+    /// No encoding is made yet.
     #[must_use]
     pub fn new(plan: EncodingPlan) -> Arc<Encodings> {
         Arc::new(Encodings {
@@ -104,7 +104,7 @@ impl Encodings {
         })
     }
 
-    /// The forms that exist.
+    /// The encodings that exist.
     #[must_use]
     pub fn made(&self) -> Codings {
         const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
@@ -112,7 +112,7 @@ impl Encodings {
         made.fold(Codings::NONE, |set, it| set.with(it.0))
     }
 
-    /// The forms that will not be made.
+    /// The encodings that will not be made.
     #[must_use]
     pub fn refused(&self) -> Codings {
         Codings::from_bits(self.refused.load(Relaxed))
@@ -124,20 +124,20 @@ impl Encodings {
         self.undecodable.load(Relaxed)
     }
 
-    /// The form in `coding`, if it exists, for as long as the guard lives.
+    /// The encoding in `coding`, if it exists, for as long as the guard lives.
     #[must_use]
     pub fn peek(&self, coding: Coding) -> Option<Peek> {
         Some(self.slots[place(coding)?].load()).filter(|it| it.is_some())
     }
 
-    /// The form in `coding`, if it exists, with a reference count.
+    /// The encoding in `coding`, if it exists, with a reference count.
     #[must_use]
     pub fn get(&self, coding: Coding) -> Option<Arc<Encoding>> {
         self.slots[place(coding)?].load_full()
     }
 
-    /// Returns whether the caller is to have this form made: it is neither being made, nor made, nor refused. Follow up
-    /// with [`Store::keep_form`] or [`Encodings::not_made`].
+    /// Returns whether the caller is to have this encoding made: it is neither being made, nor made, nor refused. Follow up
+    /// with [`Store::keep_encoding`] or [`Encodings::not_made`].
     #[must_use]
     pub fn claim(&self, coding: Coding) -> bool {
         let bit = Codings::NONE.with(coding).bits();
@@ -150,7 +150,7 @@ impl Encodings {
             })
     }
 
-    /// Gives a claim back: the form was not made.
+    /// Gives a claim back: the encoding was not made.
     pub fn not_made(&self, coding: Coding, why: NotMade) {
         let bit = Codings::NONE.with(coding).bits();
         match why {
@@ -164,7 +164,7 @@ impl Encodings {
         self.settle(bit);
     }
 
-    /// Waits until this form is made or its claim was given back; at once where it is not claimed.
+    /// Waits until this encoding is made or its claim was given back; at once where it is not claimed.
     pub async fn settled(&self, coding: Coding) {
         let bit = Codings::NONE.with(coding).bits();
         loop {
@@ -182,7 +182,7 @@ impl Encodings {
         self.changed.notify_waiters();
     }
 
-    /// Removes all forms, unless one was used since the last call.
+    /// Removes all encodings, unless one was used since the last call.
     fn take_unused(&self) -> Option<Vec<Arc<Encoding>>> {
         let mut used = false;
         for it in &self.slots {
@@ -191,29 +191,29 @@ impl Encodings {
         if used {
             return None;
         }
-        // Before they are removed: a form that is added later lists them again.
+        // Before they are removed: an encoding that is added later lists them again.
         self.listed.store(false, SeqCst);
         Some(self.slots.iter().filter_map(|it| it.swap(None)).collect())
     }
 
-    /// The heap bytes in addition to the forms, which count themselves.
+    /// The heap bytes in addition to the encodings, which count themselves.
     pub(crate) fn heap_cost() -> u64 {
         on_heap(size_of::<Encodings>() + 16)
     }
 }
 
-/// The responses with forms, in the order of their first form.
+/// The responses with encodings, in the order of their first encoding.
 #[derive(Default)]
 pub(crate) struct EncodedResponses(Mutex<VecDeque<Weak<Encodings>>>);
 
 impl Store {
-    /// Keeps a form: `body` in `coding`, with its own head and fields. It settles the claim in any case.
+    /// Keeps an encoding: `body` in `coding`, with its own head and fields. It settles the claim in any case.
     ///
     /// # Errors
     /// No room could be made; nothing is kept.
-    pub fn keep_form(
+    pub fn keep_encoding(
         &self,
-        forms: &Arc<Encodings>,
+        encodings: &Arc<Encodings>,
         coding: Coding,
         head: ReadyHead,
         fields: FieldList,
@@ -222,7 +222,7 @@ impl Store {
         let length = body.len() as u64;
         let kept = self
             .make_body(&[Bytes::from(body)])
-            .and_then(|body| self.put_form(forms, coding, head, fields, body));
+            .and_then(|body| self.put_encoding(encodings, coding, head, fields, body));
         // Counted before the claim is settled.
         match kept {
             Ok(()) => {
@@ -231,13 +231,13 @@ impl Store {
             }
             Err(OverBudget) => self.counters.coding_no_room.add_shared(1),
         }
-        forms.settle(Codings::NONE.with(coding).bits());
+        encodings.settle(Codings::NONE.with(coding).bits());
         kept
     }
 
-    /// Gives `new` the forms of `old`, which has the same content, under the heads that `head` makes: a freshened
+    /// Gives `new` the encodings of `old`, which has the same content, under the heads that `head` makes: a freshened
     /// response keeps them. Forms without room are dropped.
-    pub fn carry_forms(
+    pub fn carry_encodings(
         &self,
         old: &Encodings,
         new: &Arc<Encodings>,
@@ -246,16 +246,16 @@ impl Store {
         new.refused.store(old.refused.load(Relaxed), Relaxed);
         new.undecodable.store(old.is_undecodable(), Relaxed);
         for coding in [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd] {
-            if let Some(form) = old.get(coding) {
-                let (head, fields) = head(coding, &form.body);
-                let _ = self.put_form(new, coding, head, fields, form.body.clone());
+            if let Some(encoding) = old.get(coding) {
+                let (head, fields) = head(coding, &encoding.body);
+                let _ = self.put_encoding(new, coding, head, fields, encoding.body.clone());
             }
         }
     }
 
-    fn put_form(
+    fn put_encoding(
         &self,
-        forms: &Arc<Encodings>,
+        encodings: &Arc<Encodings>,
         coding: Coding,
         head: ReadyHead,
         fields: FieldList,
@@ -269,33 +269,33 @@ impl Store {
             + body.heap_cost()
             + size_of::<Weak<Encodings>>() as u64;
         self.reserve(cost)?;
-        self.budget.forms.add(cost);
+        self.budget.encodings.add(cost);
         let charge = EncodingCharge { budget: self.budget.clone(), bytes: cost };
-        let form = Encoding { head, fields, body, used: AtomicBool::new(false), _charge: charge };
-        forms.slots[place].store(Some(Arc::new(form)));
-        if !forms.listed.swap(true, SeqCst) {
-            let mut list = self.formed.0.lock();
+        let encoding = Encoding { head, fields, body, used: AtomicBool::new(false), _charge: charge };
+        encodings.slots[place].store(Some(Arc::new(encoding)));
+        if !encodings.listed.swap(true, SeqCst) {
+            let mut list = self.encoded.0.lock();
             // Entries of dropped responses are removed from time to time.
             if list.len() >= 1024 && list.len().is_power_of_two() {
                 list.retain(|it| it.strong_count() > 0);
             }
-            list.push_back(Arc::downgrade(forms));
+            list.push_back(Arc::downgrade(encodings));
         }
         Ok(())
     }
 
-    /// Frees about `excess` bytes by removing the forms of responses whose forms were not used recently; returns whether
+    /// Frees about `excess` bytes by removing the encodings of responses whose encodings were not used recently; returns whether
     /// it found any. The responses themselves stay.
-    pub(crate) fn shed_forms(&self, excess: u64) -> bool {
+    pub(crate) fn shed_encodings(&self, excess: u64) -> bool {
         let (mut shed, mut freed) = (Vec::new(), 0);
         {
-            let mut list = self.formed.0.lock();
+            let mut list = self.encoded.0.lock();
             let mut looks = list.len().min(LOOKS);
             while looks > 0 && freed < excess {
                 looks -= 1;
                 let Some(weak) = list.pop_front() else { break };
-                let Some(forms) = weak.upgrade() else { continue };
-                match forms.take_unused() {
+                let Some(encodings) = weak.upgrade() else { continue };
+                match encodings.take_unused() {
                     Some(taken) => {
                         freed += taken.iter().map(|it| it._charge.bytes + arena_bytes(&it.body)).sum::<u64>();
                         shed.extend(taken);

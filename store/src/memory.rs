@@ -10,17 +10,17 @@ pub struct StoreMemory {
     /// Responses on the heap: heads, fields, keys, and bodies up to the heap line; with the waste of the allocator's size
     /// classes (see docs/decisions/0020).
     pub responses: u64,
-    /// Pages of the arena, as the kernel counts them: bodies above the heap line, including those of forms and overlays.
+    /// Pages of the arena, as the kernel counts them: bodies above the heap line, including those of encodings and overlays.
     pub arena: u64,
     /// The tables of the index and of the policy, at their current size.
     pub index: u64,
     /// Memory allocated for those tables but not touched yet: it is not resident.
     pub untouched: u64,
     /// Forms of responses, without the parts of their bodies in the arena.
-    pub forms: u64,
+    pub encodings: u64,
     /// Fetches in flight: bytes that have arrived and are not stored yet.
     pub fills: u64,
-    /// The most that codecs may take while they make forms, in threads of their own.
+    /// The most that codecs may take while they make encodings, in threads of their own.
     pub coders: u64,
     /// Heap bodies in the queue of the codecs.
     pub orders: u64,
@@ -39,7 +39,7 @@ impl Store {
             arena: self.arena.resident(),
             index,
             untouched,
-            forms: self.budget.forms.get(),
+            encodings: self.budget.encodings.get(),
             fills: self.budget.fills.get(),
             coders: self.budget.coders.get(),
             orders: self.budget.orders.get(),
@@ -154,7 +154,7 @@ mod tests {
     fn what_is_kept_is_counted_for_its_purpose_and_leaves_again() {
         let store = store(16 << 20);
         let empty = store.memory();
-        assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.forms, empty.fills));
+        assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.encodings, empty.fills));
         for (key, length) in [("a", 5000), ("b", 100_000)] {
             let body = store.make_body(&[Bytes::from(vec![7; length])]).unwrap();
             store.insert(store.hash(key.as_bytes()), key.as_bytes(), plain(body), 4).unwrap();
@@ -162,11 +162,11 @@ mod tests {
         let full = store.memory();
         assert!((5000..9000).contains(&full.responses), "{full:?}");
         assert_eq!(102_400, full.arena, "whole pages");
-        assert!(full.index > 0 && full.forms == 0 && full.fills == 0, "{full:?}");
+        assert!(full.index > 0 && full.encodings == 0 && full.fills == 0, "{full:?}");
         for key in ["a", "b"] {
             assert!(store.remove(store.hash(key.as_bytes()), key.as_bytes()));
         }
         let empty = store.memory();
-        assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.forms, empty.fills));
+        assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.encodings, empty.fills));
     }
 }

@@ -10,9 +10,9 @@ pub(crate) struct MemoryBudget {
     used: AtomicU64,
     /// The part of `used` that is not on the heap.
     arena: AtomicU64,
-    /// The part of `used` for responses on the heap, forms, and fetches in flight: for the statistics.
+    /// The part of `used` for responses on the heap, encodings, and fetches in flight: for the statistics.
     pub responses: BudgetShare,
-    pub forms: BudgetShare,
+    pub encodings: BudgetShare,
     pub fills: BudgetShare,
     /// Bodies and heads of evicted responses that are still to be written to disk, in any place.
     pub leaving: BudgetShare,
@@ -47,10 +47,10 @@ impl MemoryBudget {
     pub fn new(limit: u64) -> Self {
         let zero = || AtomicU64::new(0);
         let tally = BudgetShare::default;
-        let (responses, forms, fills) = (tally(), tally(), tally());
+        let (responses, encodings, fills) = (tally(), tally(), tally());
         let (leaving, coders, orders) = (tally(), tally(), tally());
         let (used, arena, beyond) = (zero(), zero(), zero());
-        Self { used, arena, responses, forms, fills, leaving, coders, orders, beyond, limit }
+        Self { used, arena, responses, encodings, fills, leaving, coders, orders, beyond, limit }
     }
 
     /// Of the bytes in use, `bytes` are in the arena now.

@@ -167,7 +167,7 @@ pub struct Store {
     pub(crate) flights: InFlight,
     /// The common parts of many responses' heads.
     pub(crate) heads: Templates,
-    pub(crate) formed: EncodedResponses,
+    pub(crate) encoded: EncodedResponses,
     pub(crate) idle: Mutex<IdleProgress>,
     pub(crate) yards: DeferredFree,
     /// Keys that have left RAM.
@@ -221,7 +221,7 @@ impl Store {
             budget,
             flights: InFlight::new(settings.fills),
             heads: Templates::default(),
-            formed: EncodedResponses::default(),
+            encoded: EncodedResponses::default(),
             idle: Mutex::default(),
             yards: DeferredFree::default(),
             removed_keys: RemovedKeys::new(settings.budget),
@@ -486,9 +486,9 @@ impl Store {
         self.budget.used()
     }
 
-    /// Bytes that eviction can free: responses in the index, and forms.
+    /// Bytes that eviction can free: responses in the index, and encodings.
     pub(crate) fn evictable(&self) -> u64 {
-        self.books.lock().policy.bytes() + self.budget.forms.get()
+        self.books.lock().policy.bytes() + self.budget.encodings.get()
     }
 
     /// The number of keys with an entry.
@@ -597,7 +597,7 @@ impl Store {
             if excess == 0 {
                 return true;
             }
-            if self.shed_forms(excess) {
+            if self.shed_encodings(excess) {
                 continue;
             }
             // Purged entries are freed before usable ones: a caller that needs room continues the sweep.

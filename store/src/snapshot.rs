@@ -233,7 +233,7 @@ impl<W: Write> SnapshotWriter<W> {
         head::write(key, stored, &mut self.scratch);
         let is_small = self.scratch.len() <= envelope::MAX_HEAD;
         let head = if stored.has_own_head() { stored.head.text() } else { Vec::new() };
-        let plan = stored.forms.as_ref().map(|it| it.plan);
+        let plan = stored.encodings.as_ref().map(|it| it.plan);
         let is_written = BeyondEnvelope { hits, uses, plan, head }.write(&mut self.scratch);
         let length = u32::try_from(self.scratch.len()).ok().filter(|it| *it <= MAX_HEAD);
         let Some(length) = length.filter(|_| is_small && is_written) else {
@@ -494,7 +494,7 @@ impl Store {
         }
         // Older purges were applied to it; the later ones apply by this number.
         stored.born = met;
-        stored.forms = beyond.plan.map(Encodings::new);
+        stored.encodings = beyond.plan.map(Encodings::new);
         let hash = self.hash(&key);
         if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
             return false;

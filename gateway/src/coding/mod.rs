@@ -1,4 +1,4 @@
-//! Other forms of stored responses. `face` chooses the form for a request, by the decision of `semantics::transcode`;
+//! The encodings of stored responses. `encoding_choice` chooses the one for a request, by the decision of `semantics::transcode`;
 //! `larder_store::encodings` keeps them and `pool` makes them.
 
 pub mod codec;
@@ -18,7 +18,7 @@ use larder_store::{Encodings, Store, Stored, StoredBody};
 use larder_wire::http1::write;
 use larder_wire::ready_head::ReadyHead;
 
-/// Prepares a response for its forms before it is stored, where the route makes any, and names `Accept-Encoding` in its
+/// Prepares a response for its encodings before it is stored, where the route makes any, and names `Accept-Encoding` in its
 /// `Vary`. Responses from a lower tier are prepared by this, too.
 #[must_use]
 pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
@@ -33,17 +33,17 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     transcode::mark(&mut fields);
     let head = head_of(stored.meta.status, &fields, length, |it| tags::is_hidden(it, &policy.tags));
     stored.set_head(head, fields);
-    // A body served from its segment is not in RAM, so forms have no entry to be kept with.
+    // A body served from its segment is not in RAM, so encodings have no entry to be kept with.
     if !matches!(stored.body, StoredBody::Disk(_)) {
-        stored.forms = Some(Encodings::new(plan));
+        stored.encodings = Some(Encodings::new(plan));
     }
     stored
 }
 
-/// Moves the forms of `old` to `new`, which has the same content and another head.
+/// Moves the encodings of `old` to `new`, which has the same content and another head.
 pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
-    if let (Some(before), Some(after)) = (&old.forms, &new.forms) {
-        store.carry_forms(before, after, |coding, body: &StoredBody| {
+    if let (Some(before), Some(after)) = (&old.encodings, &new.encodings) {
+        store.carry_encodings(before, after, |coding, body: &StoredBody| {
             let fields = transcode::form_fields(&new.fields(), coding);
             (head_of(new.meta.status, &fields, body.len(), |it| is_hidden(new, it)), fields)
         });
@@ -74,25 +74,25 @@ pub(crate) fn head_of(
     ReadyHead::passing(&head)
 }
 
-/// The form of a response with forms that answers a request.
+/// The encoding of a response that answers a request.
 pub(crate) fn choose(
-    forms: &Encodings,
+    encodings: &Encodings,
     policy: &Policy,
     fields: &[Field<'_>],
     facts: &RequestFacts<'_>,
 ) -> Choice {
-    if transcode::is_switched_off(forms.plan, policy) {
+    if transcode::is_switched_off(encodings.plan, policy) {
         return Choice { serve: Serve::Own, make: None };
     }
     let no_transform = facts.directives.no_transform;
     let exact = (facts.conditional || facts.range.is_some() || no_transform)
         && transcode::is_exact(fields, no_transform);
-    transcode::choose(forms.plan, forms.made(), forms.refused(), AcceptedCodings::read(fields), exact)
+    transcode::choose(encodings.plan, encodings.made(), encodings.refused(), AcceptedCodings::read(fields), exact)
 }
 
-/// One sentence about the forms of a stored response, for `explain`.
+/// One sentence about the encodings of a stored response, for `explain`.
 pub(crate) fn describe(
-    forms: &Encodings,
+    encodings: &Encodings,
     policy: &Policy,
     fields: &[Field<'_>],
     facts: &RequestFacts<'_>,
@@ -101,11 +101,11 @@ pub(crate) fn describe(
     let all = [Coding::Zstd, Coding::Brotli, Coding::Gzip, Coding::Identity];
     let made = all
         .into_iter()
-        .filter_map(|it| forms.get(it).map(|form| format!("{} ({} bytes)", name(it), form.body.len())));
+        .filter_map(|it| encodings.get(it).map(|encoding| format!("{} ({} bytes)", name(it), encoding.body.len())));
     let made = made.collect::<Vec<_>>().join(", ");
-    let refused = all.into_iter().filter(|it| forms.refused().has(*it)).map(name);
+    let refused = all.into_iter().filter(|it| encodings.refused().has(*it)).map(name);
     let refused = refused.collect::<Vec<_>>().join(", ");
-    let mut text = format!("stored {}", name(forms.plan.own));
+    let mut text = format!("stored {}", name(encodings.plan.own));
     if !made.is_empty() {
         text.push_str(&format!("; made of it: {made}"));
     }
@@ -114,7 +114,7 @@ pub(crate) fn describe(
             "; not made (impossible, no gain, or too large for cache.ram.size): {refused}"
         ));
     }
-    let choice = choose(forms, policy, fields, facts);
+    let choice = choose(encodings, policy, fields, facts);
     text.push_str(&match choice.serve {
         Serve::Own => "; this request receives the stored encoding".to_owned(),
         Serve::Made(it) => format!("; this request receives {}", name(it)),
@@ -130,7 +130,7 @@ pub(crate) fn describe(
 /// Whether a request cannot use a stored response because its coding cannot be decoded: the response then counts as one
 /// whose `Vary` does not match.
 pub(crate) fn is_of_no_use(stored: &Stored, fields: &[Field<'_>]) -> bool {
-    stored.forms.as_ref().is_some_and(|it| {
+    stored.encodings.as_ref().is_some_and(|it| {
         it.is_undecodable() && !transcode::suits(it.plan.own, AcceptedCodings::read(fields))
     })
 }

@@ -1,5 +1,5 @@
-//! The threads that make forms: a few, shared by all workers, started with the first order. The queue is bounded; an
-//! order that finds no room is dropped, and a later hit orders the form again.
+//! The threads that make encodings: a few, shared by all workers, started with the first order. The queue is bounded; an
+//! order that finds no room is dropped, and a later hit orders the encoding again.
 
 use super::codec::{self, CodecLevels, STEP, Undecodable};
 use super::{head_of, is_hidden};
@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// The settings of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoderSettings {
-    /// The most threads; with none no forms are made.
+    /// The most threads; with none no encodings are made.
     pub workers: usize,
     /// The most orders in the queue.
     pub queue: usize,
@@ -55,7 +55,7 @@ struct CoderState {
 
 struct CodingJob {
     stored: StoredArc,
-    forms: Arc<Encodings>,
+    encodings: Arc<Encodings>,
     coding: Coding,
     /// By the precise clock.
     since: u64,
@@ -71,21 +71,21 @@ impl Coders {
         Arc::new(Self { store, counters, settings, waiting: AtomicUsize::new(0), state, bell })
     }
 
-    /// Orders this form, unless it is being made, was made or refused already, or the queue is full. With nothing to do,
+    /// Orders this encoding, unless it is being made, was made or refused already, or the queue is full. With nothing to do,
     /// a hit pays two loads.
     pub fn order(self: &Arc<Self>, stored: &StoredArc, coding: Coding) {
-        let Some(forms) = &stored.forms else { return };
+        let Some(encodings) = &stored.encodings else { return };
         if self.waiting.load(Relaxed) >= self.settings.queue || self.settings.workers == 0 {
             self.counters.coding_queue_full.add_shared(1);
             return;
         }
-        if !forms.claim(coding) {
+        if !encodings.claim(coding) {
             return;
         }
         let on_heap = if let StoredBody::Heap(bytes) = &stored.body { bytes.len() } else { 0 };
         let order = CodingJob {
             stored: stored.clone(),
-            forms: forms.clone(),
+            encodings: encodings.clone(),
             coding,
             since: clock::precise_micros(),
             _waits: self.store.note_work(on_heap as u64),
@@ -95,7 +95,7 @@ impl Coders {
         if state.bytes > 0 && state.bytes + length > MOST_BYTES {
             drop(state);
             self.counters.coding_queue_full.add_shared(1);
-            return order.forms.not_made(coding, NotMade::Later);
+            return order.encodings.not_made(coding, NotMade::Later);
         }
         state.bytes += length;
         state.orders.push_back(order);
@@ -106,7 +106,7 @@ impl Coders {
         if state.threads == 0 {
             // The system started no thread: no thread would ever take the order.
             while let Some(order) = self.take(&mut state) {
-                order.forms.not_made(order.coding, NotMade::Later);
+                order.encodings.not_made(order.coding, NotMade::Later);
             }
         }
         drop(state);
@@ -128,7 +128,7 @@ impl Coders {
     /// Codes bytes that are no stored response, such as a file, on the thread of the caller.
     ///
     /// # Errors
-    /// As for forms of stored responses.
+    /// As for encodings of stored responses.
     pub fn encode(&self, coding: Coding, plain: &[u8]) -> Result<Vec<u8>, NotMade> {
         let _room = self.room(coding, codec::memory(coding, self.settings.levels, plain.len() as u64))?;
         let code = || self.code(coding, plain);
@@ -160,7 +160,7 @@ impl Coders {
             // A codec that panics on some bytes does not end the thread, and is not run on them again.
             if catch_unwind(AssertUnwindSafe(|| self.make(&order))).is_err() {
                 self.counters.decoding_failures.add_shared(1);
-                order.forms.not_made(order.coding, NotMade::Never);
+                order.encodings.not_made(order.coding, NotMade::Never);
             }
         }
     }
@@ -185,19 +185,19 @@ impl Coders {
     }
 
     fn make(&self, order: &CodingJob) {
-        let CodingJob { stored, forms, coding, .. } = order;
+        let CodingJob { stored, encodings, coding, .. } = order;
         let coding = *coding;
-        match self.transcode(stored, forms.plan, coding) {
-            // The room is held until the form is kept: its input lives that long.
+        match self.transcode(stored, encodings.plan, coding) {
+            // The room is held until the encoding is kept: its input lives that long.
             Ok((body, _room)) => {
                 let fields = transcode::form_fields(&stored.fields(), coding);
                 let head =
                     head_of(stored.meta.status, &fields, body.len() as u64, |it| is_hidden(stored, it));
                 self.counters.coding_bytes_read.add_shared(stored.body.len());
-                // Missing room is counted, and a later hit orders the form again.
-                let _ = self.store.keep_form(forms, coding, head, fields, body);
+                // Missing room is counted, and a later hit orders the encoding again.
+                let _ = self.store.keep_encoding(encodings, coding, head, fields, body);
             }
-            Err(why) => forms.not_made(coding, why),
+            Err(why) => encodings.not_made(coding, why),
         }
     }
 
@@ -235,7 +235,7 @@ impl Coders {
     fn room(&self, coding: Coding, needs: u64) -> Result<Work, NotMade> {
         self.store.work(needs).map_err(|_| {
             self.counters.coding_no_memory.add_shared(1);
-            // A form that can never be made is not ordered again, so that the next best coding is chosen; until then
+            // An encoding that can never be made is not ordered again, so that the next best coding is chosen; until then
             // plain bytes are decoded while they are sent.
             let never = coding != Coding::Identity && !self.store.could_work(needs);
             if never { NotMade::Never } else { NotMade::Later }

@@ -482,7 +482,7 @@ fn stored_facts(
             Freshness::Stale { staleness } => format!("stale for {staleness} s"),
         },
         part: meta.partial().map(|it| format!("bytes {} to {}", it.first, it.last)),
-        forms: stored.forms.as_ref().map(|it| coding::describe(it, policy, fields, facts)),
+        forms: stored.encodings.as_ref().map(|it| coding::describe(it, policy, fields, facts)),
     }
 }
 

@@ -235,7 +235,7 @@ impl FillJob {
         let stored = self.gateway.store.admit(&self.key, stored)?;
         let policy = &self.route.policy;
         let (stored, taken_up) = self.gateway.take_up(disk, policy, self.hash, stored).await;
-        let stored = lower_tiers::faced(stored, policy);
+        let stored = lower_tiers::for_clients(stored, policy);
         if self.gateway.fleet_of(policy).is_some() {
             // It answers no other request before the fleet was asked.
             let shared = if self.gateway.is_shared(&stored) { FleetCopy::Yes } else { FleetCopy::No };

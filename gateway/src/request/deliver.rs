@@ -6,7 +6,7 @@ use super::machine::Step;
 use super::pressure;
 use super::tunnel::Switched;
 use super::{Elsewhere, Machine, StoreRoom};
-use crate::face::Face;
+use crate::encoding_choice::EncodingChoice;
 use crate::file_orders::OrderedFile;
 use crate::fill::{FetchKind, OriginTold};
 use crate::route::Gateway;
@@ -267,10 +267,10 @@ impl<'c> Machine<'_, 'c> {
         let policy = &self.route.policy;
         let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
         let stages = self.stages;
-        match self.gateway.face(stored, self.fields, self.facts, policy, patience, stages).await {
-            Face::Own => self.send_own_form(reply, stored, report).await,
-            Face::Form(form) => self.send_form(reply, stored, &form, report).await,
-            Face::Decoded(coding) => self.send_stored_decoded(reply, stored, coding, report).await,
+        match self.gateway.choose_encoding(stored, self.fields, self.facts, policy, patience, stages).await {
+            EncodingChoice::Own => self.send_as_stored(reply, stored, report).await,
+            EncodingChoice::Made(encoding) => self.send_encoding(reply, stored, &encoding, report).await,
+            EncodingChoice::Decoded(coding) => self.send_stored_decoded(reply, stored, coding, report).await,
         }
     }
 
@@ -285,26 +285,26 @@ impl<'c> Machine<'_, 'c> {
         fields
     }
 
-    /// Sends a form that was made: complete, and compared by its weak tag.
-    async fn send_form(
+    /// Sends an encoding that was made: complete, and compared by its weak tag.
+    async fn send_encoding(
         &mut self,
         reply: &mut Reply<'c>,
         stored: &Stored,
-        form: &Encoding,
+        encoding: &Encoding,
         report: CacheReport,
     ) -> Sent {
-        let fields = self.fields_of(form.fields.clone(), stored, report);
+        let fields = self.fields_of(encoding.fields.clone(), stored, report);
         match self.precondition(&stored.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
-        let body = ResponseBody::Length(form.body.len());
+        let body = ResponseBody::Length(encoding.body.len());
         self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
-        reply.piece(form.body.piece()).await?;
+        reply.piece(encoding.body.piece()).await?;
         Ok(None)
     }
 
-    async fn send_own_form(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: CacheReport) -> Sent {
+    async fn send_as_stored(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: CacheReport) -> Sent {
         let mut fields = self.fields_of(stored.fields(), stored, report);
         match self.precondition(&stored.meta) {
             Precondition::Proceed => {}

@@ -23,19 +23,19 @@ fn key(number: usize) -> (KeyHash, Vec<u8>) {
     (KeyHash((number as u128) << 64 | number as u128), format!("http://a/{number}").into_bytes())
 }
 
-/// Puts a page of `size` bytes into the store; returns its forms.
+/// Puts a page of `size` bytes into the store; returns its encodings.
 fn page(store: &Store, number: usize, size: usize) -> Arc<Encodings> {
-    let forms = Encodings::new(plan());
+    let encodings = Encodings::new(plan());
     let page = crate::sample::stored(text(&"a".repeat(size)));
-    let stored = Stored { forms: Some(forms.clone()), ..page };
+    let stored = Stored { encodings: Some(encodings.clone()), ..page };
     let (hash, key) = key(number);
     store.insert(hash, &key, crate::ram::StoredArc::new(stored), 8).unwrap();
-    forms
+    encodings
 }
 
-fn keep(store: &Store, forms: &Arc<Encodings>, coding: Coding, size: usize) {
-    assert!(forms.claim(coding));
-    store.keep_form(forms, coding, ReadyHead::new(b""), FieldList::new(), vec![0; size]).unwrap();
+fn keep(store: &Store, encodings: &Arc<Encodings>, coding: Coding, size: usize) {
+    assert!(encodings.claim(coding));
+    store.keep_encoding(encodings, coding, ReadyHead::new(b""), FieldList::new(), vec![0; size]).unwrap();
 }
 
 fn is_stored(store: &Store, number: usize) -> bool {
@@ -47,13 +47,13 @@ fn is_stored(store: &Store, number: usize) -> bool {
 fn forms_count_against_the_budget_while_they_are_there() {
     for size in [5000, 100_000] {
         let store = store(8 << 20);
-        let forms = page(&store, 0, 1000);
+        let encodings = page(&store, 0, 1000);
         let before = store.used();
-        keep(&store, &forms, Coding::Gzip, size);
+        keep(&store, &encodings, Coding::Gzip, size);
         assert!(store.used() >= before + size as u64, "{size}");
-        let held = forms.get(Coding::Gzip).unwrap();
-        assert!(store.shed_forms(1));
-        assert_eq!(Codings::NONE, forms.made());
+        let held = encodings.get(Coding::Gzip).unwrap();
+        assert!(store.shed_encodings(1));
+        assert_eq!(Codings::NONE, encodings.made());
         assert!(store.used() > before, "somebody is being sent it");
         drop(held);
         assert_eq!(before, store.used(), "{size}");
@@ -63,9 +63,9 @@ fn forms_count_against_the_budget_while_they_are_there() {
 #[test]
 fn forms_go_before_any_response_does() {
     let store = store(2 << 20);
-    let forms: Vec<_> = (0..40).map(|it| page(&store, it, 10_000)).collect();
-    forms.iter().for_each(|it| keep(&store, it, Coding::Gzip, 12_000));
-    let made = || forms.iter().filter(|it| it.made().has(Coding::Gzip)).count();
+    let encodings: Vec<_> = (0..40).map(|it| page(&store, it, 10_000)).collect();
+    encodings.iter().for_each(|it| keep(&store, it, Coding::Gzip, 12_000));
+    let made = || encodings.iter().filter(|it| it.made().has(Coding::Gzip)).count();
     assert_eq!(40, made());
     let mut next = 40;
     while made() > 0 {
@@ -86,49 +86,49 @@ fn forms_go_before_any_response_does() {
 #[test]
 fn forms_that_are_used_stay_when_others_go() {
     let store = store(2 << 20);
-    let forms: Vec<_> = (0..20).map(|it| page(&store, it, 1000)).collect();
-    forms.iter().for_each(|it| keep(&store, it, Coding::Zstd, 500));
-    forms[3].get(Coding::Zstd).unwrap().note_use();
-    assert!(store.shed_forms(u64::MAX));
-    let left: Vec<_> = (0..20).filter(|it| forms[*it].made().has(Coding::Zstd)).collect();
+    let encodings: Vec<_> = (0..20).map(|it| page(&store, it, 1000)).collect();
+    encodings.iter().for_each(|it| keep(&store, it, Coding::Zstd, 500));
+    encodings[3].get(Coding::Zstd).unwrap().note_use();
+    assert!(store.shed_encodings(u64::MAX));
+    let left: Vec<_> = (0..20).filter(|it| encodings[*it].made().has(Coding::Zstd)).collect();
     assert_eq!(vec![3], left);
-    assert!(store.shed_forms(u64::MAX), "a use counts once");
-    assert!(!store.shed_forms(u64::MAX));
+    assert!(store.shed_encodings(u64::MAX), "a use counts once");
+    assert!(!store.shed_encodings(u64::MAX));
 }
 
 #[test]
 fn a_form_is_claimed_by_one_and_made_once() {
     let store = store(2 << 20);
-    let forms = page(&store, 0, 1000);
-    assert!(forms.claim(Coding::Gzip) && forms.claim(Coding::Zstd));
-    assert!(!forms.claim(Coding::Gzip));
-    forms.not_made(Coding::Gzip, NotMade::Later);
-    assert!(forms.claim(Coding::Gzip), "it may be tried again");
-    forms.not_made(Coding::Gzip, NotMade::Never);
-    assert!(!forms.claim(Coding::Gzip) && forms.refused().has(Coding::Gzip));
-    store.keep_form(&forms, Coding::Zstd, ReadyHead::new(b""), FieldList::new(), vec![0; 500]).unwrap();
-    assert!(!forms.claim(Coding::Zstd), "it is there");
-    assert!(store.shed_forms(1));
-    assert!(forms.claim(Coding::Zstd), "it was taken out");
+    let encodings = page(&store, 0, 1000);
+    assert!(encodings.claim(Coding::Gzip) && encodings.claim(Coding::Zstd));
+    assert!(!encodings.claim(Coding::Gzip));
+    encodings.not_made(Coding::Gzip, NotMade::Later);
+    assert!(encodings.claim(Coding::Gzip), "it may be tried again");
+    encodings.not_made(Coding::Gzip, NotMade::Never);
+    assert!(!encodings.claim(Coding::Gzip) && encodings.refused().has(Coding::Gzip));
+    store.keep_encoding(&encodings, Coding::Zstd, ReadyHead::new(b""), FieldList::new(), vec![0; 500]).unwrap();
+    assert!(!encodings.claim(Coding::Zstd), "it is there");
+    assert!(store.shed_encodings(1));
+    assert!(encodings.claim(Coding::Zstd), "it was taken out");
 }
 
 #[test]
 fn who_waits_is_told() {
     let store = store(2 << 20);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let forms = page(&store, 0, 1000);
-    runtime.block_on(forms.settled(Coding::Gzip)); // Nobody has claimed it.
-    assert!(forms.claim(Coding::Gzip));
+    let encodings = page(&store, 0, 1000);
+    runtime.block_on(encodings.settled(Coding::Gzip)); // Nobody has claimed it.
+    assert!(encodings.claim(Coding::Gzip));
     let thread = {
-        let (store, forms) = (store.clone(), forms.clone());
+        let (store, encodings) = (store.clone(), encodings.clone());
         std::thread::spawn(move || {
             store
-                .keep_form(&forms, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 500])
+                .keep_encoding(&encodings, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 500])
                 .unwrap();
         })
     };
-    runtime.block_on(forms.settled(Coding::Gzip));
-    assert!(forms.get(Coding::Gzip).is_some());
+    runtime.block_on(encodings.settled(Coding::Gzip));
+    assert!(encodings.get(Coding::Gzip).is_some());
     thread.join().unwrap();
 }
 
@@ -139,20 +139,20 @@ fn what_is_freshened_keeps_its_forms() {
     keep(&store, &old, Coding::Gzip, 500);
     assert!(old.claim(Coding::Brotli));
     old.not_made(Coding::Brotli, NotMade::Never);
-    store.carry_forms(&old, &new, |_, body| {
+    store.carry_encodings(&old, &new, |_, body| {
         (ReadyHead::new(body.len().to_string().as_bytes()), FieldList::new())
     });
-    let form = new.get(Coding::Gzip).unwrap();
-    assert_eq!((&b"500"[..], 500), (&form.head.text()[..], form.body.len()));
+    let encoding = new.get(Coding::Gzip).unwrap();
+    assert_eq!((&b"500"[..], 500), (&encoding.head.text()[..], encoding.body.len()));
     assert!(new.refused().has(Coding::Brotli) && !new.claim(Coding::Brotli));
 }
 
 #[test]
 fn a_form_that_has_no_room_is_not_kept() {
     let store = store(1 << 20);
-    let forms = page(&store, 0, 1000);
-    assert!(forms.claim(Coding::Gzip));
-    let kept = store.keep_form(&forms, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 1 << 20]);
+    let encodings = page(&store, 0, 1000);
+    assert!(encodings.claim(Coding::Gzip));
+    let kept = store.keep_encoding(&encodings, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 1 << 20]);
     assert_eq!(Err(OverBudget), kept);
-    assert!(forms.claim(Coding::Gzip), "it may be tried again");
+    assert!(encodings.claim(Coding::Gzip), "it may be tried again");
 }

@@ -134,8 +134,8 @@ pub struct Stored {
     pub exchanged: Exchanged,
     /// Its offer to the disk tier.
     pub on_disk: DiskOffer,
-    /// Its other forms; `None` where there will never be any.
-    pub forms: Option<Arc<Encodings>>,
+    /// Its encodings; `None` where there will never be any.
+    pub encodings: Option<Arc<Encodings>>,
     /// See [`Stored::variant`], [`Stored::trailers`] and [`Stored::marks`].
     pub uncommon: Option<Box<UncommonParts>>,
 }
@@ -210,7 +210,7 @@ impl Stored {
             recheck: AtomicU64::new(u64::MAX),
             exchanged: Exchanged::default(),
             on_disk: DiskOffer::default(),
-            forms: None,
+            encodings: None,
             uncommon: None,
         };
         stored.set_fields(fields);
@@ -265,7 +265,7 @@ impl Stored {
             recheck: AtomicU64::new(self.recheck.load(Relaxed)),
             exchanged: self.exchanged,
             on_disk: DiskOffer::default(),
-            forms: self.forms.clone(),
+            encodings: self.encodings.clone(),
             uncommon: self.uncommon.clone(),
         }
     }
@@ -361,7 +361,7 @@ impl Stored {
             + self.uncommon.as_ref().map_or(0, |it| it.heap_cost())
             + on_heap(self.meta.etag.as_ref().map_or(0, EntityTag::block))
             + self.meta.uncommon.blocks().map(on_heap).sum::<u64>()
-            + self.forms.as_ref().map_or(0, |_| Encodings::heap_cost())
+            + self.encodings.as_ref().map_or(0, |_| Encodings::heap_cost())
             + self.body.heap_cost()
     }
 

@@ -97,7 +97,7 @@ fn facts_variants_marks_and_uses_are_kept() {
     let mut it = fresh(text("tagged")).with(Box::default(), Some(trailers), tagged("t"));
     // A head without a field that the route hides.
     it.set_head(ReadyHead::new(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n"), it.fields());
-    it.forms = Some(Encodings::new(plan));
+    it.encodings = Some(Encodings::new(plan));
     put(&before, "http://h/t", it);
     for _ in 0..3 {
         found(&before, "http://h/t");
@@ -115,7 +115,7 @@ fn facts_variants_marks_and_uses_are_kept() {
     assert_eq!((old.trailers(), old.tags()), (stored.trailers(), stored.tags()));
     assert_eq!(old.head.text(), stored.head.text());
     assert_eq!(old.fields(), stored.fields());
-    assert_eq!(Some(plan), stored.forms.as_ref().map(|it| it.plan));
+    assert_eq!(Some(plan), stored.encodings.as_ref().map(|it| it.plan));
     let Lookup::Entry(entry) = after.lookup(after.hash(b"http://h/t"), b"http://h/t", 0) else { panic!() };
     assert_eq!((1, MOST_USES), (entry.hits(), entry.uses.load(Relaxed)));
     purge(&after, PurgeScope::Tag("t".into()), Strength::Hard);

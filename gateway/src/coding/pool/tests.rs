@@ -44,7 +44,7 @@ fn page(store: &Store, coding: &str, body: Vec<u8>) -> StoredArc {
 
 fn wait(stored: &Stored, coding: Coding) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(stored.forms.as_ref().unwrap().settled(coding));
+    runtime.block_on(stored.encodings.as_ref().unwrap().settled(coding));
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn an_order_is_made_by_a_thread() {
         pool.order(&stored, coding);
         pool.order(&stored, coding);
         wait(&stored, coding);
-        let form = stored.forms.as_ref().unwrap().get(coding).unwrap();
-        let bytes = bytes_of(&form.body).unwrap();
+        let encoding = stored.encodings.as_ref().unwrap().get(coding).unwrap();
+        let bytes = bytes_of(&encoding.body).unwrap();
         assert!(codec::decode(coding, &bytes, 1 << 20).unwrap() == b"soup ".repeat(10_000));
-        let head = String::from_utf8_lossy(&form.head.text()).into_owned();
+        let head = String::from_utf8_lossy(&encoding.head.text()).into_owned();
         assert!(
             head.contains(&format!("Content-Encoding: {}\r\n", transcode::token(coding).unwrap())),
             "{head}"
@@ -83,13 +83,13 @@ fn what_has_never_room_for_its_encoder_is_asked_for_once_and_the_next_best_is_ma
         pool.order(&stored, coding);
         wait(&stored, coding);
     }
-    let forms = stored.forms.as_ref().unwrap();
-    assert_eq!((1, true), (pool.counters.coding_no_memory.get(), forms.refused().has(Coding::Brotli)));
-    assert!(forms.get(Coding::Gzip).is_some());
+    let encodings = stored.encodings.as_ref().unwrap();
+    assert_eq!((1, true), (pool.counters.coding_no_memory.get(), encodings.refused().has(Coding::Brotli)));
+    assert!(encodings.get(Coding::Gzip).is_some());
     let policy = Policy::default();
     let accepts = [Field { name: "Accept-Encoding", value: b"br, gzip;q=0.5" }];
     let facts = larder_semantics::request::RequestFacts::read("GET", &accepts);
-    let told = crate::coding::describe(forms, &policy, &accepts, &facts);
+    let told = crate::coding::describe(encodings, &policy, &accepts, &facts);
     assert!(told.contains("too large for cache.ram.size): br"), "{told}");
 }
 
@@ -107,7 +107,7 @@ fn what_cannot_be_decoded_is_remembered() {
             pool.order(&stored, Coding::Identity);
             wait(&stored, Coding::Identity);
         }
-        assert!(stored.forms.as_ref().unwrap().is_undecodable());
+        assert!(stored.encodings.as_ref().unwrap().is_undecodable());
         assert_eq!(1, count.get(), "{coding}");
     }
 }
@@ -121,8 +121,8 @@ fn a_full_queue_refuses_for_now() {
         pool.order(&stored, Coding::Gzip);
         assert_eq!(1, pool.counters.coding_queue_full.get());
     }
-    let forms = stored.forms.as_ref().unwrap();
-    assert!(forms.claim(Coding::Gzip), "it can be ordered again");
+    let encodings = stored.encodings.as_ref().unwrap();
+    assert!(encodings.claim(Coding::Gzip), "it can be ordered again");
 }
 
 #[test]
@@ -142,5 +142,5 @@ fn what_waits_is_bounded_in_bytes() {
     };
     assert_eq!((1, 40 << 20), waiting);
     assert_eq!(1, pool.counters.coding_queue_full.get());
-    assert!(large[1].forms.as_ref().unwrap().claim(Coding::Gzip));
+    assert!(large[1].encodings.as_ref().unwrap().claim(Coding::Gzip));
 }

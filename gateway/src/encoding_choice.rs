@@ -1,4 +1,4 @@
-//! The form of a stored response that a request is served; a missing form is ordered.
+//! The choice among the encodings of a stored response for a request, and the order of a better one that is missing.
 
 use crate::coding;
 use crate::route::Gateway;
@@ -12,26 +12,27 @@ use larder_store::{Encoding, StoredArc};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The form of a stored response that the machine sends.
-pub(crate) enum Face {
-    /// The stored form.
+/// The encoding of a stored response that the machine sends.
+pub(crate) enum EncodingChoice {
+    /// The stored body as it is.
     Own,
-    /// A form that the pool made.
-    Form(Arc<Encoding>),
-    /// The stored form, decoded while it is sent.
+    /// An encoding that the pool made.
+    Made(Arc<Encoding>),
+    /// The stored body, decoded while it is sent.
     Decoded(Coding),
 }
 
 impl Gateway {
-    /// Orders a form that a request would prefer.
+    /// Orders an encoding that a request would prefer.
     pub(crate) fn order(&self, stored: &StoredArc, coding: Coding) {
         if let Some(coders) = self.coders.get() {
             coders.order(stored, coding);
         }
     }
 
-    /// The form for a request. It waits at most `patience` for one to be made if the client accepts no present form.
-    pub(crate) async fn face(
+    /// The encoding for a request. It waits at most `patience` for one to be made if the client accepts none that is
+    /// present.
+    pub(crate) async fn choose_encoding(
         &self,
         stored: &StoredArc,
         fields: &[Field<'_>],
@@ -39,38 +40,38 @@ impl Gateway {
         policy: &Policy,
         patience: Duration,
         stages: &Stages,
-    ) -> Face {
+    ) -> EncodingChoice {
         let as_it_is = || {
-            // A response without a place for forms may be coded nevertheless: it has trailers, or came from a lower tier.
+            // A response without a place for encodings may be coded nevertheless: it has trailers, or came from a lower tier.
             let coding = transcode::handled(stored.meta.status, &stored.fields().view(), policy);
             let decodable = coding.filter(|it| !transcode::suits(*it, AcceptedCodings::read(fields)));
             let no_transform = facts.directives.no_transform;
-            decodable.filter(|_| !no_transform).map_or(Face::Own, Face::Decoded)
+            decodable.filter(|_| !no_transform).map_or(EncodingChoice::Own, EncodingChoice::Decoded)
         };
-        let Some(forms) = &stored.forms else { return as_it_is() };
-        let choice = coding::choose(forms, policy, fields, facts);
+        let Some(encodings) = &stored.encodings else { return as_it_is() };
+        let choice = coding::choose(encodings, policy, fields, facts);
         if let Some(coding) = choice.make {
             self.order(stored, coding);
         }
-        let form = match choice.serve {
-            Serve::Own => return Face::Own,
-            Serve::Made(coding) => forms.get(coding),
+        let encoding = match choice.serve {
+            Serve::Own => return EncodingChoice::Own,
+            Serve::Made(coding) => encodings.get(coding),
             Serve::Wait(coding) => {
                 self.counters.coding_waits.add(1);
                 stages.enter(RequestStage::Wait);
-                let _ = tokio::time::timeout(patience, forms.settled(coding)).await;
+                let _ = tokio::time::timeout(patience, encodings.settled(coding)).await;
                 stages.enter(RequestStage::Write);
-                forms.get(coding)
+                encodings.get(coding)
             }
             Serve::Unsuitable => None,
         };
-        match form {
-            Some(form) => {
-                form.note_use();
+        match encoding {
+            Some(encoding) => {
+                encoding.note_use();
                 self.counters.coding_hits.add(1);
-                Face::Form(form)
+                EncodingChoice::Made(encoding)
             }
-            None if forms.is_undecodable() => Face::Own,
+            None if encodings.is_undecodable() => EncodingChoice::Own,
             None => as_it_is(),
         }
     }
