@@ -106,7 +106,17 @@ impl Gateway {
             self.counters.coding_hits.add(1);
         }
         let not_modified = precondition == Precondition::NotModified;
-        Some(respond(stored, AnsweringTier::Ram, encoding, head, not_modified, &route.policy, now, began, answer))
+        Some(respond(
+            stored,
+            AnsweringTier::Ram,
+            encoding,
+            head,
+            not_modified,
+            &route.policy,
+            now,
+            began,
+            answer,
+        ))
     }
 
     /// The encoding for a request, with an inner `None` for the stored one; a better one that is possible is ordered. The

@@ -71,10 +71,10 @@ impl Freed {
 
     /// Performs `work`, which may free heap memory of `store`, and counts it.
     pub fn count<T>(&mut self, store: &Store, work: impl FnOnce() -> T) -> T {
-        let (before, abroad) = (store.used_of_heap(), store.freed_abroad());
+        let (before, abroad) = (store.used_of_heap(), store.freed_by_others());
         let done = work();
         let now = store.used_of_heap();
-        self.add(before.saturating_sub(now), store.freed_abroad().saturating_sub(abroad), now);
+        self.add(before.saturating_sub(now), store.freed_by_others().saturating_sub(abroad), now);
         done
     }
 
@@ -91,7 +91,7 @@ impl Freed {
     /// Ends a sweep. If it removed a significant amount since the last signal, and its threads have freed it, they are
     /// signalled once more: some pages are empty except for blocks that a foreign thread freed.
     pub fn end(&mut self, store: &Store) {
-        if self.bytes >= enough(store.used_of_heap()) && store.left_in_yards() == 0 {
+        if self.bytes >= enough(store.used_of_heap()) && store.deferred_bytes() == 0 {
             (self.bytes, self.abroad) = (0, 0);
             self.room.tell();
         }
@@ -107,7 +107,7 @@ fn enough(used: u64) -> u64 {
 pub struct Quiet {
     room: ReleaseSignal,
     /// Its list of entries to free; `None` if it stores nothing.
-    yard: Option<ThreadFreeList>,
+    free_list: Option<ThreadFreeList>,
     /// The number of short intervals to come.
     soon: Cell<u32>,
     /// Its counters: a worker is quiet without requests.
@@ -120,10 +120,10 @@ pub struct Quiet {
 impl Quiet {
     /// For this thread, which has these counters.
     #[must_use]
-    pub fn new(room: ReleaseSignal, counters: Arc<Counters>, yard: Option<ThreadFreeList>) -> Self {
+    pub fn new(room: ReleaseSignal, counters: Arc<Counters>, free_list: Option<ThreadFreeList>) -> Self {
         let zero = || Cell::new(0);
         let (soon, looks) = (Cell::new(0), Cell::new(QUIET));
-        Self { told: zero(), requests: zero(), soon, looks, yard, room, counters }
+        Self { told: zero(), requests: zero(), soon, looks, free_list, room, counters }
     }
 
     /// Called by a timer: once it has become quiet, or was signalled, the thread returns its memory. Returns the time
@@ -150,9 +150,9 @@ impl Quiet {
 
     /// Frees entries of sweeps for one turn; returns whether there are or lately were any.
     fn clear(&self) -> bool {
-        let Some(yard) = &self.yard else { return false };
+        let Some(free_list) = &self.free_list else { return false };
         let begun = clock::precise_micros();
-        let was_some = yard.clear(|| clock::precise_micros().saturating_sub(begun) < TURN);
+        let was_some = free_list.clear(|| clock::precise_micros().saturating_sub(begun) < TURN);
         let soon = if was_some { SWEPT } else { self.soon.get().saturating_sub(1) };
         self.soon.set(soon);
         soon > 0

@@ -183,8 +183,8 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     follower.take_over(&first);
     drop(first);
     let SettingsFollower { front, counters, .. } = &follower;
-    let yard = Some(shared.store.yard());
-    let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), yard);
+    let free_list = Some(shared.store.free_list());
+    let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), free_list);
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
     // Checked first: a stop may have come before this worker's first look at its orders.
     let drains = |orders: &watch::Receiver<Orders>| orders.borrow().drain.is_some();

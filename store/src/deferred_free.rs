@@ -1,12 +1,12 @@
 //! Freeing of entries that a sweep removes, by the thread that allocated them. The allocator's pages belong to threads:
 //! blocks freed by another thread go onto lists and return only after the owner has walked all its pages. Blocks freed by
-//! the owner return as soon as a page is empty. A sweep therefore leaves entries in the yard of the allocating thread,
+//! the owner return as soon as a page is empty. A sweep therefore leaves entries in the free list of the allocating thread,
 //! which clears it a little at a time. Entries evicted for lack of room are freed by the thread that needs the room.
 //!
 //! ```text
-//! sweep ──▶ leave ──┬─▶ yard of worker 0 ──▶ clear, in worker 0
-//!                   ├─▶ yard of worker 1 ──▶ clear, in worker 1
-//!                   └─▶ freed here: no owner, too large, or the yard is full
+//! sweep ──▶ leave ──┬─▶ list of worker 0 ──▶ clear, in worker 0
+//!                   ├─▶ list of worker 1 ──▶ clear, in worker 1
+//!                   └─▶ freed here: no owner, too large, or the list is full
 //! ```
 
 use crate::entry::{Entry, StoredBody};
@@ -20,10 +20,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Bytes in one yard above which sweeps wait until it has been cleared: the budget does not count them.
+/// Bytes in one free list above which sweeps wait until it has been cleared: the budget does not count them.
 const FULL: u64 = 1 << 20;
 
-/// The limit above which nothing more is left there: a step of a sweep continues if the yard was not full.
+/// The limit above which nothing more is left there: a step of a sweep continues if the list was not full.
 const MOST: u64 = 2 * FULL;
 
 /// Entries larger than this, and those with extents in the arena, are not freed by serving threads: returning one large
@@ -33,7 +33,7 @@ const LARGE: u64 = 128 << 10;
 /// The assumed weight of an entry in addition to its bodies: about ten blocks, which are not measured one by one.
 const EACH: u64 = 512;
 
-/// The number of a thread that has a yard; zero means none.
+/// The number of a thread that has a free list; zero means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadNumber(u16);
 
@@ -48,13 +48,13 @@ impl ThreadNumber {
     }
 }
 
-/// All yards of a store.
+/// All free lists of a store.
 #[derive(Default)]
 pub(crate) struct DeferredFree {
     /// The first is that of thread number 1.
     all: RwLock<Vec<Arc<DeferredSlot>>>,
     /// Bytes that were freed by other threads than their owner, or had none.
-    freed_abroad: AtomicU64,
+    freed_by_others: AtomicU64,
 }
 
 struct DeferredSlot {
@@ -70,7 +70,7 @@ struct DeferredWait {
 }
 
 impl DeferredSlot {
-    /// Leaves the entry here, or returns it: the yard is full or has no thread.
+    /// Leaves the entry here, or returns it: the free list is full or has no thread.
     fn leave(&self, entry: Entry, bytes: u64) -> Result<(), Entry> {
         if self.bytes.load(Relaxed) >= MOST {
             return Err(entry);
@@ -93,7 +93,7 @@ impl DeferredSlot {
 }
 
 impl DeferredFree {
-    /// Moves an entry that has left the index to the yard of its thread. Called without any lock.
+    /// Moves an entry that has left the index to the free list of its thread. Called without any lock.
     pub fn leave(&self, entry: Entry) {
         let home = entry.home;
         if home != ThreadNumber(0) && home == ThreadNumber::here() {
@@ -106,12 +106,12 @@ impl DeferredFree {
             None => Err(entry),
         };
         if let Err(entry) = left {
-            self.freed_abroad.fetch_add(bytes, Relaxed);
+            self.freed_by_others.fetch_add(bytes, Relaxed);
             drop(entry);
         }
     }
 
-    /// Whether a yard is so full that a sweep should wait if it can.
+    /// Whether a free list is so full that a sweep should wait if it can.
     pub fn are_full(&self) -> bool {
         self.all.read().iter().any(|it| it.bytes.load(Relaxed) >= FULL)
     }
@@ -130,7 +130,7 @@ fn weight(entry: &Entry) -> u64 {
     entry.variants.iter().map(|it| EACH + of(&it.body)).sum::<u64>() + EACH
 }
 
-/// The yard of a thread: entries that sweeps removed and this thread allocated. It stays on its thread.
+/// The free list of a thread: entries that sweeps removed and this thread allocated. It stays on its thread.
 pub struct ThreadFreeList {
     place: Arc<DeferredSlot>,
     stays: PhantomData<*const ()>,
@@ -158,12 +158,12 @@ impl Drop for ThreadFreeList {
 }
 
 impl Store {
-    /// Creates a yard for this thread: entries that it stores from now on are left there when a sweep removes them. It
+    /// Creates a free list for this thread: entries that it stores from now on are left there when a sweep removes them. It
     /// must be cleared from time to time, since sweeps wait for that.
     #[must_use]
-    pub fn yard(&self) -> ThreadFreeList {
+    pub fn free_list(&self) -> ThreadFreeList {
         let place = Arc::new(DeferredSlot { waits: Mutex::new(Some(Vec::new())), bytes: AtomicU64::new(0) });
-        let mut all = self.yards.all.write();
+        let mut all = self.deferred.all.write();
         all.push(place.clone());
         HERE.set(ThreadNumber(u16::try_from(all.len()).unwrap_or(0)));
         ThreadFreeList { place, stays: PhantomData }
@@ -172,14 +172,14 @@ impl Store {
     /// Approximate bytes that sweeps have removed and their threads have not freed yet: no longer in the budget, but
     /// resident.
     #[must_use]
-    pub fn left_in_yards(&self) -> u64 {
-        self.yards.waiting()
+    pub fn deferred_bytes(&self) -> u64 {
+        self.deferred.waiting()
     }
 
     /// Approximate bytes of other threads that sweeps have freed so far: pages that these threads have to look through.
     #[must_use]
-    pub fn freed_abroad(&self) -> u64 {
-        self.yards.freed_abroad.load(Relaxed)
+    pub fn freed_by_others(&self) -> u64 {
+        self.deferred.freed_by_others.load(Relaxed)
     }
 }
 

@@ -71,7 +71,7 @@ impl Store {
             state.walk = Some(IdleWalk { shard: 0, rest: self.idle_of(0), gone: 0 });
         }
         for _ in 0..steps {
-            if self.yards.are_full() {
+            if self.deferred.are_full() {
                 return Swept::Waits;
             }
             let Some(walk) = &mut state.walk else { break };
@@ -118,7 +118,7 @@ impl Store {
                 .add(it.hash.0, if is_fresh { RemovalCause::Idle } else { RemovalCause::Expired });
         }
         self.counters.cache_idle_evictions.add_shared(responses as u64);
-        gone.into_iter().for_each(|it| self.yards.leave(it.entry));
+        gone.into_iter().for_each(|it| self.deferred.leave(it.entry));
         true
     }
 

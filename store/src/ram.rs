@@ -169,7 +169,7 @@ pub struct Store {
     pub(crate) heads: Templates,
     pub(crate) encoded: EncodedResponses,
     pub(crate) idle: Mutex<IdleProgress>,
-    pub(crate) yards: DeferredFree,
+    pub(crate) deferred: DeferredFree,
     /// Keys that have left RAM.
     pub(crate) removed_keys: RemovedKeys,
     /// The number of removals, by place of the key: see [`Store::removals`].
@@ -223,7 +223,7 @@ impl Store {
             heads: Templates::default(),
             encoded: EncodedResponses::default(),
             idle: Mutex::default(),
-            yards: DeferredFree::default(),
+            deferred: DeferredFree::default(),
             removed_keys: RemovedKeys::new(settings.budget),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,

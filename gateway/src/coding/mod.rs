@@ -87,7 +87,13 @@ pub(crate) fn choose(
     let no_transform = facts.directives.no_transform;
     let exact = (facts.conditional || facts.range.is_some() || no_transform)
         && transcode::is_exact(fields, no_transform);
-    transcode::choose(encodings.plan, encodings.made(), encodings.refused(), AcceptedCodings::read(fields), exact)
+    transcode::choose(
+        encodings.plan,
+        encodings.made(),
+        encodings.refused(),
+        AcceptedCodings::read(fields),
+        exact,
+    )
 }
 
 /// One sentence about the encodings of a stored response, for `explain`.
@@ -99,9 +105,9 @@ pub(crate) fn describe(
 ) -> String {
     let name = |it| transcode::token(it).unwrap_or("plain");
     let all = [Coding::Zstd, Coding::Brotli, Coding::Gzip, Coding::Identity];
-    let made = all
-        .into_iter()
-        .filter_map(|it| encodings.get(it).map(|encoding| format!("{} ({} bytes)", name(it), encoding.body.len())));
+    let made = all.into_iter().filter_map(|it| {
+        encodings.get(it).map(|encoding| format!("{} ({} bytes)", name(it), encoding.body.len()))
+    });
     let made = made.collect::<Vec<_>>().join(", ");
     let refused = all.into_iter().filter(|it| encodings.refused().has(*it)).map(name);
     let refused = refused.collect::<Vec<_>>().join(", ");

@@ -51,11 +51,11 @@ fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
     std::thread::scope(|scope| {
         let store = &store;
         scope.spawn(move || {
-            let yard = store.yard();
+            let free_list = store.free_list();
             store.insert(store.hash(b"a"), b"a", plain(text("x")), 4).unwrap();
             made.send(()).unwrap();
             wait.recv().unwrap();
-            assert!(yard.clear(|| true));
+            assert!(free_list.clear(|| true));
             made.send(()).unwrap();
         });
         is_made.recv().unwrap();
@@ -87,7 +87,7 @@ fn many_small_sweeps_are_told_of_together() {
 #[test]
 fn who_has_something_to_free_looks_again_soon_until_there_is_no_more() {
     let (room, store) = (ReleaseSignal::default(), store());
-    let quiet = Quiet::new(room.clone(), Arc::default(), Some(store.yard()));
+    let quiet = Quiet::new(room.clone(), Arc::default(), Some(store.free_list()));
     assert_eq!(LOOK, quiet.look());
     room.tell();
     assert_eq!(LOOK, quiet.look(), "there is nothing to be freed");
@@ -97,9 +97,9 @@ fn who_has_something_to_free_looks_again_soon_until_there_is_no_more() {
         let sweep = || while store.sweep(1) != Swept::Nothing {};
         scope.spawn(sweep).join().unwrap();
     });
-    assert!(store.left_in_yards() > 0);
+    assert!(store.deferred_bytes() > 0);
     assert_eq!(SOON, quiet.look());
-    assert_eq!(0, store.left_in_yards());
+    assert_eq!(0, store.deferred_bytes());
     assert!((1..SWEPT).all(|_| quiet.look() == SOON), "more may come");
     assert_eq!(LOOK, quiet.look());
 }

@@ -64,7 +64,7 @@ fn sweep(store: &Store) -> Swept {
     }
 }
 
-/// Has a thread with a yard store `count` of `length`, and does `between` before that thread clears its yard with `clear`. Gives what
+/// Has a thread with a free list store `count` of `length`, and does `between` before that thread clears its free list with `clear`. Gives what
 /// was told, and who the thread was.
 fn with_maker(
     store: &Store,
@@ -76,10 +76,10 @@ fn with_maker(
     let (done, wait_done) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let maker = scope.spawn(move || {
-            let yard = store.yard();
+            let free_list = store.free_list();
             filled.send(fill(store, count, length)).unwrap();
             wait_done.recv().unwrap();
-            clear(&yard);
+            clear(&free_list);
         });
         let (told, id) = (wait_filled.recv().unwrap(), maker.thread().id());
         between();
@@ -97,15 +97,15 @@ fn what_a_purge_takes_out_is_freed_by_the_thread_that_stored_it() {
         purge(&store);
         assert_eq!(Swept::Nothing, sweep(&store));
         assert_eq!(0, store.objects());
-        assert!(store.left_in_yards() >= 100 * 1000, "{}", store.left_in_yards());
+        assert!(store.deferred_bytes() >= 100 * 1000, "{}", store.deferred_bytes());
     };
-    let (told, maker) = with_maker(&store, (100, 1000), between, |yard| {
-        assert!(yard.clear(|| true));
-        assert!(!yard.clear(|| true));
-        assert_eq!(0, store.left_in_yards());
+    let (told, maker) = with_maker(&store, (100, 1000), between, |free_list| {
+        assert!(free_list.clear(|| true));
+        assert!(!free_list.clear(|| true));
+        assert_eq!(0, store.deferred_bytes());
     });
     assert_eq!(vec![maker; 100], told);
-    assert_eq!((0, true), (store.freed_abroad(), store.used() < empty + 100_000));
+    assert_eq!((0, true), (store.freed_by_others(), store.used() < empty + 100_000));
 }
 
 #[test]
@@ -123,7 +123,8 @@ fn what_is_idle_is_freed_by_the_thread_that_stored_it() {
         assert_eq!(Swept::Room, idle(1200));
         assert_eq!(0, store.objects());
     };
-    let (told, maker) = with_maker(&store, (100, 1000), between, |yard| assert!(yard.clear(|| true)));
+    let (told, maker) =
+        with_maker(&store, (100, 1000), between, |free_list| assert!(free_list.clear(|| true)));
     assert_eq!(vec![maker; 100], told);
 }
 
@@ -135,14 +136,14 @@ fn a_sweep_waits_for_the_thread_that_is_behind() {
         purge(&store);
         assert_eq!(Swept::Waits, sweep(&store));
         assert_eq!(Swept::Waits, sweep(&store), "nobody has cleared it");
-        assert!((FULL..MOST).contains(&store.left_in_yards()), "{}", store.left_in_yards());
+        assert!((FULL..MOST).contains(&store.deferred_bytes()), "{}", store.deferred_bytes());
         assert!(store.objects() > 1000);
     };
-    let (told, maker) = with_maker(&store, (all, 1000), between, |yard| {
+    let (told, maker) = with_maker(&store, (all, 1000), between, |free_list| {
         let mut turns = 0;
-        while store.objects() > 0 || store.left_in_yards() > 0 {
+        while store.objects() > 0 || store.deferred_bytes() > 0 {
             let mut left = 100;
-            yard.clear(|| {
+            free_list.clear(|| {
                 left -= 1;
                 left > 0
             });
@@ -152,7 +153,7 @@ fn a_sweep_waits_for_the_thread_that_is_behind() {
         assert!(turns >= all / 100, "a little at a time: {turns}");
     });
     assert_eq!(vec![maker; all], told);
-    assert_eq!(0, store.freed_abroad());
+    assert_eq!(0, store.freed_by_others());
 }
 
 #[test]
@@ -163,10 +164,11 @@ fn purges_in_a_row_wait_for_nobody() {
         (0..=HURRIED_AND_MORE).for_each(|_| purge(&store));
         assert_eq!(Swept::Nothing, sweep(&store));
         assert_eq!(0, store.objects());
-        assert!(store.left_in_yards() <= MOST + LARGE, "what waits is bounded: {}", store.left_in_yards());
-        assert!(store.freed_abroad() > FULL);
+        assert!(store.deferred_bytes() <= MOST + LARGE, "what waits is bounded: {}", store.deferred_bytes());
+        assert!(store.freed_by_others() > FULL);
     };
-    let (told, maker) = with_maker(&store, (all, 1000), between, |yard| assert!(yard.clear(|| true)));
+    let (told, maker) =
+        with_maker(&store, (all, 1000), between, |free_list| assert!(free_list.clear(|| true)));
     assert_eq!(all, told.len());
     let by_maker = told.iter().filter(|it| **it == maker).count();
     assert!((1000..all - 1000).contains(&by_maker), "{by_maker}");
@@ -181,12 +183,12 @@ fn large_bodies_are_no_work_for_who_serves() {
     let between = || {
         purge(&store);
         assert_eq!(Swept::Nothing, sweep(&store));
-        assert_eq!(0, store.left_in_yards());
+        assert_eq!(0, store.deferred_bytes());
     };
     let length = usize::try_from(LARGE).unwrap();
-    let (told, _) = with_maker(&store, (3, length), between, |yard| assert!(!yard.clear(|| true)));
+    let (told, _) = with_maker(&store, (3, length), between, |free_list| assert!(!free_list.clear(|| true)));
     assert_eq!(vec![thread::current().id(); 3], told);
-    assert!(store.freed_abroad() >= 3 * LARGE);
+    assert!(store.freed_by_others() >= 3 * LARGE);
     let body = store.make_body(&[Bytes::from(vec![7; 20_000])]).unwrap();
     put(&store, "a", body);
     let entry = store.entry_of(store.hash(b"a"), b"a").unwrap();
@@ -199,16 +201,16 @@ fn what_was_left_for_a_thread_that_has_ended_is_freed() {
     let between = || {
         purge(&store);
         assert_eq!(Swept::Nothing, sweep(&store));
-        assert!(store.left_in_yards() > 0);
+        assert!(store.deferred_bytes() > 0);
     };
     // It ends without a look.
     let (told, maker) = with_maker(&store, (10, 1000), between, |_| {});
     assert_eq!(vec![maker; 10], told);
-    assert_eq!(0, store.left_in_yards());
+    assert_eq!(0, store.deferred_bytes());
     // And what it stored before, after.
     let told = thread::scope(|scope| {
         let maker = scope.spawn(|| {
-            let _yard = store.yard();
+            let _free_list = store.free_list();
             fill(&store, 10, 1000)
         });
         maker.join().unwrap()
@@ -221,10 +223,10 @@ fn what_was_left_for_a_thread_that_has_ended_is_freed() {
 #[test]
 fn one_s_own_is_freed_at_once() {
     let store = store(64 << 20);
-    let yard = store.yard();
+    let free_list = store.free_list();
     let told = fill(&store, 10, 1000);
     purge(&store);
     assert_eq!(Swept::Nothing, sweep(&store));
-    assert_eq!((10, 0, 0), (told.try_iter().count(), store.left_in_yards(), store.freed_abroad()));
-    assert!(!yard.clear(|| true));
+    assert_eq!((10, 0, 0), (told.try_iter().count(), store.deferred_bytes(), store.freed_by_others()));
+    assert!(!free_list.clear(|| true));
 }

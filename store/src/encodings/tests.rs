@@ -106,7 +106,9 @@ fn a_form_is_claimed_by_one_and_made_once() {
     assert!(encodings.claim(Coding::Gzip), "it may be tried again");
     encodings.not_made(Coding::Gzip, NotMade::Never);
     assert!(!encodings.claim(Coding::Gzip) && encodings.refused().has(Coding::Gzip));
-    store.keep_encoding(&encodings, Coding::Zstd, ReadyHead::new(b""), FieldList::new(), vec![0; 500]).unwrap();
+    store
+        .keep_encoding(&encodings, Coding::Zstd, ReadyHead::new(b""), FieldList::new(), vec![0; 500])
+        .unwrap();
     assert!(!encodings.claim(Coding::Zstd), "it is there");
     assert!(store.shed_encodings(1));
     assert!(encodings.claim(Coding::Zstd), "it was taken out");
@@ -152,7 +154,13 @@ fn a_form_that_has_no_room_is_not_kept() {
     let store = store(1 << 20);
     let encodings = page(&store, 0, 1000);
     assert!(encodings.claim(Coding::Gzip));
-    let kept = store.keep_encoding(&encodings, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 1 << 20]);
+    let kept = store.keep_encoding(
+        &encodings,
+        Coding::Gzip,
+        ReadyHead::new(b""),
+        FieldList::new(),
+        vec![0; 1 << 20],
+    );
     assert_eq!(Err(OverBudget), kept);
     assert!(encodings.claim(Coding::Gzip), "it may be tried again");
 }

@@ -48,7 +48,7 @@ impl Store {
             if sweep.walk.is_none() && sweep.done >= seq {
                 return Swept::Nothing;
             }
-            if self.unswept() <= HURRIED && self.yards.are_full() {
+            if self.unswept() <= HURRIED && self.deferred.are_full() {
                 return Swept::Waits;
             }
             // A thread that applied earlier rules and has yet to add its entry holds the books: a step takes them, too.
@@ -84,7 +84,7 @@ impl Store {
                 && !entry.has_met(walk.until)
                 && !matches!(self.meet(hash, &entry, None), Met::AsItIs)
             {
-                self.yards.leave(entry);
+                self.deferred.leave(entry);
             }
         }
         walk.place = next.unwrap_or_default();
