@@ -66,7 +66,7 @@ pub struct WorkerShared {
     /// The number of workers.
     pub workers: NonZeroUsize,
     /// The limit of client connections.
-    pub places: Arc<ConnectionLimit>,
+    pub connection_limit: Arc<ConnectionLimit>,
     /// The heaviest URLs.
     pub tops: Arc<Tops>,
     /// The listeners of the live stream.
@@ -126,7 +126,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let first = orders.borrow_and_update().clone();
     let live = first.live.clone();
     let worker =
-        TransportWorker::among(shared.places.clone(), counters.clone(), live.config.limits_of_clients());
+        TransportWorker::among(shared.connection_limit.clone(), counters.clone(), live.config.limits_of_clients());
     worker.keep_within();
     let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
@@ -166,7 +166,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let is_draining = Cell::new(false);
     let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays, is_draining });
     tokio::task::spawn_local(worker.clone().watch());
-    let (doors, quic) = (Vec::new(), Vec::new());
+    let (listeners, quic) = (Vec::new(), Vec::new());
     let mut follower = SettingsFollower {
         number,
         worker,
@@ -177,7 +177,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         watches: None,
         error_pages: None,
         issuers: None,
-        doors,
+        listeners,
         quic,
     };
     follower.take_over(&first);
@@ -212,7 +212,7 @@ struct SettingsFollower {
     /// The fetches of keys, likewise.
     issuers: Option<JoinSet<()>>,
     /// The addresses that it serves; each is given up when its sender is dropped.
-    doors: Vec<(Arc<OpenAddress>, oneshot::Sender<()>)>,
+    listeners: Vec<(Arc<OpenAddress>, oneshot::Sender<()>)>,
     /// Their UDP ports, likewise.
     quic: Vec<(Arc<OpenQuic>, oneshot::Sender<()>)>,
 }
@@ -257,7 +257,7 @@ impl SettingsFollower {
 
     /// Serves these addresses, and gives up the others. New ones come last: their requests meet the new routes.
     fn serve(&mut self, addresses: &OpenAddresses) {
-        self.doors.retain(|door| addresses.streams.iter().any(|it| Arc::ptr_eq(it, &door.0)));
+        self.listeners.retain(|listener| addresses.streams.iter().any(|it| Arc::ptr_eq(it, &listener.0)));
         for port in addresses.closing.iter().chain(&addresses.quic) {
             for socket in port.take(self.number) {
                 let (keep, gone) = oneshot::channel();
@@ -269,14 +269,14 @@ impl SettingsFollower {
                 self.quic.push((port.clone(), keep));
             }
         }
-        self.quic.retain(|door| addresses.quic.iter().any(|it| Arc::ptr_eq(it, &door.0)));
+        self.quic.retain(|listener| addresses.quic.iter().any(|it| Arc::ptr_eq(it, &listener.0)));
         for address in &addresses.streams {
             for bound in address.take(self.number) {
                 let (keep, gone) = oneshot::channel();
                 let closed = async { drop(gone.await) };
                 let served = listener::serve_until(bound, self.worker.clone(), self.front.clone(), closed);
                 tokio::task::spawn_local(served);
-                self.doors.push((address.clone(), keep));
+                self.listeners.push((address.clone(), keep));
             }
         }
     }

@@ -432,33 +432,33 @@ pub async fn serve_until<H: Handler>(
     };
     let tls = worker.tls().filter(|_| matches!(bound.listen, Listen::Tls(_)));
     let (preamble, to_refuse) = (bound.preamble, Cell::new(0));
-    let door = Door { listener, name, local, tls, preamble, worker, handler, to_refuse };
-    let mut stopped = pin!(door.worker.stopped());
+    let acceptor = Acceptor { listener, name, local, tls, preamble, worker, handler, to_refuse };
+    let mut stopped = pin!(acceptor.worker.stopped());
     let mut closed = pin!(closed);
     loop {
         let ready = tokio::select! {
             biased;
             () = &mut stopped => break,
             () = &mut closed => break,
-            ready = door.listener.readable() => ready,
+            ready = acceptor.listener.readable() => ready,
         };
         let Ok(mut ready) = ready else { return };
-        match door.accept_batch() {
+        match acceptor.accept_batch() {
             AcceptResult::All => ready.clear_ready(),
             AcceptResult::Batch => tokio::task::yield_now().await,
-            AcceptResult::Want => tokio::time::sleep(REST).await,
+            AcceptResult::OutOfDescriptors => tokio::time::sleep(REST).await,
             AcceptResult::Full => {
-                let makes_room = door.worker.makes_room().await;
-                door.to_refuse.set(if makes_room { 0 } else { BACKLOG });
+                let has_closed = acceptor.worker.close_idle().await;
+                acceptor.to_refuse.set(if has_closed { 0 } else { BACKLOG });
             }
         }
     }
     // Another process may have the queue by now.
-    if door.worker.leaves_queues() {
+    if acceptor.worker.leaves_queues() {
         return;
     }
-    door.to_refuse.set(i32::MAX);
-    while door.accept_batch() == AcceptResult::Batch {}
+    acceptor.to_refuse.set(i32::MAX);
+    while acceptor.accept_batch() == AcceptResult::Batch {}
 }
 
 /// Serves a socket of this process as a connection of `client`, over HTTP/1.1. `false` where the limit of connections is reached.
@@ -468,8 +468,8 @@ pub fn serve_own<H: Handler>(
     worker: &Rc<TransportWorker>,
     handler: Rc<H>,
 ) -> bool {
-    let Some(place) = worker.take_place() else { return false };
-    let link = ClientSocket::new(worker.admit(socket, place), worker.clone());
+    let Some(permit) = worker.acquire_permit() else { return false };
+    let link = ClientSocket::new(worker.admit(socket, permit), worker.clone());
     begin_served(link, None, client, handler);
     true
 }
@@ -484,11 +484,11 @@ enum AcceptResult {
     /// The connection limit is reached, and a connection is waiting.
     Full,
     /// The system has no descriptor or memory left: the queue waits.
-    Want,
+    OutOfDescriptors,
 }
 
 /// One listening socket, and the handler of its connections.
-struct Door<H> {
+struct Acceptor<H> {
     listener: AsyncFd<Arc<OwnedFd>>,
     /// In the notation of the configuration.
     name: Rc<str>,
@@ -501,31 +501,31 @@ struct Door<H> {
     to_refuse: Cell<i32>,
 }
 
-impl<H: Handler> Door<H> {
+impl<H: Handler> Acceptor<H> {
     fn accept_batch(&self) -> AcceptResult {
         for at in 0..BATCH {
-            let lacks_room = self.worker.lacks_room();
-            let place = self.worker.take_place();
+            let lacks_descriptors = self.worker.lacks_descriptors();
+            let permit = self.worker.acquire_permit();
             // The first is known to exist, unless it had to wait: it may have gone meanwhile.
-            if (at > 0 || lacks_room || place.is_none()) && !self.has_another() {
+            if (at > 0 || lacks_descriptors || permit.is_none()) && !self.has_another() {
                 return self.all();
             }
-            if lacks_room {
-                return self.want();
+            if lacks_descriptors {
+                return self.out_of_descriptors();
             }
-            if place.is_none() && self.to_refuse.get() <= 0 {
+            if permit.is_none() && self.to_refuse.get() <= 0 {
                 return AcceptResult::Full;
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
                 Ok((socket, peer)) => {
-                    self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok()), place);
+                    self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok()), permit);
                 }
                 Err(Errno::AGAIN) => return self.all(),
                 // That connection is gone already, or a firewall rejected it.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                 // EMFILE, ENFILE, ENOBUFS, ENOMEM; no error may cause a busy loop.
-                Err(_) => return self.want(),
+                Err(_) => return self.out_of_descriptors(),
             }
         }
         AcceptResult::Batch
@@ -544,17 +544,17 @@ impl<H: Handler> Door<H> {
         poll(&mut asked, Some(&Timespec::default())) != Ok(0)
     }
 
-    fn want(&self) -> AcceptResult {
+    fn out_of_descriptors(&self) -> AcceptResult {
         self.worker.counters.accept_errors.add(1);
         if self.worker.shed(SHED) > 0 {
             return AcceptResult::Batch; // As soon as these are gone.
         }
         // Connections of other workers may be idle.
         descriptors::miss();
-        AcceptResult::Want
+        AcceptResult::OutOfDescriptors
     }
 
-    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>, place: Option<ConnectionPermit>) {
+    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>, permit: Option<ConnectionPermit>) {
         let local = match self.local {
             Some(any) if any.ip().is_unspecified() => {
                 rustix::net::getsockname(&socket).ok().and_then(|it| it.try_into().ok()).or(self.local)
@@ -565,11 +565,11 @@ impl<H: Handler> Door<H> {
             MissingPreamble::Refused.count(&self.worker.counters);
             return self.handler.unintroduced(MissingPreamble::Refused, peer);
         }
-        let Some(place) = place else {
+        let Some(permit) = permit else {
             self.to_refuse.update(|it| it - 1);
             return self.worker.counters.connections_refused.add(1);
         };
-        let link = ClientSocket::new(self.worker.admit(socket, place), self.worker.clone());
+        let link = ClientSocket::new(self.worker.admit(socket, permit), self.worker.clone());
         let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let listener = self.name.clone();
         let alternative = self.tls.as_ref().and(self.local).and_then(|it| self.worker.alternative_at(it));

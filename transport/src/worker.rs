@@ -85,12 +85,12 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
 }
 
 mod drain;
-mod places;
+mod connection_limit;
 mod request_limits;
 mod shedding;
 
-pub use places::ConnectionLimit;
-pub(crate) use places::{ConnectionPermit, ConnectionPresence, QuicConnections, QuicServices};
+pub use connection_limit::ConnectionLimit;
+pub(crate) use connection_limit::{ConnectionPermit, ConnectionPresence, QuicConnections, QuicServices};
 pub use request_limits::{RequestLimits, TransferLimits};
 pub(crate) use shedding::SHED;
 
@@ -108,7 +108,7 @@ pub struct TransportWorker {
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
     /// The limit for its connections, and its upgraded streams, including requested upgrades.
-    places: Arc<ConnectionLimit>,
+    connection_limit: Arc<ConnectionLimit>,
     swept: Cell<u64>,
     /// Whether clients wait in the accept queue while descriptors are scarce: see [`TransportWorker::keep_within`].
     within: Cell<bool>,
@@ -223,11 +223,11 @@ impl TransportWorker {
         Self::among(Arc::default(), counters, limits)
     }
 
-    /// The same, as one of several that share `places`.
+    /// The same, as one of several that share `connection_limit`.
     #[must_use]
-    pub fn among(places: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
+    pub fn among(connection_limit: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Rc::new(Self {
-            places,
+            connection_limit,
             counters,
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),
@@ -307,7 +307,7 @@ impl TransportWorker {
 
     /// Ticks the clock, cuts slow clients and makes room for other connections, as long as the worker lives.
     pub async fn watch(self: Rc<Self>) {
-        tokio::join!(self.keep_time(), self.give_way());
+        tokio::join!(self.keep_time(), self.close_idle_for_others());
     }
 
     async fn keep_time(&self) {
@@ -638,7 +638,7 @@ mod tests {
             let worker = TransportWorker::new(Arc::default(), limits);
             let (ours, _theirs) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
-            let it = worker.admit(ours.into(), worker.take_place().unwrap());
+            let it = worker.admit(ours.into(), worker.acquire_permit().unwrap());
             it.rest();
             let start = clock::monotonic().0;
             for second in 1..=25 {

@@ -50,9 +50,9 @@ fn who_rests_makes_room_where_all_connections_are_taken() {
 #[test]
 fn who_rests_at_another_worker_makes_room() {
     alone("who_rests_at_another_worker_makes_room", || {
-        let places = std::sync::Arc::default();
+        let connection_limit = std::sync::Arc::default();
         let limits = ClientLimits { connections: 3, ..support::limits() };
-        let servers: [Server; 2] = std::array::from_fn(|_| Server::among(&places, limits));
+        let servers: [Server; 2] = std::array::from_fn(|_| Server::among(&connection_limit, limits));
         let asks = |server: &Server| {
             let mut peer = server.connect();
             peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -378,9 +378,9 @@ impl<H: Handler> Taking<'_, H> {
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
             let (connection, stream) = (&guard.connection, &guard.stream);
-            let _place = match stream.is_tunnel {
+            let _permit = match stream.is_tunnel {
                 false => None,
-                true => match connection.link.worker.place_for_tunnel().await {
+                true => match connection.link.worker.permit_for_tunnel().await {
                     None => {
                         return connection.end_stream(stream, ErrorCode::RefusedStream, ClientGone::Closed);
                     }

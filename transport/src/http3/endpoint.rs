@@ -427,8 +427,8 @@ impl<H: Handler> SocketLoop<H> {
     fn accept(&mut self, now: Instant, incoming: Incoming, mut out: Vec<u8>) {
         let (worker, settings) = (self.worker.clone(), self.settings.clone());
         let half_open = self.bell.half_open.get();
-        let place = worker.take_place();
-        if (half_open >= HALF_OPEN || place.is_none()) && !incoming.remote_address_validated() {
+        let permit = worker.acquire_permit();
+        if (half_open >= HALF_OPEN || permit.is_none()) && !incoming.remote_address_validated() {
             worker.counters.http3_retries.add(1);
             match self.endpoint.retry(incoming, &mut out) {
                 Ok(transmit) => self.send_alone(&transmit, &out),
@@ -436,18 +436,18 @@ impl<H: Handler> SocketLoop<H> {
             }
             return;
         }
-        let place = place.or_else(|| {
+        let permit = permit.or_else(|| {
             worker.shed(1);
-            worker.take_place()
+            worker.acquire_permit()
         });
-        let (Some(place), Some(settings), false, true) =
-            (place, settings, self.is_leaving, half_open < MOST_HALF_OPEN)
+        let (Some(permit), Some(settings), false, true) =
+            (permit, settings, self.is_leaving, half_open < MOST_HALF_OPEN)
         else {
             worker.counters.http3_refused.add(1);
             let transmit = self.endpoint.refuse(incoming, &mut out);
             return self.send_alone(&transmit, &out);
         };
-        let presence = worker.enter(place);
+        let presence = worker.enter(permit);
         match self.endpoint.accept(incoming, now, &mut out, Some(settings.config.clone())) {
             Ok((handle, quic)) => {
                 let rules = settings.rules.clone();

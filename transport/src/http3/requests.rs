@@ -384,9 +384,9 @@ impl Http3Connection {
         let guard = StreamTaskGuard { connection: self.clone(), stream };
         tokio::task::spawn_local(async move {
             let (connection, stream) = (&guard.connection, &guard.stream);
-            let _place = match stream.is_tunnel {
+            let _permit = match stream.is_tunnel {
                 false => None,
-                true => match connection.worker.place_for_tunnel().await {
+                true => match connection.worker.permit_for_tunnel().await {
                     None => {
                         let reset = Http3Error::RequestRejected;
                         return connection.end_stream(stream.id, reset, ClientGone::Closed);

@@ -16,7 +16,7 @@ pub(crate) const SHED: usize = 16;
 
 impl TransportWorker {
     /// Whether another connection would take a descriptor that is needed elsewhere.
-    pub(crate) fn lacks_room(&self) -> bool {
+    pub(crate) fn lacks_descriptors(&self) -> bool {
         self.within.get() && !descriptors::suffice_for_another()
     }
 
@@ -118,7 +118,7 @@ pub(super) mod tests {
             let worker = TransportWorker::new(Arc::default(), hours(10));
             let now = clock::monotonic().0 + 10_000;
             let admitted = ages.iter().map(|(reading, age)| {
-                let it = worker.admit(UnixStream::pair().unwrap().0.into(), worker.take_place().unwrap());
+                let it = worker.admit(UnixStream::pair().unwrap().0.into(), worker.acquire_permit().unwrap());
                 it.reading.set(*reading);
                 it.read_by.set((now + 3_600_000).saturating_sub(*age));
                 it

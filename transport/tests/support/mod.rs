@@ -69,10 +69,10 @@ impl Server {
         Self::begin(bound, Arc::default(), limits, |_| {})
     }
 
-    /// One of several that share `places`.
-    pub fn among(places: &Arc<ConnectionLimit>, limits: ClientLimits) -> Self {
+    /// One of several that share `connection_limit`.
+    pub fn among(connection_limit: &Arc<ConnectionLimit>, limits: ClientLimits) -> Self {
         let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
-        Self::begin(bound, places.clone(), limits, |_| {})
+        Self::begin(bound, connection_limit.clone(), limits, |_| {})
     }
 
     /// One that lets clients in only while descriptors suffice.
@@ -83,7 +83,7 @@ impl Server {
 
     fn begin(
         bound: Bound,
-        places: Arc<ConnectionLimit>,
+        connection_limit: Arc<ConnectionLimit>,
         limits: ClientLimits,
         prepare: fn(&TransportWorker),
     ) -> Self {
@@ -94,7 +94,7 @@ impl Server {
         let shared = counters.clone();
         let thread = std::thread::spawn(move || {
             worker::runtime().unwrap().block_on(async move {
-                let worker = TransportWorker::among(places, shared, limits);
+                let worker = TransportWorker::among(connection_limit, shared, limits);
                 prepare(&worker);
                 tokio::task::spawn_local(worker.clone().watch());
                 tokio::task::spawn_local(listener::serve(bound, worker.clone(), Rc::new(Answers)));

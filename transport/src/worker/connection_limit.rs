@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// The time for which the other workers are given to make room: a turn of theirs, unless overloaded.
+/// The time for which the other workers are given to close idle connections: a turn of theirs, unless overloaded.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The shared limit of connections of all workers.
 #[derive(Debug)]
 pub struct ConnectionLimit {
     taken: AtomicUsize,
-    /// The number of requests to make room.
-    asked: watch::Sender<u64>,
+    /// The number of requests to close idle connections.
+    requests: watch::Sender<u64>,
     /// The number of tasks that wait for a permit.
     waiting: AtomicUsize,
-    given_back: Notify,
+    released: Notify,
 }
 
 /// A permit for one connection, held as long as this lives.
@@ -32,7 +32,7 @@ pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 impl Default for ConnectionLimit {
     fn default() -> Self {
         let (taken, waiting) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { taken, asked: watch::Sender::new(0), waiting, given_back: Notify::new() }
+        Self { taken, requests: watch::Sender::new(0), waiting, released: Notify::new() }
     }
 }
 
@@ -45,11 +45,11 @@ impl ConnectionLimit {
     /// Waits until one is returned, while `most` are taken.
     async fn free(&self, most: usize) {
         loop {
-            let given_back = self.given_back.notified();
+            let released = self.released.notified();
             if self.taken.load(SeqCst) < most {
                 return;
             }
-            given_back.await;
+            released.await;
         }
     }
 }
@@ -58,7 +58,7 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, SeqCst);
         if self.0.waiting.load(SeqCst) > 0 {
-            self.0.given_back.notify_waiters();
+            self.0.released.notify_waiters();
         }
     }
 }
@@ -66,7 +66,7 @@ impl Drop for ConnectionPermit {
 /// A connection without a socket of its own, as over QUIC: it counts among the open ones as long as this lives.
 pub(crate) struct ConnectionPresence {
     worker: Rc<TransportWorker>,
-    _place: ConnectionPermit,
+    _permit: ConnectionPermit,
 }
 
 impl Drop for ConnectionPresence {
@@ -111,27 +111,27 @@ impl TransportWorker {
     }
 
     /// Counts a connection without a socket of its own.
-    pub(crate) fn enter(self: &Rc<Self>, place: ConnectionPermit) -> ConnectionPresence {
+    pub(crate) fn enter(self: &Rc<Self>, permit: ConnectionPermit) -> ConnectionPresence {
         self.open.set(self.open.get() + 1);
         self.counters.connections_accepted.add(1);
         self.counters.connections_open.add(1);
-        ConnectionPresence { worker: self.clone(), _place: place }
+        ConnectionPresence { worker: self.clone(), _permit: permit }
     }
 
     /// Takes a permit within `limits.connections`; `None` if all are taken.
-    pub(crate) fn take_place(&self) -> Option<ConnectionPermit> {
-        self.places.take(self.limits().connections)
+    pub(crate) fn acquire_permit(&self) -> Option<ConnectionPermit> {
+        self.connection_limit.take(self.limits().connections)
     }
 
     /// A permit for a stream with an upgrade, which would be a connection over HTTP/1.1; `None`, which is counted, if all
     /// are taken and no client is idle.
-    pub(crate) async fn place_for_tunnel(&self) -> Option<ConnectionPermit> {
+    pub(crate) async fn permit_for_tunnel(&self) -> Option<ConnectionPermit> {
         loop {
-            let place = self.take_place();
-            if place.is_some() {
-                return place;
+            let permit = self.acquire_permit();
+            if permit.is_some() {
+                return permit;
             }
-            if !self.makes_room().await {
+            if !self.close_idle().await {
                 self.counters.connections_refused.add(1);
                 return None;
             }
@@ -139,28 +139,28 @@ impl TransportWorker {
     }
 
     /// Lets idle connections close, here or at another worker; returns whether there is a permit then, or soon.
-    pub(crate) async fn makes_room(&self) -> bool {
+    pub(crate) async fn close_idle(&self) -> bool {
         if self.shed(SHED) > 0 {
             tokio::task::yield_now().await; // Those are gone after a turn of the loop.
             return true;
         }
-        if self.places.asked.receiver_count() < 2 {
+        if self.connection_limit.requests.receiver_count() < 2 {
             return false;
         }
-        self.places.waiting.fetch_add(1, SeqCst);
-        self.places.asked.send_modify(|it| *it += 1);
-        let free = self.places.free(self.limits().connections);
+        self.connection_limit.waiting.fetch_add(1, SeqCst);
+        self.connection_limit.requests.send_modify(|it| *it += 1);
+        let free = self.connection_limit.free(self.limits().connections);
         let is_free = tokio::time::timeout(PATIENCE, free).await.is_ok();
-        self.places.waiting.fetch_sub(1, SeqCst);
+        self.connection_limit.waiting.fetch_sub(1, SeqCst);
         is_free
     }
 
-    /// Closes idle connections whenever another worker needs room; each worker a part, so that they do not all close the
+    /// Closes idle connections whenever another worker needs a permit; each worker a part, so that they do not all close the
     /// full number.
-    pub(super) async fn give_way(&self) {
-        let mut asked = self.places.asked.subscribe();
-        while asked.changed().await.is_ok() {
-            let others = self.places.asked.receiver_count().saturating_sub(1).max(1);
+    pub(super) async fn close_idle_for_others(&self) {
+        let mut requests = self.connection_limit.requests.subscribe();
+        while requests.changed().await.is_ok() {
+            let others = self.connection_limit.requests.receiver_count().saturating_sub(1).max(1);
             self.shed(SHED.div_ceil(others));
         }
     }
