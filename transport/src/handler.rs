@@ -218,10 +218,10 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
+    pub async fn demand(&self) -> Result<ClientDemand, ClientGone> {
         match &self.0 {
             TunnelOutgoing::Http1(_) => Ok(ClientDemand::ALL),
-            TunnelOutgoing::Streams(it) => it.room().await,
+            TunnelOutgoing::Streams(it) => it.demand().await,
         }
     }
 

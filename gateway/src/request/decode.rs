@@ -91,8 +91,8 @@ impl<'c> Machine<'_, 'c> {
         }
         let stages = self.stages;
         let mut along = FillReading::new(reader, head, self.route.maker.is_some());
-        let room = reply.room().await?;
-        let mut next = flush_while_waiting(stages, reply, along.next(room, reply)).await?;
+        let demand = reply.demand().await?;
+        let mut next = flush_while_waiting(stages, reply, along.next(demand, reply)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
@@ -103,8 +103,8 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
                     Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
                 }
-                let room = reply.room().await?;
-                next = flush_while_waiting(stages, reply, along.next(room, reply)).await?;
+                let demand = reply.demand().await?;
+                next = flush_while_waiting(stages, reply, along.next(demand, reply)).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -112,8 +112,8 @@ impl<'c> Machine<'_, 'c> {
         loop {
             send(reply, &decoding).await?;
             if progress == DecodeProgress::Fed {
-                let room = reply.room().await?;
-                match flush_while_waiting(stages, reply, along.next(room, reply)).await? {
+                let demand = reply.demand().await?;
+                match flush_while_waiting(stages, reply, along.next(demand, reply)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
                     Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),

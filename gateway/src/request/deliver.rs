@@ -473,8 +473,8 @@ impl<'c> Machine<'_, 'c> {
         let stages = self.stages;
         let (mut along, mut at) = (FillReading::new(reader, head, self.route.ends_with_client()), 0);
         loop {
-            let room = reply.room().await?;
-            let next = along.next(room, reply);
+            let demand = reply.demand().await?;
+            let next = along.next(demand, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
                     self.digest.iter_mut().for_each(|it| it.add(&bytes));

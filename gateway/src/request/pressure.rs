@@ -42,8 +42,8 @@ pub(crate) async fn send(
 /// Gives `bytes` to the client as it has room, and removes what was sent from them.
 async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone> {
     while !bytes.is_empty() {
-        let room = reply.room().await?;
-        reply.piece(BodyPiece::Bytes(fill::part(bytes, room.now))).await?;
+        let demand = reply.demand().await?;
+        reply.piece(BodyPiece::Bytes(fill::part(bytes, demand.now))).await?;
     }
     Ok(())
 }
@@ -51,8 +51,8 @@ async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone
 /// Sends the rest of a body that continues without the origin.
 pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
     loop {
-        let room = reply.room().await?;
-        match fill_reader::read(&mut reader, room).await {
+        let demand = reply.demand().await?;
+        match fill_reader::read(&mut reader, demand).await {
             Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
             Err(FillEnd::Complete(trailers)) => return Ok(trailers),
             Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),

@@ -11,7 +11,7 @@ use larder_wire::http1::write;
 use larder_wire::message::Version;
 
 /// Bytes that may wait for further output before they are sent.
-const HOLD: u64 = 32 * 1024;
+const MAX_BUFFERED: u64 = 32 * 1024;
 
 /// The fate of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl<'c> Http1Reply<'c> {
                 it.text().extend_from_slice(b"\r\n");
             }
         });
-        if self.connection.link.waiting() > HOLD { self.flush().await } else { Ok(()) }
+        if self.connection.link.waiting() > MAX_BUFFERED { self.flush().await } else { Ok(()) }
     }
 
     /// Sends the output that is still held back, now.

@@ -1,7 +1,7 @@
 //! The loop of one UDP socket: packets to their connections, timers, and packets of connections to the socket.
 
 use super::connection::Http3Connection;
-use super::handshake::Settings;
+use super::handshake::QuicSettings;
 use super::port::{Packet, PacketOwner, QuicPort, QuicSocket, SocketIds};
 use super::succession::{self, PassedMessage};
 use crate::alternative::AlternativeService;
@@ -98,7 +98,7 @@ struct SocketLoop<H> {
     endpoint: Endpoint,
     bell: Rc<Bell>,
     timers: BTreeSet<(Instant, usize)>,
-    settings: Option<Rc<Settings>>,
+    settings: Option<Rc<QuicSettings>>,
     tls: Arc<ServerTls>,
     worker: Rc<TransportWorker>,
     handler: Rc<H>,
@@ -417,7 +417,7 @@ impl<H: Handler> SocketLoop<H> {
     fn refresh_settings(&mut self) {
         let before = self.settings.take();
         let was = before.as_ref().map(Rc::as_ptr);
-        self.settings = Settings::of(before, &self.tls, &self.worker.limits(), &self.port);
+        self.settings = QuicSettings::of(before, &self.tls, &self.worker.limits(), &self.port);
         if self.settings.as_ref().map(Rc::as_ptr) != was {
             let config = self.settings.as_ref().map(|it| it.config.clone());
             self.endpoint.set_server_config(config);

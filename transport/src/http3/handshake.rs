@@ -26,7 +26,7 @@ const UNI_STREAMS: u32 = 16;
 const LEAST_IDLE: Duration = Duration::from_secs(10);
 
 /// The settings of handshakes, made again when the certificates or the limits change.
-pub(super) struct Settings {
+pub(super) struct QuicSettings {
     made_of: Arc<rustls::ServerConfig>,
     streams: u32,
     idle: Duration,
@@ -34,7 +34,7 @@ pub(super) struct Settings {
     pub rules: Arc<HandshakeRules>,
 }
 
-impl Settings {
+impl QuicSettings {
     /// Those in force; `before` if they are the same.
     pub fn of(
         before: Option<Rc<Self>>,

@@ -1,4 +1,5 @@
-//! The unidirectional streams: the control streams of both sides, and those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
+//! The unidirectional streams: the control streams of both sides, on which the SETTINGS of larder are sent (`open_control`), and
+//! those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
 
 use super::code;
 use super::connection::{Closing, Http3Connection};

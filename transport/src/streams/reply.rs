@@ -1,4 +1,5 @@
-//! Writes the response to one request, over its stream.
+//! Writes the response to one request, over its stream. A slow client stops only its own response: at most 32 KiB of a stream and
+//! 512 KiB of a connection wait for it.
 
 use super::StreamsLink;
 use super::stream::{ClientStream, Ending};
@@ -13,13 +14,14 @@ use larder_wire::http2::frame::EndFlag;
 use larder_wire::message::fields::is_allowed_trailer;
 use std::rc::Rc;
 
-/// The most bytes of a stream that may wait for the client before its task waits, too...
-const HOLD: u64 = 32 * 1024;
-/// ...and the fewest; in between, all streams of a connection share this limit.
-const HOLD_LEAST: u64 = 4 * 1024;
-const HOLD_ALL: u64 = 512 * 1024;
-/// Bytes that may be fetched ahead, for all streams of a connection.
-const ROOM: u64 = 2 * 1024 * 1024;
+/// The most bytes of a stream that wait for its client; with more, the task of the stream waits, too.
+const MAX_BUFFERED_PER_STREAM: u64 = 32 * 1024;
+/// The least limit of a stream where many share [`MAX_BUFFERED`].
+const MIN_BUFFERED_PER_STREAM: u64 = 4 * 1024;
+/// The most bytes of all streams of a connection that wait for the client; each stream has an equal share.
+const MAX_BUFFERED: u64 = 512 * 1024;
+/// The most bytes that are fetched ahead for the streams of a connection.
+const MAX_AHEAD: u64 = 2 * 1024 * 1024;
 
 /// Writes the response to one request.
 pub(crate) struct StreamReply {
@@ -40,6 +42,10 @@ impl StreamReply {
         self.stream.gone.get().map_or(Ok(()), Err)
     }
 
+    /// Sends a 1xx response other than 101; a 100 only to a client that expects one.
+    ///
+    /// # Errors
+    /// The client is gone.
     pub fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
         if self.started() || !matches!(status, 100 | 102..=199) {
             return Ok(());
@@ -52,6 +58,10 @@ impl StreamReply {
         Ok(())
     }
 
+    /// Sends the final head; later calls have no effect. `fields` are end-to-end fields only; the length is taken from `body`.
+    ///
+    /// # Errors
+    /// The client is gone, or the response would accept an extended CONNECT.
     pub fn head(&mut self, status: u16, fields: &FieldList, body: ResponseBody) -> Result<(), ClientGone> {
         if self.started() {
             return Ok(());
@@ -81,6 +91,10 @@ impl StreamReply {
         Ok(())
     }
 
+    /// Queues a piece of the body, and waits while more than the limit of the stream is queued.
+    ///
+    /// # Errors
+    /// The client is gone, or took nothing for its time limit.
     pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         let length = piece.len();
         if !self.rest.takes(length)? {
@@ -93,17 +107,17 @@ impl StreamReply {
         }
         self.body += length;
         self.connection.has_work(&self.stream);
-        let (stream, hold) = (&self.stream, self.hold());
-        wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold).await
+        let (stream, limit) = (&self.stream, self.buffer_limit());
+        wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= limit).await
     }
 
     /// Waits until little output is left; then returns the amount that the windows and the socket permit, and a little
     /// more, so that the stream does not run dry.
-    pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
-        let (stream, hold) = (&self.stream, self.hold());
-        wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold / 2).await?;
-        let now = self.connection.open(stream).max(hold - stream.queued.get());
-        Ok(ClientDemand { now, ahead: self.share(ROOM) })
+    pub async fn demand(&self) -> Result<ClientDemand, ClientGone> {
+        let (stream, limit) = (&self.stream, self.buffer_limit());
+        wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= limit / 2).await?;
+        let now = self.connection.open(stream).max(limit - stream.queued.get());
+        Ok(ClientDemand { now, ahead: self.share(MAX_AHEAD) })
     }
 
     /// This stream's share of an amount for the whole connection.
@@ -112,14 +126,19 @@ impl StreamReply {
     }
 
     /// Bytes that may wait for the client: fewer for clients with more simultaneous requests.
-    fn hold(&self) -> u64 {
-        self.share(HOLD_ALL).clamp(HOLD_LEAST, HOLD)
+    fn buffer_limit(&self) -> u64 {
+        self.share(MAX_BUFFERED).clamp(MIN_BUFFERED_PER_STREAM, MAX_BUFFERED_PER_STREAM)
     }
 
+    /// Returns when the client gives the stream up.
     pub async fn gone(&self) {
         self.stream.given_up().await;
     }
 
+    /// Accepts an extended CONNECT with these fields; the stream carries the bytes of the tunnel from now on.
+    ///
+    /// # Errors
+    /// The client is gone, the stream is no tunnel, or its response has begun.
     pub fn switch(&mut self, fields: &FieldList) -> Result<StreamTunnel, ClientGone> {
         self.check()?;
         if !self.stream.is_tunnel || self.started() {
@@ -129,6 +148,10 @@ impl StreamReply {
         Ok(StreamTunnel::begin(&self.connection, &self.stream, fields))
     }
 
+    /// Ends the response, with `trailers` if its length was not announced; returns when its last byte has been sent.
+    ///
+    /// # Errors
+    /// The client is gone, or bytes of the announced length are missing.
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
         self.rest.end()?;
         match self.rest {
@@ -145,10 +168,12 @@ impl StreamReply {
         wait(&*self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await
     }
 
+    /// Whether the final head was sent.
     pub fn started(&self) -> bool {
         self.rest != BodyRest::NotStarted
     }
 
+    /// Bytes of the body so far.
     pub fn body_bytes(&self) -> u64 {
         self.body
     }

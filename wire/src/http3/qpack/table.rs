@@ -1,4 +1,4 @@
-//! The static table (RFC 9204 Appendix A).
+//! The static table (RFC 9204 Appendix A). There is no dynamic one: see `super`.
 
 #[rustfmt::skip]
 pub(super) static STATIC: [(&str, &str); 99] = [
