@@ -4,7 +4,7 @@
 
 use super::cluster::Cluster;
 use super::live::Orders;
-use super::purge::asked::PurgeRequest;
+use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use larder_config::Config;
 use larder_config::sql::FollowedDatabase;

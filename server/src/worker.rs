@@ -9,7 +9,7 @@ use super::handler::RequestHandler;
 use super::health::Watches;
 use super::live::{DrainReason, Orders};
 use super::overlay::Overlays;
-use super::purge::asked::PurgeRequest;
+use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use super::quiet::{self, Quiet};
 use super::resident::Heap;

@@ -1,5 +1,5 @@
 //! Purge requests as the plugins of well-known applications send them: which responses a `PURGE`, `BAN` or one of the like
-//! names, by its method, its target and its fields. The permission is in `method` and `reach`.
+//! names, by its method, its target and its fields. The permission is in `method` and `permission`.
 //!
 //! | sender | request |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | Symfony: FOSHttpCache | `BAN` with `X-Host`, `X-Url`, `X-Content-Type`, `X-Cache-Tags: (^\|,)(a\|b)(,\|$)`; `PURGEKEYS` with `xkey-softpurge`; `PURGETAGS` with `X-Cache-Tags`; `PURGE` with `Clear-Cache: true` |
 //! | Laravel: varnishable | `BAN` with `X-Ban-Host` and `X-Ban-Regex` or `X-Ban-Url`; `FULLBAN` with `X-Ban-Host` |
 
-use super::asked;
+use super::target;
 use larder_semantics::field::{self, Field};
 use larder_wire::message::RequestHead;
 
@@ -129,13 +129,13 @@ impl<'r> Dialect<'r> {
                 }
                 let before = tags.len() + patterns.len();
                 match alternatives(text).filter(|_| may_be_pattern) {
-                    Some(found) => found.iter().try_for_each(|it| asked::tag(it).map(|it| tags.push(it)))?,
+                    Some(found) => found.iter().try_for_each(|it| target::tag(it).map(|it| tags.push(it)))?,
                     None if may_be_pattern => {
                         patterns.push(format!("header[{}] ~ {}", quoted(response), quoted(text)))
                     }
                     None => {
                         let words = text.split([' ', ',', '\t']).filter(|it| !it.is_empty());
-                        words.into_iter().try_for_each(|it| asked::tag(it).map(|it| tags.push(it)))?;
+                        words.into_iter().try_for_each(|it| target::tag(it).map(|it| tags.push(it)))?;
                     }
                 }
                 if tags.len() + patterns.len() == before {

@@ -1,9 +1,9 @@
 //! The `PURGE` method and the like, on routes that have them: the permission and the response. The target of a
 //! request is parsed in `dialect`.
 
-use super::asked::{self, PurgeRequest};
+use super::target::{self, PurgeRequest};
 use super::dialect::{self, NamedByRequest};
-use super::reach;
+use super::permission;
 use super::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use crate::router::{Matched, RouteTarget, Router};
 use larder_config::Methods;
@@ -75,7 +75,7 @@ pub async fn answer(
     let named = page.map(|target| RequestHead { method: "PURGE", target, ..request.clone() });
     // A page of another site could make a browser in the permitted network send the GET.
     let is_browsers = named.is_some() && request.fields.iter().any(|it| it.is("sec-fetch-site"));
-    let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
+    let (status, value) = match (matched.purge.method, permission::may_purge(matched, peer)) {
         _ if is_browsers => (403, problem(403, "A browser may not purge by GET; send PURGE instead.")),
         (PurgeMethod::Allowed, true) => {
             purge(purges, router, named.as_ref().unwrap_or(request), client).await
@@ -114,7 +114,7 @@ async fn purge(
 ) -> (u16, Value) {
     let shared = router.at_path(request.authority, request.target).and_then(Matched::any_host_of);
     let wanted = dialect::read(request, shared).and_then(|it| match it {
-        NamedByRequest::Url => asked::requested(request.scheme, request.authority, request.target, router)
+        NamedByRequest::Url => target::requested(request.scheme, request.authority, request.target, router)
             .map(|url| vec![PurgeScope::Url(url)]),
         NamedByRequest::Tags(tags) => Ok(tags.into_iter().map(PurgeScope::Tag).collect()),
         NamedByRequest::Everything => Ok(vec![PurgeScope::All]),
@@ -127,7 +127,7 @@ async fn purge(
         Ok(wanted) => wanted,
         Err(sentence) => return (400, problem(400, &sentence)),
     };
-    let scopes = match reach::limited(router, client.peer.map(|it| it.ip()), wanted) {
+    let scopes = match permission::permitted(router, client.peer.map(|it| it.ip()), wanted) {
         Ok(scopes) => scopes,
         Err(sentence) => return (403, problem(403, &sentence)),
     };

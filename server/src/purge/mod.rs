@@ -1,5 +1,5 @@
 //! Purges, from the admin, the `PURGE` method and the command line. All are done by one worker on the main thread, on
-//! every tier, with a receipt from each. The target of a purge is parsed in `asked`; the matching of responses is in the
+//! every tier, with a receipt from each. The target of a purge is parsed in `target`; the matching of responses is in the
 //! store.
 //!
 //! ```text
@@ -8,19 +8,19 @@
 //!                                                    └─▶ done, with receipts
 //! ```
 
-pub mod asked;
+pub mod target;
 mod counting;
 mod dialect;
 pub mod disk_count;
 pub mod method;
 pub mod peer;
-mod reach;
+mod permission;
 
 use super::cluster::Cluster;
 use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
 use super::quiet::{Freed, ReleaseSignal};
 use super::tiers::Lower;
-use asked::PurgeRequest;
+use target::PurgeRequest;
 use counting::PurgeCounting;
 use disk_count::either_scheme;
 use larder_counters::Counters;

@@ -1,5 +1,5 @@
-//! The responses that a client may purge by tag with the `PURGE` method: those of the routes that permit it, as a
-//! condition over stored responses. The admin is not limited by this.
+//! Whether a client may purge with `PURGE` (`cache.purge.from`), and which responses by tag: those of the routes that permit
+//! it, as a condition over stored responses. The admin has permissions of its own.
 
 use super::dialect::quoted;
 use crate::router::{LiveSite, Matched, Router};
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// The condition for one route, a site or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Reach {
+enum PermittedScope {
     All,
     None,
     /// Where this condition is true.
@@ -24,7 +24,7 @@ enum Reach {
 ///
 /// # Errors
 /// The condition would be too long: one sentence.
-pub fn limited(
+pub fn permitted(
     router: &Router,
     peer: Option<IpAddr>,
     wanted: Vec<PurgeScope>,
@@ -32,16 +32,16 @@ pub fn limited(
     if wanted.iter().all(|it| matches!(it, PurgeScope::Url(_))) {
         return Ok(wanted);
     }
-    let reach = match of_everything(router.sites(), peer) {
-        Reach::All => return Ok(wanted),
-        Reach::None => "status < 0".to_owned(),
-        Reach::Where(condition) => condition,
+    let condition = match of_everything(router.sites(), peer) {
+        PermittedScope::All => return Ok(wanted),
+        PermittedScope::None => "status < 0".to_owned(),
+        PermittedScope::Where(condition) => condition,
     };
     let scope = |wanted: PurgeScope| {
         let text = match &wanted {
-            PurgeScope::Tag(tag) => format!("tag == {} && ({reach})", quoted(tag)),
-            PurgeScope::Where(condition) => format!("({}) && ({reach})", condition.text()),
-            PurgeScope::All => reach.clone(),
+            PurgeScope::Tag(tag) => format!("tag == {} && ({condition})", quoted(tag)),
+            PurgeScope::Where(wanted) => format!("({}) && ({condition})", wanted.text()),
+            PurgeScope::All => condition.clone(),
             PurgeScope::Url(_) | PurgeScope::Prefix(_) => return Ok(wanted),
         };
         Expression::parse(&text).map(PurgeScope::Where).map_err(|it| {
@@ -56,7 +56,7 @@ pub fn limited(
 }
 
 /// Whether a route permits a client to purge.
-pub fn lets(matched: &Matched, peer: Option<IpAddr>) -> bool {
+pub fn may_purge(matched: &Matched, peer: Option<IpAddr>) -> bool {
     matched.purge.method == PurgeMethod::Allowed
         && peer.is_none_or(|peer| matched.purge.from.iter().any(|it| it.contains(peer)))
 }
@@ -66,9 +66,9 @@ fn stores(sites: &[LiveSite]) -> impl Iterator<Item = &Matched> {
     sites.iter().flat_map(|it| &it.routes).filter(|it| it.methods.allow("GET") && it.proxies())
 }
 
-fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> Reach {
-    if stores(sites).all(|it| lets(it, peer)) {
-        return Reach::All;
+fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> PermittedScope {
+    if stores(sites).all(|it| may_purge(it, peer)) {
+        return PermittedScope::All;
     }
     let mut hosts: Vec<(&HostPattern, &LiveSite)> =
         sites.iter().flat_map(|site| site.hosts.iter().map(move |it| (it, site))).collect();
@@ -83,7 +83,7 @@ fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> Reach {
     let named = hosts
         .into_iter()
         .rev()
-        .fold(Reach::None, |others, (host, site)| either(&of_host(host), of_site(site, peer), others));
+        .fold(PermittedScope::None, |others, (host, site)| either(&of_host(host), of_site(site, peer), others));
     // If a site's hosts share a cache, keys contain its name after a `*`.
     sites.iter().fold(named, |others, site| match site.routes.iter().find_map(Matched::any_host_of) {
         Some(name) => {
@@ -93,26 +93,26 @@ fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> Reach {
     })
 }
 
-fn of_site(site: &LiveSite, peer: Option<IpAddr>) -> Reach {
+fn of_site(site: &LiveSite, peer: Option<IpAddr>) -> PermittedScope {
     let routes = site.routes.iter().filter(|it| it.methods.allow("GET"));
     let mut stores = routes.clone().filter(|it| it.proxies()).peekable();
-    if stores.peek().is_some() && stores.all(|it| lets(it, peer)) {
-        return Reach::All;
+    if stores.peek().is_some() && stores.all(|it| may_purge(it, peer)) {
+        return PermittedScope::All;
     }
-    routes.rev().fold(Reach::None, |others, it| {
-        let own = match it.proxies() && lets(it, peer) {
+    routes.rev().fold(PermittedScope::None, |others, it| {
+        let own = match it.proxies() && may_purge(it, peer) {
             // A key does not have the fields of its request: the response may be one of a later route.
             true if it.condition.is_some() => others.clone(),
-            true => Reach::All,
-            false => Reach::None,
+            true => PermittedScope::All,
+            false => PermittedScope::None,
         };
         either(&of_path(&it.path), own, others)
     })
 }
 
 /// `yes` where a test is true, otherwise `no`.
-fn either(test: &str, yes: Reach, no: Reach) -> Reach {
-    use Reach::{All, None, Where};
+fn either(test: &str, yes: PermittedScope, no: PermittedScope) -> PermittedScope {
+    use PermittedScope::{All, None, Where};
     if yes == no || test.is_empty() {
         return yes;
     }
