@@ -1,6 +1,6 @@
 //! The parts that a process has from the one that started it: sockets of a service manager, or a larder that it is to replace.
 
-use crate::upgrade::predecessor::{self, Predecessor};
+use crate::upgrade::new_process::{self, Predecessor};
 use crate::{path_rules, service_manager};
 use larder_server::inherited::InheritedSockets;
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ impl FailureReporter {
     /// This process ends for this reason.
     pub fn tell(&self, sentence: &str) {
         if let Some(stream) = &self.0 {
-            predecessor::refuse(stream, sentence);
+            new_process::refuse(stream, sentence);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::predecessor::{Predecessor, WantedState};
+use crate::upgrade::new_process::{Predecessor, WantedState};
 use crate::upgrade::switched_state::HandedPurges;
 use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;

@@ -7,7 +7,7 @@ use crate::reload::Prepared;
 use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
 use crate::upgrade::program;
-use crate::upgrade::successor::Successor;
+use crate::upgrade::old_process::Successor;
 use larder_admin::{
     Admin, AdminAccess, Audit, Configuring, HealthDesk, HistoryDesk, HistoryEnd, ReloadOrder, UpgradeOrder,
 };

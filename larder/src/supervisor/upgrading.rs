@@ -3,7 +3,7 @@
 
 use super::Supervisor;
 use crate::ram_snapshot;
-use crate::upgrade::successor::{OfferedSocket, Successor, UpgradeMeans, replace};
+use crate::upgrade::old_process::{OfferedSocket, Successor, UpgradeMeans, replace};
 use crate::upgrade::{SocketRow, link, program};
 use larder_admin::{UPGRADE_STEP, UpgradeOrder};
 use larder_config::AdminListen;

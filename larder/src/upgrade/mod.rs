@@ -18,11 +18,11 @@
 
 pub mod link;
 pub mod message;
-pub mod predecessor;
+pub mod new_process;
 pub mod program;
 mod quic;
 pub mod ram;
-pub mod successor;
+pub mod old_process;
 pub mod switched_state;
 
 use larder_server::inherited::SocketPurpose;
