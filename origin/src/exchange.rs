@@ -15,7 +15,7 @@
 mod accept;
 mod again;
 mod ends;
-mod reason;
+mod reason_count;
 mod stalled;
 mod start;
 mod steps;
@@ -38,7 +38,7 @@ use larder_semantics::miss_reason::MissReason;
 use larder_semantics::storable::is_endless;
 use larder_stdx::clock;
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
-use reason::ReasonTally;
+use reason_count::ReasonTally;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::mem;

@@ -4,7 +4,7 @@
 mod change;
 mod peek;
 mod proposal;
-mod reason;
+mod miss_reason;
 pub mod trial;
 
 use crate::cache_key;
@@ -37,8 +37,8 @@ use larder_store::ram::Lookup;
 use larder_store::{Stored, StoredArc};
 use larder_wire::message::Request;
 use proposal::{PageKnowledge, Proposal, of_exchange};
-use reason::AskedReason;
-pub use reason::JudgedRequest;
+use miss_reason::AskedReason;
+pub use miss_reason::JudgedRequest;
 
 /// Everything that decides about one request, in the order of evaluation.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! node, for any number of requests.
 
 use super::machine::FillStep;
-use super::reason::FillReason;
+use super::miss_reason::FillReason;
 use super::{FetchKind, FillJob, FillOutcome, FillRun, OriginAsk, Readers};
 use crate::coding;
 use crate::lower_tiers::{self, PromoteToRam};

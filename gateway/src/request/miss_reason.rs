@@ -1,4 +1,4 @@
-//! Why this request asks its origin: the facts for `semantics::miss_reason`, and the reason that log and statistics get.
+//! The reason of a request to the origin: the facts for `semantics::miss_reason`, and the reason that log and statistics get.
 
 use super::{Machine, RamCopy};
 use larder_semantics::cache_status::CacheReport;
@@ -7,7 +7,7 @@ use larder_semantics::reuse;
 
 impl Machine<'_, '_> {
     /// The reason for a fetch that this request starts, before its response is known.
-    pub fn why(&self, background: bool) -> MissReason {
+    pub fn miss_reason(&self, background: bool) -> MissReason {
         if let Some(bypassed) = self.bypassed {
             return bypassed;
         }

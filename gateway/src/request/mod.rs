@@ -16,10 +16,10 @@ mod sticky;
 mod tier_lookup;
 mod tunnel;
 mod wait;
-mod why;
+mod miss_reason;
 
 use self::query::EarlyBody;
-use crate::fill::reason::FillReason;
+use crate::fill::miss_reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
 use crate::request_headers::{self, Bypass};
@@ -593,7 +593,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn job(&self, fetch: FetchKind, below: TierLookup, background: bool) -> FillJob {
-        let reason = self.why(background);
+        let reason = self.miss_reason(background);
         if !background {
             self.local.reason.set(Some(reason));
         }
