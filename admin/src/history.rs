@@ -44,14 +44,14 @@ const OF_WORKER: usize = 12;
 const STEPS: [&str; 5] = ["1", "10", "60", "300", "1800"];
 
 /// The parameters of `GET /api/v1/history`.
-pub const QUERY: &[super::query::Parameter] = &[
-    super::query::integer(
+pub const QUERY: &[super::parameters::Parameter] = &[
+    super::parameters::integer(
         "since",
         0,
         99_999_999_999,
         "only what is later than this Unix time; all, if it is in the future",
     ),
-    super::query::one_of(
+    super::parameters::one_of(
         "step",
         &STEPS,
         "seconds of a sample (10): 1 for 15 minutes, 10 for 6 hours, 60 and more for 7 days",

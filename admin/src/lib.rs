@@ -21,9 +21,9 @@ pub mod openapi;
 mod origins;
 mod overlay;
 mod page;
+mod parameters;
 mod prometheus;
 mod purge;
-mod query;
 mod requester;
 mod schemas;
 mod session_file;
@@ -167,7 +167,7 @@ pub struct AdminRequest<'a> {
 impl AdminRequest<'_> {
     /// A parameter of the query, decoded; it matches its row.
     pub fn query_value(&self, name: &str) -> Option<String> {
-        query::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
+        parameters::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
     }
 
     /// The client, for logs and lists: `admin from 127.0.0.1`.
@@ -511,7 +511,7 @@ impl Admin {
         if let Some(role) = needs.role().filter(|it| !is_word && !who.may(*it)) {
             return Err(RefusedRequest { answer: too_small(&who, role), who });
         }
-        let checked = if endpoint.free_query { Ok(()) } else { query::check(endpoint.query, query) };
+        let checked = if endpoint.free_query { Ok(()) } else { parameters::check(endpoint.query, query) };
         match checked {
             Ok(()) => Ok(Let { endpoint, named, who }),
             Err(wrong) => Err(RefusedRequest { who, answer: wrong.into() }),

@@ -5,7 +5,7 @@
 
 mod question;
 
-use super::query::{Parameter, integer, one_of, text};
+use super::parameters::{Parameter, integer, one_of, text};
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::admin_role::AdminRole;
 use larder_semantics::coding::Coding;

@@ -1,6 +1,6 @@
 //! The description of the admin's endpoints as OpenAPI 3.1, generated from the rows of `table`.
 
-use super::query::{Parameter, ParameterKind};
+use super::parameters::{Parameter, ParameterKind};
 use super::table::{Content, ENDPOINTS, Endpoint, EndpointAccess};
 use super::{Admin, AdminResponse};
 use larder_transport::Synthetic;

@@ -122,7 +122,7 @@ impl OverlayOrder {
             return Ok(Self { place, ttl: None, status: 200 });
         }
         let (mut place, mut ttl, mut status) = (None, None, 200);
-        for (name, value) in query::pairs(asked.query)? {
+        for (name, value) in parameters::pairs(asked.query)? {
             let bad = |allowed: &str| {
                 InputError::at(&name, format!("{name}: found {value:?}; allowed: {allowed}."))
             };

@@ -3,7 +3,7 @@
 
 use super::{Admin, AdminRequest, AdminResponse, problem};
 use larder_server::purge::disk_count::{DiskCount, count_on_disk};
-use larder_server::purge::{PurgeOrder, ReceiptDetail, asked};
+use larder_server::purge::{PurgeOrder, ReceiptDetail, target};
 use larder_stdx::clock::precise_micros;
 use larder_store::listing::{ListingQuery, ListingSort, Pattern, SortDirection};
 use larder_store::purges::PurgeMatches;
@@ -70,7 +70,7 @@ impl Admin {
         let began = precise_micros();
         let router = self.router.borrow().clone();
         let by = asked.by();
-        let (asked, wait) = match asked::read(asked.json, &router) {
+        let (asked, wait) = match target::read(asked.json, &router) {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
@@ -89,7 +89,7 @@ impl Admin {
     pub(super) async fn preview_purge(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let began = precise_micros();
         let router = self.router.borrow().clone();
-        let asked = match asked::read(asked.json, &router) {
+        let asked = match target::read(asked.json, &router) {
             Ok((it, _)) => it,
             Err(wrong) => return wrong.into(),
         };

@@ -1,7 +1,7 @@
 //! The endpoints of login, sessions and tokens. Their state is in `access`.
 
 use super::access::{AccessRefusal, is_named};
-use super::query::{Parameter, text};
+use super::parameters::{Parameter, text};
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The statistics as JSON: all counters, by all their scopes. Memory is in `memory`, the same for Prometheus in
 //! `prometheus`; the names are documented in docs/statistics.md.
 
-use super::query::{Parameter, one_of};
+use super::parameters::{Parameter, one_of};
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;

@@ -21,8 +21,8 @@
 
 use super::config::MaintenanceState;
 use super::objects;
+use super::parameters::{Parameter, integer, one_of, text};
 use super::purge::PREVIEW;
-use super::query::{Parameter, integer, one_of, text};
 use super::schemas::{
     self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
     SESSION, STATS, TRACES,

@@ -26,7 +26,7 @@ const EVENTS: usize = 16;
 impl Admin {
     /// `GET /api/v1/traces`.
     pub(super) fn traces(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let pairs = match query::pairs(asked.query) {
+        let pairs = match parameters::pairs(asked.query) {
             Ok(pairs) => pairs,
             Err(wrong) => return wrong.into(),
         };
@@ -97,7 +97,7 @@ impl Admin {
 
     /// `GET /api/v1/traces/stream`.
     pub(super) fn stream_traces(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let pairs = match query::pairs(asked.query) {
+        let pairs = match parameters::pairs(asked.query) {
             Ok(pairs) => pairs,
             Err(wrong) => return wrong.into(),
         };

@@ -46,7 +46,7 @@ use super::{
     SiteConfig,
 };
 use larder_gateway::coding::{codec, pool};
-use larder_gateway::upgrade::Upgrades;
+use larder_gateway::protocol_upgrade::Upgrades;
 use larder_observe::log::error::{Level, LogLevels};
 use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;

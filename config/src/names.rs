@@ -1,7 +1,7 @@
 //! Warnings of origins and fleet servers with unknown names when larder takes over a configuration: not errors, since a
 //! name may be added later. The lookups for requests are not here.
 
-use crate::place::ServerAddress;
+use crate::memcached_address::ServerAddress;
 use crate::{Config, Problem, Source};
 use larder_origin::OriginAddress;
 use std::collections::BTreeSet;

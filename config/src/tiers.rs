@@ -1,7 +1,7 @@
 //! The settings of the tiers below RAM, already checked. Their use is not here: the store does not depend on files and
 //! flags.
 
-use super::place::FleetServer;
+use super::memcached_address::FleetServer;
 use larder_semantics::network::Network;
 use std::path::PathBuf;
 use std::time::Duration;

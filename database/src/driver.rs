@@ -1,13 +1,13 @@
 //! The drivers of databases behind one interface: a connection, and the rows of its query. Each protocol is in a module of its own.
 
+use crate::database_url::DatabaseServer;
 use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::mysql::{MySqlConnection, MySqlRows};
-use crate::place::DatabaseServer;
 use crate::postgres::{PostgresConnection, PostgresRows};
-use crate::query::SqlDialect;
 use crate::settings::{DatabaseSettings, FollowSettings, SqlCall, SqlStatement};
 use crate::sqlite::{SqliteConnection, SqliteRows};
+use crate::statement::SqlDialect;
 use crate::{mysql, postgres};
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -5,9 +5,9 @@ use crate::freshness::FollowedTables;
 use crate::lag::FollowLag;
 use crate::mysql::follow::{BinlogFollower, BinlogTurn};
 use crate::postgres::follow::{PostgresFollower, PostgresTurn};
-use crate::query::SqlDialect;
 use crate::row_tags::ChangedRows;
 use crate::settings::{DatabaseSettings, FollowSettings};
+use crate::statement::SqlDialect;
 use std::sync::Arc;
 
 /// A connection that follows the changes of a database.

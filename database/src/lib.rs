@@ -3,6 +3,7 @@
 
 mod calendar;
 mod cell;
+mod database_url;
 mod driver;
 mod encoder;
 mod error;
@@ -11,18 +12,18 @@ mod freshness;
 mod lag;
 mod mysql;
 mod parameter;
-mod place;
 mod pool;
 mod postgres;
-mod query;
 mod replicas;
 mod row_tags;
 mod rows;
 mod settings;
 mod sqlite;
+mod statement;
 mod stream;
 
 pub use cell::{NumberForm, SqlCell};
+pub use database_url::{DatabasePlace, DatabaseServer, PLACE_FORMS, REPLICA_FORM, ReplicaSettings};
 pub use driver::contact;
 pub use encoder::ResultFormat;
 pub use error::SqlError;
@@ -32,8 +33,6 @@ pub use lag::FollowLag;
 pub use parameter::{
     AbsentValue, PARAMETER_FORM, ParameterSource, ParameterType, SqlParameter, is_parameter_name,
 };
-pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS, REPLICA_FORM, ReplicaSettings};
-pub use query::{SqlDialect, SqlQuery};
 pub use replicas::{DatabaseServers, ReplicaChange};
 pub use row_tags::{
     ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, TABLE_COLUMN_FORM, TableColumn, WatchedColumns,
@@ -45,4 +44,5 @@ pub use settings::{
     SqlText,
 };
 pub use sqlite::follow::FileFollower;
+pub use statement::{SqlDialect, SqlQuery};
 pub use stream::DatabaseTls;

@@ -4,10 +4,10 @@ mod decode;
 pub(crate) mod follow;
 mod replication;
 
+use crate::database_url::DatabaseServer;
 use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::parameter::ParameterType;
-use crate::place::DatabaseServer;
 use crate::settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement, SqlText};
 use crate::stream::{DatabaseTls, PostgresTls};
 use bytes::BytesMut;

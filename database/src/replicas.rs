@@ -1,8 +1,8 @@
 //! A database with its replicas, in one worker: the server that a query asks, and the replicas that are passed over after a failure. The
 //! connections of each server are in `pool`.
 
+use crate::database_url::{DatabasePlace, ReplicaSettings};
 use crate::error::SqlError;
-use crate::place::{DatabasePlace, ReplicaSettings};
 use crate::pool::Database;
 use crate::rows::SqlAnswer;
 use crate::settings::{AskedServer, DatabaseSettings, SqlCall};

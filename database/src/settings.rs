@@ -1,11 +1,11 @@
 //! The settings of a database, and of the queries of a route. Their check is in the configuration.
 
 use crate::cell::NumberForm;
+use crate::database_url::{DatabasePlace, ReplicaSettings};
 use crate::encoder::ResultFormat;
 use crate::parameter::ParameterType;
-use crate::place::{DatabasePlace, ReplicaSettings};
-use crate::query::SqlQuery;
 use crate::row_tags::{TableColumn, WatchedColumns};
+use crate::statement::SqlQuery;
 use crate::stream::DatabaseTls;
 use larder_stdx::secret::Secret;
 use std::collections::BTreeSet;

@@ -5,9 +5,9 @@ mod decode;
 pub(crate) mod follow;
 mod thread;
 
+use crate::database_url::DatabaseServer;
 use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
-use crate::place::DatabaseServer;
 use crate::settings::{DatabaseSettings, SqlAccess, SqlCall, SqlStatement};
 use larder_stdx::clock;
 use std::future::Future as _;

@@ -1,7 +1,7 @@
 //! The stream to a database server: TCP or a Unix socket, in the clear or through TLS.
 
+use crate::database_url::DatabaseServer;
 use crate::error::SqlError;
-use crate::place::DatabaseServer;
 use larder_stdx::error::plain;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;

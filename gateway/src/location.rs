@@ -151,7 +151,7 @@ fn is_at(address: &OriginAddress, host: &str, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_semantics::query::Parameters;
+    use larder_semantics::query_rewrite::Parameters;
     use larder_semantics::rewrite::Rewrite;
 
     #[track_caller]

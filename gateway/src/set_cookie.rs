@@ -86,7 +86,7 @@ fn host_of(authority: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_semantics::query::Parameters;
+    use larder_semantics::query_rewrite::Parameters;
     use larder_semantics::rewrite::Rewrite;
 
     #[test]

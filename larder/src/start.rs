@@ -258,7 +258,8 @@ impl Opened {
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
         let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = Shares::take(&live.config, &lower, workers, &errors);
-        let (ids, tops, recent, recorder, worst, refusals, traces, connection_limit, room_to_give) = Default::default();
+        let (ids, tops, recent, recorder, worst, refusals, traces, connection_limit, room_to_give) =
+            Default::default();
         let (stream, heap, failure) = (Hub::new(own.clone()), Heap::new(workers), Arc::default());
         store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
         let shared = WorkerShared {

@@ -6,8 +6,8 @@ use crate::ram_snapshot;
 use crate::reload::Prepared;
 use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
-use crate::upgrade::program;
 use crate::upgrade::old_process::Successor;
+use crate::upgrade::program;
 use larder_admin::{
     Admin, AdminAccess, Audit, Configuring, HealthDesk, HistoryDesk, HistoryEnd, ReloadOrder, UpgradeOrder,
 };

@@ -40,7 +40,7 @@ pub mod path;
 pub mod pattern;
 pub mod policy;
 pub mod purged;
-pub mod query;
+pub mod query_rewrite;
 pub mod range;
 pub mod rate;
 pub mod redirect;

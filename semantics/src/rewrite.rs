@@ -7,7 +7,7 @@
 
 use crate::path::{self, Decode, NORMAL, PathReading};
 use crate::pattern::PathPattern;
-use crate::query::Parameters;
+use crate::query_rewrite::Parameters;
 use crate::request_view::RequestView;
 use crate::target;
 use crate::template::Template;

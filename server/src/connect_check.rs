@@ -3,7 +3,7 @@
 
 use crate::access::AuthService;
 use crate::health;
-use larder_config::place::ServerAddress;
+use larder_config::memcached_address::ServerAddress;
 use larder_config::problem::Source;
 use larder_config::tiers::{FleetConfig, FleetProtocol};
 use larder_config::{Config, OriginMember, Origins, Proxy, RouteConfig, Service};

@@ -4,7 +4,7 @@
 use super::access::Admitted;
 use super::admission::{self, Admission, AdmissionDecision, AdmissionMeans, RoutedRequest};
 use super::finish::RouteFinish;
-use super::hop::{self, Redirected, RequestHop};
+use super::local_redirect::{self, Redirected, RequestHop};
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
 use super::router::{FilesPassed, Found, NoRoute, RouteTarget, Router};
@@ -207,7 +207,7 @@ impl RequestHandler {
         match (end, sent) {
             (RequestEnd::Elsewhere(elsewhere), Some(sent)) => {
                 let id = is_identified.then(|| field::first(head.fields, REQUEST_ID)).flatten();
-                let next = hop::request_for(&sent, elsewhere.target, id);
+                let next = local_redirect::request_for(&sent, elsewhere.target, id);
                 let so_far = redirected.unwrap_or_else(|| Redirected::begin(&kept, &routed, started, weight));
                 let redirected = Some(so_far.and(&routed, is_identified));
                 Some(RequestHop { request: Rc::new(next), body: None, reply: elsewhere.reply, redirected })

@@ -1,7 +1,7 @@
 //! The tiers below RAM of a running server: opened from the configuration, given to each worker, and maintained by the
 //! main thread's timer. Lookups in them are in `larder_gateway`.
 
-use larder_config::place::ServerAddress;
+use larder_config::memcached_address::ServerAddress;
 use larder_config::{Config, tiers};
 use larder_counters::Counters;
 use larder_gateway::LowerTiers;
@@ -335,7 +335,7 @@ fn hash(it: tiers::HashSetting) -> fleet::KeyHashFunction {
     }
 }
 
-fn address(it: &larder_config::place::FleetServer) -> fleet::FleetAddress {
+fn address(it: &larder_config::memcached_address::FleetServer) -> fleet::FleetAddress {
     let at = match &it.place {
         ServerAddress::Tcp(host, port) => fleet::MemcachedAddress::Tcp(host.clone(), *port),
         ServerAddress::Unix(path) => fleet::MemcachedAddress::Unix(path.clone()),

@@ -125,8 +125,11 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let Own { counters, log, purges, errors } = own;
     let first = orders.borrow_and_update().clone();
     let live = first.live.clone();
-    let worker =
-        TransportWorker::among(shared.connection_limit.clone(), counters.clone(), live.config.limits_of_clients());
+    let worker = TransportWorker::among(
+        shared.connection_limit.clone(),
+        counters.clone(),
+        live.config.limits_of_clients(),
+    );
     worker.keep_within();
     let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);

@@ -84,8 +84,8 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
         .build_local(tokio::runtime::LocalOptions::default())
 }
 
-mod drain;
 mod connection_limit;
+mod drain;
 mod request_limits;
 mod shedding;
 
@@ -225,7 +225,11 @@ impl TransportWorker {
 
     /// The same, as one of several that share `connection_limit`.
     #[must_use]
-    pub fn among(connection_limit: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
+    pub fn among(
+        connection_limit: Arc<ConnectionLimit>,
+        counters: Arc<Counters>,
+        limits: ClientLimits,
+    ) -> Rc<Self> {
         Rc::new(Self {
             connection_limit,
             counters,

@@ -2,7 +2,7 @@
 
 use super::Admin;
 use super::texts::AskedTexts;
-use crate::query::{Parameter, text};
+use crate::parameters::{Parameter, text};
 use crate::{AdminRequest, AdminResponse, problem_at};
 use larder_config::edit::{Edit, EditChange, PathStep};
 use serde_json::{Value, json};

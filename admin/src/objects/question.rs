@@ -1,7 +1,7 @@
 //! The parameters of a listing: queries to the store, cursors, and ids of objects.
 
 use super::LIMIT;
-use crate::query;
+use crate::parameters;
 use larder_semantics::secret;
 use larder_server::input_error::InputError;
 use larder_store::disk::listing as below;
@@ -55,7 +55,7 @@ impl Question {
     /// # Errors
     /// One sentence: the error, its place, a valid form.
     pub fn read(asked: &str) -> Result<Question, InputError> {
-        let pairs = query::pairs(asked)?;
+        let pairs = parameters::pairs(asked)?;
         let filled =
             |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1).filter(|it| !it.is_empty());
         let tier = match filled("tier") {

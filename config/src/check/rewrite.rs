@@ -7,7 +7,7 @@ use larder_gateway::rewrite::RewriteSettings;
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::path;
 use larder_semantics::policy::{CredentialUse, Policy};
-use larder_semantics::query::Parameters;
+use larder_semantics::query_rewrite::Parameters;
 use larder_semantics::request_fields::{RequestFields, undetermined};
 use larder_semantics::rewrite::{PathTemplate, Rewrite};
 use larder_semantics::template::{Template, TemplateInput};

@@ -2,7 +2,7 @@
 
 use super::{ConfigCheck, RoutePath, Source};
 use crate::kind::{ConfigValue, TextForm};
-use crate::place::FleetServer;
+use crate::memcached_address::FleetServer;
 use crate::problem::Problem;
 use crate::tiers::{
     DiskConfig, DistributionSetting, FilledBySetting, FleetConfig, FleetProtocol, HashSetting,

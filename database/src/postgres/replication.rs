@@ -1,7 +1,7 @@
 //! A connection of PostgreSQL's streaming replication (its documentation, "Streaming Replication Protocol"): the login, a temporary
 //! slot, and the messages of its log until the connection ends. Their meaning is in `row_tags`.
 
-use crate::place::DatabaseServer;
+use crate::database_url::DatabaseServer;
 use crate::settings::DatabaseSettings;
 use crate::stream::{self, DatabaseStream, DatabaseTls};
 use bytes::{Buf as _, Bytes, BytesMut};

@@ -3,7 +3,7 @@
 
 use super::identity;
 use super::thread::{Limits, open, plain};
-use crate::place::DatabaseServer;
+use crate::database_url::DatabaseServer;
 use crate::settings::{DatabaseSettings, SqlAccess};
 use rusqlite::{Connection, Error};
 use std::convert::Infallible;

@@ -2,21 +2,21 @@
 //! to an origin, and the store is not changed.
 
 mod change;
+mod miss_reason;
 mod peek;
 mod proposal;
-mod miss_reason;
 pub mod trial;
 
 use crate::cache_key;
 use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
+use crate::protocol_upgrade;
 use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
 use crate::rewrite::{self, LEAVES};
 use crate::route::{Gateway, GatewayRoute};
 use crate::rules;
-use crate::selection;
-use crate::upgrade;
+use crate::served_part;
 use change::ChangedRequest;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::AnsweringTier;
@@ -36,9 +36,9 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::Lookup;
 use larder_store::{Stored, StoredArc};
 use larder_wire::message::Request;
-use proposal::{PageKnowledge, Proposal, of_exchange};
 use miss_reason::AskedReason;
 pub use miss_reason::JudgedRequest;
+use proposal::{PageKnowledge, Proposal, of_exchange};
 
 /// Everything that decides about one request, in the order of evaluation.
 #[derive(Clone, Debug)]
@@ -183,7 +183,7 @@ fn prepared(route: &GatewayRoute, request: &Request) -> Request {
 impl Gateway {
     /// Explains the treatment of `request` on `route` at this moment.
     pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
-        let upgrade = upgrade::asked(&route.upgrades, request).is_some();
+        let upgrade = protocol_upgrade::asked(&route.upgrades, request).is_some();
         let request = &prepared(route, request);
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
@@ -448,7 +448,9 @@ fn decide(
     };
     let mut sentence = reuse.sentence().to_owned();
     let status = match (selected, name) {
-        (Ok(stored), "hit" | "stale-hit") => Some(selection::status_of(stored, &route.policy, facts, fields)),
+        (Ok(stored), "hit" | "stale-hit") => {
+            Some(served_part::status_of(stored, &route.policy, facts, fields))
+        }
         (_, "gateway-timeout") => Some(504),
         _ => None,
     };

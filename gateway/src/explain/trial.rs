@@ -3,9 +3,9 @@
 
 use super::{passes, prepared};
 use crate::cache_key;
+use crate::protocol_upgrade;
 use crate::request_headers::Bypass;
 use crate::route::GatewayRoute;
-use crate::upgrade;
 use larder_semantics::analytics;
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
@@ -28,7 +28,7 @@ pub enum RequestWay {
 /// The way of `request` on `route`; its key is written to `key` if it uses the cache.
 #[must_use]
 pub fn way(route: &GatewayRoute, request: &Request, key: &mut Vec<u8>) -> RequestWay {
-    let upgrade = upgrade::asked(&route.upgrades, request).is_some();
+    let upgrade = protocol_upgrade::asked(&route.upgrades, request).is_some();
     let request = &prepared(route, request);
     let fields = request.fields.view();
     let facts = RequestFacts::read(&request.method, &fields);

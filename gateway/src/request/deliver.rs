@@ -14,7 +14,7 @@ use crate::source::ResponseSource;
 use crate::stages::{RequestStage, Stages};
 use crate::transit::Transit;
 use crate::upload::{Halted, Upload, with_upload};
-use crate::{request_headers, selection};
+use crate::{request_headers, served_part};
 use larder_origin::OriginError;
 use larder_semantics::cache_status::{self, CacheReport};
 use larder_semantics::conditional::{self, Precondition};
@@ -259,7 +259,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn precondition(&self, meta: &Meta) -> Precondition {
-        selection::precondition(meta, self.facts, self.fields)
+        served_part::precondition(meta, self.facts, self.fields)
     }
 
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &StoredArc, report: CacheReport) -> Sent {
@@ -320,7 +320,7 @@ impl<'c> Machine<'_, 'c> {
             return self.send_pieces(reply, 206, fields, vec![piece], report).await;
         }
         let length = stored.body.len();
-        match selection::of_stored(stored, self.facts, self.fields) {
+        match served_part::of_stored(stored, self.facts, self.fields) {
             Selection::Whole if matches!(stored.meta.status, 204 | 304) => {
                 self.head(reply, stored.meta.status, fields, ResponseBody::None, Some(report)).await?;
                 Ok(None)

@@ -9,16 +9,16 @@ mod fetch;
 pub(crate) mod fill_reader;
 mod handed;
 pub mod machine;
+mod miss_reason;
 mod pass;
 pub(crate) mod pressure;
-mod query;
+mod query_method;
 mod sticky;
 mod tier_lookup;
 mod tunnel;
 mod wait;
-mod miss_reason;
 
-use self::query::EarlyBody;
+use self::query_method::EarlyBody;
 use crate::fill::miss_reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
@@ -26,7 +26,7 @@ use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
 use crate::stages::{FillStages, Observation, Stages};
-use crate::{cache_key, coding, fast_path, own_page, upgrade};
+use crate::{cache_key, coding, fast_path, own_page, protocol_upgrade};
 use deliver::Delivery;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
@@ -196,7 +196,7 @@ pub(crate) struct Machine<'a, 'c> {
     /// An earlier fetch that took too long; this request waits for it and for the one that its reader reads.
     pub earlier: Option<FillReader>,
     /// The requested protocol, where the route passes it on.
-    pub upgrade: Option<upgrade::UpgradeRequest>,
+    pub upgrade: Option<protocol_upgrade::UpgradeRequest>,
     pub elsewhere: Option<Elsewhere<'c>>,
     /// The hash of the body that is sent, where it is the origin's and new.
     pub digest: Option<Box<BodyDigest>>,
@@ -214,13 +214,13 @@ impl Gateway {
         observed: Observation<'_>,
     ) -> GatewayEnd<'c> {
         let Observation { stages, is_recorded } = observed;
-        let upgrade = upgrade::asked(&route.upgrades, &request);
+        let upgrade = protocol_upgrade::asked(&route.upgrades, &request);
         let bound = sticky::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
             request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
         let early = match (route.policy.query_body, &mut body) {
-            (Some(_), Some(body)) => query::read(self, &route.policy, &mut request, body).await,
+            (Some(_), Some(body)) => query_method::read(self, &route.policy, &mut request, body).await,
             _ => EarlyBody::Unread,
         };
         let fields = request.fields.view();

@@ -10,11 +10,11 @@ use crate::cache_key;
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{ArrivedHead, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters};
+use crate::protocol_upgrade;
 use crate::request_headers;
 use crate::route::Spreading;
 use crate::stages::RequestStage;
 use crate::transit::Transit;
-use crate::upgrade;
 use crate::upload::{Halted, Upload, carry, carry_buffered};
 use larder_origin::{OriginError, Paced};
 use larder_semantics::cache_status::CacheReport;
@@ -71,7 +71,7 @@ impl<'c> Machine<'_, 'c> {
         }
         // A 304 is the client's to interpret: the request was sent unchanged, and the answer is not kept.
         if request_headers::is_unasked(self.request, true, arrived.response.status)
-            || upgrade::is_mistakable(self.request, arrived.response.status)
+            || protocol_upgrade::is_mistakable(self.request, arrived.response.status)
         {
             self.local.origin_status.set(None); // The client is not to take it for the status of a response.
             return self.passing_failed(502);

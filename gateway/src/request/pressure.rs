@@ -4,7 +4,7 @@
 use super::Machine;
 use super::deliver::{DeliveryCut, Sent};
 use super::fill_reader;
-use super::query::EarlyBody;
+use super::query_method::EarlyBody;
 use crate::fill::pressure::hand_over;
 use crate::route::Gateway;
 use crate::source::ResponseSource;

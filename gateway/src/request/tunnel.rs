@@ -4,9 +4,9 @@
 use super::Machine;
 use super::machine::Step;
 use crate::fill::ArrivedHead;
+use crate::protocol_upgrade::{self, UpgradeRequest};
 use crate::request_headers;
 use crate::source::ResponseSource;
-use crate::upgrade::{self, UpgradeRequest};
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
@@ -27,7 +27,7 @@ impl Switched {
     pub fn of(asked: &UpgradeRequest, arrived: &ArrivedHead) -> Option<Self> {
         let response = &arrived.response;
         let ResponseSource::Origin(exchange, _) = &arrived.source else { return None };
-        if !upgrade::is_agreed(asked, response) {
+        if !protocol_upgrade::is_agreed(asked, response) {
             return None;
         }
         let mut fields = request_headers::returned(&response.fields, response.version, false);

@@ -1,8 +1,8 @@
 //! The connection between the two processes of an upgrade while both serve: purges of either, and their confirmations.
 
 use super::message::{BrokenLink, HEAD, HandOverMessage, MessageHead, MessageKind};
-use larder_server::purge::target::PurgeRequest;
 use larder_server::purge::peer::PassedPurge;
+use larder_server::purge::target::PurgeRequest;
 use larder_server::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use larder_stdx::error::plain;
 use larder_store::disk::{rules_of_bytes, rules_to_bytes};

@@ -19,10 +19,10 @@
 pub mod link;
 pub mod message;
 pub mod new_process;
+pub mod old_process;
 pub mod program;
 mod quic;
 pub mod ram;
-pub mod old_process;
 pub mod switched_state;
 
 use larder_server::inherited::SocketPurpose;

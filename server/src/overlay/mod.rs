@@ -5,10 +5,10 @@
 //! They are never evicted, so they are bounded, and their memory is charged to the RAM budget.
 
 mod challenge;
-mod place;
 mod serve;
+mod target;
 
-pub use place::OverlayTarget;
+pub use target::OverlayTarget;
 
 use larder_counters::Counters;
 use larder_files::{OpenFile, media_type};

@@ -1,9 +1,9 @@
 //! The `PURGE` method and the like, on routes that have them: the permission and the response. The target of a
 //! request is parsed in `dialect`.
 
-use super::target::{self, PurgeRequest};
 use super::dialect::{self, NamedByRequest};
 use super::permission;
+use super::target::{self, PurgeRequest};
 use super::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use crate::router::{Matched, RouteTarget, Router};
 use larder_config::Methods;

@@ -8,19 +8,18 @@
 //!                                                    └─▶ done, with receipts
 //! ```
 
-pub mod target;
 mod counting;
 mod dialect;
 pub mod disk_count;
 pub mod method;
 pub mod peer;
 mod permission;
+pub mod target;
 
 use super::cluster::Cluster;
 use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
 use super::quiet::{Freed, ReleaseSignal};
 use super::tiers::Lower;
-use target::PurgeRequest;
 use counting::PurgeCounting;
 use disk_count::either_scheme;
 use larder_counters::Counters;
@@ -35,6 +34,7 @@ use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use target::PurgeRequest;
 use tokio::sync::{mpsc, oneshot};
 
 /// The most purges that wait; one costs microseconds of the worker.

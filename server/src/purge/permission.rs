@@ -80,10 +80,9 @@ fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> PermittedScope {
             HostPattern::Any => 1,
         })
     });
-    let named = hosts
-        .into_iter()
-        .rev()
-        .fold(PermittedScope::None, |others, (host, site)| either(&of_host(host), of_site(site, peer), others));
+    let named = hosts.into_iter().rev().fold(PermittedScope::None, |others, (host, site)| {
+        either(&of_host(host), of_site(site, peer), others)
+    });
     // If a site's hosts share a cache, keys contain its name after a `*`.
     sites.iter().fold(named, |others, site| match site.routes.iter().find_map(Matched::any_host_of) {
         Some(name) => {

@@ -1,6 +1,6 @@
 //! The place of a database, as it stands in `url`.
 
-use crate::query::SqlDialect;
+use crate::statement::SqlDialect;
 use std::fmt;
 use std::path::PathBuf;
 
