@@ -1,7 +1,7 @@
 //! The endpoints of overlays: listing, setting and removing them. The response of an overlay to a request is in
 //! `server::overlay`.
 
-use super::{Admin, AdminRequest, AdminResponse, problem_at, query};
+use super::{Admin, AdminRequest, AdminResponse, parameters, problem_at};
 use larder_config::page_url::BareWord;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_semantics::scheme::Scheme;

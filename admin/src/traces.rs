@@ -1,6 +1,6 @@
 //! The endpoints of traces: the latest, the stream of new ones, and the sampling rates.
 
-use super::{Admin, AdminRequest, AdminResponse, problem, problem_at, query};
+use super::{Admin, AdminRequest, AdminResponse, parameters, problem, problem_at};
 use bytes::Bytes;
 use larder_gateway::stages::RequestStage;
 use larder_observe::counted::HeapSum;

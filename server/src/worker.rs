@@ -7,7 +7,7 @@ use super::descriptors::Shares;
 use super::error_page::PageRefresher;
 use super::handler::RequestHandler;
 use super::health::Watches;
-use super::live::{DrainReason, Orders};
+use super::live::{DrainReason, Live, Orders};
 use super::overlay::Overlays;
 use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
@@ -146,24 +146,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         Box::pin(async move { drop(done.await) })
     }));
     worker.stamp_when(shared.traces.sampling.any.clone());
-    let tracer = Tracer::new(shared.traces.clone(), shared.telemetry.clone(), counters.clone());
-    let keeper = shared.recent.worker(shared.workers.get());
-    let recorder = shared.recorder.worker(shared.workers.get());
-    let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
-    let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
-    let observer = Observer::new(
-        log.worker(counters.clone()),
-        errors.clone(),
-        tracer,
-        scope,
-        statistics,
-        top,
-        tap,
-        shared.ids.clone(),
-        keeper,
-        recorder,
-        shared.worst.clone(),
-    );
+    let observer = observer(number, &shared, &live, &counters, &log, &errors);
     let overlays = shared.overlays.clone();
     let (router, clients) = (RefCell::default(), RefCell::default());
     let is_draining = Cell::new(false);
@@ -198,6 +181,34 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         follower.take_over(&now);
     }
     follower.finish(&orders).await;
+}
+
+/// The observer of a worker, which reports finished requests to the logs and views that all workers share.
+fn observer(
+    number: usize,
+    shared: &WorkerShared,
+    live: &Live,
+    counters: &Arc<Counters>,
+    log: &AccessLog,
+    errors: &ErrorLog,
+) -> Observer {
+    let tracer = Tracer::new(shared.traces.clone(), shared.telemetry.clone(), counters.clone());
+    let keeper = shared.recent.worker(shared.workers.get());
+    let recorder = shared.recorder.worker(shared.workers.get());
+    let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
+    Observer::new(
+        log.worker(counters.clone()),
+        errors.clone(),
+        tracer,
+        live.scopes.of_worker(number),
+        live.config.statistics,
+        top,
+        tap,
+        shared.ids.clone(),
+        keeper,
+        recorder,
+        shared.worst.clone(),
+    )
 }
 
 /// The parts of a worker that follow the configuration in force.
