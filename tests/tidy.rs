@@ -148,6 +148,51 @@ fn every_file_says_what_it_is_and_is_not_too_long() {
     }
 }
 
+/// The functions of a file whose body has more than `most` lines, without empty lines, comments and nested functions' signatures.
+fn long_functions(text: &str, most: usize) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_code = |it: &&str| !it.trim().is_empty() && !it.trim_start().starts_with("//");
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let own = line.trim_start();
+        let is_function =
+            ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "async fn ", "pub async fn "]
+                .iter()
+                .any(|it| own.starts_with(it));
+        if !is_function || own.ends_with('}') {
+            continue;
+        }
+        let indent = &line[..line.len() - own.len()];
+        let is_end = |it: &&str| it.strip_prefix(indent) == Some("}");
+        let rest = &lines[at..];
+        let begin = rest.iter().position(|it| it.ends_with('{')).map_or(0, |it| it + 1);
+        let end = rest.iter().position(is_end).unwrap_or(begin);
+        if rest.get(begin..end).unwrap_or_default().iter().filter(|it| is_code(it)).count() > most {
+            found.push(own);
+        }
+    }
+    found
+}
+
+/// The limit of `clippy.toml` for functions in which clippy takes a "/*" of a string for the beginning of a comment, and counts
+/// no line after it.
+#[test]
+fn a_function_with_the_beginning_of_a_comment_in_a_string_has_at_most_75_lines() {
+    let body = "    let it = \"/static/*\";\n".repeat(76);
+    let text = format!("fn short() {{\n}}\n\nfn long() {{\n{body}}}\n");
+    assert_eq!(["fn long() {"], long_functions(&text, 75)[..]);
+    for (name, _) in RANKS {
+        for (path, text) in sources(name).into_iter().filter(|it| it.1.contains("/*")) {
+            if path.components().any(|it| it.as_os_str() == "src")
+                && !path.to_string_lossy().contains("tests")
+            {
+                let found = long_functions(&text, 75);
+                assert!(found.is_empty(), "{}: {found:?}", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn no_crate_module_is_a_heap_of_things() {
     for (name, _) in RANKS {

@@ -1,6 +1,7 @@
 //! The types of values: units and ranges, and the parser of one value from text. Forms of texts are in `text_form`,
 //! hosts in `host`.
 
+mod allowed;
 mod host;
 mod path_access;
 mod text_form;
