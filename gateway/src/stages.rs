@@ -169,7 +169,7 @@ impl StopWatch {
 
 /// The observed durations and facts of a request.
 #[derive(Clone, Copy)]
-pub struct Observation<'a> {
+pub struct RequestObservation<'a> {
     /// The stop watch of its stages.
     pub stages: &'a Stages,
     /// Whether it is recorded: a trial of a configuration needs facts of its answer, whose hash takes time.

@@ -9,7 +9,7 @@ use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
 use super::router::{FilesPassed, Found, NoRoute, RouteTarget, Router};
 use larder_config::Clients;
-use larder_gateway::stages::{Observation, Stages};
+use larder_gateway::stages::{RequestObservation, Stages};
 use larder_gateway::{Elsewhere, Gateway, GatewayEnd, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
@@ -200,7 +200,7 @@ impl RequestHandler {
             Some(page) => RequestEnd::Done(RequestOutcome::sent(page.send(reply).await)),
             None => {
                 routed.change(&mut request);
-                let observed = Observation { stages, is_recorded: weight.is_some() };
+                let observed = RequestObservation { stages, is_recorded: weight.is_some() };
                 self.serve(&routed, request, client, body, reply, observed).await
             }
         };
@@ -403,7 +403,7 @@ impl RequestHandler {
         client: &'c Client,
         body: Option<RequestBody<'c>>,
         reply: Reply<'c>,
-        observed: Observation<'_>,
+        observed: RequestObservation<'_>,
     ) -> RequestEnd<'c> {
         RequestEnd::Done(match (&routed.overlay, routed.target()) {
             (Some(overlay), _) => overlay.answer(&request, &self.gateway.counters, reply).await,

@@ -223,15 +223,11 @@ impl TransportWorker {
         Self::among(Arc::default(), counters, limits)
     }
 
-    /// The same, as one of several that share `connection_limit`.
+    /// The same, as one of several that share a connection limit.
     #[must_use]
-    pub fn among(
-        connection_limit: Arc<ConnectionLimit>,
-        counters: Arc<Counters>,
-        limits: ClientLimits,
-    ) -> Rc<Self> {
+    pub fn among(shared: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Rc::new(Self {
-            connection_limit,
+            connection_limit: shared,
             counters,
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),

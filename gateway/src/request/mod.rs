@@ -25,7 +25,7 @@ use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
-use crate::stages::{FillStages, Observation, Stages};
+use crate::stages::{FillStages, RequestObservation, Stages};
 use crate::{cache_key, coding, fast_path, own_page, protocol_upgrade};
 use deliver::Delivery;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
@@ -211,9 +211,9 @@ impl Gateway {
         client: &'c Client,
         mut body: Option<RequestBody<'c>>,
         reply: Reply<'c>,
-        observed: Observation<'_>,
+        observed: RequestObservation<'_>,
     ) -> GatewayEnd<'c> {
-        let Observation { stages, is_recorded } = observed;
+        let RequestObservation { stages, is_recorded } = observed;
         let upgrade = protocol_upgrade::asked(&route.upgrades, &request);
         let bound = sticky::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
