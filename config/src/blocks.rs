@@ -76,19 +76,39 @@ pub(crate) fn beneath<'v, V>(
     map.range(prefix.clone()..).map_while(move |it| it.0.strip_prefix(prefix.as_str()))
 }
 
-/// The rows of a table of a block that no table of `nearer` has: such tables are added up, as those of a site and its routes
-/// are. `None` for other values.
+/// The lists of fields that are not passed on: those of a route are added to those of its blocks and its site, as its tables are.
+pub(crate) const REMOVED_FIELDS: [&str; 2] = ["request_headers.remove", "response_headers.remove"];
+
+/// A table of a block, or a list of removed fields, with that of the route: such values are added up, as those of a site and its routes
+/// are, without the rows and names about which `nearer` has a rule. `None` for other values.
 fn added(values: &Values, value: &ConfigValue, rest: &str, nearer: &[&str]) -> Option<ConfigValue> {
-    let known = nearer.iter().filter_map(|it| match values.given.get(&format!("{it}{rest}")) {
-        Some((ConfigValue::Pairs(rows), _)) => Some(rows),
+    let given = |at: &str, key: &str| values.given.get(&format!("{at}{key}")).map(|it| &it.0);
+    if let ConfigValue::Texts(names) = value {
+        let own = match given(nearer[0], rest) {
+            _ if !REMOVED_FIELDS.contains(&rest) => return None,
+            Some(ConfigValue::Texts(own)) => own.clone(),
+            Some(_) => return None,
+            None => Vec::new(),
+        };
+        let is_new = |name: &&String| !own.iter().any(|it| it.eq_ignore_ascii_case(name));
+        return Some(ConfigValue::Texts(names.iter().filter(is_new).chain(&own).cloned().collect()));
+    }
+    let ConfigValue::Pairs(rows) = value else { return None };
+    let (of_rows, of_lists) = (nearer.iter(), nearer.iter());
+    let known = of_rows.filter_map(|it| match given(it, rest) {
+        Some(ConfigValue::Pairs(rows)) => Some(rows.iter().map(|it| &it.0)),
         _ => None,
     });
-    let known: Vec<_> = known.flatten().map(|it| &it.0).collect();
-    let ConfigValue::Pairs(rows) = value else { return None };
+    let removes = rest.rsplit_once('.').map_or(String::new(), |it| format!("{}.remove", it.0));
+    let removed = of_lists.filter_map(|it| match given(it, &removes) {
+        Some(ConfigValue::Texts(names)) if REMOVED_FIELDS.contains(&&*removes) => Some(names),
+        _ => None,
+    });
+    let known: Vec<_> = known.flatten().chain(removed.flatten()).collect();
     let is_new = |name: &str| !known.iter().any(|it| it.eq_ignore_ascii_case(name));
     let new = rows.iter().filter(|it| is_new(&it.0)).cloned();
-    let own = match values.given.get(&format!("{}{rest}", nearer[0])) {
-        Some((ConfigValue::Pairs(rows), _)) => rows.clone(),
+    let own = match given(nearer[0], rest) {
+        Some(ConfigValue::Pairs(rows)) => rows.clone(),
         Some(_) => return None,
         None => Vec::new(),
     };

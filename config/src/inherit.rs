@@ -59,7 +59,18 @@ pub struct LayeredValue {
 }
 
 /// The beginnings of the keys whose values of a site stay in force for names that the route does not set.
-const ADDED_TO: [&str; 2] = ["response_headers.", "error_pages"];
+const ADDED_TO: [&str; 3] = ["request_headers.", "response_headers.", "error_pages"];
+
+/// Whether nearer values of a key add to those of a layer: of blocks every table, of a site and its blocks fields and error pages.
+fn adds(layer: &SettingLayer, key: &str, value: Option<&ConfigValue>) -> bool {
+    match layer {
+        SettingLayer::Site => ADDED_TO.iter().any(|it| key.starts_with(it)),
+        SettingLayer::Block(_) | SettingLayer::SiteBlock(_) => {
+            matches!(value, Some(ConfigValue::Pairs(_))) || blocks::REMOVED_FIELDS.contains(&key)
+        }
+        _ => false,
+    }
+}
 
 /// The layers of each key, by its name within the section: `cache.default_ttl`, and `cache.rule` for a list of sections.
 pub type SettingLayers = BTreeMap<String, Vec<LayeredValue>>;
@@ -82,11 +93,16 @@ pub fn of_route(values: &Values, flags: &[Setting], site: usize, route: usize) -
     let mut all = Collection { values, found: SettingLayers::new() };
     all.flags(flags, &own);
     all.add(&own, &SettingLayer::Own, |_| true);
-    all.blocks(&own, SettingLayer::Block);
+    all.blocks(&own, SettingLayer::Block, |_| true);
     // Blocks of a site add to those of a route.
-    let inherited = |it: &str| it != "use" && table::find(&format!("{ROUTE}{it}")).is_some();
+    let takes_access = !all.refuses_access();
+    let inherited = |it: &str| {
+        it != "use"
+            && (takes_access || !it.starts_with("access."))
+            && table::find(&format!("{ROUTE}{it}")).is_some()
+    };
     all.add(&of_site, &SettingLayer::Site, inherited);
-    all.blocks(&of_site, SettingLayer::SiteBlock);
+    all.blocks(&of_site, SettingLayer::SiteBlock, inherited);
     for row in table::rows().filter(|it| it.scope == KeyScope::EveryRoute) {
         if let Some((_, source)) = values.given.get(row.path) {
             all.push(row.path, SettingLayer::EveryRoute, row.path.to_owned(), source);
@@ -103,7 +119,7 @@ struct Collection<'v> {
 
 impl Collection<'_> {
     fn push(&mut self, key: &str, layer: SettingLayer, path: String, source: &Source) {
-        let adds = layer == SettingLayer::Site && ADDED_TO.iter().any(|it| key.starts_with(it));
+        let adds = adds(&layer, key, self.values.given.get(&path).map(|it| &it.0));
         let it = LayeredValue { layer, path: Some(path), text: None, source: source.clone(), adds };
         self.found.entry(key.to_owned()).or_default().push(it);
     }
@@ -138,8 +154,16 @@ impl Collection<'_> {
         }
     }
 
-    /// The keys of the blocks that `use` beneath `prefix` names, the last block first; none of another service.
-    fn blocks(&mut self, prefix: &str, layer: fn(String) -> SettingLayer) {
+    /// Whether the route does not take the access rules of its site (`access.inherit`).
+    fn refuses_access(&self) -> bool {
+        let nearest = self.found.get("access.inherit").and_then(|it| it.first()?.path.as_ref());
+        let value = nearest.and_then(|it| self.values.given.get(it)).map(|it| &it.0);
+        matches!(value, Some(ConfigValue::Bool(false)))
+    }
+
+    /// The keys of the blocks that `use` beneath `prefix` names and that fulfil a condition, the last block first; none of another
+    /// service.
+    fn blocks(&mut self, prefix: &str, layer: fn(String) -> SettingLayer, takes: impl Fn(&str) -> bool) {
         let Some((ConfigValue::Texts(names), _)) = self.values.given.get(&format!("{prefix}use")) else {
             return;
         };
@@ -148,7 +172,7 @@ impl Collection<'_> {
             let is_free = |it: &str| {
                 has.is_none_or(|has| blocks::service(it).is_none_or(|other| blocks::fits(other, has)))
             };
-            self.add(&format!("{BLOCK}.{name}."), &layer(name.clone()), is_free);
+            self.add(&format!("{BLOCK}.{name}."), &layer(name.clone()), |it| is_free(it) && takes(it));
         }
     }
 
@@ -271,6 +295,30 @@ response_headers.set = { B = "1" }
             site.keys().collect::<Vec<_>>()
         );
         assert_eq!("own:11", told(&of_section(&values, &[], "block.b"), "cache.rule"));
+    }
+
+    #[test]
+    fn a_route_without_the_access_rules_of_its_site_inherits_none() {
+        let text = "[block.b]\naccess.deny = [\"10.0.0.1\"]\ntrace = 7\n[[site]]\nhosts = \"*\"\nuse = \"b\"\naccess.allow = [\"10.0.0.0/8\"]\n\
+            [[site.route]]\naccess.inherit = false\n[[site.route]]\n";
+        let values = Values::read(text, "t.toml", Path::new("."));
+        let layers = of_route(&values, &[], 0, 0);
+        assert_eq!(["access.inherit", "trace"], layers.keys().map(String::as_str).collect::<Vec<_>>()[..]);
+        let layers = of_route(&values, &[], 0, 1);
+        assert_eq!(
+            ("site:7", "site-block b:2"),
+            (&*told(&layers, "access.allow"), &*told(&layers, "access.deny"))
+        );
+    }
+
+    #[test]
+    fn tables_of_blocks_and_fields_of_a_site_are_added_to() {
+        let text = "[block.b]\nquery.set = { a = \"1\" }\nrequest_headers.remove = [\"A\"]\nquery.keep = [\"a\"]\n[[site]]\nhosts = \"*\"\n\
+            request_headers.set = { S = \"s\" }\nclient_ttl = \"1m\"\n[[site.route]]\nuse = \"b\"\n";
+        let values = Values::read(text, "t.toml", Path::new("."));
+        let layers = of_route(&values, &[], 0, 0);
+        let adding: Vec<_> = layers.iter().filter(|it| it.1[0].adds).map(|it| it.0.as_str()).collect();
+        assert_eq!(["query.set", "request_headers.remove", "request_headers.set"], adding[..]);
     }
 
     /// The nearest layer is what the check takes.

@@ -19,6 +19,29 @@ pub struct RequestFields {
 }
 
 impl RequestFields {
+    /// Sets a field, in place of an earlier rule about it.
+    pub fn set(&mut self, name: &str, value: Template) {
+        self.forget(name);
+        self.set.push((name.to_owned(), value));
+    }
+
+    /// Removes a field, in place of an earlier rule about it.
+    pub fn remove(&mut self, name: &str) {
+        self.forget(name);
+        self.remove.push(name.to_owned());
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.set.retain(|it| !is_same(&it.0, name));
+        self.remove.retain(|it| !is_same(it, name));
+    }
+
+    /// Whether there are no rules.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.remove.is_empty()
+    }
+
     /// Applies the rules to the fields for an origin. `shared` is the key of the request if its response may be shared.
     pub fn apply(&self, view: &RequestView<'_>, shared: Option<&KeyRecipe>, fields: &mut FieldList) {
         let is_named = |name: &str| {

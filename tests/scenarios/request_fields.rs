@@ -55,6 +55,28 @@ fn fields_are_set_and_removed_over_both_protocols() {
     assert_eq!(Some("1"), origin.received()[3].field("x-gone"), "another route");
 }
 
+/// A route that adds a field of its own keeps those that its site sets and removes for safety.
+#[test]
+fn a_route_adds_to_the_fields_of_its_site() {
+    let origin = storing();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\nrequest_headers = {{ set = {{ X-Site = \"s\" }}, remove = [\"X-Admin\"] }}\n\
+         [[site.route]]\npath = \"/set/*\"\nrequest_headers.set = {{ X-Route = \"r\" }}\nproxy.to = [\"{0}\"]\n\
+         [[site.route]]\nrequest_headers.remove = [\"X-Site\"]\nproxy.to = [\"{0}\"]\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    for path in ["/set/a", "/other"] {
+        larder.client().get_with(path, "X-Site: forged\r\nX-Admin: 1\r\n");
+    }
+    let of = |at: usize, name: &str| origin.received()[at].field(name).map(str::to_owned);
+    assert_eq!(
+        (Some("s"), Some("r"), None),
+        (of(0, "x-site").as_deref(), of(0, "x-route").as_deref(), of(0, "x-admin"))
+    );
+    assert_eq!((None, None), (of(1, "x-site"), of(1, "x-admin")), "the route removes what its site sets");
+}
+
 /// A field made of what the key lacks would put one client's text into the page of all.
 #[test]
 fn a_shared_request_has_no_field_of_what_the_key_lacks() {

@@ -124,51 +124,63 @@ impl ConfigCheck {
         }
     }
 
-    /// `request_headers`; `None` where nothing is changed.
+    /// `request_headers`: a route adds its fields to those of its site, and the nearer rule about a field is in force. `None` where nothing
+    /// is changed.
     fn request_fields(
         &mut self,
         at: &RoutePath,
         path: &PathPattern,
         cache: &Policy,
     ) -> Option<RequestFields> {
-        let [of_set, of_remove] = OF_FIELDS.map(|it| self.site_key(at, it));
-        let remove = self.texts(&of_remove);
-        for name in &remove {
-            self.refuse_own(&of_remove, OF_FIELDS[1], name);
+        let mut all = RequestFields::default();
+        for keys in [OF_FIELDS.map(|it| at.of_site(it)), OF_FIELDS.map(|it| at.key(it))] {
+            let [of_set, of_remove] = keys;
+            for name in self.texts(&of_remove) {
+                self.refuse_own(&of_remove, OF_FIELDS[1], &name);
+                all.remove(&name);
+            }
+            for (name, value) in self.pairs(&of_set) {
+                let Ok(template) = Template::parse(&value) else { continue };
+                self.check_field(&of_set, &name, &template, path, cache);
+                all.set(&name, template);
+            }
         }
-        let mut set = Vec::new();
-        for (name, value) in self.pairs(&of_set) {
-            self.refuse_own(&of_set, OF_FIELDS[0], &name);
-            let Ok(template) = Template::parse(&value) else { continue };
-            if name.eq_ignore_ascii_case("accept-encoding") {
-                let text = "Accept-Encoding decides which stored form a client gets; remove it instead, or use cache.compress";
-                self.problem_once(self.source(&of_set), "site.route.request_headers.set", text);
-            }
-            self.refuse_variables(&of_set, "site.route.request_headers.set", &template, path);
-            if cache.credentials == CredentialUse::None
-                && template.inputs().any(|it| it == TemplateInput::User)
-            {
-                let text = format!(
-                    "{name} is always empty: no access rule of the route identifies users; add access.basic, jwt or forward"
-                );
-                self.warn_of(self.source(&of_set), "site.route.request_headers.set", &text);
-                set.push((name, template));
-                continue;
-            }
-            if let Some(input) = undetermined(&template, &cache.key).filter(|it| is_shareable(it, cache)) {
-                let text = format!(
-                    "{name} reads {input}, which is not part of the cache key: requests whose response may be shared are sent \
-                     without {name}; add it to cache.key, or set cache.enabled = false for the route"
-                );
-                let (source, key) = (self.source(&of_set), "site.route.request_headers.set".to_owned());
-                let warning = Problem { source, key, text };
-                if !self.warnings.contains(&warning) {
-                    self.warnings.push(warning);
-                }
-            }
-            set.push((name, template));
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Reports what is wrong with a field for the origin.
+    fn check_field(
+        &mut self,
+        key: &str,
+        name: &str,
+        template: &Template,
+        path: &PathPattern,
+        cache: &Policy,
+    ) {
+        const SPELLED: &str = "site.route.request_headers.set";
+        self.refuse_own(key, OF_FIELDS[0], name);
+        if name.eq_ignore_ascii_case("accept-encoding") {
+            let text = "Accept-Encoding decides which stored form a client gets; remove it instead, or use cache.compress";
+            self.problem_once(self.source(key), SPELLED, text);
         }
-        (!set.is_empty() || !remove.is_empty()).then_some(RequestFields { set, remove })
+        self.refuse_variables(key, SPELLED, template, path);
+        if cache.credentials == CredentialUse::None && template.inputs().any(|it| it == TemplateInput::User) {
+            let text = format!(
+                "{name} is always empty: no access rule of the route identifies users; add access.basic, jwt or forward"
+            );
+            return self.warn_of(self.source(key), SPELLED, &text);
+        }
+        let Some(input) = undetermined(template, &cache.key).filter(|it| is_shareable(it, cache)) else {
+            return;
+        };
+        let text = format!(
+            "{name} reads {input}, which is not part of the cache key: requests whose response may be shared are sent \
+             without {name}; add it to cache.key, or set cache.enabled = false for the route"
+        );
+        let warning = Problem { source: self.source(key), key: SPELLED.to_owned(), text };
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 
     /// Rejects a field that larder writes itself.

@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].query.set", ValueKind::Pairs { name: TextForm::ParameterName, value: TextForm::Template, example: r#"{ format = "json" }"# }, None,
         "Query parameters that are sent to the origin in place of the client's of the same name, with variables such as `{host}`, `{header.NAME}` and the captures of `path`. On a cached route only variables that are part of the cache key are allowed.", r#"{ format = "json" }"#),
     both("site[].route[].request_headers.set", ValueKind::Pairs { name: TextForm::FieldName, value: TextForm::SecretTemplate, example: r#"{ "X-Api-Key" = "file:/run/secrets/api" }"# }, None,
-        "Header fields that are sent to the origin in place of the client's, with variables such as `{host}`, `{client}`, `{header.NAME}` and the captures of `path`. A field whose value is empty is not sent. A request whose response may be shared is sent without fields whose variables are not part of the cache key.", r#"{ "X-Forwarded-Prefix" = "/api" }"#),
+        "Header fields that are sent to the origin in place of the client's, with variables such as `{host}`, `{client}`, `{header.NAME}` and the captures of `path`. A field whose value is empty is not sent. A route adds its fields to those of its site. A request whose response may be shared is sent without fields whose variables are not part of the cache key.", r#"{ "X-Forwarded-Prefix" = "/api" }"#),
     both("site[].route[].request_headers.remove", ValueKind::List(TextForm::FieldName), None,
-        "Header fields of the client that are not sent to the origin.", r#"["X-Debug"]"#),
+        "Header fields of the client that are not sent to the origin. A route adds its names to those of its site, unless it sets the field itself.", r#"["X-Debug"]"#),
 ];

@@ -101,3 +101,38 @@ fn tables_of_a_block_are_added_to_those_of_the_site_and_the_route() {
     let found = fields("use = [\"sec\"]\n[[site.route]]");
     assert_eq!("A=block B=block C=block", found);
 }
+
+/// The rules of a route about fields for the origin are added to those of its blocks, its site and the blocks of that; the nearest one
+/// about a field is in force.
+#[test]
+fn fields_for_the_origin_are_added_up() {
+    let text = |block: &str, site: &str, use_of: &str, route: &str| {
+        format!(
+            "[block.b]\nrequest_headers = {{ {block} }}\n[[site]]\nhosts = \"*\"\n{use_of}\n\
+             request_headers = {{ {site} }}\n[[site.route]]\n{route}\nproxy.to = \":1\"\n"
+        )
+    };
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let config = read(text).unwrap_or_else(|it| panic!("{it}"));
+        let (_, fields) = config.sites[0].routes[0].rewrite.fields.as_deref().unwrap();
+        assert_eq!(expect, fields.describe());
+    }
+    let (by_block, by_site) =
+        ("set = { A = \"b\", S = \"b\" }, remove = [\"X\", \"U\"]", "set = { S = \"s\" }, remove = [\"Y\"]");
+    let by_route = |of: &str, rules: &str| format!("use = \"{of}\"\nrequest_headers = {{ {rules} }}");
+    check(&text(by_block, by_site, "use = \"b\"", ""), "sets S, A; removes Y, X, U");
+    check(
+        &text(by_block, by_site, "use = \"b\"", "request_headers.set = { R = \"r\" }"),
+        "sets S, A, R; removes Y, X, U",
+    );
+    check(
+        &text(by_block, by_site, "use = \"b\"", "request_headers.remove = [\"Z\", \"a\"]"),
+        "sets S; removes Y, X, U, Z, a",
+    );
+    check(&text(by_block, by_site, "", &by_route("b", "set = { u = \"r\" }")), "sets A, S, u; removes Y, X");
+    check(
+        &text(by_block, by_site, "", &by_route("b", "set = { Y = \"r\" }, remove = [\"S\"]")),
+        "sets A, Y; removes X, U, S",
+    );
+}
