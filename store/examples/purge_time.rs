@@ -3,7 +3,7 @@
 
 use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
-use larder_store::idle::Swept;
+use larder_store::Swept;
 use larder_store::ram::Lookup;
 use larder_store::{PurgeRule, PurgeScope, RamSettings, Store, StoredArc, Strength, sample};
 use std::hint::black_box;

@@ -10,9 +10,8 @@
 //! ```
 
 use crate::entry::{Entry, StoredBody};
-use crate::ram::Store;
+use crate::thread_number::ThreadNumber;
 use parking_lot::{Mutex, RwLock};
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -32,21 +31,6 @@ const LARGE: u64 = 128 << 10;
 
 /// The assumed weight of an entry in addition to its bodies: about ten blocks, which are not measured one by one.
 const EACH: u64 = 512;
-
-/// The number of a thread that has a free list; zero means none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadNumber(u16);
-
-thread_local! {
-    static HERE: Cell<ThreadNumber> = const { Cell::new(ThreadNumber(0)) };
-}
-
-impl ThreadNumber {
-    /// The number of this thread.
-    pub fn here() -> ThreadNumber {
-        HERE.get()
-    }
-}
 
 /// All free lists of a store.
 #[derive(Default)]
@@ -96,11 +80,11 @@ impl DeferredFree {
     /// Moves an entry that has left the index to the free list of its thread. Called without any lock.
     pub fn leave(&self, entry: Entry) {
         let home = entry.home;
-        if home != ThreadNumber(0) && home == ThreadNumber::here() {
+        if home != ThreadNumber::NONE && home == ThreadNumber::here() {
             return drop(entry);
         }
         let bytes = weight(&entry);
-        let place = usize::from(home.0).checked_sub(1).and_then(|it| self.all.read().get(it).cloned());
+        let place = usize::from(home.get()).checked_sub(1).and_then(|it| self.all.read().get(it).cloned());
         let left = match place.filter(|_| bytes <= LARGE) {
             Some(place) => place.leave(entry, bytes),
             None => Err(entry),
@@ -116,7 +100,22 @@ impl DeferredFree {
         self.all.read().iter().any(|it| it.bytes.load(Relaxed) >= FULL)
     }
 
-    fn waiting(&self) -> u64 {
+    /// A new free list for this thread.
+    pub fn new_list(&self) -> ThreadFreeList {
+        let place = Arc::new(DeferredSlot { waits: Mutex::new(Some(Vec::new())), bytes: AtomicU64::new(0) });
+        let mut all = self.all.write();
+        all.push(place.clone());
+        ThreadNumber::new(u16::try_from(all.len()).unwrap_or(0)).set_here();
+        ThreadFreeList { place, stays: PhantomData }
+    }
+
+    /// Bytes that other threads than their owner have freed.
+    pub fn freed_by_others(&self) -> u64 {
+        self.freed_by_others.load(Relaxed)
+    }
+
+    /// Bytes that are in free lists.
+    pub fn waiting(&self) -> u64 {
         self.all.read().iter().map(|it| it.bytes.load(Acquire)).sum()
     }
 }
@@ -149,37 +148,11 @@ impl ThreadFreeList {
 
 impl Drop for ThreadFreeList {
     fn drop(&mut self) {
-        HERE.set(ThreadNumber(0));
+        ThreadNumber::NONE.set_here();
         let rest = self.place.waits.lock().take().unwrap_or_default();
         let bytes = rest.iter().map(|it| it.bytes).sum();
         drop(rest);
         self.place.bytes.fetch_sub(bytes, Release);
-    }
-}
-
-impl Store {
-    /// Creates a free list for this thread: entries that it stores from now on are left there when a sweep removes them. It
-    /// must be cleared from time to time, since sweeps wait for that.
-    #[must_use]
-    pub fn free_list(&self) -> ThreadFreeList {
-        let place = Arc::new(DeferredSlot { waits: Mutex::new(Some(Vec::new())), bytes: AtomicU64::new(0) });
-        let mut all = self.deferred.all.write();
-        all.push(place.clone());
-        HERE.set(ThreadNumber(u16::try_from(all.len()).unwrap_or(0)));
-        ThreadFreeList { place, stays: PhantomData }
-    }
-
-    /// Approximate bytes that sweeps have removed and their threads have not freed yet: no longer in the budget, but
-    /// resident.
-    #[must_use]
-    pub fn deferred_bytes(&self) -> u64 {
-        self.deferred.waiting()
-    }
-
-    /// Approximate bytes of other threads that sweeps have freed so far: pages that these threads have to look through.
-    #[must_use]
-    pub fn freed_by_others(&self) -> u64 {
-        self.deferred.freed_by_others.load(Relaxed)
     }
 }
 

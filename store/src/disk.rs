@@ -12,12 +12,10 @@ pub mod listing;
 mod log;
 pub mod matched;
 mod parts;
-pub mod pool;
 mod queue;
 mod read;
 mod recovery;
 mod segment;
-pub(crate) mod syscalls;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verified;
@@ -25,6 +23,8 @@ mod writer;
 
 pub use large::{GivenUp, LargeWrite};
 
+use crate::device::pool::Pool;
+use crate::device::syscalls::{FailedCall, Syscalls};
 use crate::entry::{Offered, Stored, StoredArc, StoredBody};
 use crate::memory_budget::{LeavingBytes, MemoryBudget};
 use crate::purges::{PurgeRule, PurgeScope, Seq, Strength};
@@ -44,7 +44,6 @@ use larder_wire::segment::VERSION;
 use log::SegmentLog;
 use parking_lot::RwLock;
 pub(crate) use parts::each as each_piece_of;
-use pool::Pool;
 use queue::{Finish, Op, Push, WriteQueue};
 use read::DiskReader;
 use segment::{Segment, Space};
@@ -57,7 +56,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use syscalls::{FailedCall, Syscalls};
 use tokio::sync::oneshot;
 use verified::VerifiedParts;
 use writer::{SegmentWriter, Status};

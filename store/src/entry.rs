@@ -1,22 +1,24 @@
 //! The entry of a key: everything stored under it, its variants newest first. An entry is a snapshot: a change makes
 //! another one. `ram` has the index of entries and the eviction.
 
+pub(crate) use self::listed_facts::{ListedFacts, tag_bit};
 use self::stored::COUNT;
-use crate::deferred_free::ThreadNumber;
-use crate::listing::ListedFacts;
 use crate::memory_budget::on_heap;
-use crate::purges::Seq;
+use crate::purge_position::Seq;
 use crate::s3fifo::{Handle, MOST_USES};
+use crate::thread_number::ThreadNumber;
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use triomphe::ThinArc;
 
+mod listed_facts;
 mod stored;
 
-pub use self::stored::{DiskOffer, Exchanged, FleetCopy, Stored, StoredArc, StoredBody, UncommonParts};
-pub(crate) use self::stored::{Offered, list_cost};
+pub(crate) use self::stored::Offered;
+pub use self::stored::{DiskOffer, Exchanged, FleetCopy, Stored, StoredArc, UncommonParts};
+pub use crate::stored_body::StoredBody;
 
 /// The limits of one entry.
 #[derive(Clone, Copy)]
@@ -108,7 +110,7 @@ pub struct EntryFacts {
     pub(crate) uses: AtomicU8,
     /// The tick of its last use: see `idle`.
     pub(crate) used: AtomicU8,
-    /// The number of the last purge that was applied to all of them. Grows in place; see `purges/apply`.
+    /// The number of the last purge that was applied to all of them. Grows in place; see `ram::purging`.
     pub(crate) checked: AtomicU64,
     /// Newest first.
     pub variants: Variants,

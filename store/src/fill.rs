@@ -10,14 +10,15 @@
 use self::drain::DrainPolicy;
 pub use self::drain::WithoutSpool;
 pub use self::head::{FillEnd, FillHead, SharedHead, SpentLifetime};
+use self::in_flight::{FetchNumber, FillId, Joined};
 use self::reader::ReaderRole;
 pub use self::reader::{FillReader, LeftFill};
 use self::slow_reader::WriterPace;
 use self::spooling::{InSpool, Spooling};
-use crate::in_flight::{FetchNumber, FillId, Joined};
+use crate::key::KeyHash;
 use crate::memory_budget::on_heap;
 use crate::purges::Seq;
-use crate::ram::{KeyHash, NotStored, Removals, Store, StoredArc};
+use crate::ram::{NotStored, Removals, Store, StoredArc};
 use crate::spool::Spooled;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -38,6 +39,7 @@ const FIRST: u64 = 8 * 1024;
 
 mod drain;
 mod head;
+pub(crate) mod in_flight;
 mod reader;
 mod slow_reader;
 mod spooling;

@@ -2,6 +2,7 @@
 
 use crate::memory_budget::on_heap;
 use bytes::Bytes;
+use larder_semantics::field::FieldList;
 use std::borrow::Borrow;
 use std::ops::Deref;
 use triomphe::ThinArc;
@@ -63,4 +64,9 @@ impl Deref for HeapBytes {
     fn deref(&self) -> &[u8] {
         &self.0.slice
     }
+}
+
+/// The heap bytes of a list of fields.
+pub(crate) fn list_cost(list: &FieldList) -> u64 {
+    list.blocks().map(on_heap).iter().sum()
 }

@@ -1,8 +1,8 @@
 //! Hit-for-miss: keys whose answers are known not to be shared for a while, so that requests do not wait for each other.
 //! A purge that names the key ends the memory.
 
-use crate::purges::Seq;
-use crate::ram::{KeyHash, Lookup, Store};
+use crate::key::KeyHash;
+use crate::purge_position::Seq;
 use larder_stdx::as_is::AsIs;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -20,42 +20,19 @@ pub(crate) struct HitForMissTable {
 
 /// A remembered answer that was not shared.
 #[derive(Clone, Copy)]
-struct HitForMiss {
-    until: u64,
+pub(crate) struct HitForMiss {
+    /// Until when, milliseconds of the clock of [`crate::ram::Store::lookup`].
+    pub until: u64,
     /// The last purge in force when it was requested.
-    born: Seq,
+    pub born: Seq,
 }
 
-enum Remembered {
+/// The effect of a new memory on the size of the table.
+pub(crate) enum Remembered {
+    /// One more is remembered.
     OneMore,
+    /// Another has gone for it.
     InPlace,
-}
-
-impl Store {
-    /// Remembers until `until` (milliseconds of the clock of [`Store::lookup`]) that answers under a key are not shared.
-    /// The answer that showed it was requested when `born` was the last purge. Bounded: the oldest memory is dropped
-    /// first.
-    pub fn remember_miss(&self, hash: KeyHash, born: Seq, until: u64) {
-        match self.shard(hash).write().misses.remember(hash, HitForMiss { until, born }) {
-            Remembered::OneMore => self.budget.charge(MISS_COST),
-            Remembered::InPlace => {}
-        }
-    }
-
-    /// The state of a key without stored responses. Only the hash is remembered: two keys with the same hash would go
-    /// alone, nothing more.
-    pub(crate) fn look_for_miss(
-        &self,
-        misses: &HitForMissTable,
-        hash: KeyHash,
-        key: &[u8],
-        now: u64,
-    ) -> Lookup {
-        match misses.known(hash, now) {
-            Some(miss) if !self.purges.has_named(key, miss.born) => Lookup::HitForMiss,
-            _ => Lookup::Nothing,
-        }
-    }
 }
 
 impl HitForMissTable {
@@ -69,14 +46,16 @@ impl HitForMissTable {
         self.known.len() as u64 * MISS_COST
     }
 
-    fn known(&self, hash: KeyHash, now: u64) -> Option<&HitForMiss> {
+    /// The memory of a key that holds at `now`.
+    pub fn known(&self, hash: KeyHash, now: u64) -> Option<&HitForMiss> {
         if self.known.is_empty() {
             return None;
         }
         self.known.get(&hash.0).filter(|it| now < it.until)
     }
 
-    fn remember(&mut self, hash: KeyHash, miss: HitForMiss) -> Remembered {
+    /// Adds a memory.
+    pub fn remember(&mut self, hash: KeyHash, miss: HitForMiss) -> Remembered {
         if self.known.insert(hash.0, miss).is_some() {
             return Remembered::InPlace;
         }

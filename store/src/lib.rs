@@ -4,19 +4,19 @@
 mod arena;
 mod changed_keys;
 pub mod deferred_free;
+pub mod device;
 pub mod disk;
 pub mod encodings;
 mod entry;
-mod evicted;
 pub mod fill;
 pub mod fleet;
 mod heap_bytes;
 mod hit_for_miss;
-pub mod idle;
-mod in_flight;
+mod key;
 pub mod listing;
 pub mod memory;
 mod memory_budget;
+mod purge_position;
 pub mod purges;
 pub mod ram;
 mod removed_keys;
@@ -27,7 +27,9 @@ pub mod sample;
 pub mod snapshot;
 pub mod spool;
 mod spooled_body;
+mod stored_body;
 mod supersede;
+mod thread_number;
 mod tiers;
 
 pub use disk::{DiskTier, ReadWait};
@@ -35,5 +37,7 @@ pub use encodings::{Encoding, Encodings, NotMade};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, WithoutSpool};
 pub use heap_bytes::HeapBytes;
 pub use purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
-pub use ram::{DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredArc, StoredBody};
+pub use ram::{
+    DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredArc, StoredBody, Swept,
+};
 pub use spooled_body::{BodyRefusal, SpooledBody};

@@ -1,8 +1,8 @@
 //! The memory of the RAM tier by purpose, for the statistics. `memory_budget` has the limit.
 
-use crate::memory_budget::BudgetCharge;
 pub use crate::memory_budget::on_heap;
-use crate::ram::{OverBudget, Store, Stored};
+use crate::memory_budget::{BudgetCharge, OverBudget};
+use crate::ram::{Store, Stored};
 
 /// Bytes of memory, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

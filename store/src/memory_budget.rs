@@ -25,6 +25,10 @@ pub(crate) struct MemoryBudget {
     limit: u64,
 }
 
+/// The budget has no room, and no entry that could be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget;
+
 /// Bytes of the budget in use for one purpose.
 #[derive(Debug, Default)]
 pub(crate) struct BudgetShare(AtomicU64);

@@ -1,83 +1,14 @@
 //! Purges as rules: a response that was born before a rule and matches it is stale, doubted or gone, in whatever tier it
 //! is and however far its fill has come. Making a rule walks over nothing; every access to a response checks the rules.
 
-mod apply;
-mod count;
-pub mod follow;
-mod rules;
-pub(crate) mod sweep;
+mod matches;
+pub(crate) mod rules;
 
-pub(crate) use apply::{Judged, Purges};
-pub use count::PurgeMatches;
+pub use crate::purge_position::{Born, Marks, Position, Positions, Seq};
+pub(crate) use matches::PurgeMatcher;
+pub use matches::PurgeMatches;
 
 use larder_semantics::expression::Expression;
-use std::sync::Arc;
-
-/// The number of a purge on this node; each is one more than the one before.
-pub type Seq = u64;
-
-/// When a response was requested from the origin, for purges.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Born {
-    /// The last purge in force on this node at that time.
-    pub seq: Seq,
-    /// How far this node had followed the fleet's purge logs at that time.
-    pub log: Positions,
-}
-
-/// The facts that purges compare, in addition to the key and the fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
-    /// Hashes of its tags, sorted.
-    pub tags: Box<[u64]>,
-    /// When it was requested from the origin.
-    pub born: Born,
-}
-
-/// How far each purge log was followed; shared by all responses that are born between two purges.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Positions(Option<Arc<[Position]>>);
-
-/// A place in one server's purge log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// The log's random name: a server that lost its log has another.
-    pub log: u64,
-    /// The last entry.
-    pub entry: u64,
-}
-
-impl Position {
-    /// A position that is never reached: that of a purge whose position is not known yet.
-    pub const NOWHERE: Position = Position { log: 0, entry: u64::MAX };
-
-    /// The position of a node that follows no log yet. Logs have names above zero.
-    pub const NOTHING: Position = Position { log: 0, entry: 0 };
-}
-
-impl Positions {
-    /// Nothing is known.
-    pub const NONE: Positions = Positions(None);
-
-    /// These positions; an empty list means that nothing is known.
-    #[must_use]
-    pub fn new(positions: &[Position]) -> Self {
-        Self((!positions.is_empty()).then(|| positions.into()))
-    }
-
-    /// Whether one of these positions was reached.
-    #[must_use]
-    pub fn knows(&self, any: &[Position]) -> bool {
-        let own = self.as_slice();
-        any.iter().any(|it| own.iter().any(|own| own.log == it.log && own.entry >= it.entry))
-    }
-
-    /// Each log that was followed.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Position] {
-        self.0.as_deref().unwrap_or_default()
-    }
-}
 
 /// The responses that a purge applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,4 +51,4 @@ pub struct PurgeRule {
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,29 +6,21 @@
 //! detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
 
 use crate::arena::Arena;
-use crate::changed_keys::ChangedKeys;
-use crate::deferred_free::DeferredFree;
+use crate::deferred_free::{DeferredFree, ThreadFreeList};
 use crate::disk::DiskTier;
-use crate::encodings::EncodedResponses;
 use crate::entry::EntryBounds;
-use crate::evicted::Evicted;
-use crate::hit_for_miss::{HitForMissTable, MISS_COST};
-use crate::idle::{IdleProgress, Swept};
-use crate::in_flight::InFlight;
-use crate::memory_budget::{MemoryBudget, on_heap, own_memory};
-use crate::purges::Purges;
+use crate::fill::in_flight::InFlight;
+use crate::hit_for_miss::{HitForMiss, HitForMissTable, MISS_COST, Remembered};
+use crate::memory_budget::{MemoryBudget, own_memory};
+use crate::purges::Seq;
 use crate::removed_keys::RemovedKeys;
-use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
 use crate::spool::Spool;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::PurgeVerdict;
-use larder_stdx::as_is::AsIs;
 use larder_wire::ready_head::Templates;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{
     AtomicU64,
@@ -36,6 +28,28 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
+
+mod encoded;
+mod evicted;
+mod idle;
+mod listing;
+mod purge_count;
+mod purge_sweep;
+mod purging;
+mod shard;
+mod spool;
+
+use self::encoded::EncodedResponses;
+use self::evicted::Evicted;
+use self::idle::IdleProgress;
+pub use self::idle::Swept;
+#[cfg(test)]
+pub(crate) use self::purge_sweep::HURRIED;
+pub(crate) use self::purging::Judged;
+use self::purging::Purges;
+pub(crate) use self::shard::{RamShard, ShardBooks};
+pub use crate::key::KeyHash;
+pub use crate::memory_budget::OverBudget;
 
 pub use crate::entry::{
     DiskOffer, Entry, Exchanged, FleetCopy, Stored, StoredArc, StoredBody, UncommonParts, Variants,
@@ -87,40 +101,6 @@ pub struct RamSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removals(pub(crate) u64);
 
-/// The hash of a key. Seeded at random for each process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyHash(pub u128);
-
-impl KeyHash {
-    /// Its place among `of`, a power of two: by bits that a table within the place does not use.
-    pub(crate) fn place(self, of: usize) -> usize {
-        (self.0 >> 64) as usize & (of - 1)
-    }
-
-    pub(crate) fn packed(self) -> PackedHash {
-        PackedHash { low: self.0 as u64, high: (self.0 >> 64) as u64 }
-    }
-}
-
-/// A [`KeyHash`] with word alignment, for use in every entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PackedHash {
-    low: u64,
-    high: u64,
-}
-
-impl PackedHash {
-    pub(crate) fn whole(self) -> KeyHash {
-        KeyHash(u128::from(self.high) << 64 | u128::from(self.low))
-    }
-}
-
-impl Hash for PackedHash {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.low);
-    }
-}
-
 /// The result of a lookup.
 pub enum Lookup {
     /// Responses under this key.
@@ -130,10 +110,6 @@ pub enum Lookup {
     /// None.
     Nothing,
 }
-
-/// The budget has no room, and no entry that could be evicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverBudget;
 
 /// Why [`crate::FillWriter::insert`] did not store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,14 +156,6 @@ pub struct Store {
     /// The spool for bytes of bodies that are not kept, for slow readers.
     pub(crate) spool: OnceLock<Arc<Spool>>,
     pub(crate) me: Weak<Store>,
-}
-
-#[derive(Default)]
-pub(crate) struct RamShard {
-    pub(crate) slots: HashMap<PackedHash, Entry, BuildHasherDefault<AsIs>>,
-    pub(crate) misses: HitForMissTable,
-    /// The bytes charged to the budget for the table.
-    footprint: u64,
 }
 
 impl Store {
@@ -256,6 +224,31 @@ impl Store {
                 self.look_again(hash, entry)
             }
             _ => self.look_for_miss(&shard.misses, hash, key, now),
+        }
+    }
+
+    /// Remembers until `until` (milliseconds of the clock of [`Store::lookup`]) that answers under a key are not shared.
+    /// The answer that showed it was requested when `born` was the last purge. Bounded: the oldest memory is dropped
+    /// first.
+    pub fn remember_miss(&self, hash: KeyHash, born: Seq, until: u64) {
+        match self.shard(hash).write().misses.remember(hash, HitForMiss { until, born }) {
+            Remembered::OneMore => self.budget.charge(MISS_COST),
+            Remembered::InPlace => {}
+        }
+    }
+
+    /// The state of a key without stored responses. Only the hash is remembered: two keys with the same hash would go
+    /// alone, nothing more.
+    pub(crate) fn look_for_miss(
+        &self,
+        misses: &HitForMissTable,
+        hash: KeyHash,
+        key: &[u8],
+        now: u64,
+    ) -> Lookup {
+        match misses.known(hash, now) {
+            Some(miss) if !self.purges.has_named(key, miss.born) => Lookup::HitForMiss,
+            _ => Lookup::Nothing,
         }
     }
 
@@ -532,6 +525,26 @@ impl Store {
         self.budget.usable()
     }
 
+    /// Creates a free list for this thread: entries that it stores from now on are left there when a sweep removes them. It
+    /// must be cleared from time to time, since sweeps wait for that.
+    #[must_use]
+    pub fn free_list(&self) -> ThreadFreeList {
+        self.deferred.new_list()
+    }
+
+    /// Approximate bytes that sweeps have removed and their threads have not freed yet: no longer in the budget, but
+    /// resident.
+    #[must_use]
+    pub fn deferred_bytes(&self) -> u64 {
+        self.deferred.waiting()
+    }
+
+    /// Approximate bytes of other threads that sweeps have freed so far: pages that these threads have to look through.
+    #[must_use]
+    pub fn freed_by_others(&self) -> u64 {
+        self.deferred.freed_by_others()
+    }
+
     /// Compares the process's resident memory with the bytes in use, and evicts where it is too much. An allocator that
     /// cannot return freed memory, or connections that take more than [`OUTSIDE`], reduce the budget, down to a half. The
     /// store checks by itself while fills arrive; a timer calls this some times a second for changes outside it.
@@ -634,62 +647,6 @@ impl Store {
         }
         books.settle(&self.budget);
         gone
-    }
-}
-
-/// The data that only one thread at a time may change.
-pub(crate) struct ShardBooks {
-    policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
-    /// The bytes charged to the budget for the policy.
-    footprint: u64,
-    /// See [`ChangedKeys`].
-    pub(crate) changed: ChangedKeys,
-}
-
-impl ShardBooks {
-    fn new(budget: u64) -> Self {
-        Self { policy: S3Fifo::new(budget), footprint: 0, changed: ChangedKeys::default() }
-    }
-
-    /// Visits the next entries of a walk over all: see [`S3Fifo::walk`].
-    pub(crate) fn walk(
-        &self,
-        from: WalkPosition,
-        places: usize,
-        mut each: impl FnMut(KeyHash),
-    ) -> Option<WalkPosition> {
-        self.policy.walk(from, places, |hash| each(hash.whole()))
-    }
-
-    /// The number of entries in the store.
-    pub(crate) fn objects(&self) -> usize {
-        self.policy.len()
-    }
-
-    /// Charges the policy's current size to the budget.
-    fn settle(&mut self, budget: &MemoryBudget) {
-        let now = self.policy.footprint();
-        budget.settle(&mut self.footprint, now);
-    }
-}
-
-impl RamShard {
-    /// Removes an entry, and frees the table's memory where little of it is used.
-    fn take(&mut self, hash: PackedHash, budget: &MemoryBudget) -> Option<Entry> {
-        let entry = self.slots.remove(&hash)?;
-        budget.responses.take(u64::from(entry.charged));
-        budget.release(u64::from(entry.charged));
-        if self.slots.capacity() > 4 * self.slots.len().max(8) {
-            self.slots.shrink_to(2 * self.slots.len());
-        }
-        self.settle(budget);
-        Some(entry)
-    }
-
-    /// Charges the table's current size to the budget.
-    fn settle(&mut self, budget: &MemoryBudget) {
-        let now = on_heap(table_bytes::<(PackedHash, Entry)>(self.slots.capacity()));
-        budget.settle(&mut self.footprint, now);
     }
 }
 

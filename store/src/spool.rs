@@ -2,10 +2,9 @@
 //! process. Threads of its own write and read them, so that no event loop waits for the device. A read returns the
 //! written bytes, or fails. `fill` decides which bytes go there, and reads them.
 
-use crate::disk::pool::Pool;
-use crate::disk::syscalls::{FailedCall, Syscalls};
+use crate::device::pool::Pool;
+use crate::device::syscalls::{FailedCall, Syscalls};
 use crate::memory_budget::BudgetCharge;
-use crate::ram::Store;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_stdx::clock;
@@ -89,16 +88,12 @@ impl From<FailedCall> for SpoolRefusal {
     }
 }
 
-impl Store {
-    /// From now on bodies that are not kept use this spool for slow readers. Called once.
+impl Spool {
+    /// A spool without files.
     ///
     /// # Errors
-    /// No file can be created in its directory; there is no spool then.
-    pub fn spool_to(&self, settings: SpoolSettings) -> io::Result<()> {
-        self.spool_with(settings, Syscalls::default())
-    }
-
-    pub(crate) fn spool_with(&self, settings: SpoolSettings, calls: Syscalls) -> io::Result<()> {
+    /// No file can be created in its directory.
+    pub fn new(settings: SpoolSettings, calls: Syscalls, counters: Arc<Counters>) -> io::Result<Spool> {
         let spool = Spool {
             settings,
             calls,
@@ -109,15 +104,12 @@ impl Store {
             reads: Arc::new(Semaphore::new(TURNS)),
             rests_until: AtomicU64::new(0),
             completed: Arc::default(),
-            counters: self.counters.clone(),
+            counters,
         };
         spool.open()?;
-        let _ = self.spool.set(Arc::new(spool));
-        Ok(())
+        Ok(spool)
     }
-}
 
-impl Spool {
     /// Whether it takes a new body: not shortly after a failure.
     pub fn is_on(&self) -> bool {
         clock::monotonic().0 >= self.rests_until.load(Relaxed)
@@ -275,11 +267,15 @@ impl Spooled {
         Ok(parts.into_iter().map(xxh3_64).collect())
     }
 
-    /// The piece of this length that was appended at `at`; `None` where the device returns other bytes, or none. The
-    /// budget counts it for as long as it is held.
-    pub async fn read(self: &Arc<Self>, store: &Store, at: u64, length: usize, check: u64) -> Option<Bytes> {
-        let charge = BudgetCharge::new(&store.budget, length as u64, |it| &it.fills);
-        store.trim();
+    /// The piece of this length that was appended at `at`; `None` where the device returns other bytes, or none. `charge`
+    /// is its part of the budget, for as long as it is held.
+    pub async fn read(
+        self: &Arc<Self>,
+        charge: BudgetCharge,
+        at: u64,
+        length: usize,
+        check: u64,
+    ) -> Option<Bytes> {
         let mut piece = SpooledBytes { bytes: vec![0; length], _charge: charge };
         let it = self.clone();
         let work = move || {
@@ -320,6 +316,7 @@ impl AsRef<[u8]> for SpooledBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ram::Store;
     use crate::sample::store;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -342,7 +339,7 @@ mod tests {
         let file = Spooled::new(&spool, 1000);
         let checks = file.append(1000, vec![piece(1), piece(2)], 0, PATIENCE).await.unwrap();
         let second = 1000 + MIB as u64;
-        assert_eq!(piece(2), file.read(&store, second, MIB, checks[1]).await.unwrap());
+        assert_eq!(piece(2), file.read(store.charge_read(MIB), second, MIB, checks[1]).await.unwrap());
         let (descriptor, _) = file.file.get().unwrap();
         let about = rustix::fs::fstat(descriptor).unwrap();
         let mode = std::fs::Permissions::from_mode(about.st_mode).mode() & 0o777;
@@ -350,10 +347,10 @@ mod tests {
         assert_eq!(0, std::fs::read_dir(directory.path()).unwrap().count());
         // A hole, a byte, an end.
         spool.calls.punch(descriptor, 0, 4096).unwrap();
-        assert!(file.read(&store, 1000, MIB, checks[0]).await.is_none());
+        assert!(file.read(store.charge_read(MIB), 1000, MIB, checks[0]).await.is_none());
         spool.calls.write(descriptor, &[&[9]], MIB as u64).unwrap();
-        assert!(file.read(&store, second, MIB, checks[1]).await.is_none());
-        assert!(file.read(&store, second + 1, MIB, checks[1]).await.is_none());
+        assert!(file.read(store.charge_read(MIB), second, MIB, checks[1]).await.is_none());
+        assert!(file.read(store.charge_read(MIB), second + 1, MIB, checks[1]).await.is_none());
     }
 
     #[tokio::test]
@@ -372,7 +369,7 @@ mod tests {
         // Whose writer gave up waiting writes it again.
         assert_eq!(checks, more(GIVEN_BACK).await.unwrap());
         assert_eq!(5 << 20, store.counters.fill_spool_bytes.get());
-        assert_eq!(piece(20), file.read(&store, at, MIB, checks[0]).await.unwrap());
+        assert_eq!(piece(20), file.read(store.charge_read(MIB), at, MIB, checks[0]).await.unwrap());
         let (descriptor, _) = file.file.get().unwrap();
         let blocks = rustix::fs::fstat(descriptor).unwrap().st_blocks as u64 * 512;
         assert!(blocks < 6 << 20, "{blocks}");

@@ -96,7 +96,7 @@ impl SpooledBody {
     /// The piece of this number, from 0; `None` where the device does not return what was written.
     pub async fn piece(&self, store: &Store, number: usize) -> Option<Bytes> {
         let (length, check) = *self.pieces.get(number)?;
-        self.file.read(store, (number * PIECE) as u64, length, check).await
+        self.file.read(store.charge_read(length), (number * PIECE) as u64, length, check).await
     }
 }
 

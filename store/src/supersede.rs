@@ -2,7 +2,8 @@
 //! section 4.3.3. `semantics::supersede` decides whether an answer is such a response; `gateway` updates the tiers below.
 
 use crate::entry::{Entry, Stored};
-use crate::ram::{KeyHash, Removals, ShardBooks, Store};
+use crate::key::KeyHash;
+use crate::ram::{Removals, ShardBooks, Store};
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

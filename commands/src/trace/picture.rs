@@ -15,7 +15,7 @@ use super::plot;
 use super::scale::percentile;
 use crate::cli;
 use larder_counters::Counters;
-use larder_store::disk::pool::Pool;
+use larder_store::device::pool::Pool;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

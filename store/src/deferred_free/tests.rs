@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::entry::{Stored, StoredArc};
-use crate::idle::Swept;
 use crate::purges::{Marks, PurgeRule, PurgeScope, Strength};
+use crate::ram::{Store, Swept};
 use crate::sample::{store, stored, text};
 use bytes::Bytes;
 use larder_stdx::clock::WallTime;
@@ -175,7 +175,7 @@ fn purges_in_a_row_wait_for_nobody() {
 }
 
 /// More purges than the number that waits.
-const HURRIED_AND_MORE: u64 = crate::purges::sweep::HURRIED + 1;
+const HURRIED_AND_MORE: u64 = crate::ram::HURRIED + 1;
 
 #[test]
 fn large_bodies_are_no_work_for_who_serves() {

@@ -2,7 +2,7 @@
 //! of its files.
 
 use super::segment::Segment;
-use super::syscalls::{FailedCall, Syscall, Syscalls};
+use crate::device::syscalls::{FailedCall, Syscall, Syscalls};
 use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 use std::io;

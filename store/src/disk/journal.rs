@@ -2,7 +2,7 @@
 //! journal everything older must be validated. `purges` applies purges.
 
 use super::segment::Space;
-use super::syscalls::{FailedCall, Syscall, Syscalls};
+use crate::device::syscalls::{FailedCall, Syscall, Syscalls};
 use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use larder_semantics::expression::Expression;
 use larder_wire::segment::{ReadRule, RecordPart, RuleEntry, START, SegmentFile, is_start, start};

@@ -3,8 +3,8 @@
 //! record. Aborted bodies, and those of a killed process, leave nothing behind. `writer` appends them.
 
 use super::parts::{CheckedPart, Summing, Wrong};
-use super::syscalls::FailedCall;
 use super::{DiskShared, DiskTier};
+use crate::device::syscalls::FailedCall;
 use crate::entry::StoredBody;
 use crate::memory_budget::{BudgetCharge, MemoryBudget};
 use bytes::Bytes;

@@ -8,7 +8,7 @@ use super::head;
 use super::index::{KnownRecord, Spot, USED};
 use super::parts::{self, Parts, RecordedSums, Summing, Wrong};
 use super::segment::Segment;
-use super::syscalls::FailedCall;
+use crate::device::syscalls::FailedCall;
 use larder_transport::body::FileSlice;
 use larder_wire::segment::{
     ENTRY, FooterEntry, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL, UNIT, start,

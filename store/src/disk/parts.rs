@@ -4,7 +4,7 @@
 
 use super::DiskShared;
 use super::segment::Segment;
-use super::syscalls::Syscalls;
+use crate::device::syscalls::Syscalls;
 use larder_transport::body::{FileOwner, FileSlice, FileWritableBy};
 use larder_wire::segment::{PART, RecordHeader, sum};
 use std::cell::RefCell;

@@ -6,7 +6,7 @@ use super::directory::Directory;
 use super::index::{KnownRecord, Spot};
 use super::log::{Active, Again, SegmentLog};
 use super::segment::Segment;
-use super::syscalls::FailedCall;
+use crate::device::syscalls::FailedCall;
 use larder_wire::segment::{
     ENTRY, FooterEntry, FooterTail, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL,
     UNIT, could_be_record, is_start,

@@ -1,6 +1,6 @@
 //! One segment file, and the sum of all of them. This module does not know their content.
 
-use super::syscalls::{FailedCall, Looks, Syscall, Syscalls};
+use crate::device::syscalls::{FailedCall, Looks, Syscall, Syscalls};
 use larder_stdx::clock::{self, Monotonic};
 use larder_transport::body::FileOwner;
 use parking_lot::Mutex;

@@ -1,84 +1,17 @@
 //! Stored responses, each in few blocks of memory, since there may be millions.
 
 use crate::encodings::Encodings;
-use crate::heap_bytes::HeapBytes;
+use crate::heap_bytes::list_cost;
 use crate::memory_budget::on_heap;
-use crate::purges::{Born, Marks, Positions, Seq};
+use crate::purge_position::{Born, Marks, Positions, Seq};
+use crate::stored_body::StoredBody;
 use larder_semantics::entity_tag::EntityTag;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
-use larder_transport::body::{BodyPiece, FileSlice};
 use larder_wire::ready_head::{ReadyHead, ReadyLines};
-use std::borrow::Borrow;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// A stored body.
-#[derive(Clone)]
-pub enum StoredBody {
-    /// Up to the heap line.
-    Heap(HeapBytes),
-    /// In the arena; the slice keeps its extent.
-    Arena(Box<FileSlice>),
-    /// In a segment of the disk tier; the slice keeps the segment.
-    Disk(Box<FileSlice>),
-}
-
-impl StoredBody {
-    /// Its length in bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        match self {
-            StoredBody::Heap(bytes) => bytes.len() as u64,
-            StoredBody::Arena(slice) | StoredBody::Disk(slice) => slice.length,
-        }
-    }
-
-    /// Whether it is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// A body on the heap without spare capacity, so that its cost is known. Always copied: a chunk may be a small part
-    /// of a large buffer.
-    #[must_use]
-    pub fn on_the_heap(chunks: &[impl Borrow<[u8]>]) -> StoredBody {
-        StoredBody::Heap(HeapBytes::of(chunks))
-    }
-
-    /// Its heap bytes. An extent of the arena counts itself.
-    pub(crate) fn heap_cost(&self) -> u64 {
-        match self {
-            StoredBody::Heap(bytes) => bytes.cost(),
-            StoredBody::Arena(_) | StoredBody::Disk(_) => on_heap(size_of::<FileSlice>()),
-        }
-    }
-
-    /// Whether these are the same bytes in the same place as `other`'s.
-    fn is_at(&self, other: &StoredBody) -> bool {
-        match (self, other) {
-            (StoredBody::Heap(one), StoredBody::Heap(other)) => one.is_at(other),
-            (StoredBody::Arena(one), StoredBody::Arena(other))
-            | (StoredBody::Disk(one), StoredBody::Disk(other)) => {
-                let place = |it: &FileSlice| (it.owner.fd().as_raw_fd(), it.offset, it.length);
-                place(one) == place(other)
-            }
-            _ => false,
-        }
-    }
-
-    /// The body as a piece to send.
-    #[must_use]
-    pub fn piece(&self) -> BodyPiece {
-        match self {
-            StoredBody::Heap(bytes) => BodyPiece::Bytes(bytes.bytes()),
-            StoredBody::Arena(slice) | StoredBody::Disk(slice) => BodyPiece::File(FileSlice::clone(slice)),
-        }
-    }
-}
 
 /// Whether a response was offered to the disk tier, its number, and whether it was queued then. A response that was never
 /// offered does not belong there: its route does not use the disk, or it would be useless there.
@@ -410,8 +343,4 @@ fn all_but_length(lines: ReadyLines<'_>) -> impl Iterator<Item = Field<'_>> + Cl
 /// The fields where they differ from the head's.
 fn unlike(head: &ReadyHead, fields: FieldList) -> Option<FieldList> {
     (!all_but_length(head.lines()).eq(fields.iter())).then_some(fields)
-}
-
-pub(crate) fn list_cost(list: &FieldList) -> u64 {
-    list.blocks().map(on_heap).iter().sum()
 }

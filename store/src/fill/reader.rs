@@ -2,7 +2,7 @@
 
 use super::spooling::InSpool;
 use super::{Fill, FillEnd, FillHead, NextBytes, WINDOW, part};
-use crate::ram::KeyHash;
+use crate::key::KeyHash;
 use bytes::Bytes;
 use larder_stdx::clock::Monotonic;
 use std::sync::Arc;

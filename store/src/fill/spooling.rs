@@ -61,7 +61,7 @@ pub(super) struct InSpool {
 impl InSpool {
     /// All of it; `None` where it cannot be read any more.
     pub(super) async fn read(&self, fill: &Fill) -> Option<Bytes> {
-        self.file.read(&fill.store, self.start, self.length, self.check).await
+        self.file.read(fill.store.charge_read(self.length), self.start, self.length, self.check).await
     }
 
     /// The bytes after `at` of all of it.

@@ -9,6 +9,7 @@
 //! | a variant | the key, `#` and 32 hexadecimal digits |
 //! | a part of a large body | `PREFIX` `part:` and 16 hexadecimal digits, `:` and a number |
 
+use crate::key::authority;
 use larder_wire::memcached::{FleetKey, MAX_KEY};
 use std::borrow::Cow;
 
@@ -120,14 +121,6 @@ impl FleetKeys {
 /// of another.
 fn is_readable(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b'#'
-}
-
-/// The place of a key's host, its port included: after `://`, up to the target (or up to the space before a target that
-/// is no path).
-pub(crate) fn authority(key: &[u8]) -> Option<(usize, usize)> {
-    let start = key.windows(3).position(|it| it == b"://")? + 3;
-    let length = key[start..].iter().position(|it| matches!(it, b'/' | b' '));
-    Some((start, length.map_or(key.len(), |it| start + it)))
 }
 
 fn push_md5(bytes: &[u8], out: &mut Vec<u8>) {

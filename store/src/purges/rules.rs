@@ -1,9 +1,9 @@
 //! The purges in force, indexed by scope, so that a response finds those that match without testing the others. Bounded:
-//! a floor replaces dropped rules. `apply` applies verdicts.
+//! a floor replaces dropped rules. `ram::purging` applies verdicts.
 
 use super::{Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
-use crate::entry::Stored;
-use crate::fleet::keys::authority;
+use crate::entry::{Stored, StoredArc};
+use crate::key::authority;
 use crate::memory_budget::on_heap;
 use larder_semantics::expression::{ExpressionFacts, Number, TextName, part_of_key};
 use larder_semantics::field::{Field, FieldList};
@@ -47,6 +47,21 @@ pub(crate) struct RuleSubject<'a> {
 pub(crate) enum SubjectFields<'a> {
     Listed(&'a FieldList),
     Of(&'a Stored),
+}
+
+impl Stored {
+    pub(crate) fn subject<'a>(&'a self, key: &'a [u8]) -> RuleSubject<'a> {
+        let (meta, tags, size) = (&self.meta, self.tags(), Some(self.body.len()));
+        RuleSubject { key, meta, fields: SubjectFields::Of(self), tags, size }
+    }
+
+    /// The response after a verdict.
+    pub(crate) fn after(this: &StoredArc, verdict: PurgeVerdict) -> Option<StoredArc> {
+        match verdict {
+            PurgeVerdict::Keep => Some(this.clone()),
+            _ => Some(StoredArc::new(this.with_meta(verdict.apply(&this.meta)?))),
+        }
+    }
 }
 
 /// When and where a response was requested from its origin.

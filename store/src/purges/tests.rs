@@ -3,7 +3,7 @@
 use super::rules::{Most, PurgeRules};
 use super::*;
 use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, SpentLifetime};
-use crate::idle::Swept;
+use crate::ram::Swept;
 use crate::ram::{Lookup, Store, StoredArc};
 use crate::sample::{meta, plain, read, store, stored, text};
 use larder_semantics::field::FieldList;
@@ -13,41 +13,41 @@ use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime};
 use std::sync::Arc;
 
-pub(super) const KEYS: [&str; 6] =
+pub(crate) const KEYS: [&str; 6] =
     ["http://a/", "http://a/x", "http://a/x h:b=c", "http://a/xy", "http://b/", "http://b/x?y"];
-pub(super) const TAGS: [&str; 3] = ["red", "green", "blue"];
+pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
 
-pub(super) fn marks(tags: &[&str], born: Born) -> Marks {
+pub(crate) fn marks(tags: &[&str], born: Born) -> Marks {
     let mut tags: Vec<u64> = tags.iter().map(|it| tags::hash(it)).collect();
     tags.sort_unstable();
     Marks { tags: tags.into(), born }
 }
 
-pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> StoredArc {
+pub(crate) fn tagged(tags: &[&str], born: Born, body: &str) -> StoredArc {
     StoredArc::new(stored(text(body)).marked(marks(tags, born)))
 }
 
-pub(super) fn rule(scope: PurgeScope, strength: Strength) -> PurgeRule {
+pub(crate) fn rule(scope: PurgeScope, strength: Strength) -> PurgeRule {
     PurgeRule { scope, strength, positions: Vec::new() }
 }
 
-pub(super) fn tag(tag: &str) -> PurgeScope {
+pub(crate) fn tag(tag: &str) -> PurgeScope {
     PurgeScope::Tag(tag.into())
 }
 
-pub(super) fn on_condition(text: &str) -> PurgeScope {
+pub(crate) fn on_condition(text: &str) -> PurgeScope {
     PurgeScope::Where(Expression::parse(text).unwrap())
 }
 
-pub(super) fn url(key: &str) -> PurgeScope {
+pub(crate) fn url(key: &str) -> PurgeScope {
     PurgeScope::Url(key.as_bytes().into())
 }
 
-pub(super) fn prefix(key: &str) -> PurgeScope {
+pub(crate) fn prefix(key: &str) -> PurgeScope {
     PurgeScope::Prefix(key.as_bytes().into())
 }
 
-pub(super) fn put(store: &Store, key: &str, tags: &[&str]) {
+pub(crate) fn put(store: &Store, key: &str, tags: &[&str]) {
     let stored = tagged(tags, store.born(), key);
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
@@ -61,14 +61,14 @@ fn found(store: &Store, key: &str) -> Option<StoredArc> {
 
 /// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     Fresh,
     Stale,
     Doubted,
     Nothing,
 }
 
-pub(super) fn seen(store: &Store, key: &str) -> Seen {
+pub(crate) fn seen(store: &Store, key: &str) -> Seen {
     match found(store, key) {
         None => Seen::Nothing,
         Some(it) if is_doubted(&it.meta) => Seen::Doubted,
@@ -77,7 +77,7 @@ pub(super) fn seen(store: &Store, key: &str) -> Seen {
     }
 }
 
-pub(super) fn begin(store: &Store, key: &str) -> Begin {
+pub(crate) fn begin(store: &Store, key: &str) -> Begin {
     let hash = store.hash(key.as_bytes());
     store.begin(hash, hash, key.as_bytes())
 }
@@ -90,7 +90,7 @@ fn lead(store: &Store, key: &str) -> (FillWriter, FillReader) {
     }
 }
 
-pub(super) fn head(tags: &[&str], born: Born) -> FillHead {
+pub(crate) fn head(tags: &[&str], born: Born) -> FillHead {
     FillHead::Shared(Arc::new(SharedHead {
         status: 200,
         fields: FieldList::new(),
@@ -433,7 +433,7 @@ fn without_trust_everything_is_validated_and_nothing_joined() {
     assert_eq!(Seen::Fresh, seen(&store, KEYS[1]));
 }
 
-pub(super) fn position(log: u64, entry: u64) -> Position {
+pub(crate) fn position(log: u64, entry: u64) -> Position {
     Position { log, entry }
 }
 

@@ -6,6 +6,7 @@ use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::sample::{plain, read, store, text, varied};
 use larder_semantics::field::Field;
 use proptest::prelude::*;
+use std::collections::HashMap;
 
 fn entry(store: &Store, key: &[u8]) -> Option<Entry> {
     match store.lookup(store.hash(key), key, 0) {

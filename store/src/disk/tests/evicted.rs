@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::entry::StoredArc;
+use crate::key::KeyHash;
 use crate::purges::{PurgeRule, PurgeScope, Strength};
-use crate::ram::{KeyHash, Store};
+use crate::ram::Store;
 use larder_stdx::clock;
 
 /// A disk whose queue takes one response at a time, and a store of 1 MiB that evicts to it.

@@ -1,8 +1,8 @@
 //! A slow reader reads from the spool: everything, or the bytes before a fault, and never a wrong byte.
 
 use super::*;
-use crate::disk::syscalls::Syscalls;
-use crate::disk::tests::Fail;
+use crate::device::syscalls::Syscalls;
+use crate::device::tests::Fail;
 use crate::spool::{PATIENCE_ALONE, SpoolSettings as Where};
 use rustix::io::Errno;
 use tempfile::TempDir;

@@ -2,6 +2,7 @@
 //! `follower` decides what a node may conclude; this module has the protocol with a server.
 
 pub mod follower;
+pub mod holder;
 pub mod purger;
 pub mod real;
 pub mod run;

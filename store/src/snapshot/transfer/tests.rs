@@ -149,7 +149,7 @@ fn rules_that_the_receiver_needs_are_not_dropped_by_the_sweep() {
     for number in 0..600 {
         purge(&before, PurgeScope::Url(format!("http://h/{number}").into_bytes().into()));
     }
-    while before.sweep(100) != crate::idle::Swept::Nothing {}
+    while before.sweep(100) != crate::ram::Swept::Nothing {}
     let after = ended((transfer, sent));
     assert_eq!([None, None], [1, 19].map(|it| body(&after, &format!("http://h/{it}"))));
 }

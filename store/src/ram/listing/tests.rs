@@ -1,13 +1,15 @@
 //! A page is compared with all stored entries, sorted plainly; and pages with each other, while the store changes.
 
 use super::*;
-use crate::idle::Swept;
+use crate::listing::Pattern;
 use crate::purges::{Born, Marks, PurgeRule, PurgeScope, Strength};
 use crate::ram::Lookup;
+use crate::ram::Swept;
 use crate::sample::{plain, store, stored, tagged, text};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{WallTime, precise_micros};
 use proptest::prelude::*;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 fn query(sort: ListingSort, order: SortDirection, limit: usize) -> ListingQuery {

@@ -1,10 +1,10 @@
 //! Applying purges to entries that are not requested, so that their memory is freed: a few entries at a time, no lock
 //! held long. `deferred_free` frees what is removed.
 
-use super::Seq;
-use super::apply::{Met, Purges};
-use crate::idle::Swept;
-use crate::ram::{KeyHash, Store};
+use super::purging::{Met, Purges};
+use super::{Store, Swept};
+use crate::key::KeyHash;
+use crate::purges::Seq;
 use crate::s3fifo::WalkPosition;
 use std::sync::atomic::Ordering::Relaxed;
 

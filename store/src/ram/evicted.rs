@@ -1,9 +1,10 @@
 //! Eviction from RAM to disk: a response that leaves RAM, was meant for the disk tier and is missing there is offered
 //! once more. Most were written when they were stored. `s3fifo` and `idle` evict; `disk` writes.
 
+use super::{Removals, Store};
 use crate::disk::DiskTier;
 use crate::entry::{Entry, StoredArc, StoredBody};
-use crate::ram::{KeyHash, Removals, Store};
+use crate::key::KeyHash;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::PurgeVerdict;

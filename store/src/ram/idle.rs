@@ -4,8 +4,9 @@
 //! Time is counted in ticks; after `TICKS` of them without use an entry is idle. A use stores the tick only if it differs
 //! from the last use's: a hot entry is written once a tick.
 
-use crate::evicted::Evicted;
-use crate::ram::{KeyHash, PackedHash, Store};
+use super::evicted::Evicted;
+use super::{RamShard, Store};
+use crate::key::{KeyHash, PackedHash};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_stdx::clock::{self, WallTime};
@@ -134,8 +135,7 @@ impl Store {
         let mut books = self.books.lock();
         let tick = self.purges.tick();
         let still_idle = |it: &KeyHash| {
-            let used =
-                |shard: &crate::ram::RamShard| shard.slots.get(&it.packed()).map(|it| it.used.load(Relaxed));
+            let used = |shard: &RamShard| shard.slots.get(&it.packed()).map(|it| it.used.load(Relaxed));
             self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
         };
         let mut out = |hash| {

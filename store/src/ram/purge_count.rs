@@ -1,45 +1,10 @@
-//! Counts the responses that a purge matches, before it is in force: afterwards requests and the sweep remove them one by
-//! one.
+//! Counts the responses in RAM that a purge matches, before it is in force: afterwards requests and the sweep remove them one
+//! by one.
 
-use super::rules::{Birth, PurgeRules};
-use super::{Positions, PurgeRule};
-use crate::entry::{Entry, Stored};
-use crate::ram::Store;
-use larder_semantics::purged::PurgeVerdict;
+use super::Store;
+use crate::entry::Entry;
+use crate::purges::{Positions, PurgeMatcher, PurgeMatches, PurgeRule};
 use larder_stdx::clock;
-
-/// The responses of a tier that a purge matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PurgeMatches {
-    /// Their number, counting each variant.
-    pub responses: u64,
-    /// Bytes of their bodies.
-    pub bytes: u64,
-}
-
-impl PurgeMatches {
-    pub(crate) fn add(&mut self, it: &Stored) {
-        self.responses += 1;
-        self.bytes += it.body.len();
-    }
-}
-
-/// One purge as if it were in force alone.
-pub(crate) struct PurgeMatcher {
-    only: PurgeRules,
-    log: Positions,
-}
-
-impl PurgeMatcher {
-    pub fn matches(&self, key: &[u8], it: &Stored) -> bool {
-        let birth = Birth::Here { met: 0, log: &self.log };
-        self.only.verdict(&it.subject(key), birth) != PurgeVerdict::Keep
-    }
-
-    fn matches_any(&self, entry: &Entry) -> bool {
-        entry.variants.iter().any(|it| self.matches(entry.key(), it))
-    }
-}
 
 impl Store {
     /// The number of responses in RAM that `rule` matches and that earlier purges have left, counting each variant. It ends above `most`:

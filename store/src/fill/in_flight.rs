@@ -1,8 +1,8 @@
 //! The fetches in flight, so that a request can join one and a removal can reach all of its key. `fill` has their
 //! content.
 
-use crate::fill::Fill;
-use crate::ram::KeyHash;
+use super::Fill;
+use crate::key::KeyHash;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! The requirements of the logs on the store, one by one.
 
-use super::super::Born;
-use super::super::tests::{KEYS, Seen, put, seen, tagged};
 use super::*;
-use crate::purges::Positions;
+use crate::purges::tests::{KEYS, Seen, put, seen, tagged};
+use crate::purges::{Born, Positions};
 use crate::sample::store;
 use larder_semantics::purged::is_doubted;
 use larder_stdx::clock::WallTime;

@@ -1,5 +1,5 @@
 //! Applying purges: a response that a lookup, a join or an insert meets after a purge is treated as its rules say.
-//! `rules` matches; `sweep` visits responses that are not requested.
+//! `purges::rules` matches; `purge_sweep` visits responses that are not requested.
 //!
 //! Order. A purge adds its rule to the table, then publishes its number, then returns; it takes the table's lock and no
 //! other. An entry's `checked` is the number of the last rule that was applied to its responses. It is written only by a
@@ -12,12 +12,15 @@
 //!
 //! Locks: books, shard, flights, fill, rules; the last two are never held while another is taken.
 
-use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
-use super::sweep::Sweep;
-use super::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq};
-use crate::entry::{Entry, Stored, StoredArc};
+use super::purge_sweep::Sweep;
+use super::{Lookup, Store};
+use crate::disk::rules_to_bytes;
+use crate::entry::{Entry, Stored};
 use crate::fill::SharedHead;
-use crate::ram::{KeyHash, Lookup, Store};
+use crate::key::KeyHash;
+use crate::memory_budget::MemoryBudget;
+use crate::purges::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
+use crate::purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq};
 use larder_semantics::field::FieldList;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::{self, PurgeVerdict};
@@ -58,7 +61,7 @@ struct PurgeEpochs {
     seq: AtomicU64,
     /// Until when stored responses may be trusted, monotonic milliseconds.
     trust: AtomicU64,
-    /// The current tick of idleness: see `crate::idle`. Here only because a hit reads this line.
+    /// The current tick of idleness: see `idle`. Here only because a hit reads this line.
     tick: AtomicU8,
 }
 
@@ -192,7 +195,7 @@ impl Purges {
     }
 
     /// Drops rules that were applied to everything in RAM.
-    pub(super) fn forget(&self, until: Seq, keep: usize, budget: &crate::memory_budget::MemoryBudget) {
+    pub(super) fn forget(&self, until: Seq, keep: usize, budget: &MemoryBudget) {
         let mut rules = self.rules.write();
         let mut cost = rules.cost();
         rules.forget(until, keep);
@@ -208,21 +211,6 @@ pub(crate) enum Judged {
     Changed(Entry),
     /// No response is left.
     Gone,
-}
-
-impl Stored {
-    pub(super) fn subject<'a>(&'a self, key: &'a [u8]) -> RuleSubject<'a> {
-        let (meta, tags, size) = (&self.meta, self.tags(), Some(self.body.len()));
-        RuleSubject { key, meta, fields: SubjectFields::Of(self), tags, size }
-    }
-
-    /// The response after a verdict.
-    pub(crate) fn after(this: &StoredArc, verdict: PurgeVerdict) -> Option<StoredArc> {
-        match verdict {
-            PurgeVerdict::Keep => Some(this.clone()),
-            _ => Some(StoredArc::new(this.with_meta(verdict.apply(&this.meta)?))),
-        }
-    }
 }
 
 impl Store {
@@ -325,7 +313,7 @@ impl Store {
         self.change_rules(|rules| rules.abandon(log));
     }
 
-    pub(super) fn change_log(&self, change: impl FnOnce(&mut Vec<Position>)) {
+    pub(crate) fn change_log(&self, change: impl FnOnce(&mut Vec<Position>)) {
         let mut log = self.purges.log.lock();
         let mut all = log.as_slice().to_vec();
         change(&mut all);
@@ -355,13 +343,13 @@ impl Store {
     /// The purges in force, as bytes for [`crate::disk::rules_of_bytes`].
     #[must_use]
     pub fn rules_as_bytes(&self) -> Vec<u8> {
-        crate::disk::rules_to_bytes(self.purges.rules.read().each())
+        rules_to_bytes(self.purges.rules.read().each())
     }
 
     /// The last number, the same bytes, and the number of the last purge that was dropped, since there were too many.
     pub(crate) fn rules_to_hand_over(&self) -> (Seq, Vec<u8>, Seq) {
         let rules = self.purges.rules.read();
-        (rules.seq(), crate::disk::rules_to_bytes(rules.each()), rules.dropped_until())
+        (rules.seq(), rules_to_bytes(rules.each()), rules.dropped_until())
     }
 
     /// Whether another process serves the same clients during an upgrade: an invalidation by an unsafe method is then a purge,
@@ -376,7 +364,7 @@ impl Store {
         self.purges.peer.store(is_there, Relaxed);
     }
 
-    pub(super) fn change_rules<T>(&self, change: impl FnOnce(&mut PurgeRules) -> T) -> T {
+    pub(crate) fn change_rules<T>(&self, change: impl FnOnce(&mut PurgeRules) -> T) -> T {
         let mut rules = self.purges.rules.write();
         let mut cost = rules.cost();
         let result = change(&mut rules);

@@ -1,4 +1,4 @@
-//! Every file system call of the disk tier, in one narrow place, so that a test can make any of them fail. This module
+//! Every file system call of the disk tier and the spool, in one narrow place, so that a test can make any of them fail. This module
 //! does not know the data.
 //!
 //! The one call that neither `rustix` nor the standard library has is cachestat(2), hence the unsafe block.

@@ -1,11 +1,12 @@
 use super::*;
+use crate::encodings::NotMade;
 use crate::entry::Stored;
 use crate::ram::{KeyHash, Lookup};
 use crate::sample::{store, text};
 use larder_semantics::compress::{CodingPreference, Compress};
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
-use larder_semantics::transcode;
+use larder_semantics::transcode::{self, EncodingPlan};
 
 fn plan() -> EncodingPlan {
     let compress = Compress {

@@ -1,8 +1,8 @@
-//! The store's part of the fleet's purge logs: see `fleet::purge_log::follower::Holder`, and docs/decisions/0081.
+//! The store's part of the fleet's purge logs: see `follower::Holder`, and docs/decisions/0081.
 
-use super::rules::FollowedLogs;
-use super::{Position, PurgeRule, PurgeScope, Seq, Strength};
-use crate::fleet::purge_log::Holder;
+use super::Holder;
+use crate::purges::rules::FollowedLogs;
+use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use crate::ram::Store;
 use larder_semantics::expression::Expression;
 use larder_stdx::clock;
@@ -102,5 +102,5 @@ impl Holder for Arc<Store> {
 }
 
 #[cfg(test)]
-#[path = "follow/tests.rs"]
+#[path = "holder/tests.rs"]
 mod tests;
