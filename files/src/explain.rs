@@ -52,7 +52,8 @@ impl Root {
         if let Some(other) = answer::to_other_method(method) {
             return finding(FileOutcome::OtherMethod(other.status), None);
         }
-        let job = match self.job(target, fields, clock::monotonic()) {
+        let merged = self.merged(target);
+        let job = match self.job(merged.as_deref().unwrap_or(target), fields, clock::monotonic()) {
             Ok(job) => job,
             Err(why) => return finding(self.refused(why), None),
         };
@@ -63,6 +64,9 @@ impl Root {
         let root = self.clone();
         let work = tokio::task::spawn_blocking(move || {
             let found = match find::choose(root.served(), &job) {
+                Ok(_) if merged.is_some() => {
+                    (told(PathAnswer::Redirect(job.path.to_vec()), &job.query), Some(FileRule::Merged))
+                }
                 Ok(it) => (told(it.answer, &job.query), Some(it.by)),
                 Err(why) => (root.refused(why), None),
             };

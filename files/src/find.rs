@@ -89,6 +89,8 @@ pub enum FileRule {
     CleanUrl,
     /// The URL of a directory ends with a slash.
     Slash,
+    /// A path has no empty segment.
+    Merged,
     /// `files.strip`: the prefix itself.
     Strip,
 }
@@ -115,7 +117,7 @@ pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed
         PathAnswer::Listing(beneath) => {
             listing::make(root, &job.path, &beneath, job.format).map(Loaded::Answer)
         }
-        PathAnswer::Redirect(path) => Ok(redirect(&path, &job.query)),
+        PathAnswer::Redirect(path) => Ok(Loaded::Answer(redirect(&path, &job.query))),
     }
 }
 
@@ -326,9 +328,9 @@ fn to_directory(job: &LookupJob) -> PathAnswer {
 }
 
 /// 301 to another path of the same host.
-fn redirect(path: &[u8], query: &str) -> Loaded {
+pub fn redirect(path: &[u8], query: &str) -> Synthetic {
     let page = Synthetic::page(301, "This resource has another URL.");
-    Loaded::Answer(page.with("Location", location(path, query)))
+    page.with("Location", location(path, query))
 }
 
 /// The `Location` of a redirect to a path: it has no empty segment, so it cannot be interpreted as another host.

@@ -2,8 +2,7 @@
 //!
 //! One resource has one name: the result begins with a slash, has no empty, `.` or `..` segment, and ends with a slash
 //! only for directories. Dot segments are resolved (RFC 3986 §5.2.4), literal or encoded, so that the file is of the
-//! normal form by which the route was chosen. `//` is not found rather than collapsed: `Location: //host/` would lead to
-//! another host.
+//! normal form by which the route was chosen. `//` names no file; [`merged`] is the path to which a client is redirected.
 
 /// The longest decoded path, in bytes: the limit of Linux.
 pub const MAX: usize = 4095;
@@ -64,6 +63,22 @@ pub fn decode<'a>(raw: &'a str, dotfiles: Dotfiles, buffer: &'a mut Buffer) -> R
     }
     check(path, dotfiles)?;
     Ok(path)
+}
+
+/// A path (without query) with `//` merged to `/`; `None` if it has none, or if it is ambiguous: with an escape or a dot segment a
+/// server may read another path.
+#[must_use]
+pub fn merged(raw: &str) -> Option<String> {
+    if !raw.contains("//") || raw.contains('%') || has_dots(raw.as_bytes()) {
+        return None;
+    }
+    let mut merged = String::with_capacity(raw.len());
+    for it in raw.chars() {
+        if it != '/' || !merged.ends_with('/') {
+            merged.push(it);
+        }
+    }
+    Some(merged)
 }
 
 /// Whether a segment is `.` or `..`.

@@ -158,6 +158,11 @@ impl Root {
         fields: &[Field<'_>],
         now: Monotonic,
     ) -> Result<FileLookup, NotServed> {
+        if let Some(merged) = self.merged(target) {
+            let job = self.job(&merged, fields, now)?;
+            let to = find::redirect(&job.path, &job.query);
+            return self.lookup_path(job, fields).await.map(|_| FileLookup::Answer(to));
+        }
         self.lookup_path(self.job(target, fields, now)?, fields).await
     }
 
@@ -185,6 +190,14 @@ impl Root {
             FileLookup::File(file) => Ok(file),
             FileLookup::ByAccept(_) | FileLookup::Answer(_) => Err(NotServed::NotFound),
         }
+    }
+
+    /// A target without empty segments, to which a request is redirected if it has some. A route that falls through leaves it to the
+    /// next one.
+    pub(crate) fn merged(&self, target: &str) -> Option<String> {
+        let (raw, query) = path::split(target);
+        let merged = path::merged(raw).filter(|_| !self.served.options.fall_through)?;
+        Some(merged + query)
     }
 
     /// The lookup of a target.

@@ -86,6 +86,11 @@ fn serve_has_the_habits_of_a_static_site() {
     check(&larder, "/none", &[], 404, "nothing here");
     check(&larder, "/none.js", &[("range", "bytes=0-3")], 404, "nothing here");
     check(&larder, "/.env", &[], 404, "nothing here");
+    check(&larder, "//about?a=b", &[], 301, "/about?a=b");
+    check(&larder, "///docs//", &[], 301, "/docs/");
+    for none in ["//none", "//.env", "//%61bout", "//x/../about", "//about.html/x"] {
+        check(&larder, none, &[], 404, "nothing here");
+    }
     check(&larder, "/assets/..%2f.env", &[], 404, "nothing here");
     let head = larder.client().request("HEAD", "/none", "", "");
     assert_eq!((404, 0, Some("27")), (head.status, head.body.len(), head.field("content-length")));

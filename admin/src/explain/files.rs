@@ -76,7 +76,7 @@ fn key_of(finding: &FileFinding, files: &FilesConfig, decided: &Decided) -> &'st
         (Some(FileRule::Listing), ..) => "site[].route[].files.listing",
         (Some(FileRule::Strip), ..) => "site[].route[].files.strip",
         (None, ..) if decided.by(TRY) != Source::Default => TRY,
-        (Some(FileRule::Member(_) | FileRule::Slash) | None, ..) => ROOT,
+        (Some(FileRule::Member(_) | FileRule::Slash | FileRule::Merged) | None, ..) => ROOT,
     }
 }
 
@@ -84,6 +84,7 @@ fn key_of(finding: &FileFinding, files: &FilesConfig, decided: &Decided) -> &'st
 fn why(rule: Option<FileRule>, by: &str) -> String {
     match rule {
         Some(FileRule::Slash) => "since the URL of a directory ends with a slash".to_owned(),
+        Some(FileRule::Merged) => "since each file has one URL, without \"//\"".to_owned(),
         Some(FileRule::CleanUrl) => format!("the one URL of this page, by {by}"),
         _ => format!("by {by}"),
     }
