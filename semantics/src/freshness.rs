@@ -158,7 +158,9 @@ impl LifetimeSource {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            LifetimeSource::Override => "The lifetime is cache.override_ttl of the route.",
+            LifetimeSource::Override => {
+                "The lifetime is cache.override_ttl of the route, or the ttl of one of its rules."
+            }
             LifetimeSource::Targeted => "The lifetime is from a targeted Cache-Control field (RFC 9213).",
             LifetimeSource::SMaxAge => "The lifetime is s-maxage of the response.",
             LifetimeSource::MaxAge => "The lifetime is max-age of the response.",
@@ -375,8 +377,10 @@ impl<'r> LifetimeInputs<'r> {
         let found = policy.override_ttl.filter(|_| overrides(policy, self.status));
         let found = found.map(|seconds| Lifetime { seconds, source: LifetimeSource::Override });
         tell(trace, "config", "override-ttl", found, || match &policy.rule {
-            Some(rule) => format!("cache.rule at {}: ttl = {}", rule.place, ttl(policy.override_ttl)),
-            None => format!("cache.override_ttl = {}", ttl(policy.override_ttl)),
+            Some(rule) if rule.sets_ttl => {
+                format!("cache.rule at {}: ttl = {}", rule.place, ttl(policy.override_ttl))
+            }
+            _ => format!("cache.override_ttl = {}", ttl(policy.override_ttl)),
         });
         let named = |own| if self.targeted.is_some() { LifetimeSource::Targeted } else { own };
         let said = &self.directives;

@@ -199,6 +199,8 @@ pub struct RuleInForce {
     pub place: Box<str>,
     /// `pass`: its responses are not stored.
     pub pass: bool,
+    /// Whether it has a lifetime (`ttl`), which is then `override_ttl` of its policy.
+    pub sets_ttl: bool,
     /// Whether its lifetime applies to every status: its condition reads the status. Otherwise a rule about a path would
     /// keep errors.
     pub any_status: bool,

@@ -125,6 +125,8 @@ fn explain_names_the_rule_with_its_line() {
     assert!(passed.contains("cache.rule at ") && passed.contains("larder.toml:20: pass = true"), "{passed}");
     let hit = explain("/200/application-json/100/other");
     assert!(hit.contains("cache.rule at ") && hit.contains("larder.toml:11: ttl = 5 s"), "{hit}");
+    // The line that decides names the rule, too, and no key of the route that is not set.
+    assert!(hit.contains("larder.toml:11: ttl=5 - age") && !hit.contains("override_ttl: default"), "{hit}");
 }
 
 #[test]

@@ -47,7 +47,9 @@ impl ConfigCheck {
             self.problem(place, "site.route.cache.rule", text);
             return None;
         }
-        let rule = RuleInForce { place: place.to_string().into(), pass, any_status: when.reads_status() };
+        let sets_ttl = ttl.is_some();
+        let any_status = sets_ttl && when.reads_status();
+        let rule = RuleInForce { place: place.to_string().into(), pass, sets_ttl, any_status };
         let policy = Policy {
             override_ttl: ttl.or(policy.override_ttl),
             stale_while_revalidate: while_revalidating.unwrap_or(policy.stale_while_revalidate),

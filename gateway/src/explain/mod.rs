@@ -23,7 +23,7 @@ use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
 use larder_semantics::flip::FlipChange;
-use larder_semantics::freshness::Freshness;
+use larder_semantics::freshness::{Freshness, LifetimeSource};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
@@ -214,6 +214,7 @@ impl Gateway {
             None => {
                 let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
                 tell_variants(looked, selected.as_ref().err().copied(), &fields, &mut record);
+                selected.iter().for_each(|it| name_rule(it, route, request, &mut record));
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
@@ -407,12 +408,29 @@ fn rule_of(stored: Option<&StoredArc>, route: &GatewayRoute, request: &Request) 
     let fields = stored.fields();
     let policy = rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
     if let Some(rule) = &policy.rule {
-        let ttl = policy.override_ttl.map_or(String::new(), |it| format!(": ttl = {it} s"));
+        let ttl = policy.override_ttl.filter(|_| rule.sets_ttl);
+        let ttl = ttl.map_or(String::new(), |it| format!(": ttl = {it} s"));
         let evidence = format!("cache.rule at {}{ttl}", rule.place);
         let outcome = RuleOutcome::Passed;
         record.0.push(TriedRule { source: "config", name: "cache-rule", evidence, outcome });
     }
     record
+}
+
+/// Names the rule of the route as the source of a lifetime that is its `ttl`.
+fn name_rule(stored: &StoredArc, route: &GatewayRoute, request: &Request, record: &mut RuleRecord) {
+    let fields = stored.fields();
+    let policy = rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
+    let Some(rule) = policy.rule.as_ref().filter(|it| it.sets_ttl) else { return };
+    let source = LifetimeSource::Override;
+    if stored.meta.lifetime.source != source {
+        return;
+    }
+    let of_route = format!("{}=", source.evidence());
+    for it in record.0.iter_mut().filter(|it| it.evidence.starts_with(&of_route)) {
+        let rest = &it.evidence[of_route.len()..];
+        it.evidence = format!("cache.rule at {}: ttl={rest}", rule.place);
+    }
 }
 
 fn decide(
