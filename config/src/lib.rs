@@ -39,6 +39,7 @@ pub mod presets;
 pub mod problem;
 mod read;
 pub mod redirect_map;
+mod redirect_target;
 mod request_texts;
 pub mod run_file;
 pub mod service_user;
@@ -229,11 +230,16 @@ impl Clients {
         Cow::Owned(Client { peer: found.map(|it| SocketAddr::new(it, 0)), hops, ..client.clone() })
     }
 
+    /// Whether the sender of a request is a trusted proxy. `client` is the other end of the connection, or that of [`Self::seen`].
+    #[must_use]
+    pub fn trusts(&self, client: &Client) -> bool {
+        !client.hops.is_empty() || !self.trusted.is_empty() && self.trusted.has(client.peer.map(|it| it.ip()))
+    }
+
     /// The scheme with which the client sent a request, where the peer is a trusted proxy and says so.
     #[must_use]
     pub fn scheme(&self, client: &Client, fields: &[Field<'_>]) -> Option<Scheme> {
-        let is_trusted = !self.trusted.is_empty() && self.trusted.has(client.peer.map(|it| it.ip()));
-        if is_trusted { forwarded::scheme(self.believed, fields) } else { None }
+        if self.trusts(client) { forwarded::scheme(self.believed, fields) } else { None }
     }
 }
 

@@ -4,7 +4,6 @@
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::request_view::REQUEST_ID;
 use larder_stdx::clock;
-use larder_transport::Client;
 use larder_wire::message::Request;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
@@ -14,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Bytes of the longest identifier of a proxy that is kept.
 const LONGEST: usize = 128;
 
-/// The identifier of a request with these fields: that of a trusted proxy if it is well-formed, otherwise a new one.
+/// The identifier of a request with these fields: that of a trusted proxy (`is_trusted`) if it is well-formed, otherwise a new one.
 #[must_use]
-pub fn of(fields: &[Field<'_>], client: &Client) -> String {
-    let of_proxy = || well_formed(fields).filter(|_| !client.hops.is_empty());
+pub fn of(fields: &[Field<'_>], is_trusted: bool) -> String {
+    let of_proxy = || well_formed(fields).filter(|_| is_trusted);
     of_proxy().map_or_else(made, str::to_owned)
 }
 
@@ -31,8 +30,8 @@ pub fn named<'a>(fields: &[Field<'a>], id: &'a str) -> Vec<Field<'a>> {
 }
 
 /// Gives a request its identifier.
-pub fn identify(request: &mut Rc<Request>, client: &Client) {
-    let id = of(&request.fields.view(), client);
+pub fn identify(request: &mut Rc<Request>, is_trusted: bool) {
+    let id = of(&request.fields.view(), is_trusted);
     give(&mut Rc::make_mut(request).fields, id.as_bytes());
 }
 

@@ -142,7 +142,11 @@ const PLAIN: &[PlainVariable] = &[
         "The number of the client's autonomous system; empty if unknown (`geoip.asn_database`).",
     ),
     ("listener", Variable::Listener, "The address of the listener, as in `listen`."),
-    ("request_id", Variable::RequestId, "The identifier: the field `X-Request-Id`."),
+    (
+        "request_id",
+        Variable::RequestId,
+        "The identifier: a new one, or `X-Request-Id` of a proxy of `clients.trusted`. Origins and clients get it where a field is set to it.",
+    ),
     (
         "remote_user",
         Variable::User,

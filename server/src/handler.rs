@@ -172,7 +172,7 @@ impl RequestHandler {
         let was_identified = redirected.as_ref().is_some_and(|it| it.is_identified);
         let is_identified = was_identified || router.identifies(found, &request.authority);
         if is_identified && !was_identified {
-            request_id::identify(&mut request, client);
+            request_id::identify(&mut request, self.clients.borrow().trusts(client));
         }
         let kept = request.clone();
         if is_identified && found.is_some_and(|it| hides_identifier(it.target)) {
@@ -434,7 +434,7 @@ impl RequestHandler {
 
     /// The identifier of a request, from a trusted proxy or a new one.
     fn identifier(&self, head: &RequestHead<'_>, client: &Client) -> String {
-        request_id::of(head.fields, &self.seen(client, || head.fields))
+        request_id::of(head.fields, self.clients.borrow().trusts(client))
     }
 
     /// The client of a request: from the fields of a trusted proxy, otherwise the peer.

@@ -145,6 +145,24 @@ fn the_identifier_of_a_trusted_proxy_is_kept_everywhere() {
     );
 }
 
+/// A trusted client that names no other client, as a monitor, has its own identifier too; another client has not.
+#[test]
+fn the_identifier_of_a_trusted_client_needs_no_forwarded_client() {
+    let origin = Origin::fixed(KEPT);
+    for (trusted, expect) in [("127.0.0.1", Some("of-the-monitor")), ("10.0.0.0/8", None)] {
+        let larder = larder(&origin, &format!("clients.trusted = [\"{trusted}\"]"), SETS, "");
+        let mut http2 = Http2::connect(&larder);
+        for _ in 0..2 {
+            let it = larder.client().get_with("/a", "X-Request-Id: of-the-monitor\r\n");
+            let id = it.field("x-request-id").unwrap();
+            assert!(expect.map_or(id.len() == 36, |expect| id == expect), "{trusted}: {id}");
+            let asked = http2.head(&request("GET", "/a", &[("x-request-id", "of-the-monitor")]), 0x5);
+            let id = http2.answer(asked).field("x-request-id").unwrap().to_owned();
+            assert!(expect.map_or(id.len() == 36, |expect| id == expect), "{trusted}: {id}");
+        }
+    }
+}
+
 /// Without a text and a log that read it, a request has none, and the fields of applications stay.
 #[test]
 fn a_route_that_does_not_use_identifiers_changes_none() {

@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Key] = &[
     once("include", ValueKind::List(TextForm::Path), None,
         "Further files of the configuration, relative to the directory of the file that names them: paths, and patterns with `*` and `?`, whose matches are read in the order of their names. Their `[[site]]` sections and other keys are added; a key that two files set is an error. A pattern without a match is allowed, a missing path is an error. Relative paths in an included file start at its own directory.", r#"["conf.d/*.toml"]"#),
     once("clients.trusted", ValueKind::List(TextForm::Peer), None,
-        "Reverse proxies in front of larder whose `clients.header` field is trusted. The client address is the rightmost address in it that is not one of these. `\"unix\"` means every connection to a Unix socket.", r#"["10.0.0.0/8"]"#),
+        "Reverse proxies in front of larder whose `clients.header` field is trusted. The client address is the rightmost address in it that is not one of these. `\"unix\"` means every connection to a Unix socket. An `X-Request-Id` from one of them is kept as `{request_id}`, if it is one line of at most 128 letters, digits and `-_.+/=:@`; any other request has a new one.", r#"["10.0.0.0/8"]"#),
     once("clients.header", ValueKind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
         "The header field from which the client address is read. Every proxy of `clients.trusted` must overwrite or extend it, for any value from its own client.", r#""Forwarded""#),
     once("geoip.database", ValueKind::One(TextForm::Path), None,
