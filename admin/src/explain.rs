@@ -320,7 +320,7 @@ impl Admin {
         let head = request.head(&fields);
         let found = router.find_without(without, head.method, head.authority, head.target, || *view);
         let purges = method::route(router, head.method, || *view).is_some();
-        let asked = OwnQuestion { router, found, purges };
+        let asked = OwnQuestion { router, found, purges, is_own: false };
         let live = self.live.borrow();
         let mut client = Client::local(request.scheme);
         client.peer = view.client.map(|it| SocketAddr::new(it, 0)).or(client.peer);

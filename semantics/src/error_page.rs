@@ -21,9 +21,44 @@ pub fn refusal(status: u16, fields: &[Field<'_>]) -> Option<&'static str> {
     }
 }
 
+/// Whether a field of an error describes its body, or that response as one of its client: not that of a page in its place.
+#[must_use]
+pub fn is_of_body(name: &str) -> bool {
+    let has_prefix = name.get(..OF_CONTENT.len()).is_some_and(|it| it.eq_ignore_ascii_case(OF_CONTENT));
+    has_prefix || OF_BODY.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
+/// The beginning of the names of fields about a body: `Content-Disposition`, `Content-Encoding`, also policies for its scripts.
+const OF_CONTENT: &str = "content-";
+
+/// Other fields about a body.
+const OF_BODY: [&str; 9] = [
+    "etag",
+    "last-modified",
+    "accept-ranges",
+    "digest",
+    "repr-digest",
+    "link",
+    "refresh",
+    "set-cookie",
+    "transfer-encoding",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_keeps_what_is_about_the_request() {
+        for name in
+            ["Content-Disposition", "content-encoding", "Content-Length", "ETag", "Set-Cookie", "Link"]
+        {
+            assert!(is_of_body(name), "{name}");
+        }
+        for name in ["WWW-Authenticate", "Retry-After", "Allow", "Vary", "Cache-Control", "Content", "X-A"] {
+            assert!(!is_of_body(name), "{name}");
+        }
+    }
 
     #[test]
     fn only_pages_for_everyone_are_used() {

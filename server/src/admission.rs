@@ -103,7 +103,8 @@ impl<'a> RoutedRequest<'a> {
 
     /// The question for its answer of larder's own.
     fn question(&self) -> OwnQuestion<'a> {
-        OwnQuestion { router: self.router, found: self.found, purges: self.purged.is_some() }
+        let purges = self.purged.is_some();
+        OwnQuestion { router: self.router, found: self.found, purges, is_own: false }
     }
 
     /// The positions of its site and route in the configuration.
@@ -262,7 +263,7 @@ fn decide<'a>(
     view: &RequestView<'_>,
     client: &Client,
 ) -> Result<ServiceDecision<'a>, Box<Unverified>> {
-    let asked = request.question();
+    let asked = OwnQuestion { is_own: client.is_own, ..request.question() };
     let tls = request.site_tls(view.authority);
     if let Some(page) = tls.and_then(|it| it.misdirected(client)) {
         return Ok(ServiceDecision::Answer(page));
@@ -351,6 +352,8 @@ pub struct OwnQuestion<'a> {
     pub found: Option<Found<'a>>,
     /// Whether it is a `PURGE` for larder: it may come from anywhere, and is answered during a maintenance.
     pub purges: bool,
+    /// Whether larder itself requests an error page, which may be the one of a maintenance.
+    pub is_own: bool,
 }
 
 /// The answer of larder's own to a request before its access is judged, with the rule that decides: a redirect of the site, a
@@ -374,7 +377,8 @@ pub fn own_answer(asked: &OwnQuestion<'_>, view: &RequestView<'_>) -> Option<(Ad
     if let Some(it) = redirects.and_then(|it| it.answer(view)) {
         return Some(it);
     }
-    let maintenance = || Some((AdmissionRule::Maintenance, answers?.maintenance(view)?));
+    let maintained = answers.filter(|_| !asked.is_own);
+    let maintenance = || Some((AdmissionRule::Maintenance, maintained?.maintenance(view)?));
     let preflight = || Some((AdmissionRule::Preflight, answers?.preflight(view)?));
     let slash = || Some((AdmissionRule::Slash, own_answer::with_slash(&slash?.route.path, view)?));
     maintenance().or_else(preflight).or_else(slash)

@@ -79,6 +79,7 @@ async fn refresh(
         scheme: it.asker.scheme,
         tls: None,
         began: Cell::new(0),
+        is_own: true,
         alternative: None,
     };
     if !listener::serve_own(theirs.into(), client, worker, front.clone()) {

@@ -28,7 +28,6 @@ use larder_origin::{
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::{Policy, TierSet};
-use larder_semantics::scheme::Scheme;
 use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
 use larder_transport::listener::{Entrance, Listen};
@@ -197,7 +196,7 @@ impl Live {
         router.erring(error_pages.all())
     }
 
-    /// The sender of requests for the error pages of a site: over TLS, if some listener has it.
+    /// The sender of requests for the error pages of a site.
     fn page_asker(&self, site: &SiteConfig) -> PageAsker {
         let is_tls = |it: &&Entrance| matches!(it.at, Listen::Tls(_));
         let named = site.hosts.iter().find_map(|it| match it {
@@ -206,7 +205,7 @@ impl Live {
         });
         let host = site.redirects.canonical_host.clone().or(named).unwrap_or_else(|| "localhost".to_owned());
         let secure = self.config.listen.iter().find(is_tls);
-        let scheme = if secure.is_some() { Scheme::Https } else { Scheme::Http };
+        let scheme = self.config.scheme_of_pages(site);
         let listener = secure.or(self.config.listen.first()).map_or_else(String::new, Entrance::spelled);
         PageAsker { host, scheme, listener: listener.into() }
     }

@@ -207,7 +207,7 @@ impl<'l> TrialRoutes<'l> {
         if method::route(&self.router, &it.request.method, || view).is_some() {
             return Some(Course::File);
         }
-        let asked = OwnQuestion { router: &self.router, found, purges: false };
+        let asked = OwnQuestion { router: &self.router, found, purges: false, is_own: false };
         let (route, geo) = (found.map(|it| it.route), self.router.geo());
         let own = |service: bool| {
             let answer = admission::with_view(&head, &it.client, route, geo, |view| match service {

@@ -109,3 +109,73 @@ fn a_page_may_be_a_file_of_the_site() {
     assert_eq!((404, "<h1>file</h1>".to_owned()), (it.status, it.text()));
     assert_eq!(Some("text/html; charset=utf-8"), it.field("content-type"));
 }
+
+/// A page for a maintenance is requested at the start, although all of the site is under maintenance.
+#[test]
+fn a_page_for_a_maintenance_survives_a_restart() {
+    let origin = Origin::new(|it| match it.target() {
+        "/maint" => "HTTP/1.1 200 OK\nContent-Type: text/html\n\n<h1>back soon</h1>".to_owned(),
+        _ => "HTTP/1.1 200 OK\n\npage".to_owned(),
+    });
+    let larder = larder(&origin, "error_pages.503 = \"url:/maint\"\nmaintenance.enabled = true", "");
+    until("the page is there", || larder.get("/a").text() == "<h1>back soon</h1>");
+    let it = larder.get("/a");
+    assert_eq!(
+        (503, Some("600"), Some("text/html")),
+        (it.status, it.field("retry-after"), it.field("content-type"))
+    );
+    // It is a page of the site like any other for its clients.
+    assert_eq!(503, larder.get("/maint").status);
+    assert!(origin.received().iter().all(|it| it.target() == "/maint"));
+    let log = std::fs::read_to_string(larder.folder.path().join("larder.log")).unwrap_or_default();
+    assert!(!log.contains("error-page-failed"), "{log}");
+}
+
+/// With TLS in front of larder, the page is requested as by a client over TLS: it is not redirected to https.
+#[test]
+fn a_page_is_not_redirected_to_https() {
+    let origin = Origin::new(|it| match it.target() {
+        "/sorry" => "HTTP/1.1 200 OK\n\nsorry".to_owned(),
+        _ => "HTTP/1.1 500 Internal Server Error\n\ntrace".to_owned(),
+    });
+    let site = "error_pages.5xx = \"url:/sorry\"\nintercept_errors = true\nredirect_https = true";
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\nclients.trusted = [\"127.0.0.1\"]\n[[site]]\nhosts = [\"h\"]\n{site}\n[[site.route]]\nproxy.to = \"{}\"\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let get = || larder.client().get_with("/a", "X-Forwarded-Proto: https\r\n");
+    until("the page is there", || get().text() == "sorry");
+    assert_eq!(500, get().status);
+}
+
+/// The page in place of an error has no field about the body of the error, or for its client.
+#[test]
+fn a_page_has_no_field_of_the_body_that_it_replaces() {
+    let origin = Origin::fixed(
+        "HTTP/1.1 401 Unauthorized\nContent-Disposition: attachment\nContent-Type: application/json\nContent-Language: en\n\
+         Set-Cookie: a=b\nContent-Security-Policy: script-src 'nonce-1'\nLink: </x.css>; rel=preload\nETag: \"a\"\n\
+         WWW-Authenticate: Basic realm=\"x\"\nRetry-After: 7\nX-Of-Error: 1\n\n{}",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("401.html"), "<h1>no</h1>").unwrap();
+    let page = format!("error_pages.401 = \"{}/401.html\"\nintercept_errors = true", folder.path().display());
+    let larder = larder(&origin, &page, "");
+    for _ in 0..2 {
+        let it = larder.get("/a");
+        assert_eq!((401, "<h1>no</h1>".to_owned()), (it.status, it.text()));
+        for name in [
+            "content-disposition",
+            "content-language",
+            "set-cookie",
+            "content-security-policy",
+            "link",
+            "etag",
+        ] {
+            assert_eq!(None, it.field(name), "{name}");
+        }
+        let kept =
+            ["content-type", "www-authenticate", "retry-after", "x-of-error"].map(|name| it.field(name));
+        assert_eq!([Some("text/html; charset=utf-8"), Some("Basic realm=\"x\""), Some("7"), Some("1")], kept);
+    }
+}

@@ -119,6 +119,28 @@ fn the_service_admits_refuses_and_redirects() {
     assert_eq!(10, larder.counter("access_forward_asked"));
 }
 
+/// A refusal of the service has the error page of the route, if there is one for its status; a redirect has none.
+#[test]
+fn a_refusal_of_the_service_has_the_error_page_of_the_route() {
+    let (origin, service) = (pages(), service());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("401.html"), "<h1>ours</h1>").unwrap();
+    let page = format!("error_pages = {{ 401 = \"{}/401.html\" }}\n", folder.path().display());
+    let larder = larder(&origin, &(route(&service, "", "") + &page));
+    let it = larder.get("/a");
+    assert_eq!((401, "<h1>ours</h1>".to_owned()), (it.status, it.text()));
+    let fields = ["www-authenticate", "content-type", "set-cookie", "x-note"].map(|it_is| it.field(it_is));
+    assert_eq!([Some("Bearer realm=\"sso\""), Some("text/html; charset=utf-8"), None, Some("kept")], fields);
+    assert!(it.field("cache-control").unwrap().contains("no-store"));
+    let over_h2 = over_http2(&larder, "/a", &[]);
+    assert_eq!((401, "<h1>ours</h1>".to_owned()), (over_h2.status, over_h2.text()));
+    let banned = larder.client().get_with("/a", &session("banned"));
+    assert_eq!((403, "banned".to_owned()), (banned.status, banned.text()));
+    let elsewhere = larder.client().get_with("/a", &session("elsewhere"));
+    assert_eq!((302, Some("https://sso.test/?rd=1")), (elsewhere.status, elsewhere.field("location")));
+    assert_eq!(0, origin.requests());
+}
+
 #[test]
 fn without_an_answer_nothing_is_admitted() {
     let (origin, service) = (pages(), service());

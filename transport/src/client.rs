@@ -27,6 +27,8 @@ pub struct Client {
     ///
     /// [`Worker::stamp_when`]: crate::worker::TransportWorker::stamp_when
     pub began: Cell<u64>,
+    /// Whether it is larder itself, which requests an error page of a site.
+    pub is_own: bool,
     /// The HTTP/3 service of its listener, for clients over TCP.
     pub alternative: Option<Rc<AlternativeService>>,
 }
@@ -44,6 +46,7 @@ impl Client {
             scheme,
             tls: None,
             began: Cell::new(0),
+            is_own: false,
             alternative: None,
         }
     }

@@ -574,7 +574,8 @@ impl<H: Handler> Acceptor<H> {
         let listener = self.name.clone();
         let alternative = self.tls.as_ref().and(self.local).and_then(|it| self.worker.alternative_at(it));
         let (hops, began) = (Vec::new(), Cell::default());
-        let client = Client { peer, hops, local, listener, scheme, tls: None, began, alternative };
+        let client =
+            Client { peer, hops, local, listener, scheme, tls: None, began, is_own: false, alternative };
         let (tls, handler) = (self.tls.clone(), self.handler.clone());
         match self.preamble {
             Preamble::None => begin_served(link, tls, client, handler),

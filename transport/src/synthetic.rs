@@ -7,6 +7,7 @@ use crate::body_length::ResponseBody;
 use crate::finish::ResponseFinish;
 use bytes::Bytes;
 use larder_semantics::date;
+use larder_semantics::error_page;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_wire::message::reason;
@@ -90,6 +91,7 @@ impl Synthetic {
     /// Gives an error page of larder the body of the route's error page, if there is one.
     pub fn dress(&mut self, finish: &ResponseFinish) {
         if let Some((media, body)) = finish.page(self.status).filter(|_| self.is_error_page) {
+            self.fields.retain(|it| !error_page::is_of_body(it.name));
             self.fields.set("Content-Type", media.as_bytes());
             self.body = pieces(body);
         }

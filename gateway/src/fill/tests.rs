@@ -95,6 +95,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         listener: "".into(),
         tls: None,
         began: Cell::new(0),
+        is_own: false,
         alternative: None,
     };
     let key = b"http://h/".to_vec();

@@ -18,6 +18,7 @@ use crate::{request_headers, served_part};
 use larder_origin::OriginError;
 use larder_semantics::cache_status::{self, CacheReport};
 use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::error_page;
 use larder_semantics::field::FieldList;
 use larder_semantics::range::{self, Selection};
 use larder_semantics::stored::Meta;
@@ -594,7 +595,7 @@ impl<'c> Machine<'_, 'c> {
 
 /// The page in place of an error of the origin, with the fields that do not describe its body.
 fn replacing_page(status: u16, mut fields: FieldList) -> Synthetic {
-    fields.retain(|it| !describes_body(it.name));
+    fields.retain(|it| !error_page::is_of_body(it.name));
     Synthetic { fields, is_error_page: true, ..Synthetic::empty(status) }
 }
 
@@ -639,23 +640,6 @@ fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
         }
         other => other,
     }
-}
-
-/// Whether a field describes the body of a response, or the response as a stored one: not that of a page in its place.
-fn describes_body(name: &str) -> bool {
-    !conditional::in_not_modified(name)
-        || [
-            "etag",
-            "last-modified",
-            "accept-ranges",
-            "content-location",
-            "content-md5",
-            "digest",
-            "repr-digest",
-            "content-digest",
-        ]
-        .iter()
-        .any(|it| name.eq_ignore_ascii_case(it))
 }
 
 pub(crate) type Sent = Result<Option<Arc<FieldList>>, DeliveryCut>;

@@ -19,6 +19,7 @@ pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>
         listener: "".into(),
         tls: None,
         began: Default::default(),
+        is_own: false,
         alternative: None,
     };
     work(&Finished {

@@ -189,7 +189,8 @@ impl ForwardAuth {
             let page = fields.get_all("set-cookie").fold(page, |page, it| page.with("Set-Cookie", it));
             return no_store(page);
         }
-        let mut page = Synthetic::empty(status);
+        // The error page of the route may take its place.
+        let mut page = Synthetic { is_error_page: status >= 400, ..Synthetic::empty(status) };
         let is_sent = |it: &Field<'_>| !OWN_OF_REFUSALS.iter().any(|name| it.is(name));
         strip_hop_by_hop_into(fields.iter(), is_sent, &mut page.fields);
         if !body.is_empty() {

@@ -116,6 +116,7 @@ impl Http3Connection {
             scheme: Scheme::Https,
             tls: Some(Rc::new(secured)),
             began: Cell::default(),
+            is_own: false,
             alternative: None,
         }));
         self.state.borrow_mut().since = now;
