@@ -3,7 +3,9 @@
 use crate::finish::{FinishConfig, RespondBody};
 use crate::{Config, RouteConfig, Service, SiteConfig};
 use larder_observe::log::sink::LogTarget;
+use larder_semantics::scheme::Scheme;
 use larder_semantics::template::{Template, TemplateInput};
+use larder_transport::listener::{Entrance, Listen};
 
 impl Config {
     /// Whether requests of a route, or without one those of the site that have none, have an identifier: a text that applies to them
@@ -21,9 +23,31 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The schemes that requests can have: those of the listeners, and both with a trusted proxy.
+    #[must_use]
+    pub fn schemes(&self) -> Vec<Scheme> {
+        let is_secure = |it: &Entrance| matches!(it.at, Listen::Tls(_));
+        let has = |it: &Scheme| {
+            let secure = *it == Scheme::Https;
+            !self.clients.trusted.is_empty() || self.listen.iter().any(|it| is_secure(it) == secure)
+        };
+        [Scheme::Http, Scheme::Https].into_iter().filter(has).collect()
+    }
+
+    /// The scheme with which larder requests the error pages of a site: `https` if some listener has TLS, or all requests of the site are
+    /// redirected to it.
+    #[must_use]
+    pub fn scheme_of_pages(&self, site: &SiteConfig) -> Scheme {
+        let has_tls = self.listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
+        if has_tls || site.redirects.to_https { Scheme::Https } else { Scheme::Http }
+    }
+}
+
 impl SiteConfig {
     /// The request fields that take part in the choice of the response to a URL: those that the conditions of a route read and of
-    /// the earlier ones that may match its paths, and those in the text of its answer. Without a route, those of all conditions.
+    /// the earlier ones that may match its paths, and those in the text of its answer and of its fields. Without a route, those of all
+    /// conditions.
     #[must_use]
     pub fn varies(&self, route: Option<usize>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -41,7 +65,9 @@ impl SiteConfig {
         for when in before.iter().filter(meets).filter_map(|it| it.when.as_ref()) {
             when.fields().into_iter().for_each(&mut add);
         }
-        for input in chosen.and_then(|it| it.service.text()).iter().flat_map(|it| it.inputs()) {
+        let finish = chosen.map_or(&self.finish, |it| &it.finish);
+        let texts = chosen.and_then(|it| it.service.text()).into_iter().chain(finish.texts());
+        for input in texts.flat_map(Template::inputs) {
             match input {
                 TemplateInput::Header(name) => add(name),
                 TemplateInput::Cookie(_) => add("Cookie"),

@@ -281,6 +281,19 @@ fn a_lifetime_for_clients_is_apart_from_that_of_the_cache() {
     assert_eq!(["private"], *values(&client.get("/private"), "cache-control"));
 }
 
+/// The lifetime of a site is not that of its health.
+#[test]
+fn the_health_of_a_site_has_no_lifetime_for_clients() {
+    let origin = Origin::fixed(ORIGIN);
+    let routes = "[[site.route]]\npath = \"/ready\"\nrespond.health = \"ready\"\n[[site.route]]\npath = \"/live\"\nrespond.health = \"live\"\nclient_ttl = \"1s\"\n\
+                  [[site.route]]\npath = \"/fix\"\nrespond.body = \"x\"\n";
+    let larder = larder(&origin, "client_ttl = \"30s\"", routes);
+    let control = |target: &str| larder.get(target).field("cache-control").map(str::to_owned);
+    assert_eq!(None, control("/ready"));
+    assert!(control("/live").unwrap().ends_with("max-age=1"));
+    assert!(control("/fix").unwrap().ends_with("max-age=30"));
+}
+
 #[test]
 fn a_fixed_answer_keeps_its_lines() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");

@@ -69,3 +69,29 @@ fn the_added_field_makes_no_variants() {
     let told = larder.admin_post("/cache/explain", r#"{"url": "http://h/api/a"}"#).text();
     assert!(told.contains(r#""vary":["Accept","Cookie"]"#), "{told}");
 }
+
+/// A field of a response that is made of a field of the request.
+#[test]
+fn responses_name_the_fields_of_which_their_own_are_made() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "file").unwrap();
+    let sets = "response_headers.set = { X-Lang = \"{header.Accept-Language}{header.accept-language}\", X-Path = \"{path}\" }\n\
+                response_headers.default.X-Beta = \"{cookie.beta}\"";
+    let routes = format!(
+        "[[site.route]]\npath = \"/set/*\"\nORIGIN\n{sets}\n[[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{}\", strip = \"/files\" }}\n{sets}\n\
+         [[site.route]]\npath = \"/plain/*\"\nORIGIN\nresponse_headers.set.X-Path = \"{{path}}\"\n",
+        folder.path().display()
+    );
+    let larder = larder(&origin, &routes);
+    for target in ["/set/a", "/set/a", "/files/a.txt", "/files/a.txt"] {
+        let it = larder.client().get_with(target, "Accept-Language: de\r\n");
+        assert_eq!(
+            (Some("dede"), vec!["Accept-Language", "Cookie"]),
+            (it.field("x-lang"), it.members("vary")),
+            "{target}"
+        );
+    }
+    assert_eq!(Vec::<&str>::new(), larder.get("/plain/a").members("vary"));
+    assert_eq!(2, origin.requests(), "the added field splits no entry");
+}
