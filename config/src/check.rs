@@ -153,7 +153,7 @@ impl ConfigCheck {
         self.refuse_admin(&config);
         self.refuse_loops(&config);
         if self.is_sound() {
-            self.warn_conditions(&config.sites, &config.listen);
+            self.warn_conditions(&config);
             self.warn_redirect_loops(&config);
         }
         config
@@ -172,7 +172,7 @@ impl ConfigCheck {
             |it: &&RouteConfig| it.auth_service().is_some_and(|it| is_admin(&it.at, Some(admin), socket));
         for route in routes.filter(asks).filter(|_| admin.port() != 0) {
             let text = format!("the service {SENTENCE}");
-            self.problem_once(route.source.clone(), "site.route.access.forward.to", &text);
+            self.problem_unless_told(route.source.clone(), "site.route.access.forward.to", &text);
         }
     }
 
@@ -192,7 +192,7 @@ impl ConfigCheck {
         };
         for route in config.sites.iter().flat_map(|it| &it.routes).filter(asks_itself) {
             let text = format!("the service {LOOP}");
-            self.problem_once(route.source.clone(), "site.route.access.forward.to", &text);
+            self.problem_unless_told(route.source.clone(), "site.route.access.forward.to", &text);
         }
     }
 
@@ -490,7 +490,7 @@ impl ConfigCheck {
         };
         if named.is_empty() && !self.is_wrong(&codings) {
             let text = "the list is empty; add a coding, or set cache.compress.enabled = false";
-            self.problem_once(self.source(&codings), "cache.compress.codings", text);
+            self.problem_unless_told(self.source(&codings), "cache.compress.codings", text);
         }
         if compress.min_size > compress.max_size {
             let (least, most) = (ByteSize(compress.min_size), ByteSize(compress.max_size));
@@ -500,7 +500,7 @@ impl ConfigCheck {
             );
             let given = [min_size, max_size].map(|it| self.source(&it));
             let source = given.into_iter().find(|it| *it != Source::Default).unwrap_or(Source::Default);
-            self.problem_once(source, "cache.compress.min_size", &text);
+            self.problem_unless_told(source, "cache.compress.min_size", &text);
         }
         compress
     }

@@ -68,6 +68,11 @@ fn variable(inner: &str, environment: Environment<'_>) -> Result<String, String>
              \"$${{\" for a literal \"${{\""
         ));
     }
+    if default.is_some_and(|it| it.contains("${")) {
+        return Err(format!(
+            "the default of ${{{name}:-…}} has a variable, which is not replaced; write a plain text as the default"
+        ));
+    }
     let value = match environment(name).map(std::ffi::OsString::into_string) {
         Some(Err(_)) => return Err(format!("the environment variable {name} is not UTF-8")),
         Some(Ok(value)) => Some(value),
@@ -142,6 +147,8 @@ mod tests {
         check("$${HOST} $$${HOST} $", Ok("${HOST} $${HOST} $"));
         check("${AGAIN}", Ok("${HOST}"));
         check("${NONE:-a:-b}", Ok("a:-b"));
+        let nested = "the default of ${NONE:-…} has a variable, which is not replaced; write a plain text as the default";
+        check("${NONE:-${HOST:-z}}", Err(&[nested]));
         check(
             "${NONE} ${OTHER}",
             Err(&[

@@ -227,23 +227,23 @@ impl ValueKind {
         if wrong.is_empty() { Ok(ConfigValue::Pairs(checked)) } else { Err(wrong.join("; ")) }
     }
 
-    /// The error of one row of a [`ValueKind::Pairs`] or [`ValueKind::StatusTtls`] table, as the end of a sentence that
+    /// The errors of one row of a [`ValueKind::Pairs`] or [`ValueKind::StatusTtls`] table, each as the end of a sentence that
     /// begins with "found"; `shown` is the value, or a text in its place.
     #[must_use]
-    pub fn wrong_row(&self, name: &str, value: &str, shown: &str) -> Option<String> {
+    pub fn wrong_row(&self, name: &str, value: &str, shown: &str) -> Vec<String> {
         match *self {
             ValueKind::Pairs { name: of_name, value: of_value, .. } => {
                 let wrong_name = of_name.check(name).err();
                 let wrong_name = wrong_name.map(|allowed| format!("the name {name:?}; allowed: {allowed}"));
-                wrong_name.or_else(|| {
-                    of_value.check(value).err().map(|allowed| format!("{shown}; allowed: {allowed}"))
-                })
+                let wrong_value = of_value.check(value).err();
+                let wrong_value = wrong_value.map(|allowed| format!("{shown}; allowed: {allowed}"));
+                wrong_name.into_iter().chain(wrong_value).collect()
             }
             ValueKind::StatusTtls { most } if status_ttl(name, value, most).is_none() => {
                 let allowed = ValueKind::Seconds { most }.allowed();
-                Some(format!("{name} = {shown}; allowed: a status from 200 to 599, and {allowed}"))
+                vec![format!("{name} = {shown}; allowed: a status from 200 to 599, and {allowed}")]
             }
-            _ => None,
+            _ => Vec::new(),
         }
     }
 

@@ -383,7 +383,10 @@ impl ValueWalk<'_, '_> {
         self.warn_of_literal(key, at, item);
         let value = match self.expanded(key, path, at, item) {
             None => ConfigValue::Wrong,
-            Some(expanded) if self.report_rows(key, path, item, &expanded) => ConfigValue::Wrong,
+            // The right rows are checked on: all errors are reported.
+            Some(expanded) if self.report_rows(key, path, item, &expanded) => {
+                sound_rows(&key.kind, &expanded)
+            }
             Some(expanded) => match_expanded(&key.kind, item, &expanded).unwrap_or_else(|allowed| {
                 let text = self.mismatch(key, item, &expanded, &allowed);
                 self.report(at, path, text);
@@ -410,11 +413,13 @@ impl ValueWalk<'_, '_> {
         let mut found = false;
         for (name, value) in expanded.iter() {
             let Some(text) = value.as_str() else { continue };
-            let shown = if key.kind.is_secret() { "another value".to_owned() } else { format!("{text:?}") };
-            let Some(wrong) = key.kind.wrong_row(name, text, &shown) else { continue };
+            let is_hidden = key.kind.is_secret() && !text.is_empty();
+            let shown = if is_hidden { "a value, not shown here".to_owned() } else { format!("{text:?}") };
             let at = given.get_key_value(name).and_then(|it| it.0.span()).map_or(0, |it| it.start);
-            self.report(at, &format!("{path}.{name}"), format!("found {wrong}"));
-            found = true;
+            for wrong in key.kind.wrong_row(name, text, &shown) {
+                self.report(at, &format!("{path}.{name}"), format!("found {wrong}"));
+                found = true;
+            }
         }
         found
     }
@@ -666,6 +671,18 @@ fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
             kind.parse_pairs(pairs.ok_or_else(allowed)?.into_iter())
         }
         (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
+    }
+}
+
+/// The rows of a table with free names that are right; `Wrong` if none is.
+fn sound_rows(kind: &ValueKind, item: &Item) -> ConfigValue {
+    let rows = item.as_table_like().into_iter().flat_map(TableLike::iter);
+    let rows = rows.filter_map(|(name, it)| Some((name, it.as_str()?)));
+    let is_sound = |it: &(&str, &str)| kind.wrong_row(it.0, it.1, "").is_empty();
+    let mut rows = rows.filter(is_sound).peekable();
+    match rows.peek().is_some() {
+        true => kind.parse_pairs(rows).unwrap_or(ConfigValue::Wrong),
+        false => ConfigValue::Wrong,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A file of redirects (`site.redirect_map`): one path and its target in each line. The response is made by the server.
 
+use crate::redirect_target;
 use larder_semantics::path;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -47,7 +48,8 @@ impl RedirectMap {
     }
 
     fn add(&mut self, line: u32, text: &str) -> Result<(), String> {
-        let text = text.split_once(" #").map_or(text, |it| it.0).trim().trim_end_matches(';').trim_end();
+        let text = text.split_once(" #").or(text.split_once(";#")).map_or(text, |it| it.0);
+        let text = text.trim().trim_end_matches(';').trim_end();
         if text.is_empty() || text.starts_with('#') {
             return Ok(());
         }
@@ -63,6 +65,14 @@ impl RedirectMap {
             return Err(format!(
                 "\"{to}\" is no target; write a path such as /new or a URL such as https://example.com/new"
             ));
+        }
+        let url = to.split_once("://").filter(|_| !to.starts_with('/'));
+        let wrong = url.and_then(|(scheme, rest)| redirect_target::wrong_url(scheme, rest));
+        if let Some(wrong) = wrong.or_else(|| redirect_target::another_host(to)) {
+            return Err(format!("\"{to}\" is no target: {wrong}"));
+        }
+        if to.ends_with(';') {
+            return Err(format!("\"{to}\": the \";\" of nginx belongs at the end of the line; remove it"));
         }
         let status = match status {
             None => 301,
@@ -120,6 +130,15 @@ impl RedirectMap {
         self.by_path.get(path)
     }
 
+    /// The redirects to URLs, not to paths, in the order of their lines.
+    #[must_use]
+    pub fn urls(&self) -> Vec<(&[u8], &MapTarget)> {
+        let is_url = |it: &(&[u8], &MapTarget)| !it.1.to.starts_with('/');
+        let mut urls: Vec<_> = self.by_path.iter().map(|it| (&**it.0, it.1)).filter(is_url).collect();
+        urls.sort_by_key(|it| it.1.line);
+        urls
+    }
+
     /// The number of redirects.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -139,14 +158,10 @@ fn normal(text: &str) -> Box<[u8]> {
     room.into()
 }
 
-/// A path, or a URL with a host, in the alphabet of RFC 3986.
+/// A path or a URL in the alphabet of RFC 3986.
 fn is_target(text: &str) -> bool {
-    let is_url = text
-        .strip_prefix("https://")
-        .or(text.strip_prefix("http://"))
-        .is_some_and(|it| !it.starts_with(['/', '?', '#']) && !it.is_empty());
-    let is_path = text.starts_with('/') && !text.starts_with("//") && !text.starts_with("/\\");
-    (is_url || is_path) && text.bytes().all(|it| it.is_ascii_graphic() && !b"\"<>\\^`{}|".contains(&it))
+    (text.starts_with('/') || text.contains("://"))
+        && text.bytes().all(|it| it.is_ascii_graphic() && !b"\"<>\\^`{}|".contains(&it))
 }
 
 #[cfg(test)]
@@ -167,6 +182,26 @@ mod tests {
         assert_eq!(Some(("/b", 301)), found("/a"));
         assert_eq!(Some(("https://x.test/d?e", 308)), found("/cA"));
         assert_eq!((None, 2), (found("/b"), map.len()));
+    }
+
+    #[test]
+    fn lines_of_nginx_end_with_a_semicolon() {
+        let text = "/a /b;\n/c https://x.test/d; # moved\n/e /f 308;\n/g /h;# moved\n/i /j;k";
+        let map = RedirectMap::parse(text).unwrap();
+        let found = ["/a", "/c", "/e", "/g", "/i"].map(|it| &*map.find(it.as_bytes()).unwrap().to);
+        assert_eq!(["/b", "https://x.test/d", "/f", "/h", "/j;k"], found);
+        problem("/a /b; 301", 1, "the \";\" of nginx belongs at the end of the line");
+        problem("~^/x/(.*)$ /y/$1;", 1, "is no path");
+    }
+
+    #[test]
+    fn targets_are_urls_or_paths() {
+        problem("/a //b.test/c", 1, "write \"https://b.test/c\" for that host, or \"/b.test/c\" for a path");
+        problem("/a https://b.test:99999/", 1, "\"99999\" is no port");
+        problem("/a HTTPS://b.test/", 1, "write the scheme in lower case");
+        problem("/a ftp://b.test/", 1, "\"ftp\" is no scheme of a redirect; write \"http://\"");
+        problem("/a https:///b", 1, "it has no host");
+        problem("/a b", 1, "is no target; write a path");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod access;
 mod access_rules;
 mod acme;
+mod at_once;
 mod blocks;
 mod budget;
 mod cgi;
@@ -10,6 +11,7 @@ mod conditions;
 mod files;
 mod forward;
 mod geo;
+mod loops;
 mod matching;
 mod php;
 mod privacy;

@@ -66,7 +66,7 @@ impl ConfigCheck {
             let source = self.source(&self.access_key(at, name));
             if source != Source::Default && !works {
                 let text = format!("{name} has no effect without {missing}");
-                self.problem_once(source, &format!("site.route.access.{name}"), &text);
+                self.problem_unless_told(source, &format!("site.route.access.{name}"), &text);
             }
         }
     }
@@ -80,7 +80,7 @@ impl ConfigCheck {
             let key = ["secret", "public_key", "jwks_file", "jwks_url"]
                 .map(|it| self.access_key(at, &format!("jwt.{it}")));
             let source = key.iter().map(|it| self.source(it)).find(|it| *it != Source::Default);
-            self.problem_once(source.unwrap_or_default(), "site.route.access.jwt", text);
+            self.problem_unless_told(source.unwrap_or_default(), "site.route.access.jwt", text);
         }
     }
 
@@ -107,7 +107,7 @@ impl ConfigCheck {
                     "access.basic.users" => "add a user as `htpasswd -nB NAME` prints it, or remove the key",
                     _ => "add a member, or remove the key",
                 };
-                self.problem_once(
+                self.problem_unless_told(
                     self.source(&key),
                     &format!("site.route.{name}"),
                     &format!("it is empty; {remedy}"),
@@ -131,7 +131,7 @@ impl ConfigCheck {
                     found = true;
                     let text =
                         format!("the section is empty, so it admits every client; {remedy}, or remove it");
-                    self.problem_once(source, &format!("site.route.{name}"), &text);
+                    self.problem_unless_told(source, &format!("site.route.{name}"), &text);
                 }
             }
         }
@@ -149,14 +149,14 @@ impl ConfigCheck {
         {
             let text = "the service of access.forward tells no identity; add the field with the name of the user to \
                         access.forward.copy, such as [\"X-Auth-Request-User\"]";
-            self.problem_once(self.source(&self.access_key(at, "key")), "site.route.access.key", text);
+            self.problem_unless_told(self.source(&self.access_key(at, "key")), "site.route.access.key", text);
         }
         match (access.identifies(), in_key, self.flag(&shared)) {
             (false, ..) => CredentialUse::None,
             (true, true, true) => {
                 let text = "shared = true gives all users one cache, and key = \"identity\" each user their own; remove \
                             one of them";
-                self.problem_once(self.source(&shared), "site.route.access.shared", text);
+                self.problem_unless_told(self.source(&shared), "site.route.access.shared", text);
                 CredentialUse::Private
             }
             (true, true, false) => CredentialUse::InKey,
@@ -268,15 +268,15 @@ impl ConfigCheck {
         let (first, source) = given?;
         if rate.is_none() && share.is_none() && !self.is_wrong(misses) && !self.is_wrong(seconds) {
             let text = "the budget has no bound; add access.budget.misses, such as \"30/m\", or access.budget.seconds, such as \"30s/1m\"";
-            self.problem_once(source.clone(), key, text);
+            self.problem_unless_told(source.clone(), key, text);
         } else if rate.is_none() && self.source(burst) != Source::Default && !self.is_wrong(misses) {
             let text = "burst has no effect without a rate; add access.budget.misses, such as \"30/m\"";
-            self.problem_once(self.source(burst), key, text);
+            self.problem_unless_told(self.source(burst), key, text);
         }
         if !matches!(service, None | Some(Service::Proxy(_) | Service::Sql(_))) {
             if first.starts_with(&at.key("")) && !self.is_of_block(&source) {
                 let text = "no effect without an origin; remove it";
-                self.problem_once(source, key, text);
+                self.problem_unless_told(source, key, text);
             }
             return None;
         }
@@ -305,7 +305,7 @@ impl ConfigCheck {
             if let Some((source, name, _)) = lone.into_iter().find(|it| it.0 != Source::Default && !it.2) {
                 let text =
                     format!("{name} has no effect without a rate; add access.limit.rate, such as \"5/s\"");
-                self.problem_once(source, "site.route.access.limit", &text);
+                self.problem_unless_told(source, "site.route.access.limit", &text);
             }
         }
         if bound.is_none() && most.is_none() {

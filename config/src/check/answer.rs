@@ -1,10 +1,12 @@
 //! Answers that larder makes itself: redirects, fixed answers, maintenance. The service of a route is chosen in `check.rs`.
 
+use super::variables::is_foreign;
 use super::{ConfigCheck, RoutePath};
 use crate::finish::{MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects};
 use crate::kind::{HostPattern, PathPattern};
 use crate::problem::Source;
 use crate::redirect_map::{self, RedirectMap};
+use crate::redirect_target;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
 use larder_transport::listener::{Entrance, Listen};
@@ -35,9 +37,9 @@ impl ConfigCheck {
             self.problem(self.source(&status), "site.route.redirect.status", &text);
         }
         let source = self.source(&to);
-        self.refuse_open_redirect(&source, &text);
+        self.refuse_open_redirect(&source, "site.route.redirect.to", &text);
         let target = Template::parse(&text).ok()?;
-        self.refuse_variables(&to, "site.route.redirect.to", &target, path);
+        self.refuse_variables(at, &to, "site.route.redirect.to", &target, path);
         let to = target;
         Some(RedirectConfig { to, status: u16::try_from(code).unwrap_or(302) })
     }
@@ -58,8 +60,11 @@ impl ConfigCheck {
                 "live" => RespondBody::Live,
                 "ready" => RespondBody::Ready,
                 _ => {
-                    let body = Template::parse(&self.text(&key("body"))).ok()?;
-                    self.refuse_variables(&key("body"), "site.route.respond.body", &body, path);
+                    let (text, row) = (self.text(&key("body")), "site.route.respond.body");
+                    let instead = "write respond.file for the content of a file";
+                    self.refuse_file(&key("body"), row, &text, instead);
+                    let body = Template::parse(&text).ok()?;
+                    self.refuse_variables(at, &key("body"), row, &body, path);
                     RespondBody::Text(body)
                 }
             }
@@ -203,32 +208,11 @@ impl ConfigCheck {
         None
     }
 
-    /// Reports a redirect whose target a client could direct to another site: the host must be constant or `{host}`.
-    fn refuse_open_redirect(&mut self, source: &Source, text: &str) {
-        let rest = text.split_once("://").map(|it| it.1);
-        let begins = |it: &str| ["/", "{uri}", "{path}"].iter().any(|with| it.starts_with(with));
-        let wrong = match rest {
-            None if begins(text) => None,
-            None => Some("begin it with \"/\", {uri}, {path} or a scheme such as \"https://\""),
-            Some(rest) => {
-                let end = ["/", "?", "#", "{uri}", "{path}"].iter().filter_map(|it| rest.find(it)).min();
-                let host = rest[..end.unwrap_or(rest.len())].replace("{host}", "");
-                // What follows names the domain; the value cannot end it.
-                let host = match host.split_once("{host.wildcard}.") {
-                    Some(("", domain)) if domain.starts_with(|it: char| it.is_ascii_alphanumeric()) => {
-                        domain.to_owned()
-                    }
-                    _ => host,
-                };
-                let scheme = text.split_once("://").map_or("", |it| it.0);
-                let is_sound =
-                    !host.contains(['{', '}', '@', '\\']) && matches!(scheme, "http" | "https" | "{scheme}");
-                (!is_sound)
-                    .then_some("a client could choose its host; write the host out, or use {host} alone")
-            }
-        };
-        if let Some(wrong) = wrong {
-            self.problem(source.clone(), "site.route.redirect.to", &format!("found \"{text}\": {wrong}"));
+    /// Reports a target of a redirect that is none, or whose host a client could choose.
+    pub(super) fn refuse_open_redirect(&mut self, source: &Source, row: &str, text: &str) {
+        // A variable of another server has a message of its own.
+        if let Some(wrong) = redirect_target::wrong(text).filter(|_| !is_foreign(text)) {
+            self.problem_unless_told(source.clone(), row, &format!("found \"{text}\": {wrong}"));
         }
     }
 }

@@ -3,9 +3,10 @@
 
 use super::{ConfigCheck, RoutePath};
 use crate::problem::Source;
-use crate::{HostPattern, Methods, RouteConfig, SiteConfig};
+use crate::{Config, HostPattern, Methods, RouteConfig, SiteConfig};
 use larder_semantics::expression::{Expression, RequestDomain, TextDomain};
 use larder_semantics::path::{self, Decode};
+use larder_semantics::scheme::Scheme;
 use larder_transport::listener::Entrance;
 
 /// A condition of a route, with the effect of each truth.
@@ -24,14 +25,16 @@ struct RouteRule<'a> {
 
 impl ConfigCheck {
     /// Warns of conditions that do not distinguish requests, and of spellings in those that decide access.
-    pub(super) fn warn_conditions(&mut self, sites: &[SiteConfig], listen: &[Entrance]) {
+    pub(super) fn warn_conditions(&mut self, config: &Config) {
+        let (sites, listen) = (&config.sites[..], &config.listen[..]);
+        let schemes = config.schemes();
         let listeners: Vec<String> = listen.iter().map(Entrance::spelled).collect();
         for (at, site) in sites.iter().enumerate() {
             let (only, has) = (exact_hosts(site), |it: &[u8]| is_host_of(at, sites, it));
             let hosts = TextDomain { only: only.as_deref(), prefix: b"", has: &has };
             for route in &site.routes {
                 let path = RoutePath(format!("site[{at}].route[{}].", route.number));
-                let limits = RouteLimits::of(route, &listeners);
+                let limits = RouteLimits::of(route, &listeners, &schemes);
                 for rule in self.rules_of(&path, route) {
                     self.warn_rule(&rule, &limits, hosts);
                 }
@@ -76,11 +79,13 @@ impl ConfigCheck {
             odd.iter().for_each(|it| self.warn_of(rule.source.clone(), &key, it));
             return;
         }
-        let of_site = RequestDomain { hosts, ..RequestDomain::ALL };
+        let schemes = limits.schemes;
+        let of_site = RequestDomain { hosts, schemes, ..RequestDomain::ALL };
         let path = |it: &[u8]| limits.has_path(it);
         let here = RequestDomain {
             methods: limits.methods.as_deref(),
             listeners: Some(limits.listeners),
+            schemes,
             paths: TextDomain { only: limits.paths.as_deref(), prefix: limits.prefix(), has: &path },
             hosts,
         };
@@ -89,6 +94,13 @@ impl ConfigCheck {
         let text = match rule.always {
             _ if !condition.is_possible(&RequestDomain::ALL) => {
                 format!("never true, {never}: its tests contradict one another")
+            }
+            _ if !condition.is_possible(&RequestDomain { schemes, ..RequestDomain::ALL }) => {
+                let lacks = match schemes {
+                    [Scheme::Https] => "every address of listen has TLS",
+                    _ => "no address of listen has TLS, and clients.trusted names no proxy that may have it",
+                };
+                format!("never true, {never}: {lacks}")
             }
             _ if !condition.is_possible(here) => format!(
                 "never true for a request of this route, {never}: it contradicts the hosts, path, methods or listeners"
@@ -175,12 +187,14 @@ struct RouteLimits<'a> {
     /// With HEAD where GET is one; `None` for all.
     methods: Option<Vec<String>>,
     listeners: &'a [String],
+    /// Those of all requests.
+    schemes: &'a [Scheme],
     /// Its only path.
     paths: Option<Vec<Vec<u8>>>,
 }
 
 impl<'a> RouteLimits<'a> {
-    fn of(route: &'a RouteConfig, all: &'a [String]) -> Self {
+    fn of(route: &'a RouteConfig, all: &'a [String], schemes: &'a [Scheme]) -> Self {
         let methods = match &route.methods {
             Methods::Any => None,
             Methods::Only(these) => {
@@ -190,7 +204,7 @@ impl<'a> RouteLimits<'a> {
         };
         let listeners = if route.listeners.is_empty() { all } else { &route.listeners };
         let paths = route.path.exact().map(|it| vec![it.to_owned()]);
-        Self { route, methods, listeners, paths }
+        Self { route, methods, listeners, schemes, paths }
     }
 
     /// The bytes that every path begins with. A directory without its slash belongs to the route.

@@ -6,7 +6,11 @@ use crate::kind::PathPattern;
 use crate::problem::Source;
 use larder_semantics::client_ttl::ClientTtl;
 use larder_semantics::template::Template;
+use larder_transport::listener::Listen;
 use std::path::PathBuf;
+
+/// What to write in place of `file:PATH`.
+const VALUE_OF_SECRET: &str = "write the value, or \"${NAME}\" for a variable of the environment";
 
 /// The largest error page, bytes.
 const LARGEST_PAGE: u64 = 1 << 20;
@@ -28,7 +32,9 @@ impl ConfigCheck {
     /// The finish of a route; `is_shareable` is whether its responses are the same for all clients.
     pub(super) fn finish(&mut self, at: &RoutePath, path: &PathPattern, is_shareable: bool) -> FinishConfig {
         let mut finish = FinishConfig::default();
-        let csp = self.text(&self.site_key(at, "csp"));
+        let key_of_csp = self.site_key(at, "csp");
+        let csp = self.text(&key_of_csp);
+        self.refuse_file(&key_of_csp, "site.route.csp", &csp, VALUE_OF_SECRET);
         let is_set = !csp.is_empty() && csp != "off";
         if let Some(value) =
             Template::parse(&csp.replace('{', "{{").replace('}', "}}")).ok().filter(|_| is_set)
@@ -37,12 +43,15 @@ impl ConfigCheck {
         }
         // A field that only the site names stays: a route adds to the fields of its site. They replace the short forms.
         for prefix in [at.of_site("response_headers"), at.key("response_headers")] {
-            self.field_rules(&prefix, path, &mut finish);
+            self.field_rules(at, &prefix, path, &mut finish);
         }
         finish.hsts = self.hsts(at);
         finish.cors = self.cors(at);
-        finish.client_ttl = match self.value(&self.site_key(at, "client_ttl")) {
-            ConfigValue::Time(it) => {
+        let key_of_ttl = self.site_key(at, "client_ttl");
+        // The health of a moment is not kept, whatever the pages of the site are.
+        let is_kept = self.text(&at.key("respond.health")).is_empty() || key_of_ttl == at.key("client_ttl");
+        finish.client_ttl = match self.value(&key_of_ttl) {
+            ConfigValue::Time(it) if is_kept => {
                 let seconds = u32::try_from(it.as_secs()).unwrap_or(u32::MAX);
                 Some(ClientTtl { seconds, is_shareable })
             }
@@ -67,7 +76,7 @@ impl ConfigCheck {
         finish
     }
 
-    fn field_rules(&mut self, prefix: &str, path: &PathPattern, finish: &mut FinishConfig) {
+    fn field_rules(&mut self, at: &RoutePath, prefix: &str, path: &PathPattern, finish: &mut FinishConfig) {
         let keys = ["remove", "set", "add", "default"].map(|it| format!("{prefix}.{it}"));
         let removed = self.texts(&keys[0]);
         for name in &removed {
@@ -79,8 +88,13 @@ impl ConfigCheck {
             keys[1..].iter().zip([FinishConfig::set, FinishConfig::add, FinishConfig::add_default])
         {
             for (name, value) in self.pairs(key) {
+                let row = "site.route.response_headers";
+                self.refuse_file(key, row, &value, VALUE_OF_SECRET);
                 let Ok(value) = Template::parse(&value) else { continue };
-                self.refuse_variables(key, "site.route.response_headers", &value, path);
+                self.refuse_variables(at, key, row, &value, path);
+                if name.eq_ignore_ascii_case("location") && value.constant().is_none() {
+                    self.refuse_open_redirect(&self.source(key), row, value.text());
+                }
                 if self.is_free(key, &name) {
                     apply(finish, &name, value);
                 }
@@ -89,7 +103,15 @@ impl ConfigCheck {
         if finish.fields.len() > larder_transport::finish::MAX_RULES {
             let text =
                 format!("{} names; at most {}", finish.fields.len(), larder_transport::finish::MAX_RULES);
-            self.problem_once(self.source(&keys[1]), "site.route.response_headers", &text);
+            self.problem_unless_told(self.source(&keys[1]), "site.route.response_headers", &text);
+        }
+    }
+
+    /// Rejects `file:PATH` where it is no secret, but would be sent as it is written.
+    pub(super) fn refuse_file(&mut self, key: &str, row: &str, value: &str, instead: &str) {
+        if value.starts_with("file:") {
+            let text = format!("found \"{value}\", which clients would get as it is written; {instead}");
+            self.problem_unless_told(self.source(key), row, &text);
         }
     }
 
@@ -112,7 +134,7 @@ impl ConfigCheck {
             let lone = [&subdomains, &preload].into_iter().find(|it| self.values.given.contains_key(*it));
             if let Some(lone) = lone.filter(|_| !self.values.given.contains_key(&max_age)) {
                 let text = "no effect without max_age; add max_age = \"365d\"";
-                self.problem_once(self.source(lone), "site.route.hsts", text);
+                self.problem_unless_told(self.source(lone), "site.route.hsts", text);
             }
             return None;
         };
@@ -120,6 +142,14 @@ impl ConfigCheck {
             let text =
                 "the preload lists of browsers accept only hosts with subdomains = true; set that as well";
             self.warn_of(self.source(&preload), "site.route.hsts.preload", text);
+        }
+        let can_be_secure = self.listen().iter().any(|it| matches!(it.at, Listen::Tls(_)))
+            || !self.texts("clients.trusted").is_empty()
+            || self.is_wrong("listen")
+            || self.is_wrong("clients.trusted");
+        if !can_be_secure {
+            let text = "no effect: no address of listen has TLS; add one, or the TLS proxy in front to clients.trusted";
+            self.warn_of(self.source(&max_age), "site.route.hsts", text);
         }
         let mut value = format!("max-age={}", age.as_secs());
         if self.flag(&subdomains) {
@@ -139,7 +169,7 @@ impl ConfigCheck {
             let is_given = |it: &String| self.values.given.contains_key(it);
             if let Some(lone) = lone.iter().find(|it| is_given(it)).filter(|_| !is_given(&key("origins"))) {
                 let text = "no effect without origins; add origins = [\"https://app.example.com\"]";
-                self.problem_once(self.source(lone), "site.route.cors", text);
+                self.problem_unless_told(self.source(lone), "site.route.cors", text);
             }
             return None;
         }
@@ -154,7 +184,7 @@ impl ConfigCheck {
         };
         if credentials && cors.permits_all() {
             let text = "with origins = [\"*\"], every web page could act with the cookies of its visitor; list the origins";
-            self.problem_once(from, "site.route.cors.credentials", text);
+            self.problem_unless_told(from, "site.route.cors.credentials", text);
         }
         Some(cors)
     }

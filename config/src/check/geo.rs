@@ -103,7 +103,7 @@ impl ConfigCheck {
                     "the autonomous system of a client is unknown without a database; add geoip.asn_database = \"FILE.mmdb\""
                 }
             };
-            self.problem_once(source, &pattern, text);
+            self.problem_unless_told(source, &pattern, text);
         }
     }
 }

@@ -94,7 +94,7 @@ impl ConfigCheck {
         if given.is_empty() {
             if self.values.given.contains_key(&key) && !self.is_wrong(&key) {
                 let text = "the list is empty, so the route never matches; add a listener, or remove the key for all of them";
-                self.problem_once(self.source(&key), "site.route.listeners", text);
+                self.problem_unless_told(self.source(&key), "site.route.listeners", text);
             }
             return Vec::new();
         }
@@ -115,7 +115,7 @@ impl ConfigCheck {
             }
             let names: Vec<String> = known.iter().map(|it| format!("{:?}", it.spelled())).collect();
             let text = format!("{text:?} is not one of listen; use {}", names.join(" or "));
-            self.problem_once(self.source(&key), "site.route.listeners", &text);
+            self.problem_unless_told(self.source(&key), "site.route.listeners", &text);
         }
         found
     }

@@ -1,9 +1,12 @@
-//! Redirects that lead back to themselves, over all routes and sites: each route that is a redirect is followed from one URL of it,
-//! by the functions that serve. Only sure loops are reported: a route with a condition, an origin, or a target that another server may
-//! have ends the walk.
+//! Redirects that lead back to themselves, over all routes and sites: each route that is a redirect is followed from a few URLs of it,
+//! and each URL of a redirect map, by the functions that serve. Only sure loops are reported: a route with a condition, an origin, or a
+//! target that another server may have ends the walk.
+
+mod directories;
 
 use super::ConfigCheck;
-use crate::finish::SiteRedirects;
+use crate::finish::{ErrorPageSource, FinishConfig, RespondBody, SiteRedirects};
+use crate::problem::Source;
 use crate::{Config, HostPattern, RouteConfig, Service, SiteConfig};
 use larder_semantics::path::{self, Decode};
 use larder_semantics::redirect;
@@ -17,6 +20,9 @@ use std::fmt;
 /// The redirects that browsers follow (Fetch Standard, "HTTP-redirect fetch").
 const MOST_STEPS: usize = 20;
 
+/// The most warnings about one redirect map.
+const MOST_OF_MAP: usize = 20;
+
 /// A URL that a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RequestedUrl {
@@ -27,29 +33,105 @@ struct RequestedUrl {
     target: String,
 }
 
-/// The next URL of a client, and the route that is a redirect, if it is one of a route.
+/// The next URL of a client, and what redirects to it.
 struct FollowedRedirect {
     to: RequestedUrl,
-    route: Option<(usize, usize)>,
+    by: RedirectSource,
+}
+
+/// What redirects a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum RedirectSource {
+    /// `redirect_https` or `canonical_host`.
+    Site,
+    /// A line of the redirect map of the site at this position.
+    Map(usize, u32),
+    /// A route, by the positions of site and route.
+    Route(usize, usize),
+    /// The missing slash of a directory: of `/app/*`, or of one with files.
+    Slash,
+}
+
+/// A way of redirects that does not end.
+struct FoundLoop {
+    /// The warning.
+    text: String,
+    /// The redirects on the way.
+    way: Vec<RedirectSource>,
 }
 
 impl ConfigCheck {
-    /// Warns of redirects of routes that lead back to themselves.
+    /// Warns of redirects of routes and maps that lead back to themselves, and of error pages that are redirects.
     pub(super) fn warn_redirect_loops(&mut self, config: &Config) {
         let redirects = Redirects::of(config);
         let mut told = HashSet::new();
         for (at, site) in config.sites.iter().enumerate() {
             for (number, route) in site.routes.iter().enumerate() {
                 let Service::Redirect(_) = &route.service else { continue };
-                if told.contains(&(at, number)) {
+                let start = RedirectSource::Route(at, number);
+                if told.contains(&start) {
                     continue;
                 }
                 let starts = redirects.starts((at, number));
-                let found = starts.into_iter().find_map(|it| redirects.walk((at, number), it));
-                let Some((text, routes)) = found else { continue };
-                told.extend(routes);
+                let found = starts.into_iter().find_map(|it| redirects.walk(start, it));
+                let Some(found) = found else { continue };
+                told.extend(found.way);
                 let source = route.decided.by("site[].route[].redirect.to");
-                self.warn_of(source, "site.route.redirect.to", &text);
+                self.warn_of(source, "site.route.redirect.to", &found.text);
+            }
+            self.warn_map_loops(&redirects, at, &mut told);
+            self.warn_error_pages(&redirects, at);
+        }
+    }
+
+    /// The same for the URLs of the map of a site; its paths were checked when it was read.
+    fn warn_map_loops(&mut self, redirects: &Redirects<'_>, at: usize, told: &mut HashSet<RedirectSource>) {
+        let site = &redirects.config.sites[at];
+        let Some(map) = &site.redirects.map else { return };
+        let key = format!("site[{at}].redirect_map");
+        let file = self.path(&key).unwrap_or_default();
+        let mut left = MOST_OF_MAP;
+        for (path, target) in map.urls() {
+            let start = RedirectSource::Map(at, target.line);
+            let Some(path) = std::str::from_utf8(path).ok().filter(|it| is_plain(it)) else { continue };
+            if left == 0 || told.contains(&start) {
+                continue;
+            }
+            let starts = redirects.urls(site, path);
+            let Some(found) = starts.into_iter().find_map(|it| redirects.walk(start, it)) else { continue };
+            told.extend(found.way);
+            left -= 1;
+            let text = format!("{}, line {}: {}", file.display(), target.line, found.text);
+            self.warn_of(self.source(&key), "site.redirect_map", &text);
+        }
+    }
+
+    /// Warns of error pages of a site that are surely no page: their URL is redirected, or has a response with another status.
+    fn warn_error_pages(&mut self, redirects: &Redirects<'_>, at: usize) {
+        let site = &redirects.config.sites[at];
+        let (of_site, row) = (format!("site[{at}].error_pages"), "site.error_pages");
+        self.warn_pages(redirects, site, (&site.finish, self.source(&of_site)), row);
+        for route in &site.routes {
+            let key = format!("site[{at}].route[{}].error_pages", route.number);
+            if self.values.given.contains_key(&key) {
+                let pages = (&route.finish, self.source(&key));
+                self.warn_pages(redirects, site, pages, "site.route.error_pages");
+            }
+        }
+    }
+
+    fn warn_pages(
+        &mut self,
+        redirects: &Redirects<'_>,
+        site: &SiteConfig,
+        (finish, source): (&FinishConfig, Source),
+        row: &str,
+    ) {
+        for (_, page) in &finish.pages {
+            let ErrorPageSource::Url(target) = page else { continue };
+            if let Some(why) = redirects.no_page(site, target) {
+                let text = format!("\"url:{target}\" {why}; name a path with a page");
+                self.warn_of(source.clone(), row, &text);
             }
         }
     }
@@ -73,45 +155,76 @@ impl<'a> Redirects<'a> {
         Self { config, exact: exact.collect() }
     }
 
-    /// URLs of a route: one for each scheme of a listener.
-    fn starts(&self, (site, route): (usize, usize)) -> Vec<RequestedUrl> {
+    /// URLs of a route: of its own pattern, and directories of the other routes that it takes.
+    fn starts(&self, (site, number): (usize, usize)) -> Vec<RequestedUrl> {
         let site = &self.config.sites[site];
+        let pattern = &site.routes[number].path;
+        let others = site.routes.iter().flat_map(directories::of_route).filter(|it| {
+            is_plain(it) && pattern.matches(it.as_bytes()) && route_of(site, it) == Some(number)
+        });
+        let begin = str::from_utf8(pattern.prefix()).ok().filter(|_| pattern.sample().is_none());
+        let guessed =
+            begin.into_iter().flat_map(|it| ["", "any", "any/", "1"].map(|end| format!("{it}{end}")));
+        let guessed = guessed.filter(|it| is_plain(it) && pattern.matches(it.as_bytes()));
+        let paths: Vec<String> = pattern.sample().into_iter().chain(guessed).chain(others).collect();
+        paths.iter().flat_map(|it| self.urls(site, it)).collect()
+    }
+
+    /// The URLs of a target in a site: one for each scheme of a listener, or of a proxy that is trusted.
+    fn urls(&self, site: &SiteConfig, target: &str) -> Vec<RequestedUrl> {
         let authority = match site.hosts.first() {
             Some(HostPattern::Exact(name)) => name.clone(),
             Some(HostPattern::Below(rest)) => format!("any{rest}"),
             Some(HostPattern::Any) | None => "any.example".to_owned(),
         };
-        let Some(target) = site.routes[route].path.sample() else { return Vec::new() };
-        let has = |scheme: &Scheme| {
-            let is_secure = *scheme == Scheme::Https;
-            self.config.listen.iter().any(|it| matches!(it.at, Listen::Tls(_)) == is_secure)
-        };
-        let schemes = [Scheme::Http, Scheme::Https].into_iter().filter(has);
-        let url = |scheme| RequestedUrl { scheme, authority: authority.clone(), target: target.clone() };
-        schemes.map(url).collect()
+        let url = |scheme| RequestedUrl { scheme, authority: authority.clone(), target: target.to_owned() };
+        self.config.schemes().into_iter().map(url).collect()
     }
 
-    /// Follows redirects from a URL. If those of the route `start` return to a URL, or do not end: the warning, and the routes on
-    /// the way.
-    fn walk(&self, start: (usize, usize), url: RequestedUrl) -> Option<(String, Vec<(usize, usize)>)> {
-        let (mut urls, mut routes) = (vec![url], Vec::new());
+    /// The reason why a target of a site is no page, if that is sure: the end of a sentence. larder requests the page as a client
+    /// of the site.
+    fn no_page(&self, site: &SiteConfig, target: &str) -> Option<String> {
+        let named = site.hosts.iter().find_map(|it| match it {
+            HostPattern::Exact(name) => Some(name.clone()),
+            HostPattern::Below(_) | HostPattern::Any => None,
+        });
+        let authority = site.redirects.canonical_host.clone().or(named)?;
+        let scheme = self.config.scheme_of_pages(site);
+        let url = RequestedUrl { scheme, authority, target: target.to_owned() };
+        if let Some(it) = self.follow(&url) {
+            return Some(format!("is redirected to {}", it.to));
+        }
+        let path = path_of(target);
+        let number = route_of(site, path)?;
+        match &site.routes[number].service {
+            Service::Redirect(_) => Some("is redirected".to_owned()),
+            Service::Respond(it) if it.status != 200 && !matches!(it.body, RespondBody::Ready) => {
+                Some(format!("has a response with status {}", it.status))
+            }
+            _ => None,
+        }
+    }
+
+    /// Follows redirects from a URL, if those of `start` return to a URL, or do not end.
+    fn walk(&self, start: RedirectSource, url: RequestedUrl) -> Option<FoundLoop> {
+        let (mut urls, mut way) = (vec![url], Vec::new());
         while urls.len() <= MOST_STEPS {
             let step = self.follow(&urls[urls.len() - 1])?;
-            routes.push(step.route);
+            way.push(step.by);
             let first = urls.iter().position(|it| *it == step.to);
             urls.push(step.to);
             if let Some(first) = first {
-                // A loop that this route only leads to is reported for its own routes.
-                let is_within = routes[first..].contains(&Some(start));
-                return is_within.then(|| (told(&urls[first..]), routes.into_iter().flatten().collect()));
+                // A loop that this redirect only leads to is reported for its own redirects.
+                let is_within = way[first..].contains(&start);
+                return is_within.then(|| FoundLoop { text: told(&urls[first..], &way[first..]), way });
             }
         }
-        let is_first = routes.iter().flatten().next() == Some(&start);
+        let is_first = way.iter().find(|it| !matches!(it, RedirectSource::Site)) == Some(&start);
         let text = format!(
             "a request for {} is redirected more than {MOST_STEPS} times, first to {}; change the target",
             urls[0], urls[1]
         );
-        is_first.then(|| (text, routes.into_iter().flatten().collect()))
+        is_first.then_some(FoundLoop { text, way })
     }
 
     /// The redirect of a GET; `None` if it gets another response, or if that is not sure.
@@ -135,26 +248,35 @@ impl<'a> Redirects<'a> {
             ..RequestView::default()
         };
         let SiteRedirects { to_https, canonical_host, map, .. } = &site.redirects;
-        let of_site =
-            |to: String| Some(FollowedRedirect { to: self.arrival(url, &to, *to_https)?, route: None });
+        let redirected =
+            |to: String, by| Some(FollowedRedirect { to: self.arrival(url, &to, *to_https)?, by });
         if let Some((_, to)) =
             redirect::to_canonical(*to_https, canonical_host.as_deref(), self.tls_port(), &view)
         {
-            return of_site(to);
+            return redirected(to, RedirectSource::Site);
         }
         if let Some(target) = map.as_ref().and_then(|it| it.find(path.as_bytes())) {
-            return of_site(redirect::of_map(&target.to, &view));
+            let by = RedirectSource::Map(site_at, target.line);
+            return redirected(redirect::of_map(&target.to, &view), by);
         }
-        if !route.path.matches(path.as_bytes()) {
-            return of_site(redirect::with_slash(&route.path, &view)?);
-        }
-        let Service::Redirect(to) = &route.service else { return None };
-        let is_known = |it| matches!(it, TemplateInput::Url | TemplateInput::Method);
-        if route.maintenance.is_some() || !to.to.inputs().all(is_known) {
+        if route.maintenance.is_some() {
             return None;
         }
-        let to = self.arrival(url, &redirect::of_template(&to.to, &view), *to_https)?;
-        Some(FollowedRedirect { to, route: Some((site_at, number)) })
+        if !route.path.matches(path.as_bytes()) {
+            return redirected(redirect::with_slash(&route.path, &view)?, RedirectSource::Slash);
+        }
+        let is_known = |it| matches!(it, TemplateInput::Url | TemplateInput::Method);
+        match &route.service {
+            Service::Redirect(it) if it.to.inputs().all(is_known) => {
+                let by = RedirectSource::Route(site_at, number);
+                redirected(redirect::of_template(&it.to, &view), by)
+            }
+            Service::Files(files) if directories::lacks_slash(files, path) => {
+                let query = url.target.strip_prefix(path).unwrap_or_default();
+                redirected(format!("{path}/{query}"), RedirectSource::Slash)
+            }
+            _ => None,
+        }
     }
 
     fn site(&self, host: &str) -> Option<usize> {
@@ -202,7 +324,7 @@ impl<'a> Redirects<'a> {
 
 /// The route for a GET of a path; `None` if there is none, or if it depends on more than the path.
 fn route_of(site: &SiteConfig, path: &str) -> Option<usize> {
-    if !path::is_plain(path.as_bytes()) {
+    if !is_plain(path) {
         return None;
     }
     let takes = |it: &RouteConfig| {
@@ -218,13 +340,26 @@ fn route_of(site: &SiteConfig, path: &str) -> Option<usize> {
     (route.when.is_none() && route.listeners.is_empty()).then_some(found)
 }
 
-/// The warning about a loop of these URLs, the last of which is the first.
-fn told(urls: &[RequestedUrl]) -> String {
+/// Whether a path is written in its normal form.
+fn is_plain(path: &str) -> bool {
+    path::is_plain(path.as_bytes())
+}
+
+/// The warning about a loop of these URLs, the last of which is the first, by these redirects.
+fn told(urls: &[RequestedUrl], by: &[RedirectSource]) -> String {
     let first = &urls[0];
     let is_one_host = urls.iter().all(|it| (it.scheme, &it.authority) == (first.scheme, &first.authority));
     let spelled = urls.iter().map(|it| if is_one_host { it.target.clone() } else { it.to_string() });
     let way: Vec<String> = spelled.collect();
-    format!("a request for {first} is redirected in a loop: {}; change one of the targets", way.join(" to "))
+    let slash = by.iter().position(|it| *it == RedirectSource::Slash);
+    let remedy = slash.map_or("change one of the targets".to_owned(), |it| {
+        format!(
+            "{} is a directory, to which larder adds the slash: exclude it with when = 'path != \"{}\"'",
+            urls[it].target,
+            path_of(&urls[it + 1].target)
+        )
+    });
+    format!("a request for {first} is redirected in a loop: {}; {remedy}", way.join(" to "))
 }
 
 impl fmt::Display for RequestedUrl {

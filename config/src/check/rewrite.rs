@@ -88,7 +88,7 @@ impl ConfigCheck {
             let text = format!("rewrite makes the whole path, so {name} has no effect; remove one of them");
             self.problem(self.source(&at.key(name)), &format!("site.route.{name}"), &text);
         }
-        self.refuse_variables(&key, "site.route.rewrite", &template, path);
+        self.refuse_variables(at, &key, "site.route.rewrite", &template, path);
         self.refuse_undetermined(&key, "site.route.rewrite", &template, cache);
         Some(PathTemplate { pattern: path.clone(), template })
     }
@@ -104,7 +104,7 @@ impl ConfigCheck {
         let mut set = Vec::new();
         for (name, value) in self.pairs(&key) {
             let Ok(template) = Template::parse(&value) else { continue };
-            self.refuse_variables(&key, spelled, &template, path);
+            self.refuse_variables(at, &key, spelled, &template, path);
             self.refuse_undetermined(&key, spelled, &template, cache);
             set.push((name, template));
         }
@@ -141,7 +141,7 @@ impl ConfigCheck {
             }
             for (name, value) in self.pairs(&of_set) {
                 let Ok(template) = Template::parse(&value) else { continue };
-                self.check_field(&of_set, &name, &template, path, cache);
+                self.check_field(at, &of_set, &name, &template, path, cache);
                 all.set(&name, template);
             }
         }
@@ -151,6 +151,7 @@ impl ConfigCheck {
     /// Reports what is wrong with a field for the origin.
     fn check_field(
         &mut self,
+        at: &RoutePath,
         key: &str,
         name: &str,
         template: &Template,
@@ -161,9 +162,9 @@ impl ConfigCheck {
         self.refuse_own(key, OF_FIELDS[0], name);
         if name.eq_ignore_ascii_case("accept-encoding") {
             let text = "Accept-Encoding decides which stored form a client gets; remove it instead, or use cache.compress";
-            self.problem_once(self.source(key), SPELLED, text);
+            self.problem_unless_told(self.source(key), SPELLED, text);
         }
-        self.refuse_variables(key, SPELLED, template, path);
+        self.refuse_variables(at, key, SPELLED, template, path);
         if cache.credentials == CredentialUse::None && template.inputs().any(|it| it == TemplateInput::User) {
             let text = format!(
                 "{name} is always empty: no access rule of the route identifies users; add access.basic, jwt or forward"
@@ -183,14 +184,16 @@ impl ConfigCheck {
         }
     }
 
-    /// Rejects a field that larder writes itself.
-    pub(super) fn refuse_own(&mut self, key: &str, row: &str, name: &str) {
+    /// Rejects a field that larder writes itself; returns whether it is one.
+    pub(super) fn refuse_own(&mut self, key: &str, row: &str, name: &str) -> bool {
         let own = OWN_FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
         let hop = is_hop_by_hop(name).then_some("it belongs to one connection");
-        if let Some(why) = own.or(hop) {
+        let why = own.or(hop);
+        if let Some(why) = why {
             let text = format!("{name} cannot be set or removed: {why}");
             self.problem_unless_told(self.source(key), &format!("site.route.{row}"), &text);
         }
+        why.is_some()
     }
 
     /// Rejects rewrites where there is no origin.

@@ -408,7 +408,7 @@ impl ConfigCheck {
         let key = at.key("sql.tags");
         let tags: Vec<Template> = self.texts(&key).iter().filter_map(|it| Template::parse(it).ok()).collect();
         for tag in &tags {
-            self.refuse_variables(&key, "site.route.sql.tags", tag, &matching.path);
+            self.refuse_variables(at, &key, "site.route.sql.tags", tag, &matching.path);
         }
         tags
     }

@@ -1,6 +1,6 @@
 //! The variables of a route's texts: captures that its path has, and variables of other servers, which larder writes otherwise.
 
-use super::ConfigCheck;
+use super::{ConfigCheck, RoutePath};
 use crate::kind::PathPattern;
 use larder_semantics::template::Template;
 
@@ -47,8 +47,16 @@ const NAMED: &[(&str, &str)] = &[("http_", "header."), ("arg_", "query."), ("coo
 
 impl ConfigCheck {
     /// Rejects captures that the path of the route does not have, and variables of other servers.
-    pub(super) fn refuse_variables(&mut self, key: &str, row: &str, template: &Template, path: &PathPattern) {
-        if let Some(text) = path.lacks(template) {
+    pub(super) fn refuse_variables(
+        &mut self,
+        at: &RoutePath,
+        key: &str,
+        row: &str,
+        template: &Template,
+        path: &PathPattern,
+    ) {
+        // A wrong path has a message of its own; its captures are not known.
+        if let Some(text) = path.lacks(template).filter(|_| !self.is_wrong(&at.key("path"))) {
             self.problem_unless_told(self.source(key), row, &text);
         }
         self.refuse_wildcard(key, row, template);
@@ -80,6 +88,11 @@ impl ConfigCheck {
             self.problem_unless_told(self.source(key), row, &text);
         }
     }
+}
+
+/// Whether a text has variables of other servers.
+pub(super) fn is_foreign(text: &str) -> bool {
+    !foreign(text).is_empty() || !samples(text).is_empty()
 }
 
 /// The variables of nginx in a text, each with that of larder.

@@ -320,13 +320,22 @@ impl TextForm {
             TextForm::PathTemplate => {
                 text.starts_with(['/', '{']) && !text.starts_with("{{") && !text.contains('#')
             }
-            TextForm::SecretTemplate => {
-                let is_plain = text.bytes().all(|it| it == b'\t' || !it.is_ascii_control());
-                is_plain && !text.trim().is_empty()
-            }
+            TextForm::SecretTemplate => return self.check_field_value(text),
             _ => !text.is_empty(),
         };
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// Checks the value of a request field.
+    fn check_field_value(self, text: &str) -> Result<(), String> {
+        let why = if text.trim().is_empty() {
+            "an empty value removes nothing: name the field in request_headers.remove"
+        } else if text.bytes().any(|it| it != b'\t' && it.is_ascii_control()) {
+            "a field has one line: remove the line break or control character from the value, or from its file"
+        } else {
+            return Ok(());
+        };
+        Err(format!("{}; {why}", self.allowed()))
     }
 }
 

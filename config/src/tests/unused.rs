@@ -45,11 +45,13 @@ fn fields_without_their_main_key() {
     let hsts = "no effect without max_age; add max_age = \"365d\"";
     route("hsts = { subdomains = true }", &format!("t.toml:5: site.route.hsts: {hsts}"));
     route("hsts = { max_age = \"off\", subdomains = true }", "");
-    route(
-        "hsts = { max_age = \"365d\", preload = true }",
-        "warning: t.toml:5: site.route.hsts.preload: the preload lists of browsers accept only hosts with subdomains = true; set that as well",
+    let no_tls = "warning: t.toml:5: site.route.hsts: no effect: no address of listen has TLS; add one, or the TLS proxy in front to clients.trusted";
+    let preload = "warning: t.toml:5: site.route.hsts.preload: the preload lists of browsers accept only hosts with subdomains = true; set that as well";
+    assert_eq!(
+        [preload, no_tls],
+        told("[[site.route]]\nproxy.to = \":1\"\nhsts = { max_age = \"365d\", preload = true }")[..]
     );
-    route("hsts = { max_age = \"365d\", preload = true, subdomains = true }", "");
+    route("hsts = { max_age = \"365d\", preload = true, subdomains = true }", no_tls);
     route(
         "intercept_errors = true",
         "warning: t.toml:5: site.route.intercept_errors: no effect without error_pages; add a page, such as error_pages = { 5xx = \"sorry.html\" }",

@@ -4,6 +4,7 @@
 use super::{Expression, ExpressionNode, Match, Number, TextName};
 use crate::host::host_of;
 use crate::network::Network;
+use crate::scheme::Scheme;
 use std::net::IpAddr;
 
 /// The alternatives of a condition that are examined; beyond, it counts as possible.
@@ -15,6 +16,8 @@ pub struct RequestDomain<'a> {
     pub methods: Option<&'a [String]>,
     /// The names of the listeners; `None` for all.
     pub listeners: Option<&'a [String]>,
+    /// The schemes.
+    pub schemes: &'a [Scheme],
     /// The paths, in the normal form.
     pub paths: TextDomain<'a>,
     /// The hosts, in lower case and without port.
@@ -39,8 +42,13 @@ impl TextDomain<'_> {
 
 impl RequestDomain<'_> {
     /// Every request.
-    pub const ALL: RequestDomain<'static> =
-        RequestDomain { methods: None, listeners: None, paths: TextDomain::ALL, hosts: TextDomain::ALL };
+    pub const ALL: RequestDomain<'static> = RequestDomain {
+        methods: None,
+        listeners: None,
+        schemes: &[Scheme::Http, Scheme::Https],
+        paths: TextDomain::ALL,
+        hosts: TextDomain::ALL,
+    };
 }
 
 impl Expression {
@@ -143,7 +151,7 @@ impl<'a, 'd> Contradictions<'a, 'd> {
         let texts = |all: &'d [String]| all.iter().map(String::as_bytes).collect();
         let own: Option<Vec<&[u8]>> = match name {
             TextName::Method => self.domain.methods.map(texts),
-            TextName::Scheme => Some(vec![b"http", b"https"]),
+            TextName::Scheme => Some(self.domain.schemes.iter().map(|it| it.name().as_bytes()).collect()),
             TextName::Listener => self.domain.listeners.map(texts),
             TextName::Path => self.domain.paths.only.map(|all| all.iter().map(Vec::as_slice).collect()),
             TextName::Host => self.domain.hosts.only.map(|all| all.iter().map(Vec::as_slice).collect()),

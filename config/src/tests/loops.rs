@@ -1,0 +1,97 @@
+//! Redirects that lead back by way of a missing slash or of a redirect map, and error pages that are redirects.
+
+use super::*;
+
+/// The warnings about a site with these lines, over HTTP.
+fn warned(lines: &str) -> Vec<String> {
+    let text = format!("listen = \":80\"\n[[site]]\nhosts = [\"a.example\"]\n{lines}\n");
+    read(&text).unwrap().warnings.iter().map(ToString::to_string).collect()
+}
+
+fn route(path: &str, keys: &str) -> String {
+    format!("[[site.route]]\npath = '{path}'\n{keys}\n")
+}
+
+#[test]
+fn a_rule_that_removes_slashes_meets_the_slash_of_a_directory() {
+    for pattern in ["regex:/(.+)/", "/{1}/", "regex:/([^/]+)/"] {
+        let rule = route(pattern, "redirect = { to = \"/{1}\", status = 301 }").replace("/{1}/", "/{one}/");
+        let found = warned(&(rule.clone() + &route("/app/*", "proxy.to = \":1\"")));
+        let expect = "t.toml:6: site.route.redirect.to: a request for http://a.example/app/ is redirected in a loop: /app/ to /app to /app/; \
+                      /app is a directory, to which larder adds the slash: exclude it with when = 'path != \"/app/\"'";
+        assert_eq!([expect], found[..], "{pattern}");
+        let excepted = rule.replace("redirect", "when = 'path != \"/app/\"'\nredirect");
+        assert_eq!(0, warned(&(excepted + &route("/app/*", "proxy.to = \":1\""))).len());
+        assert_eq!(0, warned(&(rule + &route("/*", "proxy.to = \":1\""))).len());
+    }
+    assert_eq!(1, warned(&route("regex:/x.*", "redirect.to = \"/x\"")).len());
+}
+
+#[test]
+fn a_rule_that_removes_slashes_meets_directories_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().display();
+    std::fs::create_dir(folder.path().join("docs")).unwrap();
+    let rule = route("regex:/(.+)/", "redirect.to = \"/{1}\"");
+    let files = |keys: &str| {
+        warned(&(rule.clone() + &route("/*", &format!("files = {{ root = \"{root}\"{keys} }}"))))
+    };
+    let found = files("");
+    assert!(found[0].contains("/docs/ to /docs to /docs/; /docs is a directory"), "{found:?}");
+    assert_eq!(1, files(", clean_urls = true").len());
+    std::fs::write(folder.path().join("docs.html"), "").unwrap();
+    assert_eq!((0, 1), (files(", clean_urls = true").len(), files("").len()));
+    std::fs::remove_dir(folder.path().join("docs")).unwrap();
+    assert_eq!(0, files("").len());
+}
+
+#[test]
+fn a_redirect_map_leads_back_by_urls() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = |lines: &str, top: &str| {
+        std::fs::write(folder.path().join("map"), lines).unwrap();
+        let text = format!(
+            "{top}\n[[site]]\nhosts = [\"a.example\"]\nredirect_map = \"{}/map\"\n[[site.route]]\nproxy.to = \":1\"\n",
+            folder.path().display()
+        );
+        let found = read(&text).unwrap().warnings;
+        found
+            .iter()
+            .map(|it| it.to_string().replace(&format!("{}/", folder.path().display()), ""))
+            .collect::<Vec<_>>()
+    };
+    let clear = "listen = \":80\"";
+    let expect = "t.toml:4: site.redirect_map: map, line 2: a request for http://a.example/a is redirected in a loop: /a to /b to /a; \
+                  change one of the targets";
+    assert_eq!([expect], map("/c /a\n/a http://a.example/b\n/b http://A.example:80/a\n", clear)[..]);
+    assert_eq!(0, map("/a http://a.example/b\n/d http://b.example/d", clear).len());
+    // Another server may have TLS, unless a proxy in front is trusted to.
+    assert_eq!(0, map("/a https://a.example/a", clear).len());
+    assert_eq!(
+        1,
+        map("/a https://a.example/a", "listen = \":80\"\nclients.trusted = [\"10.0.0.0/8\"]").len()
+    );
+    let both = "listen = [\":80\", \"https://:443\"]\ntls.self_signed = true";
+    assert_eq!(1, map("/a https://a.example/a", both).len());
+}
+
+#[test]
+fn an_error_page_is_no_redirect() {
+    let page = |keys: &str| {
+        warned(&format!(
+            "error_pages.404 = \"url:/nf\"\n{}{}",
+            route("/nf", keys),
+            route("/*", "proxy.to = \":1\"")
+        ))
+    };
+    let said =
+        |why: &str| vec![format!("t.toml:4: site.error_pages: \"url:/nf\" {why}; name a path with a page")];
+    assert_eq!(said("is redirected to http://a.example/nf2"), page("redirect.to = \"/nf2\""));
+    assert_eq!(said("is redirected"), page("redirect.to = \"https://b.example/{query.a}\""));
+    assert_eq!(said("has a response with status 404"), page("respond = { status = 404, body = \"x\" }"));
+    assert_eq!(Vec::<String>::new(), page("respond.body = \"x\""));
+    assert_eq!(Vec::<String>::new(), page("when = 'method == \"GET\"'\nredirect.to = \"/nf2\""));
+    let own = "[[site.route]]\nproxy.to = \":1\"\nerror_pages.5xx = \"url:/r\"\n";
+    let found = warned(&(route("/r", "redirect.to = \"/s\"") + own));
+    assert!(found[0].starts_with("t.toml:9: site.route.error_pages: \"url:/r\" is redirected"), "{found:?}");
+}
