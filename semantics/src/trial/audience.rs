@@ -78,7 +78,7 @@ struct ObservedResponse {
 }
 
 /// The requests that got one response.
-struct Observation {
+struct ObservedRequests {
     /// The first of them.
     number: usize,
     weight: u32,
@@ -87,7 +87,7 @@ struct Observation {
     has_credentials: bool,
 }
 
-type ObservedGroup = BTreeMap<ObservedResponse, Observation>;
+type ObservedGroup = BTreeMap<ObservedResponse, ObservedRequests>;
 
 /// The responses of a trial that are stored under the changed configuration.
 #[derive(Default)]
@@ -129,8 +129,12 @@ impl SharingCheck {
         let observed = ObservedResponse { identity, digest: told.digest, head: told.head, is_new };
         let has_credentials = facts::has_identity(request.fields);
         let group = self.groups.entry(group).or_default();
-        let it =
-            group.entry(observed).or_insert(Observation { number, weight: 0, answers: 0, has_credentials });
+        let it = group.entry(observed).or_insert(ObservedRequests {
+            number,
+            weight: 0,
+            answers: 0,
+            has_credentials,
+        });
         it.weight = it.weight.saturating_add(weight);
         it.answers += u32::from(own.is_some());
         it.has_credentials |= has_credentials;
@@ -151,7 +155,7 @@ impl SharingCheck {
                 Difference::Changes => SharedReason::Changes,
                 Difference::Identities => SharedReason::Differed,
             };
-            let is_shown = |seen: &ObservedResponse, it: &Observation| {
+            let is_shown = |seen: &ObservedResponse, it: &ObservedRequests| {
                 (is_merge || seen.is_new) && (reason == SharedReason::Differed || it.has_credentials)
             };
             self.found.extend(group.iter().filter(|(seen, it)| is_shown(seen, it)).map(|(_, it)| {
