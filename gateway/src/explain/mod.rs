@@ -213,8 +213,7 @@ impl Gateway {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
             None => {
                 let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
-                tell_variants(looked, selected.as_ref().err().copied(), &fields, &mut record);
-                selected.iter().for_each(|it| name_rule(it, route, request, &mut record));
+                tell_selected(looked, selected.as_ref(), (route, request), &fields, &mut record);
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
@@ -278,14 +277,23 @@ pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<St
 /// The most variants that are named where none matches.
 const NAMED: usize = 3;
 
-/// Where only the variant is missing: the fields that select it, the request's values, and the stored variants.
-fn tell_variants(
+/// Adds to the rules what they do not say of the stored response, or of the missing one.
+fn tell_selected(
     looked: &Lookup,
-    missed: Option<ForwardReason>,
+    selected: Result<&StoredArc, &ForwardReason>,
+    (route, request): (&GatewayRoute, &Request),
     fields: &[Field<'_>],
     record: &mut RuleRecord,
 ) {
-    let (Lookup::Entry(entry), Some(ForwardReason::VaryMiss)) = (looked, missed) else { return };
+    match selected {
+        Ok(stored) => name_rule(stored, route, request, record),
+        Err(missed) => tell_variants(looked, *missed, fields, record),
+    }
+}
+
+/// Where only the variant is missing: the fields that select it, the request's values, and the stored variants.
+fn tell_variants(looked: &Lookup, missed: ForwardReason, fields: &[Field<'_>], record: &mut RuleRecord) {
+    let (Lookup::Entry(entry), ForwardReason::VaryMiss) = (looked, missed) else { return };
     let Some(newest) = entry.variants.first() else { return };
     let Some(rule) = record.0.iter_mut().find(|it| it.name == "stored") else { return };
     let mut own = Vec::new();
