@@ -247,6 +247,16 @@ impl ValueKind {
         }
     }
 
+    /// The rows of a [`ValueKind::Pairs`] table that are right; `Wrong` if none is.
+    #[must_use]
+    pub fn sound_rows<'a>(&self, rows: impl Iterator<Item = (&'a str, &'a str)>) -> ConfigValue {
+        let mut sound = rows.filter(|it| self.wrong_row(it.0, it.1, "").is_empty()).peekable();
+        match sound.peek().is_some() {
+            true => self.parse_pairs(sound).unwrap_or(ConfigValue::Wrong),
+            false => ConfigValue::Wrong,
+        }
+    }
+
     /// Whether a value is a secret: it may be `file:PATH`, and no message shows it.
     #[must_use]
     pub const fn is_secret(&self) -> bool {

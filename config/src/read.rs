@@ -385,7 +385,8 @@ impl ValueWalk<'_, '_> {
             None => ConfigValue::Wrong,
             // The right rows are checked on: all errors are reported.
             Some(expanded) if self.report_rows(key, path, item, &expanded) => {
-                sound_rows(&key.kind, &expanded)
+                let rows = expanded.as_table_like().into_iter().flat_map(TableLike::iter);
+                key.kind.sound_rows(rows.filter_map(|(name, it)| Some((name, it.as_str()?))))
             }
             Some(expanded) => match_expanded(&key.kind, item, &expanded).unwrap_or_else(|allowed| {
                 let text = self.mismatch(key, item, &expanded, &allowed);
@@ -671,18 +672,6 @@ fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
             kind.parse_pairs(pairs.ok_or_else(allowed)?.into_iter())
         }
         (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
-    }
-}
-
-/// The rows of a table with free names that are right; `Wrong` if none is.
-fn sound_rows(kind: &ValueKind, item: &Item) -> ConfigValue {
-    let rows = item.as_table_like().into_iter().flat_map(TableLike::iter);
-    let rows = rows.filter_map(|(name, it)| Some((name, it.as_str()?)));
-    let is_sound = |it: &(&str, &str)| kind.wrong_row(it.0, it.1, "").is_empty();
-    let mut rows = rows.filter(is_sound).peekable();
-    match rows.peek().is_some() {
-        true => kind.parse_pairs(rows).unwrap_or(ConfigValue::Wrong),
-        false => ConfigValue::Wrong,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The targets of redirects in a configuration: `redirect.to`, a `Location` of `response_headers`, and the lines of a map. What clients get
-//! is made by `semantics::redirect`.
+//! The targets of redirects in a configuration: `redirect.to`, a `Location` of `response_headers`, and the lines of a map.
+//! The `Location` of a response is made by `semantics::redirect`.
 
 use crate::address;
 

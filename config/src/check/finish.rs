@@ -9,7 +9,7 @@ use larder_semantics::template::Template;
 use larder_transport::listener::Listen;
 use std::path::PathBuf;
 
-/// What to write in place of `file:PATH`.
+/// The remedy for `file:PATH`.
 const VALUE_OF_SECRET: &str = "write the value, or \"${NAME}\" for a variable of the environment";
 
 /// The largest error page, bytes.

@@ -33,13 +33,13 @@ struct RequestedUrl {
     target: String,
 }
 
-/// The next URL of a client, and what redirects to it.
+/// The next URL of a client, and the redirect to it.
 struct FollowedRedirect {
     to: RequestedUrl,
     by: RedirectSource,
 }
 
-/// What redirects a request.
+/// A redirect of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RedirectSource {
     /// `redirect_https` or `canonical_host`.
