@@ -25,6 +25,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
+use larder_semantics::secret::shown_target;
 use larder_semantics::trace::{RuleOutcome, TriedRule};
 use larder_server::admission::{self, OwnQuestion};
 use larder_server::input_error::InputError;
@@ -611,7 +612,7 @@ fn sent_json(sent: Option<&SentTarget>, route: &RouteConfig) -> Value {
     };
     let given = route.decided.iter().filter(|it| it.0.strip_prefix(table::ROUTE).is_some_and(changes));
     let places: BTreeSet<String> = given.map(|it| it.1.to_string()).collect();
-    json!({ "target": sent.target, "changes": sent.changes, "where": places })
+    json!({ "target": shown_target(&sent.target), "changes": sent.changes, "where": places })
 }
 
 #[cfg(test)]

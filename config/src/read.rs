@@ -414,8 +414,12 @@ impl ValueWalk<'_, '_> {
         let mut found = false;
         for (name, value) in expanded.iter() {
             let Some(text) = value.as_str() else { continue };
-            let is_hidden = key.kind.is_secret() && !text.is_empty();
-            let shown = if is_hidden { "a value, not shown here".to_owned() } else { format!("{text:?}") };
+            let written = given.get(name).and_then(Item::as_str);
+            let shown = match written {
+                _ if key.kind.is_secret() && !text.is_empty() => "a value, not shown here".to_owned(),
+                Some(written) if key.kind.may_hold_secret() => format!("{written:?}"),
+                _ => format!("{text:?}"),
+            };
             let at = given.get_key_value(name).and_then(|it| it.0.span()).map_or(0, |it| it.start);
             for wrong in key.kind.wrong_row(name, text, &shown) {
                 self.report(at, &format!("{path}.{name}"), format!("found {wrong}"));
@@ -437,7 +441,8 @@ impl ValueWalk<'_, '_> {
         let found = self.found(item);
         let plain = expanded.as_str().filter(|it| item.as_str() != Some(it));
         let hint = without_unit(&key.kind, plain.unwrap_or_else(|| found.trim_matches('"')));
-        let stands_for = plain.map_or(String::new(), |it| format!(", which is {it:?} here"));
+        let shown = plain.filter(|_| !key.kind.may_hold_secret());
+        let stands_for = shown.map_or(String::new(), |it| format!(", which is {it:?} here"));
         hide::without_passwords(&format!("found {found}{stands_for}{hint}; "))
             + &format!("allowed: {allowed}")
     }

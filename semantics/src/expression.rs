@@ -168,6 +168,8 @@ pub struct Expression(Arc<ParsedExpression>);
 
 struct ParsedExpression {
     text: Box<str>,
+    /// The text without values of secrets.
+    shown: Box<str>,
     root: ExpressionNode,
     weight: usize,
 }
@@ -231,8 +233,9 @@ impl Expression {
     /// # Errors
     /// As [`Expression::parse`]; for an unknown name the error lists the names of `subject`.
     pub fn parse_about(subject: ExpressionSubject, text: &str) -> Result<Expression, ExpressionError> {
-        let (root, weight) = parse::parse(subject, text)?;
-        Ok(Expression(Arc::new(ParsedExpression { text: text.into(), root, weight })))
+        let (root, weight, shown) = parse::parse(subject, text)?;
+        let (text, shown) = (text.into(), shown.into());
+        Ok(Expression(Arc::new(ParsedExpression { text, shown, root, weight })))
     }
 
     /// Whether the condition is true.
@@ -308,6 +311,13 @@ impl Expression {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
+    }
+
+    /// Its text for people, metrics and logs: values with which fields, cookies and parameters are compared whose names say that they are
+    /// secret (`header.X-Api-Key`) are `"***"`. The configuration may have them from the environment.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.0.shown
     }
 }
 

@@ -44,10 +44,29 @@ pub struct RouteIdentity {
     pub path: String,
     /// Its methods; empty for all.
     pub methods: Vec<String>,
-    /// The text of its condition; empty without one.
+    /// The text of its condition as it is shown; empty without one. Conditions that differ only in secrets are numbered.
     pub when: String,
     /// Its listeners; empty for all.
     pub listeners: Vec<String>,
+}
+
+/// The routes of a site, by their identity and the whole text of their condition.
+#[derive(Default)]
+struct OwnIdentities(HashMap<(RouteIdentity, String), usize>);
+
+impl OwnIdentities {
+    /// The identity of a route and its number, which is `next` if no route before has it.
+    fn number(&mut self, route: &RouteConfig, next: usize) -> (RouteIdentity, usize) {
+        let mut identity = RouteIdentity::of(route);
+        let text = route.when.as_ref().map_or_else(String::new, |it| it.text().to_owned());
+        let key = (identity.clone(), text);
+        let same = self.0.keys().filter(|it| it.0 == identity).count();
+        let number = *self.0.entry(key).or_insert(next);
+        if number == next && same > 0 {
+            identity.when.push_str(&format!(" #{}", same + 1));
+        }
+        (identity, number)
+    }
 }
 
 impl RouteIdentity {
@@ -56,7 +75,7 @@ impl RouteIdentity {
             Methods::Any => Vec::new(),
             Methods::Only(these) => these.clone(),
         };
-        let when = route.when.as_ref().map_or_else(String::new, |it| it.text().to_owned());
+        let when = route.when.as_ref().map_or_else(String::new, |it| it.shown().to_owned());
         Self { path: route.path.to_string(), methods, when, listeners: route.listeners.clone() }
     }
 }
@@ -222,11 +241,10 @@ impl ConfigScopes {
         let mut all = Self { sites: Vec::new(), routes: Vec::new(), origins: Vec::new(), workers: own };
         for (at, site) in config.sites.iter().enumerate() {
             let name = site.hosts.first().map_or_else(String::new, ToString::to_string);
-            let mut own: HashMap<RouteIdentity, usize> = HashMap::new();
+            let mut own = OwnIdentities::default();
             let (mut positions, mut of_routes) = (Vec::new(), Vec::new());
             for route in &site.routes {
-                let identity = RouteIdentity::of(route);
-                let number = *own.entry(identity.clone()).or_insert(all.routes.len());
+                let (identity, number) = own.number(route, all.routes.len());
                 positions.push(number);
                 let (kind, slow_start) = match &route.service {
                     Service::Proxy(proxy) => (ServiceKind::Proxy, proxy.to.rules.slow_start),

@@ -337,3 +337,36 @@ fn the_audit_has_no_text_of_a_configuration() {
     });
     logs_are_clean(&larder);
 }
+
+/// Conditions may compare a field with a secret of the environment: neither metrics nor statistics have it, and two routes that differ
+/// only in it are two.
+#[test]
+fn a_secret_in_a_condition_is_not_shown() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nx");
+    let route = |value: &str| {
+        format!(
+            "[[site.route]]\npath = \"/k/*\"\nwhen = 'header.X-Api-Key == \"{value}\"'\nproxy.to = [\"{}\"]\n",
+            origin.url()
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n{}{}[[site.route]]\naccess.allow_when = 'header.X-Api-Key == \"${{KEY_A}}\"'\nproxy.to = [\"{}\"]\n",
+        route("${KEY_A}"),
+        route("${KEY_B}"),
+        origin.url()
+    );
+    let env = vec![("KEY_A".into(), "s3cretA".into()), ("KEY_B".into(), "s3cretB".into())];
+    let larder = Larder::start(Setup { config, env });
+    for key in ["s3cretA", "s3cretB", "s3cretB"] {
+        assert_eq!(200, larder.client().get_with("/k/a", &format!("X-Api-Key: {key}\r\n")).status);
+    }
+    assert_eq!(403, larder.get("/other").status);
+    let explained = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/other"}"#).text();
+    let answers = ["/metrics", "/api/v1/stats", "/api/v1/why"].map(|it| larder.admin_get(it).text());
+    for text in answers.iter().chain([&explained]) {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    for when in ["header.X-Api-Key == \\\"***\\\"\"", "header.X-Api-Key == \\\"***\\\" #2\""] {
+        assert!(answers[0].contains(&format!("when=\"{when}")), "{when}: {}", answers[0]);
+    }
+}

@@ -160,7 +160,7 @@ fn passed_over(route: &RouteConfig, view: &RequestView<'_>) -> Value {
     } else if !is_listener {
         ("listeners", format!("the request arrives at {}", view.listener))
     } else if let Some(when) = route.when.as_ref().filter(|it| !it.holds(view)) {
-        ("when", format!("the condition is false: {}", when.text()))
+        ("when", format!("the condition is false: {}", when.shown()))
     } else {
         ("files.fall_through", "its directory has no file for the path".to_owned())
     };

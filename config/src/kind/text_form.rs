@@ -165,6 +165,24 @@ impl TextForm {
         matches!(self, TextForm::Secret | TextForm::SecretTemplate)
     }
 
+    /// Whether a variable of the environment in such a text may be a secret with which requests are compared, or which is sent: messages do
+    /// not show its value.
+    #[must_use]
+    pub const fn may_hold_secret(self) -> bool {
+        matches!(
+            self,
+            TextForm::Secret
+                | TextForm::SecretTemplate
+                | TextForm::Template
+                | TextForm::PathTemplate
+                | TextForm::BodyTemplate
+                | TextForm::Condition
+                | TextForm::AccessCondition
+                | TextForm::FinishedCondition
+                | TextForm::ResponseCondition
+        )
+    }
+
     /// The path of the file system that a text of this form names, with the access to it; `None` without one. Sockets to which
     /// larder connects are not among them.
     #[must_use]

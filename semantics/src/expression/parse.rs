@@ -2,10 +2,12 @@
 
 use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Named, Number, TextName};
 use crate::network::Network;
+use crate::secret::names_secret;
 use larder_stdx::duration;
 use larder_stdx::nearest::nearest;
 use larder_stdx::size::ByteSize;
 use regex::bytes::RegexBuilder;
+use std::ops::Range;
 
 /// Bytes of the longest condition.
 const MOST_BYTES: usize = 4096;
@@ -146,15 +148,16 @@ enum Backslash {
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-/// The condition, and its approximate size in bytes.
-pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize)> {
+/// The condition, its approximate size in bytes, and its text as it is shown.
+pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize, String)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
             format!("a condition is limited to {MOST_BYTES} bytes; this one has {}", text.len()),
         );
     }
-    let mut reader = ExpressionReader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
+    let mut reader =
+        ExpressionReader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0, hidden: Vec::new() };
     let root = reader.any()?;
     match reader.peek() {
         "" => {}
@@ -162,7 +165,7 @@ pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(Expressio
             return reader.wrong(format!("unexpected {}; combine tests with && or ||", quoted(it)));
         }
     }
-    Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2))
+    Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2, reader.shown()))
 }
 
 fn error<T>(column: usize, sentence: String) -> Result<T> {
@@ -177,6 +180,8 @@ struct ExpressionReader<'t> {
     patterns: usize,
     /// The number of those that need an automaton.
     compiled: usize,
+    /// The places of the texts with which fields are compared whose names say that they are secret.
+    hidden: Vec<Range<usize>>,
 }
 
 impl<'t> ExpressionReader<'t> {
@@ -264,7 +269,31 @@ impl<'t> ExpressionReader<'t> {
             )?;
             name
         };
-        self.text_test(|test| ExpressionNode::Named(what, name.into(), test))
+        let (is_secret, begin) = (names_secret(&name), self.at);
+        let test = self.text_test(|test| ExpressionNode::Named(what, name.into(), test))?;
+        if is_secret {
+            self.hidden.push(begin..self.at);
+        }
+        Ok(test)
+    }
+
+    /// The text without the values of secrets.
+    fn shown(&self) -> String {
+        let (mut shown, mut at) = (String::with_capacity(self.text.len()), 0);
+        for place in &self.hidden {
+            while at < place.end {
+                let quote = self.text[at..place.end].find('"').map_or(place.end, |it| at + it);
+                shown.push_str(&self.text[at..quote]);
+                at = quote + string_length(&self.text[quote..]);
+                match quote {
+                    it if it == place.end => at = it,
+                    it if it < place.start => shown.push_str(&self.text[it..at]),
+                    _ => shown.push_str("\"***\""),
+                }
+            }
+        }
+        shown.push_str(&self.text[at..]);
+        shown
     }
 
     /// A comparison as of any other text, or a membership in networks.

@@ -310,3 +310,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn values_of_secrets_are_not_shown() {
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let parsed =
+            Expression::parse_about(ExpressionSubject::Request, text).unwrap_or_else(|it| panic!("{it}"));
+        assert_eq!((text, expect), (parsed.text(), parsed.shown()));
+    }
+    for plain in [
+        r#"header.Accept == "a" && path ~ "^/x\"\\.""#,
+        r#"!(cookie.beta == "1")"#,
+        r#"status in [1] || query["p"] != "é""#,
+    ] {
+        if let Ok(parsed) = Expression::parse_about(ExpressionSubject::Request, plain) {
+            assert_eq!(plain, parsed.shown());
+        }
+    }
+    check(r#"header.X-Api-Key == "s3cret""#, r#"header.X-Api-Key == "***""#);
+    check(
+        r#"path == "/a" && (header["X-Api-Key"] in ["a\"b", "c"] || query.token ~ "^s\"e") && host == "h""#,
+        r#"path == "/a" && (header["X-Api-Key"] in ["***", "***"] || query.token ~ "***") && host == "h""#,
+    );
+    check(
+        r#"header.Authorization contains "Bearer é" || cookie.sid_token!="x""#,
+        r#"header.Authorization contains "***" || cookie.sid_token!="***""#,
+    );
+}

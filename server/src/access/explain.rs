@@ -60,10 +60,14 @@ impl AccessRules {
             return AccessFinding::refused(DENY, 403, format!("the client {client} is in deny"));
         }
         if let Some(it) = config.deny_when.as_ref().filter(|it| it.holds(view)) {
-            return AccessFinding::refused(DENY_WHEN, 403, format!("the condition is true: {}", it.text()));
+            return AccessFinding::refused(DENY_WHEN, 403, format!("the condition is true: {}", it.shown()));
         }
         if let Some(it) = config.allow_when.as_ref().filter(|it| !it.holds(view)) {
-            return AccessFinding::refused(ALLOW_WHEN, 403, format!("the condition is false: {}", it.text()));
+            return AccessFinding::refused(
+                ALLOW_WHEN,
+                403,
+                format!("the condition is false: {}", it.shown()),
+            );
         }
         let Some(by_address) = self.by_facts(view) else {
             return AccessFinding::refused(ALLOW, 403, format!("the client {client} is not in allow"));
