@@ -432,10 +432,7 @@ impl ValueWalk<'_, '_> {
     /// The sentence about a value that its key does not allow.
     fn mismatch(&self, key: &Key, item: &Item, expanded: &Item, allowed: &str) -> String {
         if key.kind.is_secret() {
-            let found = match item.is_table_like() {
-                true => "a table",
-                false => "another value",
-            };
+            let found = if item.is_table_like() { "a table" } else { "another value" };
             return format!("found {found}; allowed: {allowed}, such as {}", key.example);
         }
         let found = self.found(item);
