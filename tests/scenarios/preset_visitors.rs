@@ -410,6 +410,98 @@ fn a_cookie_removes_no_file_that_others_share() {
     }
 }
 
+/// A file as a file server sends it is shared, whichever visitor requests it first; what an application may have made for one visitor
+/// is not.
+#[test]
+fn a_file_of_a_file_server_is_stored_for_visitors_with_a_session() {
+    const DATED: &str = "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT";
+    let origin = Origin::new(|it| {
+        let said = match &it.target()[1..2] {
+            "0" => format!("{DATED}\nContent-Type: text/css\nCache-Control: max-age=60"),
+            "1" => format!("{DATED}\nContent-Type: image/png\nExpires: Fri, 01 Jan 2100 00:00:00 GMT"),
+            "2" => format!(
+                "{DATED}\nContent-Type: Application/JavaScript; charset=utf-8\nCache-Control: max-age=60"
+            ),
+            "3" => format!("{DATED}\nContent-Type: text/html\nCache-Control: max-age=60"),
+            "4" => "Content-Type: image/png\nCache-Control: max-age=60".to_owned(),
+            "5" => format!("{DATED}\nContent-Type: image/png\nCache-Control: max-age=60\nVary: Cookie"),
+            "6" => format!("{DATED}\nContent-Type: image/png"),
+            "7" => format!("{DATED}\nContent-Type: image/png\nCache-Control: private, max-age=60"),
+            "8" => format!("{DATED}\nContent-Type: image/png\nCache-Control: max-age=60\nSet-Cookie: a=b"),
+            _ => format!("{DATED}\nContent-Type: image/png\nCache-Control: no-cache, max-age=60"),
+        };
+        format!("HTTP/1.1 200 OK\n{said}\n\nfor {}", it.field("cookie").unwrap_or("all"))
+    });
+    for (preset, login, _) in PRESETS {
+        let larder = before(&origin, preset);
+        let get = |path: &str, cookie: &str| larder.client().get_with(path, &format!("Cookie: {cookie}\r\n"));
+        let other = login.replace("anna", "bert").replace("eyJhbm5h", "eyJiZXJ0");
+        for file in ["/0.css", "/1.png", "/2.js"] {
+            assert!(!get(file, login).is_hit(), "{preset}: {file}");
+            assert!(get(file, &other).is_hit() && get(file, "_ga=1").is_hit(), "{preset}: {file}");
+        }
+        for file in
+            ["/3.css", "/3.png", "/4.png", "/5.png", "/6.png", "/7.png", "/8.png", "/9.png", "/0", "/0.html"]
+        {
+            get(file, login);
+            let page = get(file, &other);
+            assert_eq!((false, format!("for {other}")), (page.is_hit(), page.text()), "{preset}: {file}");
+        }
+    }
+}
+
+/// The renewal of a shared file is the request of a visitor without a session: its response can be stored.
+#[test]
+fn a_visitor_with_a_session_renews_a_shared_file_for_all() {
+    let origin = Origin::new(|it| {
+        let cookie = it.field("cookie").unwrap_or("all");
+        format!(
+            "HTTP/1.1 200 OK\nContent-Type: text/css\nCache-Control: max-age=10\n\n{} for {cookie}",
+            it.number
+        )
+    });
+    for (preset, login, _) in PRESETS {
+        let cache = format!("preset = \"{preset}\", stale_while_revalidate = \"10m\"");
+        let larder = Larder::before(&origin, &cache);
+        let before = origin.requests();
+        let get = || larder.client().get_with("/a.css", &format!("Cookie: {login}; _ga=1\r\n"));
+        larder.get("/a.css");
+        for round in 1..4 {
+            larder.advance(15);
+            let page = get();
+            assert_eq!(
+                (true, format!("{} for all", before + round - 1)),
+                (page.is_hit(), page.text()),
+                "{preset}"
+            );
+            until("it is renewed", || get().text() == format!("{} for all", before + round));
+            assert_eq!(before + round + 1, origin.requests(), "{preset}");
+        }
+    }
+}
+
+#[test]
+fn a_renewal_without_success_is_not_repeated_by_each_hit() {
+    for failure in ["503 X\n\n", "429 X\nRetry-After: 60\n\n", "400 X\n\n"] {
+        let origin = Origin::new(move |it| match it.number {
+            0 => "HTTP/1.1 200 OK\nCache-Control: public, max-age=10, stale-while-revalidate=600\n\npage"
+                .to_owned(),
+            _ => format!("HTTP/1.1 {failure}no"),
+        });
+        let larder = before(&origin, "node");
+        larder.get("/");
+        larder.hold();
+        larder.advance(15);
+        let hits = || (0..20).all(|_| larder.get("/").text() == "page");
+        assert!(hits());
+        until("the renewal has failed", || larder.get("/").is_hit() && origin.requests() == 2);
+        assert!(hits() && hits());
+        assert_eq!(2, origin.requests(), "{failure}");
+        larder.pass(5000);
+        until("the next is sent", || larder.get("/").text() == "page" && origin.requests() == 3);
+    }
+}
+
 /// The same where a preset's lifetime is all that a file has, as with a server that sends no validators.
 #[test]
 fn a_cookie_removes_no_file_that_says_nothing() {
