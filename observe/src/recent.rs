@@ -6,13 +6,13 @@
 
 use super::Finished;
 use super::ids::RequestId;
-use super::stream::{host, parts, shown_field};
+use super::stream::{host, parts};
 use bytes::Bytes;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
-use larder_semantics::secret::shown_target;
+use larder_semantics::secret::{self, shown_target};
 use larder_store::memory::on_heap;
 use larder_wire::message::Reject;
 use serde_json::Value;
@@ -305,7 +305,7 @@ impl ExpressionFacts for KeptFacts<'_> {
     }
 
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.request.fields.iter().any(|it| it.is(name) && test(&shown_field(name, it.value)))
+        self.request.fields.iter().any(|it| it.is(name) && test(&secret::shown(name, it.value)))
     }
 }
 

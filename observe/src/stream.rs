@@ -261,19 +261,8 @@ impl ExpressionFacts for FilterFacts<'_> {
     }
 
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        let shown = |value| if self.is_shown { shown_field(name, value) } else { Cow::Borrowed(value) };
+        let shown = |value| if self.is_shown { secret::shown(name, value) } else { Cow::Borrowed(value) };
         self.it.fields.iter().any(|it| it.is(name) && test(&shown(it.value)))
-    }
-}
-
-/// The value of a field in the form that is displayed.
-pub(crate) fn shown_field<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
-    match str::from_utf8(value) {
-        Ok(url) if name.eq_ignore_ascii_case("referer") => match shown_target(url) {
-            Cow::Borrowed(it) => Cow::Borrowed(it.as_bytes()),
-            Cow::Owned(it) => Cow::Owned(it.into_bytes()),
-        },
-        _ => secret::shown(name, value),
     }
 }
 

@@ -12,6 +12,7 @@ const HIDDEN: &[u8] = b"***";
 /// * `Cookie`: the names (RFC 6265 §4.2.1). `Set-Cookie`: the name and the names of attributes (§4.1.1), with the values
 ///   of attributes for the scope and lifetime of the cookie, if they are well-formed.
 /// * `Authorization`, `Proxy-Authorization`: the scheme (RFC 9110 §11.4).
+/// * `Referer`, `Location`, `Content-Location`: the URL without secret parameters ([`shown_target`]).
 /// * Fields whose name says that they are secret (`X-Api-Key`, `X-Auth-Token`): nothing.
 /// * Other fields: unchanged.
 #[must_use]
@@ -32,6 +33,9 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
             // A secret without a scheme.
             None => HIDDEN.to_vec(),
         });
+    }
+    if is("referer") || is("location") || is("content-location") {
+        return shown_url(value);
     }
     if names_secret(name) && !value.is_empty() {
         return Cow::Borrowed(HIDDEN);
@@ -215,7 +219,7 @@ fn is_secret_parameter(name: &str) -> bool {
         "verifier",
         "wresult",
     ];
-    const ENDS: [&str; 5] = ["-key", "-code", "-verifier", "-ticket", "sessid"];
+    const ENDS: [&str; 6] = ["-key", "-code", "-verifier", "-ticket", "sessid", "md5"];
     // An encoded name may be any.
     name.contains('%')
         || with_plain(name, |it| {
@@ -291,6 +295,10 @@ pub fn shown_key(key: &[u8]) -> Cow<'_, [u8]> {
 
 /// [`shown_target`] of the bytes of a URL.
 fn shown_url(url: &[u8]) -> Cow<'_, [u8]> {
+    // Most have no parameters, and each line of an access log may have one.
+    if !url.iter().any(|it| matches!(it, b'=' | b'?' | b'&' | b';' | b'#')) {
+        return Cow::Borrowed(url);
+    }
     let Ok(text) = std::str::from_utf8(url) else {
         return Cow::Owned(shown_target(&String::from_utf8_lossy(url)).into_owned().into_bytes());
     };
@@ -396,6 +404,11 @@ mod tests {
         check("X-Country", "DE", "DE");
         check("Surrogate-Key", "tag", "tag");
         check("Vary", "Cookie", "Cookie");
+        check("Referer", "http://h/a?x=1&expires=9&signature=abc", "http://h/a?x=1&expires=9&signature=***");
+        check("Referer", "http://h/a?x=1&amp;signature=abc", "http://h/a?x=1&amp;signature=***");
+        check("referer", "http://h/a?link-md5=abc&expires=9", "http://h/a?link-md5=***&expires=9");
+        check("Location", "/done?token=abc", "/done?token=***");
+        check("Referer", "http://h/a/b", "http://h/a/b");
     }
 
     #[test]

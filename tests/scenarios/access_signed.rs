@@ -64,6 +64,25 @@ fn signatures_of_one_page_share_its_entry() {
     }
 }
 
+/// A browser sends the URL of a signed page with the request for each of its images.
+#[test]
+fn the_access_log_has_no_signature_in_referer() {
+    for format in ["combined", "json", "{status} {referer} {header:Referer}"] {
+        let origin = targets();
+        let log = format!("[log]\naccess = \"access.log\"\nformat = '{format}'\n");
+        let larder =
+            larder(&origin, &("[[site.route]]\nproxy = { to = [\"{origin}\"] }\n".to_owned() + &log));
+        let lines = format!("Referer: http://h{}\r\n", until_second("/a?x=1", 600));
+        larder.client().get_with("/image.png", &lines);
+        let read = || std::fs::read_to_string(larder.folder.path().join("access.log")).unwrap_or_default();
+        until("it is logged", || read().contains("http://h/a?x=1&expires="));
+        let log = read();
+        assert!(log.contains("&signature=***"), "{log}");
+        let secret = lines.split("signature=").nth(1).unwrap().trim_end();
+        assert!(!log.contains(secret), "{log}");
+    }
+}
+
 #[test]
 fn a_changed_url_is_refused_on_misses_and_hits() {
     let origin = targets();

@@ -3,9 +3,10 @@
 
 use super::escape;
 use super::form::{self, LogFormat};
-use larder_semantics::field;
+use larder_semantics::{field, secret};
 use larder_stdx::clock::WallTime;
 use larder_transport::tls::Secured;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -146,9 +147,9 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "duration_us", since: Since::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which are not timed.",
         json: |it, _, out| number(it.duration, out),
         plain: |it, _, out| number(it.duration, out) },
-    LogField { name: "referer", since: Since::Combined, help: "The request's `Referer`.",
-        json: |it, _, out| escape::json(it.referer(), out),
-        plain: |it, _, out| escape::escaped(it.referer(), out) },
+    LogField { name: "referer", since: Since::Combined, help: "The request's `Referer`, with `***` for the values of secret parameters (`signature`, `token`, `code` …).",
+        json: |it, _, out| escape::json(&it.referer(), out),
+        plain: |it, _, out| escape::escaped(&it.referer(), out) },
     LogField { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
         json: |it, _, out| escape::json(it.user_agent(), out),
         plain: |it, _, out| escape::escaped(it.user_agent(), out) },
@@ -203,9 +204,9 @@ pub static FIELDS: &[LogField] = &[
 ];
 
 impl LogEntry<'_> {
-    /// The request's `Referer`.
-    fn referer(&self) -> &[u8] {
-        field::first(self.fields, "referer").unwrap_or_default()
+    /// The request's `Referer`, without secrets: a browser sends the URL of a signed page with each of its images.
+    fn referer(&self) -> Cow<'_, [u8]> {
+        secret::shown("referer", field::first(self.fields, "referer").unwrap_or_default())
     }
 
     /// The request's `User-Agent`.
@@ -234,7 +235,7 @@ impl LogEntry<'_> {
             LogFormat::Combined => {
                 self.common(stamp, out);
                 out.extend_from_slice(b" \"");
-                escape::quoted(self.referer(), out);
+                escape::quoted(&self.referer(), out);
                 out.extend_from_slice(b"\" \"");
                 escape::quoted(self.user_agent(), out);
                 out.push(b'"');
