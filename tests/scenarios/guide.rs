@@ -744,12 +744,17 @@ fn nextjs(guide: Guide) {
 }
 
 fn behind_a_cdn(guide: Guide) {
-    let origin = Origin::new(|it| {
-        let lines =
-            "Cache-Control: public, max-age=5\nLarder-Cache-Control: max-age=3600\nSurrogate-Key: news";
-        format!("HTTP/1.1 200 OK\n{lines}\n\n{}", it.field("x-forwarded-for").unwrap_or("-"))
+    let page = std::fs::read_to_string(pages().join("behind-a-cdn.md")).unwrap();
+    let sent = page.split("```text\n").nth(1).and_then(|it| it.split("```").next()).unwrap();
+    let lines = sent.lines().map(str::trim).filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n");
+    let origin = Origin::new(move |it| {
+        let lines = if it.target() == "/" { &lines[..] } else { "Larder-Cache-Control: max-age=3600" };
+        let seen = it.field("x-forwarded-for").unwrap_or("-");
+        format!("HTTP/1.1 200 OK\n{lines}\nSurrogate-Key: news\n\n{seen}")
     });
     let larder = guide.start(&origin);
+    let private = ask(&larder, "GET", "www.example.com", "/without", "");
+    assert_eq!(Some("private, max-age=60"), private.field("cache-control"));
     let visitor = "X-Forwarded-For: 203.0.113.7\r\n";
     let get = || ask(&larder, "GET", "www.example.com", "/", visitor);
     answers(&get(), 200, "203.0.113.7, 127.0.0.1");
