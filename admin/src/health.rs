@@ -142,6 +142,7 @@ impl Admin {
             databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
             refused: desk.refused(),
             refused_certificates: desk.refused_certificates.borrow().clone(),
+            broken_files: live.broken_files(),
             waiting: desk.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
             certificate_folder: self.certificates.folder_error.borrow().clone(),

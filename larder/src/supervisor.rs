@@ -267,7 +267,7 @@ impl Supervisor {
     /// Looks at what needs it once a second.
     fn look(&self, admin: Option<&Admin>, limits: &mut LimitWatch) {
         self.look_at_certificates(admin);
-        self.look_at_databases();
+        self.look_at_access_files();
         larder_stdx::clock::tick();
         admin.iter().for_each(|it| it.audit.look());
         let now = larder_stdx::clock::monotonic();
@@ -501,10 +501,10 @@ impl Supervisor {
         keeper.look(&self.running.errors, &self.running.shared.own);
     }
 
-    /// Reads databases of countries whose files were replaced, or keeps the old ones.
-    fn look_at_databases(&self) {
-        let geo = self.running.orders.borrow().live.geo.clone();
-        geo.iter().for_each(|it| it.look(&self.running.shared.own, &self.running.errors));
+    /// Reads files of users, keys and countries that were replaced, or keeps what was read before.
+    fn look_at_access_files(&self) {
+        let live = self.running.orders.borrow().live.clone();
+        live.look_at_access_files(&self.running.shared.own, &self.running.errors);
     }
 
     /// Lets the workers finish, within a time limit.

@@ -9,8 +9,8 @@ mod table;
 pub use conditions::Beginning;
 use conditions::{Condition, HeldConditions, conditions};
 pub use facts::{
-    CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact, NodeFact, OriginFact,
-    PastFact, PurgeLogFact, RouteCountFact, RouteFact,
+    BrokenFileFact, CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact,
+    NodeFact, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
 };
 use std::collections::VecDeque;
 use std::fmt::Write as _;

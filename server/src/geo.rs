@@ -6,8 +6,10 @@ use larder_config::geo::{GeoConfig, GeoContent};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
 use larder_semantics::geo::GeoLookup;
+use larder_semantics::health::BrokenFileFact;
+use larder_stdx::clock;
 use parking_lot::Mutex;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The databases of a configuration.
@@ -25,6 +27,8 @@ struct WatchedDatabase {
     /// Its state when it was last read or found broken, and at the last look.
     taken: Option<FileLook>,
     seen: Option<FileLook>,
+    /// Why its file cannot be used, if so.
+    broken: Option<BrokenFileFact>,
 }
 
 impl LiveGeo {
@@ -44,7 +48,7 @@ impl LiveGeo {
             let Some(path) = path else { return Ok(None) };
             // Before it is read: a change meanwhile is noticed.
             let now = look(path);
-            files.push(WatchedDatabase { path: path.clone(), content, taken: now, seen: now });
+            files.push(WatchedDatabase { path: path.clone(), content, taken: now, seen: now, broken: None });
             let read = content.read(path);
             read.map(Some).map_err(|why| format!("The database {} cannot be used: {why}.", path.display()))
         };
@@ -56,10 +60,16 @@ impl LiveGeo {
 
     /// Reads files that were replaced, and unchanged since the look before. To be called once a second.
     pub fn look(&self, counters: &Counters, errors: &ErrorLog) {
-        for file in self.files.lock().iter_mut().filter_map(WatchedDatabase::changed) {
-            let path = file.0.display().to_string();
-            match self.read_again(&file) {
-                Ok(()) => errors.event(Level::Info, "geoip-reloaded", &[("file", &path)]),
+        for file in self.files.lock().iter_mut() {
+            if !file.has_changed() {
+                continue;
+            }
+            let path = file.path.display().to_string();
+            match self.read_again(file) {
+                Ok(()) => {
+                    file.broken = None;
+                    errors.event(Level::Info, "geoip-reloaded", &[("file", &path)]);
+                }
                 Err(why) => {
                     counters.access_files_broken.add_shared(1);
                     let values = [
@@ -68,14 +78,21 @@ impl LiveGeo {
                         ("now", "the previous database stays in use"),
                     ];
                     errors.event(Level::Error, "geoip-rejected", &values);
+                    let effect = "the previous database stays in use";
+                    file.broken = Some(BrokenFileFact { name: path, at: clock::wall().0, why, effect });
                 }
             }
         }
     }
 
-    fn read_again(&self, (path, content): &(PathBuf, GeoContent)) -> Result<(), String> {
-        let database = content.read(Path::new(path))?;
-        match content {
+    /// The files that cannot be used.
+    pub(crate) fn broken_files(&self) -> Vec<BrokenFileFact> {
+        self.files.lock().iter().filter_map(|it| it.broken.clone()).collect()
+    }
+
+    fn read_again(&self, file: &WatchedDatabase) -> Result<(), String> {
+        let database = file.content.read(&file.path)?;
+        match file.content {
             GeoContent::Countries => self.lookup.replace_countries(database),
             GeoContent::Numbers => self.lookup.replace_numbers(database),
         }
@@ -84,15 +101,15 @@ impl LiveGeo {
 }
 
 impl WatchedDatabase {
-    /// The file, if it changed or vanished, and has been the same in two looks since: a program that is still writing can finish.
-    fn changed(&mut self) -> Option<(PathBuf, GeoContent)> {
+    /// Whether the file changed or vanished, and has been the same in two looks since: a program that is still writing can finish.
+    fn has_changed(&mut self) -> bool {
         let now = look(&self.path);
         let is_settled = now == self.seen;
         self.seen = now;
         if now == self.taken || !is_settled {
-            return None;
+            return false;
         }
         self.taken = now;
-        Some((self.path.clone(), self.content))
+        true
     }
 }

@@ -27,6 +27,7 @@ use larder_origin::{
 };
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
+use larder_semantics::health::BrokenFileFact;
 use larder_semantics::policy::{Policy, TierSet};
 use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
@@ -57,6 +58,22 @@ pub struct Live {
 }
 
 impl Live {
+    /// Reads changed files of users, keys and countries again. To be called once a second.
+    pub fn look_at_access_files(&self, counters: &Counters, errors: &ErrorLog) {
+        self.geo.iter().for_each(|it| it.look(counters, errors));
+        self.access.look_at_files(counters);
+    }
+
+    /// The files of users, keys and countries that cannot be used; their earlier content is in force.
+    #[must_use]
+    pub fn broken_files(&self) -> Vec<BrokenFileFact> {
+        let of_countries = self.geo.iter().flat_map(|it| it.broken_files());
+        let mut all: Vec<_> = self.access.broken_files().chain(of_countries).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all.dedup_by(|a, b| a.name == b.name);
+        all
+    }
+
     /// Opens the resources of `config`. The numbers of routes in `before` are kept.
     ///
     /// # Errors

@@ -173,12 +173,55 @@ fn a_password_file_is_read_again_and_a_broken_one_is_not() {
         status(ALICES) == 200 && larder.counter("access_files_broken") == 1
     });
     assert_eq!([200, 401], [ALICES, BOBS].map(status));
+    let health = || larder.admin_get("/api/v1/health").text();
+    let shown = format!("the file {} cannot be used since ", file.display());
+    let told = health();
+    assert!(
+        told.contains("access-file-broken") && told.contains(&shown) && told.contains("(line 2: "),
+        "{told}"
+    );
+    let metrics = larder.admin_get("/metrics").text();
+    assert!(metrics.contains("{finding=\"access-file-broken\",severity=\"degraded\"} 1"), "{metrics}");
     std::fs::write(&file, format!("{bob}\n")).unwrap();
     until("it is read", || {
         larder.pass(1001);
         status(BOBS) == 200
     });
     assert_eq!(401, status(ALICES), "a user who was removed is not remembered");
+    assert!(!health().contains("access-file-broken"), "{}", health());
+}
+
+/// A full disk, or an editor that truncates a file before it writes, does not shut all users out. It is shown also if no client comes.
+#[test]
+fn an_emptied_or_missing_password_file_changes_nothing_and_is_shown() {
+    let origin = counting();
+    let [alice, _] = users();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("htpasswd");
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
+        file.display()
+    );
+    std::fs::write(&file, format!("{alice}\n")).unwrap();
+    let larder = larder(&origin, &site);
+    let broken = |why: &str| {
+        until("it is shown", || {
+            larder.pass(1001);
+            let told = larder.admin_get("/api/v1/health").text();
+            told.contains("access-file-broken") && told.contains(why)
+        });
+        assert_eq!(200, larder.client().get_with("/", ALICES).status, "{why}");
+    };
+    std::fs::write(&file, "# nobody\n\n").unwrap();
+    broken("it has no users");
+    std::fs::remove_file(&file).unwrap();
+    broken("no such file");
+    assert_eq!(1, larder.counter("access_files_broken"));
+    std::fs::write(&file, format!("{alice}\n")).unwrap();
+    until("it is good again", || {
+        larder.pass(1001);
+        !larder.admin_get("/api/v1/health").text().contains("access-file-broken")
+    });
 }
 
 #[test]

@@ -391,6 +391,8 @@ fn a_set_of_keys_is_read_again_and_a_broken_one_is_not() {
         larder.pass(1001);
         both() == [200, 401] && larder.counter("access_files_broken") == 1
     });
+    let health = || larder.admin_get("/api/v1/health").text();
+    assert!(health().contains("the keys read before stay in force"), "{}", health());
     write(&[&first, &second]);
     until("it is read", || {
         larder.pass(1001);

@@ -131,13 +131,20 @@ fn a_replaced_database_is_read_and_a_broken_one_is_not() {
     };
     replace(&countries()[..100]);
     until("the broken file is noticed", || larder.counter("access_files_broken") == 1);
+    let is_shown = || {
+        let told = larder.admin_get("/api/v1/health").text();
+        told.contains("access-file-broken") && told.contains("the previous database stays in use")
+    };
+    assert!(is_shown());
     assert_eq!([403, 200], [GERMAN, FRENCH].map(status));
     replace(&database(&[("198.51.100.0/24", country("DE"))]));
     until("the new file is read", || status(FRENCH) == 403);
     assert_eq!(200, status(GERMAN));
+    assert!(!is_shown());
     std::fs::remove_file(&file).unwrap();
     until("its absence is noticed", || larder.counter("access_files_broken") == 2);
     assert_eq!([200, 403], [GERMAN, FRENCH].map(status));
+    assert!(is_shown());
 }
 
 /// The databases of these tests are those of the format: another reader finds the same.

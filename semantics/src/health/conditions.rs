@@ -319,7 +319,7 @@ fn databases(facts: &HealthFacts, pages: &[PageErrors], held: &HeldConditions, a
     }
 }
 
-/// The configuration, the files of certificates, and the snapshot of the RAM tier.
+/// The configuration, the files of certificates and access rules, and the snapshot of the RAM tier.
 fn configuration(facts: &HealthFacts, all: &mut Vec<Condition>) {
     let parts = [
         (
@@ -339,6 +339,11 @@ fn configuration(facts: &HealthFacts, all: &mut Vec<Condition>) {
         let Some(it) = refused else { continue };
         let found = condition(FindingKind::ConfigurationRefused, subject, what, &*it.why);
         all.push(found.with_effect(effect).begun(Beginning::At(it.at)));
+    }
+    for it in &facts.broken_files {
+        let what = format!("the file {} cannot be used", it.name);
+        let found = condition(FindingKind::AccessFileBroken, &format!("file {}", it.name), what, &*it.why);
+        all.push(found.with_effect(it.effect).begun(Beginning::At(it.at)));
     }
     if !facts.waiting.is_empty() {
         let keys: Vec<&str> = facts.waiting.iter().map(String::as_str).collect();

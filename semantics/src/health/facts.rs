@@ -35,6 +35,8 @@ pub struct HealthFacts {
     pub refused: Option<PastFact>,
     /// The certificates of files, if their replacements were refused.
     pub refused_certificates: Option<PastFact>,
+    /// The files of access rules that cannot be used.
+    pub broken_files: Vec<BrokenFileFact>,
     /// The changed keys that wait for a restart.
     pub waiting: Vec<String>,
     /// The certificates.
@@ -166,6 +168,19 @@ pub struct PastFact {
     pub at: u64,
     /// The reason.
     pub why: String,
+}
+
+/// A file of users, keys or countries that cannot be used, while its earlier content is in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokenFileFact {
+    /// Its path.
+    pub name: String,
+    /// Since when, Unix seconds.
+    pub at: u64,
+    /// The reason.
+    pub why: String,
+    /// The content in force, as a sentence.
+    pub effect: &'static str,
 }
 
 /// One certificate.

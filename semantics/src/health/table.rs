@@ -116,6 +116,9 @@ findings! {
     ConfigurationRefused "configuration-refused" Degraded 0 "config":
         "the configuration in the file is refused since TIME (REASON); the previous one stays in force",
         "Correct the file; `larder check` prints every error. The finding ends with the next successful reload.";
+    AccessFileBroken "access-file-broken" Degraded 0 "config":
+        "the file PATH cannot be used since TIME (REASON); the users, keys or countries read before stay in force",
+        "Correct or restore the file of `access.basic.file`, `access.jwt` or `geoip`; it is read again by itself. A user who was removed since can still log in.";
     CertificateMissing "certificate-missing" Degraded 0 "config":
         "NAME has no certificate (REASON)",
         "Correct the reason; `larder tls list` has the time of the next attempt.";

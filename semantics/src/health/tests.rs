@@ -434,6 +434,18 @@ fn every_other_part_is_a_finding() {
             "Degraded: the certificates in the files are refused since 02:45:11 UTC (a.pem: no key); the previous ones stay in use",
         ),
         (
+            HealthFacts {
+                broken_files: vec![BrokenFileFact {
+                    name: "/etc/larder/users".to_owned(),
+                    at: NOW - 60,
+                    why: "line 3: no hash".to_owned(),
+                    effect: "the users read before stay in force",
+                }],
+                ..at(0)
+            },
+            "Degraded: the file /etc/larder/users cannot be used since 02:45:11 UTC (line 3: no hash); the users read before stay in force",
+        ),
+        (
             HealthFacts { certificate_folder: Some("permission denied".to_owned()), ..at(0) },
             "Degraded: the certificates of `tls.acme` cannot be stored (permission denied)",
         ),

@@ -70,16 +70,23 @@ impl BasicAuth {
     }
 
     /// Reads the file again if it was changed, at most once a second. A broken file changes nothing.
-    fn look(&self, counters: Option<&Counters>) {
+    pub fn look(&self, counters: Option<&Counters>) {
         let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
         match read_users(&file.path) {
-            Ok(users) => *self.users.write() = Arc::new(self.listed(&users)),
+            Ok(users) => {
+                *self.users.write() = Arc::new(self.listed(&users));
+                file.is_good();
+            }
             Err(why) => {
-                counters.iter().for_each(|it| it.access_files_broken.add(1));
                 let meaning = "the users read before stay in force";
-                file.tell(&self.state, "password-file-broken", &why, meaning);
+                file.is_broken(&self.state, counters, "password-file-broken", &why, meaning);
             }
         }
+    }
+
+    /// Its file.
+    pub fn file(&self) -> Option<&WatchedFile> {
+        self.file.as_ref()
     }
 
     /// Looks at the credentials of a request.
@@ -191,7 +198,10 @@ fn read_users(path: &PathBuf) -> Result<Vec<PasswordEntry>, String> {
         return Err("it is larger than 16MiB".to_owned());
     }
     let text = std::fs::read_to_string(path).map_err(told)?;
-    PasswordEntry::parse_file(&text).map_err(|it| format!("line {}: {}", it.line, it.sentence))
+    let users =
+        PasswordEntry::parse_file(&text).map_err(|it| format!("line {}: {}", it.line, it.sentence))?;
+    // As at a start: a full disk, or an editor that truncates before it writes, must not shut all users out.
+    if users.is_empty() { Err("it has no users".to_owned()) } else { Ok(users) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::forward::{ForwardAuth, UnaskedRequest};
 use super::issuer::IssuerKeys;
 use super::jwt::JwtAuth;
 use super::signed::SignedUrls;
+use super::watched_file::WatchedFile;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
@@ -103,6 +104,24 @@ impl Credential {
         match self {
             Credential::Jwt(it) => it.issuer(),
             Credential::Basic(_) | Credential::Signed(_) | Credential::Forward(_) => None,
+        }
+    }
+
+    /// Reads its file again if it was changed.
+    pub fn look(&self, counters: &Counters) {
+        match self {
+            Credential::Basic(it) => it.look(Some(counters)),
+            Credential::Jwt(it) => it.look(Some(counters)),
+            Credential::Signed(_) | Credential::Forward(_) => {}
+        }
+    }
+
+    /// Its file of users or keys.
+    pub fn file(&self) -> Option<&WatchedFile> {
+        match self {
+            Credential::Basic(it) => it.file(),
+            Credential::Jwt(it) => it.file(),
+            Credential::Signed(_) | Credential::Forward(_) => None,
         }
     }
 

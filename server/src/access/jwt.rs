@@ -74,16 +74,24 @@ impl JwtAuth {
     }
 
     /// Reads the file of keys again if it was changed. A broken file changes nothing.
-    fn look(&self, counters: Option<&Counters>) {
+    pub fn look(&self, counters: Option<&Counters>) {
         let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
         match self.config.file.iter().map(|it| it.read()).next() {
-            Some(Ok(keys)) => *self.keys.write() = numbered(keys, &self.state),
+            Some(Ok(keys)) => {
+                *self.keys.write() = numbered(keys, &self.state);
+                file.is_good();
+            }
             Some(Err(why)) => {
-                counters.iter().for_each(|it| it.access_files_broken.add(1));
-                file.tell(&self.state, "key-file-broken", &why, "the keys read before stay in force");
+                let meaning = "the keys read before stay in force";
+                file.is_broken(&self.state, counters, "key-file-broken", &why, meaning);
             }
             None => {}
         }
+    }
+
+    /// Its file.
+    pub fn file(&self) -> Option<&WatchedFile> {
+        self.file.as_ref()
     }
 
     /// The keys that are fetched for it.

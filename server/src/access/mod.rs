@@ -31,6 +31,7 @@ use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_semantics::budget::BudgetSettings;
 use larder_semantics::field::{self, Field};
 use larder_semantics::geo::{COUNTRY_FIELD, Country};
+use larder_semantics::health::BrokenFileFact;
 use larder_semantics::path;
 use larder_semantics::policy::{IDENTITY, USER};
 use larder_semantics::request_view::RequestView;
@@ -266,6 +267,20 @@ impl LiveAccess {
             tasks.spawn_local(async move { match keys.follow(&state, &counters).await {} });
         }
         tasks
+    }
+
+    /// Reads changed files of users and keys again: also those of routes without requests.
+    pub fn look_at_files(&self, counters: &Counters) {
+        self.credentials().for_each(|it| it.look(counters));
+    }
+
+    /// The files of users and keys that cannot be used.
+    pub fn broken_files(&self) -> impl Iterator<Item = BrokenFileFact> + '_ {
+        self.credentials().filter_map(|it| it.file()?.broken())
+    }
+
+    fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        self.rules.values().flat_map(|it| &it.credentials)
     }
 
     /// Gives the rules the error log of the process.
