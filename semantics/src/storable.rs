@@ -492,7 +492,7 @@ fn not_one_visitors(
 ) -> Result<(), NotStorable> {
     let no_cache = always_validated(response.said(), response.status, response.policy);
     let has_credentials = request.has_credentials(response.policy);
-    // The answer to a private cookie is shared only if the response itself says so, or is a file of a file server.
+    // The answer to a private cookie is shared on the word of the response alone.
     let said = response.said();
     let is_public = said.public || said.s_maxage.is_some();
     let varies = all(response.fields, "vary").flat_map(members).any(|it| it.eq_ignore_ascii_case(b"cookie"));
@@ -500,8 +500,7 @@ fn not_one_visitors(
     // A lifetime of the route is for pages of its cookie rule; it knows nothing of a key in another field.
     let unnamed = lifetime.is_of_route() && !is_public && request.has_identity_field(response.policy);
     let implicit = unnamed || has_credentials && is_implicit(said, lifetime, no_cache);
-    let is_static = || request.method == "GET" && is_of_a_file_server(response.fields, lifetime);
-    let own = implicit || is_private && (varies || !is_public && !is_static());
+    let own = implicit || is_private && (!is_public || varies);
     rule(trace, "larder", NotStorable::Credentials, own, || {
         let from = lifetime.source.name();
         format!(
@@ -511,30 +510,6 @@ fn not_one_visitors(
             { lifetime.seconds }
         )
     })
-}
-
-/// Whether a response declares its lifetime, as servers of files do (`expires` of nginx, `mod_expires`): with the date of the file and
-/// the media type of a style, script, font, image, sound or film. A page that an application makes has none of these types, and rarely
-/// that date.
-fn is_of_a_file_server(fields: &[Field<'_>], lifetime: Lifetime) -> bool {
-    const TYPES: [&[u8]; 9] = [
-        b"text/css",
-        b"text/javascript",
-        b"application/javascript",
-        b"application/x-javascript",
-        b"application/wasm",
-        b"image/",
-        b"font/",
-        b"audio/",
-        b"video/",
-    ];
-    let is_declared = lifetime.is_named() && !lifetime.is_of_route();
-    let starts =
-        |kind: &[u8], with: &[u8]| kind.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
-    let is_file = |kind: &[u8]| TYPES.iter().any(|it| starts(kind.trim_ascii_start(), it));
-    is_declared
-        && first(fields, "last-modified").is_some()
-        && first(fields, "content-type").is_some_and(is_file)
 }
 
 /// Whether it could ever be served: fresh for a time, or with a validator, or permitted to be served stale by a directive
