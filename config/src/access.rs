@@ -130,6 +130,13 @@ impl AccessConfig {
         self.signed.is_some() || self.identifies()
     }
 
+    /// Whether it refuses some clients, apart from those that send too many requests.
+    #[must_use]
+    pub fn refuses_clients(&self) -> bool {
+        let has_list = self.allow.is_some() || self.deny.is_some();
+        has_list || self.allow_when.is_some() || self.deny_when.is_some() || self.has_credentials()
+    }
+
     /// Whether it demands credentials that identify the client.
     #[must_use]
     pub fn identifies(&self) -> bool {

@@ -114,6 +114,7 @@ impl ConfigCheck {
             self.sites_without_http3(&sites, tls.as_ref());
         }
         Self::all_site_tls(&mut sites, tls.as_ref());
+        self.refuse_common_keys(&sites);
         let (snapshot, key_settings) = (self.snapshot(), self.key_settings(&sites));
         let config = Config {
             listen,

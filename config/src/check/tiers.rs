@@ -8,7 +8,9 @@ use crate::tiers::{
     DiskConfig, DistributionSetting, FilledBySetting, FleetConfig, FleetProtocol, HashSetting,
     OversizeSetting, PurgeAccess, PurgeMethod, SpoolConfig, TierChoice,
 };
+use crate::{RouteConfig, SiteConfig};
 use larder_semantics::network::Network;
+use larder_semantics::policy::CredentialUse;
 use larder_stdx::duration::spell;
 use larder_stdx::size::ByteSize;
 
@@ -56,6 +58,30 @@ impl ConfigCheck {
             self.clash(&["cache.disk.size", "cache.disk.segment_size"], &text);
         }
         Some(disk)
+    }
+
+    /// Rejects `cache.fleet.namespace` where a site has rules of access: another site would serve its pages, which have the same keys, to
+    /// every client.
+    pub(super) fn refuse_common_keys(&mut self, sites: &[SiteConfig]) {
+        const KEY: &str = "cache.fleet.namespace";
+        if sites.len() < 2 || self.text(KEY).is_empty() || self.texts("cache.fleet.servers").is_empty() {
+            return;
+        }
+        let is_shared = |it: &&RouteConfig| {
+            let has_page = match it.cache.credentials {
+                CredentialUse::None => it.access.refuses_clients(),
+                CredentialUse::Shared => true,
+                CredentialUse::Private | CredentialUse::InKey => false,
+            };
+            it.cache.enabled && it.tiers.fleet && has_page
+        };
+        let Some(route) = sites.iter().flat_map(|it| &it.routes).find(is_shared) else { return };
+        let text = format!(
+            "all hosts would have the same keys, so that pages of the route {:?}, which has rules of access ({}), would be served to clients \
+             of other sites; remove the key, or set cache.tiers = [\"ram\", \"disk\"] for that route",
+            route.name, route.source
+        );
+        self.problem(self.source(KEY), KEY, &text);
     }
 
     /// The fleet, if servers are configured.

@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Key] = &[
     start("cache.fleet.hash", ValueKind::OneOf(&["default", "md5", "crc", "fnv1_32", "fnv1_64", "fnv1a_32", "fnv1a_64", "murmur", "one_at_a_time"]), Some("default"),
         "The hash function for keys, with the names and results of libmemcached.", r#""md5""#),
     start("cache.fleet.namespace", ValueKind::One(TextForm::KeyText), None,
-        "Replaces the host in fleet keys. Default: the host. With it, all hosts share fleet entries, and a purge by URL or prefix covers all hosts.", r#""shop""#),
+        "Replaces the host in fleet keys. Default: the host. With it, all hosts share fleet entries, and a purge by URL or prefix covers all hosts. With several sites it is rejected if a route that uses the fleet has rules of access.", r#""shop""#),
     start("cache.fleet.key_prefix", ValueKind::One(TextForm::KeyText), None,
         "Prefix of every key that larder writes.", r#""larder:""#),
     start("cache.fleet.md5_keys", ValueKind::Bool, Some("false"),

@@ -264,3 +264,41 @@ fn every_preset_is_sound() {
         assert!(!config.sites[0].routes[0].cache.private_cookies.is_empty(), "{name}");
     }
 }
+
+/// With one key for all hosts, a page behind rules of access would be a hit on another site.
+#[test]
+fn a_namespace_for_all_hosts_is_not_for_pages_behind_access() {
+    let text = |fleet: &str, route: &str, site: &str| {
+        format!(
+            "cache.fleet.servers = [\"127.0.0.1:11211\"]\n{fleet}\n[[site]]\nhosts = [\"a\"]\n[[site.route]]\nname = \"r\"\nproxy.to = \":1\"\n{route}\n{site}"
+        )
+    };
+    let other = "[[site]]\nhosts = [\"b\"]\n[[site.route]]\nproxy.to = \":1\"\n";
+    let named = "cache.fleet.namespace = \"shop\"";
+    for rule in [
+        "allow = [\"10.0.0.0/8\"]",
+        "deny = [\"10.0.0.1\"]",
+        "allow_when = 'method == \"GET\"'",
+        "basic.users = [\"u:$2y$05$abIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f7/FuA2/mHZFpe\"]\naccess.shared = true",
+    ] {
+        let rule = format!("access.{rule}");
+        let why = read(&text(named, &rule, other)).map(drop).unwrap_err().to_string();
+        assert!(why.contains("t.toml:2: cache.fleet.namespace: all hosts would have the same keys, so that pages of the route \"r\""), "{why}");
+    }
+    let allow = "access.allow = [\"10.0.0.0/8\"]";
+    for (fleet, route, site) in [
+        (named, "", other),
+        (
+            named,
+            "access.basic.users = [\"u:$2y$05$abIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f7/FuA2/mHZFpe\"]",
+            other,
+        ),
+        (named, "access.limit.rate = \"9/s\"", other),
+        (named, allow, ""),
+        ("", allow, other),
+        (named, &*format!("{allow}\ncache.tiers = [\"ram\"]"), other),
+        (named, &*format!("{allow}\ncache.enabled = false"), other),
+    ] {
+        read(&text(fleet, route, site)).map(drop).unwrap_or_else(|it| panic!("{route}: {it}"));
+    }
+}
