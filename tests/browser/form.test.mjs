@@ -372,6 +372,7 @@ it('writes each edit to its file, shows the difference of each, and applies and 
   await valid();
   assert.deepEqual([larder.configuration(), larder.included(SHOP)], [main, shop], 'nothing is written yet');
   await page.click('text=Review and apply');
+  await dialog.locator('.diff-file').nth(1).waitFor();
   assert.deepEqual(await dialog.locator('.diff-file').allInnerTexts().then((it) => it.map((one) => one.split('/').at(-1))), ['larder.toml', 'shop.toml']);
   assert.match((await dialog.locator('.diff .new').allInnerTexts()).join(''), /idle = "10m"[^]*client_ttl = "9m" # browsers[^]*books\.test/);
   await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
