@@ -50,22 +50,24 @@ pub struct RouteIdentity {
     pub listeners: Vec<String>,
 }
 
-/// The routes of a site, by their identity and the whole text of their condition.
+/// The routes of a site by their identity: for each whole text of the condition, the number of the route.
 #[derive(Default)]
-struct OwnIdentities(HashMap<(RouteIdentity, String), usize>);
+struct OwnIdentities(HashMap<RouteIdentity, Vec<(String, usize)>>);
 
 impl OwnIdentities {
     /// The identity of a route and its number, which is `next` if no route before has it.
     fn number(&mut self, route: &RouteConfig, next: usize) -> (RouteIdentity, usize) {
         let mut identity = RouteIdentity::of(route);
         let text = route.when.as_ref().map_or_else(String::new, |it| it.text().to_owned());
-        let key = (identity.clone(), text);
-        let same = self.0.keys().filter(|it| it.0 == identity).count();
-        let number = *self.0.entry(key).or_insert(next);
-        if number == next && same > 0 {
-            identity.when.push_str(&format!(" #{}", same + 1));
+        let same = self.0.entry(identity.clone()).or_default();
+        let at = same.iter().position(|it| it.0 == text).unwrap_or_else(|| {
+            same.push((text, next));
+            same.len() - 1
+        });
+        if at > 0 {
+            identity.when.push_str(&format!(" #{}", at + 1));
         }
-        (identity, number)
+        (identity, same[at].1)
     }
 }
 

@@ -281,15 +281,12 @@ impl<'t> ExpressionReader<'t> {
     fn shown(&self) -> String {
         let (mut shown, mut at) = (String::with_capacity(self.text.len()), 0);
         for place in &self.hidden {
-            while at < place.end {
-                let quote = self.text[at..place.end].find('"').map_or(place.end, |it| at + it);
+            shown.push_str(&self.text[at..place.start]);
+            at = place.start;
+            while let Some(quote) = self.text[at..place.end].find('"').map(|it| at + it) {
                 shown.push_str(&self.text[at..quote]);
+                shown.push_str("\"***\"");
                 at = quote + string_length(&self.text[quote..]);
-                match quote {
-                    it if it == place.end => at = it,
-                    it if it < place.start => shown.push_str(&self.text[it..at]),
-                    _ => shown.push_str("\"***\""),
-                }
             }
         }
         shown.push_str(&self.text[at..]);
