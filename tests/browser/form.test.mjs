@@ -299,6 +299,34 @@ it('tells what a route inherits and from where, overrides it, and resets it', as
   await until('the file is as it was', async () => (await drafted(SHOP)) === before);
 });
 
+it('keeps a name that is being written while an answer of larder draws the section again', async () => {
+  const before = larder.included(SHOP);
+  await choose('/*');
+  const fields = setting('response_headers.set');
+  await page.getByRole('button', { name: 'Add here response_headers.set' }).click();
+  let release;
+  const held = new Promise((then) => (release = then));
+  await page.route('**/api/v1/config/layers', async (route) => (await held, route.continue()));
+  const ttl = setting('client_ttl');
+  await page.getByRole('button', { name: 'Override client_ttl' }).click();
+  const field = page.getByRole('textbox', { name: 'client_ttl' });
+  await until('it starts with the value', async () => (await field.inputValue().catch(() => '')) === '5m');
+  await field.fill('8m');
+  await field.press('Enter');
+  await valid();
+  const name = fields.getByLabel(/^Name, row 1/);
+  await name.pressSequentially('X-Slow');
+  release();
+  await ttl.locator('.from', { hasText: 'set here' }).waitFor();
+  assert.equal(await name.inputValue(), 'X-Slow');
+  await fields.locator('.pair input').nth(1).fill('yes');
+  await fields.locator('.pair input').nth(1).press('Enter');
+  await until('the row is in the draft', async () => (await drafted(SHOP)).includes('X-Slow = "yes"'));
+  await page.unroute('**/api/v1/config/layers');
+  await discard();
+  assert.equal(await drafted(SHOP), before);
+});
+
 it('adds, orders and removes cache rules', async () => {
   const before = larder.included(SHOP);
   await choose('/*');

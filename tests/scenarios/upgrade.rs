@@ -614,8 +614,10 @@ fn addresses_files_and_workers_may_change() {
         assert!(at("stays").exists() && at("admin").exists());
         UnixStream::connect(at("stays")).unwrap();
         UnixStream::connect(at("admin")).unwrap();
-        // The command finds the new process by its run file.
-        let ended = command::run(running.larder.folder.path(), &["stats", "--json"]);
+        // The command finds the new process by its run file, which names its configuration.
+        let config = running.larder.config();
+        let arguments = ["stats", "--json", "-c", config.to_str().unwrap()];
+        let ended = command::run(running.larder.folder.path(), &arguments);
         assert_eq!(0, ended.code, "{ended:?}");
     }
     assert!(!at("goes").exists(), "the file of an address that is gone is removed");

@@ -201,6 +201,44 @@ function OneSecret({ id, it, value, bad, editable, era, edit }: Props): JSX.Elem
   return <Secret id={id} value={typeof value === 'string' ? value : ''} bad={bad.has('')} editable={editable} era={era} set={(text) => edit({ path: it.path, value: text })} />;
 }
 
+interface EntryProps {
+  id?: string;
+  label: string;
+  placeholder?: string;
+  value: string;
+  bad: boolean;
+  editable: boolean;
+  era: number;
+  set: (it: string) => void;
+}
+
+/**
+ * A line that is set once it is complete, when the operator leaves it. The section is drawn again at each answer of larder: what
+ * is written so far is held here, or it would be lost to the value of the draft.
+ */
+function Entry({ id, label, placeholder, value, bad, editable, era, set }: EntryProps): JSX.Element {
+  const [written, setWritten] = useState<string | null>(null);
+  useEffect(() => setWritten(null), [era]);
+  return (
+    <input
+      id={id}
+      class="mono"
+      aria-label={label}
+      aria-invalid={bad}
+      readOnly={!editable}
+      spellcheck={false}
+      autocomplete="off"
+      placeholder={placeholder}
+      value={written ?? value}
+      onInput={(event) => setWritten(event.currentTarget.value)}
+      onChange={(event) => {
+        setWritten(null);
+        set(event.currentTarget.value.trim());
+      }}
+    />
+  );
+}
+
 /** A list with a row for each member. */
 function Rows({ id, it, value, bad, editable, era, edit }: Props): JSX.Element {
   const all = [value ?? []].flat().map(shape);
@@ -230,16 +268,14 @@ function Rows({ id, it, value, bad, editable, era, edit }: Props): JSX.Element {
               set={(text) => put(at, text)}
             />
           ) : (
-            <input
+            <Entry
               {...(at === 0 ? { id } : {})}
-              class="mono"
-              aria-label={`${it.name}, row ${at + 1}`}
-              aria-invalid={bad.has('')}
-              readOnly={!editable}
-              spellcheck={false}
-              autocomplete="off"
+              label={`${it.name}, row ${at + 1}`}
               value={one}
-              onChange={(event) => event.currentTarget.value.trim() !== '' && put(at, event.currentTarget.value.trim())}
+              bad={bad.has('')}
+              editable={editable}
+              era={era}
+              set={(text) => text !== '' && put(at, text)}
             />
           )}
           {editable && (one !== '' || rows.length > 1) && (
@@ -302,8 +338,7 @@ function Pairs({ id, it, value, bad, editable, era, writes, edit }: Props): JSX.
   const commit = (row: PairRow): void => {
     if (row.isNew && row.name !== '' && row.value !== '' && !isTaken(row)) edit({ path: [...it.path, row.name], value: row.value });
   };
-  const rename = (row: PairRow, to: string): void => {
-    const name = to.trim();
+  const rename = (row: PairRow, name: string): void => {
     if (row.isNew) return commit(change(row, { name }));
     if (name === '' || name === row.name || rows.some((one) => one.name === name)) return;
     change(row, { name });
@@ -327,17 +362,15 @@ function Pairs({ id, it, value, bad, editable, era, writes, edit }: Props): JSX.
         const label = row.name === '' ? `row ${number + 1}` : row.name;
         return (
           <div class="pair" key={row.id}>
-            <input
+            <Entry
               {...(number === 0 ? { id } : {})}
-              class="mono"
-              aria-label={`Name, ${label} of ${it.name}`}
-              aria-invalid={problem !== undefined}
-              readOnly={!editable}
-              spellcheck={false}
-              autocomplete="off"
+              label={`Name, ${label} of ${it.name}`}
               placeholder="name"
               value={row.name}
-              onChange={(event) => rename(row, event.currentTarget.value)}
+              bad={problem !== undefined}
+              editable={editable}
+              era={era}
+              set={(text) => rename(row, text)}
             />
             {it.key.secret ? (
               <Secret
