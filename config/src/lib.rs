@@ -440,12 +440,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The addresses by which the origins refer to themselves, if they get another `Host` than the client's.
+    /// The addresses by which the origins refer to themselves. An origin that gets the client's `Host` may ignore it and name its
+    /// own address, if it has one for URLs.
     #[must_use]
     pub fn own_addresses(&self) -> Vec<OriginAddress> {
         let members = self.to.members.iter().map(|it| it.at.clone());
         match &self.host {
-            OriginHost::Client => Vec::new(),
+            OriginHost::Client => members.filter(|it| matches!(it, OriginAddress::Tcp(..))).collect(),
             OriginHost::Own => members.collect(),
             OriginHost::Named(host) => {
                 let (host, port) = address::authority(host).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `Location`, `Content-Location` and `Refresh` of an origin that is asked by its own name, or with a rewritten path. They
-//! are rewritten to what the client asked: it may have no way to the origin. Done before the response is stored, so that
+//! `Location`, `Content-Location` and `Refresh` of an origin that refers to itself by its own address, or is asked with a
+//! rewritten path. They are rewritten to what the client asked: it may have no way to the origin. Done before the response is stored, so that
 //! hits cost nothing and invalidations resolve the client's URLs; other fields stay unchanged. Cookies: `set_cookie`.
 
 use crate::route::GatewayRoute;
@@ -12,7 +12,7 @@ use larder_wire::message::Request;
 /// The fields that refer to another target or to the place of the content (RFC 9110 §8.7, §10.2.2).
 const FIELDS: [&str; 2] = ["Location", "Content-Location"];
 
-/// Rewrites them, where the route's origins get their own `Host` or another path.
+/// Rewrites them, where they name an address of the route's origins or a rewritten path.
 pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut FieldList) {
     if route.own.is_empty() && route.rewrite.target.is_none() {
         return;
@@ -70,7 +70,7 @@ fn parts_of_refresh(value: &str) -> Option<(&str, &str, &str)> {
 
 /// How references of a response are written back.
 struct WayBack<'r> {
-    /// The origins' addresses, if they get their own `Host`.
+    /// The addresses by which the origins refer to themselves.
     own: &'r [OriginAddress],
     /// The client's path for one of the origin; `None` where it stays.
     path: &'r dyn Fn(&str) -> Option<String>,
@@ -95,9 +95,11 @@ impl WayBack<'_> {
         };
         let (found, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (host, port) = host_and_port(found, named)?;
-        if !self.own.iter().any(|it| is_at(it, host, port)) {
-            // The origin knows its scheme only from fields that not every application reads.
-            let is_sent = !self.sent.is_empty() && bare(found).eq_ignore_ascii_case(bare(self.sent));
+        // The origin knows its scheme only from fields that not every application reads.
+        let is_sent = !self.sent.is_empty() && bare(found).eq_ignore_ascii_case(bare(self.sent));
+        // A redirect to TLS would come back to the same URL.
+        let secures = is_sent && (named, self.scheme) == (Scheme::Https, Scheme::Http);
+        if secures || !self.own.iter().any(|it| is_at(it, host, port)) {
             let before = &reference[..reference.len() - path.len()];
             return self.path(path).filter(|_| is_sent).map(|it| format!("{before}{it}"));
         }
@@ -105,8 +107,8 @@ impl WayBack<'_> {
         let path = format!("{slash}{path}");
         let path = self.path(&path).unwrap_or(path);
         Some(match self.authority {
-            // `//x` alone would name another host (RFC 3986 §4.2).
-            "" if path.starts_with("//") => format!("/.{path}"),
+            // `//x` alone would name another host (RFC 3986 §4.2); browsers ignore tabs and read `\` as `/`.
+            "" if path[1..].trim_start_matches('\t').starts_with(['/', '\\']) => format!("/.{path}"),
             "" => path,
             authority => format!("{}://{authority}{path}", self.scheme.name()),
         })
@@ -133,7 +135,8 @@ fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
     let port = match port.strip_prefix(':') {
         None if !port.is_empty() => return None,
         None | Some("") => scheme.default_port(),
-        Some(port) => port,
+        Some(port) if port.bytes().all(|it| it.is_ascii_digit()) => port,
+        Some(_) => return None,
     };
     Some((host, port.parse().ok()?))
 }
@@ -211,6 +214,7 @@ mod tests {
             "?q",
             "http://127.0.0.1:8001/",
             "http://127.0.0.1/",
+            "http://127.0.0.1:+8000/",
             "http://127.0.0.1:8000.evil/",
             "http://127.0.0.1:8000@evil/",
             "http://u@127.0.0.1:8000/",
@@ -234,8 +238,19 @@ mod tests {
         assert_eq!(Some("/a?b".to_owned()), found("http://app:8000/a?b"));
         assert_eq!(Some("/".to_owned()), found("http://app:8000"));
         assert_eq!(Some("/.//evil/x".to_owned()), found("http://app:8000//evil/x"));
+        assert_eq!(Some("/./\\evil/x".to_owned()), found("http://app:8000/\\evil/x"));
+        assert_eq!(Some("/./\t/evil/x".to_owned()), found("http://app:8000/\t/evil/x"));
         let on_socket = [OriginAddress::Unix("/run/app".into())];
         assert_eq!(Some("/x".to_owned()), back(&on_socket).written("http://localhost/x"));
+    }
+
+    /// An origin may have the site's name as its address: `to = ["https://h"]`.
+    #[test]
+    fn a_redirect_to_tls_stays() {
+        let own = [443, 80].map(|port| OriginAddress::Tcp("h".to_owned(), port));
+        let back = |scheme| WayBack { own: &own, path: &|_| None, scheme, authority: "h", sent: "h" };
+        assert_eq!(None, back(Scheme::Http).written("https://h/x"));
+        assert_eq!(Some("https://h/x".to_owned()), back(Scheme::Https).written("http://h/x"));
     }
 
     #[test]

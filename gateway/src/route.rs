@@ -149,8 +149,7 @@ pub struct GatewayRoute {
     pub maker: Option<Rc<dyn ResponseMaker>>,
     /// The scripts of which each request gets one; `None` for origins that are no php-fpm.
     pub scripts: Option<Arc<ScriptRoot>>,
-    /// The origins' addresses, if they get their own `Host`: their references to these addresses are rewritten to the
-    /// client's.
+    /// The addresses by which the origins refer to themselves: references to them are rewritten to the client's.
     pub own: Vec<OriginAddress>,
     /// The part of a request that the choice of the origin hashes, where the rule needs one.
     pub hash_by: HashBy,

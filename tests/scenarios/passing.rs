@@ -295,6 +295,53 @@ fn the_origins_own_address_is_written_back() {
     assert!(larder.get("/kept").is_hit());
 }
 
+/// An application that ignores `Host` sends its clients to its own address; an address of the group is meant, whichever
+/// origin responds.
+#[test]
+fn the_own_address_of_an_origin_that_ignores_host_is_written_back() {
+    let origin = Origin::new(|it| {
+        assert_eq!(Some("h"), it.field("host"));
+        let to = it.field("x-to").unwrap().to_owned();
+        format!(
+            "HTTP/1.1 302 Found\nLocation: {to}\nContent-Location: {to}\nRefresh: 5; url={to}\n\
+             Set-Cookie: a=b; Domain=127.0.0.1\n\n"
+        )
+    });
+    let [second, of_other_route] = [(); 2].map(|()| Origin::fixed("HTTP/1.1 200 OK\n\n"));
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/other\"\nproxy = {{ to = [\"{}\"] }}\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"], backup = [\"{}\"] }}\n",
+        of_other_route.url(),
+        origin.url(),
+        second.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    let mut check = |reference: &str, expect: &str| {
+        let found = client.request("GET", "/x", &format!("X-To: {reference}\r\n"), "");
+        for name in ["location", "content-location"] {
+            assert_eq!(Some(expect), found.field(name), "{name}: {reference}");
+        }
+        assert_eq!(Some(format!("5; url={expect}").as_str()), found.field("refresh"));
+        assert_eq!(Some("a=b"), found.field("set-cookie"));
+    };
+    let (own, bare) = (origin.url(), origin.url().replace("http:", ""));
+    check(&format!("{own}/next?a=b"), "http://h/next?a=b");
+    check(&format!("{bare}/next"), "http://h/next");
+    check(&format!("{}/next", second.url()), "http://h/next");
+    let others = [
+        format!("{}/next", of_other_route.url()),
+        format!("{own}0/next"),
+        format!("{own}@evil.test/next"),
+        own.replace("http://", "http://user@"),
+        own.replace("127.0.0.1", "127.0.0.1.evil.test"),
+        "http://127.0.0.1/next".to_owned(),
+        format!("https://evil.test/?to={own}/"),
+        "https://h/next".to_owned(),
+    ];
+    others.iter().for_each(|it| check(it, it));
+}
+
 /// Elasticsearch takes its queries from the body of a GET.
 #[test]
 fn the_body_of_a_get_reaches_an_application_whose_route_says_so() {
