@@ -63,6 +63,12 @@ impl Service {
     pub(super) fn read(&self, name: &str) -> String {
         read_to_string(self.larder.folder.path().join(name)).unwrap_or_default()
     }
+
+    /// The error log, once it has the text: the first answer may come before the last event of the start.
+    fn logged(&self, expect: &str) -> String {
+        until(expect, || self.read("error.log").contains(expect));
+        self.read("error.log")
+    }
 }
 
 impl Drop for Service {
@@ -156,8 +162,8 @@ fn every_thread_has_given_up_root_and_all_that_a_server_does_goes_on() {
     for name in ["web.sock", "admin.sock", "access.log", "error.log", "audit.log", "disk"] {
         assert_eq!(USER, at(name).metadata().unwrap().uid(), "{name}");
     }
-    let log = service.read("error.log");
-    assert!(log.contains("root-given-up") && log.contains("uid=65534"), "{log}");
+    let log = service.logged("root-given-up");
+    assert!(log.contains("uid=65534"), "{log}");
     let stats: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
     let active = &stats["privileges"];
     assert_eq!((&USER.into(), &USER.into()), (&active["uid"], &active["gid"]), "{active}");
@@ -229,8 +235,8 @@ fn without_the_sandbox_system_calls_are_not_filtered() {
     let value = |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).unwrap().trim().to_owned();
     assert_eq!(filters_here().to_string(), value("Seccomp_filters:"));
     assert_eq!("1", value("NoNewPrivs:"));
-    let log = service.read("error.log");
-    assert!(log.contains("root-given-up") && !log.contains("sandbox-missing"), "{log}");
+    let log = service.logged("root-given-up");
+    assert!(!log.contains("sandbox-missing"), "{log}");
 }
 
 /// The error output of a start as root that is refused.
@@ -284,12 +290,9 @@ fn a_start_that_is_not_root_keeps_its_user_and_says_so() {
     command.args(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
     let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
     assert_eq!("served", larder.get("/").text());
-    let log = read_to_string(larder.folder.path().join("error.log")).unwrap();
-    let expect = "user-ignored";
-    assert!(
-        log.contains(expect) && log.contains("larder was not started as root, and keeps user 65534"),
-        "{log}"
-    );
+    let log = || read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    until("user-ignored", || log().contains("user-ignored"));
+    assert!(log().contains("larder was not started as root, and keeps user 65534"), "{}", log());
 }
 
 #[test]
@@ -331,8 +334,8 @@ fn an_operator_of_the_admin_cannot_change_the_user() {
     let origin = pages();
     let config = before(&origin, "\"127.0.0.1:0\"", "[log]\nerror = \"error.log\"");
     let service = Service::start(config.clone(), "true");
-    let log = service.read("error.log");
-    assert!(log.contains("config-writable") && log.contains("can be written by the user 65534"), "{log}");
+    let log = service.logged("config-writable");
+    assert!(log.contains("can be written by the user 65534"), "{log}");
     let (_, told) = admin(&service.larder, "GET", "/api/v1/config", b"");
     let put = |text: &str| {
         let body = serde_json::json!({ "text": text, "base": told["hash"] }).to_string();

@@ -517,8 +517,8 @@ fn replicas_answer_reads_while_they_are_healthy() {
     assert_eq!(1, larder.counter("database_replicas_ejected"));
     one.start_again();
     until("the replica is asked again", || of(&one, &answers("/read", 1)) == 1);
-    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap();
-    assert!(log.contains("replica-ejected") && log.contains("replica-readmitted"), "{log}");
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap();
+    until("both are logged", || log().contains("replica-ejected") && log().contains("replica-readmitted"));
     drop((one, two));
     assert!(
         answers("/read", 2).iter().all(|it| it.contains("\"replica\":false")),
