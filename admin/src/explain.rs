@@ -181,19 +181,43 @@ impl Admin {
         };
         let view = &sender.view(&request, &fields, router.geo());
         let without = without_files(&router, view).await;
+        let mut answer = self.explain_on_route(&request, asked, &router, without, &sender).await;
+        let found = router.find_without(without, view.method, view.authority, view.target, || *view);
+        // An overlay and a purge may be those of another route, or of none.
+        let decides =
+            |told: &Value, it: &Found<'_>| told["overlay"].is_null() && told["route"] == it.target.name();
+        if let (AdminResponse::Json(200, told), Some(found)) = (&mut answer, found)
+            && decides(told, &found)
+        {
+            told["matched"] = self.matching(&router, found.at, view);
+        }
+        answer
+    }
+
+    /// Explains a request from its site on, except for the choice of its route.
+    async fn explain_on_route(
+        &self,
+        request: &Request,
+        asked: &Value,
+        router: &Router,
+        without: FilesPassed,
+        sender: &ExplainedSender,
+    ) -> AdminResponse {
+        let fields = request.fields.view();
+        let view = &sender.view(request, &fields, router.geo());
         let before_access = self
-            .misdirected_handshake(&router, view, &asked["server_name"])
-            .or_else(|| self.own_answer(&router, without, &request, view, AdmissionStep::BeforeAccess))
-            .or_else(|| self.clear_text(&router, view));
+            .misdirected_handshake(router, view, &asked["server_name"])
+            .or_else(|| self.own_answer(router, without, request, view, AdmissionStep::BeforeAccess))
+            .or_else(|| self.clear_text(router, view));
         if let Some(told) = before_access {
             return AdminResponse::Json(200, told);
         }
-        let access = self.access_of(&router, without, view);
+        let access = self.access_of(router, without, view);
         if let Some(told) = access.as_ref().filter(|it| it["verdict"].is_object()) {
             return AdminResponse::Json(200, told.clone());
         }
-        let tls = if request.scheme == Scheme::Https { self.tls_of(&router, view) } else { Value::Null };
-        let mut answer = self.explain_admitted(request, &router, without, &sender).await;
+        let tls = if request.scheme == Scheme::Https { self.tls_of(router, view) } else { Value::Null };
+        let mut answer = self.explain_admitted(request, router, without, sender).await;
         if let AdminResponse::Json(200, told) = &mut answer {
             if let Some(access) = access {
                 told["access"] = access["access"].clone();
@@ -208,15 +232,15 @@ impl Admin {
     /// Explains a request that admission does not answer, or only by its service.
     async fn explain_admitted(
         &self,
-        request: Request,
+        request: &Request,
         router: &Router,
         without: FilesPassed,
         sender: &ExplainedSender,
     ) -> AdminResponse {
         let fields = request.fields.view();
-        let view = &sender.view(&request, &fields, router.geo());
+        let view = &sender.view(request, &fields, router.geo());
         let find = || router.find_without(without, view.method, view.authority, view.target, || *view);
-        if let Some(told) = self.own_answer(router, without, &request, view, AdmissionStep::Service) {
+        if let Some(told) = self.own_answer(router, without, request, view, AdmissionStep::Service) {
             return AdminResponse::Json(200, told);
         }
         if let Some(overlay) = self.overlays.over(
@@ -238,7 +262,7 @@ impl Admin {
                 problem_at(409, "The configuration changed in the meantime; retry.", "url")
             }
             RouteTarget::Files(files) => {
-                let finding = files.explain(&request).await;
+                let finding = files.explain(request).await;
                 let live = self.live.borrow();
                 let row = live.config.sites.get(site).and_then(|it| it.routes.get(route));
                 let Some((Service::Files(of_route), decided)) = row.map(|it| (&it.service, &it.decided))
@@ -250,7 +274,7 @@ impl Admin {
                     200,
                     json!({
                         "site": site, "route": files.name, "verdict": verdict, "file": file,
-                        "settings": settings, "matched": self.matching((site, route), view),
+                        "settings": settings,
                     }),
                 )
             }
@@ -277,7 +301,6 @@ impl Admin {
                 script::tell(&mut told, proxied, asked, of_site, &row.decided).await;
                 told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
-                told["matched"] = self.matching((site, route), view);
                 told["sql"] = sql::told(row, &request, &self.followed);
                 told["sticky"] = sticky::told(proxied, &request, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();

@@ -585,6 +585,12 @@ impl Matched {
             && self.fulfils(asked.view, path)
     }
 
+    /// Whether the normal form of a path is one of its paths.
+    #[must_use]
+    pub fn is_for_path(&self, path: &[u8]) -> bool {
+        self.path.matches(path) || self.is_directory(path, Decode::All)
+    }
+
     fn is_directory(&self, path: &[u8], decode: Decode) -> bool {
         self.takes_directory && self.path.is_directory(path, decode)
     }

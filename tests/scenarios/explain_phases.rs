@@ -166,6 +166,48 @@ fn methods_redirects_maintenance_and_health_are_named_with_their_lines() {
     assert_eq!(0, origin.requests());
 }
 
+/// Routes that precede the deciding one are named whichever part of larder answers.
+#[test]
+fn routes_that_are_passed_over_are_named_with_every_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x"), "x").unwrap();
+    let first = "[[site.route]]\npath = \"/*\"\nwhen = 'header[\"X-Beta\"] == \"1\"'\nrespond.body = \"beta\"\n\
+                 [[site.route]]\npath = \"/app/*\"\nmethods = [\"POST\"]\nrespond.body = \"app\"\n";
+    let deciding = [
+        ("respond.body = \"x\"".to_owned(), 200),
+        ("redirect.to = \"https://other.test/\"".to_owned(), 302),
+        ("respond.body = \"x\"\naccess.deny = [\"127.0.0.1\"]".to_owned(), 403),
+        ("maintenance.enabled = true\nrespond.body = \"x\"".to_owned(), 503),
+        (format!("files.root = {:?}", folder.path()), 404),
+        ("when = 'header[\"X-Beta\"] == \"2\"'\nrespond.body = \"x\"".to_owned(), 405),
+    ];
+    for (keys, status) in deciding {
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{first}[[site.route]]\npath = \"/*\"\n{keys}\n"
+        );
+        let larder = Larder::start(Setup { config, env: Vec::new() });
+        assert_eq!(status, larder.get("/app/y").status, "{keys}");
+        let told = page(&larder, "/app/y");
+        assert_eq!(json!(status), told["verdict"]["status"], "{keys}: {told}");
+        let passed = told["matched"]["passed_over"].as_array().unwrap_or_else(|| panic!("{keys}: {told}"));
+        let file = larder.config().display().to_string();
+        let expect = [("site.route.when", 7), ("site.route.methods", 11)];
+        for (row, (key, line)) in passed.iter().zip(expect) {
+            assert_eq!(json!([key, format!("{file}:{line}")]), json!([row["key"], row["where"]]), "{keys}");
+        }
+        assert_eq!(if status == 405 { 3 } else { 2 }, passed.len(), "{keys}: {told}");
+        if status == 405 {
+            let told = page(&larder, "/y");
+            let passed = &told["matched"]["passed_over"];
+            assert_eq!(
+                json!([404, "site.route.when", "site.route.when"]),
+                json!([told["verdict"]["status"], passed[0]["key"], passed[1]["key"]])
+            );
+            assert_eq!(404, larder.get("/y").status);
+        }
+    }
+}
+
 #[test]
 fn the_tls_rules_of_a_site_are_named() {
     let authority = Authority::new();

@@ -10,7 +10,7 @@ use larder_semantics::field::Field;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{RequestView, normal_path};
 use larder_semantics::scheme::Scheme;
-use larder_server::router::{NoRoute, Router};
+use larder_server::router::{Matched, NoRoute, Router};
 use larder_wire::message::Request;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
@@ -90,7 +90,12 @@ impl ExplainedSender {
 impl Admin {
     /// The choice of a route: its conditions, its captures, and the earlier routes for the same path that do not take the
     /// request.
-    pub(super) fn matching(&self, (site, route): (usize, usize), view: &RequestView<'_>) -> Value {
+    pub(super) fn matching(
+        &self,
+        router: &Router,
+        (site, route): (usize, usize),
+        view: &RequestView<'_>,
+    ) -> Value {
         let live = self.live.borrow();
         let Some(of) = live.config.sites.get(site) else { return Value::Null };
         let (routes, varies) = (&of.routes, of.varies(Some(route)));
@@ -98,8 +103,7 @@ impl Admin {
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
-        let passed = routes[..route].iter().filter(|it| it.path.matches(path));
-        let passed: Vec<Value> = passed.map(|it| passed_over(it, view)).collect();
+        let passed = passed_over(&routes[..route], router, view);
         let methods = match &chosen.methods {
             Methods::Any => Value::Null,
             Methods::Only(these) => json!(these),
@@ -116,23 +120,29 @@ impl Admin {
         })
     }
 
-    /// The response to a request without a route; for 405 with the routes of its path, and the places of their methods.
+    /// The response to a request without a route, with the routes of its path and the keys that exclude it.
     pub(super) fn unmatched(&self, router: &Router, view: &RequestView<'_>) -> AdminResponse {
-        let NoRoute::Method(these) = router.no_route(view) else {
-            let detail = format!("No site has a route for {}{}.", view.authority, view.target);
-            return problem_at(404, detail, "url");
-        };
-        let sentence = format!("The routes of this path accept {}, not {}.", these.join(", "), view.method);
-        let mut told = refused(405, &sentence);
+        let no_route = router.no_route(view);
         let live = self.live.borrow();
         let site = router.site_at(view.authority);
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
         let routes = site.and_then(|it| live.config.sites.get(it)).map_or(&[][..], |it| &it.routes);
-        let passed = routes.iter().filter(|it| it.path.matches(path)).map(|it| passed_over(it, view));
+        let passed = passed_over(routes, router, view);
+        let mut told = match no_route {
+            NoRoute::Nothing if passed.is_empty() => {
+                let detail = format!("No site has a route for {}{}.", view.authority, view.target);
+                return problem_at(404, detail, "url");
+            }
+            NoRoute::Nothing => refused(404, "No route of this path takes the request."),
+            NoRoute::Method(these) => {
+                let these = these.join(", ");
+                refused(405, &format!("The routes of this path accept {these}, not {}.", view.method))
+            }
+        };
         told["site"] = json!(site);
-        told["matched"] = json!({ "passed_over": passed.collect::<Vec<_>>() });
+        told["matched"] = json!({ "passed_over": passed });
         AdminResponse::Json(200, told)
     }
 }
@@ -152,8 +162,15 @@ fn place(route: &RouteConfig) -> Value {
     })
 }
 
-/// An earlier route for the same path, and the key that excludes the request.
-fn passed_over(route: &RouteConfig, view: &RequestView<'_>) -> Value {
+/// Those of a site's first routes that are for the path of a request, with the keys that exclude the request.
+fn passed_over(routes: &[RouteConfig], router: &Router, view: &RequestView<'_>) -> Vec<Value> {
+    let live = router.routes(view.authority);
+    let is_for_path = |it: &(&RouteConfig, &Matched)| it.1.is_for_path(view.path);
+    routes.iter().zip(live).filter(is_for_path).map(|it| excluded(it.0, view)).collect()
+}
+
+/// A route, and the key that excludes the request from it.
+fn excluded(route: &RouteConfig, view: &RequestView<'_>) -> Value {
     let is_listener = route.listeners.is_empty() || route.listeners.iter().any(|it| it == view.listener);
     let (key, sentence) = if !route.methods.allow(view.method) {
         ("methods", format!("it does not accept {}", view.method))
@@ -164,9 +181,12 @@ fn passed_over(route: &RouteConfig, view: &RequestView<'_>) -> Value {
     } else {
         ("files.fall_through", "its directory has no file for the path".to_owned())
     };
+    let given = route.decided.by(&format!("site[].route[].{key}"));
+    // A key without a line has its default, in the route that begins there.
+    let place = if given == Source::Default { route.source.clone() } else { given };
     json!({
         "route": route.name, "path": route.path.text(), "key": format!("site.route.{key}"), "sentence": sentence,
-        "where": route.decided.by(&format!("site[].route[].{key}")).to_string(),
+        "where": place.to_string(),
     })
 }
 
