@@ -2,7 +2,7 @@
 //! its response has ended; never hits. A request beyond it gets the stored response, where that may be served stale, otherwise 429. Its
 //! classes are in `semantics::budget`.
 
-use larder_counters::RouteScope;
+use larder_counters::{Counters, RouteScope};
 use larder_semantics::budget::{BudgetBound, BudgetSettings};
 use larder_semantics::rate::{RefusedFor, TICKS};
 use larder_semantics::request_view::RequestView;
@@ -42,6 +42,14 @@ impl MissBudget {
         let seconds = seconds.and_then(|it| it.judge(self.table.get(self.time_key(view)), now()).err());
         let bounds = [(BudgetBound::Misses, misses), (BudgetBound::Seconds, seconds)];
         bounds.into_iter().filter_map(|it| Some((it.0, it.1?))).max_by_key(|it| it.1.ticks)
+    }
+
+    /// Counts and logs a request beyond the budget.
+    #[cold]
+    pub(crate) fn note_exceeded(&self, process: &Counters) {
+        process.budget_exceeded.add(1);
+        self.route.iter().for_each(|it| it.counters.budget_exceeded.add(1));
+        (self.report)();
     }
 
     fn time_key(&self, view: &RequestView<'_>) -> u64 {

@@ -5,6 +5,8 @@ use super::deliver::Delivery;
 use super::machine::Step;
 use super::{Machine, OwnError};
 use crate::fast_path;
+use crate::fill::FetchKind;
+use crate::fill::tier_lookup::TierLookup;
 use crate::rewrite;
 use larder_semantics::budget::BudgetBound;
 use larder_semantics::cache_status::CacheReport;
@@ -41,13 +43,20 @@ impl Machine<'_, '_> {
         budget.exceeded(&rewrite::view(self.request, self.fields, Some(self.client), geo)).is_some()
     }
 
+    /// Starts the renewal of the stale response that this request gets, within the budget of the client.
+    pub fn renew_in_background(&self, flight: KeyHash) {
+        if self.is_over_budget() {
+            return self.note_over_budget();
+        }
+        let job = self.job(FetchKind::Validation, TierLookup::First, true);
+        self.gateway.validate_in_background(job, flight);
+    }
+
     /// Counts and logs a request beyond the budget.
-    #[cold]
     pub fn note_over_budget(&self) {
-        self.gateway.counters.budget_exceeded.add(1);
-        let Some(budget) = &self.route.budget else { return };
-        budget.route.iter().for_each(|it| it.counters.budget_exceeded.add(1));
-        (budget.report)();
+        if let Some(budget) = &self.route.budget {
+            budget.note_exceeded(&self.gateway.counters);
+        }
     }
 
     /// The fields of the 429 to a request beyond the budget.

@@ -404,8 +404,7 @@ impl<'c> Machine<'_, 'c> {
             Reuse::ServeWhileRevalidating => {
                 // One node renews a response of the fleet: by the fill that found it, or by another's.
                 if self.tier != AnsweringTier::Fleet {
-                    let job = self.job(FetchKind::Validation, TierLookup::First, true);
-                    self.gateway.validate_in_background(job, flight);
+                    self.renew_in_background(flight);
                 }
                 self.serve_found(now)
             }
