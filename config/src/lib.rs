@@ -40,7 +40,7 @@ pub mod problem;
 mod read;
 pub mod redirect_map;
 mod redirect_target;
-mod request_texts;
+pub mod request_texts;
 pub mod run_file;
 pub mod service_user;
 pub mod sql;

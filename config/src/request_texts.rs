@@ -1,8 +1,11 @@
 //! The parts of a request that the texts and conditions of a route read, over all of its keys.
 
 use crate::finish::{FinishConfig, RespondBody};
-use crate::{Config, RouteConfig, Service, SiteConfig};
+use crate::{Config, PathPattern, RouteConfig, Service, SiteConfig};
 use larder_observe::log::sink::LogTarget;
+use larder_semantics::expression::Expression;
+use larder_semantics::path::{self, Decode};
+use larder_semantics::request_view::path_of;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::{Template, TemplateInput};
 use larder_transport::listener::{Entrance, Listen};
@@ -45,35 +48,123 @@ impl Config {
 }
 
 impl SiteConfig {
-    /// The request fields that take part in the choice of the response to a URL: those that the conditions of a route read and of
-    /// the earlier ones that may match its paths, and those in the text of its answer and of its fields. Without a route, those of all
-    /// conditions.
+    /// The request fields that take part in the choice of the response to a URL: those that the conditions of a route read and,
+    /// on their paths, of the earlier ones that may match its paths, and those in the text of its answer and of its fields. Without a
+    /// route, those of all conditions on their paths.
     #[must_use]
-    pub fn varies(&self, route: Option<usize>) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        let mut add = |name: &str| {
-            if !names.iter().any(|it| it.eq_ignore_ascii_case(name)) {
-                names.push(name.to_owned());
-            }
-        };
+    pub fn varies(&self, route: Option<usize>) -> RouteVary {
         let chosen = route.and_then(|it| self.routes.get(it));
         let before = &self.routes[..route.map_or(self.routes.len(), |it| it + 1)];
         // Caches keep responses to GET, also for HEAD.
         let meets = |it: &&RouteConfig| {
             it.methods.allow("GET") && chosen.is_none_or(|chosen| chosen.path.may_meet(&it.path))
         };
-        for when in before.iter().filter(meets).filter_map(|it| it.when.as_ref()) {
-            when.fields().into_iter().for_each(&mut add);
+        let mut varies = RouteVary::default();
+        for it in before.iter().filter(meets) {
+            let mut names = Vec::new();
+            let read = it.when.as_ref().map_or_else(Vec::new, Expression::fields);
+            read.into_iter().for_each(|it| add(&mut names, it));
+            let is_everywhere =
+                it.path.is_all() || chosen.is_some_and(|own| own.path.text() == it.path.text());
+            match is_everywhere {
+                true => names.iter().for_each(|it| add(&mut varies.everywhere, it)),
+                false => varies.add_at(&it.path, &names),
+            }
         }
         let finish = chosen.map_or(&self.finish, |it| &it.finish);
         let texts = chosen.and_then(|it| it.service.text()).into_iter().chain(finish.texts());
         for input in texts.flat_map(Template::inputs) {
             match input {
-                TemplateInput::Header(name) => add(name),
-                TemplateInput::Cookie(_) => add("Cookie"),
+                TemplateInput::Header(name) => add(&mut varies.everywhere, name),
+                TemplateInput::Cookie(_) => add(&mut varies.everywhere, "Cookie"),
                 _ => {}
             }
         }
+        varies
+    }
+}
+
+/// Adds a name that is not among them.
+fn add(names: &mut Vec<String>, name: &str) {
+    if !names.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+        names.push(name.to_owned());
+    }
+}
+
+/// The request fields in the `Vary` of the responses of a route, by path: a route that precedes it takes part in the choice on its own
+/// paths only.
+#[derive(Clone, Debug, Default)]
+pub struct RouteVary {
+    /// The names for every path.
+    everywhere: Vec<String>,
+    /// The names for some paths, at most [`RouteVary::GROUPS`].
+    groups: Vec<VaryGroup>,
+}
+
+/// The fields that some routes read, and the paths of these.
+#[derive(Clone, Debug)]
+struct VaryGroup {
+    names: Vec<String>,
+    paths: Vec<PathPattern>,
+}
+
+impl RouteVary {
+    /// Each group doubles the heads that are made in advance, and most sites have one: routes beyond it join the last.
+    const GROUPS: usize = 3;
+
+    fn add_at(&mut self, path: &PathPattern, names: &[String]) {
+        if names.is_empty() {
+            return;
+        }
+        let same = |it: &VaryGroup| it.names == names;
+        let at = self
+            .groups
+            .iter()
+            .position(same)
+            .or((self.groups.len() == Self::GROUPS).then_some(Self::GROUPS - 1));
+        let at = at.unwrap_or_else(|| {
+            self.groups.push(VaryGroup { names: Vec::new(), paths: Vec::new() });
+            self.groups.len() - 1
+        });
+        let group = &mut self.groups[at];
+        names.iter().for_each(|it| add(&mut group.names, it));
+        group.paths.push(path.clone());
+    }
+
+    /// Whether no path has a name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.everywhere.is_empty() && self.groups.is_empty()
+    }
+
+    /// The number of cases: of the sets of names that a path may have.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        1 << self.groups.len()
+    }
+
+    /// The case of a target. A path that has several interpretations has every name. Allocates nothing.
+    #[inline]
+    #[must_use]
+    pub fn case(&self, target: &str) -> usize {
+        if self.groups.is_empty() { 0 } else { self.case_of_path(path_of(target).as_bytes()) }
+    }
+
+    fn case_of_path(&self, path: &[u8]) -> usize {
+        if !path::is_plain(path) {
+            return self.cases() - 1;
+        }
+        let takes = |it: &PathPattern| it.matches(path) || it.is_directory(path, Decode::All);
+        let bits = self.groups.iter().enumerate().filter(|it| it.1.paths.iter().any(takes));
+        bits.map(|it| 1 << it.0).sum()
+    }
+
+    /// The names of a case.
+    #[must_use]
+    pub fn names(&self, case: usize) -> Vec<String> {
+        let mut names = self.everywhere.clone();
+        let groups = self.groups.iter().enumerate().filter(|it| case >> it.0 & 1 == 1);
+        groups.flat_map(|it| &it.1.names).for_each(|it| add(&mut names, it));
         names
     }
 }

@@ -21,6 +21,7 @@ mod sites;
 mod sql;
 mod tiers;
 mod unused;
+mod vary;
 mod words;
 
 use super::*;

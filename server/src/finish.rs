@@ -2,6 +2,7 @@
 //! application is `transport::finish`.
 
 use larder_config::finish::{CorsConfig, ErrorPageSource, FinishConfig, ResponseFieldConfig};
+use larder_config::request_texts::RouteVary;
 use larder_semantics::field;
 use larder_semantics::request_view::{REQUEST_ID, RequestView};
 use larder_semantics::scheme::Scheme;
@@ -58,15 +59,15 @@ impl SiteErrorPages {
 
 /// The finish of a route.
 pub struct RouteFinish {
-    /// Over clear text and over TLS, for a route where nothing else of a request matters.
-    constant: Option<[Rc<ResponseFinish>; 2]>,
+    /// Over clear text and over TLS, for each case of `varies`, where nothing else of a request matters.
+    constant: Vec<[Rc<ResponseFinish>; 2]>,
     names_user: bool,
     config: FinishConfig,
     pages: Rc<ErrorPages>,
     /// Whether requests have an identifier.
     identifies: bool,
-    /// `Vary` of the choice of the route; `None` where no field takes part in it.
-    varies: Option<String>,
+    /// `Vary` of the choice of the route.
+    varies: RouteVary,
 }
 
 impl RouteFinish {
@@ -76,7 +77,7 @@ impl RouteFinish {
     pub fn new(
         config: &FinishConfig,
         identifies: bool,
-        varies: &[String],
+        varies: RouteVary,
         page: impl Fn(&str) -> Rc<ErrorPage>,
     ) -> Option<Rc<Self>> {
         let is_empty = config.fields.is_empty()
@@ -100,13 +101,15 @@ impl RouteFinish {
         };
         let pages = config.pages.iter().filter_map(page).collect();
         let pages = Rc::new(ErrorPages { pages, replaces_origins: config.intercepts });
-        let varies = (!varies.is_empty()).then(|| varies.join(", "));
         let mut values = config.fields.iter().flat_map(|it| it.adds.iter().chain(&it.default));
         let names_user = values.any(|it| it.inputs().any(|it| it == TemplateInput::User));
-        let mut it = Self { constant: None, names_user, config: config.clone(), pages, identifies, varies };
+        let mut it =
+            Self { constant: Vec::new(), names_user, config: config.clone(), pages, identifies, varies };
         if it.is_constant() {
-            let of = |scheme| Rc::new(it.finish(&RequestView { scheme, ..RequestView::default() }));
-            it.constant = Some([of(Scheme::Http), of(Scheme::Https)]);
+            let of =
+                |case, scheme| Rc::new(it.finish(case, &RequestView { scheme, ..RequestView::default() }));
+            let both = |case| [of(case, Scheme::Http), of(case, Scheme::Https)];
+            it.constant = (0..it.varies.cases()).map(both).collect();
         }
         Some(Rc::new(it))
     }
@@ -118,18 +121,20 @@ impl RouteFinish {
         self.names_user
     }
 
-    /// The finish of the response to a request; `view` is made only if more than its scheme matters.
+    /// The finish of the response to a request; `view` is made only if more than its scheme and path matter.
     #[inline]
     pub fn of(
         &self,
         scheme: Scheme,
+        target: Option<&str>,
         view: impl FnOnce(&mut dyn FnMut(&RequestView<'_>)),
     ) -> Rc<ResponseFinish> {
-        match &self.constant {
+        let case = target.map_or(self.varies.cases() - 1, |it| self.varies.case(it));
+        match self.constant.get(case) {
             Some(both) => both[usize::from(scheme == Scheme::Https)].clone(),
             None => {
                 let mut made = None;
-                view(&mut |it| made = Some(Rc::new(self.finish(it))));
+                view(&mut |it| made = Some(Rc::new(self.finish(case, it))));
                 made.unwrap_or_default()
             }
         }
@@ -143,7 +148,7 @@ impl RouteFinish {
             && self.config.cors.as_ref().is_none_or(is_for_all)
     }
 
-    fn finish(&self, view: &RequestView<'_>) -> ResponseFinish {
+    fn finish(&self, case: usize, view: &RequestView<'_>) -> ResponseFinish {
         let value = |it: &Template| {
             let mut out = Vec::new();
             it.expand(view, &mut out);
@@ -175,8 +180,9 @@ impl RouteFinish {
         if let Some(cors) = &self.config.cors {
             cors_rules(cors, view).into_iter().for_each(&mut add_short);
         }
-        if let Some(varies) = &self.varies {
-            add_short(added("Vary", varies));
+        let varies = self.varies.names(case);
+        if !varies.is_empty() {
+            add_short(added("Vary", &varies.join(", ")));
         }
         if let Some(id) = field::first(view.fields, REQUEST_ID).filter(|_| self.identifies) {
             add_identifier(id, &mut rules);

@@ -87,13 +87,14 @@ impl Handler for RequestHandler {
         let finish = routed.finish(head.authority);
         if let Some(finish) = finish {
             let seen = || self.seen(client, || head.fields);
-            answer.finish_with(finish_of(finish, &routed, head, seen));
+            answer.finish_with(finish_of(finish, Some(head.target), &routed, head, seen));
         }
         let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
             Admission::Continue => {
                 if let Some(finish) = finish.filter(|it| it.names_user()) {
-                    answer
-                        .finish_with(finish_of(finish, &routed, head, || self.seen(client, || head.fields)));
+                    answer.finish_with(finish_of(finish, Some(head.target), &routed, head, || {
+                        self.seen(client, || head.fields)
+                    }));
                 }
                 self.serve_admitted_now(&routed, head, hidden, client, answer)
             }
@@ -250,8 +251,10 @@ impl RequestHandler {
         redirected: Option<&Redirected>,
         reply: &mut Reply<'c>,
     ) -> Option<Synthetic> {
+        // A local redirect comes from another path, whose conditions took part in the choice.
+        let target = redirected.is_none().then_some(head.target);
         match (routed.finish(head.authority), redirected) {
-            (Some(it), _) => reply.finish_with(finish_of(it, routed, head, || Cow::Borrowed(client))),
+            (Some(it), _) => reply.finish_with(finish_of(it, target, routed, head, || Cow::Borrowed(client))),
             // It had that of the route before.
             (None, Some(_)) => reply.finish_with(Rc::default()),
             (None, None) => {}
@@ -265,7 +268,7 @@ impl RequestHandler {
             },
         };
         if let Some(finish) = routed.finish(head.authority).filter(|it| it.names_user()) {
-            reply.finish_with(finish_of(finish, routed, head, || Cow::Borrowed(client)));
+            reply.finish_with(finish_of(finish, target, routed, head, || Cow::Borrowed(client)));
         }
         let earlier = redirected.map_or(&[][..], |it| &it.cookies);
         if let Some(finish) = routed.cookies(earlier, reply.finisher()) {
@@ -524,15 +527,16 @@ async fn unless_gone(decision: AdmissionDecision<'_>, reply: &Reply<'_>) -> Opti
     }
 }
 
-/// The finish of the response to a request.
+/// The finish of the response to a request; without a `target` its `Vary` is that of every path.
 #[inline]
 fn finish_of<'a>(
     finish: &RouteFinish,
+    target: Option<&str>,
     routed: &RoutedRequest<'_>,
     head: &RequestHead<'_>,
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Rc<ResponseFinish> {
-    finish.of(head.scheme, |made| {
+    finish.of(head.scheme, target, |made| {
         admission::with_view(head, &client(), routed.found.map(|it| it.route), routed.router.geo(), |view| {
             made(&RequestView { user: routed.admitted.borrow().remote_user(), ..*view });
         });

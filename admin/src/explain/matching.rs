@@ -99,6 +99,7 @@ impl Admin {
         let live = self.live.borrow();
         let Some(of) = live.config.sites.get(site) else { return Value::Null };
         let (routes, varies) = (&of.routes, of.varies(Some(route)));
+        let varies = varies.names(varies.case(view.target));
         let Some(chosen) = routes.get(route) else { return Value::Null };
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);

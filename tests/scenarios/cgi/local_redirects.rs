@@ -145,3 +145,14 @@ fn a_program_may_run_on_after_its_redirect() {
     std::fs::write(it.folder.path().join("go"), "").unwrap();
     assert_eq!("done", it.note("end"));
 }
+
+/// The condition of the program's route took part in the choice of the response to the client's URL.
+#[test]
+fn vary_has_the_condition_of_the_route_that_redirected() {
+    let it = site(
+        "when = 'header.X-Beta != \"1\"'\n[[site.route]]\npath = \"/*\"\nrespond = { body = \"rest\" }\n",
+    );
+    let redirected = it.get("/cgi-bin/to?/x");
+    assert_eq!(("rest".to_owned(), Some("X-Beta")), (redirected.text(), redirected.field("vary")));
+    assert_eq!(None, it.get("/x").field("vary"));
+}
