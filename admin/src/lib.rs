@@ -69,6 +69,7 @@ use larder_stdx::clock;
 use larder_transport::body::BodyPiece;
 use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, Reject, Request, RequestHead};
+pub use memory::MeasuredMemory;
 pub use objects::ListingTurns;
 use requester::Requester;
 use serde_json::{Value, json};
@@ -126,6 +127,8 @@ pub struct Admin {
     pub certificates: Rc<CertificateBook>,
     /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
+    /// The last measurement of memory.
+    pub measured: MeasuredMemory,
     /// The failure of a worker.
     pub failure: Arc<WorkerFailure>,
     /// The state of the server.

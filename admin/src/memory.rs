@@ -3,8 +3,35 @@
 
 use super::Admin;
 use larder_server::resident::Resident;
+use larder_stdx::clock::{self, Monotonic};
 use larder_transport::worker::{CONNECTION_BYTES, HTTP2_BYTES, TLS_BYTES};
 use serde_json::{Value, json};
+use std::cell::RefCell;
+
+/// Milliseconds for which a measurement answers the readings of the page. The kernel visits every mapped page for one, and each
+/// worker its heap: once a second, that was about a third of the time that an open page costs.
+const MEASURED_FOR: u64 = 10_000;
+
+/// The age that a measurement may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MeasurementAge {
+    /// None: memory is measured for this request.
+    Now,
+    /// [`MEASURED_FOR`].
+    Recent,
+}
+
+/// The last measurement as JSON, and its time.
+#[derive(Default)]
+pub struct MeasuredMemory(RefCell<Option<(Monotonic, Value)>>);
+
+impl MeasuredMemory {
+    /// The last measurement, if `now` it is recent.
+    fn recent(&self, now: Monotonic) -> Option<Value> {
+        let last = self.0.borrow();
+        last.as_ref().filter(|(at, _)| now.0.saturating_sub(at.0) < MEASURED_FOR).map(|(_, it)| it.clone())
+    }
+}
 
 /// The memory of one part.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +70,20 @@ impl ResidentMemory {
 }
 
 impl Admin {
+    /// `memory` of the statistics, measured now or recently.
+    pub(super) async fn memory_json(&self, age: MeasurementAge) -> Value {
+        let now = clock::monotonic_now();
+        if age == MeasurementAge::Recent
+            && let Some(it) = self.measured.recent(now)
+        {
+            return it;
+        }
+        self.heap.ask(self.gateway.store.used_of_heap()).await;
+        let memory = self.memory().json();
+        *self.measured.0.borrow_mut() = Some((now, memory.clone()));
+        memory
+    }
+
     /// The current memory of the process.
     pub(super) fn memory(&self) -> ResidentMemory {
         let part = |tier, purpose, bytes| MemoryPart { tier, purpose, bytes };

@@ -1,6 +1,7 @@
 //! The statistics as JSON: all counters, by all their scopes. Memory is in `memory`, the same for Prometheus in
 //! `prometheus`; the names are documented in docs/statistics.md.
 
+use super::memory::MeasurementAge;
 use super::parameters::{Parameter, one_of};
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
@@ -30,7 +31,7 @@ enum Detail {
 pub(super) const DETAIL: &[Parameter] = &[one_of(
     "detail",
     &["all", "routes", "totals"],
-    "routes leaves out `sites`, totals also `routes` and `origins`: these lists are empty",
+    "routes leaves out `sites`, totals also `routes` and `origins`: these lists are empty; for both, `memory` was measured within the last 10 seconds",
 )];
 
 impl Admin {
@@ -41,11 +42,12 @@ impl Admin {
             Some("routes") => Detail::Routes,
             _ => Detail::All,
         };
-        self.heap.ask(self.gateway.store.used_of_heap()).await;
-        AdminResponse::Json(200, self.stats_json(detail))
+        let age = if detail == Detail::All { MeasurementAge::Now } else { MeasurementAge::Recent };
+        let memory = self.memory_json(age).await;
+        AdminResponse::Json(200, self.stats_json(detail, memory))
     }
 
-    fn stats_json(&self, detail: Detail) -> Value {
+    fn stats_json(&self, detail: Detail, memory: Value) -> Value {
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
         let shown = if detail == Detail::Totals { 0 } else { scopes.routes.len() };
@@ -73,7 +75,7 @@ impl Admin {
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
             "privileges": privileges_json(),
             "history": self.history.kept(),
-            "memory": self.memory().json(),
+            "memory": memory,
             "ram": {
                 "used_bytes": self.gateway.store.used(),
                 "usable_bytes": self.gateway.store.usable(),

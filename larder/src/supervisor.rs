@@ -336,6 +336,7 @@ impl Supervisor {
             overlays: shared.overlays.clone(),
             certificates: self.running.book.clone(),
             heap: shared.heap.clone(),
+            measured: larder_admin::MeasuredMemory::default(),
             failure: shared.failure.clone(),
             health: HealthDesk::default(),
             history: self.open_history(&live.config),

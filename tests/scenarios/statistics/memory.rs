@@ -238,3 +238,30 @@ fn copies(larder: &Larder) -> u64 {
     });
     copies.map(|it| it.blocks() * 512).sum()
 }
+
+#[test]
+fn readings_of_the_page_measure_memory_every_ten_seconds() {
+    let origin = sized();
+    let larder = Larder::before(&origin, "");
+    let read = |detail: &str| {
+        let text = larder.admin_get(&format!("/api/v1/stats?detail={detail}")).text();
+        serde_json::from_str::<Value>(&text).unwrap()["memory"].clone()
+    };
+    larder.hold();
+    let first = read("totals");
+    let mut clients: Vec<Client> = (0..20).map(|_| larder.client()).collect();
+    for it in &mut clients {
+        assert_eq!(200, it.get("/100/1").status);
+    }
+    larder.pass(9_999);
+    assert_eq!(first, read("totals"), "measured 9,999 ms ago");
+    assert_eq!(first, read("routes"), "measured 9,999 ms ago");
+    larder.pass(1);
+    let second = read("routes");
+    assert_ne!(first, second, "measured again after 10 s");
+    let connections = |it: &Value| part(it, "server", "connections");
+    assert!(connections(&second) > connections(&first), "{first} {second}");
+    drop(clients);
+    until("all statistics measure at once", || connections(&read("all")) < connections(&second));
+    larder.release();
+}
