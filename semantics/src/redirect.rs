@@ -24,8 +24,22 @@ pub fn to_canonical(
     tls_port: Option<u16>,
     view: &RequestView<'_>,
 ) -> Option<(OriginRedirect, String)> {
-    let is_secure = view.scheme == Scheme::Https;
-    let (host, port) = split_port(view.authority);
+    let (why, scheme, authority) =
+        canonical_origin(to_https, canonical_host, tls_port, view.scheme, view.authority)?;
+    Some((why, format!("{}://{authority}{}", scheme.name(), encoded(view.target))))
+}
+
+/// The scheme and the authority of that target.
+#[must_use]
+pub fn canonical_origin(
+    to_https: bool,
+    canonical_host: Option<&str>,
+    tls_port: Option<u16>,
+    scheme: Scheme,
+    authority: &str,
+) -> Option<(OriginRedirect, Scheme, String)> {
+    let is_secure = scheme == Scheme::Https;
+    let (host, port) = split_port(authority);
     let becomes_secure = to_https && !is_secure;
     let other_host = canonical_host.filter(|it| !host.eq_ignore_ascii_case(it));
     if !becomes_secure && other_host.is_none() {
@@ -40,7 +54,7 @@ pub fn to_canonical(
     let port = port.map_or(String::new(), |it| format!(":{it}"));
     let host = other_host.unwrap_or(host);
     let why = if becomes_secure { OriginRedirect::Https } else { OriginRedirect::CanonicalHost };
-    Some((why, format!("{}://{host}{port}{}", scheme.name(), encoded(view.target))))
+    Some((why, scheme, format!("{host}{port}")))
 }
 
 /// The target of a redirect map, with the query of the request.

@@ -9,6 +9,7 @@ use larder_semantics::field;
 use larder_semantics::pattern::PathPattern;
 use larder_semantics::redirect::{self as target, OriginRedirect};
 use larder_semantics::request_view::RequestView;
+use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
 use larder_transport::{PLAIN_TEXT, Synthetic};
 use std::net::IpAddr;
@@ -123,6 +124,14 @@ impl LiveRedirects {
         let target = self.config.map.as_ref()?.find(view.path)?;
         let to = target::of_map(&target.to, view);
         Some((AdmissionRule::RedirectMap { line: target.line }, redirect(target.status, &to)))
+    }
+
+    /// The scheme and authority to which requests with these are redirected; `None` if they are not.
+    #[must_use]
+    pub fn origin(&self, scheme: Scheme, authority: &str) -> Option<(Scheme, String)> {
+        let (to_https, host) = (self.config.to_https, self.config.canonical_host.as_deref());
+        let (_, scheme, to) = target::canonical_origin(to_https, host, self.tls_port, scheme, authority)?;
+        Some((scheme, to))
     }
 }
 

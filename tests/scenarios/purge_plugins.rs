@@ -351,3 +351,35 @@ fn a_get_below_the_path_of_purges() {
     let without = with("from = [\"127.0.0.1/32\"]");
     assert!(get(&without, "/purge/shop/1", "").text().trim().parse::<usize>().is_ok());
 }
+
+/// Plugins purge by the address of the site that is set in the application, or by the name of the server.
+#[test]
+fn a_host_that_is_redirected_to_the_canonical_one() {
+    let origin = application(none);
+    let larder = Larder::start(Setup {
+        config: format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"example.com\", \"www.example.com\"]\ncanonical_host = \"example.com\"\n\
+             [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\ncache = {{ purge = {{ method = true }} }}\n",
+            origin.url()
+        ),
+        env: Vec::new(),
+    });
+    let send = |request: &str, host: &str| {
+        let mut client = larder.client();
+        client.send(format!("{request} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.read()
+    };
+    let store = || {
+        send("GET /shop/1", "example.com");
+        assert!(send("GET /shop/1", "example.com").is_hit());
+    };
+    store();
+    let answer = send("PURGE /shop/1", "www.example.com");
+    let told: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(Some(1), told["receipts"][0]["count"].as_u64(), "{answer:?}");
+    assert!(!send("GET /shop/1", "example.com").is_hit());
+    store();
+    let by_prefix = serde_json::json!({ "prefix": "http://www.example.com/shop/", "wait": true });
+    super::purge::purge(&larder, by_prefix);
+    assert!(!send("GET /shop/1", "example.com").is_hit());
+}

@@ -120,6 +120,7 @@ pub fn requested(
 }
 
 fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+    let (scheme, authority) = &stored_under(scheme, authority, router);
     let found = router.find("GET", authority, target).map(|it| it.target);
     match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
         None => Err(format!("No site has a route for {authority}{target}.")),
@@ -137,12 +138,22 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
     }
 }
 
+/// The scheme and authority under which the pages of these are stored: those to which their site redirects. The others have no pages.
+fn stored_under(scheme: Scheme, authority: &str, router: &Router) -> (Scheme, String) {
+    let moved = router.redirects(authority).and_then(|it| it.origin(scheme, authority));
+    let (scheme, to) = moved.unwrap_or_else(|| (scheme, authority.to_owned()));
+    let mut normal = String::new();
+    key::authority(scheme.name(), &to, &mut normal);
+    (scheme, normal)
+}
+
 /// The common beginning of the keys of all URLs with this prefix. A host alone means all of its paths, and no other host.
 ///
 /// # Errors
 /// Its host is not served here.
 pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let (scheme, authority, target) = page_url::beginning(text, host)?;
+    let (scheme, authority) = stored_under(scheme, &authority, router);
     let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
         RouteTarget::Proxy(route) => Some(&route.policy.key),
         RouteTarget::Files(_) | RouteTarget::Own(_) => None,
