@@ -161,6 +161,16 @@ fn a_directory_gets_its_slash() {
     assert_eq!("/index.php -", script(&larder.get("/bare")));
 }
 
+/// `docs/guide/coming-from.md`: sites of one WordPress in subdirectories need no `rewrite … last`.
+#[test]
+fn a_subdirectory_that_is_a_link_to_the_root() {
+    let PhpSite { larder, folder, .. } = &site();
+    std::os::unix::fs::symlink(".", folder.path().join("second")).unwrap();
+    assert_eq!("body {}", larder.get("/second/style.css").text());
+    assert_eq!("/second/admin/index.php -", script(&larder.get("/second/admin/")));
+    assert_eq!("/index.php -", script(&larder.get("/second/a/page/")));
+}
+
 #[test]
 fn other_front_controllers() {
     let PhpSite { larder, .. } = &site_with(1, "front_controller = \"off\"", "");
