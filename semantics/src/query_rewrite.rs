@@ -5,6 +5,9 @@ use crate::request_view::RequestView;
 use crate::target;
 use crate::template::Template;
 
+/// The replacement for a value that is not shown.
+const HIDDEN: &str = "***";
+
 /// The changes of a query. A trailing `*` in a name of `remove` and `keep` matches any rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
@@ -49,6 +52,17 @@ impl Parameters {
         (self.keep.is_empty() || self.keep.iter().any(named))
             && !self.remove.iter().any(named)
             && !self.set.iter().any(|it| decoded(name).eq(it.0.bytes()))
+    }
+
+    /// The same for `explain`: a value is hidden unless it consists of variables of the request, since its text may be a secret of the origin.
+    pub(crate) fn shown(&self) -> Self {
+        let mut shown = self.clone();
+        for (_, value) in &mut shown.set {
+            if let Some(hidden) = Template::parse(HIDDEN).ok().filter(|_| value.has_literal()) {
+                *value = hidden;
+            }
+        }
+        shown
     }
 
     /// The changes, for `explain`.

@@ -9,6 +9,7 @@ use crate::path::{self, Decode, NORMAL, PathReading};
 use crate::pattern::PathPattern;
 use crate::query_rewrite::Parameters;
 use crate::request_view::RequestView;
+use crate::secret::shown_target;
 use crate::target;
 use crate::template::Template;
 use std::borrow::Cow;
@@ -197,6 +198,12 @@ impl Rewrite {
         (back != path).then_some(back)
     }
 
+    /// The same without the values of its query parameters that may be secrets; for `explain`.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        Self { query: self.query.shown(), ..self.clone() }
+    }
+
     /// The changes, as the beginning of a sentence; for `explain`.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -205,7 +212,7 @@ impl Rewrite {
             parts.push(format!("without the prefix {}", self.strip.literal));
         }
         if let Some(it) = &self.path {
-            parts.push(format!("the path made by \"{}\"", it.template.text()));
+            parts.push(format!("the path made by \"{}\"", shown_target(it.template.text())));
         }
         if !self.added.literal.is_empty() {
             parts.push(format!("below {}", self.added.literal));

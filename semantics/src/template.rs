@@ -253,6 +253,12 @@ impl Template {
         }
     }
 
+    /// Whether a part of it is no variable.
+    #[must_use]
+    pub fn has_literal(&self) -> bool {
+        self.parts.iter().any(|it| matches!(it, Part::Literal(text) if !text.is_empty()))
+    }
+
     /// Whether it has a variable with the query of the request, or the beginning of a query of its own.
     #[must_use]
     pub fn has_query(&self) -> bool {

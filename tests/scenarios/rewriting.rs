@@ -206,3 +206,45 @@ fn parameters_are_made_of_variables() {
     assert_eq!(format!("/x?from={listener}%20127.0.0.1%20GET"), passed);
     assert_eq!(Some(&*listener), origin.received().last().unwrap().field("x-listener"));
 }
+
+/// A key of the origin that a variable, a file or a text adds to the query: the origin gets it, and no view of operators shows it.
+#[test]
+fn a_secret_parameter_is_sent_and_shown_nowhere() {
+    let origin = Origin::new(|it| match it.target().contains("/fails") {
+        true => "no response\n\n".to_owned(),
+        false => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nstored".to_owned(),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    std::fs::write(&path, "t0psecret-file{}\n").unwrap();
+    let routes = format!(
+        "[[site.route]]\npath = \"/made/*\"\nproxy.to = \"ORIGIN\"\nrewrite = \"/made?key=${{HIDDEN_U}}&page=1\"\n\
+         [[site.route]]\ntrace = 1\nproxy.to = \"ORIGIN\"\n\
+         query.set = {{ u = \"${{HIDDEN_U}}\", v = \"file:{}\", w = \"t0psecret-text\", x = \"{{host}}\" }}\n",
+        path.display()
+    );
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nformat = \"json\"\nlevels.origin = \"debug\"\n\
+         [[site]]\nhosts = [\"*\"]\n{}",
+        routes.replace("ORIGIN", &origin.url())
+    );
+    let env = vec![("HIDDEN_U".to_owned(), "t0psecret-variable".to_owned())];
+    let larder = Larder::start(Setup { config, env });
+    assert_eq!(200, larder.get("/a?b=c").status);
+    let sent = origin.received()[0].target().to_owned();
+    assert_eq!("/a?b=c&u=t0psecret-variable&v=t0psecret-file%7B%7D&w=t0psecret-text&x=h", sent);
+    assert_eq!(502, larder.get("/fails").status);
+    let ask = |url: &str| larder.admin_post("/cache/explain", &format!(r#"{{"url": "http://h{url}"}}"#)).text();
+    let told: Value = serde_json::from_str(&ask("/a?b=c")).unwrap();
+    assert_eq!("/a?b=c&u=***&v=***&w=***&x=h", told["origin_request"]["target"]);
+    let all = ["/api/v1/config", "/api/v1/stats", "/api/v1/objects", "/api/v1/traces", "/metrics"];
+    let mut seen: Vec<String> = all.iter().map(|it| larder.admin_get(it).text()).collect();
+    seen.extend(["/a?b=c", "/fails", "/made/x"].map(ask));
+    seen.push(larder.printed());
+    let access = larder.folder.path().join("access.log");
+    until("both requests are logged", || {
+        std::fs::read_to_string(&access).is_ok_and(|it| it.lines().count() == 2)
+    });
+    seen.push(std::fs::read_to_string(&access).unwrap());
+    seen.iter().for_each(|it| assert!(!it.contains("t0psecret"), "{it}"));
+}
