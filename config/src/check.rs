@@ -15,6 +15,7 @@ mod geo;
 mod key;
 mod listen;
 mod matching;
+mod other_methods;
 mod php;
 mod privacy;
 mod proxy;
@@ -288,6 +289,7 @@ impl ConfigCheck {
             php::know_others(&mut routes);
             self.warn_unreachable(&routes);
             self.check_falls(&routes);
+            self.warn_other_methods(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
             let tls = self.site_tls(&prefix, listen);
             // No route has this number: all keys are those of the site.

@@ -59,15 +59,18 @@ impl ConfigCheck {
 
 /// Whether a path of `route` without a file may be one of `next`.
 fn may_follow(route: &RouteConfig, next: &RouteConfig) -> bool {
-    let shares = |it: &String| next.listeners.contains(it);
-    let listens =
-        route.listeners.is_empty() || next.listeners.is_empty() || route.listeners.iter().any(shares);
     let is_for_files = next.methods.allow("GET") || next.methods.allow("HEAD");
-    listens && is_for_files && route.path.may_meet(&next.path)
+    share_a_listener(route, next) && is_for_files && route.path.may_meet(&next.path)
+}
+
+/// Whether a request may be one of both routes by its listener.
+pub(super) fn share_a_listener(route: &RouteConfig, next: &RouteConfig) -> bool {
+    let shares = |it: &String| next.listeners.contains(it);
+    route.listeners.is_empty() || next.listeners.is_empty() || route.listeners.iter().any(shares)
 }
 
 /// The first rule that refuses requests and is not one of `next`, too. A limit of requests counts each request in one route.
-fn lacking(own: &AccessConfig, next: &AccessConfig) -> Option<&'static str> {
+pub(super) fn lacking(own: &AccessConfig, next: &AccessConfig) -> Option<&'static str> {
     let narrower = |own: &Addresses| next.allow.as_ref().is_some_and(|it| own.covers(it));
     let wider = |own: &Addresses| next.deny.as_ref().is_some_and(|it| it.covers(own));
     let rules = [

@@ -5,6 +5,7 @@
 mod directories;
 
 use super::ConfigCheck;
+use crate::access::{AccessConfig, Addresses};
 use crate::finish::{ErrorPageSource, FinishConfig, RespondBody, SiteRedirects};
 use crate::problem::Source;
 use crate::{Config, HostPattern, RouteConfig, Service, SiteConfig};
@@ -130,7 +131,7 @@ impl ConfigCheck {
         for (_, page) in &finish.pages {
             let ErrorPageSource::Url(target) = page else { continue };
             if let Some(why) = redirects.no_page(site, target) {
-                let text = format!("\"url:{target}\" {why}; name a path with a page");
+                let text = format!("\"url:{target}\" {why}");
                 self.warn_of(source.clone(), row, &text);
             }
         }
@@ -181,8 +182,8 @@ impl<'a> Redirects<'a> {
         self.config.schemes().into_iter().map(url).collect()
     }
 
-    /// The reason why a target of a site is no page, if that is sure: the end of a sentence. larder requests the page as a client
-    /// of the site.
+    /// The reason why a target of a site is no page for all clients, if that is known: the end of a sentence, with the remedy. larder
+    /// requests the page as a client of the site.
     fn no_page(&self, site: &SiteConfig, target: &str) -> Option<String> {
         let named = site.hosts.iter().find_map(|it| match it {
             HostPattern::Exact(name) => Some(name.clone()),
@@ -191,18 +192,24 @@ impl<'a> Redirects<'a> {
         let authority = site.redirects.canonical_host.clone().or(named)?;
         let scheme = self.config.scheme_of_pages(site);
         let url = RequestedUrl { scheme, authority, target: target.to_owned() };
+        const REMEDY: &str = "name a path with a page";
         if let Some(it) = self.follow(&url) {
-            return Some(format!("is redirected to {}", it.to));
+            return Some(format!("is redirected to {}; {REMEDY}", it.to));
         }
-        let path = path_of(target);
-        let number = route_of(site, path)?;
-        match &site.routes[number].service {
-            Service::Redirect(_) => Some("is redirected".to_owned()),
+        let route = &site.routes[route_of(site, path_of(target))?];
+        match &route.service {
+            Service::Redirect(_) => return Some(format!("is redirected; {REMEDY}")),
             Service::Respond(it) if it.status != 200 && !matches!(it.body, RespondBody::Ready) => {
-                Some(format!("has a response with status {}", it.status))
+                return Some(format!("has a response with status {}; {REMEDY}", it.status));
             }
-            _ => None,
+            _ => {}
         }
+        let rule = refusal_of_pages(&route.access)?;
+        Some(format!(
+            "is behind access.{rule} of the route \"{}\" at {}, and larder requests error pages without credentials and without an \
+             address; add a route for this path with access.inherit = false before it, or name a file",
+            route.path, route.source
+        ))
     }
 
     /// Follows redirects from a URL, if those of `start` return to a URL, or do not end.
@@ -338,6 +345,24 @@ fn route_of(site: &SiteConfig, path: &str) -> Option<usize> {
     let found = site.routes.iter().position(takes)?;
     let route = &site.routes[found];
     (route.when.is_none() && route.listeners.is_empty()).then_some(found)
+}
+
+/// The rule that refuses the request for an error page, which has no credentials, and no address that a list of clients names.
+fn refusal_of_pages(access: &AccessConfig) -> Option<&'static str> {
+    let credentials = [
+        ("basic", access.basic.is_some()),
+        ("jwt", access.jwt.is_some()),
+        ("signed", access.signed.is_some()),
+        ("forward", access.forward.is_some()),
+    ];
+    let credential = credentials.into_iter().find(|it| it.1).map(|it| it.0);
+    let is_admitted = access.allow.as_ref().map(Addresses::has_everyone);
+    match (access.deny.as_ref().is_some_and(Addresses::has_everyone), is_admitted) {
+        (true, _) => Some("deny"),
+        (false, Some(false)) if !access.any || credential.is_none() => Some("allow"),
+        (false, Some(true)) if access.any => None,
+        _ => credential,
+    }
 }
 
 /// Whether a path is written in its normal form.

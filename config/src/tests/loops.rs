@@ -95,3 +95,33 @@ fn an_error_page_is_no_redirect() {
     let found = warned(&(route("/r", "redirect.to = \"/s\"") + own));
     assert!(found[0].starts_with("t.toml:9: site.route.error_pages: \"url:/r\" is redirected"), "{found:?}");
 }
+
+/// larder requests the page without credentials: the failure of every request for it is known before.
+#[test]
+fn an_error_page_is_not_behind_access_rules() {
+    const USER: &str = "a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe";
+    let found = |site: &str, page: &str| {
+        let routes = route("/nf", page) + &route("/*", "proxy.to = \":1\"");
+        let all = warned(&format!("error_pages.5xx = \"url:/nf\"\n{site}\n{routes}"));
+        all.into_iter().filter(|it| it.contains("url:/nf")).collect::<Vec<_>>()
+    };
+    let told = |rule: &str| {
+        vec![format!(
+            "t.toml:4: site.error_pages: \"url:/nf\" is behind access.{rule} of the route \"/nf\" at t.toml:6, and larder requests error \
+             pages without credentials and without an address; add a route for this path with access.inherit = false before it, or \
+             name a file"
+        )]
+    };
+    let basic = format!("basic.users = [\"{USER}\"]");
+    let to = "proxy.to = \":1\"\n";
+    assert_eq!(told("basic"), found(&format!("access.{basic}"), to));
+    assert_eq!(told("allow"), found("access.allow = [\"10.0.0.0/8\"]", to));
+    assert_eq!(told("deny"), found("", &format!("{to}access.deny = [\"0.0.0.0/0\"]")));
+    assert_eq!(told("jwt"), found("", &format!("{to}access.jwt = {{ secret = \"{USER}\", issuer = \"i\" }}")));
+    let either = |list: &str| found(&format!("access = {{ satisfy = \"any\", allow = [\"{list}\"], {basic} }}"), to);
+    assert_eq!(told("basic"), either("10.0.0.0/8"));
+    let none: Vec<String> = Vec::new();
+    assert_eq!(none, either("0.0.0.0/0"));
+    assert_eq!(none, found(&format!("access.{basic}"), &format!("{to}access.inherit = false")));
+    assert_eq!(none, found("access.deny = [\"10.0.0.0/8\"]", to));
+}

@@ -106,3 +106,24 @@ fn routes_that_no_request_reaches() {
     check("path = \"/*\"\nmethods = [\"GET\"]", "path = \"/a\"\nmethods = [\"HEAD\"]", false);
     check("path = \"/*\"\nmethods = [\"GET\"]", "path = \"/a\"\nmethods = [\"HEAD\", \"PUT\"]", true);
 }
+
+#[test]
+fn other_methods_that_get_past_access_rules_are_warned_of() {
+    let found = |routes: &[&str]| {
+        let all = warnings(routes).into_iter();
+        all.filter(|it| it.contains("site.route.methods")).collect::<Vec<_>>()
+    };
+    let guarded = "path = \"/admin/*\"\nmethods = [\"GET\"]\naccess.allow = [\"10.0.0.0/8\"]";
+    let expect = "t.toml:6: site.route.methods: requests with methods other than GET reach the route \"/*\" at t.toml:9 without \
+                  access.allow; set the same rule there, or for the site";
+    assert_eq!([expect], found(&[guarded, ""])[..]);
+    let none: [&str; 0] = [];
+    assert_eq!(none, found(&[guarded, "access.allow = [\"10.1.0.0/16\"]"])[..]);
+    assert_eq!(none, found(&[guarded, "path = \"/shop/*\""])[..]);
+    // The same paths end at a route with the rule.
+    let rest = "path = \"/admin/*\"\naccess.allow = [\"10.0.0.0/8\"]";
+    assert_eq!(none, found(&[guarded, rest, ""])[..]);
+    // Intended: methods that are named, and protected writing.
+    assert_eq!(none, found(&[guarded, "methods = [\"POST\"]"])[..]);
+    assert_eq!(none, found(&[&guarded.replace("GET", "POST"), ""])[..]);
+}
