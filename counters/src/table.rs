@@ -166,6 +166,7 @@ counters! {
     tls_failed_cipher: Count, "TLS handshakes that failed: no cipher, group or signature algorithm in common.";
     tls_failed_protocol: Count, "TLS handshakes that failed: no application protocol in common (ALPN).";
     tls_failed_certificate: Count, "TLS handshakes that failed: client certificate missing or invalid (`tls.client_auth`).";
+    tls_failed_certificate_version: Count, "TLS handshakes that failed: the client certificate is X.509 version 1. Issue it with extensions (`openssl x509 -req -extfile`), so that it has version 3.";
     tls_failed_name: Count, "TLS handshakes that failed: no certificate for the name, which ACME may bring later, and none of a file.";
     tls_failed_refused: Count, "TLS handshakes that failed: the client sent an alert, usually because it does not trust the certificate.";
     tls_failed_malformed: Count, "TLS connections that failed: the input was not TLS, or was corrupted.";

@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Key] = &[
     once("tls.client_auth", ValueKind::OneOf(&["off", "optional", "required"]), Some("off"),
         "Whether clients must present a certificate. `required` rejects connections without one. `optional` accepts them. Both reject an invalid certificate.", r#""required""#),
     once("tls.client_ca", ValueKind::One(TextForm::Path), None,
-        "The CA certificates that sign client certificates, PEM.", r#""clients.pem""#),
+        "The CA certificates that sign client certificates, PEM. Client certificates must be X.509 version 3: `openssl x509 -req` needs `-extfile`.", r#""clients.pem""#),
     once("tls.self_signed", ValueKind::Bool, Some("false"),
         "Generate a self-signed certificate in memory, for trials: clients do not trust it by default. Addresses of `listen` without a scheme, the default one included, then speak TLS. `http://ADDR:PORT` stays clear text.", "true"),
     once("tls.acme.email", ValueKind::One(TextForm::EmailAddress), None,

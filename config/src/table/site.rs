@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].tls.client_auth", ValueKind::OneOf(&["off", "optional", "required"]), None,
         "Whether clients of the site must present a certificate. With `required` the site rejects requests without TLS with 403. Default: `tls.client_auth`.", r#""required""#),
     once("site[].tls.client_ca", ValueKind::One(TextForm::Path), None,
-        "The CA certificates that sign the client certificates of the site, PEM. Default: `tls.client_ca`.", r#""clients.pem""#),
+        "The CA certificates that sign the client certificates of the site, PEM. These must be X.509 version 3: `openssl x509 -req` needs `-extfile`. Default: `tls.client_ca`.", r#""clients.pem""#),
     both("site[].route[].use", ValueKind::List(TextForm::BlockName), None,
         "Blocks whose keys the route has, or every route of the site. `[block.NAME]` may have every key of a route. A key of the route overrides its blocks, a later block an earlier one, the blocks of the route those of its site, and a key of the site the blocks of the site.", r#"["shared"]"#),
     once("site[].route[].path", ValueKind::One(TextForm::PathPattern), Some("/*"),

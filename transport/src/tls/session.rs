@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus, WriteTraffic};
-use rustls::{CipherSuite, Error, HandshakeKind, PeerIncompatible};
+use rustls::{CertificateError, CipherSuite, Error, HandshakeKind, PeerIncompatible};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -405,6 +405,7 @@ pub(crate) fn count_failure(error: &Error, counters: &Counters) {
             | PeerIncompatible::SupportedVersionsExtensionRequired => &counters.tls_failed_version,
             _ => &counters.tls_failed_cipher,
         },
+        Error::InvalidCertificate(it) if is_of_other_version(it) => &counters.tls_failed_certificate_version,
         Error::NoCertificatesPresented | Error::InvalidCertificate(_) => &counters.tls_failed_certificate,
         Error::AlertReceived(_) => &counters.tls_failed_refused,
         Error::NoApplicationProtocol => &counters.tls_failed_protocol,
@@ -415,11 +416,18 @@ pub(crate) fn count_failure(error: &Error, counters: &Counters) {
     counter.add(1);
 }
 
+/// Whether a certificate was rejected since it has no extensions, as `openssl x509 -req` without `-extfile` makes it: X.509 version 1. webpki
+/// reports it as an error of its own, whose type rustls does not export.
+fn is_of_other_version(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(it) if format!("{:?}", it.0) == "UnsupportedCertVersion")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{ClientAuth, Least, NamePattern, TlsRules};
+    use crate::tls::{ClientAuth, Least, NamePattern, TlsRules, verifier};
     use proptest::prelude::*;
+    use rustls::pki_types::UnixTime;
 
     /// What a handshake message may begin with: its kind, the length that it claims, and something of it.
     fn message() -> impl Strategy<Value = Vec<u8>> {
@@ -441,6 +449,34 @@ mod tests {
         (kind, content).prop_map(|(kind, it)| {
             [&[kind, 3, 3], &u16::try_from(it.len()).unwrap().to_be_bytes()[..], &it].concat()
         })
+    }
+
+    /// Of version 3, and the same bytes without their version field.
+    #[test]
+    fn a_client_certificate_of_version_1_has_a_counter_of_its_own() {
+        let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let own = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, own.pem()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = verifier(&ClientAuth::Required(file), provider).unwrap().unwrap();
+        let mut old = own.der().to_vec();
+        assert_eq!([0xa0, 3, 2, 1, 2], old[8..13]);
+        old.drain(8..13);
+        // The lengths of the certificate and of its signed part.
+        for at in [2, 6] {
+            let length = u16::from_be_bytes([old[at], old[at + 1]]) - 5;
+            old[at..at + 2].copy_from_slice(&length.to_be_bytes());
+        }
+        let counters = Counters::default();
+        for (certificate, expect) in [(old, [1, 0]), (b"no certificate".to_vec(), [1, 1])] {
+            let error = verifier.verify_client_cert(&certificate.into(), &[], UnixTime::now()).unwrap_err();
+            count_failure(&error, &counters);
+            let counted = [&counters.tls_failed_certificate_version, &counters.tls_failed_certificate];
+            assert_eq!(expect, counted.map(|it| it.get()), "{error:?}");
+        }
     }
 
     proptest! {
