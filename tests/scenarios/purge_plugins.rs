@@ -1,5 +1,6 @@
 //! Purges as the plugins of well-known applications send them: their requests, written down from their sources.
 
+use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::origin::Received;
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
@@ -382,4 +383,56 @@ fn a_host_that_is_redirected_to_the_canonical_one() {
     let by_prefix = serde_json::json!({ "prefix": "http://www.example.com/shop/", "wait": true });
     super::purge::purge(&larder, by_prefix);
     assert!(!send("GET /shop/1", "example.com").is_hit());
+}
+
+/// Clients that frame an empty body, or add one: the purge is honoured, and the connection stays in step with them.
+#[test]
+fn a_purge_may_have_a_body() {
+    let origin = application(none);
+    let larder = larder(&origin, "example.com");
+    let long = "x".repeat(200_000);
+    let hidden = "GET /shop/1 HTTP/1.1\r\nHost: example.com\r\n\r\n";
+    let framed = |body: &str| format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let chunked =
+        |body: &str| format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for rest in [
+        framed(""),
+        framed("x=1"),
+        framed(hidden),
+        framed(&long),
+        chunked("x=1"),
+        chunked(hidden),
+        chunked(&long),
+    ] {
+        let about = &rest[..40.min(rest.len())];
+        let mut client = larder.client();
+        client.send("GET /blog/one/ HTTP/1.1\r\nHost: example.com\r\n\r\n");
+        client.read();
+        let asked = origin.requests();
+        client.send(format!("PURGE /blog/one/ HTTP/1.1\r\nHost: example.com\r\n{rest}"));
+        let purged = client.read();
+        assert_eq!(200, purged.status, "{about}: {purged:?}");
+        // A connection whose body is too long to be skipped is closed.
+        if purged.field("connection") != Some("close") {
+            client.send("GET /blog/one/ HTTP/1.1\r\nHost: example.com\r\n\r\n");
+            assert!(!client.read().is_hit(), "{about}: the page was purged");
+            assert_eq!(asked + 1, origin.requests(), "{about}: only this request follows");
+        }
+    }
+}
+
+#[test]
+fn a_purge_over_http_2_may_have_a_body() {
+    let origin = application(none);
+    let larder = larder(&origin, "h");
+    let mut http2 = Http2::connect(&larder);
+    for (body, length) in [("", "0"), ("x=1", "3")] {
+        http2.get("/blog/one/");
+        assert!(http2.get("/blog/one/").field("cache-status").unwrap().contains("hit"));
+        let purge = http2.head(&request("PURGE", "/blog/one/", &[("content-length", length)]), 0);
+        http2.data(purge, body.as_bytes(), END_STREAM);
+        let purged = http2.answer(purge);
+        assert_eq!("200", purged.field(":status").unwrap(), "{}", purged.text());
+        assert!(!http2.get("/blog/one/").field("cache-status").unwrap().contains("; hit"));
+    }
 }

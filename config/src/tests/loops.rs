@@ -117,8 +117,12 @@ fn an_error_page_is_not_behind_access_rules() {
     assert_eq!(told("basic"), found(&format!("access.{basic}"), to));
     assert_eq!(told("allow"), found("access.allow = [\"10.0.0.0/8\"]", to));
     assert_eq!(told("deny"), found("", &format!("{to}access.deny = [\"0.0.0.0/0\"]")));
-    assert_eq!(told("jwt"), found("", &format!("{to}access.jwt = {{ secret = \"{USER}\", issuer = \"i\" }}")));
-    let either = |list: &str| found(&format!("access = {{ satisfy = \"any\", allow = [\"{list}\"], {basic} }}"), to);
+    assert_eq!(
+        told("jwt"),
+        found("", &format!("{to}access.jwt = {{ secret = \"{USER}\", issuer = \"i\" }}"))
+    );
+    let either =
+        |list: &str| found(&format!("access = {{ satisfy = \"any\", allow = [\"{list}\"], {basic} }}"), to);
     assert_eq!(told("basic"), either("10.0.0.0/8"));
     let none: Vec<String> = Vec::new();
     assert_eq!(none, either("0.0.0.0/0"));
