@@ -17,6 +17,9 @@ use larder_wire::htpasswd::PasswordEntry;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The largest password file, bytes.
+pub const LARGEST_PASSWORD_FILE: u64 = 16 << 20;
+
 /// The demands of a route; the default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessConfig {

@@ -180,7 +180,7 @@ mod tests {
         check(b"\n", Err("is empty"));
         check(b"\xff", Err("is not UTF-8"));
         check(&vec![b'a'; 64 << 10], Ok(&"a".repeat(64 << 10)));
-        check(&vec![b'a'; (64 << 10) + 1], Err("is larger than 64KiB"));
+        check(&vec![b'a'; (64 << 10) + 1], Err("cannot be read: it is larger than 64KiB"));
         let none = secret_of(&folder.path().join("none")).unwrap_err();
         assert!(none.ends_with("none cannot be read: no such file or directory"), "{none}");
         assert!(secret_of(folder.path()).unwrap_err().ends_with("is not a regular file"));

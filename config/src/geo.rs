@@ -1,7 +1,7 @@
 //! The databases of countries and autonomous systems: `geoip`. Lookups are in `larder_semantics::geo`.
 
+use crate::include::read_bytes;
 use larder_semantics::geo::GeoDatabase;
-use larder_stdx::error::plain;
 use std::path::{Path, PathBuf};
 
 /// The largest file of a database, in bytes: the largest known ones have a third of it.
@@ -31,11 +31,7 @@ impl GeoContent {
     /// # Errors
     /// The file cannot be read, or is no such database; the end of a sentence.
     pub fn read(self, path: &Path) -> Result<GeoDatabase, String> {
-        let length = std::fs::metadata(path).map_err(|it| plain(&it))?.len();
-        if length > LARGEST {
-            return Err("it is larger than 1GiB".to_owned());
-        }
-        let database = GeoDatabase::parse(std::fs::read(path).map_err(|it| plain(&it))?)?;
+        let database = GeoDatabase::parse(read_bytes(path, LARGEST)?)?;
         match self {
             GeoContent::Countries if !database.has_countries() => {
                 Err("it has no countries; use a database of countries or cities".to_owned())

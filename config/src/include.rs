@@ -4,7 +4,7 @@ use super::not_text;
 use larder_stdx::error::plain;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -152,17 +152,36 @@ pub struct RegularFile {
 /// # Errors
 /// The end of a sentence that begins with the file.
 pub fn read_regular(path: &Path, largest: u64) -> Result<RegularFile, String> {
-    let unreadable = |it: std::io::Error| format!("cannot be read: {}", plain(&it));
+    bounded(path, largest).map_err(|it| format!("cannot be read: {}", plain(&it)))
+}
+
+/// The same, for a message that names the file before a colon.
+///
+/// # Errors
+/// A sentence.
+pub fn read_bytes(path: &Path, largest: u64) -> Result<Vec<u8>, String> {
+    bounded(path, largest).map(|it| it.bytes).map_err(|it| plain(&it))
+}
+
+/// The same for a text.
+///
+/// # Errors
+/// A sentence.
+pub fn read_text(path: &Path, largest: u64) -> Result<String, String> {
+    String::from_utf8(read_bytes(path, largest)?).map_err(|_| "it is not UTF-8".to_owned())
+}
+
+fn bounded(path: &Path, largest: u64) -> io::Result<RegularFile> {
     let options = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(options).open(path).map_err(unreadable)?;
-    let look = file.metadata().map_err(unreadable)?;
+    let file = fs::OpenOptions::new().read(true).custom_flags(options).open(path)?;
+    let look = file.metadata()?;
     if !look.is_file() {
-        return Err("is not a regular file".to_owned());
+        return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
-    file.take(largest + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(look.len().min(largest)).unwrap_or_default());
+    file.take(largest + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > largest {
-        return Err(format!("is larger than {}", larder_stdx::size::ByteSize(largest)));
+        return Err(io::Error::other(format!("it is larger than {}", larder_stdx::size::ByteSize(largest))));
     }
     Ok(RegularFile { identity: (look.dev(), look.ino()), bytes })
 }
@@ -251,8 +270,8 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert_eq!(Some("is not a regular file".to_owned()), read(&pipe).err());
-        assert_eq!(Some("is not a regular file".to_owned()), read(folder.path()).err());
+        assert_eq!(Some("cannot be read: it is not a regular file".to_owned()), read(&pipe).err());
+        assert_eq!(Some("cannot be read: it is not a regular file".to_owned()), read(folder.path()).err());
         fs::write(folder.path().join("real"), "x").unwrap();
         std::os::unix::fs::symlink("real", folder.path().join("link")).unwrap();
         let linked = read(&folder.path().join("link")).unwrap().1;

@@ -1,5 +1,6 @@
 //! Tokens of a route, checked: `access.jwt`.
 
+use crate::include::read_text;
 use crate::member::{MemberProtocol, OriginMember};
 use larder_wire::jwt::{JwtKeys, TokenDemands};
 use std::net::IpAddr;
@@ -61,11 +62,7 @@ impl KeyFile {
     /// # Errors
     /// The mistake and the remedy, as one sentence that repeats nothing of a key.
     pub fn read(&self) -> Result<JwtKeys, String> {
-        let plain = |it: std::io::Error| larder_stdx::error::plain(&it);
-        if std::fs::metadata(&self.path).map_err(plain)?.len() > LARGEST {
-            return Err("it is larger than 1MiB".to_owned());
-        }
-        let text = std::fs::read_to_string(&self.path).map_err(plain)?;
+        let text = read_text(&self.path, LARGEST)?;
         match self.form {
             KeyFileForm::Pem => JwtKeys::parse_pem(&text),
             KeyFileForm::Set => JwtKeys::parse_set(&text),

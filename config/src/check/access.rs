@@ -6,8 +6,11 @@ mod signed;
 
 use super::{ConfigCheck, Problem, RoutePath};
 use crate::Service;
-use crate::access::{AccessConfig, Addresses, BasicConfig, JwtConfig, LimitConfig, LimitKey};
+use crate::access::{
+    AccessConfig, Addresses, BasicConfig, JwtConfig, LARGEST_PASSWORD_FILE, LimitConfig, LimitKey,
+};
 use crate::address;
+use crate::include::read_text;
 use crate::kind::{ConfigValue, ValueKind};
 use crate::problem::Source;
 use crate::table;
@@ -185,8 +188,7 @@ impl ConfigCheck {
         }
         let path = self.path(&file);
         if let Some(path) = &path {
-            let read = std::fs::read_to_string(path).map_err(|it| larder_stdx::error::plain(&it));
-            let mistakes = match read {
+            let mistakes = match read_text(path, LARGEST_PASSWORD_FILE) {
                 Ok(text) => {
                     if let Some(why) = weakness_of(&text) {
                         let text = format!("{}: {why}", path.display());

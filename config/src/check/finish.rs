@@ -229,13 +229,18 @@ impl ConfigCheck {
     /// A file that larder reads whole and sends; relative to the folder of the configuration. Reported if it cannot be read.
     pub(super) fn served_file(&mut self, source: &Source, key: &str, file: &str) -> Option<PathBuf> {
         let path = self.values.base(source).map_or_else(|| PathBuf::from(file), |it| it.join(file));
-        let wrong = match std::fs::metadata(&path).and_then(|it| std::fs::File::open(&path).map(|_| it)) {
+        let unusable = |error| format!("{}; use an existing file", larder_stdx::error::plain(&error));
+        let wrong = match std::fs::metadata(&path) {
+            // A pipe is not opened: that would wait for its writer.
             Ok(it) if !it.is_file() => "is not a file; use a regular file".to_owned(),
             Ok(it) if it.len() > LARGEST_PAGE => {
                 format!("has {} bytes; use a file of at most {LARGEST_PAGE}", it.len())
             }
-            Ok(_) => return Some(path),
-            Err(error) => format!("{}; use an existing file", larder_stdx::error::plain(&error)),
+            Ok(_) => match std::fs::File::open(&path) {
+                Ok(_) => return Some(path),
+                Err(error) => unusable(error),
+            },
+            Err(error) => unusable(error),
         };
         self.problem_unless_told(source.clone(), key, &format!("{}: {wrong}", path.display()));
         None

@@ -168,3 +168,29 @@ fn a_table_of_users_is_answered_with_the_form_of_the_list() {
         assert!(!found.contains("secret"), "{found}");
     }
 }
+
+/// A pipe without a writer and a device without an end: `larder check` says so, and neither waits nor fills the memory.
+#[test]
+fn files_that_are_none_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for file in [&*pipe.to_string_lossy(), "/dev/zero"] {
+        let check = |top: &str, route: &str, key: &str, expect: &str| {
+            let text =
+                format!("{top}\n[[site]]\nhosts = \"a\"\n[[site.route]]\n{route}\n").replace("FILE", file);
+            let found = read(&text).map(|_| ()).unwrap_err().to_string();
+            assert!(found.contains(&format!("{key}: {file}: {expect}")), "{text}{found}");
+        };
+        let none = "it is not a regular file";
+        check("", "proxy.to = \":1\"\naccess.basic.file = \"FILE\"", "access.basic.file", none);
+        let jwt =
+            |key: &str| format!("proxy.to = \":1\"\naccess.jwt = {{ issuer = \"i\", {key} = \"FILE\" }}");
+        check("", &jwt("jwks_file"), "access.jwt.jwks_file", none);
+        check("", &jwt("public_key"), "access.jwt.public_key", none);
+        check("geoip.database = \"FILE\"", "proxy.to = \":1\"", "geoip.database", none);
+        check("", "respond.file = \"FILE\"", "respond.file", "is not a file");
+        check("", "proxy.to = \":1\"\nerror_pages = { 404 = \"FILE\" }", "error_pages", "is not a file");
+    }
+}

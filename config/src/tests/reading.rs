@@ -143,7 +143,7 @@ fn includes_are_bounded() {
     for (text, expect) in [
         ("include = 3", "found 3; allowed: a list of paths and patterns such as \"conf.d/*.toml\""),
         ("include = [\"\"]", "the path is empty"),
-        ("include = \".\"", ". is not a regular file"),
+        ("include = \".\"", ". cannot be read: it is not a regular file"),
         (
             "include = \"**/x\"",
             "\"**/x\": \"**\" has no meaning here; write \"*\" for each level of directories",

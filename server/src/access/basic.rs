@@ -6,7 +6,8 @@ use super::limit::{ticks, too_many};
 use super::watched_file::WatchedFile;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use larder_config::access::BasicConfig;
+use larder_config::access::{BasicConfig, LARGEST_PASSWORD_FILE};
+use larder_config::include::read_text;
 use larder_counters::Counters;
 use larder_semantics::field::{self, Field};
 use larder_semantics::network::client_network;
@@ -20,8 +21,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The largest password file.
-const LARGEST: u64 = 16 << 20;
 /// Failures of a network: ten a minute, and twenty at once.
 const FAILURES: (Rate, u32) = (Rate { count: 10, seconds: 60 }, 20);
 /// Compared with any password where there is no user.
@@ -193,11 +192,7 @@ fn credentials(fields: &[Field<'_>]) -> Option<(String, Vec<u8>)> {
 }
 
 fn read_users(path: &PathBuf) -> Result<Vec<PasswordEntry>, String> {
-    let told = |it: std::io::Error| larder_stdx::error::plain(&it);
-    if std::fs::metadata(path).map_err(told)?.len() > LARGEST {
-        return Err("it is larger than 16MiB".to_owned());
-    }
-    let text = std::fs::read_to_string(path).map_err(told)?;
+    let text = read_text(path, LARGEST_PASSWORD_FILE)?;
     let users =
         PasswordEntry::parse_file(&text).map_err(|it| format!("line {}: {}", it.line, it.sentence))?;
     // As at a start: a full disk, or an editor that truncates before it writes, must not shut all users out.
