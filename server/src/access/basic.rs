@@ -18,7 +18,7 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Failures of a network: ten a minute, and twenty at once.
@@ -191,7 +191,7 @@ fn credentials(fields: &[Field<'_>]) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(text[..at].to_vec()).ok()?, text[at + 1..].to_vec()))
 }
 
-fn read_users(path: &PathBuf) -> Result<Vec<PasswordEntry>, String> {
+fn read_users(path: &Path) -> Result<Vec<PasswordEntry>, String> {
     let text = read_text(path, LARGEST_PASSWORD_FILE)?;
     let users =
         PasswordEntry::parse_file(&text).map_err(|it| format!("line {}: {}", it.line, it.sentence))?;
