@@ -300,10 +300,15 @@ impl Store {
         Ok(StoredBody::Arena(Box::new(slice)))
     }
 
+    /// Whether a body of this length is on the heap, and not in the arena.
+    pub(crate) fn is_for_heap(&self, length: u64) -> bool {
+        length <= self.heap_line as u64
+    }
+
     /// Whether RAM could hold a body of this length, given room: a quarter of the budget at most.
     #[must_use]
     pub fn could_hold(&self, length: u64) -> bool {
-        length <= self.heap_line as u64 || self.arena.cost(length) <= self.budget.most_for_one()
+        self.is_for_heap(length) || self.arena.cost(length) <= self.budget.most_for_one()
     }
 
     /// A response as RAM keeps it: its head in both forms, without the parts shared by many.

@@ -9,17 +9,18 @@
 //! ```
 //!
 //! In a header `stamp` is the number of responses before it in the stream, `born` the last purge that was applied to the
-//! response, and `body_sum` the checksum of the whole body. `hash`, `variant` and `names` are zero. A response that is restored
-//! is older than every later purge, and no older one is needed for it. In a file `born` is the last purge everywhere.
+//! response, `hash` the checksum of its key, and `body_sum` that of the whole body. `variant` and `names` are zero. A response that is
+//! restored is older than every later purge, and no older one is needed for it. In a file `born` is the last purge everywhere.
 //!
 //! `transfer` sends the same stream to a process that takes over, while this one serves. There a header of the kind `Removal`
 //! may have a head, which is a key: the responses sent under it before are dropped.
 
 pub mod file;
+mod reading;
 pub mod transfer;
 
+use self::reading::Surplus;
 use crate::disk::{each_piece_of, head};
-use crate::encodings::Encodings;
 use crate::entry::{Entry, Stored, StoredBody};
 use crate::key::KeyHash;
 use crate::purges::Seq;
@@ -29,7 +30,6 @@ use larder_semantics::tiers;
 use larder_semantics::transcode::{EncodingPlan, PLAN_BYTES};
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope;
-use larder_wire::ready_head::ReadyHead;
 use larder_wire::segment::{
     HEADER, MAX_HEAD, RecordHeader, RecordKind, RecordPart, START, SegmentFile, VERSION, is_start, start,
     sum, version,
@@ -46,9 +46,6 @@ const BEYOND: usize = 4 + 1 + 1 + PLAN_BYTES;
 
 /// Entries that are visited under one lock of the eviction policy.
 const BATCH: usize = 256;
-
-/// The room that an entry may need in RAM beyond the bytes of its record.
-const OVERHEAD: u64 = 2048;
 
 /// The number of responses of a snapshot, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,9 +214,10 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(())
     }
 
-    fn header(&self, kind: RecordKind, met: Seq) -> RecordHeader {
-        let stamp = self.count.responses;
-        RecordHeader { kind, stamp, ..RecordHeader::note(met) }
+    /// The header of a record under this key; that of the end has none.
+    fn header(&self, kind: RecordKind, key: &[u8], met: Seq) -> RecordHeader {
+        let (stamp, hash) = (self.count.responses, sum(self.seed, key));
+        RecordHeader { kind, stamp, hash, ..RecordHeader::note(met) }
     }
 
     /// A response to which the purges up to `met` were applied.
@@ -251,7 +249,7 @@ impl<W: Write> SnapshotWriter<W> {
             body: stored.body.len(),
             head_sum: sum(self.seed, &self.scratch),
             body_sum: summing.digest(),
-            ..self.header(RecordKind::Response, met)
+            ..self.header(RecordKind::Response, key, met)
         };
         self.out.write_all(&header.write(self.place()))?;
         self.out.write_all(&self.scratch)?;
@@ -267,7 +265,7 @@ impl<W: Write> SnapshotWriter<W> {
         let length = u32::try_from(key.len()).ok().filter(|it| *it <= MAX_HEAD && *it > 0);
         let head = length.ok_or(io::ErrorKind::InvalidData)?;
         let header =
-            RecordHeader { head, head_sum: sum(self.seed, key), ..self.header(RecordKind::Removal, 0) };
+            RecordHeader { head, head_sum: sum(self.seed, key), ..self.header(RecordKind::Removal, key, 0) };
         self.out.write_all(&header.write(self.place()))?;
         self.out.write_all(key)?;
         self.at += header.length();
@@ -275,7 +273,7 @@ impl<W: Write> SnapshotWriter<W> {
     }
 
     fn end(&mut self) -> io::Result<SnapshotCount> {
-        let header = self.header(RecordKind::Removal, 0).write(self.place());
+        let header = self.header(RecordKind::Removal, b"", 0).write(self.place());
         self.out.write_all(&header)?;
         self.out.flush()?;
         Ok(self.count)
@@ -387,139 +385,6 @@ impl Store {
         self.restore(facts.last, Vec::new());
         self.read_all(reader, Surplus::Unread, late)
     }
-
-    /// Reads all records; nothing of them stays after a fault.
-    fn read_all(
-        &self,
-        mut reader: SnapshotReader<impl Read>,
-        surplus: Surplus,
-        late: impl Fn() -> bool,
-    ) -> Result<SnapshotCount, SnapshotFault> {
-        let mut count = SnapshotCount::default();
-        match self.read_records(&mut reader, &mut count, surplus, late) {
-            Ok(()) => {
-                self.counters.ram_restored.add_shared(count.responses);
-                Ok(count)
-            }
-            Err(fault) => {
-                self.drop_all();
-                Err(fault)
-            }
-        }
-    }
-
-    fn read_records(
-        &self,
-        reader: &mut SnapshotReader<impl Read>,
-        count: &mut SnapshotCount,
-        surplus: Surplus,
-        late: impl Fn() -> bool,
-    ) -> Result<(), SnapshotFault> {
-        let mut is_full = false;
-        while let Some(header) = reader.header()? {
-            if header.kind == RecordKind::Removal {
-                self.remove(self.hash(&reader.scratch), &reader.scratch);
-                continue;
-            }
-            let needed = 2 * u64::from(header.head) + header.body + OVERHEAD;
-            is_full |= self.used() + needed > self.usable() && self.could_hold(header.body) || late();
-            match surplus {
-                Surplus::Unread if is_full => return Ok(()),
-                Surplus::Skipped if is_full => {
-                    reader.skip(header.body)?;
-                    count.left_out += 1;
-                    continue;
-                }
-                _ => {}
-            }
-            let Some(body) = self.read_body(reader, &header)? else {
-                count.left_out += 1;
-                continue;
-            };
-            match self.restore_one(&reader.scratch, body, header.born, clock::wall()) {
-                true => {
-                    count.responses += 1;
-                    count.bytes += header.length();
-                }
-                false => count.left_out += 1,
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the body of a record into its place; `None` where RAM cannot hold it.
-    fn read_body(
-        &self,
-        reader: &mut SnapshotReader<impl Read>,
-        header: &RecordHeader,
-    ) -> Result<Option<StoredBody>, SnapshotFault> {
-        if !self.could_hold(header.body) {
-            reader.skip(header.body)?;
-            return Ok(None);
-        }
-        let (mut summing, mut failed, mut done) = (Xxh3::with_seed(reader.seed), None, 0);
-        let from = &mut reader.from;
-        let made = self.make_body_of(header.body, |room| {
-            let read = from.read_exact(room);
-            done += room.len() as u64;
-            summing.update(room);
-            read.map_err(|it| {
-                let kind = it.kind();
-                failed = Some(it);
-                kind.into()
-            })
-        });
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
-        let Ok(body) = made else {
-            reader.skip(header.body - done)?;
-            return Ok(None);
-        };
-        reader.at += header.body;
-        if summing.digest() == header.body_sum { Ok(Some(body)) } else { Err(SnapshotFault::Damaged) }
-    }
-
-    /// Adds the response of a record's head; returns whether it is in RAM.
-    fn restore_one(&self, bytes: &[u8], body: StoredBody, met: Seq, now: WallTime) -> bool {
-        let Some((envelope, beyond)) = head::read(bytes) else { return false };
-        let Some(beyond) = BeyondEnvelope::read(beyond) else { return false };
-        let key = envelope.key.clone();
-        let mut stored = head::stored(envelope, body);
-        if !is_of_use(&stored, now) {
-            return false;
-        }
-        if !beyond.head.is_empty() {
-            let fields = stored.fields();
-            stored.set_head(ReadyHead::passing(&beyond.head), fields);
-        }
-        // Older purges were applied to it; the later ones apply by this number.
-        stored.born = met;
-        stored.encodings = beyond.plan.map(Encodings::new);
-        let hash = self.hash(&key);
-        if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
-            return false;
-        }
-        if let Some(entry) = self.entry_of(hash, &key) {
-            entry.uses.store(beyond.uses, Relaxed);
-            entry.hits.store(beyond.hits, Relaxed);
-        }
-        true
-    }
-
-    /// Drops every entry.
-    fn drop_all(&self) {
-        while !self.evict(u64::MAX).is_empty() {}
-    }
-}
-
-/// The treatment of responses beyond the room or the time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Surplus {
-    /// Nothing needs the rest of the stream.
-    Unread,
-    /// Removals may follow.
-    Skipped,
 }
 
 struct SnapshotReader<R> {
@@ -589,6 +454,15 @@ impl<R: Read> SnapshotReader<R> {
         self.at += HEADER as u64 + length;
         self.next += u64::from(header.kind == RecordKind::Response);
         Ok(Some(header))
+    }
+
+    /// Appends the bytes of a small body.
+    fn body(&mut self, length: u64, out: &mut Vec<u8>) -> Result<(), SnapshotFault> {
+        let from = out.len();
+        out.resize(from + usize::try_from(length).map_err(|_| SnapshotFault::Damaged)?, 0);
+        self.from.read_exact(&mut out[from..])?;
+        self.at += length;
+        Ok(())
     }
 
     fn skip(&mut self, length: u64) -> Result<(), SnapshotFault> {

@@ -162,19 +162,23 @@ impl HandOverMessage {
         Self { kind, number: 0, body: Vec::new() }
     }
 
+    /// Its head.
+    fn head(&self) -> [u8; HEAD] {
+        let kind = KINDS.iter().position(|it| *it == self.kind).unwrap_or_default();
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(MAGIC);
+        head[8..10].copy_from_slice(&PROTOCOL.to_le_bytes());
+        head[10..12].copy_from_slice(&u16::try_from(kind).unwrap_or_default().to_le_bytes());
+        head[12..16].copy_from_slice(&u32::try_from(self.body.len()).unwrap_or(u32::MAX).to_le_bytes());
+        head[16..24].copy_from_slice(&self.number.to_le_bytes());
+        let checksum = sum(sum(0, &head[..HEAD - 8]), &self.body);
+        head[HEAD - 8..].copy_from_slice(&checksum.to_le_bytes());
+        head
+    }
+
     /// Its bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD + self.body.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&PROTOCOL.to_le_bytes());
-        let kind = KINDS.iter().position(|it| *it == self.kind).unwrap_or_default();
-        bytes.extend_from_slice(&u16::try_from(kind).unwrap_or_default().to_le_bytes());
-        bytes.extend_from_slice(&u32::try_from(self.body.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend_from_slice(&self.number.to_le_bytes());
-        let checksum = sum(sum(0, &bytes), &self.body);
-        bytes.extend_from_slice(&checksum.to_le_bytes());
-        bytes.extend_from_slice(&self.body);
-        bytes
+        [&self.head(), &self.body[..]].concat()
     }
 
     /// Sends it, with sockets.
@@ -182,16 +186,18 @@ impl HandOverMessage {
     /// # Errors
     /// The other process has ended, or does not read.
     pub fn send(&self, stream: &UnixStream, sockets: &[BorrowedFd<'_>]) -> Result<(), BrokenLink> {
-        let bytes = self.bytes();
+        let head = self.head();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SOCKETS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !sockets.is_empty() && !control.push(SendAncillaryMessage::ScmRights(sockets)) {
             return Err(BrokenLink::Damaged("too many sockets"));
         }
-        let sent = sendmsg(stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL);
-        let sent = sent.map_err(io::Error::from)?;
+        // A body is not copied: the pieces of the RAM tier are large.
+        let parts = [IoSlice::new(&head), IoSlice::new(&self.body)];
+        let sent = sendmsg(stream, &parts, &mut control, SendFlags::NOSIGNAL).map_err(io::Error::from)?;
         let mut rest = stream;
-        Ok(rest.write_all(&bytes[sent..])?)
+        rest.write_all(head.get(sent..).unwrap_or_default())?;
+        Ok(rest.write_all(&self.body[sent.saturating_sub(HEAD)..])?)
     }
 
     /// Waits for a message and its sockets; the time limit is that of the stream.

@@ -7,6 +7,7 @@ use super::switched_state::SwitchedState;
 use larder_stdx::clock::{self, Monotonic};
 use larder_store::Store;
 use larder_store::snapshot::transfer::{PurgesInForce, RamTransfer, TransferFault};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 /// Bytes of a piece.
 const PIECE: usize = 256 << 10;
+/// Bytes that the connection may hold.
+const AHEAD: usize = 4 << 20;
 /// The time limit for sending all: the rest is left out.
 const SEND: Duration = Duration::from_secs(20);
 /// Sends of changed responses before the last one, which delays the switch, until fewer than [`FEW`] have changed.
@@ -39,7 +42,10 @@ impl Write for RamPieces {
     fn flush(&mut self) -> io::Result<()> {
         let body = std::mem::take(&mut self.piece);
         if !body.is_empty() {
-            HandOverMessage { kind: MessageKind::Ram, number: 0, body }.send(&self.stream, &[])?;
+            let message = HandOverMessage { kind: MessageKind::Ram, number: 0, body };
+            message.send(&self.stream, &[])?;
+            self.piece = message.body;
+            self.piece.clear();
         }
         Ok(())
     }
@@ -69,7 +75,9 @@ impl RamSending {
     /// # Errors
     /// The new process does not read.
     pub fn begin(stream: &UnixStream, store: &Arc<Store>, settings: u64) -> Result<Self, BrokenLink> {
-        let pieces = RamPieces { stream: stream.try_clone()?, piece: Vec::new() };
+        // Both processes work at once, and wait for each other less often; the kernel may allow less.
+        let _ = set_socket_send_buffer_size(stream, AHEAD);
+        let pieces = RamPieces { stream: stream.try_clone()?, piece: Vec::with_capacity(PIECE) };
         let begun = clock::monotonic_now();
         let late = || is_over(begun, SEND);
         let sent = RamTransfer::begin(store, pieces, settings, late).and_then(|mut transfer| {

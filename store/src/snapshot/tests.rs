@@ -2,6 +2,7 @@
 
 use super::file::{discard, take};
 use super::*;
+use crate::encodings::Encodings;
 use crate::purges::{Marks, PurgeRule, PurgeScope, Strength};
 use crate::ram::{Lookup, StoredArc};
 use crate::sample::{read, store, stored, tagged, text, varied};
@@ -10,6 +11,7 @@ use larder_semantics::compress::{CodingPreference, Compress};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::transcode;
+use larder_wire::ready_head::ReadyHead;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

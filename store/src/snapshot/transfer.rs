@@ -5,7 +5,8 @@
 //! record has the last purge that was applied to it; the later ones go with the switch ([`PurgesInForce`]). So the receiver has
 //! no response that this process would not serve at the switch. Changes after that are as between two nodes, but for purges.
 
-use super::{SnapshotCount, SnapshotFacts, SnapshotFault, SnapshotReader, SnapshotWriter, Surplus};
+use super::reading::Surplus;
+use super::{SnapshotCount, SnapshotFacts, SnapshotFault, SnapshotReader, SnapshotWriter};
 use crate::changed_keys::TooManyChanges;
 use crate::purges::Seq;
 use crate::ram::Store;
