@@ -1,7 +1,7 @@
 //! The endpoint of certificates: those in use, and the names of `tls.acme` with their renewals and failures.
 
 use super::{Admin, AdminResponse};
-use larder_server::certificate_book::{CertificateSource, ManagedCertificate};
+use larder_server::certificate_registry::{CertificateSource, ManagedCertificate};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 

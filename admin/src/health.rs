@@ -10,13 +10,13 @@ use larder_semantics::health::{
     CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport, HealthWord,
     LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
 };
-use larder_server::certificate_book::{CertificateBook, CertificateSource};
+use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
 use larder_server::live::Live;
 use larder_server::route_stats::{ConfigScopes, OriginScopes, RouteScopes, ServiceKind};
-use larder_server::row_purges::FollowStanding;
+use larder_server::row_purges::FollowState;
 use larder_stdx::clock;
 use larder_store::disk::DiskState;
-use larder_store::fleet::health::ServerStanding;
+use larder_store::fleet::health::FleetServerState;
 use larder_transport::Synthetic;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -41,7 +41,7 @@ pub const HEALTH: &str = health!();
 
 /// The state of the server, with the facts that only the main loop knows. Of the main thread.
 #[derive(Default)]
-pub struct HealthDesk {
+pub struct HealthState {
     judge: RefCell<HealthJudge>,
     /// That of the last look, of which the main thread makes one a second.
     word: Cell<HealthWord>,
@@ -56,7 +56,7 @@ fn now(why: &str) -> PastFact {
     PastFact { at: clock::wall().0, why: why.to_owned() }
 }
 
-impl HealthDesk {
+impl HealthState {
     /// A configuration is in force; these keys of it wait for a restart. The counters of its routes may be others.
     pub fn in_force(&self, waiting: Vec<String>) {
         self.refused.replace(None);
@@ -124,7 +124,7 @@ impl Admin {
 
     fn health_facts(&self) -> HealthFacts {
         let live = self.live.borrow().clone();
-        let (wall, desk) = (clock::wall().0, &self.health);
+        let (wall, state) = (clock::wall().0, &self.health);
         let origins = live.scopes.origins.iter().map(origin_fact).collect();
         let (memcached, keys_move) = self.memcached();
         HealthFacts {
@@ -140,16 +140,16 @@ impl Admin {
             purge_log: self.nodes.as_ref().map(|it| it.purge_log()),
             nodes: self.node_facts(),
             databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
-            refused: desk.refused(),
-            refused_certificates: desk.refused_certificates.borrow().clone(),
+            refused: state.refused(),
+            refused_certificates: state.refused_certificates.borrow().clone(),
             broken_files: live.broken_files(),
-            waiting: desk.waiting(),
+            waiting: state.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
             ram_budget: self.gateway.store.budget(),
             ram_usable: self.gateway.store.usable(),
-            snapshot: desk.snapshot.borrow().clone(),
+            snapshot: state.snapshot.borrow().clone(),
         }
     }
 
@@ -173,7 +173,7 @@ impl Admin {
         let settings = fleet.settings();
         let fact = |(at, server): (usize, &larder_store::fleet::settings::FleetAddress)| MemcachedFact {
             name: server.at.to_string(),
-            is_down: fleet.health().standing(at) == ServerStanding::Ejected,
+            is_down: fleet.health().standing(at) == FleetServerState::Ejected,
             failures: settings.failures,
         };
         (settings.servers.iter().enumerate().map(fact).collect(), settings.auto_eject)
@@ -247,18 +247,18 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
     judged_routes(live).filter_map(fact).collect()
 }
 
-fn database((name, standing): (String, FollowStanding), live: &Live) -> DatabaseFact {
+fn database((name, standing): (String, FollowState), live: &Live) -> DatabaseFact {
     let (requests, errors_5xx) = requests_for_rows(live, &name);
     let mut fact = DatabaseFact { name, requests, errors_5xx, ..DatabaseFact::default() };
     match standing {
-        FollowStanding::Followed(_, lag) => {
+        FollowState::Followed(_, lag) => {
             fact.is_followed = true;
             fact.lag_millis = u64::try_from(lag.time().as_millis()).unwrap_or(u64::MAX);
             fact.lag_bytes = lag.bytes();
         }
-        FollowStanding::ByAnotherNode => fact.is_followed = true,
-        FollowStanding::Begins => {}
-        FollowStanding::NotFollowed(why) => fact.why = why,
+        FollowState::ByAnotherNode => fact.is_followed = true,
+        FollowState::Begins => {}
+        FollowState::NotFollowed(why) => fact.why = why,
     }
     fact
 }
@@ -273,7 +273,7 @@ fn requests_for_rows(live: &Live, database: &str) -> (u64, u64) {
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-fn certificates(book: &CertificateBook, now: i64) -> Vec<CertificateFact> {
+fn certificates(book: &CertificateRegistry, now: i64) -> Vec<CertificateFact> {
     let shown = book.shown.borrow();
     let of_files = shown.iter().filter(|it| it.source != CertificateSource::Acme).map(|it| CertificateFact {
         names: it.certificate.names.clone(),

@@ -102,7 +102,7 @@ struct KeptHistory {
 }
 
 /// The history. Of the main thread.
-pub struct HistoryDesk {
+pub struct HistoryState {
     history: RefCell<KeptHistory>,
     /// The URLs of the last minute, when the workers have answered.
     urls: Rc<RefCell<Option<Vec<UrlCount>>>>,
@@ -117,7 +117,7 @@ const MOST_MEMORY: usize =
     SampleRings::most_bytes() + MarkList::most_bytes() + RouteMinutes::most_bytes() + Worst::most_bytes();
 const _: () = assert!(MOST_MEMORY <= 2 << 20, "the history takes at most 2 MiB");
 
-impl HistoryDesk {
+impl HistoryState {
     /// Begins with the start of this process, which `replaces` another in an upgrade. `path` is the file; or the reason without one.
     #[must_use]
     pub fn open(
@@ -208,14 +208,14 @@ impl HistoryDesk {
         let is_damaged = loaded.damage.is_some();
         history.link = HistoryLink::Open(file);
         let end = (loaded.latest(), loaded.is_stopped());
-        self.take_over(history, loaded);
+        self.adopt(history, loaded);
         if is_damaged {
             self.save(history, true);
         }
         (end.0 > 0).then_some(end)
     }
 
-    fn take_over(&self, history: &mut KeptHistory, loaded: LoadedHistory) {
+    fn adopt(&self, history: &mut KeptHistory, loaded: LoadedHistory) {
         history.rings.restore(&loaded.rows);
         history.marks.restore(loaded.marks);
         history.minutes.restore(&loaded.minutes);
@@ -380,20 +380,20 @@ impl Admin {
         let (wall, uptime) = (clock::wall().0, clock::monotonic_now().0);
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
-        let desk = &self.history;
-        let mut history = desk.history.borrow_mut();
+        let state = &self.history;
+        let mut history = state.history.borrow_mut();
         let history = &mut *history;
-        desk.connect(history);
+        state.connect(history);
         history.marks.note(wall, self.event_counts(scopes));
-        let urls = desk.urls.borrow_mut().take();
+        let urls = state.urls.borrow_mut().take();
         if let Some(urls) = urls {
             history.minutes.urls(&urls);
-            desk.save(history, false);
+            state.save(history, false);
         }
         if history.rings.is_due(uptime) && self.sample(history, StepEnd::Over) {
-            desk.worst.look(wall);
-            desk.request_urls();
-            desk.save(history, false);
+            state.worst.look(wall);
+            state.request_urls();
+            state.save(history, false);
         }
     }
 
@@ -412,15 +412,15 @@ impl Admin {
     pub fn end_history(&self, end: HistoryEnd) {
         clock::tick();
         self.look_at_history();
-        let desk = &self.history;
-        let mut history = desk.history.borrow_mut();
+        let state = &self.history;
+        let mut history = state.history.borrow_mut();
         let history = &mut *history;
         self.sample(history, StepEnd::All);
         if end == HistoryEnd::Stopped {
             history.marks.add(clock::wall().0, MarkKind::Stop, "larder stopped".to_owned());
         }
         history.minutes.close();
-        desk.save(history, false);
+        state.save(history, false);
         let why = "this process ends";
         if let HistoryLink::Open(file) = std::mem::replace(&mut history.link, HistoryLink::Ram(why)) {
             file.close(CLOSE);
@@ -461,9 +461,10 @@ mod tests {
     #[test]
     fn all_of_it_takes_two_mebibytes() {
         assert!((1_800_000..=2 << 20).contains(&MOST_MEMORY), "{MOST_MEMORY}");
-        let desk = HistoryDesk::open(Err("no file"), false, Arc::default(), Arc::default(), ErrorLog::off());
-        assert!(desk.bytes().0 < 128 << 10, "{:?}", desk.bytes());
-        assert_eq!(json!({ "in": "ram", "why": "no file" }), desk.kept());
+        let state =
+            HistoryState::open(Err("no file"), false, Arc::default(), Arc::default(), ErrorLog::off());
+        assert!(state.bytes().0 < 128 << 10, "{:?}", state.bytes());
+        assert_eq!(json!({ "in": "ram", "why": "no file" }), state.kept());
     }
 
     #[test]

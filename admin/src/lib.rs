@@ -41,8 +41,8 @@ pub use access::AdminAccess;
 pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigOrder as ReloadOrder, Configuring};
-pub use health::HealthDesk;
-pub use history::{HistoryDesk, HistoryEnd};
+pub use health::HealthState;
+pub use history::{HistoryEnd, HistoryState};
 use larder_config::admin_role::AdminRole;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
@@ -54,7 +54,7 @@ use larder_observe::stream::Hub;
 use larder_observe::top::Tops;
 use larder_observe::traces::Traces;
 use larder_semantics::date;
-use larder_server::certificate_book::CertificateBook;
+use larder_server::certificate_registry::CertificateRegistry;
 use larder_server::cluster::Cluster;
 use larder_server::counter_sum::CounterSums;
 use larder_server::input_error::InputError;
@@ -63,7 +63,7 @@ use larder_server::overlay::Overlays;
 use larder_server::purge::PurgeQueue;
 use larder_server::resident::Heap;
 use larder_server::router::Router;
-use larder_server::row_purges::FollowStandings;
+use larder_server::row_purges::FollowStates;
 use larder_server::worker_failure::WorkerFailure;
 use larder_stdx::clock;
 use larder_transport::body::BodyPiece;
@@ -120,11 +120,11 @@ pub struct Admin {
     /// The other nodes of the fleet.
     pub nodes: Option<Rc<Cluster>>,
     /// The standing of the databases that are followed.
-    pub followed: FollowStandings,
+    pub followed: FollowStates,
     /// The overlays.
     pub overlays: Arc<Overlays>,
     /// The state of all certificates.
-    pub certificates: Rc<CertificateBook>,
+    pub certificates: Rc<CertificateRegistry>,
     /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
     /// The last measurement of memory.
@@ -132,9 +132,9 @@ pub struct Admin {
     /// The failure of a worker.
     pub failure: Arc<WorkerFailure>,
     /// The state of the server.
-    pub health: HealthDesk,
+    pub health: HealthState,
     /// The samples and events of the last days.
-    pub history: HistoryDesk,
+    pub history: HistoryState,
     /// Another process has taken over: changes made here would be lost.
     pub is_replaced: Cell<bool>,
     /// The endpoints for changing the configuration.
@@ -451,8 +451,8 @@ async fn send_events(
 
 impl Admin {
     /// Uses a new configuration for access and explanations from now on.
-    pub fn take_over(&self, live: Arc<Live>) {
-        self.access.take_over(&live.config.admin.tokens);
+    pub fn apply_config(&self, live: Arc<Live>) {
+        self.access.apply_config(&live.config.admin.tokens);
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
         *self.live.borrow_mut() = live;
     }

@@ -39,7 +39,7 @@ pub struct Figures {
 }
 
 /// A server's name, with its figures or the reason why there are none.
-pub type Watched = (&'static str, Result<Figures, String>);
+pub type OpenSocket = (&'static str, Result<Figures, String>);
 
 impl Figures {
     /// CPU per request with idle connections, as a multiple of that without.
@@ -53,7 +53,7 @@ impl Figures {
 ///
 /// # Errors
 /// The page or the origin could not be made.
-pub fn run(settings: &Settings) -> Result<Vec<Watched>, String> {
+pub fn run(settings: &Settings) -> Result<Vec<OpenSocket>, String> {
     let root = settings.page(1795)?;
     let origin = settings.origin(Origin::Storable.headers(), &root)?;
     let mut all = Vec::new();

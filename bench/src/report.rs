@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::cases::{Claim, Lane, Of, Origin};
-use crate::idle::{Figures, Watched};
+use crate::idle::{Figures, OpenSocket};
 use crate::load::Sample;
 use crate::million::Purged;
 use crate::overload::{self, Overloaded, Point};
@@ -30,7 +30,7 @@ pub struct Report {
     /// The cases.
     pub cases: Vec<Finished>,
     /// The servers with idle connections; empty where not requested.
-    pub idle: Vec<Watched>,
+    pub idle: Vec<OpenSocket>,
     /// One of three memcached servers stopped, where requested.
     pub stopped: Option<Result<Stopped, String>>,
     /// Servers with an overloaded application; empty where not requested.

@@ -52,7 +52,7 @@ use larder_observe::log::error::{Level, LogLevels};
 use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;
 use larder_semantics::compress::{CodingPreference, Compress};
-use larder_semantics::forwarded::Telling;
+use larder_semantics::forwarded::ForwardedFields;
 use larder_semantics::policy::TierSet;
 use larder_semantics::policy::{
     CredentialUse, GetBodies, IDENTITY, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy,
@@ -396,10 +396,10 @@ impl ConfigCheck {
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
             telling: match self.text(&at.key("forwarded")).as_str() {
-                "forwarded" => Telling::Forwarded,
-                "both" => Telling::Both,
-                "off" => Telling::Off,
-                _ => Telling::XForwarded,
+                "forwarded" => ForwardedFields::Forwarded,
+                "both" => ForwardedFields::Both,
+                "off" => ForwardedFields::Off,
+                _ => ForwardedFields::XForwarded,
             },
             tells_certificate: self.tells_certificate(at),
             rewrite,

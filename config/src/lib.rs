@@ -76,7 +76,7 @@ use larder_observe::telemetry::Collector;
 use larder_origin::{OriginAddress, OriginLimits};
 use larder_semantics::expression::Expression;
 use larder_semantics::field::Field;
-use larder_semantics::forwarded::{self, Believed, ClientChain, Telling};
+use larder_semantics::forwarded::{self, Believed, ClientChain, ForwardedFields};
 pub use larder_semantics::method::Methods;
 use larder_semantics::network::Peers;
 use larder_semantics::policy::Policy;
@@ -352,7 +352,7 @@ pub struct RouteConfig {
     /// Whether responses have `Server-Timing`.
     pub server_timing: bool,
     /// The fields with the client address for origins.
-    pub telling: Telling,
+    pub telling: ForwardedFields,
     /// Whether origins get the client's certificate.
     pub tells_certificate: bool,
     /// The forwarded upgrades.

@@ -6,7 +6,7 @@ use crate::directory::{RootOptions, ServedDirectory};
 use crate::forms::{Encoded, FileForms};
 use crate::media::media_type;
 use crate::negotiate::FileCoding;
-use crate::open_file::{Dress, FileContents, OpenFile};
+use crate::open_file::{FileContents, FileHeadFields, OpenFile};
 use crate::path;
 use crate::resolve::{self, FileNode, Identity};
 use crate::sums::FileSums;
@@ -83,7 +83,7 @@ pub fn entry(
         .map(|it| &*it.rules)
         .filter(|rules| transcode::is_worth_coding(media_type.as_bytes(), Some(identity.size), rules));
     let varies = !found.is_empty() || compress.is_some();
-    let dress = |coding| Dress {
+    let head_fields = |coding| FileHeadFields {
         media_type: &media_type,
         coding,
         varies,
@@ -92,12 +92,12 @@ pub fn entry(
     let kept = forms.filter(|it| it.plain.identity == identity && it.plain.varies() == varies);
     let plain = match kept {
         Some(kept) => kept.plain.clone(),
-        None => open(root, file, &dress(None))?,
+        None => open(root, file, &head_fields(None))?,
     };
     let mut coded = Vec::with_capacity(found.len());
     for (coding, _) in found {
         // A sibling that was removed meanwhile counts as absent.
-        if let Ok(sibling) = open(root, &with_suffix(file, coding), &dress(Some(coding.token()))) {
+        if let Ok(sibling) = open(root, &with_suffix(file, coding), &head_fields(Some(coding.token()))) {
             coded.push((coding, sibling));
         }
     }
@@ -164,10 +164,14 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, name].join(&b'/') }
 }
 
-fn open(root: &ServedDirectory, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, NotServed> {
+fn open(
+    root: &ServedDirectory,
+    path: &[u8],
+    head_fields: &FileHeadFields<'_>,
+) -> Result<Arc<OpenFile>, NotServed> {
     let (fd, identity) = resolve::open_file(root.fd(), path, root.options.symlinks)?;
     let (contents, identity) = read_whole(File::from(fd), identity, &root.options)?;
-    Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall(), &root.counters)))
+    Ok(Arc::new(OpenFile::new(contents, identity, head_fields, clock::wall(), &root.counters)))
 }
 
 /// Reads the contents of a file that is not too large, without bytes of another version: its state is the same before and

@@ -39,7 +39,7 @@ pub struct OpenFile {
 }
 
 /// The fields of a head that do not follow from the file itself.
-pub(crate) struct Dress<'a> {
+pub(crate) struct FileHeadFields<'a> {
     /// `Content-Type`.
     pub media_type: &'a str,
     /// `Content-Encoding`, for a sibling.
@@ -65,20 +65,20 @@ impl OpenFile {
     pub(crate) fn new(
         contents: FileContents,
         identity: Identity,
-        dress: &Dress<'_>,
+        head_fields: &FileHeadFields<'_>,
         now: WallTime,
         counters: &Arc<Counters>,
     ) -> OpenFile {
-        let etag = strong_tag(&identity, &contents, dress.coding);
+        let etag = strong_tag(&identity, &contents, head_fields.coding);
         // An origin must not claim a modification in the future (RFC 9110 §8.8.2.1).
         let modified = u64::try_from(identity.modified.0).ok().map(WallTime).filter(|it| *it <= now);
         let mut fields = FieldList::new();
-        fields.push("Content-Type", dress.media_type);
+        fields.push("Content-Type", head_fields.media_type);
         fields.push("Content-Length", identity.size.to_string());
-        if let Some(coding) = dress.coding {
+        if let Some(coding) = head_fields.coding {
             fields.push("Content-Encoding", coding);
         }
-        if dress.varies {
+        if head_fields.varies {
             fields.push("Vary", "Accept-Encoding");
         }
         if let Some(modified) = modified {
@@ -86,7 +86,7 @@ impl OpenFile {
         }
         fields.push("ETag", &etag);
         fields.push("Accept-Ranges", "bytes");
-        if let Some(value) = dress.cache_control {
+        if let Some(value) = head_fields.cache_control {
             fields.push("Cache-Control", value);
         }
         fields.shrink();
@@ -102,7 +102,7 @@ impl OpenFile {
                 (whole(owner.clone(), &identity), Some(owner))
             }
         };
-        let meta = facts(etag.into_bytes().into(), modified, dress.varies, now);
+        let meta = facts(etag.into_bytes().into(), modified, head_fields.varies, now);
         let head = ReadyHead::new(&[b"HTTP/1.1 200 OK\r\n", fields.text()].concat());
         OpenFile { head, fields, meta, body, identity, descriptor }
     }

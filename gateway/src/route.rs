@@ -14,7 +14,7 @@ use larder_files::ScriptRoot;
 use larder_origin::{BalanceKey, Group, OriginAddress, Paced, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
-use larder_semantics::forwarded::Telling;
+use larder_semantics::forwarded::ForwardedFields;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::Policy;
 use larder_semantics::sticky::StickyCookie;
@@ -164,7 +164,7 @@ pub struct GatewayRoute {
     /// Whether a route of the site stores responses to QUERY (`cache.query`).
     pub has_queries: bool,
     /// The fields about the client that origins get.
-    pub telling: Telling,
+    pub telling: ForwardedFields,
     /// `site.route.client_cert`: whether origins get the client's certificate.
     pub tells_certificate: bool,
     /// The fields with which larder tells origins of the client (`access`): no client can send them, not as trailers either.
@@ -210,7 +210,8 @@ impl GatewayRoute {
     /// A route over one or more origins.
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
-        let (hash_by, upgrades, telling) = (HashBy::default(), Upgrades::default(), Telling::default());
+        let (hash_by, upgrades, telling) =
+            (HashBy::default(), Upgrades::default(), ForwardedFields::default());
         Rc::new(Self {
             other_conditions: Rc::default(),
             has_queries: false,

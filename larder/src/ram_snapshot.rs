@@ -86,7 +86,7 @@ pub fn asks(config: &Config, errors: &ErrorLog) -> bool {
 
 /// Fills RAM with the responses of the process that this one replaces. Nothing is stored yet, and no purge is in force: those of
 /// the switch are yet to come. Where it fails RAM is empty, and the log has the reason.
-pub fn take_over(config: &Config, store: &Store, errors: &ErrorLog, source: &mut RamSource<'_>) {
+pub fn inherit(config: &Config, store: &Store, errors: &ErrorLog, source: &mut RamSource<'_>) {
     clock::tick();
     let begun = clock::monotonic_now();
     let most = larder_config::memory_left().map_or(u64::MAX, |it| it / 4 * QUARTERS);

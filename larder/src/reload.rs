@@ -52,7 +52,7 @@ impl Running {
     fn secure(&self, new: &Config) -> Result<(), String> {
         let mut keeper = self.keeper.borrow_mut();
         match &*keeper {
-            Some(keeper) => keeper.take_over(new, &self.errors),
+            Some(keeper) => keeper.apply_config(new, &self.errors),
             None => {
                 *keeper = tls::CertificateStore::open(new, &self.errors, &self.book)?;
                 Ok(())

@@ -20,7 +20,7 @@ use larder_observe::log::{AccessLog, ErrorLog, Level, LogTarget, Subsystem};
 use larder_observe::stream::Hub;
 use larder_observe::telemetry::Telemetry;
 use larder_server::addresses::OpenAddresses;
-use larder_server::certificate_book::CertificateBook;
+use larder_server::certificate_registry::CertificateRegistry;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::Shares;
@@ -59,11 +59,11 @@ pub struct Running {
     /// The address of the admin.
     pub admin_at: Option<SocketAddr>,
     /// The queue of purges.
-    pub desk: PurgeQueue,
+    pub purge_queue: PurgeQueue,
     /// The certificates; `None` until an address uses TLS.
     pub keeper: RefCell<Option<tls::CertificateStore>>,
     /// The state of all certificates.
-    pub book: Rc<CertificateBook>,
+    pub book: Rc<CertificateRegistry>,
     /// The place of the admin's token.
     pub kept: TokenPlace,
     /// Removed when larder stops.
@@ -77,7 +77,7 @@ pub struct Started {
     /// The running parts.
     pub running: Running,
     /// Carries out the purges.
-    pub clerk: PurgeWorker,
+    pub purge_worker: PurgeWorker,
     /// The plan for joining the other nodes of the fleet.
     pub nodes: Option<NodesPlan>,
     /// The workers.
@@ -147,7 +147,7 @@ impl BoundStart {
         // The last step that can fail without consequences.
         let handed = predecessor
             .as_ref()
-            .map(|it| operator.take_over(it, &live.config, &storage.store, &sockets.clients));
+            .map(|it| operator.inherit(it, &live.config, &storage.store, &sockets.clients));
         let handed = handed.transpose()?;
         let first = sockets.clients.names().into_iter().next();
         let Storage { store, .. } = &storage;
@@ -174,7 +174,7 @@ struct Operator {
     log: Arc<AccessLog>,
     audit: Audit,
     keeper: Option<tls::CertificateStore>,
-    book: Rc<CertificateBook>,
+    book: Rc<CertificateRegistry>,
 }
 
 impl Operator {
@@ -207,7 +207,7 @@ impl Operator {
     }
 
     /// Takes the state of the process that this one replaces, but its sockets and its disk tier, which it has closed then.
-    fn take_over(
+    fn inherit(
         &self,
         from: &Predecessor,
         config: &Config,
@@ -222,7 +222,7 @@ impl Operator {
             quic: !clients.quic.is_empty(),
         })?;
         if ram {
-            ram_snapshot::take_over(config, store, &self.errors, &mut source);
+            ram_snapshot::inherit(config, store, &self.errors, &mut source);
         }
         let state = from.switch(source)?;
         if let Some(keeper) = &self.keeper {
@@ -256,7 +256,8 @@ impl Opened {
         let Storage { store, coders, overlays } = storage;
         let SharedStorage { lower, nodes } = shared;
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
-        let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
+        let (purge_queue, purge_worker) =
+            purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = Shares::take(&live.config, &lower, workers, &errors);
         let (ids, tops, recent, recorder, worst, refusals, traces, connection_limit, room_to_give) =
             Default::default();
@@ -298,14 +299,14 @@ impl Opened {
             plan,
             public,
             admin_at,
-            desk,
+            purge_queue,
             keeper,
             book,
             kept,
             run_file,
             not_restored: None,
         };
-        running.take_over(&live);
+        running.apply_config(&live);
         let threads = (0..workers.get())
             .map(|number| running.worker(number, inbox.clone()))
             .collect::<Result<Vec<_>, _>>()
@@ -318,13 +319,13 @@ impl Opened {
         let way_in = WayIn { link: access.link_here(), kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
         let (admin, predecessor) = (sockets.admin, None);
-        Ok(Started { running, clerk, nodes, threads, admin, access, audit, inbox, predecessor })
+        Ok(Started { running, purge_worker, nodes, threads, admin, access, audit, inbox, predecessor })
     }
 }
 
 impl Running {
-    /// Puts the process-wide part of a configuration in force; workers and the admin have a `take_over` of their own.
-    pub fn take_over(&self, live: &Live) {
+    /// Puts the process-wide part of a configuration in force; workers and the admin have an `apply_config` of their own.
+    pub fn apply_config(&self, live: &Live) {
         self.errors.set_levels(live.config.log.levels);
         self.shared.traces.sampling.configure(live.config.trace_rates());
     }
@@ -342,7 +343,7 @@ impl Running {
     /// Starts a worker.
     fn worker(&self, number: usize, inbox: watch::Receiver<Orders>) -> std::io::Result<JoinHandle<()>> {
         let counters = self.shared.totals.add_part();
-        let (log, purges) = (self.log.clone(), self.desk.clone());
+        let (log, purges) = (self.log.clone(), self.purge_queue.clone());
         let own = Own { counters, log, purges, errors: self.errors.clone() };
         worker::start(number, self.shared.clone(), own, inbox)
     }

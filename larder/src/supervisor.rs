@@ -9,7 +9,7 @@ use crate::start::{self, Running, Started};
 use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
 use larder_admin::{
-    Admin, AdminAccess, Audit, Configuring, HealthDesk, HistoryDesk, HistoryEnd, ReloadOrder, UpgradeOrder,
+    Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, ReloadOrder, UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -21,7 +21,7 @@ pub use larder_server::config_watch::ConfigWatch;
 use larder_server::live::{DrainReason, Orders};
 use larder_server::purge::peer::PurgePeer;
 use larder_server::quiet::Quiet;
-use larder_server::row_purges::FollowStandings;
+use larder_server::row_purges::FollowStates;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
 use larder_server::{acme, quiet, tls};
@@ -95,7 +95,7 @@ pub fn run(
     // Before the start, which may take seconds: its file may be replaced from now on.
     let program = program::of_this_process();
     let started = start::start(config, plan, inheritance, after).map_err(Stopped::AtStart)?;
-    let Started { running, clerk, nodes, threads, admin, access, audit, inbox, predecessor } = started;
+    let Started { running, purge_worker, nodes, threads, admin, access, audit, inbox, predecessor } = started;
     // The system takes all memory back at once when the process ends: returning a million pages one by one first would
     // delay the stop by seconds.
     std::mem::forget(running.shared.store.clone());
@@ -107,7 +107,7 @@ pub fn run(
         nodes.and_then(|it| Cluster::start(it, lower, store.clone(), own.clone(), &teller))
     };
     let peer = Rc::<PurgePeer>::default();
-    tasks.spawn_local(clerk.work(nodes.clone(), peer.clone(), running.shared.room_to_give.clone()));
+    tasks.spawn_local(purge_worker.work(nodes.clone(), peer.clone(), running.shared.room_to_give.clone()));
     let supervisor = Supervisor {
         running,
         nodes,
@@ -115,7 +115,7 @@ pub fn run(
         program,
         peer,
         followed: RefCell::default(),
-        standings: FollowStandings::default(),
+        standings: FollowStates::default(),
         admin_sockets: admin.iter().map(Bound::handle).collect(),
         admin_worker: RefCell::default(),
         upgrading: Cell::new(false),
@@ -151,7 +151,7 @@ struct Supervisor {
     /// The task that follows databases ...
     followed: RefCell<Option<JoinHandle<()>>>,
     /// ... and the standing of each.
-    standings: FollowStandings,
+    standings: FollowStates,
     /// The admin's sockets.
     admin_sockets: Vec<SocketHandle>,
     /// The connections of the admin.
@@ -179,7 +179,7 @@ enum Wakeup {
 impl Supervisor {
     /// Starts the tasks of this thread that last as long as it does.
     fn begin_upkeep(&self, inbox: &watch::Receiver<Orders>) {
-        tokio::task::spawn_local(mind_memory(
+        tokio::task::spawn_local(watch_memory(
             self.running.shared.store.clone(),
             self.running.shared.room_to_give.clone(),
         ));
@@ -290,8 +290,8 @@ impl Supervisor {
         admin.iter().for_each(|it| it.audit.reopen());
     }
 
-    fn acme_means(&self) -> acme::AcmeMeans {
-        acme::AcmeMeans {
+    fn acme_means(&self) -> acme::AcmeContext {
+        acme::AcmeContext {
             overlays: self.running.shared.overlays.clone(),
             errors: self.running.errors.clone(),
             counters: self.running.shared.own.clone(),
@@ -324,7 +324,7 @@ impl Supervisor {
             public: RefCell::new(self.running.public.borrow().clone()),
             totals: self.running.shared.totals.clone(),
             counters: counters.clone(),
-            purges: self.running.desk.clone(),
+            purges: self.running.purge_queue.clone(),
             traces: shared.traces.clone(),
             tops: shared.tops.clone(),
             recent: shared.recent.clone(),
@@ -338,7 +338,7 @@ impl Supervisor {
             heap: shared.heap.clone(),
             measured: larder_admin::MeasuredMemory::default(),
             failure: shared.failure.clone(),
-            health: HealthDesk::default(),
+            health: HealthState::default(),
             history: self.open_history(&live.config),
             is_replaced: Cell::new(false),
             configuring,
@@ -346,7 +346,7 @@ impl Supervisor {
             listing: larder_admin::ListingTurns::default(),
             clock_moves: test_clock().is_some(),
         });
-        admin.take_over(live.clone());
+        admin.apply_config(live.clone());
         self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
         let _ = admin.look_at_health();
         admin.look_at_history();
@@ -371,10 +371,10 @@ impl Supervisor {
         access
     }
 
-    fn open_history(&self, config: &Config) -> HistoryDesk {
+    fn open_history(&self, config: &Config) -> HistoryState {
         let shared = &self.running.shared;
         let path = config.admin.history.file(self.running.plan.file().as_deref());
-        HistoryDesk::open(
+        HistoryState::open(
             path,
             self.replaces,
             shared.tops.clone(),
@@ -451,7 +451,7 @@ impl Supervisor {
     fn put_in_force(&self, new: Prepared, admin: Option<&Admin>) {
         let Prepared { live, addresses, site_logs, waiting } = new;
         ram_snapshot::discard_old(&self.running.orders.borrow().live.config, &live.config);
-        self.running.take_over(&live);
+        self.running.apply_config(&live);
         start::tell_warnings(&self.running.errors, &live.config);
         waiting.iter().for_each(|it| {
             self.running.errors.event(Level::Info, "restart-pending", &[("why", &it.to_string())]);
@@ -459,7 +459,7 @@ impl Supervisor {
         let errors = self.running.errors.clone();
         larder_config::names::warn_of_unknown(&live.config, move |it| start::tell_warning(&errors, &it));
         if let Some(admin) = admin {
-            admin.take_over(live.clone());
+            admin.apply_config(live.clone());
             admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());
         }
         let tls = self.running.keeper.borrow().as_ref().map(tls::CertificateStore::tls);
@@ -486,7 +486,7 @@ impl Supervisor {
         let Some(keeper) = &*keeper else { return };
         if keeper.changed() {
             let live = self.running.orders.borrow().live.clone();
-            let outcome = keeper.take_over(&live.config, &self.running.errors);
+            let outcome = keeper.apply_config(&live.config, &self.running.errors);
             admin
                 .iter()
                 .for_each(|it| it.health.certificates(outcome.as_ref().copied().map_err(String::as_str)));
@@ -623,13 +623,13 @@ async fn show_life(manager: Rc<ServiceManager>, within: Duration) {
 
 /// Lets the store check the process's memory: see docs/decisions/0020-resident-memory.md. While it takes too much, all
 /// threads are signalled to return memory.
-async fn mind_memory(store: Arc<Store>, room: quiet::ReleaseSignal) {
+async fn watch_memory(store: Arc<Store>, room: quiet::ReleaseSignal) {
     let mut looks = 0_u32;
     let mut tick = tokio::time::interval(MIND);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        store.mind_memory();
+        store.watch_memory();
         looks += 1;
         if looks % EACH_COLLECTS == 0 && store.usable() < store.budget() {
             room.tell();

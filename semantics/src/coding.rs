@@ -29,11 +29,11 @@ pub enum Coding {
 
 /// Two or three codings, in the order in which they were applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Several([Plied; 3]);
+pub struct Several([CodingOption; 3]);
 
 /// One of [`Several`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plied {
+enum CodingOption {
     None,
     Gzip,
     Brotli,
@@ -45,11 +45,11 @@ impl Several {
     /// The codings in the order in which they were applied.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = Coding> {
         self.0.into_iter().filter_map(|it| match it {
-            Plied::None => None,
-            Plied::Gzip => Some(Coding::Gzip),
-            Plied::Brotli => Some(Coding::Brotli),
-            Plied::Zstd => Some(Coding::Zstd),
-            Plied::Deflate => Some(Coding::Deflate),
+            CodingOption::None => None,
+            CodingOption::Gzip => Some(Coding::Gzip),
+            CodingOption::Brotli => Some(Coding::Brotli),
+            CodingOption::Zstd => Some(Coding::Zstd),
+            CodingOption::Deflate => Some(Coding::Deflate),
         })
     }
 }
@@ -78,15 +78,15 @@ impl Coding {
     /// more than three.
     #[must_use]
     pub fn over(codings: impl IntoIterator<Item = Coding>) -> Coding {
-        let mut plied = [Plied::None; 3];
+        let mut plied = [CodingOption::None; 3];
         let (mut count, mut last) = (0, Coding::Identity);
         for it in codings.into_iter().filter(|it| *it != Coding::Identity) {
             let Some(slot) = plied.get_mut(count) else { return Coding::Other };
             *slot = match it {
-                Coding::Gzip => Plied::Gzip,
-                Coding::Brotli => Plied::Brotli,
-                Coding::Zstd => Plied::Zstd,
-                Coding::Deflate => Plied::Deflate,
+                Coding::Gzip => CodingOption::Gzip,
+                Coding::Brotli => CodingOption::Brotli,
+                Coding::Zstd => CodingOption::Zstd,
+                Coding::Deflate => CodingOption::Deflate,
                 Coding::Identity | Coding::Several(_) | Coding::Other => return Coding::Other,
             };
             (count, last) = (count + 1, it);

@@ -19,7 +19,7 @@ pub enum Believed {
 
 /// The fields with the client address that an origin gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Telling {
+pub enum ForwardedFields {
     /// `X-Forwarded-For`, `-Proto` and `-Host`.
     #[default]
     XForwarded,
@@ -31,17 +31,17 @@ pub enum Telling {
     Off,
 }
 
-impl Telling {
+impl ForwardedFields {
     /// Whether the fields of the family `X-Forwarded-*` are sent.
     #[must_use]
     pub fn tells_x(self) -> bool {
-        matches!(self, Telling::XForwarded | Telling::Both)
+        matches!(self, ForwardedFields::XForwarded | ForwardedFields::Both)
     }
 
     /// Whether `Forwarded` is sent.
     #[must_use]
     pub fn tells_forwarded(self) -> bool {
-        matches!(self, Telling::Forwarded | Telling::Both)
+        matches!(self, ForwardedFields::Forwarded | ForwardedFields::Both)
     }
 }
 

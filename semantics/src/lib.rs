@@ -62,10 +62,10 @@ pub mod target;
 pub mod targeted;
 pub mod template;
 pub mod tiers;
-pub mod told_target;
 pub mod trace;
 pub mod transcode;
 pub mod trial;
+pub mod unambiguous_target;
 pub mod validator;
 pub mod vary;
 

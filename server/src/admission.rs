@@ -1,7 +1,7 @@
 //! Admission: the one step before the cache, on both paths. A request proceeds to its route, gets a response of larder's
 //! own, or has to wait for the decision. Hits are admitted as misses are.
 
-use crate::access::{self, AccessRules, Admitted, Unverified, Verdict, VerifyMeans};
+use crate::access::{self, AccessRules, Admitted, Unverified, Verdict, VerifyContext};
 use crate::finish::RouteFinish;
 use crate::overlay::Overlay;
 use crate::own_answer::{self, AdmissionRule};
@@ -175,7 +175,7 @@ impl<'a> RoutedRequest<'a> {
 
 /// The dependencies of admission.
 #[derive(Clone, Copy)]
-pub struct AdmissionMeans<'a> {
+pub struct AdmissionContext<'a> {
     /// Where purges are brought.
     pub purges: &'a PurgeQueue,
     /// The worker's counters.
@@ -189,7 +189,7 @@ pub struct AdmissionMeans<'a> {
 /// Admits a request, or returns the alternative. `client` identifies its sender where that matters.
 #[inline]
 pub fn admit<'a>(
-    means: AdmissionMeans<'a>,
+    means: AdmissionContext<'a>,
     request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
     client: impl FnOnce() -> Cow<'a, Client>,
@@ -203,7 +203,7 @@ pub fn admit<'a>(
 }
 
 fn admit_by_rules<'a>(
-    means: AdmissionMeans<'a>,
+    means: AdmissionContext<'a>,
     request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
     client: Cow<'a, Client>,
@@ -229,10 +229,10 @@ fn admit_by_rules<'a>(
         let view = routed_view(head, &client, route, geo, &mut room);
         let rules = request.access()?;
         let service = request.admission().and_then(|it| it.service.as_deref());
-        let AdmissionMeans { counters, gateway, .. } = means;
+        let AdmissionContext { counters, gateway, .. } = means;
         let request_id =
             field::first(head.fields, REQUEST_ID).filter(|_| request.is_identified(head.authority));
-        let verifying = VerifyMeans { counters, gateway, client: &client, service, request_id };
+        let verifying = VerifyContext { counters, gateway, client: &client, service, request_id };
         if let Some(page) = rules.verify(unverified, &view, &verifying, &request.admitted).await {
             count(request, &page);
             return Some(page);
@@ -257,7 +257,7 @@ enum ServiceDecision<'a> {
 
 /// Decides about a request at once, or returns the credentials that have to be verified first.
 fn decide<'a>(
-    means: AdmissionMeans<'a>,
+    means: AdmissionContext<'a>,
     request: &RoutedRequest<'a>,
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
@@ -301,7 +301,7 @@ fn count(request: &RoutedRequest<'_>, page: &Synthetic) {
 }
 
 fn decide_service<'a>(
-    means: AdmissionMeans<'a>,
+    means: AdmissionContext<'a>,
     request: &RoutedRequest<'a>,
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
@@ -335,7 +335,7 @@ fn decide_service<'a>(
 }
 
 async fn purge(
-    means: AdmissionMeans<'_>,
+    means: AdmissionContext<'_>,
     request: &RoutedRequest<'_>,
     matched: &Matched,
     head: &RequestHead<'_>,

@@ -2,7 +2,7 @@
 //! of the two speeds, and reported to the observers.
 
 use super::access::Admitted;
-use super::admission::{self, Admission, AdmissionDecision, AdmissionMeans, RoutedRequest};
+use super::admission::{self, Admission, AdmissionContext, AdmissionDecision, RoutedRequest};
 use super::finish::RouteFinish;
 use super::local_redirect::{self, Redirected, RequestHop};
 use super::overlay::Overlays;
@@ -351,7 +351,7 @@ impl RequestHandler {
         let counters = &*self.gateway.counters;
         let is_draining = self.is_draining.get();
         let gateway = &*self.gateway;
-        let means = AdmissionMeans { purges: &self.purges, counters, gateway, is_draining };
+        let means = AdmissionContext { purges: &self.purges, counters, gateway, is_draining };
         admission::admit(means, routed, head, client)
     }
 

@@ -1,7 +1,7 @@
 //! The status of this node in the memcached servers, and the reading of those of the others. Every two seconds a node writes one record
-//! to each server and reads those of all nodes from each; their meaning is in `node_book`.
+//! to each server and reads those of all nodes from each; their meaning is in `node_registry`.
 
-use super::node_book::{BookedStatus, EACH, NodeBook, NodeView, Presence};
+use super::node_registry::{BookedStatus, EACH, NodeRegistry, NodeView, Presence};
 use larder_counters::Counters;
 use larder_semantics::health::HealthWord;
 use larder_stdx::clock;
@@ -76,7 +76,7 @@ pub struct NodeRecords {
     name: Box<str>,
     samples: Vec<(FleetKey, usize)>,
     counters: Arc<Counters>,
-    book: RefCell<NodeBook>,
+    book: RefCell<NodeRegistry>,
     own: RefCell<OwnFigures>,
 }
 
@@ -118,7 +118,7 @@ impl NodeRecords {
         samples: Vec<(FleetKey, usize)>,
         counters: Arc<Counters>,
     ) -> Self {
-        let book = RefCell::new(NodeBook::new(log.follower().terms().servers));
+        let book = RefCell::new(NodeRegistry::new(log.follower().terms().servers));
         Self { log, name: name.into(), samples, counters, book, own: RefCell::default() }
     }
 

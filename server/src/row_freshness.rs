@@ -1,7 +1,7 @@
 //! The changes of rows that purge the page of a request to a route with a query: the grade of each table, and why. For `explain`; the purges are
 //! in `row_purges`.
 
-use super::row_purges::{BEHIND, FollowStanding, FollowStandings};
+use super::row_purges::{BEHIND, FollowState, FollowStates};
 use super::sql;
 use larder_config::PathPattern;
 use larder_config::sql::SqlConfig;
@@ -35,15 +35,10 @@ pub struct RowsFreshness {
 impl PageFreshness {
     /// That of the page for a request.
     #[must_use]
-    pub fn of(
-        config: &SqlConfig,
-        path: &PathPattern,
-        request: &Request,
-        standings: &FollowStandings,
-    ) -> Self {
+    pub fn of(config: &SqlConfig, path: &PathPattern, request: &Request, standings: &FollowStates) -> Self {
         let (unfollowed, standing) = (config.unfollowed(), standings.of(&config.database.name));
         let tables = match &standing {
-            Some(FollowStanding::Followed(tables, _)) => Some(tables),
+            Some(FollowState::Followed(tables, _)) => Some(tables),
             _ => None,
         };
         let mut rows = Vec::new();
@@ -62,14 +57,14 @@ impl PageFreshness {
         };
         let sentence = match (unfollowed, standing) {
             (Some(why), _) => why.to_owned(),
-            (None, Some(FollowStanding::Followed(_, lag))) => followed(&lag),
-            (None, Some(FollowStanding::ByAnotherNode)) => {
+            (None, Some(FollowState::Followed(_, lag))) => followed(&lag),
+            (None, Some(FollowState::ByAnotherNode)) => {
                 "another node of the fleet follows the changes of the database".to_owned()
             }
-            (None, Some(FollowStanding::Begins) | None) => {
+            (None, Some(FollowState::Begins) | None) => {
                 "larder begins to follow the changes of the database".to_owned()
             }
-            (None, Some(FollowStanding::NotFollowed(why))) => {
+            (None, Some(FollowState::NotFollowed(why))) => {
                 format!("the page is validated every second, since the database cannot be followed: {why}")
             }
         };

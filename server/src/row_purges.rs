@@ -43,7 +43,7 @@ const AT_ONCE: usize = 256;
 
 /// Whether the changes of a database purge pages at present.
 #[derive(Clone, Debug)]
-pub enum FollowStanding {
+pub enum FollowState {
     /// They do: the tables, as they are followed, and the delay.
     Followed(Arc<FollowedTables>, FollowLag),
     /// The connection is being opened.
@@ -56,18 +56,18 @@ pub enum FollowStanding {
 
 /// The standing of each followed database, by name; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct FollowStandings(Rc<RefCell<HashMap<String, FollowStanding>>>);
+pub struct FollowStates(Rc<RefCell<HashMap<String, FollowState>>>);
 
-impl FollowStandings {
+impl FollowStates {
     /// That of a database; `None` if it is not to be followed.
     #[must_use]
-    pub fn of(&self, database: &str) -> Option<FollowStanding> {
+    pub fn of(&self, database: &str) -> Option<FollowState> {
         self.0.borrow().get(database).cloned()
     }
 
     /// All of them, by name.
     #[must_use]
-    pub fn all(&self) -> Vec<(String, FollowStanding)> {
+    pub fn all(&self) -> Vec<(String, FollowState)> {
         let mut all: Vec<_> = self.0.borrow().iter().map(|it| (it.0.clone(), it.1.clone())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
@@ -76,13 +76,13 @@ impl FollowStandings {
     /// The longest delay of a database.
     fn longest_lag(&self) -> Duration {
         let all = self.0.borrow();
-        let lag = |it: &FollowStanding| {
-            if let FollowStanding::Followed(_, lag) = it { lag.time() } else { Duration::ZERO }
+        let lag = |it: &FollowState| {
+            if let FollowState::Followed(_, lag) = it { lag.time() } else { Duration::ZERO }
         };
         all.values().map(lag).max().unwrap_or_default()
     }
 
-    fn set(&self, database: &str, to: FollowStanding) {
+    fn set(&self, database: &str, to: FollowState) {
         self.0.borrow_mut().insert(database.to_owned(), to);
     }
 }
@@ -105,7 +105,7 @@ pub async fn follow_databases(
     purges: PurgeQueue,
     errors: ErrorLog,
     counters: Arc<Counters>,
-    standings: FollowStandings,
+    standings: FollowStates,
     nodes: Option<Rc<Cluster>>,
 ) {
     let pages = |name: &str| RowPages {
@@ -159,7 +159,7 @@ struct RowPages {
     purges: PurgeQueue,
     log: SubsystemLog,
     counters: Arc<Counters>,
-    standings: FollowStandings,
+    standings: FollowStates,
     /// The other nodes, if purges are shared with them.
     nodes: Option<Rc<Cluster>>,
     told: RefCell<Option<ToldGap>>,
@@ -178,7 +178,7 @@ impl RowPages {
     async fn follow(self, of: FollowedDatabase) {
         let name = &*self.name;
         loop {
-            self.standings.set(name, FollowStanding::Begins);
+            self.standings.set(name, FollowState::Begins);
             let why = match of.settings.follow_interval {
                 Some(interval) => self.follow_file(&of, interval).await,
                 None => match self.turn(&of).await {
@@ -188,7 +188,7 @@ impl RowPages {
             };
             self.counters.database_gaps.add_shared(1);
             self.tell_gap(&why);
-            self.standings.set(name, FollowStanding::NotFollowed(why));
+            self.standings.set(name, FollowState::NotFollowed(why));
             self.count_lag();
             self.validate().await;
             sleep(UNKNOWN).await;
@@ -231,13 +231,13 @@ impl RowPages {
         };
         let name = &*self.name;
         let waits = || {
-            if !matches!(self.standings.of(name), Some(FollowStanding::ByAnotherNode)) {
+            if !matches!(self.standings.of(name), Some(FollowState::ByAnotherNode)) {
                 self.log.event(Level::Info, "database-followed-by-another-node", &[("database", name)]);
-                self.standings.set(name, FollowStanding::ByAnotherNode);
+                self.standings.set(name, FollowState::ByAnotherNode);
             }
         };
         let turn = FollowTurn::wait(&of.settings, &of.follow, log, waits).await?;
-        self.standings.set(name, FollowStanding::Begins);
+        self.standings.set(name, FollowState::Begins);
         Ok(Some(turn))
     }
 
@@ -276,7 +276,7 @@ impl RowPages {
     /// The database is followed from now on, with these tables; changes before this moment were not seen.
     async fn follows(&self, tables: Arc<FollowedTables>, lag: FollowLag) -> SpreadPurges {
         let spread = self.validate().await;
-        self.standings.set(&self.name, FollowStanding::Followed(tables, lag));
+        self.standings.set(&self.name, FollowState::Followed(tables, lag));
         self.log.event(Level::Info, "database-followed", &[("database", &self.name)]);
         *self.told.borrow_mut() = None;
         spread
@@ -336,7 +336,7 @@ impl RowPages {
             }
             if !Arc::ptr_eq(&tables, follower.tables()) {
                 tables = follower.tables().clone();
-                self.standings.set(name, FollowStanding::Followed(tables.clone(), lag.clone()));
+                self.standings.set(name, FollowState::Followed(tables.clone(), lag.clone()));
             }
         }
     }

@@ -70,11 +70,11 @@ struct SqlMaker(Rc<SqlRoute>);
 struct SqlRoute {
     path: PathPattern,
     config: SqlConfig,
-    pouring: Rc<Pouring>,
+    pouring: Rc<QueryExecutor>,
 }
 
 /// The queries of a route, and their results on the way to clients.
-struct Pouring {
+struct QueryExecutor {
     /// The name of the route.
     route: String,
     database: Rc<DatabaseServers>,
@@ -92,7 +92,7 @@ pub(crate) fn maker(
     log: SubsystemLog,
 ) -> Rc<dyn ResponseMaker> {
     let (path, config) = (path.clone(), config.clone());
-    let pouring = Rc::new(Pouring { route: name.to_owned(), database, counters, log });
+    let pouring = Rc::new(QueryExecutor { route: name.to_owned(), database, counters, log });
     match config.raw {
         Some(form) => Rc::new(raw::RawSqlMaker::new(form, path, config, pouring)),
         None => Rc::new(SqlMaker(Rc::new(SqlRoute { path, config, pouring }))),
@@ -190,7 +190,7 @@ impl SqlRoute {
     }
 }
 
-impl Pouring {
+impl QueryExecutor {
     /// Sends the rest of a result, and `after` behind it. It is cut where the query fails, and cancelled when no client reads it.
     async fn pour(
         self: Rc<Self>,

@@ -2,7 +2,7 @@
 //! logged.
 
 use super::acme::AcmeFolder;
-use super::certificate_book::{CertificateBook, CertificateSource, ShownCertificate};
+use super::certificate_registry::{CertificateRegistry, CertificateSource, ShownCertificate};
 use super::config_watch::FileWatch;
 use larder_config::tls::TlsConfig as Settings;
 use larder_config::{Config, HostPattern, SiteConfig};
@@ -29,7 +29,7 @@ pub struct CertificateStore {
     tls: Arc<ServerTls>,
     /// The generated one.
     own: RefCell<Option<Certificate>>,
-    book: Rc<CertificateBook>,
+    book: Rc<CertificateRegistry>,
     watches: RefCell<HashMap<PathBuf, FileWatch>>,
 }
 
@@ -41,7 +41,7 @@ impl CertificateStore {
     pub fn open(
         config: &Config,
         errors: &ErrorLog,
-        book: &Rc<CertificateBook>,
+        book: &Rc<CertificateRegistry>,
     ) -> Result<Option<Self>, String> {
         let Some(settings) = &config.tls else { return Ok(None) };
         let own = settings.self_signed.then(self_signed).transpose()?;
@@ -78,7 +78,7 @@ impl CertificateStore {
     ///
     /// # Errors
     /// One sentence; the state is unchanged.
-    pub fn take_over(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
+    pub fn apply_config(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
         let Some(settings) = &config.tls else { return Ok(()) };
         *self.watches.borrow_mut() = watches(config, settings);
         let own = match (settings.self_signed, &*self.own.borrow()) {

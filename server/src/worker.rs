@@ -134,9 +134,9 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
-    let desk = purges.clone();
+    let purge_queue = purges.clone();
     let _ = gateway.spread.set(Box::new(move |PurgeRule { scope, strength, .. }, here| {
-        let done = desk.bring(PurgeOrder {
+        let done = purge_queue.bring(PurgeOrder {
             asked: PurgeRequest { scope, strength },
             by: "a response's groups".to_owned(),
             wait: false,
@@ -166,7 +166,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         listeners,
         quic,
     };
-    follower.take_over(&first);
+    follower.apply_config(&first);
     drop(first);
     let SettingsFollower { front, counters, .. } = &follower;
     let free_list = Some(shared.store.free_list());
@@ -178,7 +178,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         let now = orders.borrow_and_update().clone();
         let panics = cfg!(debug_assertions) && std::env::var_os("LARDER_TEST_PANIC").is_some();
         assert!(!panics, "a test demands a panic at a reload");
-        follower.take_over(&now);
+        follower.apply_config(&now);
     }
     follower.finish(&orders).await;
 }
@@ -246,7 +246,7 @@ impl SettingsFollower {
     }
 
     /// Puts a configuration in force; current requests keep theirs.
-    fn take_over(&mut self, orders: &Orders) {
+    fn apply_config(&mut self, orders: &Orders) {
         let Self { number, worker, front, counters, errors, log, watches, error_pages, issuers, .. } = self;
         let live = &orders.live;
         front.observer.follow_log(log);

@@ -20,7 +20,7 @@ pub(crate) struct MemoryBudget {
     pub coders: BudgetShare,
     /// The memory of their queue.
     pub orders: BudgetShare,
-    /// The memory of the process beyond its limit: see [`MemoryBudget::mind`].
+    /// The memory of the process beyond its limit: see [`MemoryBudget::adjust_to_rss`].
     beyond: AtomicU64,
     limit: u64,
 }
@@ -71,7 +71,7 @@ impl MemoryBudget {
     /// Records that the process has `resident` bytes of memory of its own, where `outside` would be right in addition to
     /// the bytes in use. The excess, mostly pages that the allocator cannot return, is subtracted from the budget from now on.
     /// It grows by a 32nd of the budget at a time, up to half, since eviction may not help.
-    pub fn mind(&self, resident: u64, outside: u64) {
+    pub fn adjust_to_rss(&self, resident: u64, outside: u64) {
         let heap = self.of_heap();
         let beyond = resident.saturating_sub(heap + outside + self.limit / 32);
         let step = self.beyond.load(Relaxed) + self.limit / 32;
@@ -248,10 +248,10 @@ mod tests {
         let budget = MemoryBudget::new(3200);
         budget.charge(2000);
         budget.enter_arena(1000);
-        budget.mind(1000 + 500 + 100, 500);
+        budget.adjust_to_rss(1000 + 500 + 100, 500);
         assert_eq!(0, budget.excess(), "a 32nd is as nothing");
         let excess = |resident| {
-            budget.mind(resident, 500);
+            budget.adjust_to_rss(resident, 500);
             budget.excess()
         };
         budget.charge(1200);

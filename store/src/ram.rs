@@ -507,7 +507,7 @@ impl Store {
     }
 
     /// Memory outside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
-    /// against the budget, up to half of it; [`Store::mind_memory`] sees the rest.
+    /// against the budget, up to half of it; [`Store::watch_memory`] sees the rest.
     pub fn account_beside(&self, entered: &mut u64, now: u64) {
         self.budget.settle(entered, now.min(self.budget.most_for_one() * 2));
         self.trim();
@@ -524,7 +524,7 @@ impl Store {
         self.budget.limit()
     }
 
-    /// The usable part of the budget: all of it, unless [`Store::mind_memory`] has found the process too large.
+    /// The usable part of the budget: all of it, unless [`Store::watch_memory`] has found the process too large.
     #[must_use]
     pub fn usable(&self) -> u64 {
         self.budget.usable()
@@ -553,9 +553,9 @@ impl Store {
     /// Compares the process's resident memory with the bytes in use, and evicts where it is too much. An allocator that
     /// cannot return freed memory, or connections that take more than [`OUTSIDE`], reduce the budget, down to a half. The
     /// store checks by itself while fills arrive; a timer calls this some times a second for changes outside it.
-    pub fn mind_memory(&self) {
+    pub fn watch_memory(&self) {
         if let Some(resident) = own_memory() {
-            self.budget.mind(resident, self.outside.load(Relaxed));
+            self.budget.adjust_to_rss(resident, self.outside.load(Relaxed));
             self.trim();
         }
     }
@@ -598,7 +598,7 @@ impl Store {
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), OverBudget> {
         let before = self.taken_in.fetch_add(bytes, Relaxed);
         if before / MIND_EACH != (before + bytes) / MIND_EACH {
-            self.mind_memory();
+            self.watch_memory();
         }
         self.budget.charge(bytes);
         if self.trim() {

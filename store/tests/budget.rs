@@ -60,7 +60,7 @@ fn churn(store: &Store, random: &mut Random, base: u64, loads: &[Load]) {
         // A timer would do this some times a second: here a second is half a MiB.
         if bytes - minded > 1 << 19 || enough {
             minded = bytes;
-            store.mind_memory();
+            store.watch_memory();
             let (heap, arena) = resident();
             let heap = heap.saturating_sub(base);
             let most = BUDGET + BUDGET / 20 + BASE;

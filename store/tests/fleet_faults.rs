@@ -10,7 +10,7 @@ use fleet::{patient, run};
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_store::fleet::{
-    Fleet, FleetResult, FleetSettings, Health, Removed, ServerStanding, Settled, Want,
+    Fleet, FleetResult, FleetServerState, FleetSettings, Health, Removed, Settled, Want,
 };
 use larder_store::{StoredArc, StoredBody};
 use std::rc::Rc;
@@ -59,7 +59,7 @@ async fn get_in_time(fleet: &Rc<Fleet>, url: &str, body: &[u8]) -> FleetResult {
 }
 
 fn is_ejected(fleet: &Fleet, server: usize) -> bool {
-    fleet.health().standing(server) == ServerStanding::Ejected
+    fleet.health().standing(server) == FleetServerState::Ejected
 }
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.

@@ -4,7 +4,7 @@
 use crate::outbox::{Outbox, SendProgress};
 use crate::tls::session::{self, HandshakeStage, INCOMING, TlsSession};
 use crate::tls::{Secured, ServerTls};
-use crate::worker::{Expired, ReadPhase, TransportWorker, Watched};
+use crate::worker::{Expired, OpenSocket, ReadPhase, TransportWorker};
 use larder_stdx::clock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
@@ -30,7 +30,7 @@ pub enum ClientGone {
 
 /// One client's socket with its waiting output.
 pub(crate) struct ClientSocket {
-    pub watched: Rc<Watched>,
+    pub watched: Rc<OpenSocket>,
     pub worker: Rc<TransportWorker>,
     /// The waiting output, if any: see [`ClientSocket::with_output`].
     output: RefCell<Option<Box<Outbox>>>,
@@ -73,7 +73,7 @@ impl Drop for ClientSocket {
 
 impl ClientSocket {
     /// For a socket that the worker admitted.
-    pub fn new(watched: Rc<Watched>, worker: Rc<TransportWorker>) -> Self {
+    pub fn new(watched: Rc<OpenSocket>, worker: Rc<TransportWorker>) -> Self {
         Self {
             watched,
             worker,

@@ -37,7 +37,7 @@ impl FuturePool {
     }
 
     /// The same for a task, which may outlive everything except its pool.
-    pub fn house<F: Future>(self: &Rc<Self>, make: impl FnOnce() -> F) -> PooledFuture<Rc<Self>, F> {
+    pub fn pooled<F: Future>(self: &Rc<Self>, make: impl FnOnce() -> F) -> PooledFuture<Rc<Self>, F> {
         PooledFuture::new(self.clone(), make)
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let held = Rc::new(7);
         let mut it = {
             let held = held.clone();
-            rooms.house(|| async move {
+            rooms.pooled(|| async move {
                 std::future::pending::<()>().await;
                 *held
             })

@@ -104,7 +104,7 @@ pub struct TransportWorker {
     leaves_queues: Cell<bool>,
     /// The time for which an idle connection is still read during a drain, milliseconds.
     grace: Cell<u64>,
-    watched: RefCell<Vec<Option<Rc<Watched>>>>,
+    watched: RefCell<Vec<Option<Rc<OpenSocket>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
     /// The limit for its connections, and its upgraded streams, including requested upgrades.
@@ -183,8 +183,8 @@ pub(crate) enum Expired {
 }
 
 /// A connection as seen by the sweep.
-pub(crate) struct Watched {
-    /// Before `socket`: it must be dropped before that is closed. See [`Watched::io`].
+pub(crate) struct OpenSocket {
+    /// Before `socket`: it must be dropped before that is closed. See [`OpenSocket::io`].
     io: OnceCell<AsyncFd<RawFd>>,
     socket: OwnedFd,
     read_once: Cell<bool>,
@@ -365,11 +365,11 @@ impl TransportWorker {
     }
 
     /// Takes over a connection.
-    pub(crate) fn admit(&self, socket: OwnedFd, taken: ConnectionPermit) -> Rc<Watched> {
+    pub(crate) fn admit(&self, socket: OwnedFd, taken: ConnectionPermit) -> Rc<OpenSocket> {
         let place = self.free.borrow_mut().pop();
         let mut watched = self.watched.borrow_mut();
         let place = place.unwrap_or(watched.len());
-        let it = Rc::new(Watched {
+        let it = Rc::new(OpenSocket {
             io: OnceCell::new(),
             socket,
             read_once: Cell::new(false),
@@ -408,7 +408,7 @@ impl TransportWorker {
         it
     }
 
-    pub(crate) fn dismiss(&self, it: &Watched) {
+    pub(crate) fn dismiss(&self, it: &OpenSocket) {
         let place = it.place.get();
         self.watched.borrow_mut()[place] = None;
         self.free.borrow_mut().push(place);
@@ -429,7 +429,7 @@ impl TransportWorker {
     }
 }
 
-impl Watched {
+impl OpenSocket {
     /// Records that the client may need a descriptor: it is new, or its request is not a plain hit.
     pub fn asks(&self) {
         if self.held.is_some() {
@@ -465,7 +465,7 @@ impl Watched {
         DeadlineGuard { watched: self, side: WaitSide::Write }
     }
 
-    /// Records progress of the client: it has another `limit` milliseconds, or the time of [`Watched::patience`].
+    /// Records progress of the client: it has another `limit` milliseconds, or the time of [`OpenSocket::patience`].
     pub fn write_for(&self, limit: u64) {
         let patience = Self::patience(limit, self.at_once.get());
         self.write_by.set(clock::monotonic().0.saturating_add(patience));
@@ -602,7 +602,7 @@ enum WaitSide {
 
 /// A deadline that is in force for as long as this lives.
 pub(crate) struct DeadlineGuard<'a> {
-    watched: &'a Watched,
+    watched: &'a OpenSocket,
     side: WaitSide,
 }
 
@@ -632,7 +632,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// Moves `bytes` in every second, in which the client is waited for as `wait` has it; how it ends.
-    fn rate(min_rate: u64, bytes: u64, wait: impl Fn(&Watched) -> Option<DeadlineGuard<'_>>) -> Expired {
+    fn rate(min_rate: u64, bytes: u64, wait: impl Fn(&OpenSocket) -> Option<DeadlineGuard<'_>>) -> Expired {
         let limits = ClientLimits { min_rate, ..hours(1) };
         runtime().unwrap().block_on(async {
             let worker = TransportWorker::new(Arc::default(), limits);
@@ -652,15 +652,15 @@ mod tests {
         })
     }
 
-    fn body(it: &Watched) -> Option<DeadlineGuard<'_>> {
+    fn body(it: &OpenSocket) -> Option<DeadlineGuard<'_>> {
         Some(it.read_while(ReadPhase::Body, NEVER))
     }
 
-    fn write(it: &Watched) -> Option<DeadlineGuard<'_>> {
+    fn write(it: &OpenSocket) -> Option<DeadlineGuard<'_>> {
         Some(it.write_while(3_600_000))
     }
 
-    fn given_up(it: &Watched) -> Option<DeadlineGuard<'_>> {
+    fn given_up(it: &OpenSocket) -> Option<DeadlineGuard<'_>> {
         drop(it.read_while(ReadPhase::Body, 1));
         drop(it.write_while(1));
         None
@@ -683,9 +683,9 @@ mod tests {
 
     #[test]
     fn who_took_much_at_once_may_be_silent_for_longer() {
-        let of = |taken| Watched::patience(1000, taken);
+        let of = |taken| OpenSocket::patience(1000, taken);
         assert_eq!([1000, 1000, 2000, 4000, 4000], [0, 1 << 18, 1 << 19, 1 << 20, 1 << 30].map(of));
-        assert_eq!(NEVER, Watched::patience(NEVER, 1 << 20));
+        assert_eq!(NEVER, OpenSocket::patience(NEVER, 1 << 20));
     }
 
     #[test]

@@ -31,7 +31,7 @@ const LIMIT: u64 = 5_000_000;
 const LOOK: usize = 64;
 
 /// The inputs of a trial.
-struct TrialMeans {
+struct TrialContext {
     running: Arc<Live>,
     recorder: Arc<Recorder>,
     store: Arc<Store>,
@@ -86,8 +86,8 @@ impl Admin {
         red.await?.map_err(|why| problem_at(422, why, "text"))
     }
 
-    fn trial_means(&self) -> TrialMeans {
-        TrialMeans {
+    fn trial_means(&self) -> TrialContext {
+        TrialContext {
             running: self.live.borrow().clone(),
             recorder: self.recorder.clone(),
             store: self.gateway.store.clone(),
@@ -154,7 +154,7 @@ impl<'r> ParsedRecord<'r> {
     }
 }
 
-impl TrialMeans {
+impl TrialContext {
     /// The result of a configuration, as `tell` has it.
     ///
     /// # Errors

@@ -3,12 +3,12 @@
 
 use larder_config::{RouteConfig, Service};
 use larder_server::row_freshness::PageFreshness;
-use larder_server::row_purges::FollowStandings;
+use larder_server::row_purges::FollowStates;
 use larder_wire::message::Request;
 use serde_json::{Value, json};
 
 /// Null for a route without a query.
-pub(super) fn told(route: &RouteConfig, request: &Request, standings: &FollowStandings) -> Value {
+pub(super) fn told(route: &RouteConfig, request: &Request, standings: &FollowStates) -> Value {
     let Service::Sql(config) = &route.service else { return Value::Null };
     let freshness = PageFreshness::of(config, &route.path, request, standings);
     let rows: Vec<Value> = freshness

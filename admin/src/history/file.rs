@@ -48,7 +48,7 @@ pub struct LoadedHistory {
 
 /// The state of the file.
 #[derive(Clone, Debug, Default)]
-pub struct FileStanding {
+pub struct HistoryFileState {
     /// Its size.
     pub bytes: u64,
     /// Why the last write failed; `None` if it succeeded.
@@ -64,7 +64,7 @@ enum HistoryWrite {
 pub struct HistoryFile {
     path: PathBuf,
     orders: SyncSender<HistoryWrite>,
-    standing: Arc<Mutex<FileStanding>>,
+    standing: Arc<Mutex<HistoryFileState>>,
     thread: JoinHandle<()>,
 }
 
@@ -105,7 +105,7 @@ impl HistoryFile {
             // The end of a write that was interrupted.
             open.file.set_len(open.good).map_err(failed)?;
         }
-        let standing = Arc::new(Mutex::new(FileStanding { bytes: open.good, fault: None }));
+        let standing = Arc::new(Mutex::new(HistoryFileState { bytes: open.good, fault: None }));
         let (orders, inbox) = sync_channel(2);
         let shared = standing.clone();
         let thread = std::thread::Builder::new().name("history".to_owned());
@@ -119,7 +119,7 @@ impl HistoryFile {
     }
 
     /// Its state.
-    pub fn standing(&self) -> FileStanding {
+    pub fn standing(&self) -> HistoryFileState {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -155,7 +155,7 @@ struct OpenHistory {
 }
 
 impl OpenHistory {
-    fn work(mut self, inbox: &Receiver<HistoryWrite>, standing: &Mutex<FileStanding>) {
+    fn work(mut self, inbox: &Receiver<HistoryWrite>, standing: &Mutex<HistoryFileState>) {
         while let Ok(order) = inbox.recv() {
             let outcome = match order {
                 HistoryWrite::Append(records) => self.append(&records),
@@ -163,7 +163,7 @@ impl OpenHistory {
             };
             let fault = outcome.err().map(|it| plain(&it));
             *standing.lock().unwrap_or_else(PoisonError::into_inner) =
-                FileStanding { bytes: self.good, fault };
+                HistoryFileState { bytes: self.good, fault };
         }
     }
 

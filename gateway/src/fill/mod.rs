@@ -365,7 +365,7 @@ impl FillJob {
             TierLookup::First | TierLookup::Only => FillStep::Disk,
         };
         let rooms = self.gateway.fills.clone();
-        tokio::task::spawn_local(rooms.house(|| FillRun::shared(self, writer).run_to_end(first)));
+        tokio::task::spawn_local(rooms.pooled(|| FillRun::shared(self, writer).run_to_end(first)));
     }
 
     /// Records for `explain` that the origin failed.

@@ -119,7 +119,7 @@ impl RecomputeWait {
             match fleet.is_at_work(&theirs).await {
                 AtWork::Yes => self.sign = Box::pin(sleep(SIGN_AGAIN)),
                 AtWork::Silent if !self.has_taken_over => {
-                    fleet.take_over(&theirs);
+                    fleet.end_lease(&theirs);
                     (self.has_taken_over, self.pause) = (true, FIRST_PAUSE);
                     self.sign = Box::pin(sleep(SIGN_AGAIN));
                     self.has_changed = true;

@@ -3,7 +3,7 @@
 
 use super::Supervisor;
 use crate::ram_snapshot;
-use crate::upgrade::old_process::{OfferedSocket, Successor, UpgradeMeans, replace};
+use crate::upgrade::old_process::{OfferedSocket, Successor, UpgradeContext, replace};
 use crate::upgrade::{SocketRow, link, program};
 use larder_admin::{UPGRADE_STEP, UpgradeOrder};
 use larder_config::AdminListen;
@@ -93,10 +93,10 @@ impl Supervisor {
                 |file| SocketRow { purpose: SocketPurpose::Admin, configured: configured.clone(), file };
             offered.extend(OfferedSocket::of(std::slice::from_ref(handle), row)?);
         }
-        let means = UpgradeMeans {
+        let means = UpgradeContext {
             store: self.running.shared.store.clone(),
             disk: self.running.shared.lower.disk(),
-            desk: self.running.desk.clone(),
+            purge_queue: self.running.purge_queue.clone(),
             peer: self.peer.clone(),
             ram: match config.fleet {
                 None => Ok(config.key_settings),
@@ -151,9 +151,10 @@ impl Supervisor {
     /// Follows the databases of the configuration, from now on.
     pub fn follow_databases(&self, inbox: &watch::Receiver<Orders>) {
         let running = &self.running;
-        let (desk, errors, own) = (running.desk.clone(), running.errors.clone(), running.shared.own.clone());
+        let (purge_queue, errors, own) =
+            (running.purge_queue.clone(), running.errors.clone(), running.shared.own.clone());
         let (standings, nodes) = (self.standings.clone(), self.nodes.clone());
-        let follow = row_purges::follow_databases(inbox.clone(), desk, errors, own, standings, nodes);
+        let follow = row_purges::follow_databases(inbox.clone(), purge_queue, errors, own, standings, nodes);
         if let Some(earlier) = self.followed.replace(Some(tokio::task::spawn_local(follow))) {
             earlier.abort();
         }
@@ -163,7 +164,7 @@ impl Supervisor {
     pub fn join_predecessor(&self, stream: Option<UnixStream>) {
         let Some(stream) = stream else { return };
         let purges = self.peer.connect();
-        let link = link::start(stream, purges, self.running.desk.clone(), None);
+        let link = link::start(stream, purges, self.running.purge_queue.clone(), None);
         let (peer, store, errors) =
             (self.peer.clone(), self.running.shared.store.clone(), self.running.errors.clone());
         tokio::task::spawn_local(async move {

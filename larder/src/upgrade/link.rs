@@ -29,7 +29,7 @@ type Unconfirmed = Rc<RefCell<HashMap<u64, oneshot::Sender<bool>>>>;
 pub fn start(
     stream: BlockingStream,
     purges: mpsc::UnboundedReceiver<PassedPurge>,
-    desk: PurgeQueue,
+    purge_queue: PurgeQueue,
     serving: Option<Serving>,
 ) -> Result<JoinHandle<()>, String> {
     let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
@@ -41,7 +41,7 @@ pub fn start(
         let (messages, outgoing) = mpsc::unbounded_channel();
         tokio::select! {
             // The error is the end of the other process.
-            _ = read(from, &desk, &unconfirmed, &messages, serving) => {}
+            _ = read(from, &purge_queue, &unconfirmed, &messages, serving) => {}
             _ = write(to, outgoing) => {}
             () = pass(purges, &unconfirmed, &messages) => {}
         }
@@ -50,7 +50,7 @@ pub fn start(
 
 async fn read(
     mut from: OwnedReadHalf,
-    desk: &PurgeQueue,
+    purge_queue: &PurgeQueue,
     unconfirmed: &Unconfirmed,
     messages: &mpsc::UnboundedSender<HandOverMessage>,
     mut serving: Option<Serving>,
@@ -74,9 +74,9 @@ async fn read(
                 }
             }
             MessageKind::Purge => {
-                let (desk, messages) = (desk.clone(), messages.clone());
+                let (purge_queue, messages) = (purge_queue.clone(), messages.clone());
                 tokio::task::spawn_local(async move {
-                    let body = vec![u8::from(is_done(&desk, &message.body).await)];
+                    let body = vec![u8::from(is_done(&purge_queue, &message.body).await)];
                     let _ = messages.send(HandOverMessage {
                         kind: MessageKind::Done,
                         number: message.number,
@@ -103,7 +103,7 @@ async fn read(
 }
 
 /// Puts a purge of the other process in force; whether it is certain here.
-async fn is_done(desk: &PurgeQueue, body: &[u8]) -> bool {
+async fn is_done(purge_queue: &PurgeQueue, body: &[u8]) -> bool {
     let Some((_, rule)) = rules_of_bytes(body).and_then(|it| it.into_iter().next()) else { return false };
     let order = PurgeOrder {
         asked: PurgeRequest { scope: rule.scope, strength: rule.strength },
@@ -112,7 +112,7 @@ async fn is_done(desk: &PurgeQueue, body: &[u8]) -> bool {
         here: None,
         receipt: ReceiptDetail::Passed,
     };
-    desk.purge(order).await.is_ok_and(|it| it.is_complete())
+    purge_queue.purge(order).await.is_ok_and(|it| it.is_complete())
 }
 
 async fn write(

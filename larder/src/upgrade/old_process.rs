@@ -142,13 +142,13 @@ impl From<BrokenLink> for NotReady {
 }
 
 /// The parts of this process that an upgrade concerns.
-pub struct UpgradeMeans {
+pub struct UpgradeContext {
     /// RAM, with the purges in force.
     pub store: Arc<Store>,
     /// The disk tier.
     pub disk: Option<Arc<DiskTier>>,
     /// For the purges of the new process.
-    pub desk: PurgeQueue,
+    pub purge_queue: PurgeQueue,
     /// For those of this one.
     pub peer: Rc<PurgePeer>,
     /// The checksum of the settings under which RAM was filled, or why it is not handed over.
@@ -172,7 +172,7 @@ pub struct Successor {
 const NO_THREAD: &str = "The system has no thread for the hand-over.";
 
 /// Purges of this process wait for the new one, until this is dropped.
-struct SharedPurges<'m>(&'m UpgradeMeans);
+struct SharedPurges<'m>(&'m UpgradeContext);
 
 impl Drop for SharedPurges<'_> {
     fn drop(&mut self) {
@@ -188,7 +188,7 @@ impl Drop for SharedPurges<'_> {
 /// # Errors
 /// One sentence.
 pub async fn replace(
-    means: &UpgradeMeans,
+    means: &UpgradeContext,
     file: PathBuf,
     offered: Vec<OfferedSocket>,
     within: Duration,
@@ -256,11 +256,11 @@ async fn serves(
     new: &mut NewProcess,
     stream: UnixStream,
     purges: mpsc::UnboundedReceiver<PassedPurge>,
-    means: &UpgradeMeans,
+    means: &UpgradeContext,
     within: Duration,
 ) -> Result<(), String> {
     let (tell, serving) = oneshot::channel();
-    let link = link::start(stream, purges, means.desk.clone(), Some(tell))?;
+    let link = link::start(stream, purges, means.purge_queue.clone(), Some(tell))?;
     let outcome = match tokio::time::timeout(within, serving).await {
         Ok(Ok(Ok(()))) => return Ok(()),
         Ok(Ok(Err(sentence))) => NotReady::Refused(sentence),
@@ -280,7 +280,7 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
 }
 
 /// This process has its disk tier again.
-async fn take_back(means: &UpgradeMeans) {
+async fn take_back(means: &UpgradeContext) {
     if let Some(disk) = &means.disk
         && let Some(last) = disk.take_back().await
     {

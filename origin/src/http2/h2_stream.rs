@@ -5,7 +5,7 @@
 //! incomplete body never ends like a complete one.
 
 use super::head::{self, Follows};
-use super::session::Seat;
+use super::session::StreamPermit;
 use crate::connection::History;
 use crate::deadline::Alarms;
 use crate::error::OriginError;
@@ -22,7 +22,7 @@ use std::task::{Context, Poll, ready};
 
 /// A stream.
 pub(crate) struct H2Stream {
-    seat: Seat,
+    seat: StreamPermit,
     /// Whether it is the first of its connection.
     pub(crate) history: History,
     answer: StreamResponse,
@@ -51,7 +51,7 @@ enum SendSide {
 }
 
 impl H2Stream {
-    pub(super) fn new(seat: Seat, sender: SendRequest<Bytes>, history: History) -> Self {
+    pub(super) fn new(seat: StreamPermit, sender: SendRequest<Bytes>, history: History) -> Self {
         Self {
             seat,
             history,

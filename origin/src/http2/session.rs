@@ -135,7 +135,7 @@ impl Http2Session {
         if !self.keeps {
             self.retire();
         }
-        Some(H2Stream::new(Seat(self.clone()), sender, history))
+        Some(H2Stream::new(StreamPermit(self.clone()), sender, history))
     }
 
     /// Whether no stream will be started any more.
@@ -179,9 +179,9 @@ impl Http2Session {
 }
 
 /// The right to one stream.
-pub(super) struct Seat(pub(super) Rc<Http2Session>);
+pub(super) struct StreamPermit(pub(super) Rc<Http2Session>);
 
-impl Drop for Seat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.streams.set(self.0.streams.get() - 1);
     }

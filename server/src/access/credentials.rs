@@ -13,7 +13,7 @@ use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_semantics::request_view::RequestView;
-use larder_semantics::told_target::ToldTarget;
+use larder_semantics::unambiguous_target::UnambiguousTarget;
 use larder_transport::{Client, Synthetic};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) enum Credential {
 }
 
 /// The dependencies of the verification of credentials.
-pub struct VerifyMeans<'a> {
+pub struct VerifyContext<'a> {
     /// The worker's counters.
     pub counters: &'a Counters,
     /// The worker's gateway.
@@ -150,7 +150,7 @@ impl Credential {
         match self {
             Credential::Basic(_) | Credential::Jwt(_) => None,
             Credential::Signed(it) => it.stripped(target),
-            Credential::Forward(_) => ToldTarget::of(target).filter(|it| it.replaces).map(|it| it.uri),
+            Credential::Forward(_) => UnambiguousTarget::of(target).filter(|it| it.replaces).map(|it| it.uri),
         }
     }
 
@@ -169,7 +169,7 @@ impl Credential {
         &self,
         it: UnverifiedCredential,
         view: &RequestView<'_>,
-        means: &VerifyMeans<'_>,
+        means: &VerifyContext<'_>,
     ) -> Result<Proven, Synthetic> {
         match (self, it) {
             (Credential::Basic(basic), UnverifiedCredential::Password(it)) => basic.verify(it).await,

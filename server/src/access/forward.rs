@@ -3,7 +3,7 @@
 
 use super::auth_service::ServiceAnswer;
 use super::basic::identity;
-use super::credentials::{Checked, Proven, UnverifiedCredential, VerifyMeans};
+use super::credentials::{Checked, Proven, UnverifiedCredential, VerifyContext};
 use super::{AccessState, is_spelling, no_store};
 use larder_config::access::{ForwardConfig, ForwardKey};
 use larder_gateway::{request_headers, trusted_headers};
@@ -11,7 +11,7 @@ use larder_observe::log::Level;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::request_view::{REQUEST_ID, RequestView, host_of};
 use larder_semantics::target;
-use larder_semantics::told_target::ToldTarget;
+use larder_semantics::unambiguous_target::UnambiguousTarget;
 use larder_stdx::clock;
 use larder_transport::Synthetic;
 use larder_transport::body::BodyPiece;
@@ -108,7 +108,7 @@ impl ForwardAuth {
 
     /// Looks for a remembered answer.
     pub fn check(&self, view: &RequestView<'_>) -> Checked {
-        if ToldTarget::of(view.target).is_none() {
+        if UnambiguousTarget::of(view.target).is_none() {
             return Checked::Invalid(ambiguous());
         }
         let name = if self.config.ttl.is_zero() { None } else { self.name(view) };
@@ -123,9 +123,9 @@ impl ForwardAuth {
         &self,
         it: UnaskedRequest,
         view: &RequestView<'_>,
-        means: &VerifyMeans<'_>,
+        means: &VerifyContext<'_>,
     ) -> Result<Proven, Synthetic> {
-        let Some(told) = ToldTarget::of(view.target) else { return Err(ambiguous()) };
+        let Some(told) = UnambiguousTarget::of(view.target) else { return Err(ambiguous()) };
         let Some(service) = means.service else { return Err(closed()) };
         if means.gateway.has_passed(view.fields) {
             return Err(no_store(Synthetic::page(508, "The service that admits requests leads back here.")));
@@ -173,7 +173,7 @@ impl ForwardAuth {
         status: u16,
         body: &bytes::Bytes,
         view: &RequestView<'_>,
-        told: &ToldTarget,
+        told: &UnambiguousTarget,
     ) -> Synthetic {
         let may_sign_in = status == 401 && matches!(view.method, "GET" | "HEAD");
         if let Some(to) = self.config.redirect.as_ref().filter(|_| may_sign_in) {
@@ -200,7 +200,7 @@ impl ForwardAuth {
     }
 
     /// Logs that the service cannot be asked. Nothing is admitted then.
-    fn failed(&self, means: &VerifyMeans<'_>, why: &str) -> Synthetic {
+    fn failed(&self, means: &VerifyContext<'_>, why: &str) -> Synthetic {
         means.counters.access_forward_failures.add(1);
         if let Some(errors) = self.state.errors.get() {
             let service = self.config.to.name();
@@ -212,7 +212,12 @@ impl ForwardAuth {
     }
 
     /// The fields of the question.
-    fn question(&self, view: &RequestView<'_>, means: &VerifyMeans<'_>, told: &ToldTarget) -> FieldList {
+    fn question(
+        &self,
+        view: &RequestView<'_>,
+        means: &VerifyContext<'_>,
+        told: &UnambiguousTarget,
+    ) -> FieldList {
         let mut fields = FieldList::with_room_for(view.fields, 512 + 2 * told.uri.len());
         strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.tells(it.name), &mut fields);
         let (host, scheme) = (host(view), view.scheme.name());

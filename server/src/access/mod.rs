@@ -19,7 +19,7 @@ mod verified;
 mod watched_file;
 
 pub use auth_service::AuthService;
-pub use credentials::VerifyMeans;
+pub use credentials::VerifyContext;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 pub use explain::{AccessFinding, AccessVerdict};
 use issuer::IssuerKeys;
@@ -470,7 +470,7 @@ impl AccessRules {
         &self,
         mut it: Box<Unverified>,
         view: &RequestView<'_>,
-        means: &VerifyMeans<'_>,
+        means: &VerifyContext<'_>,
         admitted: &RefCell<Admitted>,
     ) -> Option<Synthetic> {
         let counters = means.counters;

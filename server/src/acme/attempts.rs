@@ -4,9 +4,9 @@
 use super::authority::{self, AcmeAccount};
 use super::folder::{AcmeFolder, NameState, StoredPause};
 use super::http::AcmeClient;
-use super::order::{self, OrderMeans};
-use super::{AcmeFailure, AcmeMeans, FailureKind, unbroken};
-use crate::certificate_book::ManagedCertificate;
+use super::order::{self, OrderContext};
+use super::{AcmeContext, AcmeFailure, FailureKind, unbroken};
+use crate::certificate_registry::ManagedCertificate;
 use larder_config::tls::{AcmeAuthority, AcmeConfig};
 use larder_observe::log::Level;
 use larder_semantics::date;
@@ -57,7 +57,7 @@ impl ManagedName {
 
 /// The state that attempts share.
 pub(super) struct Attempts {
-    pub means: AcmeMeans,
+    pub means: AcmeContext,
     pub folder: AcmeFolder,
     pub names: RefCell<BTreeMap<String, ManagedName>>,
     /// The open accounts, by directory.
@@ -78,7 +78,7 @@ struct IssuedCertificate {
 }
 
 impl Attempts {
-    pub fn new(means: AcmeMeans, folder: AcmeFolder) -> Self {
+    pub fn new(means: AcmeContext, folder: AcmeFolder) -> Self {
         let (names, accounts, clients, pauses, tls, opening) = Default::default();
         Self { means, folder, names, accounts, clients, pauses, tls, opening }
     }
@@ -282,7 +282,7 @@ impl Attempts {
             // The other way: a firewall may be in the first one.
             challenges.reverse();
         }
-        let means = OrderMeans {
+        let means = OrderContext {
             folder: &self.folder,
             overlays: &self.means.overlays,
             tls: self.tls.borrow().clone(),

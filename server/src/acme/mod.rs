@@ -12,7 +12,7 @@ mod order;
 
 pub use folder::AcmeFolder;
 
-use crate::certificate_book::CertificateBook;
+use crate::certificate_registry::CertificateRegistry;
 use crate::live::Orders;
 use crate::overlay::Overlays;
 use attempts::{Attempts, wall};
@@ -119,7 +119,7 @@ fn sentence(problem: &Problem) -> String {
 
 /// The dependencies of the task.
 #[derive(Clone)]
-pub struct AcmeMeans {
+pub struct AcmeContext {
     /// The pages that answer challenges.
     pub overlays: Arc<Overlays>,
     /// The error log.
@@ -127,11 +127,11 @@ pub struct AcmeMeans {
     /// The counters of the process.
     pub counters: Arc<Counters>,
     /// The state of all certificates, for operators.
-    pub book: Rc<CertificateBook>,
+    pub book: Rc<CertificateRegistry>,
 }
 
 /// Requests and renews the certificates of the configuration in force, for as long as there are orders. Within a `LocalSet`.
-pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeMeans) {
+pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeContext) {
     let mut keeper: Option<AcmeKeeper> = None;
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -148,7 +148,7 @@ pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeMeans) {
             (orders.live.config.tls.as_ref().and_then(|it| it.acme.clone()), orders.tls.clone())
         };
         match (&mut keeper, acme) {
-            (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.take_over(acme),
+            (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.apply_config(acme),
             (_, acme) => {
                 keeper.take().into_iter().for_each(|it| it.attempts.interrupt());
                 means.book.forget_managed();
@@ -174,14 +174,14 @@ struct AcmeKeeper {
 }
 
 impl AcmeKeeper {
-    fn new(means: AcmeMeans, config: AcmeConfig) -> Self {
+    fn new(means: AcmeContext, config: AcmeConfig) -> Self {
         let folder = AcmeFolder::new(config.folder.clone());
         let attempts = Rc::new(Attempts::new(means, folder.clone()));
         Self { folder, config: Rc::new(config), lock: None, told: None, attempts, running: JoinSet::new() }
     }
 
     /// Takes over the names of a new configuration. Attempts in progress go on.
-    fn take_over(&mut self, config: AcmeConfig) {
+    fn apply_config(&mut self, config: AcmeConfig) {
         if *self.config != config {
             if self.config.authorities != config.authorities || self.config.email != config.email {
                 self.attempts.close_accounts();

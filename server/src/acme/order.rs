@@ -27,7 +27,7 @@ const NONCES: usize = 5;
 const LONGEST_TOKEN: usize = 256;
 
 /// The means of an order.
-pub(super) struct OrderMeans<'a> {
+pub(super) struct OrderContext<'a> {
     pub folder: &'a AcmeFolder,
     pub overlays: &'a Arc<Overlays>,
     pub tls: Option<Arc<ServerTls>>,
@@ -42,7 +42,7 @@ pub(super) struct OrderMeans<'a> {
 /// # Errors
 /// Why there is none.
 pub(super) async fn certificate(
-    means: &OrderMeans<'_>,
+    means: &OrderContext<'_>,
     name: &str,
     state: &mut NameState,
 ) -> Result<String, AcmeFailure> {
@@ -97,7 +97,7 @@ pub(super) async fn certificate(
 }
 
 /// The order in progress, or a new one.
-async fn begin(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Result<Order, AcmeFailure> {
+async fn begin(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<Order, AcmeFailure> {
     let directory = &means.account.directory;
     if let Some(stored) = state.order.clone().filter(|it| it.directory == *directory) {
         match again(async || means.account.account.order(stored.url.clone()).await).await {
@@ -132,7 +132,7 @@ async fn begin(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Res
 
 /// A new order, which replaces a certificate.
 async fn new_order(
-    means: &OrderMeans<'_>,
+    means: &OrderContext<'_>,
     name: &str,
     replaces: Option<CertificateIdentifier<'static>>,
 ) -> Result<Order, Error> {
@@ -212,7 +212,7 @@ async fn reason(order: &mut Order) -> String {
 }
 
 /// The key of the certificate, which is stored before the CA sees a request for it.
-fn key_of(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Result<KeyPair, AcmeFailure> {
+fn key_of(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<KeyPair, AcmeFailure> {
     let unusable = |it: rcgen::Error| AcmeFailure::new(FailureKind::Own, format!("no key can be made: {it}"));
     let Some(order) = &mut state.order else {
         return Err(AcmeFailure::new(FailureKind::Own, "the order is lost".to_owned()));
@@ -250,11 +250,11 @@ fn usable(name: &str, pem: &str, present: Option<Validity>, now: i64) -> Result<
     Ok(())
 }
 
-fn keep(means: &OrderMeans<'_>, name: &str, state: &NameState) -> Result<(), AcmeFailure> {
+fn keep(means: &OrderContext<'_>, name: &str, state: &NameState) -> Result<(), AcmeFailure> {
     means.folder.keep_state(name, state).map_err(|why| AcmeFailure::new(FailureKind::Own, why))
 }
 
-fn forget(means: &OrderMeans<'_>, name: &str, state: &mut NameState) -> Result<(), AcmeFailure> {
+fn forget(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result<(), AcmeFailure> {
     state.order = None;
     keep(means, name, state)
 }
@@ -272,7 +272,7 @@ pub(super) async fn again<T>(mut request: impl AsyncFnMut() -> Result<T, Error>)
 
 /// Challenges that the workers answer; until this is dropped.
 struct PublishedChallenges<'a> {
-    means: &'a OrderMeans<'a>,
+    means: &'a OrderContext<'a>,
     tokens: Vec<String>,
     /// Those of handshakes.
     names: Vec<String>,

@@ -234,8 +234,11 @@ pub fn open(
     counters: Arc<Counters>,
 ) -> (PurgeQueue, PurgeWorker) {
     let (sender, orders) = mpsc::channel(WAITING);
-    let desk = PurgeQueue { orders: sender, counters: counters.clone() };
-    (desk, PurgeWorker { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters })
+    let purge_queue = PurgeQueue { orders: sender, counters: counters.clone() };
+    (
+        purge_queue,
+        PurgeWorker { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters },
+    )
 }
 
 impl PurgeWorker {

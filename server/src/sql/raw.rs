@@ -1,7 +1,7 @@
 //! Routes that take SQL from the request (`sql.raw`): the forms of DBSlayer and of the bridge of Cherokee, and their answers. The statement
 //! runs as those of other routes; access to it is decided before.
 
-use super::{Pouring, head, view, whole};
+use super::{QueryExecutor, head, view, whole};
 use bytes::Bytes;
 use larder_config::PathPattern;
 use larder_config::sql::{RawForm, SqlConfig};
@@ -23,12 +23,12 @@ pub(crate) struct RawSqlMaker {
     form: RawForm,
     path: PathPattern,
     config: SqlConfig,
-    route: Rc<Pouring>,
+    route: Rc<QueryExecutor>,
 }
 
 impl RawSqlMaker {
     /// The maker of a route with this path, whose queries `route` runs.
-    pub(super) fn new(form: RawForm, path: PathPattern, config: SqlConfig, route: Rc<Pouring>) -> Self {
+    pub(super) fn new(form: RawForm, path: PathPattern, config: SqlConfig, route: Rc<QueryExecutor>) -> Self {
         Self { form, path, config, route }
     }
 }
@@ -56,7 +56,7 @@ enum BadStatement {
 }
 
 impl BadStatement {
-    fn answer(self, form: RawForm, route: &Pouring) -> MadeResponse {
+    fn answer(self, form: RawForm, route: &QueryExecutor) -> MadeResponse {
         match (self, form) {
             (BadStatement::Refused(why), _) => failure(form, route, SYNTAX, &why),
             (BadStatement::Form, RawForm::DbSlayer) => {
@@ -160,7 +160,7 @@ fn decoded_path(text: &str) -> Option<String> {
 
 async fn answer(
     form: RawForm,
-    route: Rc<Pouring>,
+    route: Rc<QueryExecutor>,
     statement: Arc<SqlStatement>,
     is_public: bool,
 ) -> MadeResponse {
@@ -198,7 +198,7 @@ fn around(form: RawForm, database: &str) -> (&'static str, String) {
 }
 
 /// The answer to a statement without columns.
-fn done(form: RawForm, route: &Pouring, affected: u64) -> Value {
+fn done(form: RawForm, route: &QueryExecutor, affected: u64) -> Value {
     match form {
         RawForm::DbSlayer => json!({
             "RESULT": { "SUCCESS": true, "AFFECTED_ROWS": affected, "INSERT_ID": 0 },
@@ -209,7 +209,7 @@ fn done(form: RawForm, route: &Pouring, affected: u64) -> Value {
 }
 
 /// The answer to a statement that failed. Its clients read the error, not the status, which is 200.
-fn failure(form: RawForm, route: &Pouring, number: u16, why: &str) -> MadeResponse {
+fn failure(form: RawForm, route: &QueryExecutor, number: u16, why: &str) -> MadeResponse {
     finished(&match form {
         RawForm::DbSlayer => {
             json!({ "MYSQL_ERROR": why, "MYSQL_ERRNO": number, "SERVER": route.database.name() })

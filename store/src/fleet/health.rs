@@ -32,7 +32,7 @@ pub enum ServerChange {
 
 /// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerStanding {
+pub enum FleetServerState {
     /// In use, with this number of consecutive failures.
     Up(u32),
     /// Not in use.
@@ -146,11 +146,11 @@ impl Health {
 
     /// The state of a server.
     #[must_use]
-    pub fn standing(&self, server: usize) -> ServerStanding {
+    pub fn standing(&self, server: usize) -> FleetServerState {
         let breaker = &self.servers[server].breaker;
         match breaker.is_closed() {
-            true => ServerStanding::Up(breaker.failures()),
-            false => ServerStanding::Ejected,
+            true => FleetServerState::Up(breaker.failures()),
+            false => FleetServerState::Ejected,
         }
     }
 
@@ -326,7 +326,7 @@ mod tests {
         fail(&health, 2);
         health.succeeded(0, at(0));
         fail(&health, 2);
-        assert_eq!(ServerStanding::Up(2), health.standing(0));
+        assert_eq!(FleetServerState::Up(2), health.standing(0));
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let health = health();
         let round = health.round(0);
         (0..100).for_each(|_| health.failed(0, round, at(0)));
-        assert_eq!(ServerStanding::Up(1), health.standing(0));
+        assert_eq!(FleetServerState::Up(1), health.standing(0));
         assert_eq!(100, health.counters.fleet_failures.get());
     }
 
@@ -347,7 +347,7 @@ mod tests {
         assert!(matches!(health.admission(0, at(100)), ServerAdmission::No), "one at a time");
         attempt.answered();
         assert!(matches!(health.admission(0, at(5)), ServerAdmission::Go));
-        assert_eq!(ServerStanding::Up(0), health.standing(0));
+        assert_eq!(FleetServerState::Up(0), health.standing(0));
         assert_eq!(1, health.counters.fleet_readmissions.get());
     }
 
@@ -365,6 +365,6 @@ mod tests {
         let health = health();
         fail(&health, 3);
         health.succeeded(0, at(0));
-        assert_eq!(ServerStanding::Ejected, health.standing(0));
+        assert_eq!(FleetServerState::Ejected, health.standing(0));
     }
 }

@@ -19,7 +19,7 @@ pub mod settings;
 mod supersede;
 
 pub use hash::KeyHashFunction;
-pub use health::{Health, OperationFollower, OperationResult, ServerChange, ServerStanding};
+pub use health::{FleetServerState, Health, OperationFollower, OperationResult, ServerChange};
 pub use keys::FleetKeys;
 pub use recompute_lease::{AtWork, OtherNodesLease, RecomputeLease};
 pub use ring::RingDistribution;
@@ -278,7 +278,7 @@ impl Fleet {
     }
 
     fn is_live(&self, server: usize) -> bool {
-        self.health.standing(server) != ServerStanding::Ejected
+        self.health.standing(server) != FleetServerState::Ejected
     }
 
     /// Makes the due attempts at ejected servers in the background.

@@ -149,7 +149,7 @@ impl Fleet {
     }
 
     /// Ends another node's lease, so that one of the next readers gets it. The result is not awaited.
-    pub fn take_over(&self, it: &OtherNodesLease) {
+    pub fn end_lease(&self, it: &OtherNodesLease) {
         self.counters.recompute_takeovers.add(1);
         self.give_back(&it.0);
     }

@@ -1,7 +1,7 @@
 //! Applying purges to entries that are not requested, so that their memory is freed: a few entries at a time, no lock
 //! held long. `deferred_free` frees what is removed.
 
-use super::purging::{Met, Purges};
+use super::purging::{AfterPurges, Purges};
 use super::{Store, Swept};
 use crate::key::KeyHash;
 use crate::purges::Seq;
@@ -82,7 +82,7 @@ impl Store {
         for hash in these.into_iter().take(count) {
             if let Some(entry) = self.entry_at(hash)
                 && !entry.has_met(walk.until)
-                && !matches!(self.meet(hash, &entry, None), Met::AsItIs)
+                && !matches!(self.meet(hash, &entry, None), AfterPurges::AsItIs)
             {
                 self.deferred.leave(entry);
             }

@@ -380,42 +380,42 @@ impl Store {
     pub(crate) fn look_again(&self, hash: KeyHash, entry: Entry) -> Lookup {
         let doubt = (!self.trusted()).then(clock::wall);
         match self.meet(hash, &entry, doubt) {
-            Met::AsItIs => Lookup::Entry(entry),
-            Met::Changed(entry) => Lookup::Entry(entry),
-            Met::Gone => Lookup::Nothing,
+            AfterPurges::AsItIs => Lookup::Entry(entry),
+            AfterPurges::Changed(entry) => Lookup::Entry(entry),
+            AfterPurges::Gone => Lookup::Nothing,
         }
     }
 
     /// Applies the rules to an entry.
-    pub(super) fn meet(&self, hash: KeyHash, entry: &Entry, doubt: Option<WallTime>) -> Met {
+    pub(super) fn meet(&self, hash: KeyHash, entry: &Entry, doubt: Option<WallTime>) -> AfterPurges {
         match self.purges.judge(entry, doubt) {
             Judged::AsItIs(seq) => {
                 entry.checked.fetch_max(seq, Relaxed);
-                Met::AsItIs
+                AfterPurges::AsItIs
             }
             Judged::Changed(_) | Judged::Gone => self.meet_in_place(hash, entry.key(), doubt),
         }
     }
 
     /// The same with the entry that is now in its place, while it cannot be changed by others.
-    fn meet_in_place(&self, hash: KeyHash, key: &[u8], doubt: Option<WallTime>) -> Met {
+    fn meet_in_place(&self, hash: KeyHash, key: &[u8], doubt: Option<WallTime>) -> AfterPurges {
         let mut books = self.books.lock();
-        let Some(entry) = self.entry_of(hash, key) else { return Met::Gone };
+        let Some(entry) = self.entry_of(hash, key) else { return AfterPurges::Gone };
         let (met, _old) = match self.purges.judge(&entry, doubt) {
             Judged::AsItIs(seq) => {
                 entry.checked.fetch_max(seq, Relaxed);
-                return Met::Changed(entry);
+                return AfterPurges::Changed(entry);
             }
             Judged::Changed(new) => {
                 let purged = entry.variants.len() - new.variants.len();
                 self.counters.purged_responses.add_shared(purged as u64);
                 let old = self.put(&mut books, hash, new.clone());
-                (Met::Changed(new), old)
+                (AfterPurges::Changed(new), old)
             }
             Judged::Gone => {
                 self.counters.purged_responses.add_shared(entry.variants.len() as u64);
                 self.removed_keys.add(hash.0, RemovalCause::Purged);
-                (Met::Gone, self.take_out(&mut books, hash))
+                (AfterPurges::Gone, self.take_out(&mut books, hash))
             }
         };
         drop(books);
@@ -426,7 +426,7 @@ impl Store {
 }
 
 /// The result of [`Store::meet`].
-pub(crate) enum Met {
+pub(crate) enum AfterPurges {
     /// No rule applies.
     AsItIs,
     /// This entry is in its place.

@@ -1,5 +1,5 @@
 //! The wait for the client of one stream to take output or to send its body: the time limit, and the minimum rate. The
-//! same for a whole connection is in `worker::Watched`.
+//! same for a whole connection is in `worker::OpenSocket`.
 
 use super::stream::ClientStream;
 use super::{StreamReset, StreamsLink};

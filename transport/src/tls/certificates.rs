@@ -331,7 +331,7 @@ pub(crate) fn asked() -> Option<HelloNames> {
 
 /// The certificates by name.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct CertificateResolver {
     exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
     /// By the part after the star, with its dot.
     below: HashMap<String, Vec<Arc<CertifiedKey>>>,
@@ -341,11 +341,11 @@ pub(crate) struct Names {
     nameless: Option<Arc<CertifiedKey>>,
 }
 
-impl Names {
+impl CertificateResolver {
     pub fn of(certificates: &[Certificate]) -> Self {
         let first = certificates.iter().find(|it| it.scope == CertificateScope::Any).map(|it| it.key.clone());
         let nameless = first.clone().or(certificates.first().map(|it| it.key.clone()));
-        let mut it = Names { exact: HashMap::new(), below: HashMap::new(), first, nameless };
+        let mut it = CertificateResolver { exact: HashMap::new(), below: HashMap::new(), first, nameless };
         for certificate in certificates {
             for name in &certificate.names {
                 let list = match name.strip_prefix('*') {
@@ -365,7 +365,7 @@ impl Names {
     }
 }
 
-impl ResolvesServerCert for Names {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
         let found = self.named(&name);

@@ -19,7 +19,7 @@ pub(crate) use rules::{AwaitedHello, RuledConfigs};
 pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
 use arc_swap::ArcSwap;
-use certificates::{Certificate, Names};
+use certificates::{Certificate, CertificateResolver};
 use kept_sessions::{KeptSessions, SessionState};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
@@ -206,7 +206,7 @@ fn config(
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
-    let mut config = builder.with_cert_resolver(Arc::new(Names::of(certificates)));
+    let mut config = builder.with_cert_resolver(Arc::new(CertificateResolver::of(certificates)));
     config.alpn_protocols = PROTOCOLS.iter().map(|it| it.to_vec()).collect();
     config.ticketer = sessions.tickets;
     config.session_storage = sessions.storage;

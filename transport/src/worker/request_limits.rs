@@ -1,6 +1,6 @@
 //! Limits of one request, set by its route: they replace those of the worker for the transfer of its body and its response.
 
-use super::{Times, TransportWorker, Watched};
+use super::{OpenSocket, Times, TransportWorker};
 use crate::worker::ClientLimits;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl TransferLimits {
 
 impl TransportWorker {
     /// The time limits of a connection, with those of its request.
-    pub(crate) fn times_of(&self, watched: &Watched) -> Times {
+    pub(crate) fn times_of(&self, watched: &OpenSocket) -> Times {
         let times = self.times();
         watched.own_limits().map_or(times, |own| times.with(&own))
     }
@@ -59,7 +59,7 @@ impl Times {
     }
 }
 
-impl Watched {
+impl OpenSocket {
     /// The limits of the current request; `None` for those of the worker.
     pub fn own_limits(&self) -> Option<TransferLimits> {
         let own = self.own.take();

@@ -1,7 +1,7 @@
 //! Closing of idle clients while descriptors are scarce, or all connections are taken: the longest silent first. The
 //! condition is in `listener` and `larder_stdx::descriptors`.
 
-use super::{Expired, ReadPhase, Times, TransportWorker, Watched};
+use super::{Expired, OpenSocket, ReadPhase, Times, TransportWorker};
 use larder_stdx::{clock, descriptors};
 use rustix::net::Shutdown;
 use std::os::fd::AsRawFd;
@@ -45,7 +45,7 @@ impl TransportWorker {
     }
 }
 
-impl Watched {
+impl OpenSocket {
     /// The start of its silence, if it may be closed for that by now.
     fn rests_since(&self, now: u64, times: &Times) -> Option<u64> {
         let (limit, grace) = match self.reading.get() {

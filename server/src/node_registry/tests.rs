@@ -30,13 +30,13 @@ fn server(head: u64, nodes: Vec<SurveyedNode>) -> Option<ServerSurvey> {
 
 /// A book of one server that is read every two seconds from zero on.
 struct Reader {
-    book: NodeBook,
+    book: NodeRegistry,
     now: u64,
 }
 
 impl Reader {
     fn new() -> Self {
-        Self { book: NodeBook::new(1), now: 0 }
+        Self { book: NodeRegistry::new(1), now: 0 }
     }
 
     fn read(&mut self, server: Option<ServerSurvey>) -> Vec<NodeView> {
@@ -149,7 +149,7 @@ fn records_of_all_servers_are_joined_and_the_latest_counts() {
     let old = both(report(1, WALL, 3), status(1, 1, WALL));
     let new = both(NodeReport { followed: vec![(8, 9)], ..report(1, WALL + 5, 0) }, status(1, 4, WALL + 5));
     for servers in [[&old, &new], [&new, &old]] {
-        let mut book = NodeBook::new(2);
+        let mut book = NodeRegistry::new(2);
         let servers = servers.map(|it| server(5, vec![it.clone()]));
         book.take(&servers, 0, WALL);
         let view = book.views(0).remove(0);

@@ -7,7 +7,7 @@ use crate::target::{is_malformed, typed};
 
 /// A target that has one meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldTarget {
+pub struct UnambiguousTarget {
     /// The path in its normal form, by which routes are matched, and the query as received; only bytes of a URL.
     pub uri: String,
     /// Whether the application must get `uri` in place of the received target, because the received path has segments that the
@@ -19,7 +19,7 @@ pub struct ToldTarget {
 /// parameters of a segment, which Java's servers remove.
 const AMBIGUOUS: [&str; 6] = ["%2f", "%5c", "\\", ";", "%3b", "%00"];
 
-impl ToldTarget {
+impl UnambiguousTarget {
     /// The target in its one meaning; `None` if it has several. Only the path is examined: a query has no segments.
     #[must_use]
     pub fn of(target: &str) -> Option<Self> {
@@ -51,7 +51,7 @@ mod tests {
 
     #[track_caller]
     fn check(target: &str, expect: Option<(&str, bool)>) {
-        let told = ToldTarget::of(target);
+        let told = UnambiguousTarget::of(target);
         assert_eq!(expect, told.as_ref().map(|it| (it.uri.as_str(), it.replaces)), "{target}");
     }
 
@@ -92,10 +92,10 @@ mod tests {
                 Just("..;"), Just("%5c"), Just("\\"), Just("%25"), Just("%252f"), Just("x y"), Just("%20"), Just("%"),
             ], 0..6)) {
             let target = format!("/{}?q=%2f..", segments.join("/"));
-            if let Some(told) = ToldTarget::of(&target) {
+            if let Some(told) = UnambiguousTarget::of(&target) {
                 let (mut room, mut again) = (Vec::new(), Vec::new());
                 prop_assert_eq!(normal_path(&target, &mut room), normal_path(&told.uri, &mut again));
-                let twice = ToldTarget::of(&told.uri).map(|it| (it.uri, it.replaces));
+                let twice = UnambiguousTarget::of(&told.uri).map(|it| (it.uri, it.replaces));
                 prop_assert_eq!(Some((told.uri.clone(), false)), twice);
                 prop_assert!(told.uri.bytes().all(|it| it.is_ascii_graphic()));
             }

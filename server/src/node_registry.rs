@@ -92,7 +92,7 @@ pub struct NodeView {
 
 /// The known nodes.
 #[derive(Debug)]
-pub struct NodeBook {
+pub struct NodeRegistry {
     nodes: Vec<BookedNode>,
     /// By server.
     heads: Vec<Option<LogHead>>,
@@ -136,7 +136,7 @@ struct MergedNode {
     status: Option<ReadStatus>,
 }
 
-impl NodeBook {
+impl NodeRegistry {
     /// A book without nodes, for this number of servers.
     #[must_use]
     pub fn new(servers: usize) -> Self {

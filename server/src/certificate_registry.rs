@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 
 /// The state of all certificates, for operators. Of the main thread.
 #[derive(Default)]
-pub struct CertificateBook {
+pub struct CertificateRegistry {
     /// The certificates in use.
     pub shown: RefCell<Vec<ShownCertificate>>,
     /// The names of `tls.acme`.
@@ -17,7 +17,7 @@ pub struct CertificateBook {
     pub is_changed: Cell<bool>,
 }
 
-impl CertificateBook {
+impl CertificateRegistry {
     /// Forgets the names of `tls.acme`.
     pub(crate) fn forget_managed(&self) {
         self.managed.borrow_mut().clear();
