@@ -20,6 +20,7 @@ mod lower_tiers;
 pub mod own_page;
 pub mod protocol_upgrade;
 mod recent_failures;
+mod recent_renewals;
 pub mod refusals;
 pub mod request;
 pub mod request_headers;

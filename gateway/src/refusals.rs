@@ -2,6 +2,7 @@
 //! without a response.
 
 use crate::recent_failures::Failing;
+use crate::recent_renewals::RecentRenewals;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
 use larder_semantics::policy::Policy;
@@ -81,6 +82,8 @@ pub struct Refusals {
     inner: Mutex<RefusalsInner>,
     /// Pages whose origin recently failed waiting requests.
     pub failing: Failing,
+    /// Renewals in the background without success.
+    pub renewals: RecentRenewals,
 }
 
 #[derive(Default)]

@@ -410,6 +410,45 @@ fn a_cookie_removes_no_file_that_others_share() {
     }
 }
 
+#[test]
+fn a_renewal_without_success_is_not_repeated_by_each_hit() {
+    for failure in ["503 X\n\n", "429 X\nRetry-After: 60\n\n", "400 X\n\n"] {
+        let origin = Origin::new(move |it| match it.number {
+            0 => "HTTP/1.1 200 OK\nCache-Control: public, max-age=10, stale-while-revalidate=600\n\npage"
+                .to_owned(),
+            _ => format!("HTTP/1.1 {failure}no"),
+        });
+        let larder = before(&origin, "node");
+        larder.get("/");
+        larder.hold();
+        larder.advance(15);
+        let hits = || (0..20).all(|_| larder.get("/").text() == "page");
+        assert!(hits());
+        until("the renewal has failed", || larder.get("/").is_hit() && origin.requests() == 2);
+        assert!(hits() && hits());
+        assert_eq!(2, origin.requests(), "{failure}");
+        // The failure may be noted after the first of these.
+        until("the next is sent", || {
+            larder.pass(5000);
+            larder.get("/").text() == "page" && origin.requests() > 2
+        });
+    }
+}
+
+/// A page that is stale from the beginning is renewed by each hit, as long as its renewals succeed.
+#[test]
+fn a_page_without_a_lifetime_is_renewed_by_each_hit() {
+    let origin = Origin::new(|it| {
+        let said = "Cache-Control: public, max-age=0, stale-while-revalidate=600";
+        format!("HTTP/1.1 200 OK\n{said}\n\n{}", it.number)
+    });
+    let larder = before(&origin, "node");
+    larder.get("/");
+    for number in 1..5 {
+        until("the hit renews it", || larder.get("/").is_hit() && origin.requests() > number);
+    }
+}
+
 /// The same where a preset's lifetime is all that a file has, as with a server that sends no validators.
 #[test]
 fn a_cookie_removes_no_file_that_says_nothing() {

@@ -12,6 +12,7 @@ pub mod machine;
 pub(crate) mod miss_reason;
 mod origin;
 pub(crate) mod pressure;
+mod renewal;
 mod storability;
 mod store;
 mod supersede;
@@ -40,7 +41,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::fleet::{RecomputeLease, RecomputeTurn, Unshared};
 use larder_store::ram::{KeyHash, Removals};
-use larder_store::{Begin, Born, Exchanged, FillEnd, FillHead, FillReader, FillWriter, StoredArc};
+use larder_store::{Born, Exchanged, FillEnd, FillHead, FillReader, FillWriter, StoredArc};
 use larder_transport::Client;
 use larder_wire::message::{Request, ResponseHead, Version};
 use machine::FillStep;
@@ -384,17 +385,6 @@ impl FillJob {
     }
 }
 
-impl Gateway {
-    /// Starts the validation of a stale response that is being served (RFC 5861 §3).
-    pub(crate) fn validate_in_background(self: &Rc<Self>, job: FillJob, flight: KeyHash) {
-        // It has no reader: a response that is not stored is not read to its end.
-        if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
-            self.counters.background_validations.add(1);
-            job.spawn(writer);
-        }
-    }
-}
-
 impl FillRun {
     fn of(job: FillJob, ask: Option<OriginAsk>, readers: Readers) -> Self {
         let (held, arrived, decided, outcome) = (None, None, None, FillOutcome::Ended);
@@ -531,6 +521,7 @@ impl FillRun {
 
     /// `Finish`: tells the readers the result, where they have not seen it.
     fn finish(self) {
+        self.note_renewal();
         let Readers::Shared(mut writer) = self.readers else { return };
         match self.outcome {
             // Dropping the writer tells its readers, if there are any.

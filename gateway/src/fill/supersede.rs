@@ -121,7 +121,7 @@ impl FillJob {
     }
 
     /// The response in RAM that this request selects by now.
-    fn in_ram(&self) -> Option<StoredArc> {
+    pub(super) fn in_ram(&self) -> Option<StoredArc> {
         match self.gateway.store.lookup(self.hash, &self.key, 0) {
             Lookup::Entry(entry) => entry.select(&self.request.fields.view(), &mut Vec::new()).cloned(),
             Lookup::HitForMiss | Lookup::Nothing => None,

@@ -11,6 +11,7 @@ use larder_counters::Counters;
 use larder_origin::{Group, GroupRules, OriginAddress, OriginLimits, OriginPool};
 use larder_semantics::policy::Policy;
 use larder_semantics::scheme::Scheme;
+use larder_store::Begin;
 use larder_store::Store;
 use larder_store::ram::{Lookup, RamSettings};
 use larder_wire::message::Framing;

@@ -16,7 +16,6 @@ use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::supersede;
 use larder_semantics::tiers::{self, Compared};
 use larder_semantics::trace::Silent;
-use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{
     AtWork, Fleet, FleetQuery, FleetResult, OtherNodesLease, RecomputeLease, RecomputeTurn, Unshared, Want,
@@ -491,12 +490,7 @@ impl FillJob {
         if matches!(stored.meta.freshness(clock::wall()), Freshness::Fresh { .. }) {
             return;
         }
-        let mut key = self.key.clone();
-        if !stored.meta.vary().is_empty() {
-            vary::write_key(stored.meta.vary(), &self.request.fields.view(), &mut key);
-        }
-        let gateway = self.gateway.clone();
-        let flight = gateway.store.hash(&key);
+        let (gateway, flight) = (self.gateway.clone(), self.renewal_of(&stored));
         let fetch = fetch_of(&stored);
         let (below, background, local, told) = (TierLookup::Skip, true, Rc::default(), FillStages::default());
         let win = Cell::new(win);

@@ -1,0 +1,96 @@
+//! Renewals in the background that left the stored response stale, for a few seconds: a stale page with many hits is not requested
+//! from an application that fails, or refuses it, by each of them.
+
+use larder_stdx::as_is::AsIs;
+use larder_stdx::clock::Monotonic;
+use larder_store::ram::KeyHash;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Milliseconds until the same page is requested in the background again.
+pub(crate) const PAUSE: u64 = 5000;
+
+/// The most pages that are kept; beyond, the oldest is dropped.
+const CAPACITY: usize = 4096;
+
+/// The unsuccessful renewals of the last [`PAUSE`].
+#[derive(Default)]
+pub struct RecentRenewals {
+    known: Mutex<KnownRenewals>,
+    count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct KnownRenewals {
+    /// Until when each is kept, milliseconds of the monotonic clock.
+    until: HashMap<u128, u64, BuildHasherDefault<AsIs>>,
+    /// Oldest first.
+    order: VecDeque<u128>,
+}
+
+impl RecentRenewals {
+    /// Records that a page is as stale as before its renewal.
+    pub(crate) fn note(&self, flight: KeyHash, now: Monotonic) {
+        let Ok(mut known) = self.known.lock() else { return };
+        known.drop_ended(now);
+        if known.until.insert(flight.0, now.0 + PAUSE).is_none() {
+            known.order.push_back(flight.0);
+        }
+        if known.order.len() > CAPACITY
+            && let Some(oldest) = known.order.pop_front()
+        {
+            known.until.remove(&oldest);
+        }
+        self.count.store(known.order.len(), Relaxed);
+    }
+
+    /// Whether that was recorded for a page within the last [`PAUSE`].
+    pub(crate) fn has(&self, flight: KeyHash, now: Monotonic) -> bool {
+        if self.count.load(Relaxed) == 0 {
+            return false;
+        }
+        let Ok(mut known) = self.known.lock() else { return false };
+        known.drop_ended(now);
+        self.count.store(known.order.len(), Relaxed);
+        known.until.contains_key(&flight.0)
+    }
+}
+
+impl KnownRenewals {
+    fn drop_ended(&mut self, now: Monotonic) {
+        while let Some(oldest) = self.order.front()
+            && self.until.get(oldest).is_none_or(|it| *it <= now.0)
+        {
+            self.until.remove(oldest);
+            self.order.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_in_vain_is_known_until_its_pause_ends() {
+        let renewals = RecentRenewals::default();
+        let (one, other) = (KeyHash(1), KeyHash(2));
+        assert!(!renewals.has(one, Monotonic(0)));
+        renewals.note(one, Monotonic(100));
+        assert!(renewals.has(one, Monotonic(99 + PAUSE)) && !renewals.has(other, Monotonic(100)));
+        assert!(!renewals.has(one, Monotonic(100 + PAUSE)));
+        assert_eq!(0, renewals.count.load(Relaxed));
+    }
+
+    #[test]
+    fn the_oldest_goes() {
+        let renewals = RecentRenewals::default();
+        for page in 0..=CAPACITY as u128 {
+            renewals.note(KeyHash(page), Monotonic(0));
+        }
+        assert!(!renewals.has(KeyHash(0), Monotonic(1)) && renewals.has(KeyHash(1), Monotonic(1)));
+        assert_eq!(CAPACITY, renewals.count.load(Relaxed));
+    }
+}
