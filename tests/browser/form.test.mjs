@@ -299,6 +299,33 @@ it('tells what a route inherits and from where, overrides it, and resets it', as
   await until('the file is as it was', async () => (await drafted(SHOP)) === before);
 });
 
+it('keeps a name that is written as soon as its row is drawn', async () => {
+  await choose('/*');
+  const fields = setting('response_headers.set');
+  const written = page.evaluate(
+    () =>
+      new Promise((then) => {
+        const seen = new MutationObserver(() => {
+          const box = document.querySelector('[data-setting="response_headers.set"] .pair input');
+          if (!box) return;
+          seen.disconnect();
+          box.focus();
+          document.execCommand('insertText', false, 'X-Quick');
+          // After two frames whatever follows the drawing has run.
+          requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(then, 100)));
+        });
+        seen.observe(document.body, { childList: true, subtree: true });
+      }),
+  );
+  await page.getByRole('button', { name: 'Add here response_headers.set' }).click();
+  await written;
+  assert.equal(await fields.getByLabel(/^Name, row 1/).inputValue(), 'X-Quick');
+  await fields.locator('.pair input').nth(1).fill('yes');
+  await fields.locator('.pair input').nth(1).press('Enter');
+  await until('the row is in the draft', async () => (await drafted(SHOP)).includes('X-Quick = "yes"'));
+  await discard();
+});
+
 it('keeps a name that is being written while an answer of larder draws the section again', async () => {
   const before = larder.included(SHOP);
   await choose('/*');

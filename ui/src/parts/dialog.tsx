@@ -1,6 +1,6 @@
 // A dialog over the page, and a drawer at its side: both take the focus, keep it, give it back, and close with Escape.
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { Icon } from './icons';
 import { Long } from './long';
 
@@ -18,7 +18,8 @@ interface Props {
 export function Dialog({ title, over, close, children, foot, wide, side }: Props): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before it is painted: Escape that follows the click at once closes it.
+  useLayoutEffect(() => {
     const it = box.current!;
     const before = document.activeElement as HTMLElement | null;
     it.showModal();

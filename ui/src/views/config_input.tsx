@@ -76,16 +76,25 @@ function Choice({ id, it, value, bad, editable, edit }: Props): JSX.Element {
 }
 
 /**
+ * A state that ends with the draft: in another era it is the first again. That is seen when it is read, and takes no effect: one
+ * runs after a control is drawn, and would drop what is written in it by then.
+ */
+function useOfEra<T>(era: number, first: T): [T, (to: T | ((it: T) => T)) => void] {
+  const [held, hold] = useState({ era, it: first });
+  const of = (before: typeof held): T => (before.era === era ? before.it : first);
+  return [of(held), (to) => hold((before) => ({ era, it: to instanceof Function ? to(of(before)) : to }))];
+}
+
+/**
  * What is written in a control, from the first letter until larder has read it and the control is left; null is what the draft
  * says.
  */
 function useWritten(shown: string, era: number): [string | null, (it: string | null) => void, { current: boolean }] {
-  const [written, setWritten] = useState<string | null>(null);
+  const [written, setWritten] = useOfEra<string | null>(era, null);
   const isHere = useRef(false);
   useEffect(() => {
     if (!isHere.current) setWritten(null);
   }, [shown]);
-  useEffect(() => setWritten(null), [era]);
   return [written, setWritten, isHere];
 }
 
@@ -144,10 +153,9 @@ interface SecretProps {
 
 /** A secret: that there is one is shown, and it can be replaced. */
 function Secret({ id, label, value, shown = '', bad, editable, era, set }: SecretProps): JSX.Element {
-  const [replacing, setReplacing] = useState(false);
+  const [replacing, setReplacing] = useOfEra(era, false);
   const [written, setWritten] = useState('');
   const box = useRef<HTMLInputElement>(null);
-  useEffect(() => setReplacing(false), [era]);
   useEffect(() => {
     if (replacing) box.current?.focus();
   }, [replacing]);
@@ -217,8 +225,7 @@ interface EntryProps {
  * is written so far is held here, or it would be lost to the value of the draft.
  */
 function Entry({ id, label, placeholder, value, bad, editable, era, set }: EntryProps): JSX.Element {
-  const [written, setWritten] = useState<string | null>(null);
-  useEffect(() => setWritten(null), [era]);
+  const [written, setWritten] = useOfEra<string | null>(era, null);
   return (
     <input
       id={id}
@@ -242,8 +249,7 @@ function Entry({ id, label, placeholder, value, bad, editable, era, set }: Entry
 /** A list with a row for each member. */
 function Rows({ id, it, value, bad, editable, era, edit }: Props): JSX.Element {
   const all = [value ?? []].flat().map(shape);
-  const [fresh, setFresh] = useState(0);
-  useEffect(() => setFresh(0), [era]);
+  const [fresh, setFresh] = useOfEra(era, 0);
   const rows = [...all, ...Array.from({ length: Math.max(fresh, all.length === 0 ? 1 : 0) }, () => '')];
   const put = (at: number, text: string | null): void => {
     const next = text === null ? all.filter((_, other) => other !== at) : at < all.length ? all.map((one, other) => (other === at ? text : one)) : [...all, text];
