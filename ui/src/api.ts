@@ -39,10 +39,10 @@ export const onChanged = (then: () => void): void => {
   changed = then;
 };
 
-export function setToken(it: string | null): void {
+export function setToken(it: string | null, kept = true): void {
   token = it;
   if (it === null) localStorage.removeItem(KEPT);
-  else localStorage.setItem(KEPT, it);
+  else if (kept) localStorage.setItem(KEPT, it);
 }
 
 // Another tab logged in or out: there is one session for all.

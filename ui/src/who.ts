@@ -40,9 +40,9 @@ export const may = (role: Role): boolean => now !== null && ROLES.indexOf(now.ro
 /** Why something is not offered. */
 export const needs = (role: Role): string => `Requires the role ${role}`;
 
-/** A session in place of a token, so that the browser keeps no token; `use` is called with what requests are to send. */
-export async function sessionFor(token: string, use: (token: string) => void): Promise<void> {
-  use(token);
+/** A session in place of a token, which the browser keeps at no time; `use` is called with what requests are to send. */
+export async function sessionFor(token: string, use: (token: string, kept?: boolean) => void): Promise<void> {
+  use(token, false);
   const { code } = await post<{ code: string }>('/api/v1/login-links', {});
   use((await post<{ token: string }>('/api/v1/login', { code })).token);
 }
