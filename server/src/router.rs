@@ -519,6 +519,24 @@ impl Router {
         Some(&self.sites[at].routes[chosen.route])
     }
 
+    /// Every route that may answer a `GET` of this path, depending on conditions: up to the first that has none.
+    #[must_use]
+    pub fn all_at_path(&self, authority: &str, target: &str) -> Vec<&Matched> {
+        let Some(at) = self.site(host_of(authority)) else { return Vec::new() };
+        let routes = &self.sites[at].routes[..];
+        let asked = Asked { method: Some("GET"), view: None, without: FilesPassed::ALL };
+        let path = &mut *self.room.borrow_mut();
+        path::read(path_of(target).as_bytes(), path::NORMAL, path);
+        let mut found = Vec::new();
+        for number in (0..routes.len()).filter(|it| takes(routes, *it, asked, path, Decode::All)) {
+            found.push(&routes[number]);
+            if routes[number].condition.is_none() {
+                break;
+            }
+        }
+        found
+    }
+
     /// The same, with the conditions of its routes.
     #[must_use]
     pub fn at_path_for(&self, view: &RequestView<'_>) -> Option<&Matched> {

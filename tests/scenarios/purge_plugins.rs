@@ -385,6 +385,47 @@ fn a_host_that_is_redirected_to_the_canonical_one() {
     assert!(!send("GET /shop/1", "example.com").is_hit());
 }
 
+/// A rule for files that begin with a dot made larder answer every purge with 400, and a route for some clients left their pages.
+#[test]
+fn a_page_that_routes_with_conditions_precede() {
+    let origin = application(none);
+    let cache = "cache = { key = { query = \"QUERY\" }, purge = { method = true } }";
+    let proxy = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
+    let larder = Larder::start(Setup {
+        config: format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"example.com\", \"www.example.com\"]\ncanonical_host = \"example.com\"\n\
+             [[site.route]]\nwhen = 'path ~ \"/[.]\"'\nrespond = {{ status = 404 }}\n\
+             [[site.route]]\nwhen = 'header.User-Agent ~ \"Mobile\"'\n{proxy}\n{}\n\
+             [[site.route]]\n{proxy}\n{}\n",
+            cache.replace("QUERY", "none"),
+            cache.replace("QUERY", "all"),
+        ),
+        env: Vec::new(),
+    });
+    let send = |request: &str, more: &str| {
+        let mut client = larder.client();
+        client.send(format!("{request} HTTP/1.1\r\n{more}\r\n"));
+        client.read()
+    };
+    let clients = ["Host: example.com\r\n", "Host: example.com\r\nUser-Agent: Mobile\r\n"];
+    let by_pattern = |host: &str| format!("Host: {host}\r\nX-Purge-Method: regex\r\n");
+    for (purge, more) in [
+        ("PURGE /shop/1?q=1", clients[0].to_owned()),
+        ("PURGE /.*", by_pattern("example.com")),
+        ("PURGE /shop/.*", by_pattern("www.example.com")),
+    ] {
+        for client in clients {
+            send("GET /shop/1?q=1", client);
+            assert!(send("GET /shop/1?q=1", client).is_hit(), "{client}");
+        }
+        let answer = send(purge, &more);
+        assert_eq!(200, answer.status, "{purge} {answer:?}");
+        for client in clients {
+            assert!(!send("GET /shop/1?q=1", client).is_hit(), "{purge} {client} {answer:?}");
+        }
+    }
+}
+
 /// Clients that frame an empty body, or add one: the purge is honoured, and the connection stays in step with them.
 #[test]
 fn a_purge_may_have_a_body() {

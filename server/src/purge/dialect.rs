@@ -229,7 +229,7 @@ impl<'r> Dialect<'r> {
 }
 
 /// Whether a path is a pattern: a regular expression, or a path with a `*`.
-fn is_pattern(target: &str) -> bool {
+pub fn is_pattern(target: &str) -> bool {
     target.contains(['*', '^', '$', '(', '[', '|', '\\'])
 }
 

@@ -49,7 +49,13 @@ fn below<'t>(target: &'t str, path: &str) -> Option<&'t str> {
 fn ours<'r>(router: &'r Router, view: &RequestView<'_>) -> Option<&'r Matched> {
     let page = RequestView { method: "GET", ..*view };
     // Plugins ask by the address of the server, too, which need not be a host of a site.
-    let matched = router.at_path_for(&page).or_else(|| any_that_purges(router))?;
+    let matched = match router.at_path_for(&page) {
+        // The target of a pattern is no path: `/.*` would belong to a rule for files that begin with a dot.
+        Some(it) if !it.proxies() && dialect::is_pattern(view.target) => {
+            router.routes(view.authority).iter().find(|it| it.proxies())?
+        }
+        found => found.or_else(|| any_that_purges(router))?,
+    };
     let is_ours =
         matched.purge.method != PurgeMethod::Unknown && matches!(matched.target, RouteTarget::Proxy(_));
     is_ours.then_some(matched)
@@ -113,9 +119,11 @@ async fn purge(
     client: &Client,
 ) -> (u16, Value) {
     let shared = router.at_path(request.authority, request.target).and_then(Matched::any_host_of);
-    let wanted = dialect::read(request, shared).and_then(|it| match it {
+    let canonical = target::canonical(request.scheme, request.authority, router);
+    let stored = RequestHead { authority: &canonical, ..request.clone() };
+    let wanted = dialect::read(&stored, shared).and_then(|it| match it {
         NamedByRequest::Url => target::requested(request.scheme, request.authority, request.target, router)
-            .map(|url| vec![PurgeScope::Url(url)]),
+            .map(|keys| keys.into_iter().map(PurgeScope::Url).collect()),
         NamedByRequest::Tags(tags) => Ok(tags.into_iter().map(PurgeScope::Tag).collect()),
         NamedByRequest::Everything => Ok(vec![PurgeScope::All]),
         NamedByRequest::Where(text) => match Expression::parse(&text) {

@@ -1,7 +1,7 @@
 //! Purge requests in the notation of operators and programs: URLs in several forms, tags, conditions.
 
 use crate::input_error::InputError;
-use crate::router::{RouteTarget, Router};
+use crate::router::{Matched, RouteTarget, Router};
 use larder_config::page_url;
 use larder_semantics::expression::Expression;
 use larder_semantics::key;
@@ -98,13 +98,19 @@ pub fn tag(text: &str) -> Result<Box<str>, String> {
 /// The beginning of the key of every response to a URL, which its recipe may extend by a request's fields.
 ///
 /// # Errors
-/// It is not a URL of a cached route.
+/// It is not a URL of a cached route, or is one of several with different recipes.
 pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let (scheme, authority, target) = page_url::page(text, host)?;
-    target_of(scheme, &authority, &target, router)
+    let mut keys = keys_of(scheme, &authority, &target, router)?;
+    match keys.len() {
+        1 => Ok(keys.remove(0)),
+        _ => Err(format!(
+            "Some routes for {authority}{target} have different keys (cache.key): use \"where\" with a condition on host and path."
+        )),
+    }
 }
 
-/// The same for authority and target of a request, with any target.
+/// The beginnings of the keys of all responses to authority and target of a request, one for each recipe of their routes.
 ///
 /// # Errors
 /// It is not a URL of a cached route.
@@ -113,29 +119,45 @@ pub fn requested(
     authority: &str,
     target: &str,
     router: &Router,
-) -> Result<Box<[u8]>, String> {
+) -> Result<Vec<Box<[u8]>>, String> {
     let mut normal = String::new();
     key::authority(scheme.name(), authority, &mut normal);
-    target_of(scheme, &normal, target, router)
+    keys_of(scheme, &normal, target, router)
 }
 
-fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+fn keys_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> Result<Vec<Box<[u8]>>, String> {
     let (scheme, authority) = &stored_under(scheme, authority, router);
-    let found = router.find("GET", authority, target).map(|it| it.target);
-    match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
-        None => Err(format!("No site has a route for {authority}{target}.")),
+    let key_of = |it: &Matched| {
+        let RouteTarget::Proxy(route) = &it.target else { return None };
+        let mut key = Vec::new();
+        route.policy.key.of_url().write(scheme.name(), authority, target, &[], &mut key);
+        Some(Box::from(key))
+    };
+    let mut keys: Vec<Box<[u8]>> =
+        router.all_at_path(authority, target).into_iter().filter_map(key_of).collect();
+    let first = router.at_path(authority, target);
+    if keys.is_empty() {
+        keys.extend(first.and_then(key_of));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    match first.map(|it| &it.target) {
+        _ if !keys.is_empty() => Ok(keys),
         Some(RouteTarget::Files(_)) => {
             Err(format!("{authority}{target} is a static file, which is not stored in the cache."))
         }
-        Some(RouteTarget::Own(_)) => {
+        Some(_) => {
             Err(format!("{authority}{target} is answered by larder itself, and is not stored in the cache."))
         }
-        Some(RouteTarget::Proxy(route)) => {
-            let mut key = Vec::new();
-            route.policy.key.of_url().write(scheme.name(), authority, target, &[], &mut key);
-            Ok(key.into())
-        }
+        None => Err(format!("No site has a route for {authority}{target}.")),
     }
+}
+
+/// The authority under which the pages of another one are stored: the one to which its site redirects.
+pub fn canonical(scheme: Scheme, authority: &str, router: &Router) -> String {
+    let mut normal = String::new();
+    key::authority(scheme.name(), authority, &mut normal);
+    stored_under(scheme, &normal, router).1
 }
 
 /// The scheme and authority under which the pages of these are stored: those to which their site redirects. The others have no pages.
