@@ -224,6 +224,46 @@ fn the_claims_of_a_client_reach_nobody() {
 }
 
 /// A client must not hide from the origin who it is.
+/// A page of a route without rules was made for the identity that a client claimed, and stored for all.
+#[test]
+fn the_claims_of_a_client_reach_no_other_route_of_the_site() {
+    let (origin, service) = (pages(), service());
+    let open = "[[site.route]]\npath = \"/open/*\"\nproxy = { to = [\"{origin}\"] }\n\
+                [[site.route]]\npath = \"/office/*\"\naccess = { allow = [\"127.0.0.0/8\"] }\nproxy = { to = [\"{origin}\"] }\n";
+    let larder = larder(&origin, &(open.to_owned() + &route(&service, "", "")));
+    for (number, path) in ["/open/", "/office/"].into_iter().enumerate() {
+        for spelling in ["X-Auth-Request-User", "x_auth_request_user"] {
+            let target = format!("{path}{spelling}");
+            let mut client = larder.client();
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{spelling}: root\r\n\r\n"));
+            assert!(client.read().text().ends_with("of none"), "{target}");
+            let asked = over_http2(&larder, &format!("{target}/2"), &[(&spelling.to_lowercase(), "root")]);
+            assert!(asked.text().ends_with("of none"), "{number} {target}");
+        }
+    }
+    for asked in origin.received() {
+        assert!(!asked.head.contains("root"), "{}", asked.head);
+    }
+}
+
+/// The cookie of a session is one of the service or of the application: with one, a client that its address admits is somebody.
+#[test]
+fn a_session_of_a_client_that_its_address_admits_is_not_shared() {
+    let service = service();
+    let origin = Origin::new(|asked| {
+        let cookie = asked.field("cookie").unwrap_or("none").to_owned();
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{cookie}")
+    });
+    let access = ", satisfy = \"any\", allow = [\"127.0.0.2\"], key = \"identity\"";
+    let larder = guarded(&origin, &service, "", access);
+    let office = || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
+    for name in ["one", "two"] {
+        assert!(office().get_with("/p", &session(name)).text().ends_with(name));
+    }
+    assert_eq!("none", office().get("/p").text());
+    assert!(office().get("/p").is_hit(), "without a session it is shared");
+}
+
 #[test]
 fn a_nomination_in_connection_hides_no_identity() {
     let (origin, service) = (pages(), service());

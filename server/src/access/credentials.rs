@@ -12,6 +12,7 @@ use super::watched_file::WatchedFile;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
+use larder_semantics::field;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::unambiguous_target::UnambiguousTarget;
 use larder_transport::{Client, Synthetic};
@@ -131,6 +132,24 @@ impl Credential {
             Credential::Basic(_) => true,
             Credential::Jwt(it) => it.is_in_authorization(),
             Credential::Signed(_) | Credential::Forward(_) => false,
+        }
+    }
+
+    /// Whether the origin gets something of the request that may identify the client to this, apart from `Authorization`.
+    pub fn may_identify(&self, view: &RequestView<'_>) -> bool {
+        match self {
+            Credential::Basic(_) | Credential::Signed(_) => false,
+            Credential::Jwt(it) => it.may_identify(view),
+            Credential::Forward(_) => field::first(view.fields, "cookie").is_some(),
+        }
+    }
+
+    /// The names of fields by which larder tells origins who the client is.
+    pub fn identifying(&self) -> Vec<String> {
+        match self {
+            Credential::Basic(_) | Credential::Signed(_) => Vec::new(),
+            Credential::Jwt(it) => it.sent().cloned().collect(),
+            Credential::Forward(it) => it.removed(),
         }
     }
 

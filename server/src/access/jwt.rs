@@ -66,11 +66,21 @@ impl JwtAuth {
         self.config.is_in_authorization()
     }
 
+    /// Whether the origin gets a field that may have a token, apart from `Authorization`.
+    pub fn may_identify(&self, view: &RequestView<'_>) -> bool {
+        let has = |name: &str| field::first(view.fields, name).is_some();
+        self.config.cookie.is_some() && has("cookie") || self.passes_token && has(&self.config.header)
+    }
+
+    /// The names of the fields that larder sends to origins.
+    pub fn sent(&self) -> impl Iterator<Item = &String> {
+        self.config.send.iter().map(|it| &it.0)
+    }
+
     /// The fields of clients that are removed, in any spelling: those that larder sends, and the token in a field of its own.
     pub fn removed(&self) -> Vec<String> {
         let token = Some(&self.config.header).filter(|_| !self.passes_token && !self.is_in_authorization());
-        let all = self.config.send.iter().map(|it| &it.0).chain(token);
-        all.cloned().collect()
+        self.sent().chain(token).cloned().collect()
     }
 
     /// Reads the file of keys again if it was changed. A broken file changes nothing.

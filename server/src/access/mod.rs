@@ -23,8 +23,8 @@ pub use credentials::VerifyContext;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 pub use explain::{AccessFinding, AccessVerdict};
 use issuer::IssuerKeys;
-use larder_config::Config;
 use larder_config::access::{AccessConfig, ForwardConfig, KeyUrl};
+use larder_config::{Config, RouteConfig, SiteConfig};
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::budget::MissBudget;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
@@ -241,11 +241,7 @@ impl LiveAccess {
         let state = before.map(|it| it.state.clone()).unwrap_or_default();
         let mut rules: HashMap<(usize, usize), Arc<AccessRules>> = HashMap::new();
         for (at, site) in config.sites.iter().enumerate() {
-            let mut own: Vec<Arc<AccessRules>> = Vec::new();
-            for (number, route) in site.routes.iter().enumerate().filter(|it| !it.1.access.is_none()) {
-                let equal = own.iter().find(|it| it.config == route.access).cloned();
-                let these = equal.unwrap_or_else(|| Arc::new(AccessRules::new(&route.access, &state)));
-                own.push(these.clone());
+            for (number, these) in of_site(site, &state) {
                 rules.insert((at, number), these);
             }
         }
@@ -313,6 +309,40 @@ impl LiveAccess {
     }
 }
 
+/// The rules of the routes of a site, by number. The fields in which one of them identifies clients are no client's on any route: an
+/// application behind several routes takes them for larder's.
+fn of_site(site: &SiteConfig, state: &Arc<AccessState>) -> Vec<(usize, Arc<AccessRules>)> {
+    let mut different: Vec<AccessRules> = Vec::new();
+    for route in &site.routes {
+        if !route.access.is_none() && !different.iter().any(|it| it.config == route.access) {
+            different.push(AccessRules::new(&route.access, state));
+        }
+    }
+    let of_all = different.iter().flat_map(|it| &it.credentials).flat_map(Credential::identifying);
+    let of_all = normal_names(of_all);
+    for it in &mut different {
+        let own = it.removed.iter().flat_map(|it| it.iter()).cloned();
+        it.removed = normal_names(own.chain(of_all.iter().flat_map(|it| it.iter()).cloned()));
+    }
+    let open = of_all.map(|removed| {
+        Arc::new(AccessRules { removed: Some(removed), ..AccessRules::new(&AccessConfig::default(), state) })
+    });
+    let different: Vec<Arc<AccessRules>> = different.into_iter().map(Arc::new).collect();
+    let of = |route: &RouteConfig| match route.access.is_none() {
+        true => open.clone(),
+        false => different.iter().find(|it| it.config == route.access).cloned(),
+    };
+    site.routes.iter().enumerate().filter_map(|(at, it)| Some((at, of(it)?))).collect()
+}
+
+/// Names of fields in lower case with `-`, each once; `None` without any.
+fn normal_names(of: impl Iterator<Item = String>) -> Option<Arc<[String]>> {
+    let mut names: Vec<String> = of.map(|it| it.to_ascii_lowercase().replace('_', "-")).collect();
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| names.into())
+}
+
 /// The decision of the rules about a request.
 pub enum Verdict {
     /// It is admitted.
@@ -337,8 +367,7 @@ impl AccessRules {
         let uses_field = credentials.iter().any(Credential::is_in_authorization);
         let spends_authorization = uses_field && !config.passes_authorization;
         let removed = credentials.iter().flat_map(Credential::removed);
-        let removed: Vec<_> = removed.map(|it| it.to_ascii_lowercase().replace('_', "-")).collect();
-        let removed = (!removed.is_empty()).then(|| removed.into());
+        let removed = normal_names(removed);
         Self { config: config.clone(), limit, credentials, spends_authorization, removed }
     }
 
@@ -356,7 +385,10 @@ impl AccessRules {
         admitted: &RefCell<Admitted>,
     ) -> Verdict {
         let admitted = &mut *admitted.borrow_mut();
-        *admitted = Admitted { removed: self.removed.clone(), ..Admitted::default() };
+        let is_sent = |names: &Arc<[String]>| {
+            view.fields.iter().any(|it| names.iter().any(|name| is_spelling(it.name, name)))
+        };
+        *admitted = Admitted { removed: self.removed.clone().filter(is_sent), ..Admitted::default() };
         let verdict = match self.by_facts(view) {
             _ if self.is_ambiguous(view) => Verdict::Refuse(ambiguous()),
             Some(by_address) => self.by_credentials(view, by_address, counters, admitted),
@@ -429,7 +461,8 @@ impl AccessRules {
         if self.config.any && by_address {
             // The client is not identified: its responses are those of every client that its address admits. With credentials
             // that the origin gets it has no identity, and its responses are not shared.
-            let is_told = !self.spends_authorization && field::first(view.fields, "authorization").is_some();
+            let is_told = !self.spends_authorization && field::first(view.fields, "authorization").is_some()
+                || self.credentials.iter().any(|it| it.may_identify(view));
             admitted.identity = (!is_told).then(|| ANONYMOUS.into());
             return Verdict::Admit;
         }
