@@ -424,13 +424,15 @@ fn a_renewal_without_success_is_not_repeated_by_each_hit() {
         larder.advance(15);
         let hits = || (0..20).all(|_| larder.get("/").text() == "page");
         assert!(hits());
-        until("the renewal has failed", || larder.get("/").is_hit() && origin.requests() == 2);
+        until("the renewal has failed", || larder.get("/").is_hit() && origin.requests() > 1);
         assert!(hits() && hits());
-        assert_eq!(2, origin.requests(), "{failure}");
+        // One, and a few more if the response in RAM was replaced by one with encodings meanwhile.
+        let sent = origin.requests();
+        assert!(sent < 8, "{failure}: {sent} for 60 hits");
         // The failure may be noted after the first of these.
         until("the next is sent", || {
             larder.pass(5000);
-            larder.get("/").text() == "page" && origin.requests() > 2
+            larder.get("/").text() == "page" && origin.requests() > sent
         });
     }
 }
