@@ -133,6 +133,25 @@ it('marks a mistake at its line and word, and leads there by a click and by Ente
   await discard();
 });
 
+it('leads to a mistake before the browser has drawn', async () => {
+  const late = await page.context().newPage();
+  // A machine under load draws late: here never.
+  await late.addInitScript(() => (window.requestAnimationFrame = () => 0));
+  await openText(late);
+  await editorOf(late).fill(larder.configuration().replace('default_ttl = "60s"', 'default_ttl = "a while"'));
+  await late.locator('.problems').getByRole('button', { name: /^Line/ }).waitFor();
+  const isThere = await late.evaluate(async () => {
+    const listed = document.querySelector('.problems button');
+    listed.focus();
+    listed.click();
+    for (let at = 0; at < 20; at += 1) await Promise.resolve();
+    return document.activeElement === document.querySelector('.editor textarea');
+  });
+  assert.ok(isThere);
+  await late.getByRole('button', { name: 'Discard', exact: true }).click();
+  await late.close();
+});
+
 it('checks a text once one pauses, and gives up the check of a text that has changed', async () => {
   await openText();
   let [open, most, asked] = [0, 0, 0];

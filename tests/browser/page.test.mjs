@@ -538,6 +538,8 @@ it('can be walked through with the keyboard alone', async () => {
   await page.locator('dialog').waitFor({ state: 'detached' });
   await page.keyboard.press('g');
   await page.keyboard.press('b');
+  // The overview has rows, too.
+  await page.locator('main h1', { hasText: 'Objects' }).waitFor();
   await page.locator('.rows tbody [data-row]').first().waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type('/pages/');
@@ -564,6 +566,7 @@ for (const [key, view, opens] of [['b', 'Objects', 'dialog'], ['l', 'Live', 'dia
     await page.locator('.tiles:not(.loading)').waitFor();
     await page.keyboard.press('g');
     await page.keyboard.press(key);
+    await page.locator('main h1', { hasText: view }).waitFor();
     await page.locator('.rows tbody [data-row]').nth(3).waitFor();
     // So that no row goes away under the keys.
     if (view === 'Live') await page.keyboard.press('Space');

@@ -191,8 +191,9 @@ function Shell({ leave }: { leave: Leave }): JSX.Element {
 
   function open(it: View): void {
     go(it.name);
-    // So that the keyboard goes on from the new view, and a screen reader tells it.
-    requestAnimationFrame(() => main.current?.focus());
+    // So that the keyboard goes on from the new view, and a screen reader tells it. At once: later, it would take the focus from the
+    // field that `/` has gone to meanwhile.
+    main.current?.focus();
   }
 
   return (
