@@ -355,12 +355,13 @@ impl ValueWalk<'_, '_> {
             }
         } else {
             self.values.broken.insert(parent(path).to_owned());
-            let text = unknown::key(pattern);
-            let text = match path.strip_prefix("block.").and_then(|it| it.split('.').next()) {
-                Some(name) => text.replace("site.route.", &format!("block.{name}.")),
-                None => text,
-            };
-            self.report(at, path, text);
+            for it in unknown::keys(pattern, item, &|key| check(&key.kind, item).is_ok()) {
+                let text = match path.strip_prefix("block.").and_then(|it| it.split('.').next()) {
+                    Some(name) => it.text.replace("site.route.", &format!("block.{name}.")),
+                    None => it.text,
+                };
+                self.report(it.at.unwrap_or(at), &format!("{path}{}", it.child), text);
+            }
         }
     }
 

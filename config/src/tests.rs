@@ -9,6 +9,7 @@ mod budget;
 mod cgi;
 mod conditions;
 mod files;
+mod foreign_words;
 mod forward;
 mod geo;
 mod loops;
@@ -140,7 +141,7 @@ fn unknown_keys_name_the_nearest() {
         (format!("{SITE}headers = [\"X-A\"]"), "t.toml:6: site.route.headers: unknown key; larder calls "),
         (
             "[cache]\ntimeout = \"1s\"".to_owned(),
-            "t.toml:2: cache.timeout: unknown key; larder calls these `site.route.proxy.connect_timeout` (to an origin), `site.route.proxy.first_byte_timeout` (of its response) and `limits.idle_timeout` (of a client)",
+            "t.toml:2: cache.timeout: unknown key; larder calls these `site.route.proxy.first_byte_timeout` (of a response of the origin) and `cache.collapse_wait` (for the request of another client for the page)",
         ),
         (
             format!("{SITE}root = \"src\""),

@@ -4,63 +4,102 @@ use super::foreign;
 use super::key_path::dotted;
 use super::kind::BLOCK;
 use super::problem::nearest;
-use super::table::{self, ROUTE, SITE};
+use super::table::{self, Key, ROUTE, SITE};
 use std::collections::HashSet;
+use toml_edit::{Item, TableLike};
 
-/// The message for an unknown key: the key for a word of another server, otherwise the most similar one.
-pub fn key(pattern: &str) -> String {
+/// A message about an unknown key.
+pub struct UnknownKey {
+    /// The end of its path, with a dot, if the word is a directive of another server whose name has a dot; otherwise empty.
+    pub child: String,
+    /// Its first byte in the text; `None` for that of the key.
+    pub at: Option<usize>,
+    /// The message.
+    pub text: String,
+}
+
+/// The messages about a key that the table lacks: usually one; one for each known word below it where the key is the first half of
+/// directives of lighttpd (`url.redirect`). `allows` says whether a key of the table allows its value.
+pub fn keys(pattern: &str, item: &Item, allows: &dyn Fn(&Key) -> bool) -> Vec<UnknownKey> {
     let (section, name) = match pattern.rfind('.') {
         Some(dot) => (&pattern[..=dot], &pattern[dot + 1..]),
         None => ("", pattern),
     };
-    let known: Vec<String> = table::patterns().collect();
-    let child = |it: &str, section: &str| -> Option<String> {
+    let children = item.as_table_like().filter(|_| foreign::hint_here(section, name).is_none());
+    let words = children.into_iter().flat_map(TableLike::iter).filter_map(|(child, item)| {
+        let hint = foreign::hint(section, &format!("{name}_{child}"))?;
+        let at = item.span().map(|it| it.start);
+        Some(UnknownKey { child: format!(".{child}"), at, text: format!("unknown key; {hint}") })
+    });
+    let words: Vec<UnknownKey> = words.collect();
+    match words.is_empty() {
+        true => vec![UnknownKey { child: String::new(), at: None, text: message(section, name, allows) }],
+        false => words,
+    }
+}
+
+/// The message: the key for a word of another server, otherwise the most similar one of this section, otherwise those of the same
+/// name one section below that allow its value.
+fn message(section: &str, name: &str, allows: &dyn Fn(&Key) -> bool) -> String {
+    let siblings = siblings(section);
+    let place = if section.is_empty() { "at the top level" } else { "here" };
+    let listed = || format!("unknown key; known {place}: {}", siblings.join(", "));
+    let of_foreign = |hint: String| match hint.is_empty() {
+        true => listed(),
+        false => format!("unknown key; {hint}"),
+    };
+    let near = || {
+        let near = nearest(name, siblings.iter().map(String::as_str))?;
+        Some(format!("unknown key; did you mean `{}{near}`?", dotted(section)))
+    };
+    foreign::hint_here(section, name)
+        .map(of_foreign)
+        .or_else(|| in_another_place(section, name, false))
+        .or_else(|| foreign::hint(section, name).map(of_foreign))
+        .or_else(|| in_another_place(section, name, true))
+        .or_else(near)
+        .or_else(|| below(section, name, allows))
+        .unwrap_or_else(listed)
+}
+
+/// The names of the keys and sections of a section.
+fn siblings(section: &str) -> Vec<String> {
+    let child = |it: String| -> Option<String> {
         let rest = it.strip_prefix(section)?;
         Some(rest.split('.').next().unwrap_or(rest).trim_end_matches("[]").to_owned())
     };
-    let mut siblings: Vec<String> = known.iter().filter_map(|it| child(it, section)).collect();
     let mut seen = HashSet::new();
-    siblings.retain(|it| seen.insert(it.clone()));
+    let mut all: Vec<String> =
+        table::patterns().filter_map(child).filter(|it| seen.insert(it.clone())).collect();
     if section.is_empty() {
-        siblings.push(BLOCK.to_owned());
+        all.push(BLOCK.to_owned());
     }
-    let place = if section.is_empty() { "at the top level" } else { "here" };
-    let listed = || format!("unknown key; known {place}: {}", siblings.join(", "));
-    if let Some(move_it) = in_another_place(section, name, false) {
-        return move_it;
+    all
+}
+
+/// The sentence about the keys of this name one section below that allow the value: a key in a distant section, or with values of
+/// another kind, is another setting that happens to have the name.
+fn below(section: &str, name: &str, allows: &dyn Fn(&Key) -> bool) -> Option<String> {
+    let is_child = |it: &String| {
+        it.strip_prefix(section).and_then(|it| it.split_once('.')).is_some_and(|it| it.1 == name)
+    };
+    let takes = |it: &String| table::find(it).is_some_and(allows);
+    let found: Vec<String> = table::patterns().filter(is_child).filter(takes).collect();
+    match found.as_slice() {
+        [] => None,
+        // A common word (size, path) may be another key outside of a site or a route: its effect is shown.
+        [only] if name.contains('_') || section == ROUTE || section == SITE => {
+            Some(format!("unknown key here; move it to `{}`", dotted(only)))
+        }
+        all => {
+            let shown = all.iter().map(|it| {
+                let help = table::find(it).map_or("", |it| it.help);
+                let effect = help.split(". ").next().unwrap_or(help).trim_end_matches('.');
+                format!("`{}`: {effect}", dotted(it))
+            });
+            Some(format!("unknown key here; known below: {}", shown.collect::<Vec<_>>().join("; ")))
+        }
     }
-    match foreign::hint(section, name) {
-        Some(hint) if hint.is_empty() => return listed(),
-        Some(hint) => return format!("unknown key; {hint}"),
-        None => {}
-    }
-    if let Some(move_it) = in_another_place(section, name, true) {
-        return move_it;
-    }
-    if let Some(near) = nearest(name, siblings.iter().map(String::as_str)) {
-        return format!("unknown key; did you mean `{}{near}`?", dotted(section));
-    }
-    // The right name in the wrong place: prefer a place below this section.
-    let named = |it: &&String| it.rsplit('.').next() == Some(name);
-    let mut elsewhere: Vec<&String> =
-        known.iter().filter(|it| named(it) && it.starts_with(section)).collect();
-    if elsewhere.is_empty() {
-        elsewhere = known.iter().filter(named).collect();
-        // An inherited key is also at the top level.
-        elsewhere.truncate(1);
-    }
-    let is_near = |it: &String| it.strip_prefix(section).is_some_and(|it| it.matches('.').count() == 1);
-    // One section below this one it is the intended key, unless it is one common word (size, path); such a word, or a name
-    // in a distant section, may be another key: its sentence explains it.
-    let nears: Vec<_> = elsewhere.iter().filter(|it| is_near(it)).collect();
-    let is_plain = name.contains('_') || nears.len() == 1 && (section == ROUTE || section == SITE);
-    if let Some(near) = nears.first().filter(|_| is_plain) {
-        return format!("unknown key here; move it to `{}`", dotted(near));
-    }
-    if !elsewhere.is_empty() {
-        return format!("unknown key here; {}", of_that_name(&elsewhere));
-    }
-    listed()
 }
 
 /// The sentence about a key or section that belongs one level higher or lower: a key of a site after its first route, say.
@@ -85,19 +124,6 @@ fn in_another_place(section: &str, name: &str, is_last: bool) -> Option<String> 
         _ => return None,
     };
     Some(format!("unknown key here; {place}"))
-}
-
-/// Keys with the name of an unknown one, each with its effect.
-fn of_that_name(keys: &[&String]) -> String {
-    let told = keys.iter().map(|it| {
-        let help = table::find(it).map_or("", |it| it.help);
-        format!(
-            "`{}` is a different key: {}",
-            dotted(it),
-            help.split(". ").next().unwrap_or(help).trim_end_matches('.')
-        )
-    });
-    told.collect::<Vec<_>>().join("; ")
 }
 
 /// The sentence about a text that is not TOML; `spot` is the text at the error.

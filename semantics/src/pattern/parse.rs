@@ -52,6 +52,11 @@ pub(super) fn parse(text: &str) -> Result<PathPattern> {
 }
 
 fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
+    if let Some(meant) = of_nginx(text) {
+        // Between single quotes, TOML keeps a backslash.
+        let quote = if meant.contains('\\') { '\'' } else { '"' };
+        return Err(format!("a location of another server: write {quote}{meant}{quote}"));
+    }
     let found = text.find(['?', '#', ' ']).and_then(|it| text[it..].chars().next());
     if let Some(found) = found {
         return Err(format!(
@@ -82,6 +87,33 @@ fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
     let after = PatternLiteral { spelled: after.as_bytes().into(), normal: plain(after)? };
     names.push("".into());
     Ok(Shape::Between(prefix(before), after))
+}
+
+/// The pattern for a location of nginx or a regular expression without the mark of one. Theirs match a part of a path unless `^` and
+/// `$` bound them, those of larder whole paths.
+fn of_nginx(text: &str) -> Option<String> {
+    if let Some(exact) = text.strip_prefix("= ") {
+        return Some(exact.trim().to_owned());
+    }
+    if let Some(prefix) = text.strip_prefix("^~") {
+        return Some(format!("{}*", prefix.trim()));
+    }
+    let (flags, regex) = match (text.strip_prefix("~*"), text.strip_prefix('~')) {
+        (Some(rest), _) => ("(?i)", rest.trim()),
+        (None, Some(rest)) => ("", rest.trim()),
+        (None, None) if text.starts_with('^') || text.contains("(.*)") || text.contains("(.+)") => ("", text),
+        (None, None) => return None,
+    };
+    let is_bare = flags.is_empty() && regex == text;
+    let (before, regex) = match regex.strip_prefix('^') {
+        Some(rest) => ("", rest),
+        None => (if is_bare { "" } else { ".*" }, regex),
+    };
+    let (regex, after) = match regex.strip_suffix('$') {
+        Some(rest) => (rest, ""),
+        None => (regex, if is_bare && !text.starts_with('^') { "" } else { ".*" }),
+    };
+    Some(format!("{REGEX}{flags}{before}{regex}{after}"))
 }
 
 fn begins_with_slash(text: &str) -> Result<()> {

@@ -108,6 +108,14 @@ fn errors() {
     check("a/*", "a path begins with \"/\"");
     check("*", "write \"/*\" for all paths");
     check("/a*b*", "one \"*\"");
+    check("^/x/(.*)$", r#"write "regex:/x/(.*)""#);
+    check("^/x/", r#"write "regex:/x/.*""#);
+    check(r"~ \.php$", r"write 'regex:.*\.php'");
+    check(r"~* ^/a\.(png|gif)$", r"write 'regex:(?i)/a\.(png|gif)'");
+    check("~^/a", r#"write "regex:/a.*""#);
+    check("/x/(.*)", r#"write "regex:/x/(.*)""#);
+    check("= /a", r#"write "/a""#);
+    check("^~ /a/", r#"write "/a/*""#);
     check("/a?b", "'?' cannot occur");
     check("/a b", "' ' cannot occur");
     check("/{a}/{a}", "occurs twice");
