@@ -196,7 +196,7 @@ fn origin_fact(it: &OriginScopes) -> OriginFact {
         name: it.name.clone(),
         is_used: matches!(it.state(), OriginState::Up | OriginState::Slow),
         is_down: is_down(it),
-        why: it.standing.down_why(),
+        why: it.standing.down_reason(),
     }
 }
 

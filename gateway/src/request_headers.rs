@@ -144,7 +144,7 @@ pub fn outgoing(
 
 /// The ends of the client's connection, for origins that get a PROXY header.
 fn ends(route: &GatewayRoute, client: &Client) -> Option<ConnectionEnds> {
-    let from = client.peer.filter(|_| route.origins.introduces())?;
+    let from = client.peer.filter(|_| route.origins.sends_proxy_header())?;
     let unknown = || {
         SocketAddr::new(
             if from.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() },

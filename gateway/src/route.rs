@@ -11,7 +11,7 @@ use crate::source::ResponseMaker;
 use crate::tiers::{LowerTiers, SharedUses};
 use larder_counters::Counters;
 use larder_files::ScriptRoot;
-use larder_origin::{BalanceKey, Group, OriginAddress, Paced, is_idempotent};
+use larder_origin::{BalanceKey, Group, OriginAddress, RequestBuffering, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::ForwardedFields;
@@ -257,8 +257,8 @@ impl GatewayRoute {
         let repeatable =
             is_idempotent(&request.method) && matches!(framing, Framing::Empty | Framing::Length(0));
         let key = self.origins.needs_key().then(|| self.hash_by.key(request, fields, client)).flatten();
-        let paced = Paced::ByOrigin;
-        BalanceKey { key, bound: None, repeatable, paced }
+        let paced = RequestBuffering::Complete;
+        BalanceKey { key, bound: None, repeatable, buffering: paced }
     }
 }
 

@@ -64,14 +64,14 @@ pub(crate) struct BalanceMember {
 pub(crate) struct Chooser {
     balance: Balance,
     /// The debt to each origin, for the rule in turn.
-    owed: Box<[Cell<i64>]>,
+    credit: Box<[Cell<i64>]>,
     random: Cell<u64>,
 }
 
 impl Chooser {
     pub(crate) fn new(balance: Balance, members: usize) -> Self {
         let random = RandomState::new().hash_one(members) | 1;
-        Self { balance, owed: (0..members).map(|_| Cell::new(0)).collect(), random: Cell::new(random) }
+        Self { balance, credit: (0..members).map(|_| Cell::new(0)).collect(), random: Cell::new(random) }
     }
 
     /// Chooses one of `set`, which is not empty; `of` returns the facts of each. A request without `key` is balanced by
@@ -81,32 +81,32 @@ impl Chooser {
             return set.trailing_zeros() as usize;
         }
         match (self.balance, key) {
-            (Balance::RoundRobin, _) => self.in_turn(set, of),
-            (Balance::LeastRequests, _) => self.least(set, of),
-            (Balance::Hash, Some(key)) => remainder(set, self.owed.len(), key, of),
-            (Balance::ConsistentHash, Some(key)) => highest(set, key, of),
-            (Balance::PowerOfTwo | Balance::Hash | Balance::ConsistentHash, _) => self.better_of_two(set, of),
+            (Balance::RoundRobin, _) => self.round_robin(set, of),
+            (Balance::LeastRequests, _) => self.least_requests(set, of),
+            (Balance::Hash, Some(key)) => hash_remainder(set, self.credit.len(), key, of),
+            (Balance::ConsistentHash, Some(key)) => rendezvous(set, key, of),
+            (Balance::PowerOfTwo | Balance::Hash | Balance::ConsistentHash, _) => self.power_of_two(set, of),
         }
     }
 
     /// Smooth weighted round robin: each is owed its share every time, and the one with the largest debt pays for all.
-    fn in_turn(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn round_robin(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut all = 0;
         let mut best = set.trailing_zeros() as usize;
         for at in each(set) {
             let share = i64::try_from(of(at).share).unwrap_or(i64::MAX);
             all += share;
-            self.owed[at].set(self.owed[at].get() + share);
-            if self.owed[at].get() > self.owed[best].get() {
+            self.credit[at].set(self.credit[at].get() + share);
+            if self.credit[at].get() > self.credit[best].get() {
                 best = at;
             }
         }
-        self.owed[best].set(self.owed[best].get() - all);
+        self.credit[best].set(self.credit[best].get() - all);
         best
     }
 
     /// Equally loaded origins are used in turn: by weight, where none has requests.
-    fn least(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn least_requests(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut least: Option<BalanceMember> = None;
         let mut ties: Set = 0;
         for at in each(set) {
@@ -117,17 +117,17 @@ impl Chooser {
                 Some(std::cmp::Ordering::Less) | None => (least, ties) = (Some(it), 1 << at),
             }
         }
-        self.in_turn(ties, of)
+        self.round_robin(ties, of)
     }
 
-    fn better_of_two(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
-        let first = self.at_random(set, &of);
-        let second = self.at_random(set & !(1 << first), &of);
+    fn power_of_two(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+        let first = self.weighted_random(set, &of);
+        let second = self.weighted_random(set & !(1 << first), &of);
         let (a, b) = (of(first), of(second));
         if load_of(&b, &a) < load_of(&a, &b) { second } else { first }
     }
 
-    fn at_random(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn weighted_random(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let all: u64 = each(set).map(|it| of(it).share).sum();
         // xorshift64*: guessing it gains nothing.
         let mut it = self.random.get();
@@ -158,7 +158,7 @@ fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
 
 /// By remainder among all, so that the assignments of available origins do not change; another hash spreads those of the
 /// unavailable ones.
-fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
+fn hash_remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let everybody = if members >= MOST_ORIGINS { Set::MAX } else { (1 << members) - 1 };
     let pick = |among: Set, key: u64| {
         let all: u64 = each(among).map(|it| of(it).share).sum();
@@ -173,7 +173,7 @@ fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMe
 /// Weighted rendezvous: each draws a number from the key, and the weights stretch it so that each is highest in
 /// proportion to its share.
 #[allow(clippy::cast_precision_loss, reason = "a hash becomes a number between 0 and 1")]
-fn highest(set: Set, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
+fn rendezvous(set: Set, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut best = (f64::NEG_INFINITY, set.trailing_zeros() as usize);
     for at in each(set) {
         let it = of(at);

@@ -176,20 +176,20 @@ impl Codec {
     }
 
     /// The origin was silent for too long: a shared connection is not used further until it sends something.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn note_silence(&self) {
         match self {
             Codec::Http1(_) | Codec::Application(_) | Codec::Program(_) => {}
-            Codec::Http2(it) => it.doubt(),
+            Codec::Http2(it) => it.note_silence(),
         }
     }
 
     /// From now on reads of the response are small: the bytes are not taken soon.
-    pub(crate) fn read_little(&mut self) {
+    pub(crate) fn limit_reads(&mut self) {
         match self {
-            Codec::Http1(it) => it.connection.read_little(),
+            Codec::Http1(it) => it.connection.limit_reads(),
             Codec::Http2(_) => {} // Its window bounds it.
-            Codec::Application(it) => it.connection.read_little(),
-            Codec::Program(it) => it.read_little(),
+            Codec::Application(it) => it.connection.limit_reads(),
+            Codec::Program(it) => it.limit_reads(),
         }
     }
 

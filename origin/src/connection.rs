@@ -4,9 +4,9 @@
 use crate::deadline::Alarms;
 use crate::error::OriginError;
 use crate::request::OutgoingRequest;
-use crate::send_buffer::{Keeps, SLICES, SendBuffer};
+use crate::send_buffer::{BodyRetention, SLICES, SendBuffer};
 use crate::socket::{RawSocket, through_either};
-use crate::tls::{TlsStream, Unasked};
+use crate::tls::{TlsStream, UnsolicitedData};
 use bytes::{Bytes, BytesMut};
 use larder_counters::Counters;
 use larder_stdx::descriptors::HeldDescriptor;
@@ -34,11 +34,11 @@ const SPARE_BUFFERS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleState {
     /// Open, and no bytes arrived.
-    Quiet,
+    Open,
     /// Closed, or broken.
-    Gone,
+    Closed,
     /// Bytes arrived without a request.
-    Spoiled,
+    UnexpectedBytes,
 }
 
 /// A connection's socket, or TLS over it.
@@ -142,23 +142,23 @@ impl OriginConnection {
     ///
     /// This asks the kernel, not the readiness that the runtime has seen so far: bytes that arrived a moment ago would
     /// otherwise become the response to the next request.
-    pub(crate) fn look(&mut self) -> IdleState {
+    pub(crate) fn check_idle(&mut self) -> IdleState {
         let socket = match &mut self.stream {
             OriginSocket::Plain(socket) => socket,
             // TLS sends data of its own: above all tickets, after the handshake.
             OriginSocket::Tls(it) => {
-                return match it.look(|socket, bytes| socket.as_socket(|it| (&*it).read(bytes))) {
-                    Unasked::Nothing => IdleState::Quiet,
-                    Unasked::Bytes => IdleState::Spoiled,
-                    Unasked::End => IdleState::Gone,
+                return match it.check_idle(|socket, bytes| socket.as_socket(|it| (&*it).read(bytes))) {
+                    UnsolicitedData::Nothing => IdleState::Open,
+                    UnsolicitedData::Bytes => IdleState::UnexpectedBytes,
+                    UnsolicitedData::End => IdleState::Closed,
                 };
             }
         };
         let mut byte = [MaybeUninit::uninit()];
         match socket.as_socket(|it| it.peek(&mut byte)) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => IdleState::Quiet,
-            Ok(0) | Err(_) => IdleState::Gone,
-            Ok(_) => IdleState::Spoiled,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => IdleState::Open,
+            Ok(0) | Err(_) => IdleState::Closed,
+            Ok(_) => IdleState::UnexpectedBytes,
         }
     }
 
@@ -200,7 +200,7 @@ impl OriginConnection {
     }
 
     /// From now on reads are small: the bytes are not taken soon, and many connections may be in this state.
-    pub(crate) fn read_little(&mut self) {
+    pub(crate) fn limit_reads(&mut self) {
         self.most = SMALL_READ;
     }
 
@@ -221,8 +221,8 @@ impl OriginConnection {
             Poll::Ready(Ok(length)) => length,
             Poll::Ready(Err(_)) | Poll::Pending => 0,
         };
-        let keeps = if request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
-        unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, keeps);
+        let retention = if request.is_idempotent() { BodyRetention::Body } else { BodyRetention::Nothing };
+        unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, retention);
     }
 
     /// Waits until a part of the response is here, and leaves it in place.
@@ -317,7 +317,7 @@ mod tests {
             sizes
         };
         assert_eq!(vec![LARGE_READ], read(&mut it).await);
-        it.read_little();
+        it.limit_reads();
         assert_eq!(vec![SMALL_READ; 4], read(&mut it).await);
         it.make_idle();
         it.buffer = BytesMut::new();

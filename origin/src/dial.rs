@@ -16,10 +16,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
 
 /// How long the resolver's answer is used before it is asked again: milliseconds.
-const KEPT: u64 = 10_000;
+const ADDRESS_CACHE_TIME: u64 = 10_000;
 
 /// The most descriptors that a resolver has open at a time: files, and sockets to name servers.
-const OF_A_RESOLVER: usize = 4;
+const RESOLVER_DESCRIPTORS: usize = 4;
 
 /// The resolver's last answer.
 struct ResolvedName {
@@ -73,7 +73,7 @@ impl Dialer {
             Err(_) => None,
         };
         // No server answers at the name's known addresses. The name may have moved: this very request looks it up again.
-        self.distrust(&addresses);
+        self.expire(&addresses);
         let moved = async {
             let (fresh, _) = self.resolve(host, port).await?;
             let moved: Vec<SocketAddr> = fresh.iter().filter(|it| !addresses.contains(it)).copied().collect();
@@ -113,18 +113,18 @@ impl Dialer {
                 Err(_) => last = OriginError::ConnectTimeout,
             }
         }
-        self.distrust(addresses);
+        self.expire(addresses);
         Err(last)
     }
 
     /// The addresses of the name, and whether the resolver was asked just now.
     async fn resolve(&self, host: &str, port: u16) -> Result<(Rc<[SocketAddr]>, bool), OriginError> {
-        if let Some(addresses) = self.known() {
+        if let Some(addresses) = self.cached() {
             return Ok((addresses, false));
         }
         let _only_one = self.asking.lock().await;
         // The previous holder of the lock has asked since.
-        if let Some(addresses) = self.known() {
+        if let Some(addresses) = self.cached() {
             return Ok((addresses, true));
         }
         let found = match resolver_has_descriptors() {
@@ -144,18 +144,18 @@ impl Dialer {
                 return Err(OriginError::Connect(format!("the name {host} cannot be resolved: {why}")));
             }
         };
-        let until = Monotonic(clock::monotonic().0 + KEPT);
+        let until = Monotonic(clock::monotonic().0 + ADDRESS_CACHE_TIME);
         *self.answer.borrow_mut() = Some(ResolvedName { addresses: addresses.clone(), until });
         Ok((addresses, true))
     }
 
-    fn known(&self) -> Option<Rc<[SocketAddr]>> {
+    fn cached(&self) -> Option<Rc<[SocketAddr]>> {
         let answer = self.answer.borrow();
         answer.as_ref().filter(|it| it.until > clock::monotonic()).map(|it| it.addresses.clone())
     }
 
     /// None of these addresses answered: the resolver is asked again, unless its answer has changed since.
-    fn distrust(&self, addresses: &[SocketAddr]) {
+    fn expire(&self, addresses: &[SocketAddr]) {
         if let Some(answer) = &mut *self.answer.borrow_mut()
             && *answer.addresses == *addresses
         {
@@ -186,7 +186,7 @@ fn lacks_descriptor(error: &io::Error) -> bool {
 /// is checked before it is asked, and again where it found nothing.
 fn resolver_has_descriptors() -> bool {
     let spare = || socket2::Socket::new(Domain::UNIX, Type::DGRAM.cloexec(), None);
-    let all: io::Result<Vec<socket2::Socket>> = (0..OF_A_RESOLVER).map(|_| spare()).collect();
+    let all: io::Result<Vec<socket2::Socket>> = (0..RESOLVER_DESCRIPTORS).map(|_| spare()).collect();
     !all.is_err_and(|it| lacks_descriptor(&it))
 }
 
@@ -209,7 +209,7 @@ mod tests {
     /// A dialer to a listener, whose name led to this address until now.
     async fn moved_from(old: Ipv4Addr, port: u16, time: Duration) -> Result<RawSocket, OriginError> {
         let dialer = Dialer::new(OriginAddress::Tcp("localhost".to_owned(), port));
-        let until = Monotonic(clock::monotonic().0 + KEPT);
+        let until = Monotonic(clock::monotonic().0 + ADDRESS_CACHE_TIME);
         let addresses = Rc::from([SocketAddr::from((old, port))]);
         *dialer.answer.borrow_mut() = Some(ResolvedName { addresses, until });
         dialer.dial(now() + time).await

@@ -35,11 +35,11 @@ pub enum OriginError {
     /// It violated the rules of HTTP/2, or does not speak it.
     NotHttp2,
     /// The request cannot be expressed in HTTP/2.
-    Unsayable,
+    Unrepresentable,
     /// The variables of the request exceed the limit of the uwsgi protocol.
     VariablesTooLarge,
     /// A response that is made here could not be made; the status for the client, and why.
-    Unmade(u16, String),
+    LocalFailure(u16, String),
     /// Its status is one of the configured failures; an error only where another origin is asked then.
     Status(u16),
 }
@@ -61,12 +61,12 @@ impl OriginError {
             Self::ConnectTimeout | Self::Timeout => 504,
             Self::Busy | Self::NoDescriptor | Self::Ejected | Self::Drained => 503,
             Self::VariablesTooLarge => 431,
-            Self::Status(status) | Self::Unmade(status, _) => *status,
+            Self::Status(status) | Self::LocalFailure(status, _) => *status,
             Self::Connect(_)
             | Self::Tls(_)
             | Self::Refused
             | Self::NotHttp2
-            | Self::Unsayable
+            | Self::Unrepresentable
             | Self::Disconnected
             | Self::BadHead(_)
             | Self::BadBody
@@ -95,9 +95,11 @@ impl OriginError {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Busy | Self::NoDescriptor | Self::Unsayable | Self::Drained | Self::VariablesTooLarge => {
-                Blame::Us
-            }
+            Self::Busy
+            | Self::NoDescriptor
+            | Self::Unrepresentable
+            | Self::Drained
+            | Self::VariablesTooLarge => Blame::Us,
             _ => Blame::Origin,
         }
     }
@@ -106,7 +108,7 @@ impl OriginError {
     #[must_use]
     pub fn sentence(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Self::Unmade(_, why) => return Cow::Owned(why.clone()),
+            Self::LocalFailure(_, why) => return Cow::Owned(why.clone()),
             Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
             Self::Tls(why) => return Cow::Owned(format!("TLS handshake with the origin failed: {why}")),
             Self::ConnectTimeout => "the connection to the origin timed out",
@@ -114,14 +116,17 @@ impl OriginError {
             Self::Disconnected => "the origin closed the connection before its response was complete",
             Self::Timeout => "the origin timed out",
             Self::BadHead(why) => {
-                return Cow::Owned(format!("the origin's response is not valid HTTP: {}", said(*why)));
+                return Cow::Owned(format!(
+                    "the origin's response is not valid HTTP: {}",
+                    bad_response_sentence(*why)
+                ));
             }
             Self::BadBody => {
                 "the response body of the origin has invalid chunks, or is longer than its Content-Length"
             }
             Self::Refused => "the origin refused the request without processing it",
             Self::NotHttp2 => "the origin violated the HTTP/2 protocol, or does not support it",
-            Self::Unsayable => "the request cannot be represented in HTTP/2",
+            Self::Unrepresentable => "the request cannot be represented in HTTP/2",
             Self::VariablesTooLarge => {
                 "the request's fields exceed what can be sent: 65,535 bytes in the uwsgi protocol, or the environment of a program"
             }
@@ -134,7 +139,7 @@ impl OriginError {
     }
 }
 
-fn said(why: BadResponse) -> &'static str {
+fn bad_response_sentence(why: BadResponse) -> &'static str {
     match why {
         BadResponse::StatusLine => {
             "its status line is malformed, or it switches protocols without an upgrade request"

@@ -13,9 +13,9 @@
 //! concurrently.
 
 mod accept;
-mod again;
-mod ends;
+mod failure;
 mod reason_count;
+mod retry;
 mod stalled;
 mod start;
 mod steps;
@@ -31,7 +31,6 @@ use crate::protocol::{Closing, Event, Reusable};
 use crate::request::OutgoingRequest;
 use crate::send_buffer::SendBuffer;
 use crate::stalled_exchanges::StallRecord;
-use again::{Opening, RetryDecision};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::miss_reason::MissReason;
@@ -39,6 +38,7 @@ use larder_semantics::storable::is_endless;
 use larder_stdx::clock;
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
 use reason_count::ReasonTally;
+use retry::{Opening, RetryDecision};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::mem;
@@ -157,7 +157,7 @@ impl Exchange {
     /// See [`OriginError`].
     pub async fn head(&self) -> Result<ResponseHead, OriginError> {
         let head = poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await;
-        head.inspect(|it| self.measure_head(it)).inspect_err(|it| self.tell(it))
+        head.inspect(|it| self.measure_head(it)).inspect_err(|it| self.report_failure(it))
     }
 
     /// The next bytes of the body; `None` after the last one, verified by the framing. Bytes that are kept for long
@@ -170,7 +170,7 @@ impl Exchange {
         if let (Ok(Some(bytes)), Some(it)) = (&next, self.state.borrow().origin.measures.get()) {
             it.origin.counters.bytes.add(bytes.len() as u64);
         }
-        next.inspect_err(|it| self.tell(it))
+        next.inspect_err(|it| self.report_failure(it))
     }
 
     /// The arrival of the final head, by the precise clock; the current time where it was not measured, so call this
@@ -200,10 +200,10 @@ impl Exchange {
     }
 
     /// Reports a failure once. Not for a failed write of the request: an origin may stop reading, and answer.
-    fn tell(&self, error: &OriginError) {
+    fn report_failure(&self, error: &OriginError) {
         let state = self.state.borrow();
-        if !state.is_told.replace(true) {
-            state.origin.tell(error);
+        if !state.is_reported.replace(true) {
+            state.origin.report_failure(error);
         }
     }
 
@@ -216,7 +216,7 @@ impl Exchange {
             self.answered.set(Some(now));
             let micros = now.saturating_sub(asked);
             it.route.counters.origin_us.add(micros);
-            self.reason.took(micros);
+            self.reason.add_time(micros);
             it.route.lately.note(micros);
             it.origin.counters.answers.add(1);
             it.origin.latency.record(micros, 1);
@@ -265,7 +265,7 @@ struct ExchangeState {
     /// The attempts in the group, where there is a group.
     attempt: Option<GroupAttempt>,
     /// Its failure was reported.
-    is_told: Cell<bool>,
+    is_reported: Cell<bool>,
     link: ExchangeLink,
     unsent: SendBuffer,
     /// The form of the body's pieces in there.
@@ -293,7 +293,7 @@ impl ExchangeState {
             origin: permit.origin().clone(),
             permit: Some(permit),
             attempt,
-            is_told: Cell::new(false),
+            is_reported: Cell::new(false),
             unsent: SendBuffer::default(),
             form: codec.body_form(&request),
             sending: match request.framing {
@@ -337,16 +337,16 @@ impl ExchangeState {
             return;
         }
         if let ExchangeLink::Open(codec) = mem::replace(&mut self.link, ExchangeLink::Closed) {
-            let trust =
+            let reuse_delay =
                 if self.request.line.method() == "HEAD" { ReuseDelay::AfterSweep } else { ReuseDelay::Now };
             let owes_end = self.sending == Sending::Done && codec.owes_end();
             match codec.reusable() {
-                Reusable::Surplus => self.origin.note_surplus(trust),
+                Reusable::Surplus => self.origin.note_surplus(reuse_delay),
                 Reusable::No => {}
                 Reusable::Yes if self.sending == Sending::Failed => {}
                 Reusable::Yes if self.sending == Sending::Done && self.unsent.is_empty() && !owes_end => {
                     if let Some(connection) = codec.into_connection() {
-                        self.origin.keep(connection, trust);
+                        self.origin.return_idle(connection, reuse_delay);
                     }
                 }
                 Reusable::Yes => {
@@ -381,8 +381,8 @@ impl ExchangeState {
             }
             match ready!(self.poll_write(cx)) {
                 Ok(()) => {}
-                Err(OriginError::Refused) if self.may_repeat_refused() => self.repeat(),
-                Err(OriginError::Disconnected) if ready!(self.poll_again(cx)) == RetryDecision::Again => {}
+                Err(OriginError::Refused) if self.may_repeat_refused() => self.retry_same_origin(),
+                Err(OriginError::Disconnected) if ready!(self.poll_retry(cx)) == RetryDecision::Retry => {}
                 Err(OriginError::Disconnected) => {
                     self.unsent.clear();
                     self.sending = Sending::Failed;
@@ -390,7 +390,7 @@ impl ExchangeState {
                     self.settle();
                     return Poll::Ready(Err(self.failure()));
                 }
-                Err(error) if self.next_after(&error) == RetryDecision::Fail => {
+                Err(error) if self.retry_elsewhere(&error) == RetryDecision::Fail => {
                     return Poll::Ready(Err(self.fail(error)));
                 }
                 Err(_) => {}
@@ -416,7 +416,7 @@ impl ExchangeState {
                     return Poll::Pending;
                 };
                 ready!(codec.alarms().write.poll(deadline, cx));
-                codec.doubt();
+                codec.note_silence();
                 Poll::Ready(Err(OriginError::Timeout))
             }
         }
@@ -452,7 +452,7 @@ impl ExchangeState {
             let error = match ready!(self.poll_read(cx)) {
                 Ok(Event::More) => continue,
                 Ok(Event::Head(response)) => match self.take_head(&response) {
-                    Ok(RetryDecision::Again) => continue,
+                    Ok(RetryDecision::Retry) => continue,
                     Ok(RetryDecision::Fail) => return Poll::Ready(Ok(response)),
                     Err(error) => error,
                 },
@@ -464,13 +464,13 @@ impl ExchangeState {
                         _ => false,
                     };
                     if repeats {
-                        self.repeat();
+                        self.retry_same_origin();
                         continue;
                     }
                     error
                 }
             };
-            if self.next_after(&error) == RetryDecision::Fail {
+            if self.retry_elsewhere(&error) == RetryDecision::Fail {
                 return Poll::Ready(Err(self.fail(error)));
             }
         }
@@ -479,8 +479,8 @@ impl ExchangeState {
     /// A head arrived: decides whether the request goes to another origin instead.
     fn take_head(&mut self, response: &ResponseHead) -> Result<RetryDecision, OriginError> {
         self.unsent.forget();
-        if response.status >= 200 && self.judge(response.status) == RetryDecision::Again {
-            return Ok(RetryDecision::Again);
+        if response.status >= 200 && self.retry_on_status(response.status) == RetryDecision::Retry {
+            return Ok(RetryDecision::Retry);
         }
         self.begin_response(response).map(|()| RetryDecision::Fail)
     }
@@ -609,7 +609,7 @@ impl ExchangeState {
         let ExchangeLink::Open(codec) = &mut self.link else { return Poll::Pending };
         let Some(deadline) = self.deadlines.read(silence, &limits) else { return Poll::Pending };
         ready!(codec.alarms().read.poll(deadline, cx));
-        codec.doubt();
+        codec.note_silence();
         Poll::Ready(OriginError::Timeout)
     }
 }

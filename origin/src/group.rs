@@ -6,7 +6,7 @@ use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, Set, each, h
 use crate::codec::Codec;
 use crate::error::OriginError;
 use crate::outlier_state::OriginAdmission;
-use crate::pool::{OriginLoad, OriginPool, Paced, Permit, Reservation};
+use crate::pool::{OriginLoad, OriginPool, Permit, RequestBuffering, Reservation};
 use crate::protocol::{ChannelRequest, Protocol};
 use crate::wait_queue::PermitWait;
 use larder_stdx::circuit_breaker::BegunIn;
@@ -38,7 +38,7 @@ pub struct GroupRules {
 impl GroupRules {
     /// The rules for a single origin.
     #[must_use]
-    pub fn alone() -> Self {
+    pub fn single_origin() -> Self {
         Self {
             balance: Balance::default(),
             slow_start: Duration::ZERO,
@@ -72,7 +72,7 @@ pub struct BalanceKey {
     /// Whether it may fail without harm: idempotent, and without a body.
     pub repeatable: bool,
     /// The side that determines how long it takes.
-    pub paced: Paced,
+    pub buffering: RequestBuffering,
 }
 
 /// The origins of a route.
@@ -111,7 +111,7 @@ impl ReservedPermit {
     /// Waits for a permit of an origin without a group.
     pub(crate) async fn of(origin: &Rc<OriginPool>) -> Result<Self, OriginError> {
         let load = OriginLoad::new(origin.clone(), BegunIn::Closed);
-        let (permit, deadline, wait) = origin.reserve_by(load, Paced::ByOrigin).await?;
+        let (permit, deadline, wait) = origin.reserve_permits(load, RequestBuffering::Complete).await?;
         Ok(Self { permit, deadline, wait, attempt: None })
     }
 
@@ -133,14 +133,14 @@ impl Group {
         let names = members.iter().map(|it| hash(it.name().as_bytes())).collect();
         let chooser = Chooser::new(rules.balance, members.len());
         let group = Self { names, chooser, budget: Cell::new(0), members, rules };
-        group.budget.set(group.most_saved());
+        group.budget.set(group.budget_limit());
         Rc::new(group)
     }
 
     /// A group without origins, of routes whose responses are made here. It is never asked.
     #[must_use]
     pub fn empty() -> Rc<Self> {
-        let rules = GroupRules::alone();
+        let rules = GroupRules::single_origin();
         let (names, members) = (Box::default(), Vec::new());
         Rc::new(Self { names, chooser: Chooser::new(rules.balance, 0), budget: Cell::new(0), members, rules })
     }
@@ -148,7 +148,7 @@ impl Group {
     /// A group of this origin only.
     #[must_use]
     pub fn of_one(origin: Rc<OriginPool>) -> Rc<Self> {
-        let rules = GroupRules::alone();
+        let rules = GroupRules::single_origin();
         Self::new(vec![origin], rules)
     }
 
@@ -166,7 +166,7 @@ impl Group {
 
     /// Whether the origins get the address of the client in a PROXY header.
     #[must_use]
-    pub fn introduces(&self) -> bool {
+    pub fn sends_proxy_header(&self) -> bool {
         self.members.first().is_some_and(|it| it.preamble.is_some())
     }
 
@@ -188,15 +188,15 @@ impl Group {
     /// # Errors
     /// [`OriginError::Busy`], or where none may be asked [`OriginError::Ejected`] or [`OriginError::Drained`].
     pub async fn reserve(self: &Rc<Self>, asked: BalanceKey) -> Result<ReservedPermit, OriginError> {
-        let mut turn = self.turn(asked);
-        let (permit, deadline, wait) = turn.reserve().await?;
-        Ok(ReservedPermit { permit, deadline, wait, attempt: Some(turn) })
+        let mut attempt = self.start_attempt(asked);
+        let (permit, deadline, wait) = attempt.reserve().await?;
+        Ok(ReservedPermit { permit, deadline, wait, attempt: Some(attempt) })
     }
 
     /// The number of requests that wait for a permit.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.members.iter().map(|it| it.places.waiting()).sum()
+        self.members.iter().map(|it| it.permits.waiting()).sum()
     }
 
     /// Whether none is asked because every origin is drained.
@@ -208,11 +208,11 @@ impl Group {
 
     /// Whether none may be asked at the moment, and why.
     #[must_use]
-    pub fn out_of_use(&self) -> Option<OriginError> {
+    pub fn unavailable(&self) -> Option<OriginError> {
         let now = clock::monotonic();
         let refuses = self.rules.all_ejected == AllEjected::Refuse;
         let is_out = |it: &Rc<OriginPool>| match it.admission(now) {
-            OriginAdmission::Go | OriginAdmission::Try => false,
+            OriginAdmission::Available | OriginAdmission::ProbeDue => false,
             OriginAdmission::Ejected => refuses,
             OriginAdmission::Drained => true,
         };
@@ -224,18 +224,18 @@ impl Group {
         if self.is_drained() { OriginError::Drained } else { OriginError::Ejected }
     }
 
-    fn turn(self: &Rc<Self>, asked: BalanceKey) -> GroupAttempt {
+    fn start_attempt(self: &Rc<Self>, asked: BalanceKey) -> GroupAttempt {
         let paid = self.budget.get() + u64::from(self.rules.budget);
-        self.budget.set(paid.min(self.most_saved()));
+        self.budget.set(paid.min(self.budget_limit()));
         GroupAttempt { group: self.clone(), asked, tried: 0, tries: self.rules.tries.max(1) }
     }
 
-    fn most_saved(&self) -> u64 {
+    fn budget_limit(&self) -> u64 {
         if self.rules.budget == 0 { 0 } else { 100 * self.members[0].limits.connections.max(1) as u64 }
     }
 
     /// Takes a retry from the budget.
-    fn pay(&self) -> bool {
+    fn withdraw_retry(&self) -> bool {
         let left = self.budget.get().checked_sub(100);
         if left.is_none() {
             self.members[0].counters.origin_retry_budget.add(1);
@@ -258,8 +258,8 @@ impl Group {
         let (mut up, mut due, mut ejected): (Set, Set, Set) = (0, 0, 0);
         for (at, it) in self.members.iter().enumerate().filter(|it| tried & (1 << it.0) == 0) {
             match it.admission(now) {
-                OriginAdmission::Go => up |= 1 << at,
-                OriginAdmission::Try => due |= 1 << at,
+                OriginAdmission::Available => up |= 1 << at,
+                OriginAdmission::ProbeDue => due |= 1 << at,
                 OriginAdmission::Ejected => ejected |= 1 << at,
                 OriginAdmission::Drained => {}
             }
@@ -271,7 +271,7 @@ impl Group {
         }
         // An origin whose ejection is over is probed by the first repeatable request, even if others could answer it.
         if asked.repeatable || up == 0 {
-            let tries = |it: &usize| self.members[*it].standing.begin_trying();
+            let tries = |it: &usize| self.members[*it].outlier_state.begin_probe();
             if let Some(at) = each(due).find(tries) {
                 return Some((at, BegunIn::HalfOpen));
             }
@@ -285,7 +285,8 @@ impl Group {
         let slow_start = if self.needs_key() { Duration::ZERO } else { self.rules.slow_start };
         let of = |at: usize| {
             let it = &self.members[at];
-            let (share, load) = (it.standing.share(it.weight, slow_start, now), it.standing.in_flight());
+            let (share, load) =
+                (it.outlier_state.share(it.weight, slow_start, now), it.outlier_state.in_flight());
             BalanceMember { share, load, name: self.names[at] }
         };
         (set != 0).then(|| (self.chooser.choose(set, asked.key, of), sent))
@@ -295,8 +296,8 @@ impl Group {
     #[must_use]
     pub fn bound(&self, name: u64) -> Option<(&str, bool)> {
         let at = self.names.iter().position(|it| *it == name)?;
-        let admission = self.members[at].standing.admission_if_drained(clock::monotonic());
-        let is_asked = matches!(admission, OriginAdmission::Go | OriginAdmission::Try);
+        let admission = self.members[at].outlier_state.admission_if_drained(clock::monotonic());
+        let is_asked = matches!(admission, OriginAdmission::Available | OriginAdmission::ProbeDue);
         Some((self.members[at].name(), is_asked))
     }
 
@@ -309,13 +310,13 @@ impl Group {
         now: clock::Monotonic,
     ) -> Option<(usize, BegunIn)> {
         let at = self.names.iter().position(|it| *it == name).filter(|at| tried & (1 << at) == 0)?;
-        let standing = &self.members[at].standing;
-        match standing.admission_if_drained(now) {
-            OriginAdmission::Go => Some((at, BegunIn::Closed)),
-            OriginAdmission::Try if asked.repeatable && standing.begin_trying() => {
+        let state = &self.members[at].outlier_state;
+        match state.admission_if_drained(now) {
+            OriginAdmission::Available => Some((at, BegunIn::Closed)),
+            OriginAdmission::ProbeDue if asked.repeatable && state.begin_probe() => {
                 Some((at, BegunIn::HalfOpen))
             }
-            OriginAdmission::Try | OriginAdmission::Ejected | OriginAdmission::Drained => None,
+            OriginAdmission::ProbeDue | OriginAdmission::Ejected | OriginAdmission::Drained => None,
         }
     }
 
@@ -324,9 +325,9 @@ impl Group {
         match one.admission(now) {
             _ if tried != 0 => None,
             OriginAdmission::Drained => None,
-            OriginAdmission::Go => Some((0, BegunIn::Closed)),
-            OriginAdmission::Try if one.standing.begin_trying() => Some((0, BegunIn::HalfOpen)),
-            OriginAdmission::Try | OriginAdmission::Ejected => (!refuses).then_some((0, BegunIn::Open)),
+            OriginAdmission::Available => Some((0, BegunIn::Closed)),
+            OriginAdmission::ProbeDue if one.outlier_state.begin_probe() => Some((0, BegunIn::HalfOpen)),
+            OriginAdmission::ProbeDue | OriginAdmission::Ejected => (!refuses).then_some((0, BegunIn::Open)),
         }
     }
 }
@@ -343,19 +344,19 @@ impl GroupAttempt {
                     OriginError::Drained => it.counters.origin_refused_drained.add(1),
                     _ => it.counters.origin_refused_ejected.add(1),
                 }
-                it.tell(&why);
+                it.report_failure(&why);
                 return Err(why);
             };
             self.tried |= 1 << at;
             self.tries -= 1;
             let origin = self.group.members[at].clone();
             let load = OriginLoad::new(origin.clone(), sent);
-            match origin.reserve_by(load, self.asked.paced).await {
-                Ok((place, deadline, wait)) => {
+            match origin.reserve_permits(load, self.asked.buffering).await {
+                Ok((permit, deadline, wait)) => {
                     let wait = if waited == PermitWait::Some { waited } else { wait };
-                    return Ok((place, deadline, wait));
+                    return Ok((permit, deadline, wait));
                 }
-                Err(error) if !self.may_go_on(&error) => return Err(error),
+                Err(error) if !self.may_retry(&error) => return Err(error),
                 Err(_) => waited = PermitWait::Some,
             }
         }
@@ -363,7 +364,7 @@ impl GroupAttempt {
 
     /// Whether another origin is to be asked after this error of the last; pays for the retry if an origin may have seen
     /// the request.
-    pub(crate) fn may_go_on(&self, error: &OriginError) -> bool {
+    pub(crate) fn may_retry(&self, error: &OriginError) -> bool {
         let is_retried = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
             OriginError::Busy | OriginError::Refused | OriginError::NotHttp2 => true,
@@ -371,8 +372,8 @@ impl GroupAttempt {
             OriginError::NoDescriptor
             | OriginError::Ejected
             | OriginError::Drained
-            | OriginError::Unsayable
-            | OriginError::Unmade(..)
+            | OriginError::Unrepresentable
+            | OriginError::LocalFailure(..)
             | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody
@@ -381,7 +382,7 @@ impl GroupAttempt {
         is_retried
             && self.tries > 0
             && self.has_other()
-            && (error.is_without_connection() || self.group.pay())
+            && (error.is_without_connection() || self.group.withdraw_retry())
     }
 
     /// Whether the budget has a retry.
@@ -390,14 +391,14 @@ impl GroupAttempt {
     }
 
     /// Pays for a retry.
-    pub(crate) fn pay(&self) {
-        self.group.pay();
+    pub(crate) fn withdraw_retry(&self) {
+        self.group.withdraw_retry();
     }
 
     fn has_other(&self) -> bool {
         let now = clock::monotonic();
         let may = |it: &OriginPool| match it.admission(now) {
-            OriginAdmission::Go | OriginAdmission::Try => true,
+            OriginAdmission::Available | OriginAdmission::ProbeDue => true,
             OriginAdmission::Ejected => self.group.rules.all_ejected == AllEjected::Try,
             OriginAdmission::Drained => false,
         };
@@ -410,7 +411,7 @@ impl GroupAttempt {
     }
 
     /// A connection to another origin, after one has failed. Every failure is reported here.
-    pub(crate) async fn again(
+    pub(crate) async fn connect_next(
         mut self,
         needs: ChannelRequest,
     ) -> Result<(Permit, GroupAttempt, Codec), OriginError> {
@@ -419,8 +420,8 @@ impl GroupAttempt {
             match permit.connect(needs, &deadline).await {
                 Ok(codec) => return Ok((permit, self, codec)),
                 Err(error) => {
-                    permit.origin().tell(&error);
-                    if !self.may_go_on(&error) {
+                    permit.origin().report_failure(&error);
+                    if !self.may_retry(&error) {
                         return Err(error);
                     }
                 }

@@ -35,7 +35,7 @@ pub struct HealthCheck {
 }
 
 /// Bytes of a body that are tested; the rest is read and dropped.
-pub const TESTED: usize = 64 << 10;
+pub const TESTED_BODY: usize = 64 << 10;
 
 /// The condition on the beginning of a body.
 #[derive(Clone, Debug)]
@@ -76,34 +76,34 @@ impl Eq for BodyTest {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
     /// The expected answer; the origin is used again, if it was not.
-    Well,
+    Healthy,
     /// The failure, with its reason.
-    Unwell(String),
+    Unhealthy(String),
 }
 
-/// Checks for ever. `told` gets each result, and whether it changed the use of the origin.
+/// Checks for ever. `on_result` gets each result, and whether it changed the use of the origin.
 pub async fn watch(
     origin: Rc<OriginPool>,
     check: HealthCheck,
-    standing: Arc<OutlierState>,
-    told: impl Fn(&CheckResult, Changes),
+    state: Arc<OutlierState>,
+    on_result: impl Fn(&CheckResult, Changes),
 ) -> std::convert::Infallible {
-    let (mut well, mut unwell) = (0u32, 0u32);
+    let (mut healthy, mut unhealthy) = (0u32, 0u32);
     loop {
         let found = check_once(&origin, &check).await;
-        (well, unwell) = match found {
-            CheckResult::Well => (well.saturating_add(1), 0),
-            CheckResult::Unwell(_) => (0, unwell.saturating_add(1)),
+        (healthy, unhealthy) = match found {
+            CheckResult::Healthy => (healthy.saturating_add(1), 0),
+            CheckResult::Unhealthy(_) => (0, unhealthy.saturating_add(1)),
         };
-        let changes = match standing.is_sick() {
-            true if well >= check.rise => standing.found_well(clock::monotonic()),
-            false if unwell >= check.fall => standing.found_sick(),
+        let changes = match state.is_unhealthy() {
+            true if healthy >= check.rise => state.mark_healthy(clock::monotonic()),
+            false if unhealthy >= check.fall => state.mark_unhealthy(),
             _ => Changes::Nothing,
         };
-        if let (CheckResult::Unwell(why), true) = (&found, standing.is_sick()) {
-            standing.note_why(format!("health check: {why}"));
+        if let (CheckResult::Unhealthy(why), true) = (&found, state.is_unhealthy()) {
+            state.set_down_reason(format!("health check: {why}"));
         }
-        told(&found, changes);
+        on_result(&found, changes);
         let tenth = u64::try_from(check.interval.as_micros() / 10).unwrap_or(u64::MAX).max(1);
         let more =
             Duration::from_micros(clock::precise_micros().wrapping_mul(0x9E37_79B9_7F4A_7C15) % (2 * tenth));
@@ -113,13 +113,13 @@ pub async fn watch(
 
 /// Checks once.
 pub async fn check_once(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
-    match timeout(check.timeout, ask(origin, check)).await {
+    match timeout(check.timeout, send_check(origin, check)).await {
         Ok(found) => found,
-        Err(_) => CheckResult::Unwell("it timed out".to_owned()),
+        Err(_) => CheckResult::Unhealthy("it timed out".to_owned()),
     }
 }
 
-async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
+async fn send_check(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
     let mut fields = FieldList::new();
     fields.push("Host", &check.host);
     fields.push("User-Agent", concat!("larder-health/", env!("CARGO_PKG_VERSION")));
@@ -134,18 +134,18 @@ async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
         };
         let mut body = Vec::new();
         while let Some(bytes) = exchange.next().await? {
-            let room = TESTED - body.len();
+            let room = TESTED_BODY - body.len();
             body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
         Ok::<(u16, Vec<u8>), OriginError>((status, body))
     };
     let is_expected = |status: u16| check.statuses.iter().any(|it| (it.0..=it.1).contains(&status));
     match answer.await {
-        Ok((status, _)) if !is_expected(status) => CheckResult::Unwell(format!("it answered {status}")),
+        Ok((status, _)) if !is_expected(status) => CheckResult::Unhealthy(format!("it answered {status}")),
         Ok((_, body)) if check.body.as_ref().is_some_and(|it| !it.passes(&body)) => {
-            CheckResult::Unwell("the body of its response lacks the expected text".to_owned())
+            CheckResult::Unhealthy("the body of its response lacks the expected text".to_owned())
         }
-        Ok(_) => CheckResult::Well,
-        Err(error) => CheckResult::Unwell(error.sentence().into_owned()),
+        Ok(_) => CheckResult::Healthy,
+        Err(error) => CheckResult::Unhealthy(error.sentence().into_owned()),
     }
 }

@@ -43,7 +43,8 @@ pub use health::{BodyTest, CheckResult, HealthCheck, check_once, watch};
 pub use limits::OriginLimits;
 pub use outlier_state::{Changes, OriginState, OutlierState};
 pub use pool::{
-    ErrorOutputReport, FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport,
+    ErrorOutputReport, FailureReport, Measures, Membership, OriginPool, OriginSecurity, RequestBuffering,
+    StateReport,
 };
 pub use program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 pub use protocol::{ApplicationProtocol, Protocol, protocol_name};

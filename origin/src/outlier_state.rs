@@ -31,17 +31,17 @@ pub struct OutlierState {
     /// It gets no new requests, by an operator's command.
     is_drained: AtomicBool,
     /// Its health check failed.
-    is_sick: AtomicBool,
+    is_unhealthy: AtomicBool,
     /// The number of ejections.
     ejections: AtomicU64,
     /// The failures since its last answer.
     failed_in_row: AtomicU32,
     /// The reason of the last ejection, or of failures in a row.
-    down_why: Mutex<String>,
+    down_reason: Mutex<String>,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
     /// Unused connections to an application, in all workers.
-    pub(crate) kept: AtomicUsize,
+    pub(crate) idle_connections: AtomicUsize,
     /// Its running CGI programs.
     pub(crate) processes: Arc<ProcessSlots>,
 }
@@ -50,9 +50,9 @@ pub struct OutlierState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OriginAdmission {
     /// Yes.
-    Go,
+    Available,
     /// Its ejection is over: one request may probe it.
-    Try,
+    ProbeDue,
     /// It is ejected.
     Ejected,
     /// It is being drained.
@@ -100,15 +100,15 @@ impl OutlierState {
     pub fn state(&self, slow_start: Duration, now: Monotonic) -> OriginState {
         match self.admission(now) {
             OriginAdmission::Drained => OriginState::Drained,
-            _ if self.is_sick() => OriginState::Unhealthy,
-            OriginAdmission::Try => OriginState::Probing,
+            _ if self.is_unhealthy() => OriginState::Unhealthy,
+            OriginAdmission::ProbeDue => OriginState::Probing,
             OriginAdmission::Ejected => match self.breaker.state(now) {
                 BreakerState::Open(left) if !left.is_zero() => OriginState::Ejected(left),
                 _ => OriginState::Probing,
             },
-            OriginAdmission::Go if self.is_failing() => OriginState::Failing,
-            OriginAdmission::Go if self.share(1, slow_start, now) < FULL => OriginState::Slow,
-            OriginAdmission::Go => OriginState::Up,
+            OriginAdmission::Available if self.is_failing() => OriginState::Failing,
+            OriginAdmission::Available if self.share(1, slow_start, now) < FULL => OriginState::Slow,
+            OriginAdmission::Available => OriginState::Up,
         }
     }
 
@@ -132,13 +132,13 @@ impl OutlierState {
 
     /// The reason of its last ejection, or of failures in a row; empty before the first.
     #[must_use]
-    pub fn down_why(&self) -> String {
-        self.down_why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn down_reason(&self) -> String {
+        self.down_reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keeps the reason of an ejection, or of one that lasts.
-    pub(crate) fn note_why(&self, why: String) {
-        *self.down_why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    pub(crate) fn set_down_reason(&self, why: String) {
+        *self.down_reason.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     /// The protocol of the connection that was opened last: HTTP/2, or HTTP/1.1; `None` before the first. Where both are
@@ -176,24 +176,24 @@ impl OutlierState {
 
     /// Whether it gets no requests because its health check failed.
     #[must_use]
-    pub fn is_sick(&self) -> bool {
-        self.is_sick.load(Relaxed)
+    pub fn is_unhealthy(&self) -> bool {
+        self.is_unhealthy.load(Relaxed)
     }
 
     /// Its health is no longer checked.
-    pub fn forget_health(&self) {
-        self.is_sick.store(false, Relaxed);
+    pub fn clear_health(&self) {
+        self.is_unhealthy.store(false, Relaxed);
     }
 
-    pub(crate) fn found_sick(&self) -> Changes {
-        self.is_sick.store(true, Relaxed);
+    pub(crate) fn mark_unhealthy(&self) -> Changes {
+        self.is_unhealthy.store(true, Relaxed);
         self.ejections.fetch_add(1, Relaxed);
         Changes::Use
     }
 
-    pub(crate) fn found_well(&self, now: Monotonic) -> Changes {
+    pub(crate) fn mark_healthy(&self, now: Monotonic) -> Changes {
         self.back_since.store(now.0.max(1), Relaxed);
-        self.is_sick.store(false, Relaxed);
+        self.is_unhealthy.store(false, Relaxed);
         self.failed_in_row.store(0, Relaxed);
         Changes::Use
     }
@@ -207,22 +207,22 @@ impl OutlierState {
 
     /// The same for a request that a drained origin answers as well.
     pub(crate) fn admission_if_drained(&self, now: Monotonic) -> OriginAdmission {
-        if self.is_sick.load(Relaxed) {
+        if self.is_unhealthy.load(Relaxed) {
             return OriginAdmission::Ejected;
         }
         match self.breaker.state(now) {
-            BreakerState::Closed => OriginAdmission::Go,
-            BreakerState::TrialDue => OriginAdmission::Try,
+            BreakerState::Closed => OriginAdmission::Available,
+            BreakerState::TrialDue => OriginAdmission::ProbeDue,
             BreakerState::Open(_) => OriginAdmission::Ejected,
         }
     }
 
     /// Whether the caller is the probe. The end of its request ends the probe.
-    pub(crate) fn begin_trying(&self) -> bool {
+    pub(crate) fn begin_probe(&self) -> bool {
         self.breaker.begin_trial()
     }
 
-    pub(crate) fn end_trying(&self) {
+    pub(crate) fn end_probe(&self) {
         self.breaker.end_trial();
     }
 
@@ -302,15 +302,15 @@ mod tests {
         assert_eq!(Some(BreakerChange::Opened(Duration::from_secs(5))), fail(&it, 3, 1));
         assert_eq!((OriginAdmission::Ejected, 1), (it.admission(at(5)), it.ejections()));
         assert_eq!(OriginState::Ejected(Duration::from_secs(1)), it.state(SLOW_START, at(5)));
-        assert_eq!(OriginAdmission::Try, it.admission(at(6)));
-        assert!(it.begin_trying());
+        assert_eq!(OriginAdmission::ProbeDue, it.admission(at(6)));
+        assert!(it.begin_probe());
         assert_eq!(
             (OriginAdmission::Ejected, OriginState::Probing),
             (it.admission(at(6)), it.state(SLOW_START, at(6)))
         );
-        it.end_trying();
+        it.end_probe();
         assert_eq!(Some(BreakerChange::Closed), it.answered(BegunIn::HalfOpen, at(6)));
-        assert_eq!(OriginAdmission::Go, it.admission(at(6)));
+        assert_eq!(OriginAdmission::Available, it.admission(at(6)));
     }
 
     #[test]
@@ -328,14 +328,14 @@ mod tests {
     #[test]
     fn who_is_sick_is_left_alone_until_well() {
         let it = OutlierState::default();
-        it.found_sick();
+        it.mark_unhealthy();
         assert_eq!(
             (OriginAdmission::Ejected, OriginState::Unhealthy),
             (it.admission(at(99)), it.state(SLOW_START, at(99)))
         );
-        it.found_well(at(100));
+        it.mark_healthy(at(100));
         assert_eq!(
-            (OriginAdmission::Go, OriginState::Slow),
+            (OriginAdmission::Available, OriginState::Slow),
             (it.admission(at(101)), it.state(SLOW_START, at(101)))
         );
     }
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(OriginState::Up, it.state(SLOW_START, at(0)));
         // Or its health check succeeds again: a backup may get no request for days.
         (0..5).for_each(|_| assert_eq!(None, fail()));
-        it.found_well(at(1));
+        it.mark_healthy(at(1));
         assert!(!it.is_failing());
     }
 

@@ -6,7 +6,7 @@ mod permit;
 mod waiting;
 
 pub(crate) use idle::ReuseDelay;
-pub use permit::Paced;
+pub use permit::RequestBuffering;
 pub(crate) use permit::{OriginLoad, Permit, Reservation};
 
 use crate::address::OriginAddress;
@@ -39,7 +39,7 @@ pub struct OriginPool {
     pub(crate) tls: Option<OriginSecurity>,
     pub(crate) protocol: Protocol,
     /// Shared by all workers.
-    pub(crate) standing: Arc<OutlierState>,
+    pub(crate) outlier_state: Arc<OutlierState>,
     /// Its share of a group's requests, relative to the others'.
     pub(crate) weight: u32,
     ejection: BreakerSettings,
@@ -55,16 +55,16 @@ pub struct OriginPool {
     pub(crate) sessions: Sessions,
     /// One permit for each exchange in progress. Since a connection is opened only by an exchange without an unused one,
     /// or one with room, this also bounds the open connections. `wait_queue` orders the waiting requests.
-    pub(crate) places: WaitQueue,
-    /// The permits that are not reserved for complete requests: see [`whole`].
-    pub(crate) uploads: WaitQueue,
+    pub(crate) permits: WaitQueue,
+    /// The permits that are not reserved for complete requests: see [`permit::reserved_for_complete`].
+    pub(crate) upload_permits: WaitQueue,
     /// Its exchanges that wait for their client.
     pub(crate) stalled: StalledExchanges,
     idle: IdleConnections,
     /// The callback for failures.
-    told: OnceCell<FailureReport>,
+    failure_report: OnceCell<FailureReport>,
     /// The callback for ejections and readmissions.
-    changed: OnceCell<StateReport>,
+    state_report: OnceCell<StateReport>,
     /// Further statistics in addition to `counters`.
     pub(crate) measures: OnceCell<Measures>,
 }
@@ -102,7 +102,7 @@ pub struct Membership {
     /// Its protocol.
     pub protocol: Protocol,
     /// Its state, for all workers.
-    pub standing: Arc<OutlierState>,
+    pub outlier_state: Arc<OutlierState>,
     /// Its share of the group's requests, relative to the others'; above zero.
     pub weight: u32,
     /// When it is ejected.
@@ -121,7 +121,7 @@ impl OriginPool {
             name: address.to_string(),
             tls: None,
             protocol: Protocol::Http1,
-            standing: Arc::default(),
+            outlier_state: Arc::default(),
             weight: 1,
             ejection: BreakerSettings::OFF,
             drained: false,
@@ -138,7 +138,8 @@ impl OriginPool {
         counters: Arc<Counters>,
         membership: Membership,
     ) -> Rc<Self> {
-        let Membership { name, tls, protocol, standing, weight, ejection, drained, preamble } = membership;
+        let Membership { name, tls, protocol, outlier_state, weight, ejection, drained, preamble } =
+            membership;
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
             name: name.into(),
@@ -146,14 +147,14 @@ impl OriginPool {
             protocol,
             sessions: Sessions::default(),
             address,
-            standing,
+            outlier_state,
             weight: weight.max(1),
             ejection,
             drained,
             preamble,
-            places: WaitQueue::new(limits.connections, limits.queue, QueueOrder::NewestFirst),
-            uploads: WaitQueue::new(
-                limits.connections - permit::whole(limits.connections),
+            permits: WaitQueue::new(limits.connections, limits.queue, QueueOrder::NewestFirst),
+            upload_permits: WaitQueue::new(
+                limits.connections - permit::reserved_for_complete(limits.connections),
                 limits.queue,
                 QueueOrder::InOrder,
             ),
@@ -162,8 +163,8 @@ impl OriginPool {
             limits,
             counters,
             idle: IdleConnections::default(),
-            told: OnceCell::new(),
-            changed: OnceCell::new(),
+            failure_report: OnceCell::new(),
+            state_report: OnceCell::new(),
             measures: OnceCell::new(),
         })
     }
@@ -173,15 +174,15 @@ impl OriginPool {
         let _ = self.shared.error_output.set(report);
     }
 
-    /// Calls `told` from now on for each exchange that failed; later calls of this function have no effect.
-    pub fn on_failure(&self, told: FailureReport) {
-        let _ = self.told.set(told);
+    /// Calls `report` from now on for each exchange that failed; later calls of this function have no effect.
+    pub fn on_failure(&self, report: FailureReport) {
+        let _ = self.failure_report.set(report);
     }
 
-    /// Calls `changed` from now on when a request of this worker causes its ejection or readmission; later calls of this
+    /// Calls `report` from now on when a request of this worker causes its ejection or readmission; later calls of this
     /// function have no effect.
-    pub fn on_change(&self, changed: StateReport) {
-        let _ = self.changed.set(changed);
+    pub fn on_change(&self, report: StateReport) {
+        let _ = self.state_report.set(report);
     }
 
     /// Counts into `measures` from now on; later calls have no effect.
@@ -189,15 +190,15 @@ impl OriginPool {
         let _ = self.measures.set(measures);
     }
 
-    pub(crate) fn tell(&self, error: &OriginError) {
+    pub(crate) fn report_failure(&self, error: &OriginError) {
         if matches!(error, OriginError::VariablesTooLarge) {
             return; // The client's: nothing was sent.
         }
         if let Some(it) = self.measures.get() {
             it.origin.counters.failures.add(1);
         }
-        if let Some(told) = self.told.get() {
-            told(error);
+        if let Some(report) = self.failure_report.get() {
+            report(error);
         }
     }
 
@@ -209,22 +210,22 @@ impl OriginPool {
 
     /// Its state, for all workers.
     #[must_use]
-    pub fn standing(&self) -> &Arc<OutlierState> {
-        &self.standing
+    pub fn outlier_state(&self) -> &Arc<OutlierState> {
+        &self.outlier_state
     }
 
     pub(crate) fn admission(&self, now: Monotonic) -> OriginAdmission {
-        if self.drained { OriginAdmission::Drained } else { self.standing.admission(now) }
+        if self.drained { OriginAdmission::Drained } else { self.outlier_state.admission(now) }
     }
 
-    fn became(&self, change: Option<BreakerChange>) {
+    fn report_change(&self, change: Option<BreakerChange>) {
         let Some(change) = change else { return };
         match change {
             BreakerChange::Opened(_) => self.counters.origin_ejections.add(1),
             BreakerChange::Closed => self.counters.origin_readmissions.add(1),
         }
-        if let Some(changed) = self.changed.get() {
-            changed(change);
+        if let Some(report) = self.state_report.get() {
+            report(change);
         }
     }
 

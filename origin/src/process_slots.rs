@@ -71,7 +71,7 @@ impl Drop for WaitingForSlot<'_> {
 
 impl ProcessSlot {
     /// The slots of which it is one.
-    pub(crate) fn of(&self) -> &Arc<ProcessSlots> {
+    pub(crate) fn slots(&self) -> &Arc<ProcessSlots> {
         &self.0
     }
 }

@@ -20,13 +20,13 @@ pub(crate) struct SendBuffer {
     pub(crate) trailers: Option<FieldList>,
     head_taken: usize,
     body_taken: u64,
-    keeps: Keeps,
-    kept: ReplayBuffer,
+    retention: BodyRetention,
+    replay: ReplayBuffer,
 }
 
 /// Whether the sent part of a body is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Keeps {
+pub(crate) enum BodyRetention {
     /// It is never sent again.
     #[default]
     Nothing,
@@ -51,13 +51,13 @@ impl SendBuffer {
     }
 
     /// Starts again with this head, of which `taken` bytes are written; pieces of the body stay.
-    pub(crate) fn begin(&mut self, head: Bytes, taken: usize, keeps: Keeps) {
-        (self.head, self.head_taken, self.keeps) = (head, taken, keeps);
+    pub(crate) fn begin(&mut self, head: Bytes, taken: usize, retention: BodyRetention) {
+        (self.head, self.head_taken, self.retention) = (head, taken, retention);
     }
 
     /// Whether all of the body is still here: the accepted part is kept.
     pub(crate) fn has_whole_body(&self) -> bool {
-        self.kept.is_whole() || self.body_taken == 0
+        self.replay.is_whole() || self.body_taken == 0
     }
 
     /// Adds a piece at the end.
@@ -97,18 +97,18 @@ impl SendBuffer {
         if first.is_empty() {
             self.body.pop_front();
         }
-        self.keeps.remember(&piece, &mut self.kept);
+        self.retention.remember(&piece, &mut self.replay);
         piece
     }
 
     /// The accepted part of the body is not sent again: there is an answer.
     pub(crate) fn forget(&mut self) {
-        self.kept.forget();
+        self.replay.forget();
     }
 
     /// The accepted part is to be sent again, before the rest, if all of it is here.
     pub(crate) fn take_back(&mut self) {
-        if let Some(kept) = self.kept.take().filter(|it| !it.is_empty()) {
+        if let Some(kept) = self.replay.take().filter(|it| !it.is_empty()) {
             self.body.push_front(kept);
         }
         (self.head_taken, self.body_taken) = (0, 0);
@@ -128,7 +128,7 @@ impl SendBuffer {
             };
             let part = first.split_to(left.min(first.len()));
             left -= part.len();
-            self.keeps.remember(&part, &mut self.kept);
+            self.retention.remember(&part, &mut self.replay);
             if first.is_empty() {
                 self.body.pop_front();
             }
@@ -136,11 +136,11 @@ impl SendBuffer {
     }
 }
 
-impl Keeps {
+impl BodyRetention {
     fn remember(self, piece: &[u8], kept: &mut ReplayBuffer) {
         match self {
-            Keeps::Body => kept.add(piece),
-            Keeps::Nothing => kept.forget(),
+            BodyRetention::Body => kept.add(piece),
+            BodyRetention::Nothing => kept.forget(),
         }
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     fn every_byte_is_offered_once_and_in_order() {
         for step in 1..12 {
             let mut unsent = SendBuffer::default();
-            unsent.begin(Bytes::from_static(b"head"), 0, Keeps::Nothing);
+            unsent.begin(Bytes::from_static(b"head"), 0, BodyRetention::Nothing);
             for it in ["5\r\n", "hello", "", "\r\n", "0\r\n", "\r\n", "x", "yz"] {
                 unsent.push(Bytes::from_static(it.as_bytes()));
             }
@@ -176,11 +176,11 @@ mod tests {
     fn what_was_taken_comes_back_before_the_rest() {
         for length in 4..12 {
             let mut unsent = SendBuffer::default();
-            unsent.begin(Bytes::from_static(b"head"), 0, Keeps::Body);
+            unsent.begin(Bytes::from_static(b"head"), 0, BodyRetention::Body);
             ["abc", "def", "gh"].into_iter().for_each(|it| unsent.push(Bytes::from_static(it.as_bytes())));
             unsent.took(length);
             unsent.take_back();
-            unsent.begin(Bytes::new(), 0, Keeps::Body);
+            unsent.begin(Bytes::new(), 0, BodyRetention::Body);
             let mut all = Vec::new();
             while unsent.first().is_some() {
                 all.extend_from_slice(&unsent.take(2));

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// The total wait for its client after which an exchange is asked for its permit, milliseconds.
 const GRACE: u64 = 1_000;
 /// How often a queued request looks for stalled exchanges.
-pub(crate) const LOOK: Duration = Duration::from_millis(250);
+pub(crate) const SEARCH_INTERVAL: Duration = Duration::from_millis(250);
 /// A client that sends its request faster than this, bytes a second over the whole wait for it, is not stalled.
 const LEAST_RATE: u64 = 4096;
 
@@ -31,7 +31,7 @@ pub enum ClientPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitWanted {
     /// Its client made no progress at all for a second or more.
-    pub is_still: bool,
+    pub has_no_progress: bool,
 }
 
 thread_local! {
@@ -46,7 +46,7 @@ pub async fn queued() {
 }
 
 /// Ends every [`queued`]: a request queues.
-pub(crate) fn announce_queued() {
+pub(crate) fn notify_queued() {
     QUEUED.with(|it| it.notify_waiters());
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct StalledEntry {
     /// The start of this wait, by the monotonic clock.
     since: u64,
     /// The time of the client's last progress, or the start of the wait.
-    still: u64,
+    last_progress: u64,
     /// Earlier waits of the exchange in total, milliseconds.
     before: u64,
     /// Bytes of the request's body received so far.
@@ -83,8 +83,9 @@ impl StalledEntry {
         (waited >= GRACE && is_slow && self.wanted.get().is_none()).then_some(waited)
     }
 
-    fn ask(&self, now: u64) {
-        self.wanted.set(Some(PermitWanted { is_still: now.saturating_sub(self.still) >= GRACE }));
+    fn request_permit(&self, now: u64) {
+        self.wanted
+            .set(Some(PermitWanted { has_no_progress: now.saturating_sub(self.last_progress) >= GRACE }));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -104,18 +105,18 @@ impl StalledEntry {
 impl StalledExchanges {
     /// An exchange starts to wait for its client.
     pub(crate) fn enter(&self, part: ClientPart, record: &StallRecord) -> Rc<StalledEntry> {
-        let StallRecord { time, still, received, .. } = record;
+        let StallRecord { time, no_progress_since: still, received, .. } = record;
         let since = clock::monotonic().0;
         let entry = Rc::new(StalledEntry {
             part,
             since,
-            still: still.get().unwrap_or(since),
+            last_progress: still.get().unwrap_or(since),
             before: time.get(),
             received: received.get(),
             wanted: Cell::new(None),
             waker: Cell::new(None),
         });
-        still.set(Some(entry.still));
+        still.set(Some(entry.last_progress));
         self.list.borrow_mut().push(entry.clone());
         entry
     }
@@ -131,12 +132,12 @@ impl StalledExchanges {
 
     /// Asks as many stalled exchanges for their permits as requests queue: for a permit, and for one of those that requests with an
     /// incomplete body may have. Responses first: they lose nothing.
-    pub(crate) fn press(&self, mut queued: usize, mut uploads: usize, counters: &Counters) {
+    pub(crate) fn reclaim_permits(&self, mut queued: usize, mut uploads: usize, counters: &Counters) {
         let now = clock::monotonic().0;
         if self.searched.replace(now) == now {
             return; // Another queued request has just searched.
         }
-        announce_queued();
+        notify_queued();
         let list = self.list.borrow();
         let mut stalled: Vec<_> = list.iter().filter_map(|it| Some((it.stalled_for(now)?, it))).collect();
         stalled.sort_by_key(|(waited, it)| (it.part == ClientPart::Sends, Reverse(*waited)));
@@ -146,7 +147,7 @@ impl StalledExchanges {
                 queued = queued.saturating_sub(1);
                 uploads = uploads.saturating_sub(usize::from(is_upload));
                 counters.origin_pressed.add(1);
-                entry.ask(now);
+                entry.request_permit(now);
             }
         }
     }
@@ -158,7 +159,7 @@ pub(crate) struct StallRecord {
     /// In total, milliseconds.
     time: Cell<u64>,
     /// The time since which the client made no progress.
-    pub(crate) still: Cell<Option<u64>>,
+    pub(crate) no_progress_since: Cell<Option<u64>>,
     /// Bytes of the request's body received.
     pub(crate) received: Cell<u64>,
     /// Its process was released, or could not be for lack of spool.

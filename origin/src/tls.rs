@@ -51,7 +51,7 @@ pub struct OriginTls {
 
 /// The protocols that are offered to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offers {
+pub(crate) enum AlpnOffer {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2, otherwise HTTP/1.1.
@@ -66,9 +66,9 @@ impl OriginTls {
     pub fn new(settings: &TlsSettings) -> Result<Self, String> {
         let mut config = client_config(settings)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let mut both = config.clone();
-        both.alpn_protocols.insert(0, HTTP2.to_vec());
-        Ok(Self { http1: Arc::new(config), both: Arc::new(both) })
+        let mut http2_first = config.clone();
+        http2_first.alpn_protocols.insert(0, HTTP2.to_vec());
+        Ok(Self { http1: Arc::new(config), both: Arc::new(http2_first) })
     }
 
     /// Whether an origin's certificate can be for this host.
@@ -84,13 +84,13 @@ impl OriginTls {
     pub(crate) async fn shake_hands(
         &self,
         host: &str,
-        offers: Offers,
+        offers: AlpnOffer,
         socket: RawSocket,
     ) -> Result<TlsStream, String> {
         let name = ServerName::try_from(host.to_owned()).map_err(|it| it.to_string())?;
         let config = match offers {
-            Offers::Http1 => &self.http1,
-            Offers::Both => &self.both,
+            AlpnOffer::Http1 => &self.http1,
+            AlpnOffer::Both => &self.both,
         };
         let session = ClientConnection::new(config.clone(), name).map_err(|it| it.to_string())?;
         let mut stream = TlsStream { socket, session };
@@ -114,18 +114,20 @@ pub fn client_config(settings: &TlsSettings) -> Result<ClientConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|it| it.to_string())?;
     let builder = match settings.unverified {
-        true => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+        true => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
+        }
         false => builder.with_root_certificates(roots(settings.ca.as_deref())?),
     };
     match &settings.own {
         None => Ok(builder.with_no_client_auth()),
         Some((certificate, key)) => {
             let chain = certificates(certificate)?;
-            plain(key)?;
-            let own = PrivateKeyDer::from_pem_file(key)
+            check_regular_file(key)?;
+            let client_certificate = PrivateKeyDer::from_pem_file(key)
                 .map_err(|it| format!("{}: not a private key in PEM: {it}", key.display()))?;
             let wrong = |it| format!("{}: does not match its key: {it}", certificate.display());
-            builder.with_client_auth_cert(chain, own).map_err(wrong)
+            builder.with_client_auth_cert(chain, client_certificate).map_err(wrong)
         }
     }
 }
@@ -150,7 +152,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
 }
 
 /// Opening a pipe waits for a writer.
-fn plain(file: &Path) -> Result<(), String> {
+fn check_regular_file(file: &Path) -> Result<(), String> {
     match std::fs::metadata(file) {
         Ok(about) if !about.is_file() => Err(format!("{}: not a regular file", file.display())),
         _ => Ok(()), // What is missing is told by who reads it.
@@ -158,7 +160,7 @@ fn plain(file: &Path) -> Result<(), String> {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    plain(file)?;
+    check_regular_file(file)?;
     let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match all {
         Ok(all) if all.is_empty() => Err(format!("{}: not a certificate in PEM", file.display())),
@@ -169,9 +171,9 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// Accepts any certificate; that its holder has signed the handshake is checked nevertheless.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -214,7 +216,7 @@ pub(crate) struct TlsStream {
 
 /// The kind of bytes that arrived without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unasked {
+pub(crate) enum UnsolicitedData {
     /// TLS's own: tickets for later sessions, new keys.
     Nothing,
     /// Data.
@@ -230,24 +232,24 @@ impl TlsStream {
     }
 
     /// Processes the received bytes, by `read`, which asks the kernel and does not wait: there should be no plain text.
-    pub(crate) fn look(
+    pub(crate) fn check_idle(
         &mut self,
         mut read: impl FnMut(&RawSocket, &mut [u8]) -> io::Result<usize>,
-    ) -> Unasked {
+    ) -> UnsolicitedData {
         loop {
             // First the bytes received already, after the end of the last response.
             match self.session.process_new_packets() {
-                Ok(state) if state.plaintext_bytes_to_read() > 0 => return Unasked::Bytes,
-                Ok(state) if state.peer_has_closed() => return Unasked::End,
+                Ok(state) if state.plaintext_bytes_to_read() > 0 => return UnsolicitedData::Bytes,
+                Ok(state) if state.peer_has_closed() => return UnsolicitedData::End,
                 Ok(_) => {}
-                Err(_) => return Unasked::End,
+                Err(_) => return UnsolicitedData::End,
             }
             let mut from = TlsReader(|bytes: &mut [u8]| read(&self.socket, bytes));
             match self.session.read_tls(&mut from) {
-                Ok(0) => return Unasked::End,
+                Ok(0) => return UnsolicitedData::End,
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Unasked::Nothing,
-                Err(_) => return Unasked::End,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return UnsolicitedData::Nothing,
+                Err(_) => return UnsolicitedData::End,
             }
         }
     }
@@ -266,7 +268,7 @@ impl TlsStream {
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             let socket = &mut self.socket;
-            let mut to = TlsWriter(|bytes: &[u8]| waiting(Pin::new(&mut *socket).poll_write(cx, bytes)));
+            let mut to = TlsWriter(|bytes: &[u8]| pending_io(Pin::new(&mut *socket).poll_write(cx, bytes)));
             match self.session.write_tls(&mut to) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(_) => {}
@@ -283,7 +285,7 @@ impl TlsStream {
         let mut from = TlsReader(|bytes: &mut [u8]| {
             let mut buffer = ReadBuf::new(bytes);
             let read = Pin::new(&mut *socket).poll_read(cx, &mut buffer);
-            waiting(read.map_ok(|()| buffer.filled().len()))
+            pending_io(read.map_ok(|()| buffer.filled().len()))
         });
         let length = match self.session.read_tls(&mut from) {
             Ok(length) => length,
@@ -363,7 +365,7 @@ impl AsyncWrite for TlsStream {
     }
 }
 
-fn waiting<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
+fn pending_io<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
     match polled {
         Poll::Ready(done) => done,
         Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),

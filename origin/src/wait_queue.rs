@@ -23,13 +23,13 @@ pub(crate) enum QueueOrder {
 
 /// Permits, and the requests that wait for one.
 pub(crate) struct WaitQueue {
-    jam: QueueOrder,
+    overload_order: QueueOrder,
     free: Cell<usize>,
     /// The waiting requests, the newest at the back.
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
-    most: usize,
+    capacity: usize,
     /// A request was refused, or timed out, since the queue was last empty.
-    jammed: Cell<bool>,
+    is_overloaded: Cell<bool>,
 }
 
 /// Whether a permit was free.
@@ -43,23 +43,23 @@ pub enum PermitWait {
 
 #[derive(Default)]
 struct Waiter {
-    news: Cell<WaitOutcome>,
+    outcome: Cell<WaitOutcome>,
     waker: Cell<Option<Waker>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum WaitOutcome {
     #[default]
-    None,
+    Waiting,
     /// It has a permit.
-    Served,
+    Granted,
     /// It has left the queue.
-    Over,
+    Ended,
 }
 
 impl Waiter {
-    fn tell(&self, news: WaitOutcome) {
-        self.news.set(news);
+    fn finish(&self, news: WaitOutcome) {
+        self.outcome.set(news);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -68,28 +68,34 @@ impl Waiter {
 
 /// A waiting request; however the wait ends, the queue is updated.
 struct QueuedWaiter<'a> {
-    line: &'a WaitQueue,
+    queue: &'a WaitQueue,
     waiter: Rc<Waiter>,
 }
 
 impl Drop for QueuedWaiter<'_> {
     fn drop(&mut self) {
-        match self.waiter.news.get() {
-            WaitOutcome::Served => self.line.give_back(), // It was given up before it was taken.
-            WaitOutcome::Over => {}
-            WaitOutcome::None => {
-                self.line.waiting.borrow_mut().retain(|it| !Rc::ptr_eq(it, &self.waiter));
-                self.line.note_end();
+        match self.waiter.outcome.get() {
+            WaitOutcome::Granted => self.queue.release(), // It was given up before it was taken.
+            WaitOutcome::Ended => {}
+            WaitOutcome::Waiting => {
+                self.queue.waiting.borrow_mut().retain(|it| !Rc::ptr_eq(it, &self.waiter));
+                self.queue.end_overload_if_empty();
             }
         }
     }
 }
 
 impl WaitQueue {
-    /// A queue for `places`, at least one, with at most `most` waiting.
-    pub(crate) fn new(places: usize, most: usize, jam: QueueOrder) -> Self {
-        let places = places.max(1);
-        Self { jam, free: Cell::new(places), waiting: RefCell::default(), most, jammed: Cell::new(false) }
+    /// A queue for `permits`, at least one, with at most `capacity` waiting.
+    pub(crate) fn new(permits: usize, capacity: usize, overload_order: QueueOrder) -> Self {
+        let permits = permits.max(1);
+        Self {
+            overload_order,
+            free: Cell::new(permits),
+            waiting: RefCell::default(),
+            capacity,
+            is_overloaded: Cell::new(false),
+        }
     }
 
     /// Free permits.
@@ -102,64 +108,65 @@ impl WaitQueue {
         self.waiting.borrow().len()
     }
 
-    /// Takes a permit: at once, or as soon as there is one before the time that `by` returns; `None` without one by then,
-    /// or where too many wait. The owner returns it with [`WaitQueue::give_back`].
-    pub(crate) async fn take(&self, by: impl FnOnce() -> Instant) -> Option<PermitWait> {
+    /// Takes a permit: at once, or as soon as there is one before the time that `deadline` returns; `None` without one by then,
+    /// or where too many wait. The owner returns it with [`WaitQueue::release`].
+    pub(crate) async fn take(&self, deadline: impl FnOnce() -> Instant) -> Option<PermitWait> {
         if let Some(left) = self.free.get().checked_sub(1) {
             self.free.set(left);
             return Some(PermitWait::None);
         }
-        let it = self.stand()?;
-        let served = poll_fn(|context| match it.waiter.news.get() {
-            WaitOutcome::None => {
+        let it = self.enqueue()?;
+        let served = poll_fn(|context| match it.waiter.outcome.get() {
+            WaitOutcome::Waiting => {
                 it.waiter.waker.set(Some(context.waker().clone()));
                 Poll::Pending
             }
             news => Poll::Ready(news),
         });
-        match timeout_at(by(), served).await {
-            Ok(WaitOutcome::Served) => {}
+        match timeout_at(deadline(), served).await {
+            Ok(WaitOutcome::Granted) => {}
             Ok(_) => return None,
             Err(_) => {
-                self.jammed.set(true);
+                self.is_overloaded.set(true);
                 return None;
             }
         }
-        it.waiter.news.set(WaitOutcome::Over); // It has what it stood for.
+        it.waiter.outcome.set(WaitOutcome::Ended); // It has its permit.
         Some(PermitWait::Some)
     }
 
     /// Joins the queue; where it is too long, a request is refused.
-    fn stand(&self) -> Option<QueuedWaiter<'_>> {
+    fn enqueue(&self) -> Option<QueuedWaiter<'_>> {
         let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() >= self.most {
-            self.jammed.set(true);
-            let goes = if self.jam == QueueOrder::NewestFirst { waiting.pop_front() } else { None };
-            goes?.tell(WaitOutcome::Over);
+        if waiting.len() >= self.capacity {
+            self.is_overloaded.set(true);
+            let goes =
+                if self.overload_order == QueueOrder::NewestFirst { waiting.pop_front() } else { None };
+            goes?.finish(WaitOutcome::Ended);
         }
         let waiter = Rc::<Waiter>::default();
         waiting.push_back(waiter.clone());
-        Some(QueuedWaiter { line: self, waiter })
+        Some(QueuedWaiter { queue: self, waiter })
     }
 
     /// A permit is free again: a waiting request gets it, if any.
-    pub(crate) fn give_back(&self) {
-        let newest_first = self.jam == QueueOrder::NewestFirst && self.jammed.get();
+    pub(crate) fn release(&self) {
+        let newest_first = self.overload_order == QueueOrder::NewestFirst && self.is_overloaded.get();
         let mut waiting = self.waiting.borrow_mut();
         let next = if newest_first { waiting.pop_back() } else { waiting.pop_front() };
         drop(waiting);
         match next {
             Some(waiter) => {
-                self.note_end();
-                waiter.tell(WaitOutcome::Served);
+                self.end_overload_if_empty();
+                waiter.finish(WaitOutcome::Granted);
             }
             None => self.free.set(self.free.get() + 1),
         }
     }
 
-    fn note_end(&self) {
+    fn end_overload_if_empty(&self) {
         if self.waiting.borrow().is_empty() {
-            self.jammed.set(false);
+            self.is_overloaded.set(false);
         }
     }
 }
@@ -177,34 +184,35 @@ mod tests {
 
     /// A line of one place that is taken, and who was served, sent away or came too late, in that order.
     struct Scene {
-        line: Rc<WaitQueue>,
-        told: Rc<RefCell<Vec<String>>>,
+        queue: Rc<WaitQueue>,
+        outcomes: Rc<RefCell<Vec<String>>>,
     }
 
     impl Scene {
-        async fn new(jam: QueueOrder) -> Self {
-            let it = Self { line: Rc::new(WaitQueue::new(1, MOST, jam)), told: Rc::default() };
-            assert_eq!(Some(PermitWait::None), it.line.take(now).await);
+        async fn new(overload_order: QueueOrder) -> Self {
+            let it =
+                Self { queue: Rc::new(WaitQueue::new(1, MOST, overload_order)), outcomes: Rc::default() };
+            assert_eq!(Some(PermitWait::None), it.queue.take(now).await);
             it
         }
 
-        async fn come(&self, name: impl ToString) {
-            let (line, told, name) = (self.line.clone(), self.told.clone(), name.to_string());
+        async fn enqueue(&self, name: impl ToString) {
+            let (queue, outcomes, name) = (self.queue.clone(), self.outcomes.clone(), name.to_string());
             tokio::task::spawn_local(async move {
-                let by = || now() + Duration::from_secs(5);
-                let word = if line.take(by).await.is_some() { "+" } else { "-" };
-                told.borrow_mut().push(format!("{word}{name}"));
+                let deadline = || now() + Duration::from_secs(5);
+                let word = if queue.take(deadline).await.is_some() { "+" } else { "-" };
+                outcomes.borrow_mut().push(format!("{word}{name}"));
             });
             yield_now().await;
         }
 
         async fn serve(&self) {
-            self.line.give_back();
+            self.queue.release();
             yield_now().await;
         }
 
-        fn told(&self) -> String {
-            self.told.take().join(" ")
+        fn outcomes(&self) -> String {
+            self.outcomes.take().join(" ")
         }
     }
 
@@ -218,44 +226,44 @@ mod tests {
         play(async {
             let it = Scene::new(QueueOrder::NewestFirst).await;
             for name in ["a", "b", "c"] {
-                it.come(name).await;
+                it.enqueue(name).await;
                 advance(Duration::from_secs(1)).await;
             }
             for _ in 0..4 {
                 it.serve().await;
             }
-            assert_eq!("+a +b +c", it.told());
-            assert_eq!(1, it.line.free(), "nobody had the last");
+            assert_eq!("+a +b +c", it.outcomes());
+            assert_eq!(1, it.queue.free(), "nobody had the last");
         });
     }
 
     #[test]
     fn a_line_that_was_full_serves_the_newest_first_until_it_has_ended() {
-        let most = MOST;
-        for (jam, expect) in [
+        let capacity = MOST;
+        for (overload_order, expect) in [
             (QueueOrder::NewestFirst, ["-0", "+16 +15", "+1 +a +b"]),
             (QueueOrder::InOrder, ["-16", "+0 +1", "+15 +a +b"]),
         ] {
             play(async {
-                let it = Scene::new(jam).await;
-                for name in 0..=most {
-                    it.come(name).await;
+                let it = Scene::new(overload_order).await;
+                for name in 0..=capacity {
+                    it.enqueue(name).await;
                 }
                 yield_now().await;
-                assert_eq!(expect[0], it.told(), "the oldest goes, or nobody comes");
+                assert_eq!(expect[0], it.outcomes(), "the oldest goes, or nobody comes");
                 it.serve().await;
                 it.serve().await;
-                assert_eq!(expect[1], it.told());
-                for _ in 0..most - 3 {
+                assert_eq!(expect[1], it.outcomes());
+                for _ in 0..capacity - 3 {
                     it.serve().await;
                 }
-                it.told();
+                it.outcomes();
                 it.serve().await;
-                it.come("a").await;
-                it.come("b").await;
+                it.enqueue("a").await;
+                it.enqueue("b").await;
                 it.serve().await;
                 it.serve().await;
-                assert_eq!(expect[2], it.told());
+                assert_eq!(expect[2], it.outcomes());
             });
         }
     }
@@ -264,15 +272,15 @@ mod tests {
     fn a_line_in_which_a_time_was_up_serves_the_newest_first() {
         play(async {
             let it = Scene::new(QueueOrder::NewestFirst).await;
-            it.come("a").await;
+            it.enqueue("a").await;
             advance(Duration::from_secs(3)).await;
-            it.come("b").await;
-            it.come("c").await;
+            it.enqueue("b").await;
+            it.enqueue("c").await;
             advance(Duration::from_secs(3)).await;
             yield_now().await;
             it.serve().await;
             it.serve().await;
-            assert_eq!("-a +c +b", it.told());
+            assert_eq!("-a +c +b", it.outcomes());
         });
     }
 
@@ -280,13 +288,13 @@ mod tests {
     fn a_wait_has_an_end_and_leaves_nothing_behind() {
         play(async {
             let it = Scene::new(QueueOrder::NewestFirst).await;
-            it.come("a").await;
+            it.enqueue("a").await;
             advance(Duration::from_secs(6)).await;
             yield_now().await;
-            assert_eq!("-a", it.told());
+            assert_eq!("-a", it.outcomes());
             it.serve().await;
-            assert_eq!(1, it.line.free());
-            assert!(!it.line.jammed.get());
+            assert_eq!(1, it.queue.free());
+            assert!(!it.queue.is_overloaded.get());
         });
     }
 
@@ -294,13 +302,13 @@ mod tests {
     fn what_was_given_to_somebody_who_went_is_given_to_the_next() {
         play(async {
             let it = Scene::new(QueueOrder::NewestFirst).await;
-            let mut going = Box::pin(it.line.take(|| now() + Duration::from_secs(5)));
-            assert!(poll_fn(|context| Poll::Ready(going.as_mut().poll(context).is_pending())).await);
-            it.come("next").await;
-            it.line.give_back();
-            drop(going);
+            let mut waiting = Box::pin(it.queue.take(|| now() + Duration::from_secs(5)));
+            assert!(poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending())).await);
+            it.enqueue("next").await;
+            it.queue.release();
+            drop(waiting);
             yield_now().await;
-            assert_eq!("+next", it.told());
+            assert_eq!("+next", it.outcomes());
         });
     }
 }

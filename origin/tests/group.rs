@@ -5,7 +5,7 @@ mod scripted;
 use larder_counters::Counters;
 use larder_origin::{
     AllEjected, Balance, BalanceKey, Group, GroupRules, Membership, OriginError, OriginLimits, OriginPool,
-    OriginState, Paced, Protocol,
+    OriginState, Protocol, RequestBuffering,
 };
 use larder_stdx::circuit_breaker::{BreakerChange, BreakerSettings};
 use larder_stdx::clock;
@@ -25,8 +25,10 @@ const EJECTION: BreakerSettings = BreakerSettings { failures: 2, window: LONG, t
 const SHORT: BreakerSettings = BreakerSettings { time: Duration::from_secs(5), ..EJECTION };
 static MOVED: Mutex<()> = Mutex::new(());
 
-const SAFE: BalanceKey = BalanceKey { key: None, bound: None, repeatable: true, paced: Paced::ByOrigin };
-const UNSAFE: BalanceKey = BalanceKey { key: None, bound: None, repeatable: false, paced: Paced::ByOrigin };
+const SAFE: BalanceKey =
+    BalanceKey { key: None, bound: None, repeatable: true, buffering: RequestBuffering::Complete };
+const UNSAFE: BalanceKey =
+    BalanceKey { key: None, bound: None, repeatable: false, buffering: RequestBuffering::Complete };
 
 fn rules() -> GroupRules {
     GroupRules {
@@ -59,7 +61,7 @@ fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection
             name,
             tls: None,
             protocol: Protocol::Http1,
-            standing,
+            outlier_state: standing,
             weight: 1,
             ejection,
             drained: false,
@@ -91,7 +93,7 @@ impl All {
 
     fn states(&self) -> Vec<&'static str> {
         let now = clock::monotonic();
-        self.group.members().iter().map(|it| it.standing().state(Duration::ZERO, now).name()).collect()
+        self.group.members().iter().map(|it| it.outlier_state().state(Duration::ZERO, now).name()).collect()
     }
 }
 
@@ -443,7 +445,7 @@ fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
     assert_eq!(vec!["probing", "probing"], all.states(), "half-open");
     run(async { assert!(all.fetch().await.starts_with("Connect(")) });
     let longer = OriginState::Ejected(Duration::from_secs(10));
-    let state = all.group.members()[0].standing().state(Duration::ZERO, clock::monotonic());
+    let state = all.group.members()[0].outlier_state().state(Duration::ZERO, clock::monotonic());
     assert_eq!(longer, state);
 }
 
@@ -476,12 +478,12 @@ fn who_answers_the_one_that_tries_is_back() {
 fn who_is_drained_gets_nothing_new() {
     let (a, b) = (says("a"), says("b"));
     let all = group(&[&a, &b]);
-    all.group.members()[0].standing().drain();
+    all.group.members()[0].outlier_state().drain();
     run(async {
         for _ in 0..4 {
             assert_eq!("200 b", all.fetch().await);
         }
-        all.group.members()[1].standing().drain();
+        all.group.members()[1].outlier_state().drain();
         assert_eq!("Drained", all.fetch().await);
     });
     assert_eq!(0, all.counters.origin_retries_elsewhere.get());
@@ -499,7 +501,7 @@ fn who_has_no_place_sends_the_next_one_elsewhere() {
     let all = group_with(&[&slow, &a], one, rules());
     run(async {
         let first = all.group.send(SAFE, get()).await.unwrap();
-        assert_eq!(1, all.group.members()[0].standing().in_flight());
+        assert_eq!(1, all.group.members()[0].outlier_state().in_flight());
         for _ in 0..3 {
             assert_eq!("200 a", all.fetch().await);
         }
@@ -518,5 +520,5 @@ fn nothing_is_left_under_way() {
             all.fetch().await;
         }
     });
-    assert!(all.group.members().iter().all(|it| it.standing().in_flight() == 0));
+    assert!(all.group.members().iter().all(|it| it.outlier_state().in_flight() == 0));
 }

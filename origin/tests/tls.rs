@@ -155,7 +155,7 @@ impl Server {
             name: "it".to_owned(),
             tls: Some(OriginSecurity { tls: OriginTls::new(settings).unwrap(), name: name.to_owned() }),
             protocol: Protocol::Http1,
-            standing: Arc::default(),
+            outlier_state: Arc::default(),
             weight: 1,
             ejection: BreakerSettings::OFF,
             drained: false,

@@ -161,12 +161,12 @@ async fn ask_origin(
     limits: larder_origin::OriginLimits,
 ) -> Result<String, String> {
     let pool = health::single(&origins, &member, limits);
-    pool.contact().await.map_err(|it| failed(&it, &member.at, "proxy.tls.ca"))?;
+    pool.check_connect().await.map_err(|it| failed(&it, &member.at, "proxy.tls.ca"))?;
     let Some(check) = check else { return Ok("connected".to_owned()) };
     let asked = format!("{} {}", check.method, check.path);
     match larder_origin::check_once(&pool, &check).await {
-        CheckResult::Well => Ok(format!("{asked} was answered as proxy.health expects")),
-        CheckResult::Unwell(why) => Err(format!(
+        CheckResult::Healthy => Ok(format!("{asked} was answered as proxy.health expects")),
+        CheckResult::Unhealthy(why) => Err(format!(
             "{asked} failed: {why}. Correct proxy.health.path or proxy.health.status, or the application"
         )),
     }

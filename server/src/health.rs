@@ -40,7 +40,7 @@ impl Watches {
             }
         }
         for origin in live.scopes.origins.iter().filter(|it| !asked.contains(&it.name)) {
-            origin.standing.forget_health();
+            origin.standing.clear_health();
         }
         Self(tasks)
     }
@@ -94,7 +94,7 @@ pub(crate) fn single(origins: &Origins, member: &OriginMember, limits: OriginLim
         name: member.name(),
         tls: origins.speaks(member),
         protocol: origins.protocol(member),
-        standing: Arc::default(),
+        outlier_state: Arc::default(),
         weight: 1,
         ejection: BreakerSettings::OFF,
         drained: false,
@@ -117,16 +117,16 @@ fn begin(
     let (teller, counters, name) = (errors.of(Subsystem::Origin), counters.clone(), member.name());
     let told = move |found: &CheckResult, changes: Changes| {
         counters.origin_health_checks.add(1);
-        if let CheckResult::Unwell(_) = found {
+        if let CheckResult::Unhealthy(_) = found {
             counters.origin_health_failures.add(1);
         }
         match (found, changes) {
             (_, Changes::Nothing) => {}
-            (CheckResult::Unwell(why), Changes::Use) if teller.tells(Level::Warn) => {
+            (CheckResult::Unhealthy(why), Changes::Use) if teller.tells(Level::Warn) => {
                 let values = [("origin", name.as_str()), ("why", why)];
                 teller.seldom_of(Level::Warn, "origin-unhealthy", &name, &values);
             }
-            (CheckResult::Well, Changes::Use) if teller.tells(Level::Info) => {
+            (CheckResult::Healthy, Changes::Use) if teller.tells(Level::Info) => {
                 teller.seldom_of(Level::Info, "origin-healthy", &name, &[("origin", name.as_str())]);
             }
             _ => {}

@@ -367,8 +367,16 @@ impl Live {
             let (tls, protocol) = (proxy.to.speaks(member), proxy.to.protocol(member));
             let (name, ejection) = (member.name(), *ejection);
             let preamble = proxy.to.preamble;
-            let membership =
-                Membership { name, tls, protocol, standing, weight, ejection, drained, preamble };
+            let membership = Membership {
+                name,
+                tls,
+                protocol,
+                outlier_state: standing,
+                weight,
+                ejection,
+                drained,
+                preamble,
+            };
             let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));

@@ -131,7 +131,7 @@ impl SqlRoute {
             Ok(answer) => Ok(self.response(request, rows, answer)),
             Err(error) => {
                 self.pouring.failed(&error);
-                Err(OriginError::Unmade(error.status(), error.sentence().into_owned()))
+                Err(OriginError::LocalFailure(error.status(), error.sentence().into_owned()))
             }
         }
     }

@@ -163,7 +163,7 @@ impl Secure {
             name: self.at.to_string(),
             tls: Some(OriginSecurity { tls: self.tls.clone(), name: host.to_owned() }),
             protocol: Protocol::Http1,
-            standing: Arc::default(),
+            outlier_state: Arc::default(),
             weight: 1,
             ejection: BreakerSettings::OFF,
             drained: false,

@@ -170,7 +170,7 @@ impl ConfigCheck {
 
 /// The origins of a route with this one alone, which is never ejected.
 fn alone(member: OriginMember) -> Origins {
-    let rules = GroupRules::alone();
+    let rules = GroupRules::single_origin();
     Origins {
         members: vec![member],
         rules,

@@ -358,7 +358,7 @@ impl CacheVerdict {
     /// Adds that every origin is drained, where the origin is to be asked.
     fn tell_of(&mut self, route: &GatewayRoute) {
         let is_asked = route.maker.is_none() && matches!(self.name, "miss" | "revalidate" | "pass");
-        let Some(why) = route.origins.out_of_use().filter(|_| is_asked) else { return };
+        let Some(why) = route.origins.unavailable().filter(|_| is_asked) else { return };
         let why = if matches!(why, OriginError::Drained) { "drained" } else { "ejected or drained" };
         self.sentence.push_str(" No origin is available: each is ");
         self.sentence.push_str(why);

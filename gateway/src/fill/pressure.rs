@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 fn otherwise(pressed: PermitWanted) -> WithoutSpool {
-    if pressed.is_still { WithoutSpool::Cut } else { WithoutSpool::Wait }
+    if pressed.has_no_progress { WithoutSpool::Cut } else { WithoutSpool::Wait }
 }
 
 /// [`FillWriter::wanted`], for the body of this exchange.

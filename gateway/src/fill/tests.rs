@@ -56,7 +56,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
     let settings = RamSettings { budget: 16 << 20, heap_line: 16 * 1024, fills: 10 };
     let store = Store::new(settings, counters.clone()).unwrap();
     let gateway = Gateway::new(store, counters.clone(), Arc::new(Refusals::default()), LowerTiers::default());
-    let rules = GroupRules::alone();
+    let rules = GroupRules::single_origin();
     // It is never asked.
     let limits = OriginLimits {
         connect: Duration::ZERO,

@@ -16,7 +16,7 @@ use crate::route::Spreading;
 use crate::stages::RequestStage;
 use crate::transit::Transit;
 use crate::upload::{Halted, Upload, carry, carry_buffered};
-use larder_origin::{OriginError, Paced};
+use larder_origin::{OriginError, RequestBuffering};
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::field::Field;
 use larder_semantics::policy::{GetBodies, Policy};
@@ -306,7 +306,7 @@ async fn pass_on<'c>(
     let mut asked = job.route.asked(&job.request, &job.request.fields.view(), &job.client, passing.framing);
     asked.bound = job.local.bound.get();
     if matches!(&body, OutgoingBody::Streamed(beginning, _) if !beginning.is_whole) {
-        asked.paced = Paced::ByClient;
+        asked.buffering = RequestBuffering::Streamed;
     }
     let client = Waiters::Client(&job.local);
     let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;

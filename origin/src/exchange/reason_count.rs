@@ -39,7 +39,7 @@ impl ReasonTally {
     }
 
     /// The head of the response came after these microseconds.
-    pub(super) fn took(&self, micros: u64) {
+    pub(super) fn add_time(&self, micros: u64) {
         if !self.is_counted.get() {
             self.micros.set(self.micros.get().saturating_add(micros));
         } else if let (Some(route), Some(reason)) = (&self.route, self.reason.get()) {
@@ -67,10 +67,10 @@ mod tests {
     fn counted_once_with_the_last_reason() {
         let route = Arc::new(RouteScope::default());
         let tally = ReasonTally::new(Some(route.clone()), Some(MissReason::FirstRequest));
-        tally.took(40);
+        tally.add_time(40);
         tally.count(Some(MissReason::SetCookie));
         tally.count(None);
-        tally.took(2);
+        tally.add_time(2);
         drop(tally);
         assert_eq!([("set-cookie", 1, 42)], counted(&route)[..]);
         drop(ReasonTally::new(Some(route.clone()), Some(MissReason::Expired)));

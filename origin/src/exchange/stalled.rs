@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// The total wait for a client after which its response no longer occupies a process of an application, and continues from the spool.
-const OF_PROCESS: Duration = Duration::from_millis(250);
+const PROCESS_WAIT: Duration = Duration::from_millis(250);
 
 /// A wait in progress.
 struct Stall<'e> {
@@ -31,7 +31,7 @@ impl Exchange {
     ///
     /// # Errors
     /// [`PermitWanted`]: requests queue, and this exchange has waited for its client for a second in total; or once, without a queue, it
-    /// has waited for `OF_PROCESS` and occupies a process of its application. Never without a permit: after the whole response has
+    /// has waited for `PROCESS_WAIT` and occupies a process of its application. Never without a permit: after the whole response has
     /// come, and for event streams.
     pub async fn wait_for_client<T>(
         &self,
@@ -39,10 +39,10 @@ impl Exchange {
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
         let mut stall = None;
-        let mut patience = pin!(self.patience_of_process(part));
+        let mut patience = pin!(self.process_deadline(part));
         poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
-                self.stalls.still.set(None);
+                self.stalls.no_progress_since.set(None);
                 return Poll::Ready(Ok(done));
             }
             if stall.is_none() {
@@ -56,15 +56,15 @@ impl Exchange {
                 && self.holds_permit(part).is_some()
             {
                 if part == ClientPart::Takes {
-                    self.read_little();
+                    self.limit_reads();
                 }
                 return Poll::Ready(Err(wanted));
             }
             entry.wake_later(context.waker());
             if patience.as_mut().poll(context).is_ready() && self.holds_permit(part).is_some() {
                 self.stalls.is_released.set(true);
-                self.read_little();
-                return Poll::Ready(Err(PermitWanted { is_still: false }));
+                self.limit_reads();
+                return Poll::Ready(Err(PermitWanted { has_no_progress: false }));
             }
             Poll::Pending
         })
@@ -73,19 +73,19 @@ impl Exchange {
 
     /// Waits until a slow client has to release the process of the application: such a process serves one request at a time, and the
     /// number of processes is not known here. Without an end where no process is occupied.
-    async fn patience_of_process(&self, part: ClientPart) {
+    async fn process_deadline(&self, part: ClientPart) {
         let is_occupied = part == ClientPart::Takes && self.state.borrow().origin.occupies_process();
         if !is_occupied || self.stalls.is_released.get() {
             return pending().await;
         }
-        sleep(OF_PROCESS.saturating_sub(self.stalls.waited())).await;
+        sleep(PROCESS_WAIT.saturating_sub(self.stalls.waited())).await;
     }
 
     /// Waits until requests queue for the permit of this exchange; while it has none, it is not wanted.
     pub async fn permit_wanted(&self) {
         loop {
             match self.holds_permit(ClientPart::Takes) {
-                Some(it) if it.places.waiting() > 0 || it.standing.processes.is_wanted() => return,
+                Some(it) if it.permits.waiting() > 0 || it.outlier_state.processes.is_wanted() => return,
                 _ => queued().await,
             }
         }
@@ -100,9 +100,9 @@ impl Exchange {
     }
 
     /// Reads little of the response at once from now on: its client does not take it soon.
-    fn read_little(&self) {
+    fn limit_reads(&self) {
         if let ExchangeLink::Open(it) = &mut self.state.borrow_mut().link {
-            it.read_little();
+            it.limit_reads();
         }
     }
 }

@@ -18,11 +18,11 @@ impl ReservedPermit {
         let codec = match permit.connect(needs, &deadline).await {
             Ok(codec) => codec,
             Err(error) => {
-                permit.origin().tell(&error);
-                let Some(rest) = attempt.take().filter(|it| it.may_go_on(&error)) else { return Err(error) };
+                permit.origin().report_failure(&error);
+                let Some(rest) = attempt.take().filter(|it| it.may_retry(&error)) else { return Err(error) };
                 permit.origin().counters.origin_retries_elsewhere.add(1);
                 drop(permit);
-                let again = rest.again(needs).await?;
+                let again = rest.connect_next(needs).await?;
                 (permit, attempt) = (again.0, Some(again.1));
                 again.2
             }
@@ -32,7 +32,7 @@ impl ReservedPermit {
         // The wait until here was not the origin's doing.
         let asked = request.asked.filter(|_| deadline.get().is_none());
         let exchange = Exchange::new(permit, codec, request, asked, attempt);
-        exchange.begin().await.inspect_err(|it| origin.tell(it))?;
+        exchange.begin().await.inspect_err(|it| origin.report_failure(it))?;
         Ok(exchange)
     }
 }

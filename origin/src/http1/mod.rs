@@ -30,7 +30,7 @@ pub(crate) struct Http1Exchange {
     /// The length of the buffer when it last had no complete head.
     partial: usize,
     /// The response allows the connection to persist.
-    keeps: bool,
+    is_persistent: bool,
 }
 
 /// The next part of the response.
@@ -42,7 +42,7 @@ enum ReadPosition {
 
 impl Http1Exchange {
     pub(crate) fn new(connection: OriginConnection) -> Self {
-        Self { connection, reading: ReadPosition::Head, partial: 0, keeps: false }
+        Self { connection, reading: ReadPosition::Head, partial: 0, is_persistent: false }
     }
 
     /// Writes the head, and leaves to [`Http1Exchange::poll_write`] the bytes that are not sent at once.
@@ -148,7 +148,7 @@ impl Http1Exchange {
     }
 
     fn begin_body(&mut self, response: &ResponseHead) {
-        self.keeps = response.keep_alive;
+        self.is_persistent = response.keep_alive;
         self.reading = match (response.status, response.framing) {
             // No longer HTTP: it ends with the connection.
             (101, _) => ReadPosition::Body(RemainingBody::Close),
@@ -167,7 +167,7 @@ impl Http1Exchange {
 
     /// Whether the connection may be reused, now that the response is complete.
     pub(crate) fn reusable(&self) -> Reusable {
-        match self.keeps {
+        match self.is_persistent {
             _ if !self.connection.buffer.is_empty() => Reusable::Surplus,
             true => Reusable::Yes,
             false => Reusable::No,

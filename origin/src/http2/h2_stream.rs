@@ -11,7 +11,7 @@ use crate::deadline::Alarms;
 use crate::error::OriginError;
 use crate::protocol::{Closing, Event};
 use crate::request::OutgoingRequest;
-use crate::send_buffer::{Keeps, SendBuffer};
+use crate::send_buffer::{BodyRetention, SendBuffer};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
@@ -22,22 +22,22 @@ use std::task::{Context, Poll, ready};
 
 /// A stream.
 pub(crate) struct H2Stream {
-    seat: StreamPermit,
+    permit: StreamPermit,
     /// Whether it is the first of its connection.
     pub(crate) history: History,
-    answer: StreamResponse,
-    ours: SendSide,
+    response: StreamResponse,
+    send_side: SendSide,
     pub(crate) alarms: Alarms,
 }
 
 /// The origin's side.
 enum StreamResponse {
     /// The request is not sent yet.
-    Unasked(SendRequest<Bytes>),
+    NotSent(SendRequest<Bytes>),
     /// No final head yet.
     Awaited(ResponseFuture),
     /// A final head that was not requested yet.
-    Come(http::Response<RecvStream>),
+    Arrived(http::Response<RecvStream>),
     /// A body with the number of missing bytes, where known.
     Body(RecvStream, Option<u64>),
     Failed(OriginError),
@@ -51,12 +51,12 @@ enum SendSide {
 }
 
 impl H2Stream {
-    pub(super) fn new(seat: StreamPermit, sender: SendRequest<Bytes>, history: History) -> Self {
+    pub(super) fn new(permit: StreamPermit, sender: SendRequest<Bytes>, history: History) -> Self {
         Self {
-            seat,
+            permit,
             history,
-            answer: StreamResponse::Unasked(sender),
-            ours: SendSide::Ended,
+            response: StreamResponse::NotSent(sender),
+            send_side: SendSide::Ended,
             alarms: Alarms::default(),
         }
     }
@@ -65,29 +65,29 @@ impl H2Stream {
     pub(crate) fn write_head(&mut self, outgoing: &OutgoingRequest, unsent: &mut SendBuffer) {
         self.send_head(outgoing);
         // For any method: an origin may refuse it unprocessed.
-        unsent.begin(Bytes::new(), 1, Keeps::Body);
+        unsent.begin(Bytes::new(), 1, BodyRetention::Body);
     }
 
     fn send_head(&mut self, outgoing: &OutgoingRequest) {
-        let StreamResponse::Unasked(sender) = &mut self.answer else { return };
+        let StreamResponse::NotSent(sender) = &mut self.response else { return };
         let ends = matches!(outgoing.framing, Framing::Empty | Framing::Length(0));
-        let Some(request) = head::request(outgoing, self.seat.0.scheme.clone()) else {
-            self.answer = StreamResponse::Failed(OriginError::Unsayable);
+        let Some(request) = head::request(outgoing, self.permit.0.scheme.clone()) else {
+            self.response = StreamResponse::Failed(OriginError::Unrepresentable);
             return;
         };
-        self.answer = match sender.send_request(request, ends) {
+        self.response = match sender.send_request(request, ends) {
             Ok((response, stream)) => {
-                self.seat.0.counters.origin_http2_streams.add(1);
-                self.ours = if ends { SendSide::Ended } else { SendSide::Open(stream) };
+                self.permit.0.counters.origin_http2_streams.add(1);
+                self.send_side = if ends { SendSide::Ended } else { SendSide::Open(stream) };
                 StreamResponse::Awaited(response)
             }
-            Err(error) => StreamResponse::Failed(self.blame(&error)),
+            Err(error) => StreamResponse::Failed(self.error_of(&error)),
         };
     }
 
     /// Whether only unsent bytes of the request are missing.
     pub(crate) fn is_ended(&self) -> bool {
-        !matches!(self.ours, SendSide::Open(_))
+        !matches!(self.send_side, SendSide::Open(_))
     }
 
     /// Passes on a part of the body, or its end; ready once that was done.
@@ -112,48 +112,50 @@ impl H2Stream {
         closing: Closing,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), OriginError>> {
-        let SendSide::Open(stream) = &mut self.ours else { return Poll::Ready(Err(self.why(cx))) };
+        let SendSide::Open(stream) = &mut self.send_side else {
+            return Poll::Ready(Err(self.send_error(cx)));
+        };
         let Some(length) = unsent.first() else {
             let sent = match (closing, &unsent.trailers) {
                 (Closing::NotYet, _) => return Poll::Ready(Ok(())),
                 (Closing::End, None) => stream.send_data(Bytes::new(), true),
                 (Closing::End, Some(list)) => stream.send_trailers(head::trailers(list)),
             };
-            return Poll::Ready(self.sent(sent.is_ok(), true, cx));
+            return Poll::Ready(self.after_send(sent.is_ok(), true, cx));
         };
         stream.reserve_capacity(length);
         while stream.capacity() == 0 {
             match ready!(stream.poll_capacity(cx)) {
                 Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(Err(self.why(cx))),
+                Some(Err(_)) | None => return Poll::Ready(Err(self.send_error(cx))),
             }
         }
         let piece = unsent.take(stream.capacity());
         let ends = unsent.first().is_none() && closing == Closing::End && unsent.trailers.is_none();
         let sent = stream.send_data(piece, ends);
-        Poll::Ready(self.sent(sent.is_ok(), ends, cx))
+        Poll::Ready(self.after_send(sent.is_ok(), ends, cx))
     }
 
-    fn sent(&mut self, went: bool, ended: bool, cx: &mut Context<'_>) -> Result<(), OriginError> {
-        if !went {
-            return Err(self.why(cx));
+    fn after_send(&mut self, is_sent: bool, is_ended: bool, cx: &mut Context<'_>) -> Result<(), OriginError> {
+        if !is_sent {
+            return Err(self.send_error(cx));
         }
-        if ended {
-            self.ours = SendSide::Ended;
+        if is_ended {
+            self.send_side = SendSide::Ended;
         }
         Ok(())
     }
 
     /// The reason why no more is accepted. A response may nevertheless be there; then only that is reported.
-    fn why(&mut self, cx: &mut Context<'_>) -> OriginError {
-        if let StreamResponse::Awaited(response) = &mut self.answer {
+    fn send_error(&mut self, cx: &mut Context<'_>) -> OriginError {
+        if let StreamResponse::Awaited(response) = &mut self.response {
             match Pin::new(response).poll(cx) {
-                Poll::Ready(Ok(come)) => self.answer = StreamResponse::Come(come),
-                Poll::Ready(Err(error)) => self.answer = StreamResponse::Failed(self.blame(&error)),
+                Poll::Ready(Ok(response)) => self.response = StreamResponse::Arrived(response),
+                Poll::Ready(Err(error)) => self.response = StreamResponse::Failed(self.error_of(&error)),
                 Poll::Pending => {}
             }
         }
-        match &self.answer {
+        match &self.response {
             StreamResponse::Failed(error) => error.clone(),
             _ => OriginError::Disconnected,
         }
@@ -166,7 +168,7 @@ impl H2Stream {
         limit: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Event, OriginError>> {
-        match self.answer {
+        match self.response {
             StreamResponse::Body(..) => self.poll_next(cx),
             _ => self.poll_head(method, limit, cx).map_ok(Event::Head),
         }
@@ -179,29 +181,31 @@ impl H2Stream {
         limit: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<ResponseHead, OriginError>> {
-        if let StreamResponse::Awaited(response) = &mut self.answer {
+        if let StreamResponse::Awaited(response) = &mut self.response {
             match response.poll_informational(cx) {
                 Poll::Ready(Some(Ok(interim))) => {
                     let read = head::response(&interim.into_parts().0, method, limit, Follows::Something);
                     return Poll::Ready(read.map_err(OriginError::BadHead));
                 }
-                Poll::Ready(Some(Err(error))) => self.answer = StreamResponse::Failed(self.blame(&error)),
+                Poll::Ready(Some(Err(error))) => {
+                    self.response = StreamResponse::Failed(self.error_of(&error))
+                }
                 Poll::Ready(None) => match ready!(Pin::new(response).poll(cx)) {
-                    Ok(come) => self.answer = StreamResponse::Come(come),
-                    Err(error) => self.answer = StreamResponse::Failed(self.blame(&error)),
+                    Ok(response) => self.response = StreamResponse::Arrived(response),
+                    Err(error) => self.response = StreamResponse::Failed(self.error_of(&error)),
                 },
                 Poll::Pending => return Poll::Pending,
             }
         }
         let nothing = StreamResponse::Failed(OriginError::Disconnected);
-        match std::mem::replace(&mut self.answer, nothing) {
-            StreamResponse::Come(come) => Poll::Ready(self.begin_body(come, method, limit)),
+        match std::mem::replace(&mut self.response, nothing) {
+            StreamResponse::Arrived(response) => Poll::Ready(self.begin_body(response, method, limit)),
             StreamResponse::Failed(error) => {
-                self.answer = StreamResponse::Failed(error.clone());
+                self.response = StreamResponse::Failed(error.clone());
                 Poll::Ready(Err(error))
             }
             other => {
-                self.answer = other;
+                self.response = other;
                 Poll::Ready(Err(OriginError::Disconnected))
             }
         }
@@ -209,11 +213,11 @@ impl H2Stream {
 
     fn begin_body(
         &mut self,
-        come: http::Response<RecvStream>,
+        response: http::Response<RecvStream>,
         method: &str,
         limit: usize,
     ) -> Result<ResponseHead, OriginError> {
-        let (head, body) = come.into_parts();
+        let (head, body) = response.into_parts();
         let follows = if body.is_end_stream() { Follows::Nothing } else { Follows::Something };
         let response = head::response(&head, method, limit, follows).map_err(OriginError::BadHead)?;
         let left = match response.framing {
@@ -221,34 +225,34 @@ impl H2Stream {
             Framing::Empty => Some(0),
             Framing::Chunked | Framing::Close => None,
         };
-        self.answer = StreamResponse::Body(body, left);
+        self.response = StreamResponse::Body(body, left);
         Ok(response)
     }
 
     /// Whether the response has reached its end, as far as known without waiting.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(&self.answer, StreamResponse::Body(body, _) if body.is_end_stream())
+        matches!(&self.response, StreamResponse::Body(body, _) if body.is_end_stream())
     }
 
     /// The next bytes of the body, or its end, which the origin signals and which agrees with the announced length.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
         loop {
-            let StreamResponse::Body(body, left) = &mut self.answer else {
+            let StreamResponse::Body(body, left) = &mut self.response else {
                 return Poll::Ready(Err(OriginError::Disconnected));
             };
-            let Some(come) = ready!(body.poll_data(cx)) else {
+            let Some(response) = ready!(body.poll_data(cx)) else {
                 let missing = left.is_some_and(|it| it > 0);
                 return Poll::Ready(match ready!(body.poll_trailers(cx)) {
                     Ok(_) if missing => Err(OriginError::Disconnected),
                     Ok(trailers) => {
                         Ok(Event::End(Bytes::new(), trailers.as_ref().and_then(head::read_trailers)))
                     }
-                    Err(error) => Err(in_body(self.blame(&error))),
+                    Err(error) => Err(body_error(self.error_of(&error))),
                 });
             };
-            let bytes = match come {
+            let bytes = match response {
                 Ok(bytes) => bytes,
-                Err(error) => return Poll::Ready(Err(in_body(self.blame(&error)))),
+                Err(error) => return Poll::Ready(Err(body_error(self.error_of(&error)))),
             };
             // The consumer has only this piece: the next may be sent.
             let _ = body.flow_control().release_capacity(bytes.len());
@@ -269,7 +273,7 @@ impl H2Stream {
     /// # Errors
     /// There will be none, for a reason that allows the request to be repeated.
     pub(crate) fn answered(&self) -> Result<(), OriginError> {
-        match &self.answer {
+        match &self.response {
             StreamResponse::Failed(error @ (OriginError::Disconnected | OriginError::NotHttp2)) => {
                 Err(error.clone())
             }
@@ -279,20 +283,20 @@ impl H2Stream {
     }
 
     /// The origin was silent for too long.
-    pub(crate) fn doubt(&self) {
-        self.seat.0.doubt();
+    pub(crate) fn note_silence(&self) {
+        self.permit.0.note_silence();
     }
 
     /// The meaning of an error of the library.
-    fn blame(&self, error: &h2::Error) -> OriginError {
+    fn error_of(&self, error: &h2::Error) -> OriginError {
         match error.reason() {
             // For a stream after the last one that GOAWAY names, or one started after it.
             Some(_) if error.is_remote() && error.is_go_away() => {
-                self.seat.0.counters.origin_http2_refused.add(1);
+                self.permit.0.counters.origin_http2_refused.add(1);
                 OriginError::Refused
             }
             Some(Reason::REFUSED_STREAM) if error.is_remote() => {
-                self.seat.0.was_refused();
+                self.permit.0.was_refused();
                 OriginError::Refused
             }
             Some(Reason::REFUSED_STREAM) if error.is_library() => OriginError::BadHead(BadResponse::TooLarge),
@@ -304,7 +308,7 @@ impl H2Stream {
 }
 
 /// The same after a head has arrived.
-fn in_body(error: OriginError) -> OriginError {
+fn body_error(error: OriginError) -> OriginError {
     match error {
         OriginError::BadHead(_) => OriginError::BadBody,
         OriginError::Refused => OriginError::Disconnected,

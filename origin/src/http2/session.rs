@@ -33,14 +33,14 @@ const CONNECTION_WINDOW: u32 = MOST_STREAMS * STREAM_WINDOW;
 const SMALL_FRAMES: usize = 64 * 1024 * 1024;
 /// The library closes the connection for a head above its limit, which is this multiple of the configured size. A head in
 /// between is refused at the cost of its own stream.
-const HEADS: u32 = 4;
+const HEAD_SIZE_FACTOR: u32 = 4;
 /// The longest interval between two checks of a connection,
-const SLOWEST_LOOK: Duration = Duration::from_secs(2);
+const LONGEST_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// and the shortest.
-const FASTEST_LOOK: Duration = Duration::from_millis(10);
+const SHORTEST_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// An origin that has sent nothing since the last ping is not pinged again within this time: some origins close
 /// connections that are pinged often.
-const BETWEEN_PINGS: Duration = Duration::from_secs(300);
+const PING_INTERVAL: Duration = Duration::from_secs(300);
 /// Bytes of a ping's answer.
 const PONG: u64 = 17;
 
@@ -51,24 +51,24 @@ pub(crate) struct Http2Session {
     pub(super) scheme: Scheme,
     streams: Cell<usize>,
     /// The most of them at a time, where that is known better than by its settings.
-    most: Cell<usize>,
+    stream_limit: Cell<usize>,
     /// The number of streams started so far.
-    begun: Cell<u64>,
+    started: Cell<u64>,
     /// Received bytes.
     received: Rc<Cell<u64>>,
     /// The received bytes when it was last silent for too long: until more arrive, no stream is started.
-    doubted: Cell<Option<u64>>,
-    doubts: Notify,
-    keeps: bool,
+    silent_at: Cell<Option<u64>>,
+    silence_noted: Notify,
+    is_persistent: bool,
     pub(super) counters: Arc<Counters>,
 }
 
 impl Http2Session {
     /// Starts HTTP/2, and a task that drives it. Runs inside a `LocalSet`.
-    pub(crate) async fn begin(
+    pub(crate) async fn connect(
         stream: OriginSocket,
         limits: &OriginLimits,
-        keeps: bool,
+        is_persistent: bool,
         counters: &Arc<Counters>,
     ) -> Result<Rc<Self>, OriginError> {
         let scheme = match stream {
@@ -89,7 +89,7 @@ impl Http2Session {
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_max_send_streams(MOST_STREAMS as usize)
-            .max_header_list_size(head_size.saturating_mul(HEADS))
+            .max_header_list_size(head_size.saturating_mul(HEAD_SIZE_FACTOR))
             .max_send_buffer_size(STREAM_WINDOW as usize)
             .data_frame_budget(SMALL_FRAMES)
             .handshake::<_, Bytes>(counted);
@@ -102,12 +102,12 @@ impl Http2Session {
             sender: RefCell::new(Some(sender)),
             scheme,
             streams: Cell::new(0),
-            most: Cell::new(MOST_STREAMS as usize),
-            begun: Cell::new(0),
+            stream_limit: Cell::new(MOST_STREAMS as usize),
+            started: Cell::new(0),
             received,
-            doubted: Cell::new(None),
-            doubts: Notify::new(),
-            keeps,
+            silent_at: Cell::new(None),
+            silence_noted: Notify::new(),
+            is_persistent,
             counters: counters.clone(),
         });
         tokio::task::spawn_local(drive(Rc::downgrade(&session), connection, *limits, greeted.clone()));
@@ -125,14 +125,14 @@ impl Http2Session {
 
     /// A stream, if it accepts one more now.
     pub(crate) fn stream(self: &Rc<Self>) -> Option<H2Stream> {
-        if !self.has_room() {
+        if !self.accepts_stream() {
             return None;
         }
         let sender = self.sender()?;
-        let history = if self.begun.get() == 0 { History::Fresh } else { History::Reused };
-        self.begun.set(self.begun.get() + 1);
+        let history = if self.started.get() == 0 { History::Fresh } else { History::Reused };
+        self.started.set(self.started.get() + 1);
         self.streams.set(self.streams.get() + 1);
-        if !self.keeps {
+        if !self.is_persistent {
             self.retire();
         }
         Some(H2Stream::new(StreamPermit(self.clone()), sender, history))
@@ -143,9 +143,10 @@ impl Http2Session {
         self.sender().is_none()
     }
 
-    fn has_room(&self) -> bool {
+    fn accepts_stream(&self) -> bool {
         let allowed = self.sender.borrow().as_ref().map_or(0, SendRequest::current_max_send_streams);
-        self.streams.get() < self.most.get().min(allowed) && self.doubted.get() != Some(self.received.get())
+        self.streams.get() < self.stream_limit.get().min(allowed)
+            && self.silent_at.get() != Some(self.received.get())
     }
 
     /// The handle for starting a stream; `None` after GOAWAY, and when it is closed.
@@ -166,15 +167,15 @@ impl Http2Session {
     }
 
     /// It was silent for too long: new requests use other connections until it sends something; a ping asks for that.
-    pub(super) fn doubt(&self) {
-        self.doubted.set(Some(self.received.get()));
-        self.doubts.notify_one();
+    pub(super) fn note_silence(&self) {
+        self.silent_at.set(Some(self.received.get()));
+        self.silence_noted.notify_one();
     }
 
     /// A stream was refused: the origin accepts no more at a time.
     pub(super) fn was_refused(&self) {
         self.counters.origin_http2_refused.add(1);
-        self.most.set(self.streams.get().saturating_sub(1).max(1));
+        self.stream_limit.set(self.streams.get().saturating_sub(1).max(1));
     }
 }
 
@@ -194,24 +195,30 @@ async fn drive(
     limits: OriginLimits,
     greeted: Rc<Notify>,
 ) {
-    let period = (limits.idle / 8).clamp(FASTEST_LOOK, SLOWEST_LOOK);
-    let mut watch =
-        SessionWatch { pings: connection.ping_pong(), asked: None, received: 0, unused: 0, period, limits };
-    let mut looks = interval(period);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let period = (limits.idle / 8).clamp(SHORTEST_CHECK_INTERVAL, LONGEST_CHECK_INTERVAL);
+    let mut watch = SessionWatch {
+        pings: connection.ping_pong(),
+        ping_sent: None,
+        received: 0,
+        unused: 0,
+        period,
+        limits,
+    };
+    let mut checks = interval(period);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let Some(doubts) = session.upgrade() else {
+        let Some(session) = session.upgrade() else {
             // Its streams are over, and no new one can start: it closes the connection properly.
             let _ = timeout(limits.handshake, &mut connection).await;
             return;
         };
         let seen = tokio::select! {
             _ = &mut connection => SessionProgress::Dead,
-            () = doubts.doubts.notified() => watch.ask(&doubts),
-            _ = looks.tick() => watch.look(&doubts),
+            () = session.silence_noted.notified() => watch.ping(&session),
+            _ = checks.tick() => watch.check(&session),
         };
         if seen == SessionProgress::Dead {
-            doubts.retire();
+            session.retire();
             return greeted.notify_one();
         }
     }
@@ -221,7 +228,7 @@ async fn drive(
 struct SessionWatch {
     pings: Option<PingPong>,
     /// The time of the last ping, if nothing else has arrived since.
-    asked: Option<StreamRequest>,
+    ping_sent: Option<SentPing>,
     /// Received bytes at the last check.
     received: u64,
     /// Checks since it was last used.
@@ -231,7 +238,7 @@ struct SessionWatch {
 }
 
 #[derive(Clone, Copy)]
-struct StreamRequest {
+struct SentPing {
     at: Instant,
     /// Received bytes by then.
     received: u64,
@@ -244,7 +251,7 @@ enum SessionProgress {
 }
 
 impl SessionWatch {
-    fn look(&mut self, session: &Http2Session) -> SessionProgress {
+    fn check(&mut self, session: &Http2Session) -> SessionProgress {
         let before = std::mem::replace(&mut self.received, session.received.get());
         if session.streams.get() == 0 {
             self.unused += 1;
@@ -254,32 +261,32 @@ impl SessionWatch {
             return SessionProgress::Alive;
         }
         self.unused = 0;
-        if before == self.received { self.ask(session) } else { SessionProgress::Alive }
+        if before == self.received { self.ping(session) } else { SessionProgress::Alive }
     }
 
     /// It is silent while a response is awaited: sends a ping, or checks how long the answer has been missing.
-    fn ask(&mut self, session: &Http2Session) -> SessionProgress {
+    fn ping(&mut self, session: &Http2Session) -> SessionProgress {
         let Some(pings) = &mut self.pings else { return SessionProgress::Alive };
         // A returned ping makes room for the next.
         let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
         let received = session.received.get();
-        if let Some(asked) = self.asked {
-            let silence = now().saturating_duration_since(asked.at);
-            match received - asked.received {
+        if let Some(sent) = self.ping_sent {
+            let silence = now().saturating_duration_since(sent.at);
+            match received - sent.received {
                 0 if silence >= self.limits.connect => {
                     session.counters.origin_http2_dead.add(1);
                     return SessionProgress::Dead;
                 }
                 0 => {
-                    session.doubted.set(Some(received));
+                    session.silent_at.set(Some(received));
                     return SessionProgress::Alive;
                 }
-                PONG if silence < BETWEEN_PINGS => return SessionProgress::Alive,
+                PONG if silence < PING_INTERVAL => return SessionProgress::Alive,
                 _ => {}
             }
         }
         if pings.send_ping(Ping::opaque()).is_ok() {
-            self.asked = Some(StreamRequest { at: now(), received });
+            self.ping_sent = Some(SentPing { at: now(), received });
         }
         SessionProgress::Alive
     }

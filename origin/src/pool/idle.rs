@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// For how long no connection is reused after an origin sent more than its responses.
-const WARY: Duration = Duration::from_secs(60);
+const NO_REUSE_AFTER_SURPLUS: Duration = Duration::from_secs(60);
 /// The number of sweeps over unused connections within `Limits::idle`...
 const SWEEPS: u32 = 8;
 /// ...but at least in this interval, so that connections closed by the origin free their descriptors,
@@ -26,24 +26,24 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 struct Unused {
     connection: OriginConnection,
     since: u64,
-    trust: ReuseDelay,
-    _place: Option<KeptPlace>,
+    reuse_delay: ReuseDelay,
+    _slot: Option<IdleSlot>,
 }
 
-/// The place of an unused connection to an application among those of all workers.
-struct KeptPlace(Arc<OutlierState>);
+/// The slot of an unused connection to an application among those of all workers.
+struct IdleSlot(Arc<OutlierState>);
 
-impl KeptPlace {
-    /// A place, if fewer than `most` are taken.
-    fn take(standing: &Arc<OutlierState>, most: usize) -> Option<Self> {
+impl IdleSlot {
+    /// A slot, if fewer than `most` are taken.
+    fn take(state: &Arc<OutlierState>, most: usize) -> Option<Self> {
         let one_more = |it: usize| (it < most).then_some(it + 1);
-        standing.kept.fetch_update(Relaxed, Relaxed, one_more).ok().map(|_| Self(standing.clone()))
+        state.idle_connections.fetch_update(Relaxed, Relaxed, one_more).ok().map(|_| Self(state.clone()))
     }
 }
 
-impl Drop for KeptPlace {
+impl Drop for IdleSlot {
     fn drop(&mut self) {
-        self.0.kept.fetch_sub(1, Relaxed);
+        self.0.idle_connections.fetch_sub(1, Relaxed);
     }
 }
 
@@ -85,7 +85,7 @@ impl OriginPool {
         let sweep = self.idle.sweep.get();
         let may_be_used = |it: &Unused| {
             it.connection.client.as_deref() == client.as_ref()
-                && (it.trust == ReuseDelay::Now || it.since < sweep)
+                && (it.reuse_delay == ReuseDelay::Now || it.since < sweep)
         };
         while let Some(at) = idle.iter().rposition(may_be_used) {
             if self.sends_surplus(ReuseDelay::Now) {
@@ -98,7 +98,7 @@ impl OriginPool {
             }
         }
         // Those that may not be used yet make room for the one that will be opened.
-        let in_use = self.limits.connections.max(1).saturating_sub(self.places.free());
+        let in_use = self.limits.connections.max(1).saturating_sub(self.permits.free());
         if in_use + idle.len() > self.limits.connections.max(1) {
             idle.pop_front();
         }
@@ -106,8 +106,8 @@ impl OriginPool {
     }
 
     /// Takes back a connection whose exchange ended well.
-    pub(crate) fn keep(self: &Rc<Self>, mut connection: OriginConnection, trust: ReuseDelay) {
-        if self.persistence() == Persistence::Close || self.sends_surplus(trust) {
+    pub(crate) fn return_idle(self: &Rc<Self>, mut connection: OriginConnection, reuse_delay: ReuseDelay) {
+        if self.persistence() == Persistence::Close || self.sends_surplus(reuse_delay) {
             return;
         }
         connection.make_idle();
@@ -116,14 +116,14 @@ impl OriginPool {
             idle.pop_front();
         }
         // Each occupies a process of the application, whichever worker keeps it.
-        let place = match self.occupies_process() {
-            true => match KeptPlace::take(&self.standing, self.limits.idle_connections) {
-                Some(place) => Some(place),
+        let slot = match self.occupies_process() {
+            true => match IdleSlot::take(&self.outlier_state, self.limits.idle_connections) {
+                Some(slot) => Some(slot),
                 None => return,
             },
             false => None,
         };
-        idle.push_back(Unused { connection, since: self.idle.sweep.get(), trust, _place: place });
+        idle.push_back(Unused { connection, since: self.idle.sweep.get(), reuse_delay, _slot: slot });
         if self.idle.sweeper.replace(Sweeper::Running) == Sweeper::Asleep {
             tokio::task::spawn_local(sweep(Rc::downgrade(self), self.sweep_period()));
         }
@@ -146,32 +146,32 @@ impl OriginPool {
     }
 
     fn is_quiet(&self, unused: &mut Unused) -> bool {
-        let seen = unused.connection.look();
-        if seen == IdleState::Spoiled {
-            self.note_surplus(unused.trust);
+        let seen = unused.connection.check_idle();
+        if seen == IdleState::UnexpectedBytes {
+            self.note_surplus(unused.reuse_delay);
         }
-        seen == IdleState::Quiet
+        seen == IdleState::Open
     }
 
     /// Bytes arrived that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right
     /// after the next request was sent, and would be read as its response. For a while no connection to this origin is
     /// reused. For the body of a response to HEAD, that holds only after HEAD: otherwise a client could slow down all
     /// requests by asking so.
-    pub(crate) fn note_surplus(&self, trust: ReuseDelay) {
-        self.suspicion(trust).set(Some(now() + WARY));
+    pub(crate) fn note_surplus(&self, reuse_delay: ReuseDelay) {
+        self.surplus_deadline(reuse_delay).set(Some(now() + NO_REUSE_AFTER_SURPLUS));
         self.counters.origin_surplus.add(1);
     }
 
-    fn suspicion(&self, trust: ReuseDelay) -> &Cell<Option<Instant>> {
-        match trust {
+    fn surplus_deadline(&self, reuse_delay: ReuseDelay) -> &Cell<Option<Instant>> {
+        match reuse_delay {
             ReuseDelay::Now => &self.idle.surplus_until,
             ReuseDelay::AfterSweep => &self.idle.head_surplus_until,
         }
     }
 
-    fn sends_surplus(&self, trust: ReuseDelay) -> bool {
+    fn sends_surplus(&self, reuse_delay: ReuseDelay) -> bool {
         let is_on = |it: &Cell<Option<Instant>>| it.get().is_some_and(|it| now() < it);
-        is_on(&self.idle.surplus_until) || is_on(self.suspicion(trust))
+        is_on(&self.idle.surplus_until) || is_on(self.surplus_deadline(reuse_delay))
     }
 
     /// The number of unused connections.

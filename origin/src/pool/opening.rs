@@ -11,8 +11,8 @@ use crate::program::ProgramExchange;
 use crate::program_settings::ProgramSettings;
 use crate::protocol::{ChannelNeeds, ChannelRequest, Protocol};
 use crate::socket::RawSocket;
-use crate::stalled_exchanges::LOOK;
-use crate::tls::Offers;
+use crate::stalled_exchanges::SEARCH_INTERVAL;
+use crate::tls::AlpnOffer;
 use larder_stdx::descriptors;
 use larder_wire::message::Version;
 use larder_wire::proxy::{self, ConnectionEnds};
@@ -24,9 +24,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long a request waits before it checks again for a free descriptor,
-const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
+const DESCRIPTOR_RETRY: Duration = Duration::from_millis(20);
 /// and how long in total: as long as clients wait to be accepted.
-const FOR_DESCRIPTORS: Duration = Duration::from_secs(30);
+const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection that was opened, and whether it can be shared.
 enum OpenedSocket {
@@ -40,7 +40,7 @@ impl OriginPool {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub async fn contact(&self) -> Result<(), OriginError> {
+    pub async fn check_connect(&self) -> Result<(), OriginError> {
         let needs = ChannelRequest { needs: ChannelNeeds::Any, client: None };
         self.socket(needs, after(now(), self.limits.connect)).await.map(drop)
     }
@@ -53,15 +53,15 @@ impl OriginPool {
         deadline: &Cell<Option<Instant>>,
     ) -> Result<Codec, OriginError> {
         loop {
-            if let Some(channel) = self.unused(needs) {
+            if let Some(channel) = self.idle_channel(needs) {
                 return Ok(channel);
             }
-            if !self.opens_for_many(needs) {
-                return self.open(needs, deadline, || self.unused(needs)).await;
+            if !self.opens_multiplexed(needs) {
+                return self.open(needs, deadline, || self.idle_channel(needs)).await;
             }
             match self.sessions.opening() {
-                Some(_one) => return self.open(needs, deadline, || self.unused(needs)).await,
-                None => timeout_at(self.connect_by(deadline), self.sessions.opened())
+                Some(_one) => return self.open(needs, deadline, || self.idle_channel(needs)).await,
+                None => timeout_at(self.connect_deadline(deadline), self.sessions.opened())
                     .await
                     .map_err(|_| OriginError::ConnectTimeout)?,
             }
@@ -71,26 +71,26 @@ impl OriginPool {
     /// The same after a connection had ended: one that was unused as long may have ended, too.
     pub(crate) async fn fresh_channel(&self, needs: ChannelRequest) -> Result<Codec, OriginError> {
         let deadline = Cell::new(None);
-        match self.opens_for_many(needs) {
+        match self.opens_multiplexed(needs) {
             true => self.channel(needs, &deadline).await,
             false => self.open(needs, &deadline, || None).await,
         }
     }
 
     /// Whether a new connection has room for several requests, as far as known.
-    fn opens_for_many(&self, needs: ChannelRequest) -> bool {
+    fn opens_multiplexed(&self, needs: ChannelRequest) -> bool {
         let speaks_it = self.protocol == Protocol::Http2 || self.sessions.is_chosen();
         self.protocol.multiplexes(needs.needs) && speaks_it && self.persistence() == Persistence::Keep
     }
 
-    fn unused(&self, needs: ChannelRequest) -> Option<Codec> {
+    fn idle_channel(&self, needs: ChannelRequest) -> Option<Codec> {
         if self.protocol.multiplexes(needs.needs)
             && let Some(stream) = self.sessions.stream()
         {
             self.counters.origin_reuses.add(1);
             return Some(Codec::Http2(Box::new(stream)));
         }
-        self.reuse(self.introduced(needs)).map(|it| self.protocol.exclusive(it))
+        self.reuse(self.proxy_header_client(needs)).map(|it| self.protocol.exclusive(it))
     }
 
     /// A new connection; without a descriptor for it, the first result of `other`.
@@ -102,19 +102,19 @@ impl OriginPool {
     ) -> Result<Codec, OriginError> {
         let mut until = None;
         loop {
-            match self.connect(needs, self.connect_by(deadline)).await {
+            match self.connect(needs, self.connect_deadline(deadline)).await {
                 Err(OriginError::NoDescriptor) => {}
                 connected => return connected,
             }
             descriptors::miss();
             let until = *until.get_or_insert_with(|| {
                 self.counters.origin_descriptor_waits.add(1);
-                after(now(), FOR_DESCRIPTORS)
+                after(now(), DESCRIPTOR_TIMEOUT)
             });
             if now() >= until {
                 return Err(OriginError::NoDescriptor);
             }
-            sleep(FOR_A_DESCRIPTOR).await;
+            sleep(DESCRIPTOR_RETRY).await;
             if let Some(channel) = other() {
                 return Ok(channel);
             }
@@ -130,7 +130,7 @@ impl OriginPool {
         let connected = match self.socket(needs, deadline).await {
             Ok(stream) => {
                 self.counters.origin_connects.add(1);
-                self.begin_speaking(stream, self.introduced(needs)).await
+                self.codec_for(stream, self.proxy_header_client(needs)).await
             }
             Err(error) => Err(error),
         };
@@ -151,12 +151,12 @@ impl OriginPool {
         settings: &Arc<ProgramSettings>,
         deadline: Instant,
     ) -> Result<Codec, OriginError> {
-        let slots = &self.standing.processes;
+        let slots = &self.outlier_state.processes;
         let mut taking = pin!(slots.take(settings.processes));
         let slot = loop {
-            match timeout_at(deadline.min(after(now(), LOOK)), taking.as_mut()).await {
+            match timeout_at(deadline.min(after(now(), SEARCH_INTERVAL)), taking.as_mut()).await {
                 Ok(slot) => break slot,
-                Err(_) if now() >= deadline => return Err(self.is_busy()),
+                Err(_) if now() >= deadline => return Err(self.busy_error()),
                 Err(_) => slots.announce(),
             }
         };
@@ -166,12 +166,12 @@ impl OriginPool {
     }
 
     /// The client whose requests a connection for `needs` carries, for origins with a PROXY header.
-    fn introduced(&self, needs: ChannelRequest) -> Option<ConnectionEnds> {
+    fn proxy_header_client(&self, needs: ChannelRequest) -> Option<ConnectionEnds> {
         needs.client.filter(|_| self.preamble.is_some())
     }
 
     /// Sends the PROXY header, before any other byte.
-    async fn introduce(
+    async fn send_proxy_header(
         &self,
         socket: &mut RawSocket,
         needs: ChannelRequest,
@@ -189,23 +189,23 @@ impl OriginPool {
         }
     }
 
-    async fn begin_speaking(
+    async fn codec_for(
         &self,
         opened: OpenedSocket,
         client: Option<ConnectionEnds>,
     ) -> Result<Codec, OriginError> {
         let socket = match opened {
             OpenedSocket::Exclusive(socket) => {
-                self.standing.speaks(Version::Http11);
+                self.outlier_state.speaks(Version::Http11);
                 return Ok(self
                     .protocol
                     .exclusive(OriginConnection::new(socket, self.shared.clone()).of(client)));
             }
             OpenedSocket::Multiplexed(socket) => socket,
         };
-        let keeps = self.persistence() == Persistence::Keep;
-        let session = Http2Session::begin(socket, &self.limits, keeps, &self.counters).await?;
-        self.standing.speaks(Version::Http2);
+        let is_persistent = self.persistence() == Persistence::Keep;
+        let session = Http2Session::connect(socket, &self.limits, is_persistent, &self.counters).await?;
+        self.outlier_state.speaks(Version::Http2);
         let stream = self.sessions.add(session).ok_or(OriginError::Disconnected)?;
         Ok(Codec::Http2(Box::new(stream)))
     }
@@ -213,7 +213,7 @@ impl OriginPool {
     async fn socket(&self, needs: ChannelRequest, deadline: Instant) -> Result<OpenedSocket, OriginError> {
         let multiplexes = self.protocol.multiplexes(needs.needs);
         let mut socket = self.dialer.dial(deadline).await?;
-        self.introduce(&mut socket, needs, deadline).await?;
+        self.send_proxy_header(&mut socket, needs, deadline).await?;
         let Some(OriginSecurity { tls, name }) = &self.tls else {
             let socket = OriginSocket::Plain(socket);
             return Ok(if multiplexes {
@@ -222,7 +222,7 @@ impl OriginPool {
                 OpenedSocket::Exclusive(socket)
             });
         };
-        let offers = if multiplexes { Offers::Both } else { Offers::Http1 };
+        let offers = if multiplexes { AlpnOffer::Both } else { AlpnOffer::Http1 };
         let until = after(now(), self.limits.handshake);
         match timeout_at(until, tls.shake_hands(name, offers, socket)).await {
             Ok(Ok(stream)) => {
@@ -232,7 +232,7 @@ impl OriginPool {
                 if chosen {
                     return Ok(OpenedSocket::Multiplexed(stream));
                 }
-                if offers == Offers::Both {
+                if offers == AlpnOffer::Both {
                     self.sessions.was_not_chosen();
                 }
                 Ok(OpenedSocket::Exclusive(stream))

@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 /// The side that determines how long a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paced {
+pub enum RequestBuffering {
     /// The origin: the whole request is here.
-    ByOrigin,
+    Complete,
     /// The client, which has yet to send a part of its request. An eighth of an origin's permits, at least one, are not
     /// for such requests.
-    ByClient,
+    Streamed,
 }
 
 /// A permit, the deadline for its connection where known, and whether it was waited for.
@@ -33,21 +33,21 @@ pub(crate) struct OriginLoad {
 impl OriginLoad {
     /// One more for `origin`. Of [`BegunIn::HalfOpen`] there is one: it ends with this.
     pub(crate) fn new(origin: Rc<OriginPool>, sent: BegunIn) -> Self {
-        origin.standing.add();
+        origin.outlier_state.add();
         Self { origin, sent: Cell::new(sent) }
     }
 
-    fn end_trying(&self) {
+    fn end_probe(&self) {
         if self.sent.replace(BegunIn::Closed) == BegunIn::HalfOpen {
-            self.origin.standing.end_trying();
+            self.origin.outlier_state.end_probe();
         }
     }
 }
 
 impl Drop for OriginLoad {
     fn drop(&mut self) {
-        self.end_trying();
-        self.origin.standing.remove();
+        self.end_probe();
+        self.origin.outlier_state.remove();
     }
 }
 
@@ -63,19 +63,19 @@ pub(super) struct UploadPermit(pub(super) Rc<OriginPool>);
 
 impl Drop for UploadPermit {
     fn drop(&mut self) {
-        self.0.uploads.give_back();
+        self.0.upload_permits.release();
     }
 }
 
-/// How many of `places` permits are reserved for complete requests: however many clients send nothing, a plain request
+/// How many of `permits` are reserved for complete requests: however many clients send nothing, a plain request
 /// gets one.
-pub(super) fn whole(places: usize) -> usize {
-    (places / 8).max(1).min(places)
+pub(super) fn reserved_for_complete(permits: usize) -> usize {
+    (permits / 8).max(1).min(permits)
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.load.origin.places.give_back();
+        self.load.origin.permits.release();
     }
 }
 
@@ -101,8 +101,8 @@ impl Permit {
     /// The origin answered.
     pub(crate) fn answered(&self) {
         let OriginLoad { origin, sent } = &self.load;
-        origin.became(origin.standing.answered(sent.get(), clock::monotonic()));
-        self.load.end_trying();
+        origin.report_change(origin.outlier_state.answered(sent.get(), clock::monotonic()));
+        self.load.end_probe();
     }
 
     /// It failed. An answer that is not HTTP, which a request may provoke, does not count towards an ejection.
@@ -116,8 +116,8 @@ impl Permit {
             | OriginError::Drained
             | OriginError::Refused
             | OriginError::NotHttp2
-            | OriginError::Unsayable
-            | OriginError::Unmade(..)
+            | OriginError::Unrepresentable
+            | OriginError::LocalFailure(..)
             | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody
@@ -125,12 +125,12 @@ impl Permit {
         };
         if counts {
             let OriginLoad { origin, sent } = &self.load;
-            let change = origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic());
-            if change.is_some() || origin.standing.is_failing() {
-                origin.standing.note_why(error.sentence().into_owned());
+            let change = origin.outlier_state.failed(sent.get(), &origin.ejection, clock::monotonic());
+            if change.is_some() || origin.outlier_state.is_failing() {
+                origin.outlier_state.set_down_reason(error.sentence().into_owned());
             }
-            origin.became(change);
-            self.load.end_trying();
+            origin.report_change(change);
+            self.load.end_probe();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Requests that wait for an origin's permit. `wait_queue` decides which gets the next.
 
 use super::OriginPool;
-use super::permit::{OriginLoad, Paced, Permit, Reservation, UploadPermit};
+use super::permit::{OriginLoad, Permit, RequestBuffering, Reservation, UploadPermit};
 use crate::deadline::{after, now};
 use crate::error::OriginError;
-use crate::stalled_exchanges::{LOOK, announce_queued};
+use crate::stalled_exchanges::{SEARCH_INTERVAL, notify_queued};
 use crate::wait_queue::{PermitWait, WaitQueue};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -13,64 +13,69 @@ use std::task::Poll;
 use tokio::time::{Instant, timeout};
 
 impl OriginPool {
-    pub(crate) async fn reserve_by(
+    pub(crate) async fn reserve_permits(
         &self,
         load: OriginLoad,
-        paced: Paced,
+        buffering: RequestBuffering,
     ) -> Result<Reservation, OriginError> {
         let deadline = Cell::new(None); // the clock is read if it comes to that
-        let upload = match paced {
-            Paced::ByOrigin => None,
-            Paced::ByClient => {
-                self.stand(&self.uploads, &deadline).await?;
+        let upload = match buffering {
+            RequestBuffering::Complete => None,
+            RequestBuffering::Streamed => {
+                self.acquire(&self.upload_permits, &deadline).await?;
                 Some(UploadPermit(load.origin.clone()))
             }
         };
-        let wait = self.stand(&self.places, &deadline).await?;
+        let wait = self.acquire(&self.permits, &deadline).await?;
         Ok((Permit::new(load, upload), deadline, wait))
     }
 
     /// Waits in one of the queues.
-    async fn stand(
+    async fn acquire(
         &self,
-        line: &WaitQueue,
+        queue: &WaitQueue,
         deadline: &Cell<Option<Instant>>,
     ) -> Result<PermitWait, OriginError> {
-        let taking = line.take(|| self.wait_until(deadline));
-        let taken = if line.free() > 0 { taking.await } else { self.pressing(pin!(taking)).await };
-        taken.ok_or_else(|| self.is_busy()).inspect_err(|it| self.tell(it))
+        let acquire = queue.take(|| self.queue_deadline(deadline));
+        let acquired =
+            if queue.free() > 0 { acquire.await } else { self.wait_reclaiming(pin!(acquire)).await };
+        acquired.ok_or_else(|| self.busy_error()).inspect_err(|it| self.report_failure(it))
     }
 
     /// The deadline of a request's wait for a permit: without one it gets one time limit for the wait and the connect.
-    fn wait_until(&self, deadline: &Cell<Option<Instant>>) -> Instant {
+    fn queue_deadline(&self, deadline: &Cell<Option<Instant>>) -> Instant {
         match self.limits.queue_wait {
             Some(time) => after(now(), time),
-            None => self.connect_by(deadline),
+            None => self.connect_deadline(deadline),
         }
     }
 
-    pub(super) fn is_busy(&self) -> OriginError {
+    pub(super) fn busy_error(&self) -> OriginError {
         self.counters.origin_busy.add(1);
         OriginError::Busy
     }
 
-    pub(crate) fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
+    pub(crate) fn connect_deadline(&self, deadline: &Cell<Option<Instant>>) -> Instant {
         let at = deadline.get().unwrap_or_else(|| after(now(), self.limits.connect));
         deadline.set(Some(at));
         at
     }
 
-    /// Waits for `place` in one of the queues, and asks stalled exchanges for their permits meanwhile.
-    pub(crate) async fn pressing<T>(&self, mut place: Pin<&mut impl Future<Output = T>>) -> T {
+    /// Waits for `permit` in one of the queues, and asks stalled exchanges for their permits meanwhile.
+    pub(crate) async fn wait_reclaiming<T>(&self, mut permit: Pin<&mut impl Future<Output = T>>) -> T {
         // With the first poll it is in the queue.
-        if let Poll::Ready(place) = poll_fn(|context| Poll::Ready(place.as_mut().poll(context))).await {
-            return place;
+        if let Poll::Ready(permit) = poll_fn(|context| Poll::Ready(permit.as_mut().poll(context))).await {
+            return permit;
         }
-        announce_queued();
+        notify_queued();
         loop {
-            match timeout(LOOK, place.as_mut()).await {
-                Ok(place) => return place,
-                Err(_) => self.stalled.press(self.places.waiting(), self.uploads.waiting(), &self.counters),
+            match timeout(SEARCH_INTERVAL, permit.as_mut()).await {
+                Ok(permit) => return permit,
+                Err(_) => self.stalled.reclaim_permits(
+                    self.permits.waiting(),
+                    self.upload_permits.waiting(),
+                    &self.counters,
+                ),
             }
         }
     }

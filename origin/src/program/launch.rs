@@ -24,7 +24,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const AGAIN: usize = 8;
 
 /// A program to start.
-pub(super) struct LaunchOrder {
+pub(super) struct LaunchRequest {
     /// The path of the request; `None` where it cannot name a program.
     pub path: Option<ProgramPath>,
     /// The variables of the request, without those of the script.
@@ -55,7 +55,7 @@ pub(super) enum NotLaunched {
 /// query never becomes one (CVE-2012-1823).
 pub(super) fn launch(
     settings: &ProgramSettings,
-    order: LaunchOrder,
+    order: LaunchRequest,
     slot: ProcessSlot,
 ) -> Result<Launched, NotLaunched> {
     let path = order.path.ok_or(NotLaunched::Answer(404))?;

@@ -16,11 +16,11 @@ use crate::process_slots::ProcessSlot;
 use crate::program_settings::ProgramSettings;
 use crate::protocol::{Closing, Event};
 use crate::request::OutgoingRequest;
-use crate::send_buffer::{Keeps, SLICES, SendBuffer};
+use crate::send_buffer::{BodyRetention, SLICES, SendBuffer};
 use bytes::{Bytes, BytesMut};
 use larder_semantics::cgi::{ProgramPath, Script};
-use launch::{LaunchOrder, Launched, NotLaunched, launch};
-use process::{ProgramEnd, Unread, look_after};
+use launch::{LaunchRequest, Launched, NotLaunched, launch};
+use process::{ProgramEnd, UnreadOutput, supervise};
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -81,7 +81,7 @@ struct RunningProgram {
     reported: oneshot::Receiver<ProgramEnd>,
     end: Option<ProgramEnd>,
     /// Dropping it stops the program.
-    done: Option<oneshot::Sender<Unread>>,
+    done: Option<oneshot::Sender<UnreadOutput>>,
     /// Set while an end is awaited.
     patience: Option<Pin<Box<Sleep>>>,
 }
@@ -107,11 +107,11 @@ impl ProgramExchange {
 
     /// Starts the program. It may have an effect from now on: the request is not repeated.
     pub(crate) fn write_head(&mut self, request: &OutgoingRequest, unsent: &mut SendBuffer) {
-        unsent.begin(Bytes::new(), 1, Keeps::Nothing);
+        unsent.begin(Bytes::new(), 1, BodyRetention::Nothing);
         let ProgramStage::Idle(slot) = std::mem::replace(&mut self.stage, ProgramStage::Ended) else {
             return;
         };
-        let order = LaunchOrder {
+        let order = LaunchRequest {
             path: ProgramPath::new(request.line.target(), &self.settings.strip),
             variables: request.variables_for(&Script::default()),
             has_input: request.has_body(),
@@ -194,7 +194,7 @@ impl ProgramExchange {
     }
 
     /// From now on reads are small.
-    pub(crate) fn read_little(&mut self) {
+    pub(crate) fn limit_reads(&mut self) {
         self.read_size = SMALL_READ;
     }
 
@@ -291,7 +291,7 @@ impl RunningProgram {
             (pipe::Receiver::from_owned_fd(output)?, pipe::Receiver::from_owned_fd(errors)?);
         let (report, reported) = oneshot::channel();
         let (done, is_done) = oneshot::channel();
-        tokio::task::spawn_local(look_after(process, report, is_done, after(now(), limit)));
+        tokio::task::spawn_local(supervise(process, report, is_done, after(now(), limit)));
         let (output, errors, done) = (Some(output), Some(errors), Some(done));
         Ok(Self { input, output, errors, reported, end: None, done, patience: None })
     }
@@ -348,8 +348,8 @@ impl RunningProgram {
     fn poll_errors(&mut self, shared: &ConnectionShare, cx: &mut Context<'_>) {
         for _ in 0..MOST_ERRORS {
             let Some(errors) = &mut self.errors else { return };
-            let mut room = [0; ERRORS];
-            let mut part = ReadBuf::new(&mut room);
+            let mut buffer = [0; ERRORS];
+            let mut part = ReadBuf::new(&mut buffer);
             match Pin::new(errors).poll_read(cx, &mut part) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(())) if !part.filled().is_empty() => shared.note_error_output(part.filled()),
@@ -362,10 +362,10 @@ impl RunningProgram {
 
 /// Reads what is in a pipe; `None` where it is empty and has writers. The runtime may not know yet that it is not empty.
 fn read_now(output: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<Option<usize>> {
-    let mut room = vec![0; READ];
-    match rustix::io::read(output, &mut room) {
+    let mut bytes = vec![0; READ];
+    match rustix::io::read(output, &mut bytes) {
         Ok(length) => {
-            buffer.extend_from_slice(&room[..length]);
+            buffer.extend_from_slice(&bytes[..length]);
             Ok(Some(length))
         }
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),

@@ -1,7 +1,7 @@
 //! A running CGI program: its process group and its end. `launch` starts it.
 
 use crate::process_slots::ProcessSlot;
-use crate::stalled_exchanges::announce_queued;
+use crate::stalled_exchanges::notify_queued;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{
@@ -111,25 +111,25 @@ impl Drop for ProgramProcess {
 }
 
 /// The rest of an output that no exchange reads.
-pub(super) type Unread = Option<pipe::Receiver>;
+pub(super) type UnreadOutput = Option<pipe::Receiver>;
 
 /// Looks after a program: reports its end, and reaps it. `done` says that its response is whole: it may run on until
 /// `deadline`. Without that it is stopped.
-pub(super) async fn look_after(
+pub(super) async fn supervise(
     process: ProgramProcess,
     report: oneshot::Sender<ProgramEnd>,
-    done: oneshot::Receiver<Unread>,
+    done: oneshot::Receiver<UnreadOutput>,
     deadline: Instant,
 ) {
     // SAFETY: the descriptor is owned by the `Arc`, of which the `AsyncFd` has one; nothing closes or replaces it before.
     let watched = unsafe { AsyncFd::register_with_interest(process.pidfd.clone(), Interest::READABLE) };
     let Ok(watch) = watched else { return };
-    let slots = process.slot.of().clone();
+    let slots = process.slot.slots().clone();
     // Its client may be gone, and a request of another worker may wait for its slot.
     let passes_on = async {
         loop {
             slots.wanted().await;
-            announce_queued();
+            notify_queued();
         }
     };
     tokio::select! {
@@ -145,7 +145,7 @@ async fn until_over(
     process: &ProgramProcess,
     watch: &AsyncFd<Arc<OwnedFd>>,
     report: oneshot::Sender<ProgramEnd>,
-    mut done: oneshot::Receiver<Unread>,
+    mut done: oneshot::Receiver<UnreadOutput>,
     deadline: Instant,
 ) {
     tokio::select! {
@@ -171,8 +171,8 @@ async fn until_over(
 }
 
 /// Reads an output to its end.
-async fn discard(unread: Unread) {
+async fn discard(unread: UnreadOutput) {
     let Some(mut output) = unread else { return };
-    let mut room = [0; 4096];
-    while matches!(output.read(&mut room).await, Ok(1..)) {}
+    let mut buffer = [0; 4096];
+    while matches!(output.read(&mut buffer).await, Ok(1..)) {}
 }

@@ -80,7 +80,7 @@ impl AuthService {
             name: to.name(),
             tls,
             protocol,
-            standing: Arc::default(),
+            outlier_state: Arc::default(),
             weight: 1,
             ejection: BreakerSettings::OFF,
             drained: false,
@@ -98,7 +98,7 @@ impl AuthService {
     /// Whether it can be reached: opens a connection and sends nothing. The error is that of an origin; `None` if its trusted
     /// certificates cannot be read.
     pub(crate) async fn contact(&self) -> Result<(), Option<OriginError>> {
-        self.origin.as_ref().ok_or(None)?.contact().await.map_err(Some)
+        self.origin.as_ref().ok_or(None)?.check_connect().await.map_err(Some)
     }
 
     /// Asks a question with these fields, and keeps the body of an answer that does not admit. An error is why there is no answer.

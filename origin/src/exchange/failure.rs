@@ -1,4 +1,4 @@
-//! Premature ends of an exchange: the counters, and the remaining state. `again` decides whether it is repeated.
+//! Premature ends of an exchange: the counters, and the remaining state. `retry` decides whether it is repeated.
 
 use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
 use crate::error::OriginError;
@@ -28,9 +28,9 @@ impl ExchangeState {
             | OriginError::Tls(_)
             | OriginError::NoDescriptor
             | OriginError::Refused
-            | OriginError::Unsayable
+            | OriginError::Unrepresentable
             | OriginError::VariablesTooLarge
-            | OriginError::Unmade(..)
+            | OriginError::LocalFailure(..)
             | OriginError::Busy
             | OriginError::Ejected
             | OriginError::Drained

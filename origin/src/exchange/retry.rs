@@ -28,7 +28,7 @@ pub(super) struct OpenedChannel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryDecision {
     /// It does: the exchange continues.
-    Again,
+    Retry,
     /// It does not: the exchange has failed, or continues with its response.
     Fail,
 }
@@ -54,11 +54,11 @@ impl ExchangeState {
                 }
                 // The opening code has reported each origin.
                 Err(error) if is_elsewhere => {
-                    self.is_told.set(true);
+                    self.is_reported.set(true);
                     return Poll::Ready(Err(self.fail(error)));
                 }
                 Err(error) => {
-                    if self.next_after(&error) == RetryDecision::Fail {
+                    if self.retry_elsewhere(&error) == RetryDecision::Fail {
                         return Poll::Ready(Err(self.fail(error)));
                     }
                 }
@@ -102,11 +102,11 @@ impl ExchangeState {
     }
 
     /// The origin accepts no more of the request: repeats it if allowed, unless the origin answered before.
-    pub(super) fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<RetryDecision> {
+    pub(super) fn poll_retry(&mut self, cx: &mut Context<'_>) -> Poll<RetryDecision> {
         let may_repeat = self.may_repeat();
         // A response that has begun is read to its end, and a connection that is no longer HTTP is not read here.
         let is_answered = !matches!(self.reading, ResponsePhase::Head);
-        if is_answered || !may_repeat && !self.may_go_elsewhere() {
+        if is_answered || !may_repeat && !self.may_retry_elsewhere() {
             return Poll::Ready(RetryDecision::Fail);
         }
         // The origin accepted nothing that it could answer.
@@ -120,24 +120,24 @@ impl ExchangeState {
             },
         };
         if may_repeat {
-            self.repeat();
-            return Poll::Ready(RetryDecision::Again);
+            self.retry_same_origin();
+            return Poll::Ready(RetryDecision::Retry);
         }
-        if self.next_after(&error) == RetryDecision::Again {
-            return Poll::Ready(RetryDecision::Again);
+        if self.retry_elsewhere(&error) == RetryDecision::Retry {
+            return Poll::Ready(RetryDecision::Retry);
         }
         self.fail(error);
         Poll::Ready(RetryDecision::Fail)
     }
 
-    pub(super) fn repeat(&mut self) {
+    pub(super) fn retry_same_origin(&mut self) {
         let is_application = matches!(self.link, ExchangeLink::Open(Codec::Application(_)));
         if is_application && self.repeats > 0 {
-            self.attempt.iter().for_each(GroupAttempt::pay);
+            self.attempt.iter().for_each(GroupAttempt::withdraw_retry);
         }
         self.repeats += 1;
         self.origin.counters.origin_retries.add(1);
-        self.begin_anew();
+        self.reset_attempt();
         let (origin, needs) = (self.origin.clone(), self.request.needs());
         // The old connection is closed first, so that there is one connection for the permit.
         self.link = ExchangeLink::Closed;
@@ -149,14 +149,14 @@ impl ExchangeState {
     }
 
     /// The origin failed before its final head arrived: asks another, if the request and the group allow that.
-    pub(super) fn next_after(&mut self, error: &OriginError) -> RetryDecision {
+    pub(super) fn retry_elsewhere(&mut self, error: &OriginError) -> RetryDecision {
         if !matches!(self.reading, ResponsePhase::Head) {
             return RetryDecision::Fail;
         }
         if let Some(permit) = &self.permit {
             permit.failed(error);
         }
-        if !self.may_go_elsewhere() || !self.attempt.as_ref().is_some_and(|it| it.may_go_on(error)) {
+        if !self.may_retry_elsewhere() || !self.attempt.as_ref().is_some_and(|it| it.may_retry(error)) {
             return RetryDecision::Fail;
         }
         let Some(attempt) = self.attempt.take() else { return RetryDecision::Fail };
@@ -164,26 +164,26 @@ impl ExchangeState {
         if error == &OriginError::Timeout {
             self.origin.counters.origin_timeouts.add(1);
         }
-        self.origin.tell(error);
+        self.origin.report_failure(error);
         if self.sending == Sending::Failed {
-            self.sending = Sending::Done; // It had no body: see `may_go_elsewhere`.
+            self.sending = Sending::Done; // It had no body: see `may_retry_elsewhere`.
         }
-        self.begin_anew();
+        self.reset_attempt();
         self.close();
         let needs = self.request.needs();
         let again = async move {
-            let (permit, attempt, codec) = attempt.again(needs).await?;
+            let (permit, attempt, codec) = attempt.connect_next(needs).await?;
             Ok(OpenedChannel { codec, elsewhere: Some((permit, attempt)) })
         };
         self.link = ExchangeLink::Opening { opening: Box::pin(again), is_elsewhere: true };
         self.wake_reader();
-        RetryDecision::Again
+        RetryDecision::Retry
     }
 
     /// A final head arrived. A failure status is passed on only where no other origin is asked.
-    pub(super) fn judge(&mut self, status: u16) -> RetryDecision {
+    pub(super) fn retry_on_status(&mut self, status: u16) -> RetryDecision {
         match &self.attempt {
-            Some(attempt) if attempt.is_failure(status) => self.next_after(&OriginError::Status(status)),
+            Some(attempt) if attempt.is_failure(status) => self.retry_elsewhere(&OriginError::Status(status)),
             _ => {
                 self.permit.iter().for_each(Permit::answered);
                 RetryDecision::Fail
@@ -193,7 +193,7 @@ impl ExchangeState {
 
     /// Whether two origins may safely see the request: it is idempotent and its whole body is here; or nothing of it was
     /// sent. Not after a part of the response was passed on, and not after its deadline.
-    fn may_go_elsewhere(&self) -> bool {
+    fn may_retry_elsewhere(&self) -> bool {
         // Dropped parts of a body are not there to be sent again.
         let is_whole = !(self.request.has_body() && self.sending == Sending::Failed);
         let unseen = self.unsent.head_taken() == 0;
@@ -201,7 +201,7 @@ impl ExchangeState {
         self.interim == 0 && is_whole && (unseen || harmless) && !self.deadlines.is_over()
     }
 
-    fn begin_anew(&mut self) {
+    fn reset_attempt(&mut self) {
         self.unsent.take_back();
         self.has_received = false;
         (self.deadlines.read, self.deadlines.write) = (None, None);
