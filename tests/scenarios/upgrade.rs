@@ -514,11 +514,15 @@ fn a_new_process_that_fails_changes_nothing() {
     std::fs::write(running.larder.config(), whole).unwrap();
     running.set_program("exit 3");
     check(&mut running, "60", "The new process ended (exit status: 3)");
-    running.set_program("exec sleep 120");
+    // Silent until the end of the connection: nothing of it outlives the scenario, also if that fails.
+    let silent = "exec cat >/dev/null 2>&1";
+    running.set_program(silent);
     check(&mut running, "1", "The new process did not respond in time.");
-    running.set_program("printf 'HTTP/1.1 200 OK and more bytes than a head has' >&0; sleep 120");
+    running.set_program(&format!("printf 'HTTP/1.1 200 OK and more bytes than a head has' >&0; {silent}"));
     check(&mut running, "60", "The new process sent other bytes instead of a valid message.");
-    running.set_program("printf 'larderUP\\002\\000\\002\\000and more bytes than a head has' >&0; sleep 120");
+    running.set_program(&format!(
+        "printf 'larderUP\\002\\000\\002\\000and more bytes than a head has' >&0; {silent}"
+    ));
     check(&mut running, "60", "The new process uses version 2 of the hand-over, and this one version 1");
     running.set_link(Path::new("/nonexistent"));
     check(&mut running, "60", "cannot be started: ");
