@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::forms::FileEncoder;
 use crate::members::TryMember;
 use crate::path::Dotfiles;
-use crate::resolve::SymlinkPolicy;
+use crate::resolve::{FileNames, ResolveRules, SymlinkPolicy};
 use larder_counters::Counters;
 use larder_semantics::compress::Compress;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -97,6 +97,13 @@ pub struct RootOptions {
     pub concurrency: usize,
     /// Lookups that wait for the disk; more are rejected with 503.
     pub queue: usize,
+}
+
+impl RootOptions {
+    /// The links that are followed, and the files that are served.
+    pub(crate) fn rules(&self) -> ResolveRules {
+        ResolveRules { symlinks: self.symlinks, names: FileNames::Sent(self.dotfiles) }
+    }
 }
 
 impl Default for RootOptions {

@@ -186,7 +186,7 @@ fn named(
                 // The index: relative links in it begin in its directory.
                 return Ok(Some(to_directory(job).by(FileRule::Slash)));
             }
-            let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
+            let name = path::name_of(&path);
             if root.options.clean_urls && after.as_bytes() == HTML && is_index(root, name) {
                 let parent = job.path.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
                 let parent = PathAnswer::Redirect(job.path[..parent].to_owned());
@@ -223,9 +223,9 @@ fn directory(
     })
 }
 
-/// The first index file of a directory; sources of scripts are none.
+/// The first index file of a directory.
 fn index(root: &ServedDirectory, directory: &[u8]) -> Result<Option<(Vec<u8>, Identity)>, NotServed> {
-    for name in root.options.index.iter().filter(|it| !path::is_script(it.as_bytes())) {
+    for name in &root.options.index {
         let path = join(directory, name.as_bytes());
         if let Some(FileNode::File(identity)) = look(root, &path)? {
             return Ok(Some((path, identity)));
@@ -264,8 +264,8 @@ fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<V
         return Ok(is_page.then(|| job.path[..job.path.len() - 1].to_owned()));
     }
     let Some(stem) = name.strip_suffix(HTML).filter(|it| !it.is_empty()) else { return Ok(None) };
-    if !is_file(&own[1..])? {
-        return Ok(None);
+    if !is_file(&own[1..])? || path::is_script(stem) {
+        return Ok(None); // The URL without the extension is that of a script, which is not found.
     }
     if is_index(root, name) {
         let directory = own[1..start].strip_suffix(b"/").unwrap_or_default();
@@ -278,9 +278,9 @@ fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<V
     Ok((!is_file(&page)?).then(|| job.path[..end].to_owned()))
 }
 
-/// `look` where nothing is no error.
+/// `look` where nothing, or nothing that is served, is no error.
 fn look(root: &ServedDirectory, path: &[u8]) -> Result<Option<FileNode>, NotServed> {
-    match resolve::look(root.fd(), path, root.options.symlinks) {
+    match resolve::look(root.fd(), path, root.options.rules()) {
         Ok(node) => Ok(Some(node)),
         Err(NotServed::NotFound) => Ok(None),
         Err(other) => Err(other),

@@ -89,7 +89,7 @@ fn read(root: &ServedDirectory, directory: &[u8]) -> Result<(Vec<ListingLine>, L
             break;
         }
         let name = it.file_name().to_bytes();
-        if path::is_servable(name, root.options.dotfiles) {
+        if path::is_name(name, root.options.dotfiles) {
             lines.extend(line(root, directory, name));
         }
     }
@@ -97,9 +97,9 @@ fn read(root: &ServedDirectory, directory: &[u8]) -> Result<(Vec<ListingLine>, L
     Ok((lines, cut))
 }
 
-/// `None` for an entry that cannot be served: a FIFO, a link that leads outside.
+/// `None` for an entry that is not served: a FIFO, a link that leads outside, a script. A directory may have the name of a script.
 fn line(root: &ServedDirectory, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
-    let node = resolve::look(root.fd(), &join(directory, name), root.options.symlinks).ok()?;
+    let node = resolve::look(root.fd(), &join(directory, name), root.options.rules()).ok()?;
     let (kind, size, modified) = match node {
         FileNode::File(it) => (ListedKind::File, Some(it.size), it.modified.0),
         FileNode::Directory(fd) => (ListedKind::Directory, None, Identity::of(&fstat(fd).ok()?).modified.0),

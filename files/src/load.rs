@@ -45,7 +45,7 @@ pub fn shared(root: &ServedDirectory, page: &[u8], now: Monotonic) -> Result<Arc
     }
     let key = page_key(page);
     let file = &page[1..];
-    match resolve::look(root.fd(), file, root.options.symlinks)? {
+    match resolve::look(root.fd(), file, root.options.rules())? {
         FileNode::File(identity) => entry(root, &key, now, file, identity),
         FileNode::Directory(_) => Err(NotServed::NotFound),
     }
@@ -60,10 +60,6 @@ pub fn entry(
     file: &[u8],
     identity: Identity,
 ) -> Result<Arc<OpenFileEntry>, NotServed> {
-    let name = file.rsplit(|it| *it == b'/').next().unwrap_or(file);
-    if path::is_script(name) {
-        return Err(NotServed::NotFound);
-    }
     let previous = root.cache.held(key);
     let forms = previous.as_ref().and_then(|it| it.forms());
     let found = if root.options.precompressed { siblings(root, file, &identity) } else { Vec::new() };
@@ -75,7 +71,7 @@ pub fn entry(
         same.still_holds(now);
         return Ok(same.clone());
     }
-    let media_type = media_type(name, &root.options.media_types);
+    let media_type = media_type(path::name_of(file), &root.options.media_types);
     let compress = root
         .options
         .compress
@@ -148,7 +144,7 @@ fn read_slice(slice: &FileSlice) -> Option<Vec<u8>> {
 
 /// The siblings that may replace a file: regular, and not older than it.
 fn siblings(root: &ServedDirectory, file: &[u8], original: &Identity) -> Vec<(FileCoding, Identity)> {
-    let state = |coding| match resolve::look(root.fd(), &with_suffix(file, coding), root.options.symlinks) {
+    let state = |coding| match resolve::look(root.fd(), &with_suffix(file, coding), root.options.rules()) {
         Ok(FileNode::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
         _ => None,
     };
@@ -169,7 +165,7 @@ fn open(
     path: &[u8],
     head_fields: &FileHeadFields<'_>,
 ) -> Result<Arc<OpenFile>, NotServed> {
-    let (fd, identity) = resolve::open_file(root.fd(), path, root.options.symlinks)?;
+    let (fd, identity) = resolve::open_file(root.fd(), path, root.options.rules())?;
     let (contents, identity) = read_whole(File::from(fd), identity, &root.options)?;
     Ok(Arc::new(OpenFile::new(contents, identity, head_fields, clock::wall(), &root.counters)))
 }

@@ -22,6 +22,26 @@ pub fn media_type(name: &[u8], overrides: &[(String, String)]) -> String {
     }
 }
 
+/// Whether files of this extension are in a format of their own: a page, an image, a recording, data. Not text as it is, no archive,
+/// and nothing unknown. XML is by `text/xml` alone, as `application/xml` is the type of `.config`, too.
+pub fn is_format(extension: &[u8]) -> bool {
+    let Ok(extension) = std::str::from_utf8(extension) else { return false };
+    let Some((kind, format)) = mime_guess::from_ext(extension).first_raw().and_then(|it| it.split_once('/'))
+    else {
+        return false;
+    };
+    match kind {
+        "image" | "audio" | "video" | "font" => true,
+        "text" => matches!(format, "css" | "csv" | "html" | "javascript" | "markdown" | "xml"),
+        "application" => {
+            matches!(format, "javascript" | "json" | "pdf")
+                || format.ends_with("+json")
+                || format.ends_with("+xml")
+        }
+        _ => false,
+    }
+}
+
 fn extension(name: &[u8]) -> Option<&str> {
     let dot = name.iter().rposition(|it| *it == b'.').filter(|it| *it > 0)?;
     std::str::from_utf8(&name[dot + 1..]).ok().filter(|it| !it.is_empty())
@@ -67,5 +87,21 @@ mod tests {
         check("a.", UNKNOWN);
         check(".html", UNKNOWN);
         check("a.unheard-of", UNKNOWN);
+    }
+
+    #[test]
+    fn formats_of_their_own() {
+        for extension in [
+            "html", "HTM", "xhtml", "css", "mjs", "json", "svg", "png", "mp4", "woff2", "pdf", "md", "xml",
+            "rss",
+        ] {
+            assert!(is_format(extension.as_bytes()), "{extension}");
+        }
+        for extension in
+            ["", "txt", "log", "bak", "gz", "tgz", "zip", "7z", "php", "config", "sql", "sh", "unheard-of"]
+        {
+            assert!(!is_format(extension.as_bytes()), "{extension}");
+        }
+        assert!(!is_format(b"\xff"));
     }
 }

@@ -98,6 +98,11 @@ fn beneath(sample: &str) -> Result<(), String> {
             "it leads out of files.root, or has a \".\" segment; name a path beneath files.root".to_owned()
         );
     }
+    if path::is_script(sample.as_bytes()) {
+        return Err(
+            "it names a PHP script, which is never sent as text; php.front_controller runs it".to_owned()
+        );
+    }
     match path::is_canonical(sample.as_bytes(), Dotfiles::Shown) {
         true => Ok(()),
         false => Err("it has an empty segment, a backslash or a control character".to_owned()),
@@ -171,6 +176,7 @@ mod tests {
         assert_eq!(Ok(TryMember::Fixed("/index.html".into())), TryMember::parse("/index.html"));
         assert_eq!(Ok(TryMember::Status(404)), TryMember::parse("=404"));
         assert_eq!(Ok(TryMember::Status(410)), TryMember::parse("=410"));
+        assert!(TryMember::parse("/index.php").unwrap_err().contains("php.front_controller"));
         assert!(TryMember::parse("/.env").unwrap().is_hidden());
         assert!(TryMember::parse("{path}/.x").unwrap().is_hidden());
         assert!(!TryMember::parse("{path}.html").unwrap().is_hidden());

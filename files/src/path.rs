@@ -4,6 +4,9 @@
 //! only for directories. Dot segments are resolved (RFC 3986 §5.2.4), literal or encoded, so that the file is of the
 //! normal form by which the route was chosen. `//` names no file; [`merged`] is the path to which a client is redirected.
 
+use crate::media;
+use crate::negotiate::FileCoding;
+
 /// The longest decoded path, in bytes: the limit of Linux.
 pub const MAX: usize = 4095;
 
@@ -180,98 +183,50 @@ pub(crate) fn is_canonical(path: &[u8], dotfiles: Dotfiles) -> bool {
     check(path, dotfiles).is_ok()
 }
 
-/// Whether a file of this name is reachable by a target: listings show only such names.
-#[must_use]
-pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {
-    is_name(name, dotfiles) && !is_script(name)
+/// Whether a path may have a segment of this name.
+pub(crate) fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
+    let odd = |it: &u8| *it < 0x20 || matches!(*it, 0x7f | b'\\' | b'/');
+    !name.is_empty() && name.len() <= MAX_SEGMENT && !is_hidden(name, dotfiles) && !name.iter().any(odd)
 }
 
-/// Whether a path may have a segment of this name.
-fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
-    let hidden = match dotfiles {
+/// Whether clients may not see a name.
+pub(crate) fn is_hidden(name: &[u8], dotfiles: Dotfiles) -> bool {
+    match dotfiles {
         Dotfiles::Hidden => name.starts_with(b"."),
         Dotfiles::Shown => matches!(name, b"." | b".."),
-    };
-    let odd = |it: &u8| *it < 0x20 || matches!(*it, 0x7f | b'\\' | b'/');
-    !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd)
-}
-
-/// Endings of the names of copies.
-const COPIES: [&[u8]; 40] = [
-    b"7z",
-    b"back",
-    b"backup",
-    b"bak",
-    b"bck",
-    b"bk",
-    b"bkp",
-    b"bz2",
-    b"copy",
-    b"default",
-    b"disabled",
-    b"dist",
-    b"dpkg",
-    b"example",
-    b"gz",
-    b"new",
-    b"off",
-    b"old",
-    b"orig",
-    b"original",
-    b"part",
-    b"prev",
-    b"rar",
-    b"rej",
-    b"rpmnew",
-    b"rpmorig",
-    b"rpmsave",
-    b"sample",
-    b"sav",
-    b"save",
-    b"swn",
-    b"swo",
-    b"swp",
-    b"tar",
-    b"temp",
-    b"tgz",
-    b"tmp",
-    b"ucf",
-    b"xz",
-    b"zip",
-];
-
-/// Whether a file of this name is the source of a PHP script or a copy of one (`config.php.bak`, `config.php~`), which no client gets as
-/// text: it may have passwords in it.
-pub(crate) fn is_script(name: &[u8]) -> bool {
-    let mut name = name;
-    while !has_script_extension(name) {
-        match original(name) {
-            Some(it) => name = it,
-            None => return false,
-        }
     }
-    true
 }
 
-/// The name of which this one is that of a copy.
-fn original(name: &[u8]) -> Option<&[u8]> {
-    if let Some(it) = name.strip_suffix(b"~").or_else(|| name.strip_suffix(b"#")) {
-        return Some(it);
-    }
-    let (at, mark) = name.iter().enumerate().rfind(|it| matches!(it.1, b'.' | b'_' | b'-'))?;
-    let end = &name[at + 1..];
-    // As rotated or numbered: `config.php.1`.
-    let is_number = *mark == b'.' && !end.is_empty() && end.len() <= 8 && end.iter().all(u8::is_ascii_digit);
-    (is_number || COPIES.iter().any(|it| end.eq_ignore_ascii_case(it))).then_some(&name[..at])
+/// The last segment of a path.
+pub(crate) fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|it| *it == b'/').next().unwrap_or(path)
 }
 
-fn has_script_extension(name: &[u8]) -> bool {
-    let Some(dot) = name.iter().rposition(|it| *it == b'.') else { return false };
-    let end = &name[dot + 1..];
-    let is = |text: &[u8]| end.eq_ignore_ascii_case(text);
-    let begins = |text: &[u8]| end.get(..3).is_some_and(|it| it.eq_ignore_ascii_case(text));
-    let is_versioned = end.iter().skip(3).all(u8::is_ascii_digit);
+/// Whether the file of a path has the source of a PHP script, which no client gets as text: there may be passwords in it. One of its
+/// extensions is that of a script, followed by anything but a letter or digit: `config.php`, `config.php~`, `config.php.bak`,
+/// `config (1).php_old.txt`. Names of copies have no end; so a name is a script unless its last extension is that of a format that
+/// programs read as something else, such as `index.php.html` of an exported site.
+pub(crate) fn is_script(path: &[u8]) -> bool {
+    let parts = || name_of(path).split(|it| *it == b'.');
+    parts().skip(1).any(begins_as_script) && !has_own_format(name_of(path))
+}
+
+fn begins_as_script(part: &[u8]) -> bool {
+    let length = part.iter().take_while(|it| it.is_ascii_alphanumeric()).count();
+    let extension = &part[..length];
+    let is = |text: &[u8]| extension.eq_ignore_ascii_case(text);
+    let begins = |text: &[u8]| extension.get(..3).is_some_and(|it| it.eq_ignore_ascii_case(text));
+    let is_versioned = extension.iter().skip(3).all(u8::is_ascii_digit);
     is(b"phar") || is(b"phtml") || is(b"phps") || is_versioned && (begins(b"php") || begins(b"pht"))
+}
+
+/// Whether the last extension is that of such a format. A coded form has that of the file.
+fn has_own_format(name: &[u8]) -> bool {
+    let is_coding = |it: &[u8]| {
+        FileCoding::ALL.iter().any(|coding| it.eq_ignore_ascii_case(&coding.suffix().as_bytes()[1..]))
+    };
+    let last = name.rsplit(|it| *it == b'.').find(|it| !is_coding(it));
+    last.is_some_and(media::is_format)
 }
 
 /// Appends `path` so that it is a valid path of a target again (RFC 3986 §3.3); slashes stay.
@@ -366,6 +321,9 @@ mod tests {
     #[test]
     fn copies_of_scripts_are_scripts() {
         for name in [
+            "x.php",
+            "x.PHP7",
+            ".php",
             "x.php~",
             "x.php.bak",
             "x.PHP.Bak",
@@ -373,16 +331,32 @@ mod tests {
             "#x.php#",
             "x.php_bak",
             "x.php-old",
+            "x.php-1",
+            "x.php-newer",
             "x.php.1",
+            "x.php.",
+            "x.php ",
+            "x.php\u{a0}",
+            "x.php::$DATA",
             "x.php.save.20240101",
             "x.phps",
+            "x.php.txt",
+            "x (copy).php.txt",
+            "x.php (1).TXT",
+            "x.php.inc",
+            "x.php.unheard-of",
+            "x.html.php",
+            "x.php.html.bak",
             "wp-config.php.dist",
             "lib.phar.orig",
-            "x.php-new",
             "debian-db.php.dpkg-dist",
-            "x.php.rpmsave",
-            "x.php.bk",
+            "x.php.br",
+            "x.php.ZST",
+            "x.php.gz",
+            "x.php.txt.gz",
             "x.php.tar.gz",
+            "x.php.docx",
+            "dir/x.php.bak",
         ] {
             assert!(is_script(name.as_bytes()), "{name}");
         }
@@ -394,13 +368,19 @@ mod tests {
             "x.bak",
             "x.1",
             "index.php.html",
+            "index.php.html.gz",
+            "INDEX.PHP.HTML.BR",
+            "style.php.css",
+            "logo.php.svg",
+            "list.php.json",
             "x.php.jpg",
             "php.bak",
             "x.phpinfo",
+            "x.phpinfo.txt",
             "php-old",
-            "x.php-newer",
             "php.tar.gz",
-            "x.php.txt",
+            "x.php/readme.txt",
+            "x.php.d/readme.txt",
         ] {
             assert!(!is_script(name.as_bytes()), "{name}");
         }
@@ -423,7 +403,7 @@ mod tests {
                 let inner = inner.strip_suffix(b"/").unwrap_or(inner);
                 let clean = |it: &[u8]| is_name(it, Dotfiles::Hidden) || it == b".well-known";
                 prop_assert!(path == b"/" || inner.split(|it| *it == b'/').all(clean));
-                prop_assert!(!path.rsplit(|it| *it == b'/').next().is_some_and(is_script));
+                prop_assert!(!is_script(&path));
                 let mut normal = Vec::new();
                 larder_semantics::path::read(raw.as_bytes(), larder_semantics::path::NORMAL, &mut normal);
                 prop_assert_eq!(&path, &normal, "what is served is what the route was chosen by");

@@ -3,9 +3,13 @@
 //!
 //! A path is first opened with `O_PATH`, which opens nothing for reading: a FIFO's writer is not woken, a tape not
 //! rewound. Only a regular file is then opened, and checked again.
+//!
+//! A regular file is judged by two names: that of the path, and that at the end of the symbolic links by which the kernel
+//! reached it. `/proc` would show the second one as well, but it may not be mounted.
 
 use crate::answer::NotServed;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use crate::path::{self, Dotfiles};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -31,6 +35,38 @@ impl SymlinkPolicy {
             SymlinkPolicy::Anywhere => ResolveFlags::NO_MAGICLINKS,
         }
     }
+}
+
+/// The names of the regular files that are taken. Names of directories are not judged here: `current -> .releases/5` is how sites
+/// are deployed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileNames {
+    /// Files that are sent: neither hidden nor the source of a script.
+    Sent(Dotfiles),
+    /// Scripts that are run, and not hidden.
+    Run,
+    /// Any: the configuration names the file.
+    Any,
+}
+
+impl FileNames {
+    fn take(self, path: &[u8]) -> bool {
+        let name = path::name_of(path);
+        match self {
+            FileNames::Sent(dotfiles) => !path::is_hidden(name, dotfiles) && !path::is_script(name),
+            FileNames::Run => !path::is_hidden(name, Dotfiles::Hidden) && path::is_script(name),
+            FileNames::Any => true,
+        }
+    }
+}
+
+/// The links that are followed, and the files that are taken at their end.
+#[derive(Clone, Copy, Debug)]
+pub struct ResolveRules {
+    /// The links.
+    pub symlinks: SymlinkPolicy,
+    /// The files.
+    pub names: FileNames,
 }
 
 /// The state of a file, for comparison.
@@ -79,16 +115,19 @@ pub enum FileNode {
     Directory(OwnedFd),
 }
 
-/// The number of attempts of a lookup that a concurrent rename disturbed (`EAGAIN`).
+/// The number of attempts of a lookup that a concurrent rename disturbed.
 const TRIES: usize = 8;
+
+/// The most symbolic links of a path, as in Linux.
+const LINKS: usize = 40;
 
 /// Examines the object of `path` beneath `dir`, without opening it.
 ///
 /// # Errors
-/// Neither file nor directory, absent, or outside: [`NotServed::NotFound`]; see [`refusal`].
-pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: SymlinkPolicy) -> Result<FileNode, NotServed> {
-    let fd = open(dir, path, OFlags::PATH, symlinks)?;
-    let stat = fstat(&fd).map_err(refusal)?;
+/// Neither file nor directory, absent, outside, or a file of a name that is not taken: [`NotServed::NotFound`]; see
+/// [`refusal`].
+pub fn look(dir: BorrowedFd<'_>, path: &[u8], rules: ResolveRules) -> Result<FileNode, NotServed> {
+    let (fd, stat) = open_judged(dir, path, OFlags::PATH, rules)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(FileNode::File(Identity::of(&stat))),
         FileType::Directory => Ok(FileNode::Directory(fd)),
@@ -103,10 +142,10 @@ pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: SymlinkPolicy) -> Result
 pub fn open_file(
     dir: BorrowedFd<'_>,
     path: &[u8],
-    symlinks: SymlinkPolicy,
+    rules: ResolveRules,
 ) -> Result<(OwnedFd, Identity), NotServed> {
-    let fd = open(dir, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, symlinks)?;
-    let stat = fstat(&fd).map_err(refusal)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let (fd, stat) = open_judged(dir, path, flags, rules)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((fd, Identity::of(&stat))),
         _ => Err(NotServed::NotFound),
@@ -122,7 +161,55 @@ pub fn open_directory(
     path: &[u8],
     symlinks: SymlinkPolicy,
 ) -> Result<OwnedFd, NotServed> {
-    open(dir, path, OFlags::RDONLY | OFlags::DIRECTORY, symlinks)
+    open(dir, path, OFlags::RDONLY | OFlags::DIRECTORY, symlinks).map_err(refusal)
+}
+
+/// Opens an object. The names of a regular file are judged.
+fn open_judged(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    rules: ResolveRules,
+) -> Result<(OwnedFd, Stat), NotServed> {
+    for _ in 0..TRIES {
+        let fd = open(dir, path, flags, rules.symlinks).map_err(refusal)?;
+        let stat = fstat(&fd).map_err(refusal)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || rules.names == FileNames::Any {
+            return Ok((fd, stat));
+        }
+        let (end, found) = end_of_links(dir, path, rules.symlinks).map_err(refusal)?;
+        if (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino) {
+            let is_taken = rules.names.take(path) && rules.names.take(&end);
+            return if is_taken { Ok((fd, stat)) } else { Err(NotServed::NotFound) };
+        }
+        // A link was replaced in between: the name is that of another file.
+    }
+    Err(NotServed::Busy)
+}
+
+/// The path of the object to which the symbolic links in the last segment of `path` lead, and its state. The kernel has opened `path`
+/// before, so that its own rules for links hold as well (`fs.protected_symlinks`).
+fn end_of_links(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    symlinks: SymlinkPolicy,
+) -> rustix::io::Result<(Vec<u8>, Stat)> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let fd = open(dir, &path, OFlags::PATH | OFlags::NOFOLLOW, symlinks)?;
+        let stat = fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Ok((path, stat));
+        }
+        // A relative link begins in its directory.
+        let to = readlinkat(&fd, "", Vec::new())?;
+        path.truncate(path.len() - path::name_of(&path).len());
+        if to.as_bytes().starts_with(b"/") {
+            path.clear();
+        }
+        path.extend_from_slice(to.as_bytes());
+    }
+    Err(Errno::LOOP)
 }
 
 fn open(
@@ -130,16 +217,16 @@ fn open(
     path: &[u8],
     flags: OFlags,
     symlinks: SymlinkPolicy,
-) -> Result<OwnedFd, NotServed> {
+) -> rustix::io::Result<OwnedFd> {
     let path = if path.is_empty() { b"." } else { path };
     let mut last = Errno::AGAIN;
     for _ in 0..TRIES {
         match openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), symlinks.flags()) {
             Err(again @ (Errno::AGAIN | Errno::INTR)) => last = again,
-            other => return other.map_err(refusal),
+            other => return other,
         }
     }
-    Err(refusal(last))
+    Err(last)
 }
 
 /// The refusal for an error of the operating system. A path that leaves the root (`EXDEV`), loops (`ELOOP`), is a socket

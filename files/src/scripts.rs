@@ -2,7 +2,7 @@
 //! script is read here; the rules by which a path names one are in `semantics::script_path`.
 
 use crate::answer::NotServed;
-use crate::resolve::{self, FileNode, SymlinkPolicy};
+use crate::resolve::{self, FileNames, FileNode, ResolveRules, SymlinkPolicy};
 use larder_semantics::cgi::{EarlierRoute, Script, other_route};
 use larder_semantics::script_path;
 use larder_stdx::clock::Monotonic;
@@ -175,7 +175,7 @@ impl ScriptRoot {
 
     fn choose(&self, path: &[u8]) -> Result<FoundScript, NotServed> {
         for end in script_path::ends(path) {
-            match self.node(&path[..end])? {
+            match self.node(&path[..end], FileNames::Run)? {
                 Some(FileNode::File(_)) => {
                     return Ok(self.script(&path[..end], &path[end..], ScriptRule::Named));
                 }
@@ -186,7 +186,7 @@ impl ScriptRoot {
         if !script_path::is_hidden(path) {
             let directory = path.strip_suffix(b"/");
             let index = [directory.unwrap_or(path), INDEX].concat();
-            if self.is_file(&index)? {
+            if self.is_file(&index, FileNames::Run)? {
                 return Ok(match directory {
                     Some(_) => self.script(&index, b"", ScriptRule::Index),
                     None => FoundScript::Redirect([path, b"/"].concat().into()),
@@ -194,24 +194,25 @@ impl ScriptRoot {
             }
         }
         match &self.options.front {
-            Some(front) if self.is_file(front.as_bytes())? => {
+            Some(front) if self.is_file(front.as_bytes(), FileNames::Any)? => {
                 Ok(self.script(front.as_bytes(), b"", ScriptRule::Front))
             }
             _ => Err(NotServed::NotFound),
         }
     }
 
-    /// The object at a path with a slash in front; `None` if it is absent, or not beneath the root.
-    fn node(&self, path: &[u8]) -> Result<Option<FileNode>, NotServed> {
-        match resolve::look(self.fd.as_fd(), &path[1..], self.options.symlinks) {
+    /// The object at a path with a slash in front; `None` if it is absent, not beneath the root, or a file with another name.
+    fn node(&self, path: &[u8], names: FileNames) -> Result<Option<FileNode>, NotServed> {
+        let rules = ResolveRules { symlinks: self.options.symlinks, names };
+        match resolve::look(self.fd.as_fd(), &path[1..], rules) {
             Ok(node) => Ok(Some(node)),
             Err(NotServed::NotFound) => Ok(None),
             Err(other) => Err(other),
         }
     }
 
-    fn is_file(&self, path: &[u8]) -> Result<bool, NotServed> {
-        Ok(matches!(self.node(path)?, Some(FileNode::File(_))))
+    fn is_file(&self, path: &[u8], names: FileNames) -> Result<bool, NotServed> {
+        Ok(matches!(self.node(path, names)?, Some(FileNode::File(_))))
     }
 
     fn script(&self, name: &[u8], info: &[u8], rule: ScriptRule) -> FoundScript {
@@ -243,6 +244,8 @@ mod tests {
             ".git/hook.php",
             "UPPER.PHP",
             "plain/a.txt",
+            ".hidden.php",
+            ".releases/5/page.php",
         ] {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -251,6 +254,15 @@ mod tests {
         let outside = tempfile::NamedTempFile::new().unwrap();
         symlink(outside.path(), folder.path().join("out.php")).unwrap();
         symlink("wp-login.php", folder.path().join("link.php")).unwrap();
+        for (to, name) in [
+            ("upload/x.jpg", "picture.php"),
+            (".hidden.php", "shown.php"),
+            ("plain/a.txt", "admin/text.php"),
+            (".releases/5", "current"),
+            ("current/page.php", "page.php"),
+        ] {
+            symlink(to, folder.path().join(name)).unwrap();
+        }
         std::fs::create_dir(folder.path().join("gone.php")).unwrap();
         folder
     }
@@ -314,6 +326,13 @@ mod tests {
             ("/upper.php", "Front /index.php"),
             ("/out.php", "Front /index.php"),
             ("/link.php", "Named /link.php"),
+            // The file at the end of the link is judged as well.
+            ("/picture.php", "Front /index.php"),
+            ("/picture.php/x", "Front /index.php"),
+            ("/shown.php", "Front /index.php"),
+            ("/admin/text.php", "Front /index.php"),
+            ("/page.php", "Named /page.php"),
+            ("/current/page.php", "Named /current/page.php"),
             ("/../../etc/passwd", "Front /index.php"),
             ("/index.php%00", "400"),
             ("/index.php/%0a", "400"),

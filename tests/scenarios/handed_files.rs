@@ -26,6 +26,9 @@ fn build(folder: &Path) -> PathBuf {
         (".env", "hidden"),
         ("b/.git/config", "hidden"),
         ("x.php", "a script"),
+        ("x.php.br", "a script"),
+        ("x.php.txt", "a script"),
+        (".releases/5/new.txt", "a release"),
         ("100%.txt", "percent"),
     ] {
         let path = root.join(name);
@@ -42,10 +45,18 @@ fn build(folder: &Path) -> PathBuf {
         ("../outside.txt", root.join("out")),
         ("/etc/passwd", root.join("passwd")),
         ("a.txt", root.join("link")),
+        ("x.php", root.join("script.txt")),
+        (".env", root.join("env.txt")),
+        (".releases/5", root.join("release")),
+        ("release/new.txt", root.join("new.txt")),
+        ("fifo", root.join("fifo.txt")),
         ("private", folder.join("current")),
     ] {
         std::os::unix::fs::symlink(to, from).unwrap();
     }
+    let fifo = std::ffi::CString::new(root.join("fifo").to_str().unwrap()).unwrap();
+    // SAFETY: the path is a string that ends with NUL and lives through the call.
+    assert_eq!(0, unsafe { libc::mkfifo(fifo.as_ptr(), 0o644) });
     root
 }
 
@@ -153,6 +164,7 @@ fn files_in_place_of_the_body() {
         assert_eq!(None, answer.field("x-sendfile").or(answer.field("x-accel-redirect")));
     }
     sends(&site.get("X-Sendfile: link"), "0123456789");
+    sends(&site.get("X-Sendfile: new.txt"), "a release");
     sends(&site.get("X-Sendfile: 100%.txt"), "percent");
     sends(&site.get("X-Accel-Redirect: /protected/100%25.txt"), "percent");
     sends(&site.get("X-Sendfile: empty"), "");
@@ -377,6 +389,16 @@ fn paths_that_lead_elsewhere() {
         "X-Sendfile: .env",
         "X-Sendfile: b/.git/config",
         "X-Sendfile: x.php",
+        "X-Sendfile: fifo",
+        "X-Sendfile: fifo.txt",
+        "X-Sendfile: release",
+        "X-Sendfile: x.php.br",
+        "X-Sendfile: x.php.txt",
+        "X-Sendfile: script.txt",
+        "X-Sendfile: env.txt",
+        "X-Accel-Redirect: /protected/x.php.txt",
+        "X-Accel-Redirect: /protected/script.txt",
+        "X-Accel-Redirect: /protected/env.txt",
         "X-Sendfile: b\\c",
         "X-Sendfile: %61.txt",
         "X-Sendfile: file:///etc/passwd",
@@ -407,7 +429,7 @@ fn paths_that_lead_elsewhere() {
         assert_eq!((404, Some("no-store")), (it.status, it.field("cache-control")), "{order}: {it:?}");
         let whole = format!("{:?} {}", it.fields, it.text());
         let folder = site.folder.path().display().to_string();
-        for part in [&*folder, OUTSIDE, "root:", "hidden", "own body", "protected", "Evil"] {
+        for part in [&*folder, OUTSIDE, "root:", "hidden", "a script", "own body", "protected", "Evil"] {
             assert!(!whole.contains(part), "{order}: {whole}");
         }
         let mut two = Http2::connect(&site.larder);

@@ -105,6 +105,7 @@ mod row_purges;
 mod row_purges_mariadb;
 mod run_files;
 mod sandbox;
+mod script_names;
 mod secrets;
 mod service_manager;
 mod service_user;

@@ -45,6 +45,11 @@ fn build(root: &Path) {
         ("config.php_old", &source),
         ("config.php.save.1", &source),
         ("config.phps", &source),
+        ("config.php.txt", &source),
+        ("config.php.br", &source),
+        ("config.php.", &source),
+        ("config.php ", &source),
+        ("config.php-1", &source),
     ] {
         let path = root.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -5,7 +5,7 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
     once("site[].route[].files.root", ValueKind::One(TextForm::Path), None,
-        "Directory of the files, relative to the directory of the configuration file. Sources of PHP scripts (`.php`, `.phtml`, `.phar`) and copies of them (`config.php.bak`, `config.php~`) are never served: they count as absent.", r#""public""#),
+        "Directory of the files, relative to the directory of the configuration file. Sources of PHP scripts (`.php`, `.phtml`, `.phar`) and copies of them (`config.php.bak`, `config.php.txt`, `config.php~`) are never served: they count as absent. Pages, images and data of such a name are (`index.php.html`). The file at the end of a symbolic link is judged by its own name as well.", r#""public""#),
     once("site[].route[].files.strip", ValueKind::One(TextForm::PathPrefix), None,
         "Prefix that is removed from the request path before the lookup in `root`.", r#""/static""#),
     once("site[].route[].files.index", ValueKind::List(TextForm::FileName), Some("index.html"),

@@ -77,10 +77,10 @@ fn an_uploaded_picture_is_never_run() {
 #[test]
 fn the_path_is_split_by_its_own_bytes() {
     let PhpSite { larder, folder, .. } = &site();
-    let name = "ȺȺȺȺ.php.txt";
+    let name = "ȺȺȺȺ.php.html";
     std::fs::write(folder.path().join(name), ENV).unwrap();
-    let encoded = "/%C8%BA%C8%BA%C8%BA%C8%BA.php.txt";
-    assert!(larder.get(encoded).text().starts_with("<?php"), "a text file is no script");
+    let encoded = "/%C8%BA%C8%BA%C8%BA%C8%BA.php.html";
+    assert!(larder.get(encoded).text().starts_with("<?php"), "a page is no script");
     no_script(larder, &format!("{encoded}.php"));
     no_script(larder, "/%C8%BA%C8%BA%C8%BA%C8%BA.php");
     std::fs::write(folder.path().join("Ⱥ.php"), ENV).unwrap();
@@ -101,8 +101,29 @@ fn a_path_is_decoded_once() {
 
 #[test]
 fn sources_are_never_served() {
-    let PhpSite { larder, .. } = &site();
+    let PhpSite { larder, folder, .. } = &site();
+    for (to, name) in [
+        ("config.phtml", "link.txt"),
+        ("env.php", "env.html"),
+        (".env", "env.txt"),
+        (".git/hook.php", "hook.css"),
+        ("env.php", "style.css.br"),
+        ("upload/x.jpg", "picture.php"),
+    ] {
+        std::os::unix::fs::symlink(to, folder.path().join(name)).unwrap();
+    }
     for target in [
+        "/link.txt",
+        "/env.html",
+        "/env.txt",
+        "/hook.css",
+        "/style.css.br",
+        "/picture.php",
+        "/config.php.txt",
+        "/config.php.br",
+        "/config.php.",
+        "/config.php%20",
+        "/config.php-1",
         "/config.phtml",
         "/lib.phar",
         "/%63onfig.phtml",
