@@ -7,7 +7,7 @@
 use crate::socket::RawSocket;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::future::poll_fn;
@@ -125,7 +125,7 @@ pub fn client_config(settings: &TlsSettings) -> Result<ClientConfig, String> {
             let chain = certificates(certificate)?;
             check_regular_file(key)?;
             let client_certificate = PrivateKeyDer::from_pem_file(key)
-                .map_err(|it| format!("{}: not a private key in PEM: {it}", key.display()))?;
+                .map_err(|it| unread(key, "not a private key in PEM: ", &it))?;
             let wrong = |it| format!("{}: does not match its key: {it}", certificate.display());
             builder.with_client_auth_cert(chain, client_certificate).map_err(wrong)
         }
@@ -165,7 +165,15 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     match all {
         Ok(all) if all.is_empty() => Err(format!("{}: not a certificate in PEM", file.display())),
         Ok(all) => Ok(all),
-        Err(error) => Err(format!("{}: {error}", file.display())),
+        Err(error) => Err(unread(file, "", &error)),
+    }
+}
+
+/// The message about a file that cannot be read, or whose content is `wrong`.
+fn unread(file: &Path, wrong: &str, error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => format!("{}: {}", file.display(), larder_stdx::error::plain(error)),
+        error => format!("{}: {wrong}{error}", file.display()),
     }
 }
 
