@@ -263,6 +263,13 @@ fn what_belongs_together() {
         ),
     );
     refuse_whole(
+        &route("to = [\"https://a\"], tls = { ca = \"none.pem\" }"),
+        &format!(
+            "t.toml:4: site.route.proxy.tls.ca: {}/none.pem: no such file or directory",
+            env!("CARGO_MANIFEST_DIR")
+        ),
+    );
+    refuse_whole(
         &route("to = [\"https://a\"], tls = { client_key = \"k\" }"),
         "t.toml:4: site.route.proxy.tls.client_key: no effect without client_cert; set that as well",
     );
@@ -283,6 +290,11 @@ fn a_route_never_reached_is_a_warning() {
     assert_eq!(
         "t.toml:6: site.route.path: \"/a\" never matches: \"/*\" at t.toml:3 matches first; move that route after this one",
         warnings[0].to_string()
+    );
+    let twin = "[[site.route]]\npath = \"/*\"\nproxy = { to = \"a:1\" }\n";
+    assert_eq!(
+        "t.toml:6: site.route.path: \"/*\" never matches: \"/*\" at t.toml:3 has the same requests; remove one of them",
+        read(&format!("{SITE}{twin}")).unwrap().warnings[0].to_string()
     );
 }
 

@@ -135,6 +135,10 @@ impl ConfigCheck {
             }
             if let Some(takers) = takers_of(route, &routes[..index]) {
                 let text = match &takers[..] {
+                    [first] if takers_of(first, std::slice::from_ref(route)).is_some() => format!(
+                        "\"{}\" never matches: \"{}\" at {} has the same requests; remove one of them",
+                        route.path, first.path, first.source
+                    ),
                     [first] => format!(
                         "\"{}\" never matches: \"{}\" at {} matches first; move that route after this one",
                         route.path, first.path, first.source
