@@ -278,7 +278,7 @@ impl<'a> Redirects<'a> {
                 let by = RedirectSource::Route(site_at, number);
                 redirected(redirect::of_template(&it.to, &view), by)
             }
-            Service::Files(files) if directories::lacks_slash(files, path) => {
+            Service::Files(files) if directories::lacks_slash(files, path, has_scripts(site, number)) => {
                 let query = url.target.strip_prefix(path).unwrap_or_default();
                 redirected(format!("{path}/{query}"), RedirectSource::Slash)
             }
@@ -345,6 +345,14 @@ fn route_of(site: &SiteConfig, path: &str) -> Option<usize> {
     let found = site.routes.iter().position(takes)?;
     let route = &site.routes[found];
     (route.when.is_none() && route.listeners.is_empty()).then_some(found)
+}
+
+/// Whether a route is the files of a section `php`, whose scripts are the next route.
+fn has_scripts(site: &SiteConfig, number: usize) -> bool {
+    let (own, next) = (&site.routes[number], site.routes.get(number + 1));
+    next.is_some_and(|it| {
+        it.number == own.number && matches!(&it.service, Service::Proxy(it) if it.php.is_some())
+    })
 }
 
 /// The rule that refuses the request for an error page, which has no credentials, and no address that a list of clients names.

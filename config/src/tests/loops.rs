@@ -45,6 +45,31 @@ fn a_rule_that_removes_slashes_meets_directories_of_files() {
     assert_eq!(0, files("").len());
 }
 
+/// The slash is added for a directory with an index, to which neither PHP nor the next route answers.
+#[test]
+fn a_rule_that_removes_slashes_meets_directories_of_php_and_of_files_before_a_route() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().display();
+    for (name, index) in [("admin", "index.php"), ("docs", "index.html"), ("none", "a.txt")] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join(index), "").unwrap();
+    }
+    std::fs::write(folder.path().join("index.php"), "").unwrap();
+    let looped = |service: &str| {
+        let found = warned(&(route("regex:/(.+)/", "redirect.to = \"/{1}\"") + &route("/*", service)));
+        assert!(found.iter().all(|it| it.starts_with("t.toml:6: site.route.redirect.to: ")), "{found:?}");
+        found.iter().filter_map(|it| it.split(" to ").nth(1).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let php = format!("php = {{ root = \"{root}\", to = \"unix:/s\" }}");
+    let falls =
+        format!("files = {{ root = \"{root}\", fall_through = true }}\n[[site.route]]\nproxy.to = \":1\"");
+    assert_eq!((1, vec!["/docs".to_owned()]), (looped(&php).len(), looped(&falls)));
+    std::fs::remove_dir_all(folder.path().join("docs")).unwrap();
+    assert_eq!((vec!["/admin".to_owned()], 0), (looped(&php), looped(&falls).len()));
+    std::fs::remove_dir_all(folder.path().join("admin")).unwrap();
+    assert_eq!((0, 0), (looped(&php).len(), looped(&falls).len()));
+}
+
 #[test]
 fn a_redirect_map_leads_back_by_urls() {
     let folder = tempfile::tempdir().unwrap();

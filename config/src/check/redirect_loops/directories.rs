@@ -27,8 +27,9 @@ fn of_files(files: &FilesConfig, base: &str) -> Vec<String> {
     names.filter(is_plain).map(|it| format!("{base}{it}/")).collect()
 }
 
-/// Whether files surely redirect this path to itself with a slash.
-pub fn lacks_slash(files: &FilesConfig, path: &str) -> bool {
+/// Whether files surely redirect this path to itself with a slash. With `has_scripts`, paths without a file are those of PHP in the
+/// same directory, where `index.php` is an index, too.
+pub fn lacks_slash(files: &FilesConfig, path: &str, has_scripts: bool) -> bool {
     let Some(own) = own_path(files, path) else { return false };
     let name = own.trim_start_matches('/');
     let is_plain = |it: &TryMember| matches!(it, TryMember::Named { before, .. } if before.is_empty());
@@ -38,14 +39,20 @@ pub fn lacks_slash(files: &FilesConfig, path: &str) -> bool {
         }
         _ => false,
     };
-    !files.fall_through
-        && !name.is_empty()
+    // Without an index, the directory belongs to the next route.
+    let has_index = || {
+        let scripts = has_scripts.then_some("index.php");
+        let all = files.index.iter().map(String::as_str).chain(scripts);
+        files.listing || all.map(|it| files.root.join(name).join(it)).any(|it| it.is_file())
+    };
+    !name.is_empty()
         && !name.ends_with('/')
         && !name.split('/').any(|it| it.starts_with('.'))
         && files.members.contains(&TryMember::own())
         && files.members.iter().all(is_plain)
         && !files.members.iter().any(is_other_file)
         && files.root.join(name).is_dir()
+        && (!files.fall_through || has_index())
 }
 
 /// A path beneath the root.
