@@ -1,6 +1,8 @@
 //! The arithmetic of rate limits: the generic cell rate algorithm (GCRA; ITU-T I.371, annex A) over one number for each client.
 //! The table of these numbers is `stdx::rate_table`.
 
+use std::fmt;
+
 /// Ticks of a millisecond. A tick is a sixteenth of a microsecond, so that the rounding of the highest rate is below 1 %.
 pub const TICKS: u64 = 16_000;
 
@@ -34,6 +36,19 @@ impl Rate {
         let digits = !count.is_empty() && count.bytes().all(|it| it.is_ascii_digit());
         let count: u32 = count.parse().ok().filter(|it| digits && *it > 0)?;
         (u64::from(count) <= MOST_IN_A_SECOND * u64::from(seconds)).then_some(Self { count, seconds })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.seconds {
+            1 => "s",
+            60 => "m",
+            3_600 => "h",
+            86_400 => "d",
+            seconds => return write!(f, "{}/{seconds}s", self.count),
+        };
+        write!(f, "{}/{unit}", self.count)
     }
 }
 

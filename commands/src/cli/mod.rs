@@ -15,6 +15,7 @@ mod overlay;
 mod purge;
 mod sign;
 mod stats;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -32,10 +33,7 @@ use larder_config::foreign;
 use larder_config::kind::{self, ConfigValue};
 use larder_config::plan::{Plan, PlanBase};
 use larder_config::problem::nearest;
-use larder_config::{
-    AdminConfig, AdminListen, Config, Rejected, Service, Setting, Source, dotted, plain_list, table,
-};
-use larder_stdx::size::ByteSize;
+use larder_config::{Config, Rejected, Setting, dotted, plain_list, table};
 use larder_transport::listener::Listen;
 use lexopt::Arg;
 pub use maintenance::{MaintenanceAction, MaintenanceOrder};
@@ -49,6 +47,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+pub use summary::summary;
 pub use tls::TlsCommand;
 pub use trace::{Plot, RecordTraces, TraceCommand};
 pub use upgrade::Upgrade;
@@ -620,63 +619,6 @@ pub fn check(plan: &Plan) -> Result<(String, Config), Rejected> {
     Ok((out, config))
 }
 
-/// A configuration in a few lines, for `check` and for the start of a server.
-#[must_use]
-pub fn summary(config: &Config) -> String {
-    let listen: Vec<String> = config.listen.iter().map(|it| it.spelled()).collect();
-    let workers = config.workers.map_or("one per core".to_owned(), |it| it.to_string());
-    let mut out = String::new();
-    for file in &config.included {
-        let link = if file.is_linked() { format!(" -> {}", file.path.display()) } else { String::new() };
-        let _ = writeln!(out, "  include  {}{link}", file.name);
-    }
-    let _ = writeln!(out, "  listen   {}", listen.join(", "));
-    let _ = writeln!(out, "  workers  {workers}");
-    let _ = writeln!(out, "  ram      {}", ByteSize(config.ram.budget));
-    if let Some(disk) = &config.disk {
-        let _ = writeln!(out, "  disk     {} in {}", ByteSize(disk.size), disk.path.display());
-    }
-    if let Some(fleet) = &config.fleet {
-        let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
-        let _ = writeln!(out, "  fleet    {}", servers.join(", "));
-    }
-    let _ = writeln!(out, "  admin    {}", spell_admin(&config.admin));
-    for site in &config.sites {
-        let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
-        let _ = writeln!(out, "  site     {}", hosts.join(", "));
-        for route in &site.routes {
-            let cached = if route.cache.enabled { "" } else { " (not cached)" };
-            let service = match &route.service {
-                Service::Proxy(proxy) => {
-                    let members: Vec<String> = proxy.to.members.iter().map(ToString::to_string).collect();
-                    let first = members.len().saturating_sub(proxy.to.rules.backups);
-                    let (members, backups) = members.split_at(first);
-                    let mark = if backups.is_empty() { "" } else { "; backup " };
-                    let kind = if proxy.php.is_some() { "php" } else { "proxy" };
-                    format!("{kind} {}{mark}{}", members.join(", "), backups.join(", "))
-                }
-                Service::Files(files) => format!("files {}", files.root.display()),
-                Service::Redirect(it) => format!("redirect {} {}", it.status, it.to.text()),
-                Service::Respond(it) => format!("respond {}", it.status),
-                Service::Sql(it) => {
-                    format!("sql {} ({}), {}", it.database.name, it.database.place, it.freshness())
-                }
-            };
-            let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());
-            let of_preset = |(key, source): (&'static str, &Source)| match source {
-                Source::Preset(name) => Some((*name, key)),
-                _ => None,
-            };
-            let given: Vec<_> = route.decided.iter().filter_map(of_preset).collect();
-            if let Some((name, _)) = given.first() {
-                let keys: Vec<&str> = given.iter().map(|it| it.1).collect();
-                let _ = writeln!(out, "      preset {name}: {}", keys.join(", "));
-            }
-        }
-    }
-    out
-}
-
 /// Parses the address of an admin, which never uses TLS.
 #[must_use]
 pub fn admin_address(text: &str) -> Option<Listen> {
@@ -686,12 +628,4 @@ pub fn admin_address(text: &str) -> Option<Listen> {
         _ => text,
     };
     address::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))
-}
-
-fn spell_admin(it: &AdminConfig) -> String {
-    match it.listen {
-        AdminListen::Off => "off".to_owned(),
-        AdminListen::At(address) => address.to_string(),
-        AdminListen::From(address) => format!("{address} or the next free port"),
-    }
 }

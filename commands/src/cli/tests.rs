@@ -1,6 +1,7 @@
 //! Command lines and what is made of them.
 
 use super::*;
+use larder_config::{AdminListen, Service};
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::time::Duration;
