@@ -121,6 +121,13 @@ fn a_path_that_can_be_read_in_two_ways() {
     // Neither as it is spelled nor in the normal form, but in between.
     check_read(shop, "/static/../account/..%2fstatic/x", Some(("/static/*", false)));
     check_read(shop, "/static/..%2faccount/..%5cstatic/x", Some(("/static/*", false)));
+    // A slash that was encoded, behind a whole path.
+    for target in ["/login%2f", "/login%2F%2f", "/login%5c", "/%6cogin%2f"] {
+        check_read(&["/login", "/*"], target, Some(("/*", false)));
+    }
+    for (target, sure) in [("/login/", true), ("/login%2fx", true), ("/x%2f", true), ("/log%2f", true)] {
+        check_read(&["/login", "/*"], target, Some(("/*", sure)));
+    }
     // Servers of Java take what is behind the semicolon for no part of the name.
     check_read(shop, "/account;a=b/me", Some(("/*", false)));
     check_read(shop, "/static/..;/account/me", Some(("/static/*", false)));
