@@ -196,9 +196,14 @@ impl ConfigCheck {
             warnings.push((name, text));
         }
         if self.flag(&key("spa")) && files.listing {
-            let text = "directories without an index are listed, so the application does not answer there; set \
-                        files.listing = false";
-            warnings.push(("listing", text.to_owned()));
+            let remedy = match self.source(&key("listing")) {
+                Source::Flag(flag) if &*flag == "--listing" => "leave out --listing",
+                _ => "set files.listing = false",
+            };
+            let text = format!(
+                "directories without an index are listed, so the application does not answer there; {remedy}"
+            );
+            warnings.push(("listing", text));
         }
         for (name, text) in warnings {
             let (source, key) = (self.source(&key(name)), format!("site.route.files.{name}"));

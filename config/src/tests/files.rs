@@ -102,6 +102,16 @@ fn warnings() {
         "listing: directories without an index are listed, so the application does not answer there; set \
          files.listing = false",
     );
+    let flags = ["spa", "listing"].map(|it| crate::Setting {
+        path: format!("site[0].route[0].files.{it}"),
+        text: "true".to_owned(),
+        flag: format!("--{it}"),
+    });
+    let text = format!("{START}files = {{ root = \"src\", index = \"lib.rs\" }}");
+    let config =
+        crate::Config::from_text(&text, "t.toml", crate::Path::new(env!("CARGO_MANIFEST_DIR")), &flags)
+            .unwrap();
+    assert!(config.warnings.iter().any(|it| it.to_string().ends_with("; leave out --listing")));
     let text = format!("[cache.compress]\nworkers = 0\n{START}files = {{ root = \"src\", compress = true }}");
     let config = read(&text).unwrap();
     assert_eq!(
