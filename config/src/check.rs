@@ -16,6 +16,7 @@ mod key;
 mod listen;
 mod matching;
 mod other_methods;
+mod other_spellings;
 mod php;
 mod privacy;
 mod proxy;
@@ -290,6 +291,7 @@ impl ConfigCheck {
             self.warn_unreachable(&routes);
             self.check_falls(&routes);
             self.warn_other_methods(&routes);
+            self.warn_other_spellings(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
             let tls = self.site_tls(&prefix, listen);
             // No route has this number: all keys are those of the site.

@@ -506,6 +506,10 @@ fn rate_limit_the_login(guide: Guide) {
     answers(&get(&larder, "/"), 200, "GET / HTTP/1.1");
     larder.pass(12_000);
     assert_eq!([200, 429], [login(own), login(own)]);
+    // Other spellings are the same login; those that another route could claim are none.
+    let spelled = |path| Client::connect_from(own, larder.address).request("POST", path, "", "name=a").status;
+    assert_eq!([429; 4], ["/login/", "/LOGIN", "/Login/", "/login?a"].map(spelled));
+    assert_eq!([400; 4], ["/login%2f", "//login", "/x/../login", "/%6cogin"].map(spelled));
 }
 
 fn countries(mut guide: Guide) {
@@ -553,6 +557,9 @@ fn allow_only_the_office(mut guide: Guide) {
     answers(&get(&larder, "/admin/users"), 200, "GET /admin/users HTTP/1.1");
     let mut other = Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
     assert_eq!(403, other.get("/admin/users").status);
+    for path in ["/admin", "/admin/", "/ADMIN/users", "/Admin"] {
+        assert_eq!([403, 200], [other.get(path).status, get(&larder, path).status], "{path}");
+    }
     for path in ["/%61dmin/users", "/x/..%2fadmin/users"] {
         assert_eq!([400; 2], [other.get(path).status, get(&larder, path).status], "{path}");
     }

@@ -194,3 +194,41 @@ fn files_that_are_none_are_not_read() {
         check("", "proxy.to = \":1\"\nerror_pages = { 404 = \"FILE\" }", "error_pages", "is not a file");
     }
 }
+
+/// Rules for `/login` that `/login/` gets past, to the same application.
+#[test]
+fn a_path_with_a_slash_at_its_end_is_another_one() {
+    let warned = |own: &str, next: &str| {
+        let text = format!(
+            "[[site]]\nhosts = [\"a\"]\n[[site.route]]\npath = \"/log.in\"\nproxy.to = \":1\"\n{own}\n[[site.route]]\npath = \"/*\"\n{next}\n"
+        );
+        let all = read(&text).unwrap().warnings.into_iter().map(|it| it.to_string());
+        all.filter(|it| it.contains("most applications")).collect::<Vec<_>>()
+    };
+    let limit = "access.limit = { rate = \"5/m\" }";
+    let told = |rule: &str, line: u32| {
+        vec![format!(
+            "t.toml:4: site.route.path: \"/log.in/\" is a request of the route \"/*\" at t.toml:{line}, without access.{rule}, and most \
+             applications take it for \"/log.in\"; write path = \"regex:(?i)/log[.]in/?\", which is for both and for every case"
+        )]
+    };
+    let (open, none) = ("proxy.to = \":1\"", Vec::<String>::new());
+    assert_eq!(told("limit", 7), warned(limit, open));
+    assert_eq!(told("limit", 8), warned(&format!("methods = \"POST\"\n{limit}"), open));
+    assert_eq!(told("allow", 7), warned("access.allow = \"10.0.0.0/8\"", open));
+    // Another application, a route for other methods, the same rule, and no rule.
+    assert_eq!(none, warned(limit, "proxy.to = \":2\""));
+    assert_eq!(none, warned(limit, "redirect.to = \"/log.in\""));
+    assert_eq!(none, warned(&format!("methods = \"POST\"\n{limit}"), "methods = \"GET\"\nproxy.to = \":1\""));
+    assert_eq!(
+        none,
+        warned("access.allow = \"10.0.0.0/8\"", &format!("{open}\naccess.allow = \"10.0.0.0/8\""))
+    );
+    assert_eq!(none, warned("", open));
+    let both = |path: &str| format!("{limit}\n[[site.route]]\npath = \"{path}\"\nredirect.to = \"/log.in\"");
+    assert_eq!(none, warned(&both("/log.in/"), open));
+    let text = format!(
+        "[[site]]\nhosts = [\"a\"]\n[[site.route]]\npath = \"regex:(?i)/log[.]in/?\"\nproxy.to = \":1\"\n{limit}\n[[site.route]]\nproxy.to = \":1\"\n"
+    );
+    assert_eq!(0, read(&text).unwrap().warnings.len());
+}
