@@ -341,6 +341,9 @@ impl ExplainWriter {
         if !vary.is_empty() {
             self.row("", &format!("adds Vary: {}, which the choice of the route reads", vary.join(", ")));
         }
+        if let Some(why) = matched["private"].as_str() {
+            self.row("", &format!("Cache-Control: private to clients because {}", harmless(why)));
+        }
         for it in list(&matched["passed_over"]) {
             let (name, why, place) = (text(&it["route"]), text(&it["sentence"]), text(&it["where"]));
             self.row("", &format!("not {name} ({place}): {why}"));

@@ -45,6 +45,8 @@ pub struct AccessConfig {
     pub forward: Option<ForwardConfig>,
     /// Whether the origin gets the `Authorization` field with which larder admitted the request.
     pub passes_authorization: bool,
+    /// Whether all admitted clients get the same responses.
+    pub is_shared: bool,
 }
 
 /// Basic authentication.
@@ -133,11 +135,17 @@ impl AccessConfig {
         self.signed.is_some() || self.identifies()
     }
 
+    /// Whether it refuses some clients by their addresses, by conditions, or by credentials that identify them.
+    #[must_use]
+    pub fn chooses_clients(&self) -> bool {
+        let has_list = self.allow.is_some() || self.deny.is_some();
+        has_list || self.allow_when.is_some() || self.deny_when.is_some() || self.identifies()
+    }
+
     /// Whether it refuses some clients, apart from those that send too many requests.
     #[must_use]
     pub fn refuses_clients(&self) -> bool {
-        let has_list = self.allow.is_some() || self.deny.is_some();
-        has_list || self.allow_when.is_some() || self.deny_when.is_some() || self.has_credentials()
+        self.chooses_clients() || self.has_credentials()
     }
 
     /// Whether it demands credentials that identify the client.

@@ -10,6 +10,7 @@ pub mod address;
 pub mod admin_role;
 mod blocks;
 mod check;
+pub mod client_fact;
 pub mod diff;
 pub mod edit;
 mod expand;

@@ -1,5 +1,6 @@
 //! The parts of a request that the texts and conditions of a route read, over all of its keys.
 
+use crate::client_fact::ClientFact;
 use crate::finish::{FinishConfig, RespondBody};
 use crate::{Config, PathPattern, RouteConfig, Service, SiteConfig};
 use larder_observe::log::sink::LogTarget;
@@ -47,14 +48,14 @@ impl Config {
     }
 }
 
-impl SiteConfig {
-    /// The request fields that take part in the choice of the response to a URL: those that the conditions of a route read and,
-    /// on their paths, of the earlier ones that may match its paths, and those in the text of its answer and of its fields. Without a
-    /// route, those of all conditions on their paths.
+impl Config {
+    /// The request fields and the facts of the client that take part in the choice of the response to a URL: those that the conditions
+    /// of a route read and, on their paths, those of the earlier ones that may match its paths; those in the text of its answer and of
+    /// its fields; and those by which its access rules admit. Without a route, those of all conditions on their paths.
     #[must_use]
-    pub fn varies(&self, route: Option<usize>) -> RouteVary {
-        let chosen = route.and_then(|it| self.routes.get(it));
-        let before = &self.routes[..route.map_or(self.routes.len(), |it| it + 1)];
+    pub fn varies(&self, site: &SiteConfig, route: Option<usize>) -> RouteVary {
+        let chosen = route.and_then(|it| site.routes.get(it));
+        let before = &site.routes[..route.map_or(site.routes.len(), |it| it + 1)];
         // Caches keep responses to GET, also for HEAD.
         let meets = |it: &&RouteConfig| {
             it.methods.allow("GET") && chosen.is_none_or(|chosen| chosen.path.may_meet(&it.path))
@@ -64,14 +65,18 @@ impl SiteConfig {
             let mut names = Vec::new();
             let read = it.when.as_ref().map_or_else(Vec::new, Expression::fields);
             read.into_iter().for_each(|it| add(&mut names, it));
+            let fact = self.fact_of_choice(it);
             let is_everywhere =
                 it.path.is_all() || chosen.is_some_and(|own| own.path.text() == it.path.text());
             match is_everywhere {
-                true => names.iter().for_each(|it| add(&mut varies.everywhere, it)),
-                false => varies.add_at(&it.path, &names),
+                true => {
+                    names.iter().for_each(|it| add(&mut varies.everywhere, it));
+                    varies.fact = varies.fact.max(fact);
+                }
+                false => varies.add_at(&it.path, &names, fact),
             }
         }
-        let finish = chosen.map_or(&self.finish, |it| &it.finish);
+        let finish = chosen.map_or(&site.finish, |it| &it.finish);
         let texts = chosen.and_then(|it| it.service.text()).into_iter().chain(finish.texts());
         for input in texts.flat_map(Template::inputs) {
             match input {
@@ -79,6 +84,10 @@ impl SiteConfig {
                 TemplateInput::Cookie(_) => add(&mut varies.everywhere, "Cookie"),
                 _ => {}
             }
+        }
+        if let Some(chosen) = chosen {
+            chosen.fields_of_access().for_each(|it| add(&mut varies.everywhere, it));
+            varies.fact = varies.fact.max(self.fact_of_client(site, chosen));
         }
         varies
     }
@@ -91,20 +100,23 @@ fn add(names: &mut Vec<String>, name: &str) {
     }
 }
 
-/// The request fields in the `Vary` of the responses of a route, by path: a route that precedes it takes part in the choice on its own
-/// paths only.
+/// The request fields in the `Vary` of the responses of a route, by path, and the fact of the client on which they depend apart from
+/// fields: a route that precedes it takes part in the choice on its own paths only.
 #[derive(Clone, Debug, Default)]
 pub struct RouteVary {
     /// The names for every path.
     everywhere: Vec<String>,
-    /// The names for some paths, at most [`RouteVary::GROUPS`].
+    /// The fact for every path.
+    fact: Option<ClientFact>,
+    /// The names and facts for some paths, at most [`RouteVary::GROUPS`].
     groups: Vec<VaryGroup>,
 }
 
-/// The fields that some routes read, and the paths of these.
+/// The fields and the fact that some routes read, and the paths of these.
 #[derive(Clone, Debug)]
 struct VaryGroup {
     names: Vec<String>,
+    fact: Option<ClientFact>,
     paths: Vec<PathPattern>,
 }
 
@@ -112,29 +124,30 @@ impl RouteVary {
     /// Each group doubles the heads that are made in advance, and most sites have one: routes beyond it join the last.
     const GROUPS: usize = 3;
 
-    fn add_at(&mut self, path: &PathPattern, names: &[String]) {
-        if names.is_empty() {
+    fn add_at(&mut self, path: &PathPattern, names: &[String], fact: Option<ClientFact>) {
+        if names.is_empty() && fact.is_none() {
             return;
         }
-        let same = |it: &VaryGroup| it.names == names;
+        let same = |it: &VaryGroup| it.names == names && it.fact == fact;
         let at = self
             .groups
             .iter()
             .position(same)
             .or((self.groups.len() == Self::GROUPS).then_some(Self::GROUPS - 1));
         let at = at.unwrap_or_else(|| {
-            self.groups.push(VaryGroup { names: Vec::new(), paths: Vec::new() });
+            self.groups.push(VaryGroup { names: Vec::new(), fact: None, paths: Vec::new() });
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
         names.iter().for_each(|it| add(&mut group.names, it));
+        group.fact = group.fact.max(fact);
         group.paths.push(path.clone());
     }
 
-    /// Whether no path has a name.
+    /// Whether no path has a name or a fact.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.everywhere.is_empty() && self.groups.is_empty()
+        self.everywhere.is_empty() && self.fact.is_none() && self.groups.is_empty()
     }
 
     /// The number of cases: of the sets of names that a path may have.
@@ -169,9 +182,18 @@ impl RouteVary {
     }
 }
 
+impl RouteVary {
+    /// The fact of the client on which the responses of a case depend; of several, the one that yields to the fewest settings.
+    #[must_use]
+    pub fn fact(&self, case: usize) -> Option<ClientFact> {
+        let groups = self.groups.iter().enumerate().filter(|it| case >> it.0 & 1 == 1);
+        groups.map(|it| it.1.fact).fold(self.fact, Option::max)
+    }
+}
+
 impl FinishConfig {
     /// The values of fields.
-    fn texts(&self) -> impl Iterator<Item = &Template> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Template> {
         self.fields.iter().flat_map(|it| it.adds.iter().chain(&it.default))
     }
 }
@@ -186,7 +208,7 @@ impl RouteConfig {
 
 impl Service {
     /// The text of a redirect or of a fixed answer.
-    fn text(&self) -> Option<&Template> {
+    pub(crate) fn text(&self) -> Option<&Template> {
         match self {
             Service::Redirect(it) => Some(&it.to),
             Service::Respond(it) => match &it.body {

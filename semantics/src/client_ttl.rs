@@ -3,7 +3,7 @@
 
 use crate::cache_control::{Qualified, ResponseDirectives};
 use crate::date;
-use crate::field::Field;
+use crate::field::{self, Field};
 use larder_stdx::clock::WallTime;
 
 /// The fields that decide about it.
@@ -11,6 +11,51 @@ pub const FIELDS: [&str; 4] = ["cache-control", "expires", "age", "set-cookie"];
 
 /// The fields that a lifetime for clients replaces.
 pub const REPLACED: [&str; 3] = ["cache-control", "expires", "age"];
+
+/// The fields, apart from `Cache-Control`, that tell shared caches to keep a response.
+pub const FOR_SHARED_CACHES: [&str; 8] = [
+    "cdn-cache-control",
+    "cloudflare-cdn-cache-control",
+    "netlify-cdn-cache-control",
+    "vercel-cdn-cache-control",
+    "akamai-cache-control",
+    "edge-control",
+    "surrogate-control",
+    "x-accel-expires",
+];
+
+/// Makes the `Cache-Control` value that `out` has from `at` on one that keeps shared caches from storing the response: `private`
+/// first, since an unclosed quote could hide what follows it, and neither `public` nor `s-maxage` (RFC 9111 §5.2.2). `no-store`
+/// needs no `private`.
+pub fn make_private(out: &mut Vec<u8>, at: usize) {
+    let mut stated = ResponseDirectives::default();
+    stated.add_line(&out[at..]);
+    let length = out.len() - at;
+    // Behind the value, so that a hit allocates nothing: a member of n bytes takes n + 2, and n + 1 in the value.
+    out.resize(at + 3 * length + PRIVATE.len(), 0);
+    let (value, room) = out[at..].split_at_mut(length);
+    let mut used = 0;
+    let mut push = |member: &[u8]| {
+        for part in [if used == 0 { b"" } else { &b", "[..] }, member] {
+            room[used..used + part.len()].copy_from_slice(part);
+            used += part.len();
+        }
+    };
+    if !stated.no_store {
+        push(b"private");
+    }
+    for it in field::members(value) {
+        let name = it.split(|it| *it == b'=').next().unwrap_or_default().trim_ascii();
+        let replaced: [&[u8]; 3] = [b"public", b"private", b"s-maxage"];
+        if !replaced.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            push(it);
+        }
+    }
+    out.copy_within(at + length..at + length + used, at);
+    out.truncate(at + used);
+}
+
+const PRIVATE: &str = "private, ";
 
 /// The setting of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +117,7 @@ impl ClientLifetime {
         let scope = match (stated.public || ttl.is_shareable && !declares, declares) {
             (true, _) => "public, ",
             (false, true) => "",
-            (false, false) => "private, ",
+            (false, false) => PRIVATE,
         };
         let kept = [
             (stated.must_revalidate, ", must-revalidate"),
@@ -82,9 +127,17 @@ impl ClientLifetime {
         Some(Self { seconds: ttl.seconds, scope, kept: kept.map(|it| if it.0 { it.1 } else { "" }) })
     }
 
+    /// The same for the client's own cache alone.
+    #[must_use]
+    pub fn private(self) -> Self {
+        Self { scope: PRIVATE, ..self }
+    }
+
     /// Appends the value of the field.
     pub fn write(&self, out: &mut Vec<u8>) {
         if self.seconds == 0 {
+            let scope = if self.scope == PRIVATE { PRIVATE } else { "" };
+            out.extend_from_slice(scope.as_bytes());
             return out.extend_from_slice(b"no-cache");
         }
         out.extend_from_slice(self.scope.as_bytes());
@@ -108,6 +161,29 @@ mod tests {
             String::from_utf8(out).unwrap()
         });
         assert_eq!(expected, written.as_deref());
+    }
+
+    #[test]
+    fn a_private_value_has_nothing_for_shared_caches() {
+        #[track_caller]
+        fn check(value: &str, expected: &str) {
+            let mut out = format!("before {value}").into_bytes();
+            make_private(&mut out, 7);
+            assert_eq!(format!("before {expected}"), String::from_utf8(out).unwrap());
+        }
+        check("public, max-age=600", "private, max-age=600");
+        check("max-age=5,s-maxage=600 , Public,immutable", "private, max-age=5, immutable");
+        check("", "private");
+        check("a,b,c,d,e,f", "private, a, b, c, d, e, f");
+        check("private=\"set-cookie, x\", no-cache=\"a, public\"", "private, no-cache=\"a, public\"");
+        check("private", "private");
+        check("no-store, public", "no-store");
+        check("S-MAXAGE = \"9\", must-revalidate", "private, must-revalidate");
+        check("x=\"a, max-age=5", "private, x=\"a, max-age=5");
+        let ttl = ClientTtl { seconds: 0, is_shareable: true };
+        let mut out = Vec::new();
+        ClientLifetime::of(ttl, 200, std::iter::empty()).unwrap().private().write(&mut out);
+        assert_eq!("private, no-cache", String::from_utf8(out).unwrap());
     }
 
     #[test]

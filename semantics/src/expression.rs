@@ -281,6 +281,17 @@ impl Expression {
         self.0.root.reads(&|it| matches!(it, ExpressionNode::Number(Number::Asn, ..)))
     }
 
+    /// Whether it reads facts of the client that are in no field of its request: address, country, autonomous system, listener.
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        let names = [TextName::Client, TextName::Country, TextName::Listener];
+        self.0.root.reads(&|it| match it {
+            ExpressionNode::Text(name, _) => names.contains(name),
+            ExpressionNode::Client(_) | ExpressionNode::Number(Number::Asn, ..) => true,
+            _ => false,
+        })
+    }
+
     /// The request fields that it reads, in their order. `Host` is not among them: it is part of the URL.
     #[must_use]
     pub fn fields(&self) -> Vec<&str> {

@@ -66,13 +66,13 @@ pub struct RouteFinish {
     pages: Rc<ErrorPages>,
     /// Whether requests have an identifier.
     identifies: bool,
-    /// `Vary` of the choice of the route.
+    /// `Vary` of the choice of the route, and the facts of the client that make its responses private.
     varies: RouteVary,
 }
 
 impl RouteFinish {
     /// The finish of a configuration; `None` if it changes nothing. `identifies` is whether requests have an identifier, `varies`
-    /// are the request fields that take part in the choice of the route.
+    /// has the fields and facts that take part in the choice of the route.
     /// `page` returns the page of the site at a path.
     pub fn new(
         config: &FinishConfig,
@@ -187,7 +187,11 @@ impl RouteFinish {
         if let Some(id) = field::first(view.fields, REQUEST_ID).filter(|_| self.identifies) {
             add_identifier(id, &mut rules);
         }
-        ResponseFinish::new(rules, self.config.client_ttl, self.pages.clone())
+        let finish = ResponseFinish::new(rules, self.config.client_ttl, self.pages.clone());
+        match self.config.made_private_by(self.varies.fact(case)) {
+            Some(_) => finish.private(),
+            None => finish,
+        }
     }
 }
 

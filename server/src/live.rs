@@ -169,7 +169,7 @@ impl Live {
                 finish: RouteFinish::new(
                     &site.finish,
                     self.config.identifies(site, None),
-                    site.varies(None),
+                    self.config.varies(site, None),
                     page,
                 ),
                 identifies: self.config.identifies(site, None),
@@ -196,7 +196,7 @@ impl Live {
                             .finishing(RouteFinish::new(
                                 &route.finish,
                                 identifies,
-                                site.varies(Some(number)),
+                                self.config.varies(site, Some(number)),
                                 page,
                             ))
                             .identifying(identifies)

@@ -6,7 +6,7 @@ use crate::harness::{Client, Larder, Origin};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
-fn explain(larder: &Larder, path: &str, client: &str) -> Value {
+pub fn explain(larder: &Larder, path: &str, client: &str) -> Value {
     let body = json!({ "url": format!("http://{}{path}", larder.address), "client": client });
     serde_json::from_slice(&larder.admin_post("/api/v1/explain", &body.to_string()).body).unwrap()
 }

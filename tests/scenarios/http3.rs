@@ -74,6 +74,17 @@ fn origin() -> Origin {
 }
 
 #[test]
+fn pages_for_some_addresses_are_private() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: public, max-age=600\n\nkept");
+    let front = Front::with(&origin, 1, "true", |_| "access.allow = [\"127.0.0.1\"]\n".to_owned());
+    let mut client = front.connect();
+    for it in ["/kept", "/kept"].map(|it| client.get(it)) {
+        assert_eq!((200, Some("private, max-age=600")), (it.status, it.field("cache-control")));
+    }
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
 fn answers_are_those_of_other_protocols() {
     let origin = origin();
     let front = Front::before(&origin, 2);

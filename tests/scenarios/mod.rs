@@ -82,6 +82,7 @@ mod prediction;
 mod preset_visitors;
 mod presets;
 mod pressed;
+mod private_pages;
 mod privileges;
 mod proxied;
 mod proxied_origins;

@@ -3,9 +3,10 @@
 
 use crate::body::BodyPiece;
 use crate::client::Client;
-use crate::finish::{FinishPass, ResponseFinish};
+use crate::finish::{FieldFate, FinishPass, ResponseFinish};
 use crate::outbox::Outbox;
 use bytes::Bytes;
+use larder_semantics::client_ttl;
 use larder_semantics::field::Field;
 use larder_wire::http1::write;
 use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
@@ -197,10 +198,18 @@ impl<'o> ResponseWriter<'o> {
     /// Adds a field whose value `write` appends.
     #[inline(always)] // What is known of the name where it is called is most of what there is to do.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        if let Some((finish, pass)) = &mut self.finish
-            && !pass.keeps(finish, name)
-        {
-            return;
+        if let Some((finish, pass)) = &mut self.finish {
+            match pass.fate(finish, name) {
+                FieldFate::Sent => {}
+                FieldFate::Removed => return,
+                FieldFate::Private => {
+                    return self.write_field(name, |text| {
+                        let at = text.len();
+                        write(text);
+                        client_ttl::make_private(text, at);
+                    });
+                }
+            }
         }
         self.write_field(name, write);
     }

@@ -84,6 +84,8 @@ pub struct ResponseFinish {
     /// The names whose lines in a response matter.
     names: NameSet,
     client_ttl: Option<ClientTtl>,
+    /// Whether only the client's own cache may keep the response.
+    is_private: bool,
     pages: Rc<ErrorPages>,
     /// `Set-Cookie` lines for the client of this response.
     cookies: Vec<Vec<u8>>,
@@ -111,14 +113,23 @@ impl ResponseFinish {
         if client_ttl.is_some() {
             client_ttl::FIELDS.iter().for_each(|it| names.insert(it));
         }
-        Self { rules, names, client_ttl, pages, cookies: Vec::new() }
+        Self { rules, names, client_ttl, is_private: false, pages, cookies: Vec::new() }
+    }
+
+    /// The same for responses that only the client's own cache may keep.
+    #[must_use]
+    pub fn private(mut self) -> Self {
+        self.is_private = true;
+        self.names.insert("cache-control");
+        client_ttl::FOR_SHARED_CACHES.iter().for_each(|it| self.names.insert(it));
+        self
     }
 
     /// The same with `Set-Cookie` lines for one client, whose response no shared cache may keep.
     #[must_use]
     pub fn with_cookies(mut self, lines: &[Vec<u8>]) -> Self {
         self.cookies.extend_from_slice(lines);
-        self.client_ttl = None;
+        (self.client_ttl, self.is_private) = (None, false);
         OF_CACHES.iter().for_each(|it| self.names.insert(it));
         self
     }
@@ -153,10 +164,19 @@ impl ResponseFinish {
         let mut pass = FinishPass::begin(self, status, fields.iter());
         let mut finished =
             FieldList::with_capacity(fields.iter().len() + self.rules.len() + 1, fields.text().len() + 64);
-        for it in fields.iter().filter(|it| pass.keeps(self, it.name)) {
-            finished.push(it.name, it.value);
-        }
         let mut text = Vec::new();
+        for it in fields.iter() {
+            match pass.fate(self, it.name) {
+                FieldFate::Sent => finished.push(it.name, it.value),
+                FieldFate::Removed => {}
+                FieldFate::Private => {
+                    text.clear();
+                    text.extend_from_slice(it.value);
+                    client_ttl::make_private(&mut text, 0);
+                    finished.push(it.name, &text);
+                }
+            }
+        }
         pass.end(self, |name, value| {
             text.clear();
             value.write(&mut text);
@@ -182,6 +202,17 @@ impl AddedValue<'_> {
     }
 }
 
+/// The fate of a line of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldFate {
+    /// It is sent.
+    Sent,
+    /// It is not sent.
+    Removed,
+    /// It is sent with the value that [`client_ttl::make_private`] makes of its own.
+    Private,
+}
+
 /// The state of one response while its fields are written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FinishPass {
@@ -190,6 +221,8 @@ pub(crate) struct FinishPass {
     seen: u64,
     /// The lifetime for clients; with it the fields of lifetimes are removed.
     lifetime: Option<ClientLifetime>,
+    /// Whether a line says that the response is private.
+    is_marked: bool,
 }
 
 impl FinishPass {
@@ -203,17 +236,32 @@ impl FinishPass {
             || finish.rules.iter().any(|it| it.removes && it.name.eq_ignore_ascii_case("cache-control"));
         let lifetime = finish.client_ttl.filter(|_| !sets_own());
         let lifetime = lifetime.and_then(|it| ClientLifetime::of(it, status, fields));
-        Self { status, seen: 0, lifetime }
+        let lifetime = lifetime.map(|it| if finish.is_private { it.private() } else { it });
+        Self { status, seen: 0, lifetime, is_marked: lifetime.is_some() }
     }
 
-    /// Whether a line of this name is sent; records it.
+    /// The fate of a line of this name; records it.
     #[inline]
-    pub fn keeps(&mut self, finish: &ResponseFinish, name: &str) -> bool {
-        !finish.names.may_have(name) || self.keeps_named(finish, name)
+    pub fn fate(&mut self, finish: &ResponseFinish, name: &str) -> FieldFate {
+        if finish.names.may_have(name) { self.fate_of_named(finish, name) } else { FieldFate::Sent }
     }
 
     /// The same for a name that a rule may have.
-    fn keeps_named(&mut self, finish: &ResponseFinish, name: &str) -> bool {
+    fn fate_of_named(&mut self, finish: &ResponseFinish, name: &str) -> FieldFate {
+        if !self.keeps(finish, name) {
+            return FieldFate::Removed;
+        }
+        if finish.is_private && name.eq_ignore_ascii_case("cache-control") {
+            self.is_marked = true;
+            return FieldFate::Private;
+        }
+        FieldFate::Sent
+    }
+
+    fn keeps(&mut self, finish: &ResponseFinish, name: &str) -> bool {
+        if finish.is_private && client_ttl::FOR_SHARED_CACHES.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            return false;
+        }
         if self.lifetime.is_some() && client_ttl::REPLACED.iter().any(|it| name.eq_ignore_ascii_case(it)) {
             return false;
         }
@@ -239,8 +287,8 @@ impl FinishPass {
         let is_settled = |name: &str| {
             !finish.cookies.is_empty() && OF_CACHES.iter().any(|it| name.eq_ignore_ascii_case(it))
         };
-        let fits =
-            |name: &str| (self.status != 304 || conditional::in_not_modified(name)) && !is_settled(name);
+        let status = self.status;
+        let fits = |name: &str| (status != 304 || conditional::in_not_modified(name)) && !is_settled(name);
         for (at, rule) in finish.rules.iter().enumerate().filter(|it| fits(&it.1.name)) {
             rule.adds.iter().for_each(|it| add(&rule.name, AddedValue::Text(it)));
             let is_seen = self.seen & (1 << at) != 0;
@@ -248,6 +296,11 @@ impl FinishPass {
             if let Some(value) = other {
                 add(&rule.name, AddedValue::Text(value));
             }
+            let gives = other.is_some() || !rule.adds.is_empty();
+            self.is_marked |= gives && rule.name.eq_ignore_ascii_case("cache-control");
+        }
+        if finish.is_private && !self.is_marked {
+            add("Cache-Control", AddedValue::Text(b"private"));
         }
     }
 }

@@ -375,6 +375,12 @@ enum SecureLinkPart {
 }
 
 impl SecureLinkText {
+    /// Whether a link is valid for one address only.
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        self.0.contains(&SecureLinkPart::Client)
+    }
+
     /// Parses a text with `{expires}`, `{path}`, `{client}`, `{host}` and `{secret}`.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use super::{Admin, refused};
 use crate::{AdminResponse, problem_at};
+use larder_config::client_fact::ClientFact;
 use larder_config::{Methods, RouteConfig, Source};
 use larder_semantics::captures::Captures;
 use larder_semantics::expression::Expression;
@@ -98,9 +99,11 @@ impl Admin {
     ) -> Value {
         let live = self.live.borrow();
         let Some(of) = live.config.sites.get(site) else { return Value::Null };
-        let (routes, varies) = (&of.routes, of.varies(Some(route)));
-        let varies = varies.names(varies.case(view.target));
+        let (routes, varies) = (&of.routes, live.config.varies(of, Some(route)));
         let Some(chosen) = routes.get(route) else { return Value::Null };
+        let case = varies.case(view.target);
+        let private = chosen.finish.made_private_by(varies.fact(case)).map(ClientFact::reason);
+        let varies = varies.names(case);
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
@@ -118,6 +121,7 @@ impl Admin {
             "captures": chosen.path.captures(path).map(|it| captures(&it, chosen.path.names())),
             "passed_over": passed,
             "vary": varies,
+            "private": private,
         })
     }
 

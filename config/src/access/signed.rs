@@ -24,6 +24,12 @@ pub enum SignedStyle {
 }
 
 impl SignedConfig {
+    /// Whether every URL is valid for one client only.
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        matches!(&self.style, SignedStyle::NginxMd5(text) if text.reads_client())
+    }
+
     /// Verifies the URL of a request; `now` is in seconds since 1970.
     ///
     /// # Errors

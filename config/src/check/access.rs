@@ -45,6 +45,7 @@ impl ConfigCheck {
             signed: self.signed(at),
             forward: self.forward(at),
             passes_authorization: self.flag(&self.access_key(at, "pass_authorization")),
+            is_shared: self.flag(&self.access_key(at, "shared")),
         };
         if is_whole {
             self.refuse_idle(at, &access);
@@ -58,11 +59,12 @@ impl ConfigCheck {
     fn refuse_idle(&mut self, at: &RoutePath, access: &AccessConfig) {
         let any = "credentials; add access.basic, access.jwt, access.forward or access.signed";
         let identity = "credentials that identify the client; add access.basic, access.jwt or access.forward";
+        let rules = "rules for clients; add access.allow, access.basic, access.jwt or access.forward";
         let users = "users; add access.basic.users or access.basic.file";
         for (name, works, missing) in [
             ("satisfy", access.has_credentials(), any),
             ("key", access.identifies(), identity),
-            ("shared", access.identifies(), identity),
+            ("shared", access.chooses_clients(), rules),
             ("pass_authorization", access.identifies(), identity),
             ("basic.realm", access.basic.is_some(), users),
         ] {

@@ -141,7 +141,11 @@ fn mistakes_of_signed_urls() {
     // A signature does not identify a client.
     let identity = "has no effect without credentials that identify the client; add access.basic, access.jwt or access.forward";
     wrong(&format!("signed = {{ {secret} }}, key = \"identity\""), "key", &format!("key {identity}"));
-    wrong(&format!("signed = {{ {secret} }}, shared = true"), "shared", &format!("shared {identity}"));
+    wrong(
+        &format!("signed = {{ {secret} }}, shared = true"),
+        "shared",
+        "shared has no effect without rules for clients; add access.allow, access.basic, access.jwt or access.forward",
+    );
     let md5 = with("signed = { secret = \"a\", style = \"nginx-md5\" }, satisfy = \"any\"").unwrap();
     let signed = md5.sites[0].routes[0].access.signed.clone().unwrap();
     assert!(matches!(signed.style, SignedStyle::NginxMd5(_)) && signed.names.signature == "md5");
