@@ -592,6 +592,12 @@ impl ConfigCheck {
         self.values.given.get(key).map(|it| it.1.clone()).unwrap_or_default()
     }
 
+    /// The text of a key in the file, if it has variables of the environment.
+    fn with_variables(&self, key: &str) -> Option<&str> {
+        let source = &self.values.given.get(key)?.1;
+        self.values.variables.iter().find(|it| it.0 == *source).map(|it| &*it.1)
+    }
+
     /// The value of a key, or its default; `Wrong` if there is neither.
     fn value(&self, key: &str) -> ConfigValue {
         if let Some((value, _)) = self.values.given.get(key)

@@ -114,6 +114,16 @@ fn read(path: &Path) -> Result<String, String> {
     if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text) }
 }
 
+/// Whether a text in a value fulfils a condition.
+pub fn has_text(value: &toml_edit::Value, condition: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        toml_edit::Value::String(text) => condition(text.value()),
+        toml_edit::Value::Array(array) => array.iter().any(|it| has_text(it, condition)),
+        toml_edit::Value::InlineTable(table) => table.iter().any(|it| has_text(it.1, condition)),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

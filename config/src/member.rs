@@ -37,6 +37,8 @@ pub struct OriginMember {
     pub drained: bool,
     /// The path that precedes that of every request, without a slash at its end; usually empty.
     pub base: String,
+    /// Whether the base path may be a secret: it was written with a variable of the environment.
+    pub hides_base: bool,
 }
 
 /// The protocol of an origin.
@@ -110,7 +112,7 @@ impl OriginMember {
         }
         let (text, base) = base_path(text)?;
         let (at, scheme) = upstream(text)?;
-        let mut member = Self { at, scheme, weight: 1, drained: false, base };
+        let mut member = Self { at, scheme, weight: 1, drained: false, base, hides_base: false };
         for word in words {
             match word.strip_prefix("weight=") {
                 Some(weight) => {
@@ -203,7 +205,7 @@ impl Origins {
 impl fmt::Display for OriginMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())?;
-        f.write_str(&self.base)?;
+        f.write_str(if self.hides_base { rewrite::HIDDEN_PATH } else { &self.base })?;
         if self.weight != 1 {
             write!(f, " weight={}", self.weight)?;
         }

@@ -34,6 +34,8 @@ pub struct Values {
     pub included: Vec<IncludedFile>,
     /// The other files that count for the configuration, readable or not.
     pub watched: WatchedFiles,
+    /// The texts with variables of the environment, as they are in the file.
+    pub variables: Vec<(Source, String)>,
 }
 
 impl Values {
@@ -382,6 +384,11 @@ impl ValueWalk<'_, '_> {
             return self.report(at, path, text);
         }
         self.warn_of_literal(key, at, item);
+        let has_variable = |it: &&toml_edit::Value| expand::has_text(it, &|text| text.contains("${"));
+        if let Some(span) = item.as_value().filter(has_variable).and_then(toml_edit::Value::span) {
+            let text = self.text.get(span).unwrap_or_default();
+            self.values.variables.push((source.clone(), text.to_owned()));
+        }
         let value = match self.expanded(key, path, at, item) {
             None => ConfigValue::Wrong,
             // The right rows are checked on: all errors are reported.
@@ -482,13 +489,13 @@ impl ValueWalk<'_, '_> {
             it.contains("${") || key.kind.is_secret() && expand::secret_path(it, self.base).is_some()
         };
         match item {
-            Item::Value(value) => match has_text(value, &stands_for) {
+            Item::Value(value) => match expand::has_text(value, &stands_for) {
                 true => self.expanded_value(key, path, at, value).map(|it| Cow::Owned(Item::Value(it))),
                 false => Some(Cow::Borrowed(item)),
             },
             Item::Table(table) => {
                 let inline = toml_edit::Value::InlineTable(table.clone().into_inline_table());
-                match has_text(&inline, &stands_for) {
+                match expand::has_text(&inline, &stands_for) {
                     true => self.expanded_value(key, path, at, &inline).map(|it| Cow::Owned(Item::Value(it))),
                     false => Some(Cow::Borrowed(item)),
                 }
@@ -614,16 +621,6 @@ fn inline_tables(array: &Array, at: usize) -> Option<Vec<(usize, &dyn TableLike)
 
 fn span_start(value: &toml_edit::Value, or: usize) -> usize {
     value.span().map_or(or, |it| it.start)
-}
-
-/// Whether a text in a value fulfils a condition.
-fn has_text(value: &toml_edit::Value, condition: &dyn Fn(&str) -> bool) -> bool {
-    match value {
-        toml_edit::Value::String(text) => condition(text.value()),
-        toml_edit::Value::Array(array) => array.iter().any(|it| has_text(it, condition)),
-        toml_edit::Value::InlineTable(table) => table.iter().any(|it| has_text(it.1, condition)),
-        _ => false,
-    }
 }
 
 /// Converts an item, `given` in the file, to its key's kind. A text that consisted of variables has the notation of a flag:

@@ -31,7 +31,7 @@ impl RewriteSettings {
         self.target.as_ref().map(|it| it.target(view.target, &RequestView { hosts: &self.hosts, ..*view }))
     }
 
-    /// The same without values of the query that may be secrets.
+    /// The same without paths and values of the query that may be secrets.
     fn shown(&self) -> Self {
         Self { target: self.target.as_ref().map(|it| Arc::new(it.shown())), ..self.clone() }
     }
@@ -71,7 +71,7 @@ pub(crate) fn view<'a>(
 /// Why a target is refused that an application may read as one outside of the base path.
 pub(crate) const LEAVES: &str = "Its path leads out of the base path of the origin (proxy.to, site.route.add_prefix) in one of its readings.";
 
-/// The target that an origin gets in place of the client's, without values of `query.set` that may be secrets; for `explain`.
+/// The target that an origin gets in place of the client's, without paths and values of `query.set` that may be secrets; for `explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentTarget {
     /// The target.
@@ -88,9 +88,10 @@ impl SentTarget {
         let sent = if passes { Cow::Borrowed(target) } else { policy.key.target(target) };
         let fields = request.fields.view();
         let view = RequestView { target: &sent, ..view(request, &fields, None, None) };
-        let target = settings.shown().rewritten(&view).map(|it| it.target);
+        let shown = settings.shown();
+        let target = shown.rewritten(&view).map(|it| it.target);
         let of_fields = settings.fields.as_ref().map(|it| it.1.describe());
-        let of_target = settings.target.as_ref().map(|it| it.describe());
+        let of_target = shown.target.as_ref().map(|it| it.describe());
         if of_target.is_none() && of_fields.is_none() {
             return None;
         }

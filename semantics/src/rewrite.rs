@@ -27,7 +27,21 @@ pub struct Rewrite {
     query: Parameters,
     /// The pattern of the route, whose captures the changes of the query may use.
     pattern: Option<PathPattern>,
+    /// The parts that no operator is shown.
+    hidden: HiddenPaths,
 }
+
+/// The parts of a rewrite that were written with variables of the environment, and may be secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HiddenPaths {
+    /// The text before the path.
+    pub added: bool,
+    /// The text of the whole path.
+    pub path: bool,
+}
+
+/// The path that is shown in place of a hidden one.
+pub const HIDDEN_PATH: &str = "/***";
 
 /// A path made of the client's: the pattern of the route, with its captures, and the text with variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +88,7 @@ impl Rewrite {
     /// there is nothing to change.
     #[must_use]
     pub fn new(strip: &str, added: &str, query: Parameters) -> Option<Self> {
-        let it =
-            Self { strip: Prefix::of(strip), added: Prefix::of(added), path: None, query, pattern: None };
+        let it = Self { strip: Prefix::of(strip), added: Prefix::of(added), query, ..Self::default() };
         (it != Self::default()).then_some(it)
     }
 
@@ -88,7 +101,13 @@ impl Rewrite {
     /// The rewrite of every path to what a template makes of it, below `added`.
     #[must_use]
     pub fn of_template(path: PathTemplate, added: &str, query: Parameters) -> Self {
-        Self { strip: Prefix::default(), added: Prefix::of(added), path: Some(path), query, pattern: None }
+        Self { added: Prefix::of(added), path: Some(path), query, ..Self::default() }
+    }
+
+    /// The same, which shows none of these parts.
+    #[must_use]
+    pub fn hiding(self, hidden: HiddenPaths) -> Self {
+        Self { hidden, ..self }
     }
 
     /// The target for the origin instead of `target`; `view` has the rest of the request. One that is no path, such as
@@ -198,10 +217,19 @@ impl Rewrite {
         (back != path).then_some(back)
     }
 
-    /// The same without the values of its query parameters that may be secrets; for `explain`.
+    /// The same without its parts and the values of its query parameters that may be secrets; for `explain`.
     #[must_use]
     pub fn shown(&self) -> Self {
-        Self { query: self.query.shown(), ..self.clone() }
+        let mut shown = Self { query: self.query.shown(), ..self.clone() };
+        if self.hidden.added && !self.added.literal.is_empty() {
+            shown.added = Prefix::of(HIDDEN_PATH);
+        }
+        if let (true, Some(path), Ok(template)) =
+            (self.hidden.path, &mut shown.path, Template::parse(HIDDEN_PATH))
+        {
+            path.template = template;
+        }
+        shown
     }
 
     /// The changes, as the beginning of a sentence; for `explain`.

@@ -99,6 +99,23 @@ fn logs_are_clean(larder: &Larder) {
     assert!(larder.folder.path().join("error.log").is_file());
 }
 
+/// Reads everything that the admin has, and of each the part about a URL.
+fn every_get(larder: &Larder, url: &str) {
+    let described = asked(larder, "GET", "/api/v1/openapi.json", None).1;
+    let paths: Vec<String> = described["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|it| it.1.get("get").is_some())
+        .map(|it| it.0.clone())
+        .collect();
+    assert!(paths.len() > 15, "{paths:?}");
+    for path in paths.iter().filter(|it| !it.ends_with("/stream") && !it.contains('{')) {
+        asked(larder, "GET", path, None);
+        asked(larder, "GET", &format!("{path}?url={url}"), None);
+    }
+}
+
 #[test]
 fn no_view_shows_a_secret() {
     let origin = echo();
@@ -111,19 +128,7 @@ fn no_view_shows_a_secret() {
         larder.client().get_with(path, "Authorization: Basic ZGVwbG95Ong=\r\n");
         larder.client().get_with(path, "Authorization: Bearer a.b.c\r\n");
     }
-    let described = asked(&larder, "GET", "/api/v1/openapi.json", None).1;
-    let paths: Vec<String> = described["paths"]
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|it| it.1.get("get").is_some())
-        .map(|it| it.0.clone())
-        .collect();
-    assert!(paths.len() > 15, "{paths:?}");
-    for path in paths.iter().filter(|it| !it.ends_with("/stream") && !it.contains('{')) {
-        asked(&larder, "GET", path, None);
-        asked(&larder, "GET", &format!("{path}?url=http://main.test/set/a"), None);
-    }
+    every_get(&larder, "http://main.test/set/a");
     for path in ["/", "/index.html", "/assets/x"] {
         is_clean(path, &larder.admin_get(path).text());
     }
@@ -369,4 +374,42 @@ fn a_secret_in_a_condition_is_not_shown() {
     for when in ["header.X-Api-Key == \\\"***\\\"\"", "header.X-Api-Key == \\\"***\\\" #2\""] {
         assert!(answers[0].contains(&format!("when=\"{when}")), "{when}: {}", answers[0]);
     }
+}
+
+/// Webhooks and the like have their secret in the path.
+#[test]
+fn a_secret_in_the_path_for_the_origin_is_shown_nowhere() {
+    let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", it.target()));
+    let route = |path: &str, to: &str, keys: &str| {
+        format!(
+            "[[site.route]]\npath = \"{path}/*\"\ntrace = 1\nproxy.to = \"{}{to}\"\n{keys}\n",
+            origin.url()
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nerror = \"error.log\"\nlevels.origin = \"debug\"\n\
+         [block.hook]\nadd_prefix = \"/plain/${{HOOK}}\"\n[[site]]\nhosts = [\"*\"]\n{}{}{}{}{}",
+        route("/to", "/a/${HOOK}", "proxy.health = { path = \"/health\", interval = \"1s\" }"),
+        route("/add", "", "use = [\"hook\"]"),
+        route("/made", "", "rewrite = \"/${HOOK}/{uri}\""),
+        route("/both", "/a/${HOOK}", "strip = \"/both\"\nadd_prefix = \"/b\""),
+        route("/open", "/base", "add_prefix = \"/b\"")
+    );
+    let larder = Larder::start(Setup { config, env: vec![("HOOK".to_owned(), format!("{MARK}-hook"))] });
+    for (path, shown) in [
+        ("/to/a", "/***/to/a"),
+        ("/add/a", "/***/add/a"),
+        ("/made/a", "/***"),
+        ("/both/a", "/***/a"),
+        ("/open/a", "/base/b/open/a"),
+    ] {
+        let sent = larder.get(path).text();
+        assert_eq!(path != "/open/a", sent.contains(MARK), "{sent}");
+        let url = json!({ "url": format!("http://main.test{path}") });
+        let told = asked(&larder, "POST", "/api/v1/explain", Some(&url)).1;
+        assert_eq!(shown, told["origin_request"]["target"], "{told}");
+    }
+    every_get(&larder, "http://main.test/to/a");
+    is_clean("metrics", &larder.admin_get("/metrics").text());
+    logs_are_clean(&larder);
 }

@@ -58,6 +58,7 @@ impl ConfigCheck {
             weight: 1,
             drained: false,
             base: String::new(),
+            hides_base: false,
         };
         // A program starts once the whole body is here: a slow client occupies no process.
         let buffers = BufferedBodies::All;

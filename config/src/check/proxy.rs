@@ -180,8 +180,13 @@ impl ConfigCheck {
             let text = "every origin is drained; at least one must serve requests";
             self.problem(source.clone(), &named, text);
         }
-        let backups = self.texts(&at.key("proxy.backup"));
+        let of_backups = at.key("proxy.backup");
+        let backups = self.texts(&of_backups);
         members.extend(backups.iter().filter_map(|it| OriginMember::parse(it).ok()));
+        for (number, it) in members.iter_mut().enumerate().filter(|it| !it.1.base.is_empty()) {
+            let written = self.with_variables(if number < first { &key } else { &of_backups });
+            it.hides_base = written.is_some_and(|text| !text.contains(&it.base));
+        }
         if let Some(twice) =
             (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {

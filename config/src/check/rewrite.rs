@@ -9,7 +9,7 @@ use larder_semantics::path;
 use larder_semantics::policy::{CredentialUse, Policy};
 use larder_semantics::query_rewrite::Parameters;
 use larder_semantics::request_fields::{RequestFields, undetermined};
-use larder_semantics::rewrite::{PathTemplate, Rewrite};
+use larder_semantics::rewrite::{HiddenPaths, PathTemplate, Rewrite};
 use larder_semantics::template::{Template, TemplateInput};
 use larder_wire::message::fields::is_hop_by_hop;
 use std::sync::Arc;
@@ -47,8 +47,11 @@ impl ConfigCheck {
         path: &PathPattern,
         cache: &Policy,
     ) -> RewriteSettings {
-        let base = match service {
-            Some(Service::Proxy(proxy)) => proxy.to.members[0].base.clone(),
+        let (base, hides_base) = match service {
+            Some(Service::Proxy(proxy)) => {
+                let is_hidden = proxy.to.members.iter().any(|it| it.hides_base);
+                (proxy.to.members[0].base.clone(), is_hidden)
+            }
             Some(_) => {
                 self.refuse_rewrite(at);
                 return RewriteSettings::default();
@@ -74,6 +77,9 @@ impl ConfigCheck {
                 Rewrite::new(&strip, &added, query).map(|it| it.on_route(path.clone()))
             }
         };
+        let is_secret = |key: &str| self.with_variables(&at.key(key)).is_some();
+        let hidden = HiddenPaths { added: hides_base || is_secret("add_prefix"), path: is_secret("rewrite") };
+        let target = target.map(|it| it.hiding(hidden));
         let hosts = self.texts(&at.of_site("hosts")).into();
         RewriteSettings { target: target.map(Arc::new), fields, hosts }
     }

@@ -146,3 +146,15 @@ fn backups_and_health_checks_fit_their_route() {
         "t.toml:4: site.route.proxy.health.status: found [\"399-200\"]; allowed: a status from 100 to 599, or a range such as \"200-399\"",
     );
 }
+
+#[test]
+fn a_path_with_a_variable_of_the_environment_is_not_shown() {
+    let shown = |to: &str| {
+        let text = format!("[[site]]\nhosts = \"*\"\n[[site.route]]\nproxy.to = [\"{to}\"]\n");
+        let config = read(&text).unwrap();
+        config.sites[0].routes[0].origins().next().unwrap().to_string()
+    };
+    assert_eq!("http://127.0.0.1:1/***", shown("http://127.0.0.1:1/a/${CARGO_PKG_NAME}"));
+    assert_eq!("http://127.0.0.1:1/app", shown("${LARDER_NOT_SET:-http://127.0.0.1:1}/app"));
+    assert_eq!("http://127.0.0.1:1", shown("http://127.0.0.1:1"));
+}
