@@ -332,10 +332,22 @@ fn a_get_below_the_path_of_purges() {
     let asked = origin.requests();
     assert_eq!(200, get(&larder, "/purge/blog/one/?page=2", "").status);
     assert_eq!(200, get(&larder, "/purge/", "").status);
-    assert_eq!(403, get(&larder, "/purge/shop/1", "Sec-Fetch-Site: cross-site\r\n").status);
+    for field in [
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Mode: navigate",
+        "sec-fetch-dest: image",
+        "Origin: http://example.com",
+        "Referer: http://example.com/",
+        "Referer: http://evil.test/purge/shop/1",
+    ] {
+        assert_eq!(403, get(&larder, "/purge/shop/1", &format!("{field}\r\n")).status, "{field}");
+    }
     assert_eq!(asked, origin.requests(), "no purge reaches the application");
     let left: Vec<&str> = PAGES.into_iter().filter(|it| get(&larder, it, "").is_hit()).collect();
     assert_eq!(["/blog/one/", "/blog/onemore/", "/wp-json/wp/v2/posts/1", "/shop/1"][..], left);
+    // WordPress before 6.2 names the URL itself.
+    let own = "User-Agent: WordPress/6.1; http://example.com\r\nReferer: http://example.com/purge/shop/2\r\n";
+    assert_eq!(200, get(&larder, "/purge/shop/2", own).status);
     // Neither another path nor another method is a purge.
     for target in ["/purge", "/purged/shop/1", "/PURGE/shop/1", "/x/purge/shop/1"] {
         assert!(get(&larder, target, "").text().trim().parse::<usize>().is_ok(), "{target}");
@@ -351,6 +363,36 @@ fn a_get_below_the_path_of_purges() {
     assert!(get(&closed, "/shop/1", "").is_hit());
     let without = with("from = [\"127.0.0.1/32\"]");
     assert!(get(&without, "/purge/shop/1", "").text().trim().parse::<usize>().is_ok());
+}
+
+#[test]
+fn a_proxy_on_this_machine_purges_only_if_its_clients_are_known() {
+    let origin = application(|_| String::new());
+    let with = |trusted: &str| {
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\n{trusted}\n[[site]]\nhosts = [\"example.com\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n\
+             cache = {{ purge = {{ method = true }} }}\n",
+            origin.url()
+        );
+        Larder::start(Setup { config, env: Vec::new() })
+    };
+    let purge = |larder: &Larder, lines: &str| {
+        let mut client = larder.client();
+        client.send(format!("PURGE /shop/1 HTTP/1.1\r\nHost: example.com\r\n{lines}\r\n"));
+        let answer = client.read();
+        (answer.status, answer.text().contains("clients.trusted"))
+    };
+    let larder = with("");
+    assert_eq!((200, false), purge(&larder, ""));
+    for field in
+        ["X-Forwarded-For: 8.8.8.8", "x-real-ip: 127.0.0.1", "Forwarded: for=8.8.8.8", "Via: 1.1 nginx"]
+    {
+        assert_eq!((403, true), purge(&larder, &format!("{field}\r\n")), "{field}");
+    }
+    let larder = with("clients.trusted = [\"127.0.0.0/8\"]");
+    assert_eq!((200, false), purge(&larder, "Via: 1.1 nginx\r\nX-Forwarded-For: 127.0.0.1\r\n"));
+    assert_eq!((403, false), purge(&larder, "X-Forwarded-For: 8.8.8.8\r\n"));
+    assert_eq!((403, true), purge(&larder, "X-Forwarded-For: unknown\r\n"));
 }
 
 /// Plugins purge by the address of the site that is set in the application, or by the name of the server.

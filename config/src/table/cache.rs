@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Key] = &[
     each("cache.purge.method", ValueKind::Bool, None,
         "Whether a `PURGE` request purges the URL, or the tags or the pattern of its fields; `BAN`, `FULLBAN`, `PURGEKEYS` and `PURGETAGS` of other caches' plugins likewise. With `false`, they are rejected with 405. Default: they are unknown methods and are forwarded to the origin.", "true"),
     each("cache.purge.from", ValueKind::List(TextForm::Network), Some("127.0.0.1/32,::1/128"),
-        "Networks whose clients may send `PURGE`. Other clients receive 403. Clients of a Unix socket may always purge.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
+        "Networks whose clients may send `PURGE`. Other clients receive 403. Clients of a Unix socket may always purge. A request from this machine that a proxy forwarded (`X-Forwarded-For`, `Forwarded`, `X-Real-IP`, `Via`) receives 403 unless the proxy is in `clients.trusted`: its address would be that of every visitor.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
     each("cache.purge.path", ValueKind::One(TextForm::RewritePrefix), None,
-        "A path below which a GET purges a page: with `/purge`, a GET of `/purge/blog/` purges `/blog/`, as the plugin Nginx Helper of WordPress requests it. Only clients of `cache.purge.from` may do so, and no browsers. Requires `cache.purge.method`.", r#""/purge""#),
+        "A path below which a GET purges a page: with `/purge`, a GET of `/purge/blog/` purges `/blog/`, as the plugin Nginx Helper of WordPress requests it. Only clients of `cache.purge.from` may do so, and no browsers: a request with `Sec-Fetch-*`, `Origin`, or a `Referer` that is not its own URL receives 403. Requires `cache.purge.method`.", r#""/purge""#),
 ];

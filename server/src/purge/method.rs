@@ -11,6 +11,7 @@ use larder_config::tiers::PurgeMethod;
 use larder_counters::Counters;
 use larder_semantics::expression::Expression;
 use larder_semantics::request_view::{RequestView, path_of};
+use larder_semantics::scheme::Scheme;
 use larder_store::purges::{PurgeScope, Strength};
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::RequestHead;
@@ -80,9 +81,12 @@ pub async fn answer(
     let page = of_path.and_then(|it| below(request.target, it));
     let named = page.map(|target| RequestHead { method: "PURGE", target, ..request.clone() });
     // A page of another site could make a browser in the permitted network send the GET.
-    let is_browsers = named.is_some() && request.fields.iter().any(|it| it.is("sec-fetch-site"));
+    let is_browsers = named.is_some() && is_of_browser(request);
     let (status, value) = match (matched.purge.method, permission::may_purge(matched, peer)) {
         _ if is_browsers => (403, problem(403, "A browser may not purge by GET; send PURGE instead.")),
+        (PurgeMethod::Allowed, true) if is_of_unknown_proxy(client, request) => {
+            (403, problem(403, UNKNOWN_PROXY))
+        }
         (PurgeMethod::Allowed, true) => {
             purge(purges, router, named.as_ref().unwrap_or(request), client).await
         }
@@ -105,6 +109,32 @@ pub async fn answer(
         }
         _ => page,
     }
+}
+
+/// The sentence about a purge that a proxy on this machine may have forwarded for a client.
+const UNKNOWN_PROXY: &str = "A proxy on this machine forwarded this request, and its client is unknown; add the address of the proxy to \
+                             clients.trusted.";
+
+/// Whether a request came through a proxy on this machine that is not trusted: its address, which `cache.purge.from` permits, is then
+/// that of every visitor.
+fn is_of_unknown_proxy(client: &Client, request: &RequestHead<'_>) -> bool {
+    let is_local = client.peer.is_none_or(|it| it.ip().to_canonical().is_loopback());
+    let forwarded = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
+    let is_forwarded = || request.fields.iter().any(|it| forwarded.iter().any(|name| it.is(name)));
+    client.hops.is_empty() && is_local && is_forwarded()
+}
+
+/// Whether a browser may have sent a request. WordPress before 6.2 sends the URL itself as `Referer`, which no page of another site can.
+fn is_of_browser(request: &RequestHead<'_>) -> bool {
+    let is_own_url = |referer: &[u8]| {
+        let url = Scheme::split(std::str::from_utf8(referer).unwrap_or_default()).map_or("", |it| it.1);
+        url.strip_prefix(request.authority).is_some_and(|it| it == request.target)
+    };
+    let starts = |name: &str| name.get(..10).is_some_and(|it| it.eq_ignore_ascii_case("sec-fetch-"));
+    request
+        .fields
+        .iter()
+        .any(|it| starts(it.name) || it.is("origin") || it.is("referer") && !is_own_url(it.value))
 }
 
 fn problem(status: u16, detail: &str) -> Value {
