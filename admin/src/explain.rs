@@ -4,6 +4,7 @@ mod access;
 mod ask;
 mod files;
 mod matching;
+mod proxied;
 mod script;
 mod sql;
 mod sticky;
@@ -11,8 +12,8 @@ mod summary;
 mod tls;
 
 use super::overlay::overlay_json;
-use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
+use access::ExplainedAccess;
 use larder_config::tiers::PurgeMethod;
 use larder_config::{Decided, RouteConfig, Service, Source, dotted, rewrite, table};
 use larder_gateway::budget::MissBudget;
@@ -22,7 +23,6 @@ use larder_observe::ids::RequestId;
 use larder_observe::recent::{KEPT, RecentRequest};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
-use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::secret::shown_target;
@@ -40,7 +40,6 @@ use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
 use larder_wire::signed_url;
 use matching::ExplainedSender;
 use serde_json::{Value, json};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -213,14 +212,14 @@ impl Admin {
             return AdminResponse::Json(200, told);
         }
         let access = self.access_of(router, without, view);
-        if let Some(told) = access.as_ref().filter(|it| it["verdict"].is_object()) {
-            return AdminResponse::Json(200, told.clone());
+        if let Some(it) = access.as_ref().filter(|it| it.told["verdict"].is_object()) {
+            return AdminResponse::Json(200, it.told.clone());
         }
         let tls = if request.scheme == Scheme::Https { self.tls_of(router, view) } else { Value::Null };
-        let mut answer = self.explain_admitted(request, router, without, sender).await;
+        let mut answer = self.explain_admitted(request, router, without, sender, access.as_ref()).await;
         if let AdminResponse::Json(200, told) = &mut answer {
             if let Some(access) = access {
-                told["access"] = access["access"].clone();
+                told["access"] = access.told["access"].clone();
             }
             if !tls.is_null() {
                 told["tls"] = tls;
@@ -236,6 +235,7 @@ impl Admin {
         router: &Router,
         without: FilesPassed,
         sender: &ExplainedSender,
+        access: Option<&ExplainedAccess>,
     ) -> AdminResponse {
         let fields = request.fields.view();
         let view = &sender.view(request, &fields, router.geo());
@@ -279,34 +279,8 @@ impl Admin {
                 )
             }
             RouteTarget::Proxy(proxied) => {
-                let request = self.without_signature((site, route), request.clone());
-                let mut keyed = Cow::Borrowed(&request);
-                if let Some(country) = view.country().filter(|_| proxied.policy.key.has_country()) {
-                    keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
-                }
-                let mut explanation = self.gateway.explain(proxied, &keyed).await;
-                if let Some(told) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
-                    explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
-                }
-                let sent =
-                    SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
-                let live = self.live.borrow().clone();
-                let of_site = live.config.sites.get(site);
-                let Some((of_site, row)) = of_site.and_then(|it| Some((it, it.routes.get(route)?))) else {
-                    return problem_at(409, "The configuration changed in the meantime; retry.", "url");
-                };
-                let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
-                let asked = sent.as_ref().map_or(&request.target, |it| &it.target);
-                let asked = (&*request.method, &**asked);
-                script::tell(&mut told, proxied, asked, of_site, &row.decided).await;
-                told["origin_request"] = sent_json(sent.as_ref(), row);
-                told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
-                told["sql"] = sql::told(row, &request, &self.followed);
-                told["sticky"] = sticky::told(proxied, &request, &row.decided);
-                told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
-                self.tell_reason(&mut told, &explanation, &proxied.policy, &request.target, (site, row));
-                told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
-                AdminResponse::Json(200, told)
+                let at = (site, route);
+                self.explain_proxied(request, proxied, (router, without), view, at, access).await
             }
         }
     }
@@ -364,8 +338,14 @@ impl Admin {
             AdmissionRule::RedirectMap { line } => format!(", line {line} of the map"),
             _ => String::new(),
         };
+        // Without rules there is nothing that it could precede.
+        let has_rules = row.is_some_and(|it| !it.access.is_none());
+        let before = match step {
+            AdmissionStep::BeforeAccess if has_rules => "before access rules and the cache",
+            AdmissionStep::BeforeAccess | AdmissionStep::Service => "before the cache",
+        };
         let sentence = format!(
-            "Answered by larder before the cache: {}{} ({}{line}).",
+            "Answered by larder {before}: {}{} ({}{line}).",
             answer.status,
             location.unwrap_or_default(),
             dotted(key)

@@ -26,7 +26,7 @@ pub enum OriginError {
     InterimFlood,
     /// Every connection is in use and waiting took too long.
     Busy,
-    /// Every origin of the route is ejected or drained.
+    /// Every origin of the route is unhealthy, ejected or drained.
     Ejected,
     /// Every origin of the route is drained by an operator.
     Drained,
@@ -132,7 +132,7 @@ impl OriginError {
             }
             Self::InterimFlood => "the origin sent too many interim (1xx) responses",
             Self::Busy => "every connection to the origin is in use",
-            Self::Ejected => "every origin of the route is ejected or drained",
+            Self::Ejected => "every origin of the route is unhealthy, ejected or drained",
             Self::Drained => "every origin of the route is drained",
             Self::Status(status) => return Cow::Owned(format!("the origin answered {status}")),
         })

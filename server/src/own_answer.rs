@@ -240,7 +240,8 @@ impl RouteAnswers {
 }
 
 /// The method of the request that a CORS preflight request is about; `None` for any other request.
-pub(crate) fn preflighted<'a>(view: &RequestView<'a>) -> Option<&'a str> {
+#[must_use]
+pub fn preflighted<'a>(view: &RequestView<'a>) -> Option<&'a str> {
     let asked = |name| field::first(view.fields, name).filter(|_| view.method == "OPTIONS");
     asked("origin")?;
     std::str::from_utf8(asked("access-control-request-method")?).ok()

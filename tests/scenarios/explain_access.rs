@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
 pub fn explain(larder: &Larder, path: &str, client: &str) -> Value {
-    let body = json!({ "url": format!("http://{}{path}", larder.address), "client": client });
+    let body = json!({ "url": format!("http://h{path}"), "client": client });
     serde_json::from_slice(&larder.admin_post("/api/v1/explain", &body.to_string()).body).unwrap()
 }
 
@@ -95,4 +95,76 @@ fn a_client_that_is_no_address_is_rejected() {
         "{}",
         told.out
     );
+}
+
+#[test]
+fn a_request_is_judged_with_the_identity_that_it_would_have() {
+    let origin = Origin::fixed(super::access::PAGE);
+    let service = Origin::fixed("HTTP/1.1 200 OK\nX-User: alice\n\n");
+    let rules = format!("forward = {{ to = \"{}\", copy = [\"X-User\"] }}", service.url());
+    let site = format!(
+        "[[site.route]]\npath = \"/any/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\n\
+         access = {{ satisfy = \"any\", allow = [\"127.0.0.3\"], {rules}, key = \"identity\" }}\n\
+         [[site.route]]\npath = \"/apart/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ {rules} }}\n\
+         [[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\n"
+    );
+    let larder = larder(&origin, &site);
+    larder.hold();
+    let answer = |path: &str, client: &str| {
+        let told = explain(&larder, path, client);
+        let answer = told["summary"]["answer"].as_str().unwrap().to_owned();
+        (told["verdict"]["name"].as_str().unwrap().to_owned(), answer)
+    };
+    let asked = format!("the service {} would be asked", service.url());
+    let depends =
+        format!("Depends on access: {asked}. Each client has pages of its own (access.key = \"identity\").");
+    assert_eq!(("depends".to_owned(), depends), answer("/any/a", "127.0.0.1"));
+    // A client of the list shares the pages of the list, as its requests do.
+    let mut client = Client::connect_from(Ipv4Addr::new(127, 0, 0, 3), larder.address);
+    client.get("/any/a");
+    assert!(client.get("/any/a").is_hit());
+    let (verdict, told) = answer("/any/a", "127.0.0.3");
+    assert!(verdict == "hit" && told.starts_with("Served from RAM"), "{told}");
+    let apart = format!(
+        "If access admits the request ({asked}): Not cached: the access rules of the route identify its clients."
+    );
+    assert_eq!(("pass".to_owned(), apart), answer("/apart/a", "127.0.0.1"));
+}
+
+#[test]
+fn answers_that_precede_access_are_named() {
+    let origin = Origin::fixed(super::access::PAGE);
+    let to = "proxy = { to = [\"{origin}\"] }";
+    let site = format!(
+        "[[site.route]]\npath = \"/app/*\"\n{to}\naccess.allow = [\"10.0.0.0/8\"]\n[[site.route]]\npath = \"/open/*\"\n{to}\n\
+         [[site.route]]\npath = \"/api/*\"\nmethods = [\"GET\"]\n{to}\n[[site.route]]\npath = \"/api/*\"\nmethods = [\"PUT\"]\n{to}\n\
+         cors.origins = [\"https://app.test\"]\n"
+    );
+    let larder = larder(&origin, &site);
+    let sentence =
+        |path: &str| explain(&larder, path, "127.0.0.1")["verdict"]["sentence"].as_str().unwrap().to_owned();
+    let before = "Answered by larder before access rules and the cache: 301";
+    assert!(sentence("/app").starts_with(before), "{}", sentence("/app"));
+    assert!(
+        sentence("/open").starts_with("Answered by larder before the cache: 301"),
+        "{}",
+        sentence("/open")
+    );
+    assert!(sentence("/app/a").starts_with("Refused by larder before the cache"));
+    let told = explain(&larder, "/app", "127.0.0.1");
+    assert!(
+        told["summary"]["answer"]
+            .as_str()
+            .unwrap()
+            .starts_with("Answered by larder before access rules: 301"),
+        "{told}"
+    );
+    // A preflight belongs to the route of the request that it is about.
+    let body = json!({
+        "url": format!("http://{}/api/a", larder.address), "method": "OPTIONS",
+        "headers": [["Origin", "https://app.test"], ["Access-Control-Request-Method", "PUT"]],
+    });
+    let told: Value =
+        serde_json::from_slice(&larder.admin_post("/api/v1/explain", &body.to_string()).body).unwrap();
+    assert_eq!("it does not accept PUT", told["matched"]["passed_over"][0]["sentence"], "{told}");
 }

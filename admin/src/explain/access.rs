@@ -3,19 +3,53 @@
 use super::{Admin, refused};
 use larder_config::{Source, dotted};
 use larder_semantics::request_view::{RequestView, normal_path};
-use larder_server::access::AccessVerdict;
+use larder_server::access::{AccessFinding, AccessVerdict, Admitted};
 use larder_server::purge::method;
 use larder_server::router::{FilesPassed, Router};
 use serde_json::{Value, json};
 
+/// The access rules of a route, as far as they decide about a request.
+pub(super) struct ExplainedAccess {
+    /// The rule that decides, as `access`; with a `verdict` if it refuses the request.
+    pub told: Value,
+    /// The changes of the request, if it is admitted.
+    pub changes: Admitted,
+    /// The verification on which it depends: one sentence without its full stop.
+    depends_on: Option<String>,
+}
+
+impl ExplainedAccess {
+    /// Replaces the explanation of a request whose identity only a verification would prove, on a route with the identity in its key.
+    pub fn tell_unknown_identity(&self, told: &mut Value) {
+        let Some(why) = &self.depends_on else { return };
+        let sentence = format!(
+            "Depends on access: {why}. Each client has pages of its own (access.key = \"identity\")."
+        );
+        told["verdict"] = json!({ "name": "depends", "sentence": sentence, "status": null });
+        told["rules"] = json!([]);
+        for key in ["bypass", "reason", "change", "changes", "stored", "last_refusal"] {
+            told[key] = Value::Null;
+        }
+    }
+
+    fn refused(told: Value) -> Self {
+        Self { told, changes: Admitted::default(), depends_on: None }
+    }
+
+    fn new(told: Value, changes: Admitted, finding: AccessFinding) -> Self {
+        let depends_on = Some(finding.sentence).filter(|_| finding.verdict == AccessVerdict::Depends);
+        Self { told, changes, depends_on }
+    }
+}
+
 impl Admin {
-    /// The rule of access that decides, as `access`; with a `verdict` if it refuses the request. `None` without rules.
+    /// The rule of access that decides. `None` without rules.
     pub(super) fn access_of(
         &self,
         router: &Router,
         without: FilesPassed,
         view: &RequestView<'_>,
-    ) -> Option<Value> {
+    ) -> Option<ExplainedAccess> {
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
@@ -23,10 +57,8 @@ impl Admin {
         if let Some(found) = found.filter(|it| !it.sure)
             && !router.has_one_access(&found, view)
         {
-            return Some(refused(
-                400,
-                "The path is ambiguous: its interpretations have different access rules.",
-            ));
+            let text = "The path is ambiguous: its interpretations have different access rules.";
+            return Some(ExplainedAccess::refused(refused(400, text)));
         }
         let purged = method::route(router, view.method, || *view).and_then(|it| it.admission.as_deref());
         let rules = purged.or(found.and_then(|it| it.admission))?.access.as_ref()?;
@@ -53,6 +85,6 @@ impl Admin {
             told["route"] = json!(found.map(|it| it.target.name()));
             told["settings"] = found.map_or(Value::Null, |it| self.settings(it.at.0, it.at.1));
         }
-        Some(told)
+        Some(ExplainedAccess::new(told, rules.known_changes(view), finding))
     }
 }

@@ -11,6 +11,7 @@ use larder_semantics::field::Field;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{RequestView, normal_path};
 use larder_semantics::scheme::Scheme;
+use larder_server::own_answer;
 use larder_server::router::{Matched, NoRoute, Router};
 use larder_wire::message::Request;
 use serde_json::{Value, json};
@@ -107,7 +108,10 @@ impl Admin {
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
-        let passed = passed_over(&routes[..route], router, view);
+        // A CORS preflight belongs to the route of the request that it is about.
+        let preflighted = own_answer::preflighted(view).filter(|_| chosen.finish.cors.is_some());
+        let asked = RequestView { method: preflighted.unwrap_or(view.method), ..*view };
+        let passed = passed_over(&routes[..route], router, &asked);
         let methods = match &chosen.methods {
             Methods::Any => Value::Null,
             Methods::Only(these) => json!(these),

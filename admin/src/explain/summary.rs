@@ -5,6 +5,7 @@ use super::super::advice::knows_clients;
 use super::{Admin, Value, json};
 use larder_config::{RouteConfig, memory_left};
 use larder_gateway::explain::Explanation;
+use larder_gateway::request_headers::Bypass;
 use larder_semantics::advice::{self, ChangeFacts, ExplainedFacts, PageAudience};
 use larder_semantics::analytics;
 use larder_semantics::miss_reason::REASONS;
@@ -68,12 +69,21 @@ pub(super) fn add(told: &mut Value) {
         tier: &tier,
         freshness: &freshness,
         failure: failure.as_deref(),
+        by_access: told["bypass"] == Bypass::Credentials.sentence(),
         audience,
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
     });
     let shown = if summary.shows_changes { changes } else { Vec::new() };
+    let answer = match told["access"]["name"] == "depends" && verdict != "depends" {
+        true => format!(
+            "If access admits the request ({}): {}",
+            text(&told["access"]["sentence"]),
+            summary.answer
+        ),
+        false => summary.answer,
+    };
     told["summary"] = json!({
-        "answer": summary.answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
+        "answer": answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
     });
     if let Some(it) = told.as_object_mut() {
         ["changes", "audience", "failure"].iter().for_each(|name| drop(it.shift_remove(*name)));

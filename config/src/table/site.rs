@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].redirect_status", integer(301, 308), Some("308"),
         "Status of the redirects of `redirect_https` and `canonical_host`: 301, 302, 307 or 308. 307 and 308 keep the method; with 301 and 302, clients repeat a POST as a GET. Browsers keep 301 and 308.", "301"),
     once("site[].redirect_map", ValueKind::One(TextForm::Path), None,
-        "File of redirects, one in each line: path, target, and optionally the status (default 301), separated by spaces; `#` begins a comment, and a `;` at the end of the line is dropped. A request for one of the paths is redirected, with its query unless the target has one. All other requests go to the routes. The file is read at start and reload.", r#""redirects.map""#),
+        "File of redirects, one in each line: path, target, and optionally the status (default 301), separated by spaces; `#` begins a comment, and a `;` at the end of the line is dropped. A request for one of the paths is redirected, with its query unless the target has one. All other requests go to the routes. The redirect precedes `access`. The file is read at start and reload.", r#""redirects.map""#),
     once("site[].access_log", ValueKind::One(TextForm::LogTarget), None,
         "Access log of the site: a file, `-` for standard output, `syslog` for the system log (its socket /dev/log; `syslog:PATH` for another), or `off`. Default: `log.access`.", r#""/var/log/larder/shop.log""#),
     once("site[].log_format", ValueKind::One(TextForm::LogFormat), None,

@@ -359,7 +359,8 @@ impl CacheVerdict {
     fn tell_of(&mut self, route: &GatewayRoute) {
         let is_asked = route.maker.is_none() && matches!(self.name, "miss" | "revalidate" | "pass");
         let Some(why) = route.origins.unavailable().filter(|_| is_asked) else { return };
-        let why = if matches!(why, OriginError::Drained) { "drained" } else { "ejected or drained" };
+        let why =
+            if matches!(why, OriginError::Drained) { "drained" } else { "unhealthy, ejected or drained" };
         self.sentence.push_str(" No origin is available: each is ");
         self.sentence.push_str(why);
         self.sentence.push_str(". The response is 503, or a stale response if it may be served.");

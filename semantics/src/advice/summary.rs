@@ -52,6 +52,8 @@ pub struct ExplainedFacts<'a> {
     pub freshness: &'a str,
     /// Why the origin gave no valid response last time, if it did not.
     pub failure: Option<&'a str>,
+    /// Whether it bypasses the cache because the route's access rules identify its client.
+    pub by_access: bool,
     /// The audience of the page.
     pub audience: PageAudience,
     /// Whether a setting would help requests of this reason.
@@ -100,6 +102,12 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
             "Answered with 504: the request allows a stored response only, and none is usable.".to_owned(),
             "the client asked not to contact the origin",
         ),
+        "depends" => ExplainSummary {
+            answer: facts.sentence.to_owned(),
+            rightness: Rightness::Right,
+            because: "Explain verifies no credentials and asks no service.".to_owned(),
+            shows_changes: false,
+        },
         "tag" => ExplainSummary {
             answer: facts.sentence.to_owned(),
             rightness: Rightness::Right,
@@ -108,7 +116,10 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         },
         "miss" | "revalidate" | "pass" => of_origin(facts),
         _ => right(
-            format!("Answered by larder: {}", rest("Answered by larder before the cache: ")),
+            match facts.sentence.strip_prefix("Answered by larder before access rules and the cache: ") {
+                Some(it) => format!("Answered by larder before access rules: {it}"),
+                None => format!("Answered by larder: {}", rest("Answered by larder before the cache: ")),
+            },
             "the configuration says so",
         ),
     }
@@ -132,7 +143,13 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
             shows_changes: false,
         };
     };
-    let (answer, because) = words(reason);
+    let (answer, because) = match facts.by_access {
+        true => (
+            "Not cached: the access rules of the route identify its clients",
+            "the response is for one client",
+        ),
+        false => words(reason),
+    };
     let class = reason.row().class;
     // Proof that a page is for one client outweighs everything that a setting could do.
     let apart = match facts.audience {

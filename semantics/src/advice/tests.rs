@@ -157,6 +157,7 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         tier: "ram",
         freshness: "fresh for 48 s",
         failure: None,
+        by_access: false,
         audience: PageAudience::Unknown,
         has_setting: false,
     }

@@ -65,7 +65,7 @@ reasons! {
     UnkeyedField "unkeyed-field" Rightly: "A field of the request is not in the strict key.", "";
     Credentials "credentials" Rightly: "The request has a cookie, `Authorization` or a field that identifies the client (`X-Api-Key`), and neither the response nor the route says that the page is the same for all clients.",
         "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie. With the field in `cache.key.headers`, each value has pages of its own.";
-    Authorization "authorization" Rightly: "The request has `Authorization`, and the response is for this client.", "";
+    Authorization "authorization" Rightly: "The request has `Authorization`, or `access` of the route identifies its client, and the response is for this client.", "";
     Status "status" Rightly: "Responses with this status are not stored, or not without a declared lifetime.",
         "Redirects and errors that are the same for all clients: the application declares a lifetime, or `cache.status_ttl` gives the status one.";
     NoStore "no-store" Rightly: "The response has `no-store`.", "";

@@ -377,6 +377,24 @@ impl AccessRules {
         self.config.forward.as_ref()
     }
 
+    /// The changes of a request that is admitted, as far as they are known without a verification; for `explain`.
+    #[must_use]
+    pub fn known_changes(&self, view: &RequestView<'_>) -> Admitted {
+        let mut admitted = self.without_own_fields(view);
+        if let Some(by_address) = self.by_facts(view) {
+            drop(self.by_proof(view, by_address, &Counters::default(), &mut admitted));
+        }
+        admitted
+    }
+
+    /// The findings about a request before it is judged.
+    fn without_own_fields(&self, view: &RequestView<'_>) -> Admitted {
+        let is_sent = |names: &Arc<[String]>| {
+            view.fields.iter().any(|it| names.iter().any(|name| is_spelling(it.name, name)))
+        };
+        Admitted { removed: self.removed.clone().filter(is_sent), ..Admitted::default() }
+    }
+
     /// Judges a request, and notes the findings in `admitted`.
     pub fn judge(
         &self,
@@ -385,10 +403,7 @@ impl AccessRules {
         admitted: &RefCell<Admitted>,
     ) -> Verdict {
         let admitted = &mut *admitted.borrow_mut();
-        let is_sent = |names: &Arc<[String]>| {
-            view.fields.iter().any(|it| names.iter().any(|name| is_spelling(it.name, name)))
-        };
-        *admitted = Admitted { removed: self.removed.clone().filter(is_sent), ..Admitted::default() };
+        *admitted = self.without_own_fields(view);
         let verdict = match self.by_facts(view) {
             _ if self.is_ambiguous(view) => Verdict::Refuse(ambiguous()),
             Some(by_address) => self.by_credentials(view, by_address, counters, admitted),
@@ -445,6 +460,17 @@ impl AccessRules {
                 Err(page) => return Verdict::Refuse(page),
             }
         }
+        self.by_proof(view, by_address, counters, admitted)
+    }
+
+    /// Judges by the credentials of a request that is within its limit.
+    fn by_proof(
+        &self,
+        view: &RequestView<'_>,
+        by_address: bool,
+        counters: &Counters,
+        admitted: &mut Admitted,
+    ) -> Verdict {
         if self.credentials.is_empty() {
             return Verdict::Admit;
         }

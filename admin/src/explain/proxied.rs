@@ -1,0 +1,72 @@
+//! `explain` of a request that a gateway answers: its cache, its rewrites and its origins.
+
+use super::access::ExplainedAccess;
+use super::{
+    Admin, AdminResponse, budget_json, explanation_json, problem_at, script, sent_json, sql, sticky,
+};
+use crate::stats::origin_json;
+use larder_gateway::GatewayRoute;
+use larder_gateway::explain::Explanation;
+use larder_gateway::request_headers::Bypass;
+use larder_gateway::rewrite::SentTarget;
+use larder_semantics::geo::COUNTRY_FIELD;
+use larder_semantics::policy::CredentialUse;
+use larder_semantics::request_view::RequestView;
+use larder_server::router::{FilesPassed, Router};
+use larder_wire::message::Request;
+use std::borrow::Cow;
+
+impl Admin {
+    /// Explains a request that a gateway answers.
+    pub(super) async fn explain_proxied(
+        &self,
+        request: &Request,
+        proxied: &GatewayRoute,
+        (router, without): (&Router, FilesPassed),
+        view: &RequestView<'_>,
+        at: (usize, usize),
+        access: Option<&ExplainedAccess>,
+    ) -> AdminResponse {
+        let (site, route) = at;
+        let settings = self.settings(site, route);
+        let mut request = self.without_signature(at, request.clone());
+        if let Some(it) = access {
+            it.changes.change(&mut request);
+        }
+        let mut keyed = Cow::Borrowed(&request);
+        if let Some(country) = view.country().filter(|_| proxied.policy.key.has_country()) {
+            keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
+        }
+        let mut explanation = self.gateway.explain(proxied, &keyed).await;
+        if let Some(told) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
+            explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
+        }
+        let sent = SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
+        let live = self.live.borrow().clone();
+        let of_site = live.config.sites.get(site);
+        let Some((of_site, row)) = of_site.and_then(|it| Some((it, it.routes.get(route)?))) else {
+            return problem_at(409, "The configuration changed in the meantime; retry.", "url");
+        };
+        let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
+        let asked = sent.as_ref().map_or(&request.target, |it| &it.target);
+        let asked = (&*request.method, &**asked);
+        script::tell(&mut told, proxied, asked, of_site, &row.decided).await;
+        told["origin_request"] = sent_json(sent.as_ref(), row);
+        told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
+        told["sql"] = sql::told(row, &request, &self.followed);
+        told["sticky"] = sticky::told(proxied, &request, &row.decided);
+        told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+        self.tell_reason(&mut told, &explanation, &proxied.policy, &request.target, (site, row));
+        told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
+        let is_in_key = proxied.policy.credentials == CredentialUse::InKey;
+        if let Some(it) = access.filter(|_| is_in_key && lacks_credentials(&explanation)) {
+            it.tell_unknown_identity(&mut told);
+        }
+        AdminResponse::Json(200, told)
+    }
+}
+
+/// Whether a request bypasses the cache since access has not identified its client.
+fn lacks_credentials(explanation: &Explanation) -> bool {
+    explanation.bypass == Some(Bypass::Credentials.sentence())
+}
