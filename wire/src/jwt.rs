@@ -20,7 +20,7 @@ pub const MOST: usize = 8192;
 pub enum TokenFault {
     /// It is not three parts of base64url with JSON in them, or too long.
     Malformed,
-    /// Its header has `crit`, or a key or the address of a key.
+    /// Its header has `crit`, a `b64` other than true, or a key or the address of a key.
     Header,
     /// Its algorithm is not one that the keys and the configuration allow.
     Algorithm,
@@ -46,7 +46,7 @@ impl TokenFault {
     pub fn sentence(self) -> &'static str {
         match self {
             TokenFault::Malformed => "it is not a signed token in the compact form, or longer than 8 KiB",
-            TokenFault::Header => "its header has crit, jku, x5u or jwk",
+            TokenFault::Header => "its header has crit, b64, jku, x5u or jwk",
             TokenFault::Algorithm => "its algorithm does not fit the key",
             TokenFault::UnknownKey => "its kid selects no key",
             TokenFault::Signature => "its signature is wrong",
@@ -120,6 +120,10 @@ fn select<'k>(
     demands: &TokenDemands,
 ) -> Result<(&'k VerificationKey, JwtAlgorithm), TokenFault> {
     if ["crit", "jku", "x5u", "jwk"].iter().any(|it| header.contains_key(*it)) {
+        return Err(TokenFault::Header);
+    }
+    // RFC 7797 §6: `crit` has to name it, so that a reader that does not know it rejects the token.
+    if header.get("b64").is_some_and(|it| *it != Value::Bool(true)) {
         return Err(TokenFault::Header);
     }
     let algorithm = header.get("alg").and_then(Value::as_str).and_then(JwtAlgorithm::parse);

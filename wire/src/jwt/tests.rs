@@ -152,6 +152,10 @@ fn headers() {
     for wrong in ["crit\":[\"exp\"]", "crit\":[]", "jku\":\"https://a\"", "x5u\":\"https://a\"", "jwk\":{}"] {
         assert_eq!(Err(TokenFault::Header), of(&format!(r#"{{"alg":"HS256","{wrong}}}"#)), "{wrong}");
     }
+    for wrong in ["false", "null", "\"true\"", "0"] {
+        let header = format!(r#"{{"alg":"HS256","b64":{wrong}}}"#);
+        assert_eq!(Err(TokenFault::Header), of(&header), "{wrong}");
+    }
     for wrong in [
         r#"{"alg":"none","alg":"HS256"}"#,
         r#"{"alg":"HS256","alg":"HS256"}"#,
