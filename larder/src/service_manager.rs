@@ -1,12 +1,16 @@
-//! The side of a service in its contract with systemd: the sockets of a socket unit (`LISTEN_FDS`), reports of the state of
-//! this process (`NOTIFY_SOCKET`), and the signs of life of a watchdog (`WATCHDOG_USEC`). See sd_listen_fds(3), sd_notify(3)
-//! and sd_watchdog_enabled(3).
+//! The side of a service in its contract with systemd: the sockets of a socket unit (`LISTEN_FDS`), the listening sockets that it
+//! holds while larder restarts (`FDSTORE`), reports of the state of this process (`NOTIFY_SOCKET`), and the signs of life of a
+//! watchdog (`WATCHDOG_USEC`). See sd_listen_fds(3), sd_notify(3), sd_pid_notify_with_fds(3) and sd_watchdog_enabled(3).
 
 use larder_server::inherited::InheritedSockets;
 use larder_stdx::clock;
+use larder_transport::listener::{SocketHandle, SocketPlace};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
@@ -15,8 +19,13 @@ use std::time::Duration;
 const FIRST: RawFd = 3;
 /// The most sockets that are accepted from a service manager; systemd has the same limit for a unit's store.
 const MOST: usize = 4096;
+/// The name of the sockets that the service manager holds.
+const STORED: &str = "larder-stored";
+/// The most sockets of one message; the kernel takes 253.
+const MOST_OF_A_MESSAGE: usize = 200;
 
-/// The sockets that this process was started with, and their names; none where it was started without.
+/// The sockets that this process was started with, and their names; none where it was started without. Those of a socket unit
+/// are the same ones that were stored, or newer.
 ///
 /// # Errors
 /// One sentence: the variables of socket activation are invalid, or a socket cannot be used.
@@ -25,7 +34,7 @@ pub fn passed_sockets() -> Result<InheritedSockets, String> {
     if named.is_empty() {
         return Ok(InheritedSockets::none());
     }
-    let mut sockets = Vec::new();
+    let (mut sockets, mut stored) = (Vec::new(), Vec::new());
     for (descriptor, name) in (FIRST..).zip(named) {
         // SAFETY: the call takes no pointers, and only reads a flag.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
@@ -33,9 +42,20 @@ pub fn passed_sockets() -> Result<InheritedSockets, String> {
         }
         // SAFETY: it is open, and LISTEN_PID says that this process owns it; no other code here names it, as this runs once, before anything
         // is opened that stays open.
-        sockets.push((unsafe { OwnedFd::from_raw_fd(descriptor) }, name));
+        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        match &*name {
+            STORED => stored.push(socket),
+            _ => sockets.push((socket, name)),
+        }
     }
-    InheritedSockets::of_service_manager(sockets)
+    if !stored.is_empty() {
+        // An address that this start cannot open, because one of them is open, is free for the next one.
+        ServiceManager::of_environment().forget_sockets();
+    }
+    match sockets.is_empty() {
+        true => Ok(InheritedSockets::of_store(stored)),
+        false => InheritedSockets::of_service_manager(sockets),
+    }
 }
 
 /// The names of the passed sockets, in the order of their descriptors. Variables for another process count for nothing.
@@ -55,6 +75,8 @@ fn passed(variable: impl Fn(&str) -> Option<OsString>, process: u32) -> Result<V
 /// The service manager of this process, if it wants to know of its state.
 pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
+    /// Whether it holds sockets while larder restarts.
+    stores: bool,
     /// The interval within which it expects a sign of life.
     pub watchdog: Option<Duration>,
 }
@@ -64,7 +86,8 @@ impl ServiceManager {
     #[must_use]
     pub fn of_environment() -> Self {
         let watchdog = watchdog(|it| std::env::var_os(it), std::process::id());
-        Self { socket: std::env::var_os("NOTIFY_SOCKET").and_then(|it| open(&it)), watchdog }
+        let stores = std::env::var("FDSTORE").is_ok_and(|it| it.parse().is_ok_and(|most: usize| most > 0));
+        Self { socket: std::env::var_os("NOTIFY_SOCKET").and_then(|it| open(&it)), stores, watchdog }
     }
 
     /// Requests are served; `status` is a line for people.
@@ -88,6 +111,35 @@ impl ServiceManager {
         let most = (within + Duration::from_secs(1)).as_micros();
         let status = status_line("stopping: requests in progress are finished");
         self.send(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}\n{status}"));
+    }
+
+    /// The service manager holds these TCP sockets from now on, and no others, until larder is stopped and not restarted. Unix
+    /// sockets lose their files at the end of a process, and UDP sockets their connections.
+    pub fn store_sockets<'h>(&self, handles: impl Iterator<Item = &'h SocketHandle>) {
+        if !self.stores {
+            return;
+        }
+        self.forget_sockets();
+        let is_tcp = |it: &OwnedFd| matches!(SocketPlace::of(it.as_fd()), Ok(SocketPlace::Tcp(_)));
+        let sockets: Vec<OwnedFd> = handles.filter_map(SocketHandle::duplicate).filter(is_tcp).collect();
+        sockets.chunks(MOST_OF_A_MESSAGE).for_each(|it| self.send_sockets(it));
+    }
+
+    /// The service manager holds no socket any more.
+    fn forget_sockets(&self) {
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={STORED}"));
+    }
+
+    fn send_sockets(&self, sockets: &[OwnedFd]) {
+        let Some((socket, to)) = &self.socket else { return };
+        let text = format!("FDSTORE=1\nFDNAME={STORED}");
+        let sockets: Vec<_> = sockets.iter().map(OwnedFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_OF_A_MESSAGE))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        // Errors are ignored, as for every message.
+        if control.push(SendAncillaryMessage::ScmRights(&sockets)) && socket.connect_addr(to).is_ok() {
+            let _ = sendmsg(socket, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL);
+        }
     }
 
     /// A sign of life.
@@ -188,7 +240,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let receiver = UnixDatagram::bind(&path).unwrap();
-        let manager = ServiceManager { socket: open(path.as_os_str()), watchdog: None };
+        let manager = ServiceManager { socket: open(path.as_os_str()), stores: false, watchdog: None };
         manager.ready("serving");
         let mut bytes = [0; 100];
         let length = receiver.recv(&mut bytes).unwrap();

@@ -192,6 +192,9 @@ impl Supervisor {
             tokio::task::spawn_local(show_life(self.manager.clone(), within));
         }
         self.manager.ready(&self.status());
+        if !self.replaces {
+            self.storing()();
+        }
         tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
     }
 
@@ -476,6 +479,7 @@ impl Supervisor {
             self.running.errors.event(Level::Info, "listening", &[("listen", &listen)]);
             admin.iter().for_each(|it| drop(it.public.replace(public.clone())));
             self.running.public.replace(public);
+            self.storing()();
             self.running.write_run_file();
         }
     }

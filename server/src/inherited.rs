@@ -10,6 +10,9 @@ enum SocketGiver {
     /// A service manager (`LISTEN_FDS`). It holds each socket while larder restarts, so each must be used, and each address
     /// for clients must have one: otherwise its connections would wait for ever, or be lost with a restart.
     ServiceManager,
+    /// Earlier processes of this service, whose sockets the service manager held since. Addresses may have been added to the
+    /// configuration, or removed.
+    Store,
     /// The larder that this one replaces. Addresses may have been added to the configuration, or removed.
     Larder,
 }
@@ -94,6 +97,19 @@ impl InheritedSockets {
         Ok(Self { giver: Some(SocketGiver::ServiceManager), left })
     }
 
+    /// The sockets that earlier processes of this service left with the service manager.
+    #[must_use]
+    pub fn of_store(sockets: Vec<OwnedFd>) -> Self {
+        let known = |socket: OwnedFd| match SocketPlace::of(socket.as_fd()) {
+            Ok(place @ SocketPlace::Tcp(_)) => {
+                let (name, purpose, file) = (String::new(), None, SocketFileOwner::Other);
+                Some(InheritedSocket { socket, place, name, purpose, file })
+            }
+            _ => None,
+        };
+        Self { giver: Some(SocketGiver::Store), left: sockets.into_iter().filter_map(known).collect() }
+    }
+
     /// The sockets of the larder that this one replaces.
     ///
     /// # Errors
@@ -144,13 +160,13 @@ impl InheritedSockets {
         found.into_iter().map(|it| it.socket).collect()
     }
 
-    /// Checks that every socket of a service manager found its address. The result is those of a larder that the configuration
+    /// Checks that every socket of a socket unit found its address. The result is those of another larder that the configuration
     /// no longer names.
     ///
     /// # Errors
     /// One sentence: a socket that no address names.
     pub fn finish(self) -> Result<Vec<Bound>, String> {
-        if self.giver == Some(SocketGiver::Larder) {
+        if self.giver != Some(SocketGiver::ServiceManager) {
             let adopt = |it: InheritedSocket| {
                 let listen = match it.place {
                     SocketPlace::Tcp(address) => Listen::Tcp(address),

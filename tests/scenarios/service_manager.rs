@@ -3,10 +3,13 @@
 use crate::harness::command::wait;
 use crate::harness::server::{Setup, activation};
 use crate::harness::{Client, Larder, Origin, PATIENCE, until};
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn config(listen: &str, origin: &Origin) -> String {
@@ -138,6 +141,110 @@ impl Messages {
                 return text;
             }
         }
+    }
+
+    /// The sockets of the next message that stores some; those before are forgotten first.
+    fn stored(&self) -> Vec<TcpListener> {
+        let mut is_forgotten = false;
+        loop {
+            let (mut bytes, mut sockets) = ([0; 4096], Vec::<OwnedFd>::new());
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut room = [IoSliceMut::new(&mut bytes)];
+            let length = recvmsg(&self.0, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC);
+            let length = length.expect("a message comes in time").bytes;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(all) = message {
+                    sockets.extend(all);
+                }
+            }
+            match std::str::from_utf8(&bytes[..length]).unwrap() {
+                "FDSTOREREMOVE=1\nFDNAME=larder-stored" => is_forgotten = true,
+                "FDSTORE=1\nFDNAME=larder-stored" if is_forgotten => {
+                    return sockets.into_iter().map(TcpListener::from).collect();
+                }
+                _ => assert!(sockets.is_empty()),
+            }
+        }
+    }
+}
+
+/// The addresses of some sockets, each once.
+fn addresses(sockets: &[TcpListener]) -> Vec<SocketAddr> {
+    let mut all: Vec<SocketAddr> = sockets.iter().map(|it| it.local_addr().unwrap()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The messages of a larder to a service manager that stores sockets, and the variables for it.
+fn storing(folder: &Path) -> (Messages, Vec<(String, String)>) {
+    let path = folder.join("notify");
+    let messages = Messages(UnixDatagram::bind(&path).unwrap());
+    messages.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    let env = [("NOTIFY_SOCKET", path.display().to_string()), ("FDSTORE", "100".to_owned())];
+    (messages, env.map(|(name, value)| (name.to_owned(), value)).to_vec())
+}
+
+/// Starts larder with sockets that an earlier process left with the service manager.
+fn restarted(sockets: &[TcpListener], config: String, env: &[(String, String)]) -> Larder {
+    let names = vec!["larder-stored"; sockets.len()].join(":");
+    let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(TcpListener::as_fd).collect();
+    Larder::start_by(activation(&sockets, &names), Setup { config, env: env.to_vec() })
+}
+
+#[test]
+fn connections_wait_in_stored_sockets_while_larder_is_killed_and_started() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), origin());
+    let (messages, env) = storing(folder.path());
+    let mut larder = Larder::start(Setup { config: config("\"127.0.0.1:0\"", &origin), env: env.clone() });
+    let (address, admin) = (larder.address, larder.admin);
+    let listen = format!("\"{address}\"");
+    let text = config(&listen, &origin) + &format!("[admin]\nlisten = \"{admin}\"\n");
+    for _ in 0..2 {
+        let sockets = messages.stored();
+        let mut expect = vec![address, admin];
+        expect.sort_unstable();
+        // One of each worker, and that of the admin.
+        assert_eq!((3, expect), (sockets.len(), addresses(&sockets)));
+        larder.signal(libc::SIGKILL);
+        wait(&mut larder.child);
+        let mut early: Vec<Client> = (0..8).map(|_| Client::connect(address)).collect();
+        ask(&mut early);
+        larder = restarted(&sockets, text.clone(), &env);
+        assert_eq!((address, admin), (larder.address, larder.admin));
+        for mut client in early {
+            assert_eq!("served", client.read().text());
+        }
+    }
+}
+
+#[test]
+fn stored_sockets_follow_the_configuration() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), origin());
+    let (messages, env) = storing(folder.path());
+    let both = config("\"127.0.0.1:0\", \"127.0.0.2:0\"", &origin) + "[admin]\nenabled = false\n";
+    let one = config("\"127.0.0.1:0\"", &origin) + "[admin]\nenabled = false\n";
+    let mut larder = Larder::start(Setup { config: both, env: env.clone() });
+    let first = messages.stored();
+    assert_eq!((4, 2), (first.len(), addresses(&first).len()));
+    std::fs::write(larder.config(), one).unwrap();
+    larder.signal(libc::SIGHUP);
+    let second = messages.stored();
+    assert_eq!((2, vec![larder.address]), (second.len(), addresses(&second)));
+    larder.signal(libc::SIGTERM);
+    assert!(wait(&mut larder.child).success());
+    // Another configuration: the sockets of an address that it does not name are closed, and forgotten.
+    let (reserved, listen) = socket();
+    drop(reserved);
+    let config = config(&listen, &origin) + "[admin]\nenabled = false\n";
+    let larder = restarted(&first, config, &env);
+    let third = messages.stored();
+    assert_eq!((2, vec![larder.address]), (third.len(), addresses(&third)));
+    let closed = addresses(&first);
+    drop((first, second));
+    for it in closed {
+        until("the address is closed", || std::net::TcpStream::connect(it).is_err());
     }
 }
 

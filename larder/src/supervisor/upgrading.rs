@@ -160,6 +160,17 @@ impl Supervisor {
         }
     }
 
+    /// Leaves the listening sockets of that time with the service manager. To be called in the process that it knows as the service.
+    pub fn storing(&self) -> impl Fn() + use<> {
+        let (manager, orders) = (self.manager.clone(), self.running.orders.subscribe());
+        let of_admin = self.admin_sockets.clone();
+        move || {
+            let addresses = orders.borrow().addresses.clone();
+            let of_clients = addresses.streams.iter().flat_map(|it| &it.handles);
+            manager.store_sockets(of_clients.chain(&of_admin));
+        }
+    }
+
     /// Exchanges purges with the process that this one replaces, until that ends. Within a `LocalSet`.
     pub fn join_predecessor(&self, stream: Option<UnixStream>) {
         let Some(stream) = stream else { return };
@@ -167,6 +178,7 @@ impl Supervisor {
         let link = link::start(stream, purges, self.running.purge_queue.clone(), None);
         let (peer, store, errors) =
             (self.peer.clone(), self.running.shared.store.clone(), self.running.errors.clone());
+        let store_sockets = self.storing();
         tokio::task::spawn_local(async move {
             if let Ok(link) = link {
                 let _ = link.await;
@@ -174,6 +186,8 @@ impl Supervisor {
             peer.disconnect();
             store.meets_peer(false);
             errors.event(Level::Info, "predecessor-ended", &[]);
+            // It has reported this process long ago; messages of another than the service count for nothing.
+            store_sockets();
         });
     }
 }
