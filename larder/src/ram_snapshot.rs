@@ -90,9 +90,12 @@ pub fn inherit(config: &Config, store: &Store, errors: &ErrorLog, source: &mut R
     clock::tick();
     let begun = clock::monotonic_now();
     let most = larder_config::memory_left().map_or(u64::MAX, |it| it / 4 * QUARTERS);
-    let outcome = store.receive_ram(&mut *source, config.key_settings, || store.used() > most);
+    let arena = source.arena();
+    let outcome = store.receive_ram(&mut *source, config.key_settings, arena, |copied| copied > most);
     match outcome {
-        Ok(count) => counted("ram-handed-over", &[], count, begun, errors),
+        Ok(count) => {
+            counted("ram-handed-over", &[("shared", &count.shared.to_string())], count, begun, errors);
+        }
         Err(fault) => not_handed_over(&source.obstacle().unwrap_or_else(|| fault.tell()), errors),
     }
 }

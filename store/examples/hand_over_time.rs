@@ -55,12 +55,13 @@ fn store() -> Arc<Store> {
 }
 
 fn send(store: &Arc<Store>, to: impl Write) {
-    let transfer = RamTransfer::begin(store, BufWriter::with_capacity(PIECE, to), 1, || false).expect("room");
+    let transfer =
+        RamTransfer::begin(store, BufWriter::with_capacity(PIECE, to), 1, None, || false).expect("room");
     transfer.end().expect("a receiver");
 }
 
 fn receive(store: &Store, from: impl Read) {
-    store.receive_ram(BufReader::with_capacity(PIECE, from), 1, || false).expect("a whole stream");
+    store.receive_ram(BufReader::with_capacity(PIECE, from), 1, None, |_| false).expect("a whole stream");
 }
 
 /// Reports the time of `work`, and the CPU time of its thread and of the process, per response.

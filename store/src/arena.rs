@@ -4,6 +4,8 @@
 //!
 //! Bytes are written with `pwrite`, not through a mapping: then the pages belong to the file and to no address space, and
 //! count once. Only [`FileOwner::mapped`] maps; the hole unmaps what was read through it.
+//!
+//! An upgrade lends the arena to the new process, which takes the extents of the responses that it gets: see `lending`.
 
 use crate::memory_budget::MemoryBudget;
 use crate::room::{self, Room};
@@ -19,6 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
+
+mod lending;
+
+use self::lending::FreedExtents;
+pub(crate) use self::lending::InheritedArena;
+pub use self::lending::{ArenaInUse, LentArena};
 
 /// The cost of an extent in addition to its pages: its own structures, the slice's owner pointer, and the gap that it may
 /// leave between the free ranges.
@@ -38,6 +46,7 @@ pub(crate) struct Arena {
     free: Mutex<FreeRanges>,
     mapping: OnceLock<Option<Mapping>>,
     budget: Arc<MemoryBudget>,
+    freed: Mutex<FreedExtents>,
 }
 
 /// No pages: the space is used up, or the kernel has no memory.
@@ -52,8 +61,13 @@ impl Arena {
         let file = memfd_create("larder-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, space)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let free = Mutex::new(FreeRanges::new(space));
-        Ok(Arc::new(Self { file, page, space, free, mapping: OnceLock::new(), budget }))
+        Ok(Arc::new(Self::of_file(file, space, FreedExtents::ArePunched, budget)))
+    }
+
+    fn of_file(file: OwnedFd, space: u64, freed: FreedExtents, budget: Arc<MemoryBudget>) -> Self {
+        let page = rustix::param::page_size() as u64;
+        let (free, freed) = (Mutex::new(FreeRanges::new(space)), Mutex::new(freed));
+        Self { file, page, space, free, mapping: OnceLock::new(), budget, freed }
     }
 
     /// The cost of a body of `length` bytes in the arena.
@@ -107,6 +121,18 @@ impl Arena {
         Ok(ArenaExtent { arena: self.clone(), offset, size, length, cost: self.cost(length) })
     }
 
+    /// Returns the pages of a range to the kernel. Where that fails they are still there: the range must not be used again.
+    fn punch(&self, offset: u64, size: u64) -> bool {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        loop {
+            match fallocate(&self.file, flags, offset, size) {
+                Ok(()) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
     fn write_all(&self, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
         while !bytes.is_empty() {
             match rustix::io::pwrite(&self.file, bytes, at) {
@@ -152,25 +178,24 @@ impl FileOwner for ArenaExtent {
         let (from, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
         // SAFETY: the range lies within this extent, hence within the mapping, which lives as long as the arena
         // that this extent keeps. Its bytes were written before the extent was given to a reader and do not change
-        // while it lives: nothing writes to an extent a second time, the hole is punched when the last owner is gone,
-        // and the descriptor does not leave this process. The seals keep the file from shrinking below it.
+        // while it lives: nothing writes to an extent a second time, and the hole is punched when the last owner is gone.
+        // The descriptor leaves this process in an upgrade alone, where both processes keep to `lending`. The seals keep the
+        // file from shrinking below it.
         Some(unsafe { std::slice::from_raw_parts(mapping.start.add(from), length) })
     }
 }
 
 impl Drop for ArenaExtent {
     fn drop(&mut self) {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        loop {
-            match fallocate(&self.arena.file, flags, self.offset, self.size) {
-                Ok(()) => break,
-                Err(Errno::INTR) => {}
-                // The pages are still there: the range is not reused, and stays counted.
-                Err(_) => return,
+        let Self { arena, offset, size, .. } = &*self;
+        if !arena.is_held_back(*offset, *size) {
+            if !arena.punch(*offset, *size) {
+                // The range is not reused, and stays counted.
+                return;
             }
+            arena.free.lock().give(*offset, *size);
         }
-        self.arena.free.lock().give(self.offset, self.size);
-        self.arena.budget.leave_arena(self.cost);
+        arena.budget.leave_arena(self.cost);
     }
 }
 
@@ -232,6 +257,23 @@ impl FreeRanges {
             self.add(start + size, found - size);
         }
         Some(start)
+    }
+
+    /// Takes this very range; returns whether it was free.
+    fn take_at(&mut self, start: u64, size: u64) -> bool {
+        let Some((&from, &length)) = self.by_start.range(..=start).next_back() else { return false };
+        let (Some(end), limit) = (start.checked_add(size), from + length) else { return false };
+        if size == 0 || end > limit {
+            return false;
+        }
+        self.cut(from, length);
+        if start > from {
+            self.add(from, start - from);
+        }
+        if limit > end {
+            self.add(end, limit - end);
+        }
+        true
     }
 
     fn give(&mut self, mut start: u64, mut size: u64) {

@@ -36,7 +36,7 @@ impl Store {
         let (index, untouched) = self.tables();
         StoreMemory {
             responses: self.budget.responses.get(),
-            arena: self.arena.resident(),
+            arena: self.arenas.resident(),
             index,
             untouched,
             encodings: self.budget.encodings.get(),

@@ -29,6 +29,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
+mod arenas;
 mod encoded;
 mod evicted;
 mod idle;
@@ -39,6 +40,7 @@ mod purging;
 mod shard;
 mod spool;
 
+use self::arenas::Arenas;
 use self::encoded::EncodedResponses;
 use self::evicted::Evicted;
 use self::idle::IdleProgress;
@@ -138,7 +140,7 @@ pub struct Store {
     taken_in: AtomicU64,
     pub(crate) books: Mutex<ShardBooks>,
     pub(crate) purges: Purges,
-    pub(crate) arena: Arc<Arena>,
+    pub(crate) arenas: Arenas,
     pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) flights: InFlight,
     /// The common parts of many responses' heads.
@@ -185,7 +187,7 @@ impl Store {
             taken_in: AtomicU64::new(0),
             books: Mutex::new(ShardBooks::new(settings.budget)),
             purges: Purges::new(settings.budget),
-            arena,
+            arenas: Arenas::new(arena),
             budget,
             flights: InFlight::new(settings.fills),
             heads: Templates::default(),
@@ -268,12 +270,13 @@ impl Store {
         if length <= self.heap_line as u64 {
             return Ok(StoredBody::on_the_heap(chunks));
         }
-        let cost = self.arena.cost(length);
+        let arena = self.arenas.present();
+        let cost = arena.cost(length);
         if cost > self.budget.most_for_one() {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
-        self.arena.write(chunks, length).map(|it| StoredBody::Arena(Box::new(it))).map_err(|_| OverBudget)
+        arena.write(chunks, length).map(|it| StoredBody::Arena(Box::new(it))).map_err(|_| OverBudget)
     }
 
     /// Makes a body of `length` bytes, which `read` delivers piece by piece; it never needs more heap meanwhile than a
@@ -291,12 +294,13 @@ impl Store {
             read(&mut bytes).map_err(|_| OverBudget)?;
             return Ok(StoredBody::on_the_heap(&[bytes]));
         }
-        let cost = self.arena.cost(length);
+        let arena = self.arenas.present();
+        let cost = arena.cost(length);
         if cost > self.budget.most_for_one() {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
-        let slice = self.arena.write_from(length, read).map_err(|_| OverBudget)?;
+        let slice = arena.write_from(length, read).map_err(|_| OverBudget)?;
         Ok(StoredBody::Arena(Box::new(slice)))
     }
 
@@ -308,7 +312,7 @@ impl Store {
     /// Whether RAM could hold a body of this length, given room: a quarter of the budget at most.
     #[must_use]
     pub fn could_hold(&self, length: u64) -> bool {
-        self.is_for_heap(length) || self.arena.cost(length) <= self.budget.most_for_one()
+        self.is_for_heap(length) || self.arenas.present().cost(length) <= self.budget.most_for_one()
     }
 
     /// A response as RAM keeps it: its head in both forms, without the parts shared by many.

@@ -13,7 +13,8 @@
 //! restored is older than every later purge, and no older one is needed for it. In a file `born` is the last purge everywhere.
 //!
 //! `transfer` sends the same stream to a process that takes over, while this one serves. There a header of the kind `Removal`
-//! may have a head, which is a key: the responses sent under it before are dropped.
+//! may have a head, which is a key: the responses sent under it before are dropped. And there a body may be in an arena that the sender
+//! has lent: then `variant` is [`SHARED`], `body_sum` is its place there, and no bytes follow.
 
 pub mod file;
 mod reading;
@@ -35,6 +36,7 @@ use larder_wire::segment::{
     sum, version,
 };
 use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -43,6 +45,9 @@ const FACTS: usize = 40;
 
 /// Bytes of the fixed parts that RAM has beyond an envelope: hits, uses, whether there is a plan, and it.
 const BEYOND: usize = 4 + 1 + 1 + PLAN_BYTES;
+
+/// In the field `variant` of a header: the body is in the arena that both processes have.
+const SHARED: u32 = 1;
 
 /// Entries that are visited under one lock of the eviction policy.
 const BATCH: usize = 256;
@@ -54,6 +59,8 @@ pub struct SnapshotCount {
     pub responses: u64,
     /// Bytes of their records.
     pub bytes: u64,
+    /// Bytes of bodies that both processes of an upgrade share; they are in `bytes`, too.
+    pub shared: u64,
     /// Responses that were left out: useless by their age, of a form that is not written, or beyond a bound.
     pub left_out: u64,
 }
@@ -183,12 +190,24 @@ fn each_piece(body: &StoredBody, mut take: impl FnMut(&[u8]) -> io::Result<()>) 
     }
 }
 
+/// Bytes of the body in the stream.
+fn bytes_that_follow(header: &RecordHeader) -> u64 {
+    header.body - shared_bytes(header)
+}
+
+/// Bytes of the body that are in the stream by their place alone.
+fn shared_bytes(header: &RecordHeader) -> u64 {
+    if header.variant == SHARED { header.body } else { 0 }
+}
+
 struct SnapshotWriter<W> {
     out: W,
     seed: u64,
     at: u64,
     count: SnapshotCount,
     scratch: Vec<u8>,
+    /// The descriptor of the arena that the reader has, too.
+    lent: Option<RawFd>,
 }
 
 /// The use of a key, for the order of a stream.
@@ -200,7 +219,7 @@ struct EntryUse {
 
 impl<W: Write> SnapshotWriter<W> {
     fn new(out: W, seed: u64) -> Self {
-        Self { out, seed, at: 0, count: SnapshotCount::default(), scratch: Vec::new() }
+        Self { out, seed, at: 0, count: SnapshotCount::default(), scratch: Vec::new(), lent: None }
     }
 
     fn place(&self) -> RecordPart {
@@ -239,25 +258,46 @@ impl<W: Write> SnapshotWriter<W> {
             self.count.left_out += 1;
             return Ok(());
         };
-        let mut summing = Xxh3::with_seed(self.seed);
-        each_piece(&stored.body, |bytes| {
-            summing.update(bytes);
-            Ok(())
-        })?;
+        let place = self.shared_place(&stored.body);
+        let (variant, body_sum) = match place {
+            Some(place) => (SHARED, place),
+            None => (0, self.sum_of(&stored.body)?),
+        };
         let header = RecordHeader {
             head: length,
             body: stored.body.len(),
             head_sum: sum(self.seed, &self.scratch),
-            body_sum: summing.digest(),
+            variant,
+            body_sum,
             ..self.header(RecordKind::Response, key, met)
         };
         self.out.write_all(&header.write(self.place()))?;
         self.out.write_all(&self.scratch)?;
-        each_piece(&stored.body, |bytes| self.out.write_all(bytes))?;
-        self.at += header.length();
+        if place.is_none() {
+            each_piece(&stored.body, |bytes| self.out.write_all(bytes))?;
+        }
+        self.at += (HEADER as u64) + u64::from(length) + bytes_that_follow(&header);
         self.count.responses += 1;
         self.count.bytes += header.length();
+        self.count.shared += shared_bytes(&header);
         Ok(())
+    }
+
+    /// The place of a body in the lent arena, if it is there.
+    fn shared_place(&self, body: &StoredBody) -> Option<u64> {
+        match body {
+            StoredBody::Arena(slice) if self.lent == Some(slice.owner.fd().as_raw_fd()) => Some(slice.offset),
+            _ => None,
+        }
+    }
+
+    fn sum_of(&self, body: &StoredBody) -> io::Result<u64> {
+        let mut summing = Xxh3::with_seed(self.seed);
+        each_piece(body, |bytes| {
+            summing.update(bytes);
+            Ok(())
+        })?;
+        Ok(summing.digest())
     }
 
     /// The responses sent under a key are dropped.
@@ -383,7 +423,7 @@ impl Store {
             return Err(SnapshotFault::PurgedSince);
         }
         self.restore(facts.last, Vec::new());
-        self.read_all(reader, Surplus::Unread, late)
+        self.read_all(reader, Surplus::Unread, None, late)
     }
 }
 

@@ -10,7 +10,9 @@ use crate::harness::tiers::{disk, written};
 use crate::harness::{Client, Larder, Origin, PATIENCE, until};
 use rustls::version::{TLS12, TLS13};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,6 +108,7 @@ const ANY_PORT: &str = "\"127.0.0.1:0\"";
 
 fn pages() -> Origin {
     Origin::new(|request| match request.target() {
+        "/large" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", "large".repeat(20_000)),
         "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned(),
         _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nfrom the origin".to_owned(),
     })
@@ -489,12 +492,15 @@ fn a_new_process_that_fails_changes_nothing() {
     let listen = format!("{ANY_PORT}, \"unix:{}\"", socket.display());
     let mut running = Upgradable::start(config(&origin, &listen, &disk(folder.path())), &env);
     assert_eq!("kept", running.larder.get("/kept").text());
-    written(&running.larder, 1);
+    assert_eq!(100_000, running.larder.get("/large").text().len());
+    written(&running.larder, 2);
     let whole = std::fs::read_to_string(running.larder.config()).unwrap();
     let check = |running: &mut Upgradable, seconds: &str, expect: &str| {
         let why = running.refused(seconds);
         assert!(why.contains(expect), "{why}");
         assert!(running.larder.get("/kept").is_hit(), "{why}");
+        let large = running.larder.get("/large");
+        assert!(large.is_hit() && large.text() == "large".repeat(20_000), "{why}");
         assert_eq!("from the origin", running.larder.get("/passed").text());
         UnixStream::connect(&socket).unwrap_or_else(|it| panic!("{it} after: {why}"));
         let objects = running.larder.admin_get("/api/v1/objects?tier=disk").text();
@@ -576,9 +582,13 @@ fn a_process_that_was_replaced_frees_its_ram_before_it_ends() {
             vec![Script::Send(response(&page))]
         }
     });
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan");
+    // One that copies the pages.
+    std::fs::write(&plan, "without arena").unwrap();
     // The clock of the machine: that of the old process cannot be moved once the new one has its addresses.
-    let clock = [("LARDER_TEST_CLOCK", "")];
-    let mut running = Upgradable::start(config(&origin, ANY_PORT, "limits.drain_timeout = \"10m\""), &clock);
+    let env = [("LARDER_TEST_CLOCK", ""), ("LARDER_TEST_UPGRADE", plan.to_str().unwrap())];
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, "limits.drain_timeout = \"10m\""), &env);
     let mut pages = running.larder.client();
     (0..PAGES).for_each(|it| assert_eq!(200, pages.get(&format!("/{it}")).status));
     drop(pages);
@@ -593,6 +603,77 @@ fn a_process_that_was_replaced_frees_its_ram_before_it_ends() {
     assert!(Client::connect(running.larder.address).get("/1").is_hit(), "the new process has them");
     gate.open();
     assert_eq!("firstlater", client.read().text());
+}
+
+/// The arenas of some processes: the bytes of each file.
+fn arenas(processes: &[u32]) -> BTreeMap<u64, u64> {
+    let open =
+        processes.iter().flat_map(|it| std::fs::read_dir(format!("/proc/{it}/fd")).into_iter().flatten());
+    let arena = |it: std::io::Result<std::fs::DirEntry>| {
+        let path = it.ok()?.path();
+        let is_arena = std::fs::read_link(&path).ok()?.to_string_lossy().contains("larder-arena");
+        let file = is_arena.then(|| std::fs::metadata(path).ok()).flatten()?;
+        Some((file.ino(), file.blocks() * 512))
+    };
+    open.filter_map(arena).collect()
+}
+
+#[test]
+fn large_bodies_are_not_copied_and_stay_until_the_old_process_ends() {
+    const PAGES: usize = 40;
+    const LENGTH: usize = 500_000;
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.target() {
+        "/events" => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst";
+            vec![Script::Send(head.into()), Script::Gate(held.clone())]
+        }
+        path => {
+            let page = path.repeat(LENGTH / path.len());
+            let head = "HTTP/1.1 200 OK\nCache-Control: max-age=600\nContent-Type: text/css\n\n";
+            vec![Script::Send(response(&format!("{head}{page}")))]
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let top = format!("limits.drain_timeout = \"10m\"\n{}", logged_in(folder.path()));
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &[]);
+    let check = |address: SocketAddr| {
+        let mut client = Client::connect(address);
+        for it in 0..PAGES {
+            let path = format!("/{it}");
+            let page = client.get(&path);
+            assert!(page.is_hit() && page.text() == path.repeat(LENGTH / path.len()), "{path}");
+        }
+    };
+    let mut pages = running.larder.client();
+    (0..PAGES).for_each(|it| assert_eq!(200, pages.get(&format!("/{it}")).status));
+    drop(pages);
+    let first = running.larder.child.id();
+    let full: u64 = arenas(&[first]).values().sum();
+    assert!(full >= (PAGES * LENGTH) as u64, "{full}");
+    let mut client = running.larder.client();
+    client.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the response has begun", || gate.waiting() == 1);
+
+    running.upgrade();
+    let second = running.processes[0];
+    check(running.larder.address);
+    let both = |first, second| arenas(&[first, second]).values().sum::<u64>();
+    assert_eq!(full, both(first, second), "{}", log(folder.path()));
+    assert!(log(folder.path()).contains(" shared=") && !log(folder.path()).contains(" shared=0"));
+    // Evicted in the new process: the old one may be sending them.
+    running.larder.admin_post("/api/v1/purge", r#"{"url":"http://h/1"}"#);
+    assert_eq!(200, Client::connect(running.larder.address).get("/1").status);
+    assert!(both(first, second) >= full);
+    running.larder.signal(libc::SIGKILL);
+    wait(&mut running.larder.child);
+    until("what the old process alone had is gone", || arenas(&[second]).values().sum::<u64>() == full);
+    check(running.larder.address);
+    running.upgrade();
+    check(running.larder.address);
+    assert!(both(second, running.processes[1]) < full + full / 10);
+    assert!(!log(folder.path()).contains("ram-not-handed-over"), "{}", log(folder.path()));
 }
 
 #[test]

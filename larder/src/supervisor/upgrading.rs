@@ -178,6 +178,10 @@ impl Supervisor {
         let link = link::start(stream, purges, self.running.purge_queue.clone(), None);
         let (peer, store, errors) =
             (self.peer.clone(), self.running.shared.store.clone(), self.running.errors.clone());
+        let shared = store.clone();
+        let opening = std::thread::Builder::new().name("arena".to_owned());
+        // Without a thread the arena stays as it is, and takes no new bodies.
+        let _ = opening.spawn(move || shared.open_inherited_arena());
         let store_sockets = self.storing();
         tokio::task::spawn_local(async move {
             if let Ok(link) = link {

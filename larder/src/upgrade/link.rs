@@ -95,7 +95,8 @@ async fn read(
             | MessageKind::Switch
             | MessageKind::Ram
             | MessageKind::TicketKeys
-            | MessageKind::QuicSockets => {
+            | MessageKind::QuicSockets
+            | MessageKind::Arena => {
                 return Err(BrokenLink::Damaged("a message out of order"));
             }
         }

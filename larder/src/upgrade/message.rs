@@ -51,9 +51,12 @@ pub enum MessageKind {
     /// Old to new, before [`MessageKind::Switch`]: where packets of its HTTP/3 connections go, one Unix socket for each of its UDP
     /// sockets, with a description. Only to a process that has asked for it.
     QuicSockets,
+    /// Old to new, before the first [`MessageKind::Ram`]: the arena of large bodies, and a pipe that ends with the old process. Only to a
+    /// process that has asked for it.
+    Arena,
 }
 
-const KINDS: [MessageKind; 11] = [
+const KINDS: [MessageKind; 12] = [
     MessageKind::Offer,
     MessageKind::Sockets,
     MessageKind::Ready,
@@ -65,6 +68,7 @@ const KINDS: [MessageKind; 11] = [
     MessageKind::Ram,
     MessageKind::TicketKeys,
     MessageKind::QuicSockets,
+    MessageKind::Arena,
 ];
 
 /// See [`MessageKind::Ram`].

@@ -5,6 +5,7 @@
 //! old                                   new
 //!  start it ───── Offer, Sockets ──────▶ reads the configuration, opens all but the disk tier
 //!              ◀───────── Ready ─────────
+//!  lends its arena ─────── Arena ──────▶ uses the large bodies in it
 //!  sends the RAM tier ──── Ram … ──────▶ fills its own
 //!  stops following databases,
 //!  closes the disk tier ─ TicketKeys ──▶ continues with them
@@ -33,6 +34,8 @@ const STARTED_BY: &str = "LARDER_UPGRADE_OF";
 
 /// In the message `Ready`: whether the RAM tier is to be sent. Another version may not know it.
 const ASKS_FOR_RAM: &str = "ram";
+/// The same for the arena.
+const ASKS_FOR_ARENA: &str = "arena";
 /// The same for the keys of TLS tickets.
 const ASKS_FOR_TICKET_KEYS: &str = "ticket_keys";
 

@@ -3,7 +3,7 @@
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
 use super::ram::RamSending;
-use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
+use super::{ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
 use crate::path_rules;
 use larder_server::addresses::OpenAddresses;
 use larder_server::purge::PurgeQueue;
@@ -201,7 +201,7 @@ pub async fn replace(
         let about = introduce(&stream, &offered)?;
         let sending = match ram {
             _ if about[ASKS_FOR_RAM] != true => RamSending::nothing(),
-            Ok(settings) => RamSending::begin(&stream, &store, settings)?,
+            Ok(settings) => RamSending::begin(&stream, &store, settings, about[ASKS_FOR_ARENA] == true)?,
             Err(why) => RamSending::refused(&stream, why)?,
         };
         Ok((stream, about, sending))
@@ -281,6 +281,8 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
 
 /// This process has its disk tier again.
 async fn take_back(means: &UpgradeContext) {
+    let store = means.store.clone();
+    let _ = on_a_thread(move || store.reclaim_arena()).await;
     if let Some(disk) = &means.disk
         && let Some(last) = disk.take_back().await
     {

@@ -6,9 +6,10 @@ use super::quic;
 use super::switched_state::SwitchedState;
 use larder_stdx::clock::{self, Monotonic};
 use larder_store::Store;
-use larder_store::snapshot::transfer::{PurgesInForce, RamTransfer, TransferFault};
+use larder_store::snapshot::transfer::{ArenaInUse, LentArena, PurgesInForce, RamTransfer, TransferFault};
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,17 +71,23 @@ impl RamSending {
         Ok(Self(None))
     }
 
-    /// Sends all responses, and those that have changed meanwhile.
+    /// Sends all responses, and those that have changed meanwhile; with `lends`, their large bodies stay where they are.
     ///
     /// # Errors
     /// The new process does not read.
-    pub fn begin(stream: &UnixStream, store: &Arc<Store>, settings: u64) -> Result<Self, BrokenLink> {
+    pub fn begin(
+        stream: &UnixStream,
+        store: &Arc<Store>,
+        settings: u64,
+        lends: bool,
+    ) -> Result<Self, BrokenLink> {
         // Both processes work at once, and wait for each other less often; the kernel may allow less.
         let _ = set_socket_send_buffer_size(stream, AHEAD);
         let pieces = RamPieces { stream: stream.try_clone()?, piece: Vec::with_capacity(PIECE) };
         let begun = clock::monotonic_now();
         let late = || is_over(begun, SEND);
-        let sent = RamTransfer::begin(store, pieces, settings, late).and_then(|mut transfer| {
+        let lent = lends.then(|| lend(stream, store)).transpose()?.flatten();
+        let sent = RamTransfer::begin(store, pieces, settings, lent, late).and_then(|mut transfer| {
             for _ in 0..CATCH_UPS {
                 if transfer.catch_up()? < FEW {
                     break;
@@ -117,6 +124,19 @@ impl RamSending {
     }
 }
 
+/// Lends the arena to the new process; `None` where the system has no descriptor for it.
+fn lend(stream: &UnixStream, store: &Store) -> Result<Option<ArenaInUse>, BrokenLink> {
+    let Ok((in_use, LentArena { arena, end })) = store.lend_arena() else { return Ok(None) };
+    let message = HandOverMessage::new(MessageKind::Arena);
+    match message.send(stream, &[arena.as_fd(), end.as_fd()]) {
+        Ok(()) => Ok(Some(in_use)),
+        Err(why) => {
+            in_use.reclaim();
+            Err(why)
+        }
+    }
+}
+
 fn is_over(begun: Monotonic, limit: Duration) -> bool {
     u128::from(clock::monotonic_now().0.saturating_sub(begun.0)) > limit.as_millis()
 }
@@ -131,14 +151,29 @@ pub struct RamSource<'s> {
     /// Why the old process sends none, or not all.
     refusal: Option<String>,
     state: SwitchedState,
+    /// The arena of the old process.
+    arena: Option<LentArena>,
     end: Option<Result<HandOverMessage, BrokenLink>>,
 }
 
 impl<'s> RamSource<'s> {
     /// From this connection.
     pub fn new(stream: &'s UnixStream) -> Self {
-        let (piece, at, received, refusal, state, end) = Default::default();
-        Self { stream, piece, at, received, refusal, state, end }
+        let (piece, at, received, refusal, state, arena, end) = Default::default();
+        Self { stream, piece, at, received, refusal, state, arena, end }
+    }
+
+    /// The arena of the old process, which comes before the stream where it lends one.
+    pub fn arena(&mut self) -> Option<LentArena> {
+        self.wait_for_bytes();
+        self.arena.take()
+    }
+
+    /// Waits for bytes of the stream, or its end.
+    fn wait_for_bytes(&mut self) {
+        while self.at == self.piece.len() && self.end.is_none() && self.refusal.is_none() {
+            self.next();
+        }
     }
 
     /// Why there is no stream, or no complete one, if the reason is not in its bytes.
@@ -178,6 +213,10 @@ impl<'s> RamSource<'s> {
                 self.received += message.body.len() as u64;
                 self.piece = message.body;
             }
+            Ok((message, sockets)) if message.kind == MessageKind::Arena => {
+                let [arena, end] = sockets.try_into().map_or([None, None], |it: [_; 2]| it.map(Some));
+                self.arena = arena.zip(end).map(|(arena, end)| LentArena { arena, end });
+            }
             Ok((message, _)) if message.kind == MessageKind::TicketKeys => {
                 self.state.ticket_keys = Some(message.body);
             }
@@ -193,9 +232,7 @@ impl<'s> RamSource<'s> {
 
 impl Read for RamSource<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.piece.len() && self.end.is_none() && self.refusal.is_none() {
-            self.next();
-        }
+        self.wait_for_bytes();
         let rest = &self.piece[self.at..];
         let length = rest.len().min(room.len());
         room[..length].copy_from_slice(&rest[..length]);

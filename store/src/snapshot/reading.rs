@@ -8,7 +8,11 @@
 //!
 //! All records of a key go to the same thread, so that a removal follows the responses before it, and the newest variant is the last.
 
-use super::{BeyondEnvelope, SnapshotCount, SnapshotFault, SnapshotReader, is_of_use};
+use super::{
+    BeyondEnvelope, SHARED, SnapshotCount, SnapshotFault, SnapshotReader, bytes_that_follow, is_of_use,
+    shared_bytes,
+};
+use crate::arena::InheritedArena;
 use crate::disk::head;
 use crate::encodings::Encodings;
 use crate::entry::StoredBody;
@@ -125,10 +129,11 @@ impl Store {
         &self,
         reader: SnapshotReader<impl Read>,
         surplus: Surplus,
+        inherited: Option<&InheritedArena>,
         late: impl Fn() -> bool,
     ) -> Result<SnapshotCount, SnapshotFault> {
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
-        self.read_with(threads, reader, surplus, late)
+        self.read_with(threads, reader, surplus, inherited, late)
     }
 
     fn read_with(
@@ -136,9 +141,10 @@ impl Store {
         threads: usize,
         mut reader: SnapshotReader<impl Read>,
         surplus: Surplus,
+        inherited: Option<&InheritedArena>,
         late: impl Fn() -> bool,
     ) -> Result<SnapshotCount, SnapshotFault> {
-        match self.read_by_threads(threads, &mut reader, surplus, late) {
+        match self.read_by_threads(threads, &mut reader, surplus, inherited, late) {
             Ok(count) => {
                 self.counters.ram_restored.add_shared(count.responses);
                 Ok(count)
@@ -155,6 +161,7 @@ impl Store {
         threads: usize,
         reader: &mut SnapshotReader<impl Read>,
         surplus: Surplus,
+        inherited: Option<&InheritedArena>,
         late: impl Fn() -> bool,
     ) -> Result<SnapshotCount, SnapshotFault> {
         let (waiting, seed) = (&AtomicU64::new(0), reader.seed);
@@ -166,13 +173,14 @@ impl Store {
                 running.push(thread::Builder::new().name("restore".to_owned()).spawn_scoped(scope, insert)?);
                 inserters.queues.push((queue, RecordBatch::default()));
             }
-            let left_out = self.read_records(reader, &mut inserters, surplus, late)?;
+            let left_out = self.read_records(reader, &mut inserters, surplus, inherited, late)?;
             let mut count = SnapshotCount { left_out, ..SnapshotCount::default() };
             drop(inserters);
             for one in running {
                 let part = one.join().unwrap_or(Err(SnapshotFault::Damaged))?;
                 count.responses += part.responses;
                 count.bytes += part.bytes;
+                count.shared += part.shared;
                 count.left_out += part.left_out;
             }
             Ok(count)
@@ -185,6 +193,7 @@ impl Store {
         reader: &mut SnapshotReader<impl Read>,
         inserters: &mut Inserters<'_>,
         surplus: Surplus,
+        inherited: Option<&InheritedArena>,
         late: impl Fn() -> bool,
     ) -> Result<u64, SnapshotFault> {
         let (mut is_full, mut left_out) = (false, 0);
@@ -200,13 +209,17 @@ impl Store {
                 break;
             }
             if is_full || !self.could_hold(header.body) {
-                reader.skip(header.body)?;
+                reader.skip(bytes_that_follow(&header))?;
                 left_out += 1;
                 continue;
             }
+            let is_shared = header.variant == SHARED;
             let mut large = None;
-            if !self.is_for_heap(header.body) {
-                large = self.read_large(reader, &header)?;
+            if is_shared || !self.is_for_heap(header.body) {
+                large = match is_shared {
+                    true => self.claim_shared(inherited, &header)?,
+                    false => self.read_large(reader, &header)?,
+                };
                 if large.is_none() {
                     left_out += 1;
                     continue;
@@ -235,6 +248,16 @@ impl Store {
         }
         inserters.finish()?;
         Ok(is_beyond(0))
+    }
+
+    /// The body of a record that is in the arena of the sender; `None` where RAM cannot hold it.
+    fn claim_shared(
+        &self,
+        inherited: Option<&InheritedArena>,
+        header: &RecordHeader,
+    ) -> Result<Option<StoredBody>, SnapshotFault> {
+        let inherited = inherited.ok_or(SnapshotFault::Damaged)?;
+        self.claim(inherited, header.body_sum, header.body).map_err(|_| SnapshotFault::Damaged)
     }
 
     /// Reads the body of a record into the arena; `None` where RAM cannot hold it.
@@ -313,6 +336,7 @@ impl Store {
                     true => {
                         count.responses += 1;
                         count.bytes += header.length();
+                        count.shared += shared_bytes(&header);
                     }
                     false => count.left_out += 1,
                 }

@@ -4,9 +4,13 @@
 //! A response that was replaced or removed here after it was sent is removed there by its key, and the new one follows. Each
 //! record has the last purge that was applied to it; the later ones go with the switch ([`PurgesInForce`]). So the receiver has
 //! no response that this process would not serve at the switch. Changes after that are as between two nodes, but for purges.
+//!
+//! Bodies in the arena are not sent where the receiver has the arena: `arena::lending`.
 
 use super::reading::Surplus;
 use super::{SnapshotCount, SnapshotFacts, SnapshotFault, SnapshotReader, SnapshotWriter};
+use crate::arena::InheritedArena;
+pub use crate::arena::{ArenaInUse, LentArena};
 use crate::changed_keys::TooManyChanges;
 use crate::purges::Seq;
 use crate::ram::Store;
@@ -56,10 +60,12 @@ pub struct RamTransfer<W: Write> {
     writer: SnapshotWriter<W>,
     /// The last purge when it began.
     first: Seq,
+    /// The arena, as long as the receiver may use it and this process can still take it back alone.
+    lent: Option<ArenaInUse>,
 }
 
 impl<W: Write> RamTransfer<W> {
-    /// Sends every response, the most used ones first, until `late` returns true. Left out are parts, private markers, bodies
+    /// Sends every response, the most used ones first, until `late` returns true; bodies in `lent` by their place. Left out are parts, private markers, bodies
     /// in the disk tier, and responses that are of no use any more.
     ///
     /// # Errors
@@ -68,11 +74,13 @@ impl<W: Write> RamTransfer<W> {
         store: &Arc<Store>,
         out: W,
         settings: u64,
+        lent: Option<ArenaInUse>,
         late: impl Fn() -> bool,
     ) -> Result<Self, TransferFault> {
         store.books.lock().changed.begin();
         let (now, first) = (clock::wall(), store.purge_number());
-        let mut transfer = Self { store: store.clone(), writer: SnapshotWriter::new(out, SEED), first };
+        let mut transfer = Self { store: store.clone(), writer: SnapshotWriter::new(out, SEED), first, lent };
+        transfer.writer.lent = transfer.lent.as_ref().map(ArenaInUse::descriptor);
         transfer.writer.begin(&SnapshotFacts { written: now, last: first, settings })?;
         store.write_all(&mut transfer.writer, now, late)?;
         Ok(transfer)
@@ -101,9 +109,17 @@ impl<W: Write> RamTransfer<W> {
             changed?
         };
         self.send_again(&changed)?;
+        if self.lent.as_ref().is_some_and(ArenaInUse::is_spoiled) {
+            return Err(TransferFault::TooManyChanges);
+        }
         // Now that no record has a later number.
         let purges = self.store.purges_in_force(self.first).ok_or(TransferFault::TooManyPurges)?;
-        Ok((self.writer.end()?, purges))
+        let count = self.writer.end()?;
+        // Reclaimed if the receiver fails after all.
+        if let Some(lent) = self.lent.take() {
+            self.store.arenas.keep_lent(lent);
+        }
+        Ok((count, purges))
     }
 
     /// Sends the present responses under these keys in place of those that were sent before.
@@ -123,6 +139,9 @@ impl<W: Write> Drop for RamTransfer<W> {
     fn drop(&mut self) {
         let changed = self.store.books.lock().changed.end();
         drop(changed);
+        if let Some(lent) = self.lent.take() {
+            lent.reclaim();
+        }
     }
 }
 
@@ -134,8 +153,8 @@ impl Store {
     }
 
     /// Reads the RAM tier of another process into this one, before anything else is there and before purges are taken over;
-    /// then [`Store::restore`] puts the purges of the switch in force. Where RAM is full, or `late` returns true, responses are
-    /// left out. Either all that was read is in RAM, or nothing.
+    /// then [`Store::restore`] puts the purges of the switch in force. Where RAM is full, or `late` returns true for the bytes that were
+    /// copied, responses are left out. Either all that was read is in RAM, or nothing. Bodies in the arena `lent` stay there.
     ///
     /// # Errors
     /// Nothing of it is used. The rest of the stream is not read.
@@ -143,11 +162,19 @@ impl Store {
         &self,
         from: impl Read,
         settings: u64,
-        late: impl Fn() -> bool,
+        lent: Option<LentArena>,
+        late: impl Fn(u64) -> bool,
     ) -> Result<SnapshotCount, SnapshotFault> {
         let mut reader = SnapshotReader::new(from, SEED);
         reader.facts(settings, clock::wall())?;
-        self.read_all(reader, Surplus::Skipped, late)
+        let inherited = lent.map(|it| InheritedArena::new(it, self.budget.clone())).transpose()?;
+        let copied = || self.used().saturating_sub(inherited.as_ref().map_or(0, InheritedArena::claimed));
+        let count = self.read_all(reader, Surplus::Skipped, inherited.as_ref(), || late(copied()))?;
+        if let Some(inherited) = inherited {
+            inherited.finish();
+            self.arenas.keep_inherited(inherited);
+        }
+        Ok(count)
     }
 }
 

@@ -38,7 +38,7 @@ fn read(bytes: &[u8], budget: u64, surplus: Surplus) -> (Arc<Store>, Result<Snap
     let mut reader = SnapshotReader::new(bytes, 1);
     let facts = reader.facts(2, clock::wall()).map(drop);
     facts.unwrap();
-    let outcome = store.read_with(4, reader, surplus, || false);
+    let outcome = store.read_with(4, reader, surplus, None, || false);
     (store, outcome)
 }
 

@@ -62,13 +62,13 @@ fn pages() -> Arc<Store> {
 /// A transfer of which all but the changes is sent.
 fn begun(store: &Arc<Store>) -> (RamTransfer<Sent>, Sent) {
     let sent = Sent::default();
-    (RamTransfer::begin(store, sent.clone(), SETTINGS, || false).unwrap(), sent)
+    (RamTransfer::begin(store, sent.clone(), SETTINGS, None, || false).unwrap(), sent)
 }
 
 /// The receiver after the switch. It has room for as many rules as any sender here: beyond, it validates the older responses.
 fn received(sent: &Sent, purges: PurgesInForce) -> Arc<Store> {
     let after = store(64 << 20);
-    after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, || false).unwrap();
+    after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| false).unwrap();
     after.restore(purges.last, rules_of_bytes(&purges.rules).unwrap());
     after
 }
@@ -182,7 +182,7 @@ fn a_disk_tier_with_a_part_of_the_rules_agrees() {
     let rules = rules_of_bytes(&purges.rules).unwrap();
     let restored = |on_disk: Vec<(Seq, PurgeRule)>| {
         let after = store(8 << 20);
-        after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, || false).unwrap();
+        after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| false).unwrap();
         // As of the journal of the disk tier.
         after.restore(2, on_disk);
         after.restore(purges.last, rules.clone());
@@ -212,12 +212,12 @@ fn a_receiver_that_is_full_or_late_obeys_removals() {
     let (count, purges) = transfer.end().unwrap();
     assert_eq!(4020, count.responses);
     let small = store(2 << 20);
-    let count = small.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, || false).unwrap();
+    let count = small.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| false).unwrap();
     small.restore(purges.last, rules_of_bytes(&purges.rules).unwrap());
     assert!(count.left_out > 1000, "{count:?}");
     assert!(keys.iter().all(|it| body(&small, it).is_none()));
     let late = store(8 << 20);
-    assert_eq!(0, late.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, || true).unwrap().responses);
+    assert_eq!(0, late.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| true).unwrap().responses);
 }
 
 #[test]
@@ -232,11 +232,11 @@ fn no_damage_leaves_a_response_behind() {
         damaged[at] ^= 1;
         for bytes in [&damaged[..], &bytes[..at]] {
             let after = store(4 << 20);
-            let fault = after.receive_ram(bytes, SETTINGS, || false).unwrap_err();
+            let fault = after.receive_ram(bytes, SETTINGS, None, |_| false).unwrap_err();
             assert_eq!(0, after.objects(), "{fault:?} at {at}");
         }
     }
-    let other = store(4 << 20).receive_ram(&bytes[..], 8, || false);
+    let other = store(4 << 20).receive_ram(&bytes[..], 8, None, |_| false);
     assert!(matches!(other, Err(SnapshotFault::OtherSettings)));
 }
 
@@ -256,7 +256,130 @@ impl Write for Gone {
 #[test]
 fn a_receiver_that_has_gone_changes_nothing() {
     let before = pages();
-    assert!(matches!(RamTransfer::begin(&before, Gone, SETTINGS, || false), Err(TransferFault::Failed(_))));
+    assert!(matches!(
+        RamTransfer::begin(&before, Gone, SETTINGS, None, || false),
+        Err(TransferFault::Failed(_))
+    ));
     assert!(!before.books.lock().changed.are_recorded());
     assert_eq!(Some("page 4".to_owned()), body(&before, "http://h/4"));
+}
+
+/// Three pages in the arena.
+fn large_pages() -> Arc<Store> {
+    let before = store(8 << 20);
+    for it in ["a", "b", "c"] {
+        put_large(&before, it, it);
+    }
+    before
+}
+
+fn put_large(store: &Store, name: &str, text: &str) {
+    let body = store.make_body(&[text.repeat(100_000).into()]).unwrap();
+    put_stored(store, &format!("http://h/{name}"), stored(body));
+}
+
+fn is_large(store: &Store, name: &str, text: &str) -> bool {
+    body(store, &format!("http://h/{name}")).is_some_and(|it| it == text.repeat(100_000))
+}
+
+/// Pages of the arena that a body of these tests takes.
+const LARGE: u64 = 102_400;
+
+/// A transfer with the arena, and the end of the process that sends it.
+fn lent(store: &Arc<Store>) -> (RamTransfer<Sent>, Sent, LentArena, io::PipeWriter) {
+    let (in_use, mut lent) = store.lend_arena().unwrap();
+    let (reader, writer) = io::pipe().unwrap();
+    lent.end = reader.into();
+    let sent = Sent::default();
+    let transfer = RamTransfer::begin(store, sent.clone(), SETTINGS, Some(in_use), || false).unwrap();
+    (transfer, sent, lent, writer)
+}
+
+#[test]
+fn large_bodies_are_in_both_processes_and_once_in_memory() {
+    let before = large_pages();
+    let (transfer, sent, lent, end) = lent(&before);
+    put_large(&before, "a", "another");
+    let reading = before.lookup(before.hash(b"http://h/b"), b"http://h/b", 0);
+    before.evict(u64::MAX);
+    assert_eq!(3 * LARGE + (700_000_u64).next_multiple_of(4096), before.memory().arena, "nothing is punched");
+    let (count, purges) = transfer.end().unwrap();
+    assert_eq!((3, 300_000), (count.responses, count.shared));
+    assert!(sent.0.lock().unwrap().len() < 10_000);
+
+    let after = store(64 << 20);
+    let count = after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, Some(lent), |it| it > LARGE);
+    let count = count.unwrap();
+    assert_eq!((3, 0), (count.responses, count.left_out), "{count:?}");
+    after.restore(purges.last, rules_of_bytes(&purges.rules).unwrap());
+    assert!(body(&after, "http://h/a").is_none() && is_large(&after, "b", "b") && is_large(&after, "c", "c"));
+    // Evicted there: the sender may still need it. New bodies are elsewhere.
+    after.remove(after.hash(b"http://h/b"), b"http://h/b");
+    put_large(&after, "d", "d");
+    let Lookup::Entry(entry) = reading else { panic!("it was there") };
+    assert_eq!(100_000, read(&entry.variants[0].body).iter().filter(|it| **it == b'b').count());
+    assert_eq!(before.memory().arena + LARGE, after.memory().arena);
+    // The sender has ended: only the receiver's extents stay, and its new ones are in the same file.
+    drop(end);
+    after.open_inherited_arena();
+    assert_eq!(2 * LARGE, after.memory().arena);
+    assert!(is_large(&after, "c", "c") && is_large(&after, "d", "d"));
+    let shared = before.memory().arena;
+    put_large(&after, "e", "e");
+    assert_eq!(shared + LARGE, before.memory().arena);
+    after.evict(u64::MAX);
+    assert_eq!((0, 0), (after.memory().arena, before.memory().arena));
+}
+
+#[test]
+fn a_sender_whose_receiver_fails_has_its_arena_for_itself() {
+    let before = large_pages();
+    let (transfer, ..) = lent(&before);
+    before.evict(u64::MAX);
+    assert_eq!(3 * LARGE, before.memory().arena);
+    drop(transfer);
+    assert_eq!(0, before.memory().arena);
+    // At a later step.
+    put_large(&before, "a", "a");
+    let (transfer, ..) = lent(&before);
+    transfer.end().unwrap();
+    before.evict(u64::MAX);
+    assert_eq!(LARGE, before.memory().arena);
+    before.reclaim_arena();
+    assert_eq!(0, before.memory().arena);
+    put_large(&before, "a", "a");
+    assert!(is_large(&before, "a", "a"));
+}
+
+#[test]
+fn a_sender_that_frees_too_much_meanwhile_sends_nothing() {
+    let before = large_pages();
+    let (transfer, ..) = lent(&before);
+    // An eighth of the budget.
+    for _ in 0..12 {
+        put_large(&before, "a", "a");
+    }
+    assert!(matches!(transfer.end(), Err(TransferFault::TooManyChanges)));
+    before.evict(u64::MAX);
+    assert_eq!(0, before.memory().arena);
+}
+
+#[test]
+fn places_without_a_body_are_damage() {
+    let before = large_pages();
+    let (_, _, lent, _) = lent(&before);
+    let after = store(64 << 20);
+    let inherited = InheritedArena::new(lent, after.budget.clone()).unwrap();
+    let is_there = |offset, length| after.claim(&inherited, offset, length).is_ok_and(|it| it.is_some());
+    assert!(is_there(0, 100_000) && is_there(0, 100_000), "one extent");
+    assert!(!is_there(0, 99_000) && !is_there(4096, 100_000) && !is_there(LARGE + 1, 100_000));
+    assert!(!is_there(1 << 45, 100_000) && !is_there(u64::MAX - 4095, 8192) && !is_there(LARGE, 0));
+    inherited.finish();
+    drop(inherited);
+    assert_eq!(0, after.used());
+    // A file that could shrink is no arena.
+    let (arena, end) =
+        (rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap(), io::pipe().unwrap().0);
+    rustix::fs::ftruncate(&arena, 4096).unwrap();
+    assert!(InheritedArena::new(LentArena { arena, end: end.into() }, after.budget.clone()).is_err());
 }
