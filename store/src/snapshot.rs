@@ -5,7 +5,7 @@
 //! start       64 bytes
 //! facts       40 bytes: time of writing, last purge, settings of keys, zero; their checksum
 //! records     header, head (envelope, then the parts that RAM has beyond an envelope), body; hottest entries first
-//! end         a header of the kind `Removal`, whose stamp is the number of records
+//! end         a header of the kind `Removal`, whose stamp is the number of records, and whose `body` that of responses left out
 //! ```
 //!
 //! In a header `stamp` is the number of responses before it in the stream, `born` the last purge that was applied to the
@@ -25,7 +25,7 @@ use crate::disk::{each_piece_of, head};
 use crate::entry::{Entry, Stored, StoredBody};
 use crate::key::KeyHash;
 use crate::purges::Seq;
-use crate::ram::{Judged, Store};
+use crate::ram::{Judged, RamShard, Store};
 use crate::s3fifo::{MOST_USES, WalkPosition};
 use larder_semantics::tiers;
 use larder_semantics::transcode::{EncodingPlan, PLAN_BYTES};
@@ -45,6 +45,9 @@ const FACTS: usize = 40;
 
 /// Bytes of the fixed parts that RAM has beyond an envelope: hits, uses, whether there is a plan, and it.
 const BEYOND: usize = 4 + 1 + 1 + PLAN_BYTES;
+
+/// The parts of all entries that are in the order of the eviction policy.
+const ORDERED: usize = 8;
 
 /// In the field `variant` of a header: the body is in the arena that both processes have.
 const SHARED: u32 = 1;
@@ -313,7 +316,8 @@ impl<W: Write> SnapshotWriter<W> {
     }
 
     fn end(&mut self) -> io::Result<SnapshotCount> {
-        let header = self.header(RecordKind::Removal, b"", 0).write(self.place());
+        let end = RecordHeader { body: self.count.left_out, ..self.header(RecordKind::Removal, b"", 0) };
+        let header = end.write(self.place());
         self.out.write_all(&header)?;
         self.out.flush()?;
         Ok(self.count)
@@ -353,18 +357,8 @@ impl Store {
         now: WallTime,
         late: impl Fn() -> bool,
     ) -> io::Result<()> {
-        let mut by_use: [Vec<KeyHash>; MOST_USES as usize + 1] = Default::default();
-        let mut place = Some(WalkPosition::default());
-        while let Some(from) = place {
-            let mut these = Vec::with_capacity(BATCH);
-            place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
-            for hash in these {
-                let used = self.entry_at(hash).map(|it| it.uses.load(Relaxed).min(MOST_USES));
-                used.into_iter().for_each(|it| by_use[usize::from(it)].push(hash));
-            }
-        }
         let mut is_late = false;
-        for (uses, these) in (0..=MOST_USES).zip(by_use).rev() {
+        for (uses, these) in (0..=MOST_USES).zip(self.keys_by_use()).rev() {
             for (at, hash) in these.into_iter().enumerate() {
                 is_late |= at % BATCH == 0 && late();
                 let Some(entry) = self.entry_at(hash) else { continue };
@@ -372,6 +366,27 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// The keys of all entries, by their use; of each, an eighth of all keys at a time in the order of the eviction policy. Within it those
+    /// of a shard follow each other, so that its table is read from memory once and not for each of them.
+    fn keys_by_use(&self) -> [Vec<KeyHash>; MOST_USES as usize + 1] {
+        let mut by_use: [Vec<KeyHash>; MOST_USES as usize + 1] = Default::default();
+        let most = (self.books.lock().objects() / ORDERED).max(BATCH);
+        let (mut place, mut these) = (Some(WalkPosition::default()), Vec::with_capacity(most + BATCH));
+        while let Some(from) = place {
+            place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
+            if these.len() < most && place.is_some() {
+                continue;
+            }
+            these.sort_unstable_by_key(|it| it.place(self.shards.len()));
+            for hash in these.drain(..) {
+                let uses = |it: &RamShard| Some(it.slots.get(&hash.packed())?.uses.load(Relaxed));
+                let used = self.with_shard(hash, uses).map(|it| it.min(MOST_USES));
+                used.into_iter().for_each(|it| by_use[usize::from(it)].push(hash));
+            }
+        }
+        by_use
     }
 
     /// Writes the responses of an entry.
@@ -435,11 +450,13 @@ struct SnapshotReader<R> {
     next: u64,
     /// The head of the last record.
     scratch: Vec<u8>,
+    /// Responses that the writer left out; known at the end.
+    left_out: u64,
 }
 
 impl<R: Read> SnapshotReader<R> {
     fn new(from: R, seed: u64) -> Self {
-        Self { from, seed, at: 0, next: 0, scratch: Vec::new() }
+        Self { from, seed, at: 0, next: 0, scratch: Vec::new(), left_out: 0 }
     }
 
     /// The facts of a snapshot that may be used under these settings, at this time.
@@ -481,6 +498,7 @@ impl<R: Read> SnapshotReader<R> {
         let header = RecordHeader::read(&bytes, self.place()).filter(|it| it.stamp == self.next);
         let header = header.ok_or(SnapshotFault::Damaged)?;
         if header.kind == RecordKind::Removal && header.head == 0 {
+            self.left_out = header.body;
             // Nothing follows.
             return if self.from.read(&mut [0])? == 0 { Ok(None) } else { Err(SnapshotFault::Damaged) };
         }

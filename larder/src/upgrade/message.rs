@@ -209,6 +209,14 @@ impl HandOverMessage {
     /// # Errors
     /// See [`BrokenLink`].
     pub fn receive(stream: &UnixStream) -> Result<(Self, Vec<OwnedFd>), BrokenLink> {
+        Self::receive_into(Vec::new(), stream)
+    }
+
+    /// The same with a body in the memory of an earlier one: a large block would come from the kernel each time, page by page.
+    ///
+    /// # Errors
+    /// See [`BrokenLink`].
+    pub fn receive_into(mut body: Vec<u8>, stream: &UnixStream) -> Result<(Self, Vec<OwnedFd>), BrokenLink> {
         let mut head = [0; HEAD];
         let mut sockets = Vec::new();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SOCKETS))];
@@ -227,7 +235,7 @@ impl HandOverMessage {
         let mut rest = stream;
         rest.read_exact(&mut head[read..])?;
         let head = MessageHead::parse(&head)?;
-        let mut body = vec![0; head.length];
+        body.resize(head.length, 0);
         rest.read_exact(&mut body)?;
         Ok((head.with(body)?, sockets))
     }

@@ -204,8 +204,8 @@ impl<'s> RamSource<'s> {
     fn next(&mut self) {
         // The clock of a process that does not serve yet stands.
         clock::tick();
-        (self.piece, self.at) = (Vec::new(), 0);
-        match HandOverMessage::receive(self.stream) {
+        self.at = 0;
+        match HandOverMessage::receive_into(std::mem::take(&mut self.piece), self.stream) {
             Ok((message, _)) if message.kind == MessageKind::Ram && message.number == NO_RAM => {
                 self.refusal = Some(String::from_utf8_lossy(&message.body).into_owned());
             }

@@ -63,6 +63,13 @@ struct RecordBatch {
     bytes: Vec<u8>,
 }
 
+impl RecordBatch {
+    fn new() -> Self {
+        // A body on the heap may be beyond.
+        Self { records: Vec::new(), bytes: Vec::with_capacity(BATCH + BATCH / 4) }
+    }
+}
+
 /// An order for a thread.
 enum InsertOrder {
     Batch(RecordBatch),
@@ -93,7 +100,8 @@ impl Inserters<'_> {
         let place = usize::try_from(header.hash % self.queues.len() as u64).unwrap_or_default();
         let (queue, batch) = &mut self.queues[place];
         if batch.bytes.len() >= BATCH {
-            queue.send(InsertOrder::Batch(std::mem::take(batch))).map_err(ended)?;
+            let next = RecordBatch { records: Vec::with_capacity(batch.records.len()), ..RecordBatch::new() };
+            queue.send(InsertOrder::Batch(std::mem::replace(batch, next))).map_err(ended)?;
         }
         if header.kind == RecordKind::Response {
             self.waiting.fetch_add(room_of(header), Relaxed);
@@ -233,7 +241,8 @@ impl Store {
             batch.records.push(BatchedRecord { header, large });
         }
         inserters.flush()?;
-        Ok(left_out)
+        // Those of a file are in the log of the process that wrote it.
+        Ok(if surplus == Surplus::Skipped { left_out + reader.left_out } else { left_out })
     }
 
     /// Whether RAM has no room for a response that it could hold. Records that wait for insertion may take less than counted.
@@ -366,7 +375,8 @@ impl Store {
         if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
             return false;
         }
-        if let Some(entry) = self.entry_of(hash, &key) {
+        let was_used = beyond.uses > 0 || beyond.hits > 0;
+        if let Some(entry) = was_used.then(|| self.entry_of(hash, &key)).flatten() {
             entry.uses.store(beyond.uses, Relaxed);
             entry.hits.store(beyond.hits, Relaxed);
         }

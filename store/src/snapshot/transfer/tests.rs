@@ -221,6 +221,16 @@ fn a_receiver_that_is_full_or_late_obeys_removals() {
 }
 
 #[test]
+fn the_receiver_counts_the_responses_that_the_sender_left_out() {
+    let before = pages();
+    let sent = Sent::default();
+    let transfer = RamTransfer::begin(&before, sent.clone(), SETTINGS, None, || true).unwrap();
+    transfer.end().unwrap();
+    let count = store(4 << 20).receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| false).unwrap();
+    assert_eq!((0, 20), (count.responses, count.left_out));
+}
+
+#[test]
 fn no_damage_leaves_a_response_behind() {
     let before = pages();
     let (transfer, sent) = begun(&before);
