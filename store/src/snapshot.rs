@@ -14,7 +14,7 @@
 //!
 //! `transfer` sends the same stream to a process that takes over, while this one serves. There a header of the kind `Removal`
 //! may have a head, which is a key: the responses sent under it before are dropped. And there a body may be in an arena that the sender
-//! has lent: then `variant` is [`SHARED`], `body_sum` is its place there, and no bytes follow.
+//! has lent: then `variant` is `SHARED`, `body_sum` is its place there, and no bytes follow.
 
 pub mod file;
 mod reading;
