@@ -29,11 +29,10 @@ pub use settings::{FilledBy, FleetAddress, FleetSettings, MemcachedAddress, Over
 use crate::ram::{Store, Stored};
 use bytes::Bytes;
 use get::FleetItem;
-use health::ServerAdmission;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
-use larder_stdx::clock::{self, WallTime};
+use larder_stdx::clock::WallTime;
 use larder_wire::envelope::Envelope;
 pub use larder_wire::envelope::{Mark, Unshared};
 pub use larder_wire::memcached::{FleetKey, MemcachedProtocol};
@@ -260,7 +259,7 @@ impl Fleet {
     /// The server that is asked for a key now, if there is one.
     fn route(&self, key: &FleetKey) -> Option<usize> {
         if self.health.epoch() > 0 {
-            self.try_again();
+            self.servers.iter().for_each(MemcachedServer::try_again);
         }
         self.home(key).filter(|it| self.is_live(*it))
     }
@@ -279,18 +278,6 @@ impl Fleet {
 
     fn is_live(&self, server: usize) -> bool {
         self.health.standing(server) != FleetServerState::Ejected
-    }
-
-    /// Makes the due attempts at ejected servers in the background.
-    fn try_again(&self) {
-        for server in &self.servers {
-            if self.is_live(server.at()) {
-                continue;
-            }
-            if let ServerAdmission::Try(attempt) = self.health.admission(server.at(), clock::monotonic()) {
-                server.try_again(attempt);
-            }
-        }
     }
 
     /// The key of one variant of a generation.

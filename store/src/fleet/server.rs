@@ -3,7 +3,7 @@
 
 use super::chunking::HeldBody;
 use super::connection::{ServerConnection, ServerReply, now};
-use super::health::{Attempt, Health, OperationResult, Round};
+use super::health::{Attempt, FleetServerState, Health, OperationResult, Round, ServerAdmission};
 use super::settings::FleetSettings;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -327,8 +327,18 @@ impl MemcachedServer {
         }
     }
 
-    /// Finds out whether the server is back, while no request waits.
-    pub(super) fn try_again(self: &Rc<Self>, attempt: Attempt) {
+    /// Makes an attempt in the background if the server is ejected and one is due, while no request waits.
+    pub(super) fn try_again(self: &Rc<Self>) {
+        if self.health.standing(self.at) != FleetServerState::Ejected {
+            return;
+        }
+        if let ServerAdmission::Try(attempt) = self.health.admission(self.at, clock::monotonic()) {
+            self.make(attempt);
+        }
+    }
+
+    /// Asks the server; an answer ends the ejection.
+    fn make(self: &Rc<Self>, attempt: Attempt) {
         let server = self.clone();
         tokio::task::spawn_local(async move {
             let deadline = now() + server.settings.connect_timeout + server.settings.timeout;

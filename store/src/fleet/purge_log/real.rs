@@ -33,6 +33,8 @@ fn unavailable(_: OperationFailure) -> Unavailable {
 impl LogServer for PurgeLogServer {
     async fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Unavailable> {
         let keys: Vec<FleetKey> = keys.iter().map(|it| key(it)).collect::<Result<_, _>>()?;
+        // A node without requests finds out as well that a server is back.
+        self.server.try_again();
         let values = self.server.get_many(&keys, self.within).await.map_err(unavailable)?;
         Ok(values.into_iter().map(|it| it.map(|it| it.to_vec())).collect())
     }
