@@ -108,9 +108,20 @@ async function run(folder, file, more = {}) {
   let gone = false;
   void ended.then(() => (gone = true));
   const find = (pattern) => pattern.exec(said)?.[1];
+  // A process that was replaced has named its successor, which writes to the same pipes.
+  const send = (signal) => {
+    for (const [, successor] of said.matchAll(/\bupgraded\b.*?process=(\d+)/g)) {
+      try {
+        process.kill(Number(successor), signal);
+      } catch {
+        // It has ended.
+      }
+    }
+    child.kill(signal);
+  };
   const stop = async () => {
-    if (!gone) child.kill('SIGTERM');
-    const late = setTimeout(() => child.kill('SIGKILL'), 5000);
+    if (!gone) send('SIGTERM');
+    const late = setTimeout(() => send('SIGKILL'), 5000);
     await ended;
     clearTimeout(late);
   };
@@ -161,6 +172,7 @@ export async function start({ sites = 0, head = () => '', files = () => ({}), en
     included: (name) => readFileSync(join(folder, name), 'utf8'),
     /** Writes the file as somebody with an editor does. */
     configure: (text) => writeFileSync(file, text),
+    pid: () => now.child.pid,
     pause: () => now.child.kill('SIGSTOP'),
     goOn: () => now.child.kill('SIGCONT'),
     /** Ends it; `again` starts another one in its place, at the same addresses, which gives its login link. */

@@ -1,18 +1,19 @@
-// Takes a picture of every view and dialog, at the widths of a desk and a tablet, dark and light, for a person to look at:
-//   node tests/browser/pictures.mjs FOLDER [PART OF A NAME]
+// Takes a picture of every view and dialog, at the widths of a desk, a tablet and a phone, dark and light, for a person to look at:
+//   node tests/browser/pictures.mjs FOLDER [PART OF A NAME [WIDTH]]
 // No test: it judges nothing.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { open } from './browser.mjs';
 import { ask, load, start, until } from './larder.mjs';
 
-const [folder = 'pictures', only = ''] = process.argv.slice(2);
+const [folder = 'pictures', only = '', width = ''] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 
 const SIZES = [
   { name: '1440', width: 1440, height: 900 },
   { name: '820', width: 820, height: 1180 },
-];
+  { name: '390', width: 390, height: 844 },
+].filter((it) => width === '' || it.name === width);
 
 const larder = await start();
 const clients = load(larder.site);
@@ -144,6 +145,14 @@ const SCENES = {
     await go('top?by=requests');
     await page.locator('.top tbody tr').first().waitFor();
   },
+  why: async () => {
+    await go('why');
+    await page.locator('.why tbody tr').first().waitFor();
+  },
+  access: async () => {
+    await go('access');
+    await page.locator('.table').first().waitFor();
+  },
   'traces-none': async () => {
     await go('traces');
     await page.locator('.sampling').waitFor();
@@ -226,6 +235,11 @@ const SCENES = {
     await page.locator('.pending').waitFor();
     await page.locator('.top tbody tr').first().waitFor();
   },
+  'config-restart-dialog': async () => {
+    await SCENES['config-pending']();
+    await page.getByRole('button', { name: 'Restart …' }).click();
+    await page.locator('dialog .effects').waitFor();
+  },
   'config-history': async () => {
     await go('config?part=history');
     await page.locator('main .table, main .hint').first().waitFor();
@@ -263,15 +277,15 @@ async function take(name, file) {
   if (name.startsWith('lost')) larder.goOn();
   if (name === 'overlay-open') await page.keyboard.press('Escape');
   if (name === 'overlays' || name === 'overlay-open') await page.getByRole('button', { name: /^Remove the overlay/ }).click();
-  if (name === 'config-pending' || name === 'pending') await back();
+  if (name === 'config-pending' || name === 'config-restart-dialog' || name === 'pending') await back();
 }
 
 /** The file is as it was before the last change. */
 async function back() {
   await go('config?part=history');
-  await page.locator('button', { hasText: 'Roll back' }).first().click({ timeout: 3000 }).catch(() => {});
-  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click({ timeout: 3000 }).catch(() => {});
-  await pause(500);
+  await page.locator('button', { hasText: 'Roll back' }).first().click();
+  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
+  await page.locator('dialog').waitFor({ state: 'detached' });
 }
 
 try {

@@ -35,6 +35,21 @@ export interface Finding {
   view: string;
 }
 
+/** A certificate in use, or a name without one. */
+export interface Certificate {
+  names: string[];
+  state: 'valid' | 'expiring' | 'expired' | 'not-yet-valid' | 'missing';
+  source: 'file' | 'acme' | 'self-signed';
+  file?: string;
+  from: number | null;
+  until: number | null;
+  renews?: number | null;
+  next_attempt?: number;
+  in_progress?: boolean;
+  failures?: number;
+  error?: string | null;
+}
+
 export interface Stats {
   version: number;
   health?: Health;

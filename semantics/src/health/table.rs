@@ -68,10 +68,10 @@ findings! {
     DatabasePagesFail "database-pages-fail" Failing 0 "overview":
         "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
         "Correct the reason; `larder check --connect` tests the database. `cache.stale_if_error` of a route permits stale pages meanwhile.";
-    CertificateExpired "certificate-expired" Failing 0 "config":
+    CertificateExpired "certificate-expired" Failing 0 "config?section=tls.":
         "the certificate of NAMES has expired (DATE); clients reject it",
         "Replace the files of the certificate. For `tls.acme`, `larder tls list` has the reason of failed renewals.";
-    CertificateNotYetValid "certificate-not-yet-valid" Failing 0 "config":
+    CertificateNotYetValid "certificate-not-yet-valid" Failing 0 "config?section=tls.":
         "the certificate of NAMES is not valid yet (its validity begins on DATE); clients reject it",
         "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
@@ -92,7 +92,7 @@ findings! {
     DatabaseBehind "database-behind" Degraded 10 "overview":
         "the changes of database NAME are read late since TIME (N s and M bytes of its log behind); pages with its rows are validated every second",
         "Commit more rows in each transaction, or follow fewer tables; `larder stats` has `database_lag_seconds`.";
-    PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "overview":
+    PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "nodes":
         "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
         "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
     NodeServersDiffer "node-servers-differ" Degraded 10 "nodes":
@@ -101,9 +101,9 @@ findings! {
     NodeKeysDiffer "node-keys-differ" Degraded 10 "nodes":
         "node NAME finds keys on other servers, or in another form, since TIME; nodes do not share its pages",
         "Set the same `distribution`, `hash`, `namespace` and `md5_keys` in `cache.fleet` on all nodes, and the same names of the servers.";
-    MemcachedDown "memcached-down" Degraded 0 "overview":
+    MemcachedDown "memcached-down" Degraded 0 "nodes":
         "memcached server ADDRESS is not used since TIME (N failures in a row); the other servers store its keys",
-        "Start the server. It is used again by itself after a successful attempt.";
+        "Start the server. It is used again by itself after a successful attempt. If it is gone for good, replace it in `cache.fleet.servers` of all nodes.";
     DiskOff "disk-off" Degraded 0 "overview":
         "the disk tier is off since TIME (REASON); responses are stored in RAM only",
         "Correct the reason, such as a full or failed device; larder tries to write again by itself.";
@@ -119,10 +119,10 @@ findings! {
     AccessFileBroken "access-file-broken" Degraded 0 "config":
         "the file PATH cannot be used since TIME (REASON); the users, keys or countries read before stay in force",
         "Correct or restore the file of `access.basic.file`, `access.jwt` or `geoip`; it is read again by itself. A user who was removed since can still log in.";
-    CertificateMissing "certificate-missing" Degraded 0 "config":
+    CertificateMissing "certificate-missing" Degraded 0 "config?section=tls.":
         "NAME has no certificate (REASON)",
         "Correct the reason; `larder tls list` has the time of the next attempt.";
-    CertificateExpiring "certificate-expiring" Degraded 0 "config":
+    CertificateExpiring "certificate-expiring" Degraded 0 "config?section=tls.":
         "the certificate of NAMES expires in N days (DATE)",
         "Renew it, at the latest 14 days before its end. `tls.acme` renews by itself: `larder tls list` has the last failure.";
     MemoryWithheld "memory-withheld" Degraded 60 "overview":

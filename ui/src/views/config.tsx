@@ -1,6 +1,6 @@
 // The configuration: as a form and as the text of the same file; checked while one writes, shown as a difference, applied, rolled
 // back.
-import { Fragment, type JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem, ask, post, problemOf, put } from '../api';
 import { Act } from '../parts/act';
@@ -14,9 +14,12 @@ import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings, Tried } from '../types';
 import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
+import { Certificates } from './config_certificates';
 import { configuration, useSaved } from './config_file';
 import { ConfigForm } from './config_form';
 import { Merge, isOutdated } from './config_merge';
+import { Keys, RestartPending } from './config_restart';
+import { TLS } from './config_sections';
 import { ConfigText, type Target } from './config_text';
 import { may, needs } from '../who';
 import '../style/config.css';
@@ -138,19 +141,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
       )}
-      {data.pending.length > 0 && (
-        <div class="waits" role="status">
-          <Icon name="clock" />
-          <p>
-            <b>Restart pending.</b> The saved file changes <Keys of={data.pending} />, with effect from the next restart.
-          </p>
-          {admin && part !== 'history' && (
-            <button class="link" onClick={() => setPart('history')}>
-              Undo …
-            </button>
-          )}
-        </div>
-      )}
+      {data.pending.length > 0 && <RestartPending keys={data.pending} undo={part === 'history' ? null : () => setPart('history')} done={() => again((it) => it + 1)} />}
       {data.running_hash !== null && data.running_hash !== data.hash && data.pending.length === 0 && (
         <p class="banner" role="alert">
           <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
@@ -187,7 +178,8 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         </div>
       )}
       <Failed problem={checked.problem} />
-      {part === 'form' && <ConfigForm config={data} document={document} files={files} siteFiles={siteFiles} problems={problems} write={write} era={era} />}
+      {!admin && params.get('section') === TLS && <Certificates />}
+      {part === 'form' && <ConfigForm config={data} document={document} files={files} siteFiles={siteFiles} problems={problems} write={write} linked={params.get('section')} era={era} />}
       {part === 'text' && files.length > 1 && (
         <label class="field file-choice">
           <span>File</span>
@@ -238,22 +230,8 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   );
 }
 
-/** Names of keys, as a sentence lists them. */
 /** The sentence after "in force" about the keys that wait. */
 const waiting = (keys: string[]): string => (keys.length === 0 ? '' : ` ${keys.join(', ')} ${keys.length === 1 ? 'takes' : 'take'} effect at the next restart.`);
-
-function Keys({ of }: { of: string[] }): JSX.Element {
-  return (
-    <>
-      {of.map((it, at) => (
-        <Fragment key={it}>
-          {at === 0 ? '' : at === of.length - 1 ? ' and ' : ', '}
-          <code>{it}</code>
-        </Fragment>
-      ))}
-    </>
-  );
-}
 
 /** The differences of several files, each with its name; one of the main file alone needs none. */
 function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {

@@ -9,12 +9,13 @@ import { say } from '../parts/toast';
 import { useAsked } from '../hooks';
 import type { Config, ConfigProblem, Layers, Setting, Settings } from '../types';
 import { AddSetting, SERVICES } from './config_add';
+import { Certificates } from './config_certificates';
 import * as draft from './config_draft';
 import type { DraftFile, Edit } from './config_draft';
 import { OneField } from './config_field';
 import { Confirm, Mover, OneList } from './config_list';
 import { NewRoute, covers, paths } from './config_new';
-import { type Field, PHASES, type Section, at, isAbout, isCertificates, members, named, sections } from './config_sections';
+import { type Field, PHASES, type Section, TLS, at, isAbout, isCertificates, members, named, sections } from './config_sections';
 
 /** Fields that a search shows at most: a letter alone finds most of those of every route. */
 const MOST_FOUND = 100;
@@ -33,6 +34,8 @@ interface Props {
   siteFiles: number[];
   problems: ConfigProblem[];
   write: (files: DraftFile[]) => void;
+  /** The section that a link names. */
+  linked: string | null;
   /** Another one where what is written in a field holds no more. */
   era: number;
 }
@@ -45,8 +48,8 @@ function idOf({ list }: NonNullable<Section['of']>, number: number): string {
   return isCertificates(list) ? `certificate ${number}` : list.length === 1 ? `site ${number}` : `route ${list[1]} ${number}`;
 }
 
-export function ConfigForm({ config, document: root, files, siteFiles, problems, write, era }: Props): JSX.Element {
-  const [chosen, setChosen] = useState<string | null>(null);
+export function ConfigForm({ config, document: root, files, siteFiles, problems, write, linked, era }: Props): JSX.Element {
+  const [chosen, setChosen] = useState<string | null>(linked);
   const [search, setSearch] = useState('');
   const names = files.map((it) => it.name).join('\n');
   const all = useMemo(() => sections(config.keys, root, siteFiles, names.split('\n')), [config.keys, root, siteFiles, names]);
@@ -92,7 +95,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
     const { list, at } = it.of!;
     const alone = isCertificates(list) && it.of!.count === 1;
     if (!(await edit({ path: alone ? list : [...list, at], value: null }))) return;
-    follow(it.id, isCertificates(list) ? 'tls.' : list.length === 1 ? 'top' : `site ${list[1]}`);
+    follow(it.id, isCertificates(list) ? TLS : list.length === 1 ? 'top' : `site ${list[1]}`);
     const what = nameOf(it.of!);
     say(`${what[0]!.toUpperCase()}${what.slice(1)} ${it.title} was removed from the draft.`);
   };
@@ -131,7 +134,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
             const count = it.fields.filter((field) => at(root, field.path) !== undefined).length + it.lists.filter((list) => members(root, list.path).length > 0).length;
             const next = listed[number + 1];
             const isCertificate = it.id.startsWith('certificate ');
-            const ofTls = isCertificate || it.id === 'tls.';
+            const ofTls = isCertificate || it.id === TLS;
             const ofSites = it.of !== undefined && !isCertificate;
             const siteOf = Number(it.id.split(' ')[1]);
             return (
@@ -315,6 +318,7 @@ function OneSection({ it, searched, config, root, files, problems, era, edit, mo
           </div>
         )}
       </header>
+      {it.id === TLS && !searched && <Certificates />}
       {it.depth > 0 && <Unreached it={it} routes={paths(at(root, it.of!.list.slice(0, 2)) as Settings)} />}
       {told === null ? (
         // So that nothing moves under the hand that opened it.

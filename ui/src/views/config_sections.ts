@@ -74,6 +74,9 @@ const SECTIONS: [string, string][] = [
 const SITE = 'site[].';
 const ROUTE = 'site[].route[].';
 
+/** The section of TLS. */
+export const TLS = 'tls.';
+
 /** What keys of a member of the list of certificates begin with. */
 const CERTIFICATE = 'tls.certificates.';
 
@@ -127,7 +130,7 @@ export function sections(keys: Key[], root: Settings, siteFiles: number[], files
     const of = rest.filter((it) => it.key.startsWith(before) && !taken.has(it));
     of.forEach((it) => taken.add(it));
     const base = before.split('.').filter((it) => it !== '');
-    if (before === 'tls.') {
+    if (before === TLS) {
       found.push(...ofTls(of, root, field));
       continue;
     }
@@ -185,7 +188,7 @@ function ofTls(keys: Key[], root: Settings, field: (key: Key, before: string, ba
     const of = { list, at, count: all.length, first: 0, last: all.length - 1 };
     return { id: `certificate ${at}`, title, sub: `Certificate ${at + 1}`, depth: 0, fields: each.map((key) => field(key, CERTIFICATE, [...list, at])), of, lists: [] };
   };
-  return [{ id: 'tls.', title: 'TLS', sub: '[tls]', depth: 0, fields: plain.map((it) => field(it, 'tls.', ['tls'])), lists: [] }, ...all.map(one)];
+  return [{ id: TLS, title: 'TLS', sub: '[tls]', depth: 0, fields: plain.map((it) => field(it, TLS, ['tls'])), lists: [] }, ...all.map(one)];
 }
 
 /** Whether a problem is of this field, or of a row of its table: by its key, and by the site and the route that it is in. */

@@ -29,7 +29,7 @@ export function Nodes(): JSX.Element {
   const { data, problem, busy, again } = useAsked<NodesOf>('nodes', (signal) => get('/api/v1/nodes', signal), 2000);
   return (
     <>
-      <Head title="Nodes" sub={data?.shared ? `The nodes with the same cache.fleet.servers${data.read_ms == null ? '' : `, read ${span(data.read_ms)} ago`}` : ''} />
+      <Head title="Nodes" sub={data?.shared ? `The nodes with the same cache.fleet.servers, figures of a minute${data.read_ms == null ? '' : `, read ${span(data.read_ms)} ago`}` : ''} />
       <Failed problem={problem} again={again} />
       {!data && busy && <Bones />}
       {data && !data.shared && (
@@ -147,7 +147,14 @@ function notesOf(it: FleetNode): string[] {
 function Servers({ of }: { of: NodesOf }): JSX.Element {
   return (
     <section class="block">
-      <h2>Memcached servers</h2>
+      <h2>
+        Memcached servers{' '}
+        <small>
+          <a class="link" href="#/config?section=cache.fleet.">
+            cache.fleet.servers
+          </a>
+        </small>
+      </h2>
       <table class="parts node-servers">
         <tbody>
           {of.servers.map((it) => (

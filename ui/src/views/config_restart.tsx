@@ -1,0 +1,98 @@
+// The keys that wait for a restart, and the restart itself: the new process takes over before this one ends (`larder upgrade`).
+import { Fragment, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { post } from '../api';
+import { Act } from '../parts/act';
+import { Failed } from '../parts/basic';
+import { Dialog } from '../parts/dialog';
+import { Icon } from '../parts/icons';
+import { say } from '../parts/toast';
+import { useReadings, useSend } from '../hooks';
+import { readings } from '../readings';
+import { may } from '../who';
+
+/** Names of keys, as a sentence lists them. */
+export function Keys({ of }: { of: string[] }): JSX.Element {
+  return (
+    <>
+      {of.map((it, at) => (
+        <Fragment key={it}>
+          {at === 0 ? '' : at === of.length - 1 ? ' and ' : ', '}
+          <code>{it}</code>
+        </Fragment>
+      ))}
+    </>
+  );
+}
+
+interface Props {
+  keys: string[];
+  /** Leads to the earlier configurations; null where they are shown. */
+  undo: (() => void) | null;
+  /** Called once the new process serves. */
+  done: () => void;
+}
+
+export function RestartPending({ keys, undo, done }: Props): JSX.Element {
+  const [asking, setAsking] = useState(false);
+  return (
+    <div class="waits" role="status">
+      <Icon name="clock" />
+      <p>
+        <b>Restart pending.</b> The saved file changes <Keys of={keys} />, with effect from the next restart.
+      </p>
+      {may('admin') && undo && (
+        <button class="link" onClick={undo}>
+          Undo …
+        </button>
+      )}
+      <Act of="admin" class="button" onClick={() => setAsking(true)}>
+        Restart …
+      </Act>
+      {asking && (
+        <Restart
+          keys={keys}
+          close={() => setAsking(false)}
+          done={() => {
+            setAsking(false);
+            done();
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function Restart({ keys, close, done }: { keys: string[]; close: () => void; done: () => void }): JSX.Element {
+  const { busy, problem, send } = useSend();
+  const hasFleet = useReadings().latest?.tiers?.some((it) => it.name === 'fleet' && it.state !== 'off') ?? false;
+  const restart = async (): Promise<void> => {
+    const { process, version } = await post<{ process: number; version: string }>('/api/v1/upgrade', {});
+    readings.look();
+    say(`larder ${version} serves as process ${process}, with the saved configuration.`);
+    done();
+  };
+  return (
+    <Dialog title="Restart larder?" close={close}>
+      <ul class="effects">
+        <li>
+          A new process starts with the saved configuration, and <Keys of={keys} /> {keys.length === 1 ? 'takes' : 'take'} effect. It runs the program that is on disk now.
+        </li>
+        <li>
+          No connection is refused: the new process takes over the sockets{hasFleet ? ' and the disk tier. RAM begins empty, because other nodes may have purged pages meanwhile.' : ', the pages in RAM and the disk tier.'}
+        </li>
+        <li>Requests in progress finish in this process. Counters begin at zero.</li>
+        <li>If the new process cannot start, this one continues, and the reason is shown here.</li>
+      </ul>
+      <Failed problem={problem} />
+      <div class="form-end">
+        <button type="button" class="button" onClick={close}>
+          Cancel
+        </button>
+        <button type="button" data-first class="button primary" disabled={busy} onClick={() => void send(restart)}>
+          {busy ? 'Restarting …' : 'Restart'}
+        </button>
+      </div>
+    </Dialog>
+  );
+}
