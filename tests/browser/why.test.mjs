@@ -76,7 +76,7 @@ it('gives advice with its difference, and two clicks put it in force', async () 
   await go('why');
   const finding = page.locator('.findings details', { hasText: 'parameters of analytics' });
   assert.notEqual(await finding.getAttribute('open'), null, 'the finding with the most requests is open');
-  assert.match(await finding.innerText(), /14 since the start.*first requests/);
+  assert.match(await finding.innerText(), /14 requests since the start, [\d.]+ \S+ of origin time: first requests/);
   assert.match(await finding.locator('.diff .new').first().innerText(), /utm_\*/);
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });

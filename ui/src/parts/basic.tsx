@@ -86,10 +86,22 @@ export function Segments<T extends string>({ label, of, now, choose }: Choices<T
 /** The name of a reason as words. */
 export const reasonWords = (name: string): string => name.replaceAll('-', ' ');
 
+/** The words for values that the access log and filters have as terms of Cache-Status. */
+const FORWARDED: Record<string, string> = {
+  'uri-miss': 'miss',
+  'vary-miss': 'miss of a variant',
+  request: 'request directive',
+  stale: 'expired',
+  method: 'uncacheable method',
+};
+
+/** What the cache did, in words. */
+export const cacheWords = (it: string): string => FORWARDED[it] ?? (it.replace(/-/g, ' ') || '–');
+
 /** What the cache did, as a word with a mark; the colour repeats it. Why an origin was asked says more than the word for it. */
 export function Cache({ it, reason = null }: { it: string; reason?: string | null }): JSX.Element {
   const kind = it === 'hit-stale' ? 'stale' : it.startsWith('hit') ? 'hit' : it === '' ? 'none' : 'miss';
-  return <span class={`cache ${kind}`}>{reason ? reasonWords(reason) : it || '–'}</span>;
+  return <span class={`cache ${kind}`}>{reason ? reasonWords(reason) : cacheWords(it)}</span>;
 }
 
 /** A URL whose host stands back: where there are many, it is mostly the same. */

@@ -2,7 +2,7 @@
 import { Component, type JSX, type RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../api';
-import { Cache, Empty, Failed, Head, Status, Url, reasonWords } from '../parts/basic';
+import { Cache, Empty, Failed, Head, Status, Url, cacheWords, reasonWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
@@ -210,10 +210,10 @@ class Row extends Component<{ it: RequestRecord; open: (it: RequestRecord) => vo
 }
 
 function Sub({ state, paused, rate, seen, lost }: { state: Stream['state']; paused: boolean; rate: number; seen: number; lost: number }): JSX.Element {
-  const word = paused ? 'Paused' : state === 'open' ? `${format.flat(format.rate(rate))} per second` : state === 'opening' ? 'Opening the stream' : 'No stream';
+  const word = paused ? 'Paused' : state === 'open' ? `${format.flat(format.rate(rate))} requests per second` : state === 'opening' ? 'Opening the stream' : 'No stream';
   return (
     <>
-      {word}, <span data-seen={seen}>{seen.toLocaleString('en')} seen</span>
+      {word}, <span data-seen={seen}>{seen.toLocaleString('en')} since the view opened</span>
       {lost > 0 && <span class="warn">, {lost.toLocaleString('en')} passed over because they came too fast</span>}
     </>
   );
@@ -260,7 +260,7 @@ function Details({ it, close, filter }: { it: RequestRecord; close: () => void; 
     ['Took', format.flat(format.micros(it.duration_us))],
     ['Origin', it.origin_us === null ? null : `${it.origin}, ${format.flat(format.micros(it.origin_us))}, ${it.origin_protocol}`],
     ['Size', format.flat(format.bytes(it.bytes))],
-    ['Cache', it.cache],
+    ['Cache', cacheWords(it.cache)],
     ['Reason', it.reason ? reasonWords(it.reason) : null],
     ['Fresh for', it.ttl === null ? null : format.flat(format.seconds(it.ttl))],
     ['Route', it.route],

@@ -1,4 +1,4 @@
-// Overlays: pages that are shown in place of whatever a URI has, until they are taken away or their time is over.
+// Overlays: responses in place of those of a URL, until they are removed or their time is over.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Problem, ask, get, query } from '../api';
@@ -43,7 +43,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
       <Failed problem={problem} again={again} />
       {data.overlays.length === 0 ? (
         <Empty icon="layers" title="No overlays">
-          An overlay replaces the response of a URI at once, independent of the cache and the origin.{' '}
+          An overlay replaces the response of a URL at once, independent of the cache and the origin.{' '}
           <Act class="link" onClick={() => lay('')}>
             Add one
           </Act>
@@ -57,7 +57,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
             <table class="table rows" onKeyDown={walk}>
               <thead>
                 <tr>
-                  <th scope="col">URI</th>
+                  <th scope="col">URL</th>
                   <th scope="col" class="wide-only">Type</th>
                   <th scope="col" class="num">Size</th>
                   <th scope="col" class="num">Hits</th>
@@ -79,7 +79,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                     <td class="nowrap wide-only">{it.content_type}</td>
                     <td class="num">{format.flat(format.bytes(it.bytes))}</td>
                     <td class="num">{format.flat(format.count(it.hits))}</td>
-                    <td class="nowrap">{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
+                    <td class="nowrap">{it.expires === null ? 'removed' : format.moment(it.expires)}</td>
                     <td class="faint nowrap wide-only">{it.by}</td>
                     <td class="num">
                       <Act
@@ -123,7 +123,7 @@ function OneOverlay({ it, close, remove, replace }: { it: Overlay; close: () => 
     ['Hits', format.flat(format.count(it.hits))],
     ['Set at', format.moment(it.set_at)],
     ['By', it.by],
-    ['Until', it.expires === null ? 'taken away' : format.moment(it.expires)],
+    ['Until', it.expires === null ? 'removed' : format.moment(it.expires)],
   ];
   const foot = (
     <>
@@ -181,7 +181,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
     <Dialog title="New overlay" close={() => close(false)} wide>
       <form class="form" onSubmit={(event) => (event.preventDefault(), void send(submit))}>
         <label class="field">
-          <span>URI</span>
+          <span>URL</span>
           <input
             data-first
             class="mono"
@@ -202,7 +202,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
           </label>
           <label class="field">
             <span>Expires after seconds</span>
-            <input inputMode="numeric" placeholder="until taken away" value={ttl} onInput={(event) => setTtl(event.currentTarget.value)} />
+            <input inputMode="numeric" placeholder="until removed" value={ttl} onInput={(event) => setTtl(event.currentTarget.value)} />
           </label>
         </div>
         <label class="field">

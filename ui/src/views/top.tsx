@@ -18,6 +18,9 @@ const ORDERS: [Order, string][] = [
   ['origin_time', 'Origin time'],
 ];
 
+/** The noun of the sum; bytes and times have their units. */
+const UNITS: Record<Order, string> = { requests: ' requests', misses: ' misses', bytes: ' sent', origin_time: ' of origin time' };
+
 function figure(by: Order, value: number): string {
   switch (by) {
     case 'bytes':
@@ -45,7 +48,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
   const most = Math.max(1, ...(list?.entries.map((it) => it.value) ?? []));
   return (
     <>
-      <Head title="Top" sub={list ? `${figure(by, list.total)} since ${format.moment(list.since)}` : ''}>
+      <Head title="Top" sub={list ? `${figure(by, list.total)}${UNITS[by]} since ${format.moment(list.since)}` : ''}>
         <Segments
           label="By"
           of={ORDERS}

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, put } from '../api';
-import { Bones, Cache, Empty, Failed, Head, Segments, Url } from '../parts/basic';
+import { Bones, Cache, Empty, Failed, Head, Segments, Url, cacheWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
@@ -256,7 +256,7 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
   const set = async (route: string, every: number): Promise<void> => {
     try {
       await put('/api/v1/traces/sampling', { route, every });
-      say(`${route === '*' ? 'Every route' : route}: ${rated(every).toLowerCase()}.`);
+      say(`Sampling of ${route === '*' ? 'every route' : route}: ${rated(every).toLowerCase()}.`);
       changed();
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
@@ -338,7 +338,7 @@ function OneTrace({ it, close }: { it: Trace; close: () => void }): JSX.Element 
         </div>
         <div>
           <dt>Cache</dt>
-          <dd>{it.cache || '–'}</dd>
+          <dd>{cacheWords(it.cache)}</dd>
         </div>
         <div>
           <dt>Size</dt>

@@ -103,7 +103,7 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
             </span>
           </summary>
           <p class="faint">
-            {it.requests.toLocaleString('en')} since the start, {spent(it.origin_us)} of the origin: {it.from}.
+            {it.requests.toLocaleString('en')} {it.requests === 1 ? 'request' : 'requests'} since the start, {spent(it.origin_us)} of origin time: {it.from}.
           </p>
           <Changes of={it.changes} />
         </details>

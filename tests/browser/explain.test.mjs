@@ -1,0 +1,76 @@
+// From the explanation of a URL to a change that is in force: the change is tried on recent requests, its figures are shown, and after
+// Apply the same URL is a hit.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { audit, open } from './browser.mjs';
+import { ask, start, until } from './larder.mjs';
+
+let larder, browser, page, seen;
+
+before(async () => {
+  larder = await start();
+  // Without it, pages without a lifetime are not stored.
+  larder.configure(larder.configuration().replace('cache = { default_ttl = "60s" }\n', ''));
+  ({ browser, page, seen } = await open(larder.admin));
+  await page.goto(larder.link);
+  await page.locator('.tiles:not(.loading)').waitFor();
+});
+
+after(async () => {
+  await browser?.close();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
+const isWithin = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
+const percent = (text, name) => Number(new RegExp(`${name}\\s+([\\d.]+) %`).exec(text)?.[1]);
+
+it('explains a page that is not cached, by Ctrl-K from the overview', async () => {
+  await until('the file is in force', async () => {
+    await ask(`${larder.site}/silent/menu`);
+    return !(await ask(`${larder.site}/silent/menu`)).cache.includes('hit');
+  });
+  for (let times = 0; times < 12; times += 1) await ask(`${larder.site}/silent/menu`);
+  await page.keyboard.press('Control+k');
+  await page.locator('dialog').waitFor();
+  await page.keyboard.type('/silent/menu');
+  await page.keyboard.press('Enter');
+  await page.locator('[data-verdict]', { hasText: /^Not cached/ }).waitFor();
+  const change = page.locator('.changes li').first();
+  assert.match(await change.locator('.diff .new').first().innerText(), /default_ttl/);
+  // The proposal is long, and is read before it is reviewed.
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.equal(await change.locator('.diff').first().evaluate((of) => of.scrollWidth > of.clientWidth), false, `cut at ${width}`);
+  }
+  assert.deepEqual(await audit(page), []);
+});
+
+it('tries the change on recent requests, and shows what it would do, before Apply', async () => {
+  await page.locator('.changes li').first().getByRole('button', { name: 'Review this change' }).click();
+  const trial = page.locator('dialog .trial');
+  await trial.waitFor();
+  const text = await trial.innerText();
+  assert.match(text, /On the last \d+ requests/);
+  assert.ok(percent(text, 'Predicted') > percent(text, 'Hit ratio now'), text);
+  assert.match(text, /\+[\d.]+ points/);
+  assert.equal(await trial.locator('.trial-danger').count(), 0, 'a page for all clients');
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.ok(await isWithin(), `${width}`);
+  }
+  assert.deepEqual(await audit(page), []);
+});
+
+it('puts the change in force, and the same URL is a hit', async () => {
+  await page.locator('dialog').getByRole('button', { name: 'Apply', exact: true }).click();
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  assert.match(larder.configuration(), /default_ttl/);
+  await until('it is a hit', async () => (await ask(`${larder.site}/silent/menu`)).cache.includes('hit'));
+  await page.keyboard.press('Control+k');
+  await page.locator('dialog').waitFor();
+  await page.keyboard.type('/silent/menu');
+  await page.keyboard.press('Enter');
+  await page.locator('[data-verdict=hit]').waitFor();
+  assert.deepEqual([seen.console, seen.elsewhere], [[], []]);
+});

@@ -1,0 +1,65 @@
+// What the views say: terms of Cache-Status are words, sums have a noun, figures a unit and a time, and on a phone the path of a URL is seen.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open } from './browser.mjs';
+import { ask, start, until } from './larder.mjs';
+
+let larder, browser, page;
+
+before(async () => {
+  larder = await start();
+  ({ browser, page } = await open(larder.admin));
+  await page.goto(larder.link);
+  await page.locator('.tiles:not(.loading)').waitFor();
+  await page.goto(`${larder.admin}/#/traces`);
+  for (const route of ['pages', 'api']) await page.getByLabel(`Sampling of ${route}`).selectOption({ label: 'Every request' });
+  await page.locator('.toast', { hasText: 'Sampling of api: every request.' }).waitFor();
+  for (let times = 0; times < 3; times += 1) {
+    for (const path of ['/pages/one', '/private/basket', '/broken/oven', '/api/items']) await ask(larder.site + path);
+  }
+});
+
+after(async () => {
+  await browser?.close();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
+const go = async (view) => {
+  await page.goto(`${larder.admin}/#/${view}`);
+  await page.locator('main h1').waitFor();
+};
+const sub = () => page.locator('.head-sub').innerText();
+
+it('has words for what the cache did, in lists and in the details of a request', async () => {
+  for (const view of ['traces', 'live']) {
+    await go(view);
+    await until('the requests are there', async () => (await page.locator(`.${view} tbody tr`).count()) >= 3);
+    assert.doesNotMatch(await page.locator(`.${view} tbody`).innerText(), /uri-miss/, view);
+    await page.locator(`.${view} tbody tr`, { hasText: '/private/basket' }).first().locator('[data-row]').click();
+    const cache = page.locator('dialog dl div', { has: page.locator('dt:text-is("Cache")') }).locator('dd');
+    assert.equal(await cache.innerText(), 'miss', view);
+    await page.keyboard.press('Escape');
+  }
+});
+
+it('names what a sum counts, and the time that it is of', async () => {
+  await go('live');
+  await until('the stream is open', async () => /^[\d.]+ requests per second, \d+ since the view opened/.test(await sub()));
+  for (const [by, form] of [['requests', /^\d+ requests since \d{4}-/], ['misses', /^\d+ misses since \d{4}-/], ['bytes', /^[\d.,]+ [KMG]?i?B sent since \d{4}-/], ['origin_time', /^[\d.]+ \S+ of origin time since \d{4}-/]]) {
+    await go(`top?by=${by}`);
+    await until(`the sum of ${by} is there`, async () => form.test(await sub()));
+  }
+});
+
+it('shows the path of each URL on a phone, and what is asked of Explain', async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await go('top');
+  const row = page.locator('.top tbody [data-row]', { hasText: '/pages/one' });
+  await row.waitFor();
+  assert.equal(await row.locator('.host').isVisible(), false, 'the host would leave no room for it');
+  assert.equal(await row.evaluate((of) => of.scrollWidth > of.clientWidth), false, 'nothing of it is cut');
+  await go(`explain?url=${encodeURIComponent(`${larder.site}/private/basket`)}`);
+  const { width } = await page.getByLabel('URL, path, tag or request id').boundingBox();
+  assert.ok(width > 250, `the field is ${width} pixels wide`);
+});
