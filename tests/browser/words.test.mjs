@@ -63,3 +63,18 @@ it('shows the path of each URL on a phone, and what is asked of Explain', async 
   const { width } = await page.getByLabel('URL, path, tag or request id').boundingBox();
   assert.ok(width > 250, `the field is ${width} pixels wide`);
 });
+
+it('begins each line of tiers where the view begins', async () => {
+  await go('overview');
+  await page.locator('.tiers:not(.loading) .tier').first().waitFor();
+  for (const width of [390, 820, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    const view = (await page.locator('main h1').boundingBox()).x;
+    const lines = new Map();
+    for (const it of await page.locator('.tier b').all()) {
+      const { x, y } = await it.boundingBox();
+      lines.set(Math.round(y), Math.min(x, lines.get(Math.round(y)) ?? Infinity));
+    }
+    for (const x of lines.values()) assert.ok(Math.abs(x - view) < 1.5, `at ${width}: ${x}, the view at ${view}`);
+  }
+});

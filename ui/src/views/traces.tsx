@@ -138,7 +138,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
             </>
           ) : (
             <Empty icon="traces" title={traces.length ? 'No request entered this stage' : 'No traces yet'}>
-              {traces.length ? 'Choose another stage.' : 'Enable sampling for a route below; every Nth request is then traced.'}
+              {traces.length ? 'Choose another stage.' : 'Sampling, above, chooses the routes of which every Nth request is traced.'}
             </Empty>
           )}
           {rows.length > 0 && (
