@@ -36,19 +36,21 @@ interface Props {
 export function RestartPending({ keys, undo, done }: Props): JSX.Element {
   const [asking, setAsking] = useState(false);
   return (
-    <div class="waits" role="status">
-      <Icon name="clock" />
-      <p>
-        <b>Restart pending.</b> The saved file changes <Keys of={keys} />, with effect from the next restart.
-      </p>
-      {may('admin') && undo && (
-        <button class="link" onClick={undo}>
-          Undo …
-        </button>
-      )}
-      <Act of="admin" class="button" onClick={() => setAsking(true)}>
-        Restart …
-      </Act>
+    <>
+      <div class="waits" role="status">
+        <Icon name="clock" />
+        <p>
+          <b>Restart pending.</b> The saved file changes <Keys of={keys} />, with effect from the next restart.
+        </p>
+        {may('admin') && undo && (
+          <button class="link" onClick={undo}>
+            Undo …
+          </button>
+        )}
+        <Act of="admin" class="button" onClick={() => setAsking(true)}>
+          Restart …
+        </Act>
+      </div>
       {asking && (
         <Restart
           keys={keys}
@@ -59,7 +61,7 @@ export function RestartPending({ keys, undo, done }: Props): JSX.Element {
           }}
         />
       )}
-    </div>
+    </>
   );
 }
 
