@@ -285,7 +285,8 @@ async function back() {
   await go('config?part=history');
   await page.locator('button', { hasText: 'Roll back' }).first().click();
   await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
-  await page.locator('dialog').waitFor({ state: 'detached' });
+  // It is checked and tried before.
+  await page.locator('dialog').waitFor({ state: 'detached', timeout: 60_000 });
 }
 
 try {

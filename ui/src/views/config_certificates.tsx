@@ -65,6 +65,12 @@ export function Certificates(): JSX.Element | null {
   );
 }
 
+/** Whole days, as the state of the server counts them; hours on the last day. */
+function left(seconds: number): string {
+  const days = Math.floor(seconds / 86_400);
+  return days < 1 ? format.flat(format.seconds(seconds)) : `${days} ${days === 1 ? 'day' : 'days'}`;
+}
+
 function stateOf(it: Certificate): string {
   const [from, until, now] = [it.from ?? 0, it.until ?? 0, Date.now() / 1000];
   switch (it.state) {
@@ -75,7 +81,7 @@ function stateOf(it: Certificate): string {
     case 'not-yet-valid':
       return `valid in ${format.flat(format.seconds(from - now))}`;
     default:
-      return `expires in ${format.flat(format.seconds(until - now))}`;
+      return `expires in ${left(until - now)}`;
   }
 }
 
