@@ -1,4 +1,4 @@
-// The tasks of an operator, each from the overview, and the clicks that they take: those of the table in docs/decisions/0110-admin-page.md.
+// Counts the clicks of the tasks of an operator, each from the overview: those of the table in docs/decisions/0110-admin-page.md.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// What an open page costs: CPU of larder and bytes on the wire a second, while the overview is open and no client sends requests, and without a page.
+// Measures the cost of an open page: CPU of larder and bytes on the wire a second, while the overview is open and no client sends requests, and without a page.
 //   LARDER=target/release/larder node tests/browser/cost.mjs [SECONDS]
 // No test: a processor has no bound that holds on every machine. The figures are in docs/decisions/0211-parts-of-the-page-and-merge.md.
 import { readFileSync, readdirSync } from 'node:fs';

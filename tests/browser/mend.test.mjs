@@ -1,4 +1,4 @@
-// Faults of the things around larder are found and mended from the page, as by an operator who sees the server for the first time: the
+// Faults around larder are found and mended from the page, as by an operator who sees the server for the first time: the
 // state names the fault, its link leads to the place, the change is made there, and the state is Healthy again.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -63,7 +63,7 @@ const sentence = async () => ((await page.locator('.state p').count()) === 1 ? p
 const isHealthy = () => until('the state is Healthy', async () => (await sentence()) === 'Healthy');
 const isWithin = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
 
-/** What a person sees at a desk and on a telephone, in the dark and by day. */
+/** The page at a desk and on a telephone, in the dark and by day. */
 async function everywhere() {
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });

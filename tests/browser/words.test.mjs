@@ -1,4 +1,4 @@
-// What the views say: terms of Cache-Status are words, sums have a noun, figures a unit and a time, and on a phone the path of a URL is seen.
+// The words of the views: terms of Cache-Status are words, sums have a noun, figures a unit and a time, and on a phone the path of a URL is seen.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { open } from './browser.mjs';
