@@ -213,7 +213,7 @@ function Sub({ state, paused, rate, seen, lost }: { state: Stream['state']; paus
   const word = paused ? 'Paused' : state === 'open' ? `${format.flat(format.rate(rate))} requests per second` : state === 'opening' ? 'Opening the stream' : 'No stream';
   return (
     <>
-      {word}, <span data-seen={seen}>{seen.toLocaleString('en')} since the view opened</span>
+      {word}, <span data-seen={seen} title="Requests since the view opened">{seen.toLocaleString('en')} seen</span>
       {lost > 0 && <span class="warn">, {lost.toLocaleString('en')} passed over because they came too fast</span>}
     </>
   );
