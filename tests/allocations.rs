@@ -68,7 +68,9 @@ static ALLOCATOR: Counting = Counting;
 /// Held by the one test that counts.
 static ALONE: Mutex<()> = Mutex::new(());
 
-const HITS: u64 = 10_000;
+/// The hits of a round, and the rounds.
+const HITS: u64 = 1_000;
+const ROUNDS: usize = 10;
 
 /// An origin with one page.
 fn origin(body: &'static str) -> SocketAddr {
@@ -113,6 +115,17 @@ fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut [u8], length: u
     stream.read_exact(&mut buffer[..length]).unwrap();
 }
 
+/// The allocations of workers in the round with the fewest: their timers allocate a little for each second, and under load a round
+/// takes some seconds. An allocation for each hit is one in each round.
+fn fewest(mut hit: impl FnMut()) -> u64 {
+    let round = |_| {
+        let before = of_workers();
+        (0..HITS).for_each(|_| hit());
+        of_workers() - before
+    };
+    (0..ROUNDS).map(round).min().unwrap()
+}
+
 #[test]
 fn a_hit_allocates_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,12 +148,7 @@ fn a_hit_allocates_nothing() {
             length += stream.read(&mut buffer[length..]).unwrap();
         }
         assert!(buffer[..length].windows(13).any(|it| it == b"larder; hit; "), "a hit");
-        let before = of_workers();
-        for _ in 0..HITS {
-            exchange(&mut stream, request, &mut buffer, length);
-        }
-        let allocated = of_workers() - before;
-        // Its timers allocate a little, now and then.
+        let allocated = fewest(|| exchange(&mut stream, request, &mut buffer, length));
         assert!(allocated < HITS / 50, "{allocated} allocations in {HITS} hits of {} bytes", body.len());
     }
 }
@@ -161,11 +169,7 @@ fn a_hit_in_a_compressed_form_allocates_nothing() {
         buffer[..length].windows(22).any(|it| it == b"Content-Encoding: zstd")
     });
     assert!(is_coded && length < 2000, "{length} bytes");
-    let before = of_workers();
-    for _ in 0..HITS {
-        exchange(&mut stream, request, &mut buffer, length);
-    }
-    let allocated = of_workers() - before;
+    let allocated = fewest(|| exchange(&mut stream, request, &mut buffer, length));
     assert!(allocated < HITS / 50, "{allocated} allocations in {HITS} hits");
 }
 
@@ -213,8 +217,6 @@ fn a_hit_over_http2_allocates_nothing() {
     };
     // Some, until whatever grows has grown.
     (0..100).for_each(|_| ask(&mut stream));
-    let before = of_workers();
-    (0..HITS).for_each(|_| ask(&mut stream));
-    let allocated = of_workers() - before;
+    let allocated = fewest(|| ask(&mut stream));
     assert!(allocated < HITS / 50, "{allocated} allocations in {HITS} hits");
 }
