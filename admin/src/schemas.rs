@@ -140,7 +140,7 @@ pub const CERTIFICATES: &str = concat!(
     r#"}}}"#
 );
 
-/// All origins.
+/// The JSON schema of the state of all origins.
 pub const ORIGINS: &str = concat!(
     r#"{"type":"object","required":["origins"],"properties":{"origins":{"type":"array","items":{"type":"object","required":["name","state","drained_by","protocol","in_flight","ejections"],"properties":{"#,
     origin!(),

@@ -142,7 +142,7 @@ impl SecretCover {
 }
 
 impl HiddenText {
-    /// The column in this text of a column in the original; both count characters from 1.
+    /// Maps a column of the original text to this text; both count characters from 1.
     #[must_use]
     pub fn column(&self, line: u32, column: u32) -> u32 {
         let first = self.shifts.partition_point(|it| it.line < line);

@@ -30,7 +30,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// The part of a database that one of `workers` has. Each has at least one connection.
+    /// The connection pool of one of `workers`: its share of `max_connections`, at least one.
     #[must_use]
     pub fn new(settings: Arc<DatabaseSettings>, workers: NonZeroUsize, counters: Arc<Counters>) -> Rc<Self> {
         let places = Arc::new(Semaphore::new((settings.max_connections / workers).max(1)));

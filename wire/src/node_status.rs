@@ -137,7 +137,7 @@ impl NodeStatus {
         out
     }
 
-    /// Parses one that fills `bytes` to its end.
+    /// Parses a status, which must fill `bytes`.
     #[must_use]
     pub fn read(bytes: &[u8]) -> ReadStatus {
         match bytes.strip_prefix(MAGIC) {

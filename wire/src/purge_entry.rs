@@ -142,7 +142,7 @@ impl PurgeEntry {
         Ok(out)
     }
 
-    /// Parses one that fills `bytes` to its end; `None` for any other input.
+    /// Parses a purge entry, which must fill `bytes`; `None` for any other input.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(ENTRY)?;
@@ -210,7 +210,7 @@ impl NodeReport {
         out
     }
 
-    /// Parses one that fills `bytes` to its end; `None` for any other input.
+    /// Parses a node report, which must fill `bytes`; `None` for any other input.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(NODE)?;

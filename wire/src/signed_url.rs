@@ -420,7 +420,7 @@ impl SecureLinkText {
         Ok(Self(parts))
     }
 
-    /// Verifies a URL in the form of nginx, as [`verify`].
+    /// Verifies a URL signed for nginx's `secure_link_md5`; otherwise like the function [`verify`].
     ///
     /// # Errors
     /// The first fault.

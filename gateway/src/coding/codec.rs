@@ -11,12 +11,12 @@ use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 /// The room for output in one step of a decoder: one client's share before the worker looks at other clients.
 pub const STEP: usize = 32 << 10;
 
-/// The highest ratio of decoded to coded size, once [`FREE`] bytes are decoded. Pages grow 5 to 20 times; gzip can reach
+/// The highest ratio of decoded to coded size, once [`RATIO_EXEMPT_BYTES`] bytes are decoded. Pages grow 5 to 20 times; gzip can reach
 /// 1,030, brotli and zstd far more.
 pub const MOST_RATIO: u64 = 250;
 
-/// The output that is allowed for any input.
-pub const FREE: u64 = 1 << 20;
+/// Decoded bytes up to which [`MOST_RATIO`] is not checked.
+pub const RATIO_EXEMPT_BYTES: u64 = 1 << 20;
 
 /// The window of RFC 9659 §3 for zstd, 8 MiB, as a power of two: the memory that a decoder needs. Brotli's is at most 16
 /// MiB, gzip's 32 KiB.
@@ -296,7 +296,7 @@ impl BodyDecoder {
             if self.produced > self.most {
                 return Err(Undecodable::TooLarge);
             }
-            if self.produced > FREE && self.produced / MOST_RATIO > self.consumed {
+            if self.produced > RATIO_EXEMPT_BYTES && self.produced / MOST_RATIO > self.consumed {
                 return Err(Undecodable::Bomb);
             }
             if took == 0 && brought == 0 {

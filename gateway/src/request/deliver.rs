@@ -249,7 +249,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// The facts of the origin's part, with the hash of the body where all of it was sent.
+    /// The log record of the exchange with the origin, with the body's digest if the whole body was sent.
     pub fn final_origin(&self) -> Option<OriginTold> {
         let mut told = self.local.origin_told.take()?;
         if let (Some(recorded), Some(body), true) = (&mut told.recorded, &self.digest, self.summary.complete)
