@@ -391,7 +391,7 @@ impl Admin {
             state.save(history, false);
         }
         if history.rings.is_due(uptime) && self.sample(history, StepEnd::Over) {
-            state.worst.look(wall);
+            state.worst.advance(wall);
             state.request_urls();
             state.save(history, false);
         }

@@ -83,7 +83,7 @@ impl Admin {
             Some(seconds) => {
                 let until = Monotonic(clock::monotonic_now().0.saturating_add(seconds.saturating_mul(1000)));
                 // Expired leases take no room.
-                sampling.look(clock::monotonic_now());
+                sampling.expire(clock::monotonic_now());
                 if sampling.lease(route, &TraceLease { owner: owner.into(), every, until }) == Leased::NoRoom
                 {
                     let detail = format!("{OWNERS} record {route} already; end one of them.");
@@ -123,7 +123,7 @@ impl Admin {
 
     fn sampling(&self) -> Value {
         let now = clock::monotonic_now();
-        self.traces.sampling.look(now);
+        self.traces.sampling.expire(now);
         let told = |it: TraceRate| {
             let mut told = json!({ "route": it.route, "every": it.now() });
             if let Some(until) = it.until() {

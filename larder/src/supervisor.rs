@@ -275,12 +275,12 @@ impl Supervisor {
         admin.iter().for_each(|it| it.audit.look());
         let now = larder_stdx::clock::monotonic();
         self.running.shared.overlays.sweep(now);
-        self.running.shared.traces.sampling.look(now);
+        self.running.shared.traces.sampling.expire(now);
         if larder_stdx::descriptors::are_scarce() {
             self.running.orders.borrow().live.let_files_go();
         }
         let sums = self.running.shared.totals.sums();
-        limits.look(now, sums.into_iter(), &self.running.errors);
+        limits.log_changes(now, sums.into_iter(), &self.running.errors);
         admin.iter().for_each(|it| drop(it.look_at_health()));
         admin.iter().for_each(|it| it.look_at_history());
     }

@@ -250,8 +250,8 @@ impl Observer {
         let id = OnceCell::new();
         let id = || *id.get_or_init(|| self.ids.next());
         // It is kept before the id is published: a lookup right after finds it.
-        let keep = |record| self.keeper.keep(it, id(), record);
-        let is_kept = self.stream.is_on() && self.stream.tell(it, id, keep);
+        let keep = |record| self.keeper.insert(it, id(), record);
+        let is_kept = self.stream.is_on() && self.stream.publish(it, id, keep);
         if !is_kept && it.traced {
             self.stream.record(it, id()).map(keep);
         } else if !is_kept && self.keeper.wants(it) {
@@ -261,7 +261,7 @@ impl Observer {
             self.tracer.finished(it, id().to_string());
         }
         if it.is_worst {
-            self.worst.keep(it, id());
+            self.worst.insert(it, id());
         }
         self.tracer.spans.finished(it);
     }
@@ -321,7 +321,7 @@ impl Observer {
         }
         self.log.flush();
         self.site_logs.flush();
-        self.stream.look();
+        self.stream.expire();
     }
 
     /// Whether single operations of the tiers below RAM, or of origins, are logged.

@@ -199,7 +199,7 @@ impl Recent {
 
 impl RecentKeeper {
     /// Keeps a request, in place of the oldest if the ring is full.
-    pub fn keep(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
+    pub fn insert(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
         let request = request(it, id, then);
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).kept.put(request, self.most);
     }
@@ -371,8 +371,8 @@ mod tests {
     use super::*;
     use crate::RequestOutcome;
     use crate::ids::Ids;
+    use crate::stream::encode;
     use crate::stream::tests::{FALSE, TRUE, hit, with_request};
-    use crate::stream::told;
     use larder_semantics::expression::ExpressionSubject;
 
     #[test]
@@ -396,7 +396,7 @@ mod tests {
         let outcome = hit();
         let keep = |keeper: &RecentKeeper| {
             let id = ids.next();
-            with_request(&outcome, |it| keeper.keep(it, id, Bytes::from_static(b"{}")));
+            with_request(&outcome, |it| keeper.insert(it, id, Bytes::from_static(b"{}")));
             id
         };
         let (first, elsewhere) = (keep(&one), keep(&other));
@@ -404,7 +404,7 @@ mod tests {
         let last = (0..KEPT / 2).fold(first, |_, _| keep(&one));
         assert!(recent.find(first).is_none(), "it had to go");
         assert!(recent.find(elsewhere).is_some() && recent.find(last).is_some());
-        with_request(&outcome, |it| one.keep(it, first, Bytes::from(vec![0; BYTES])));
+        with_request(&outcome, |it| one.insert(it, first, Bytes::from(vec![0; BYTES])));
         assert!(recent.find(first).is_none() && recent.find(last).is_none(), "bytes are bounded, too");
         assert_eq!(0, one.ring.lock().unwrap().kept.bytes);
     }
@@ -428,7 +428,7 @@ mod tests {
         }
         assert!(!keeper.wants_others(), "until the next tick");
         let published = ids.next();
-        with_request(&outcome, |it| keeper.keep(it, published, Bytes::from_static(b"{}")));
+        with_request(&outcome, |it| keeper.insert(it, published, Bytes::from_static(b"{}")));
         let last = (0..SAMPLES).fold(first, |_, _| sample());
         assert!(recent.find(first).is_none());
         assert!(recent.find(published).is_some() && recent.find(last).is_some());
@@ -468,7 +468,7 @@ mod tests {
             let outcome = RequestOutcome { status, ..hit() };
             for _ in 0..times {
                 let id = ids.next();
-                with_request(&outcome, |it| keeper.sample(it, id, told(it, id).unwrap().into()));
+                with_request(&outcome, |it| keeper.sample(it, id, encode(it, id).unwrap().into()));
             }
         }
         let count = |text| recent.latest(10, Some(&filter(text))).len();
@@ -481,7 +481,7 @@ mod tests {
         let (recent, ids) = (Recent::default(), Ids::default());
         let keeper = recent.worker(1);
         let id = ids.next();
-        with_request(&hit(), |it| keeper.sample(it, id, told(it, id).unwrap().into()));
+        with_request(&hit(), |it| keeper.sample(it, id, encode(it, id).unwrap().into()));
         let is_true = |text: &str| {
             let filter = Expression::parse_about(ExpressionSubject::Finished, text).unwrap();
             recent.latest(1, Some(&filter)).len() == 1

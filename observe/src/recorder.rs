@@ -84,13 +84,13 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    fn part(&self, number: usize) -> &[u8] {
+    fn field(&self, number: usize) -> &[u8] {
         let start: usize = self.lengths[..number].iter().map(|it| usize::from(*it)).sum();
         &self.text[start..start + usize::from(self.lengths[number])]
     }
 
     fn text(&self, number: usize) -> &str {
-        std::str::from_utf8(self.part(number)).unwrap_or_default()
+        std::str::from_utf8(self.field(number)).unwrap_or_default()
     }
 
     /// Its method.
@@ -126,7 +126,7 @@ impl RequestRecord {
     /// Those of the response of the origin.
     #[must_use]
     pub fn response(&self) -> &[u8] {
-        self.part(4)
+        self.field(4)
     }
 }
 

@@ -137,7 +137,7 @@ impl Sampling {
     }
 
     /// Removes expired leases; to be called about once a second.
-    pub fn look(&self, now: Monotonic) {
+    pub fn expire(&self, now: Monotonic) {
         let is_over = |it: &TraceLease| it.until <= now;
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let any = rates.iter().flatten().flat_map(|it| &it.leases).any(is_over);
@@ -288,14 +288,14 @@ mod tests {
         let sampling = sampling(&[("a", 5), ("b", 0)]);
         lease(&sampling, "*", "x", 1, 1000);
         assert_eq!(vec![1, 1], hold(&sampling));
-        sampling.look(Monotonic(999));
+        sampling.expire(Monotonic(999));
         assert_eq!(vec![1, 1], hold(&sampling));
         lease(&sampling, "b", "x", 2, 3000); // Said anew.
-        sampling.look(Monotonic(1000));
+        sampling.expire(Monotonic(1000));
         assert_eq!(vec![5, 2], hold(&sampling));
         assert!(sampling.any.load(Relaxed));
         sampling.set("a", 0);
-        sampling.look(Monotonic(3000));
+        sampling.expire(Monotonic(3000));
         assert_eq!((vec![0, 0], false), (hold(&sampling), sampling.any.load(Relaxed)));
     }
 
@@ -318,9 +318,9 @@ mod tests {
         holds(10, Some(3000));
         lease(&sampling, "a", "y", 10, 4000);
         holds(10, Some(4000));
-        sampling.look(Monotonic(3000)); // x is gone without a word.
+        sampling.expire(Monotonic(3000)); // x is gone without a word.
         holds(10, Some(4000));
-        sampling.look(Monotonic(4000));
+        sampling.expire(Monotonic(4000));
         holds(0, None);
     }
 
@@ -357,7 +357,7 @@ mod tests {
         sampling
             .apply_config(vec![vec![("new".to_owned(), 3)], vec![("a".to_owned(), 7), ("b".to_owned(), 0)]]);
         assert_eq!(vec![3, 1, 0], hold(&sampling));
-        sampling.look(Monotonic(1000));
+        sampling.expire(Monotonic(1000));
         assert_eq!(vec![3, 7, 0], hold(&sampling), "what the file says now, not what it said before");
     }
 

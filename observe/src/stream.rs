@@ -158,8 +158,8 @@ impl Tap {
 
     /// Sends `it` to the listeners whose filter is true, and returns whether there is one. The record is made for the
     /// first of them, and passed to `keep` before it is sent.
-    pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> RequestId, keep: impl Fn(Bytes)) -> bool {
-        self.look();
+    pub fn publish(&self, it: &Finished<'_>, id: impl Fn() -> RequestId, keep: impl Fn(Bytes)) -> bool {
+        self.expire();
         let mut made: Option<Bytes> = None;
         for listener in self.listeners.borrow().iter() {
             if listener
@@ -184,11 +184,11 @@ impl Tap {
 
     /// The record of a request, counted as long as it exists.
     pub fn record(&self, it: &Finished<'_>, id: RequestId) -> Option<Bytes> {
-        told(it, id).map(|it| self.hub.sum.text(&it))
+        encode(it, id).map(|it| self.hub.sum.text(&it))
     }
 
     /// Takes over the current listeners, and drops removed ones.
-    pub fn look(&self) {
+    pub fn expire(&self) {
         if self.hub.version.load(Relaxed) == self.version.get() {
             return;
         }
@@ -272,7 +272,7 @@ pub(crate) fn parts(target: &str) -> (&str, &str) {
 }
 
 /// The record of a request, as JSON.
-pub fn told(it: &Finished<'_>, id: RequestId) -> Option<Vec<u8>> {
+pub fn encode(it: &Finished<'_>, id: RequestId) -> Option<Vec<u8>> {
     serde_json::to_vec(&record(it, id)).ok()
 }
 

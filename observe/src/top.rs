@@ -82,7 +82,7 @@ impl Tops {
 
     /// The sketches by `by` of every worker.
     pub async fn copies(&self, by: TopOrder) -> Copies {
-        let answers = self.ask(|reply| TopQuery::Copy(by, reply)).await;
+        let answers = self.query(|reply| TopQuery::Copy(by, reply)).await;
         let all = answers.len();
         let parts: Vec<TopSketch> = answers.into_iter().flatten().collect();
         Copies { complete: parts.len() == all, parts }
@@ -91,7 +91,8 @@ impl Tops {
     /// The URLs with the most requests, and those with the most misses, since the last call: at most `most` of each worker. An `https` URL begins with [`HTTPS`].
     pub async fn grown(&self, most: usize) -> [Vec<Heavy>; 2] {
         let mut all = [Vec::new(), Vec::new()];
-        for [requests, misses] in self.ask(|reply| TopQuery::Grown(most, reply)).await.into_iter().flatten() {
+        for [requests, misses] in self.query(|reply| TopQuery::Grown(most, reply)).await.into_iter().flatten()
+        {
             all[0].extend(requests);
             all[1].extend(misses);
         }
@@ -100,7 +101,7 @@ impl Tops {
 
     /// Resets all sketches; returns whether every worker did.
     pub async fn forget(&self) -> bool {
-        let answers = self.ask(TopQuery::Forget).await;
+        let answers = self.query(TopQuery::Forget).await;
         self.since.store(clock::wall().0, Relaxed);
         answers.iter().all(Option::is_some)
     }
@@ -117,7 +118,7 @@ impl Tops {
         self.since.load(Relaxed)
     }
 
-    async fn ask<T>(&self, ask: impl Fn(oneshot::Sender<T>) -> TopQuery) -> Vec<Option<T>> {
+    async fn query<T>(&self, ask: impl Fn(oneshot::Sender<T>) -> TopQuery) -> Vec<Option<T>> {
         let asked: Vec<Option<oneshot::Receiver<T>>> = {
             let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
             let each = |it: &mpsc::Sender<TopQuery>| {

@@ -105,7 +105,7 @@ impl Worst {
     }
 
     /// Keeps a request for which [`Worst::wants`] holds.
-    pub fn keep(&self, it: &Finished<'_>, id: RequestId) {
+    pub fn insert(&self, it: &Finished<'_>, id: RequestId) {
         let (outcome, micros) = (it.outcome, it.micros.unwrap_or(0));
         let url = format!("{}://{}{}", it.scheme.name(), it.authority, secret::shown_target(it.target));
         let request_id = it.request_id.map(String::from_utf8_lossy).unwrap_or_default();
@@ -154,7 +154,7 @@ impl Worst {
     }
 
     /// Drops slow requests that are older than a day, and those from the future: the clock was set back. To be called about once a minute.
-    pub fn look(&self, now: u64) {
+    pub fn advance(&self, now: u64) {
         let mut lists = self.guard();
         lists.slow.retain(|it| it.request.at + DAY > now && it.request.at <= now + CLOCK_STEP);
         self.set_threshold(&lists);
@@ -289,9 +289,9 @@ mod tests {
         worst.put(request(DAY + 1140 + CLOCK_STEP, 1000, 200));
         worst.put(request(2 * DAY, 1001, 200));
         assert_eq!(1001, worst.lists().0[0].request.rank);
-        worst.look(DAY + 1140);
+        worst.advance(DAY + 1140);
         assert_eq!(1000, worst.lists().0.remove(0).request.rank, "that of an hour ahead may stay");
-        worst.look(DAY + 1139);
+        worst.advance(DAY + 1139);
         assert_eq!(10, worst.lists().0.len(), "a day later there is room again");
         assert!(worst.wants(&miss(200), 1));
     }
@@ -310,7 +310,7 @@ mod tests {
         let outcome = miss(503);
         let target = format!("/a?token=s3cret&b={}", "x".repeat(2000));
         with_request(&outcome, |it| {
-            worst.keep(&Finished { target: &target, micros: Some(7), ..*it }, ids.next());
+            worst.insert(&Finished { target: &target, micros: Some(7), ..*it }, ids.next());
         });
         let (slow, failed) = worst.lists();
         assert!(Arc::ptr_eq(&slow[0], &failed[0]));

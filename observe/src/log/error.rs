@@ -358,11 +358,11 @@ const LIMIT_EVERY: u64 = 60_000;
 impl Limit {
     /// Takes the current total; returns the event to log, with the number of times since the line before, or since the
     /// first time.
-    fn look(&mut self, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
+    fn next_event(&mut self, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
         if total > self.last {
             (self.last, self.grew) = (total, now);
             if self.told.is_none() {
-                return self.tell("limit-reached", total, now);
+                return self.report("limit-reached", total, now);
             }
         }
         let (told, at) = self.told?;
@@ -372,10 +372,10 @@ impl Limit {
             (self.told, self.before) = (None, total);
             return Some(("limit-cleared", times));
         }
-        if passed(at) && total > told { self.tell("limit-reached", total, now) } else { None }
+        if passed(at) && total > told { self.report("limit-reached", total, now) } else { None }
     }
 
-    fn tell(&mut self, event: &'static str, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
+    fn report(&mut self, event: &'static str, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
         let told = self.told.map_or(self.before, |it| it.0);
         self.told = Some((total, now));
         Some((event, total - told))
@@ -385,7 +385,7 @@ impl Limit {
 impl LimitWatch {
     /// Checks the totals of all workers, in the order of [`Counters::TABLE`]; to be called about once a second, and does
     /// nothing if called again within one.
-    pub fn look(&mut self, now: Monotonic, totals: impl Iterator<Item = u64>, errors: &ErrorLog) {
+    pub fn log_changes(&mut self, now: Monotonic, totals: impl Iterator<Item = u64>, errors: &ErrorLog) {
         if self.looked.is_some_and(|it| now.0.saturating_sub(it.0) < 1000) {
             return;
         }
@@ -393,7 +393,7 @@ impl LimitWatch {
         self.limits.resize(Counters::TABLE.len(), Limit::default());
         let rows = Counters::TABLE.iter().zip(totals).zip(&mut self.limits);
         for ((row, total), limit) in rows.filter(|it| it.0.0.unit == Unit::Limit) {
-            let Some((event, times)) = limit.look(total, now) else { continue };
+            let Some((event, times)) = limit.next_event(total, now) else { continue };
             let (times, total) = (times.to_string(), total.to_string());
             let values = [("limit", row.name), ("times", &times), ("total", &total), ("meaning", row.help)];
             match event {

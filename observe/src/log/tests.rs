@@ -250,20 +250,20 @@ fn limits_are_told_when_they_are_reached_each_minute_and_when_they_are_over() {
     let errors = ErrorLog::open(&LogTarget::File(path.clone())).unwrap();
     let counters = Counters::default();
     let mut watch = LimitWatch::default();
-    watch.look(Monotonic(0), counters.values(), &errors);
+    watch.log_changes(Monotonic(0), counters.values(), &errors);
     counters.head_too_large.add(3);
     counters.requests.add(9);
-    watch.look(Monotonic(999), counters.values(), &errors);
-    watch.look(Monotonic(1000), counters.values(), &errors);
+    watch.log_changes(Monotonic(999), counters.values(), &errors);
+    watch.log_changes(Monotonic(1000), counters.values(), &errors);
     for second in 2..=100 {
         counters.head_too_large.add(2);
-        watch.look(Monotonic(1000 * second), counters.values(), &errors);
+        watch.log_changes(Monotonic(1000 * second), counters.values(), &errors);
     }
     for second in 101..=400 {
-        watch.look(Monotonic(1000 * second), counters.values(), &errors);
+        watch.log_changes(Monotonic(1000 * second), counters.values(), &errors);
     }
     counters.head_too_large.add(1);
-    watch.look(Monotonic(401_000), counters.values(), &errors);
+    watch.log_changes(Monotonic(401_000), counters.values(), &errors);
     errors.event(Level::Info, "stopping", &[("why", "SIGTERM"), ("note", "two words"), ("empty", "")]);
     assert_eq!(Closed::Written, errors.close(BOUND));
     let text = std::fs::read_to_string(&path).unwrap();

@@ -63,7 +63,7 @@ fn id() -> RequestId {
 /// Tells of a request somebody listens to; what was told.
 fn tell(tap: &Tap, outcome: &RequestOutcome) -> Bytes {
     let kept = RefCell::default();
-    assert!(with_request(outcome, |it| tap.tell(it, id, |record| *kept.borrow_mut() = record)));
+    assert!(with_request(outcome, |it| tap.publish(it, id, |record| *kept.borrow_mut() = record)));
     kept.into_inner()
 }
 
@@ -142,7 +142,7 @@ fn a_request_is_kept_once_and_before_anybody_hears_of_it() {
         kept.set(kept.get() + 1);
         assert!(all.borrow_mut().iter_mut().all(|it| it.records.try_recv().is_err()));
     };
-    assert!(with_request(&hit(), |it| tap.tell(it, id, keep)));
+    assert!(with_request(&hit(), |it| tap.publish(it, id, keep)));
     assert_eq!(1, kept.get());
     assert!(all.borrow_mut().iter_mut().all(|it| it.records.try_recv().is_ok()));
 }
@@ -154,7 +154,7 @@ fn nobody_is_told_where_no_filter_is_true() {
     let filter = Expression::parse_about(ExpressionSubject::Finished, "status >= 500").unwrap();
     let _none = hub.listen(Some(filter)).unwrap();
     let (no_id, not_kept) = (|| unreachable!("no id is given out"), |_| unreachable!("it is kept"));
-    assert!(!with_request(&hit(), |it| tap.tell(it, no_id, not_kept)));
+    assert!(!with_request(&hit(), |it| tap.publish(it, no_id, not_kept)));
 }
 
 #[test]
