@@ -160,7 +160,7 @@ impl PostgresConnection {
         self.client.query_typed_raw(&call.statement.query.text, values).await
     }
 
-    fn keep(&self, text: &str, prepared: &Statement) {
+    fn cache(&self, text: &str, prepared: &Statement) {
         let mut statements = self.statements.borrow_mut();
         if statements.len() >= MOST_STATEMENTS {
             statements.clear();
@@ -185,7 +185,7 @@ impl PostgresConnection {
         }
         let prepared = self.client.prepare_typed(text, &types_of(&call.statement)).await?;
         if call.statement.text == SqlText::Configured {
-            self.keep(text, &prepared);
+            self.cache(text, &prepared);
         }
         self.client.query_raw(&prepared, values()).await.map(|it| (it, prepared))
     }

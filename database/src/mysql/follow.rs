@@ -147,7 +147,7 @@ impl BinlogFollower {
         while found.tags.is_empty() {
             self.lag.applied(self.tags.position().ordinal());
             if self.looked.elapsed() > LOOK {
-                self.look().await?;
+                self.check_log().await?;
             }
             if self.tags.is_outdated() && self.refreshed.elapsed() > LOOK {
                 self.refresh().await?;
@@ -164,7 +164,7 @@ impl BinlogFollower {
             && let Some(event) = self.next_arrived().await
         {
             if self.looked.elapsed() > LOOK {
-                self.look().await?;
+                self.check_log().await?;
             }
             self.read(&event?, &mut found)?;
         }
@@ -219,7 +219,7 @@ impl BinlogFollower {
 
     /// Looks whether the log arrives: its end at the last look but some was read, and it has not begun anew; and whether it still has all
     /// changes.
-    async fn look(&mut self) -> Result<(), String> {
+    async fn check_log(&mut self) -> Result<(), String> {
         let now = self.connection.log_position().await?;
         self.looked = Instant::now();
         self.lag.ends(now.ordinal());

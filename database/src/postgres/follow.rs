@@ -137,7 +137,7 @@ impl PostgresFollower {
             // A transaction without published rows has no tags.
             found.transactions.clear();
             self.lag.applied(self.log.position());
-            self.look().await?;
+            self.check_tables().await?;
             if let Some(message) = self.log.next().await? {
                 self.read(&message, &mut found).await?;
             }
@@ -148,7 +148,7 @@ impl PostgresFollower {
         while found.tags.len() < MOST_TAGS
             && let Some(message) = self.log.next_arrived().await?
         {
-            self.look().await?;
+            self.check_tables().await?;
             self.read(&message, &mut found).await?;
         }
         self.log.acknowledge().await?;
@@ -160,7 +160,7 @@ impl PostgresFollower {
 
     /// Looks each second whether other tables are published, or tables have another form or other files: the log has no message of that. Also
     /// where the log ends, and has the database tell that it sent all before.
-    async fn look(&mut self) -> Result<(), String> {
+    async fn check_tables(&mut self) -> Result<(), String> {
         if self.published.1.elapsed() <= LOOK {
             return Ok(());
         }

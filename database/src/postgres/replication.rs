@@ -111,7 +111,7 @@ impl ReplicationLog {
                     scram.as_mut().ok_or_else(unexpected)?.finish(it.data()).map_err(|it| broken(&it))?;
                     continue;
                 }
-                Message::ErrorResponse(it) => return Err(told(it.fields())),
+                Message::ErrorResponse(it) => return Err(error_text(it.fields())),
                 _ => return Err("the database asks for a login that larder does not know".to_owned()),
             }
             self.send(&out).await?;
@@ -132,7 +132,7 @@ impl ReplicationLog {
         loop {
             match self.message().await {
                 Ok(Message::ReadyForQuery(_)) => return failure.map_or(Ok(()), Err),
-                Ok(Message::ErrorResponse(it)) => failure = Some(told(it.fields())),
+                Ok(Message::ErrorResponse(it)) => failure = Some(error_text(it.fields())),
                 Ok(_) => {}
                 // After an error of the login the connection ends.
                 Err(error) => return Err(failure.unwrap_or(error)),
@@ -155,7 +155,7 @@ impl ReplicationLog {
                 return Ok(());
             }
             match self.message().await? {
-                Message::ErrorResponse(it) => return Err(told(it.fields())),
+                Message::ErrorResponse(it) => return Err(error_text(it.fields())),
                 Message::NoticeResponse(_) | Message::ParameterStatus(_) => {}
                 _ => return Err(unexpected()),
             }
@@ -194,7 +194,7 @@ impl ReplicationLog {
             self.heard = Instant::now();
             if self.arrived[0] != b'd' {
                 match self.message().await? {
-                    Message::ErrorResponse(it) => return Err(told(it.fields())),
+                    Message::ErrorResponse(it) => return Err(error_text(it.fields())),
                     Message::NoticeResponse(_) | Message::ParameterStatus(_) => continue,
                     _ => return Err("it ended the log".to_owned()),
                 }
@@ -344,7 +344,7 @@ fn broken(error: &io::Error) -> String {
 }
 
 /// The text and the code of an error of the database.
-fn told(fields: postgres_protocol::message::backend::ErrorFields<'_>) -> String {
+fn error_text(fields: postgres_protocol::message::backend::ErrorFields<'_>) -> String {
     use fallible_iterator::FallibleIterator as _;
     let (mut text, mut code) = (String::new(), String::new());
     let mut fields = fields;

@@ -44,7 +44,7 @@ impl FileFollower {
                     Err(error) => return drop(opened.send(Err(plain(&error)))),
                 };
                 if opened.send(Ok(())).is_ok() {
-                    followed.look(&file, interval, &found, &ended);
+                    followed.poll_changes(&file, interval, &found, &ended);
                 }
             })
             .map_err(|it| format!("no thread is available: {it}"))?;
@@ -81,7 +81,7 @@ impl FollowedFile {
     }
 
     /// Sends each change, until the receiver is dropped.
-    fn look(
+    fn poll_changes(
         &mut self,
         file: &Path,
         interval: Duration,
