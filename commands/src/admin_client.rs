@@ -82,7 +82,7 @@ pub fn of_tried(file: &Path) -> Result<Listen, String> {
         && address.port() != 0
     {
         let set = Listen::Tcp(reachable(address));
-        if !matches!(look(&set, PROBE), AdminProbe::Nobody) {
+        if !matches!(probe(&set, PROBE), AdminProbe::Nobody) {
             return Ok(set);
         }
     }
@@ -136,7 +136,7 @@ pub fn check_configuration(file: &Path) -> Result<(), String> {
 /// # Errors
 /// One sentence: no server listens there, or the error of the response.
 pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
-    told(admin, exchange(admin, patience, "POST", path, &body.to_string()))
+    parse_answer(admin, exchange(admin, patience, "POST", path, &body.to_string()))
 }
 
 fn nobody(admin: &Listen, error: &std::io::Error) -> String {
@@ -155,7 +155,7 @@ fn unanswered(admin: &Listen, why: &str) -> String {
     )
 }
 
-fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
+fn parse_answer(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
     let (status, text) = answer.map_err(|error| nobody(admin, &error))?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|_| format!("The server at {} is not the admin of larder.", admin.spelled()))?;
@@ -171,7 +171,7 @@ fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value,
 /// # Errors
 /// As [`post`].
 pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, String> {
-    told(admin, exchange(admin, patience, "GET", path, ""))
+    parse_answer(admin, exchange(admin, patience, "GET", path, ""))
 }
 
 /// Sends a PUT request with `body`, and returns the response of a successful one.
@@ -179,7 +179,7 @@ pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, Stri
 /// # Errors
 /// As [`post`].
 pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
-    told(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
+    parse_answer(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
 }
 
 /// Sends a body of any type, or none, and returns the response of a successful request.
@@ -193,7 +193,7 @@ pub fn send(
     body: &[u8],
     patience: Duration,
 ) -> Result<Value, String> {
-    told(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
+    parse_answer(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
 }
 
 /// The `Content-Type` of a body of unknown type.
@@ -249,7 +249,7 @@ impl ServerEvents {
         }
         let body = from.body(MAX_ANSWER).unwrap_or_default();
         let answer = (status, String::from_utf8_lossy(&body).into_owned());
-        let sentence = told(admin, Ok(answer)).err().unwrap_or_default();
+        let sentence = parse_answer(admin, Ok(answer)).err().unwrap_or_default();
         Err(if status == 400 { StreamRefusal::Asked(sentence) } else { StreamRefusal::Other(sentence) })
     }
 
@@ -279,7 +279,7 @@ impl ServerEvents {
 /// # Errors
 /// As [`post`].
 pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
-    match look(admin, Duration::from_secs(5)) {
+    match probe(admin, Duration::from_secs(5)) {
         AdminProbe::Running(it) => Ok(it.serves),
         AdminProbe::Locked => Err(not_let_in(admin)),
         AdminProbe::Nobody => Err(unanswered(admin, "")),
@@ -366,7 +366,7 @@ fn running() -> Result<Vec<RunningLarder>, String> {
             continue;
         }
         let admin = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        match look(&admin, PROBE) {
+        match probe(&admin, PROBE) {
             AdminProbe::Running(it) => running.push(it),
             AdminProbe::Locked => locked = locked.or(Some(admin)),
             AdminProbe::Nobody => {}
@@ -396,7 +396,7 @@ fn trusted_ports(table: &str, us: u32) -> Vec<u16> {
     table.lines().filter_map(port).collect()
 }
 
-fn look(admin: &Listen, patience: Duration) -> AdminProbe {
+fn probe(admin: &Listen, patience: Duration) -> AdminProbe {
     let Ok((status, text)) = exchange(admin, patience, "GET", "/cache/stats", "") else {
         return AdminProbe::Nobody;
     };

@@ -16,14 +16,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &Stats) -> Result<Value, String> {
+pub fn request(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/advice", PATIENCE)
 }
 
 /// The advice as text.
 #[must_use]
-pub fn tell(advice: &Value, screen: Screen) -> String {
+pub fn render(advice: &Value, screen: Screen) -> String {
     let mut out = String::new();
     if advice["statistics"] == "off" {
         out.push_str("Statistics are off (admin.statistics): nothing is counted.\n");
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn each_finding_has_its_gain_and_its_changes() {
-        let told = tell(
+        let told = render(
             &json!({
                 "statistics": "on",
                 "findings": [{
@@ -90,6 +90,6 @@ mod tests {
         ] {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
         }
-        assert!(tell(&json!({ "findings": [], "rightly": [] }), Screen::NONE).starts_with("No finding"));
+        assert!(render(&json!({ "findings": [], "rightly": [] }), Screen::NONE).starts_with("No finding"));
     }
 }

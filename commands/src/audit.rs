@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &Stats) -> Result<Value, String> {
+pub fn request(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/audit", PATIENCE)
 }
 
 /// The entries as text, the latest last, as in a log.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     match list(&answer["entries"]) {
         [] => "no changes and no rejected requests\n".to_owned(),
         all => all.iter().rev().map(row).collect(),
@@ -67,12 +67,13 @@ mod tests {
                 "method": "PUT", "path": "/api/v1/config", "query": null, "body": "(2 bytes)", "status": 403, "why": why,
             })
         };
-        let told = tell(&json!({ "entries": [entry("b", json!("No\u{1b}[31m.")), entry("a", Value::Null)] }));
+        let told =
+            render(&json!({ "entries": [entry("b", json!("No\u{1b}[31m.")), entry("a", Value::Null)] }));
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(2, lines.len(), "{told}");
         assert!(lines[0].starts_with("14 Nov 2023 22:13:20  a (viewer) "), "{told}");
         assert!(lines[1].contains("403  PUT /api/v1/config  (2 bytes)  No"), "{told}");
         assert!(!told.contains('\u{1b}'), "{told}");
-        assert_eq!("no changes and no rejected requests\n", tell(&json!({ "entries": [] })));
+        assert_eq!("no changes and no rejected requests\n", render(&json!({ "entries": [] })));
     }
 }

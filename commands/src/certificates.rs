@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &TlsCommand) -> Result<Value, String> {
+pub fn request(order: &TlsCommand) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/certificates", PATIENCE)
 }
 
 /// The certificates as text.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     clock::tick();
     let now = i64::try_from(clock::wall().0).unwrap_or(i64::MAX);
     let mut out = String::new();

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder listens there, the question is malformed, or the answer is.
-pub fn ask(question: &Explain) -> Result<Value, String> {
+pub fn request(question: &Explain) -> Result<Value, String> {
     if let Some(id) = &question.id {
         let admin = admin_client::admin(question.ask.as_ref(), None)?;
         return admin_client::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
@@ -65,7 +65,7 @@ pub fn command(called: &str, admin: &str) -> String {
 
 /// The answer as text.
 #[must_use]
-pub fn tell(answer: &Value, screen: Screen) -> String {
+pub fn render(answer: &Value, screen: Screen) -> String {
     let mut out = ExplainWriter { screen, out: String::new() };
     if answer["then"].is_object() {
         out.row("then", &tail::line(&answer["then"], Screen::NONE));
@@ -386,11 +386,11 @@ mod tests {
     #[test]
     fn it_is_as_wide_as_the_terminal_and_as_it_is_in_a_pipe() {
         for width in [40, 60, 80, 120] {
-            let told = tell(&answer(), Screen { colour: false, width: Some(width), height: None });
+            let told = render(&answer(), Screen { colour: false, width: Some(width), height: None });
             let widest = told.lines().map(|it| it.chars().count()).max().unwrap();
             assert!(widest <= width, "{width}: {told}");
         }
-        let told = tell(&answer(), Screen::NONE);
+        let told = render(&answer(), Screen::NONE);
         for line in [
             "verdict  miss",
             "ram      nothing",
@@ -400,7 +400,7 @@ mod tests {
         ] {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
         }
-        let coloured = tell(&answer(), Screen { colour: true, width: Some(80), height: None });
+        let coloured = render(&answer(), Screen { colour: true, width: Some(80), height: None });
         assert!(coloured.contains("\x1b[33mmiss\x1b[0m") && !told.contains('\x1b'));
     }
 
@@ -417,7 +417,7 @@ mod tests {
                 { "by": "application", "sentence": "The application declares one." },
             ],
         });
-        let told = tell(&answer, Screen::NONE);
+        let told = render(&answer, Screen::NONE);
         let expect = "Not cached: the response declares no lifetime.\nIt could be cached: so and so.\n- Pages are kept.\n  \
                       larder.toml:12\n    [site.route.cache]\n  + default_ttl = \"60s\"\n- The application declares one.\n\nhow \
                       this was decided\nNothing";

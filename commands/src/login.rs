@@ -12,13 +12,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &Login) -> Result<Value, String> {
+pub fn request(order: &Login) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::post(&admin, "/api/v1/login-links", &json!({}), PATIENCE)
 }
 
 /// The answer as text: the link alone, so that it can be passed to a program.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     format!("{}\n", answer["link"].as_str().unwrap_or(""))
 }

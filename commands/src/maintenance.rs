@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// One sentence: no larder responds, no site has the host, or its configuration cannot be edited.
-pub fn ask(order: &MaintenanceOrder) -> Result<Value, String> {
+pub fn request(order: &MaintenanceOrder) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let path = "/api/v1/maintenance";
     let MaintenanceAction::Switch { on, host } = &order.what else {
@@ -27,7 +27,7 @@ pub fn ask(order: &MaintenanceOrder) -> Result<Value, String> {
 
 /// The response as text.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     let mut out = String::new();
     for site in answer["sites"].as_array().into_iter().flatten() {
         let hosts: Vec<_> =

@@ -3,7 +3,7 @@
 use crate::admin_client;
 use crate::cli::Stats;
 use crate::json::{list, number, text};
-use crate::stats::told;
+use crate::stats::render_ratio;
 use crate::terminal::{Ink, Screen, count, within};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -19,14 +19,14 @@ const NAME: usize = 32;
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &Stats) -> Result<Value, String> {
+pub fn request(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/nodes", PATIENCE)
 }
 
 /// The nodes as text.
 #[must_use]
-pub fn tell(fleet: &Value, screen: Screen) -> String {
+pub fn render(fleet: &Value, screen: Screen) -> String {
     if fleet["shared"] != true {
         return format!("{}\n", text(&fleet["why"]));
     }
@@ -73,7 +73,7 @@ fn row(it: &Value) -> [String; 8] {
         version,
         of("uptime", span),
         of("requests_per_second", count),
-        told(it["hit_ratio"].as_f64()),
+        render_ratio(it["hit_ratio"].as_f64()),
         behind(it),
         reported(it),
     ]
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn each_node_is_a_row() {
-        let told = tell(
+        let told = render(
             &json!({
                 "shared": true, "damaged_records": 0,
                 "servers": [
@@ -210,7 +210,7 @@ mod tests {
     fn without_a_fleet_there_is_one_sentence() {
         assert_eq!(
             "No.\n",
-            tell(&json!({ "shared": false, "why": "No.", "nodes": [], "servers": [] }), Screen::NONE)
+            render(&json!({ "shared": false, "why": "No.", "nodes": [], "servers": [] }), Screen::NONE)
         );
     }
 }

@@ -29,7 +29,7 @@ const LEAST: usize = 16;
 ///
 /// # Errors
 /// One sentence: no larder responds, or the query is malformed.
-pub fn ask(asked: &Objects) -> Result<Value, String> {
+pub fn request(asked: &Objects) -> Result<Value, String> {
     let admin = admin_client::admin(asked.ask.as_ref(), None)?;
     let limit =
         asked.query.iter().find(|it| it.0 == "limit").and_then(|it| it.1.parse().ok()).unwrap_or(LIMIT);
@@ -82,7 +82,7 @@ fn written(query: &[(&str, String)]) -> String {
 
 /// The page as text.
 #[must_use]
-pub fn tell(page: &Value, screen: Screen) -> String {
+pub fn render(page: &Value, screen: Screen) -> String {
     let none = Vec::new();
     let objects = page["objects"].as_array().unwrap_or(&none);
     let mut out = String::new();
@@ -171,12 +171,12 @@ mod tests {
                              "key": "http://a/\u{1b}[31m" });
         let page = json!({ "total": 9, "matched": 3, "objects": [object] });
         let expect = "STATUS       SIZE       AGE  FRESH FOR      HITS  TIERS     URL\n   200    2.0 KiB      1h2m      stale        12  ram+disk  http://a/?[31m\n1 of 3 matches, 9 objects in RAM\n";
-        assert_eq!(expect, tell(&page, Screen::NONE));
-        let narrow = tell(&page, Screen { colour: false, width: Some(70), height: None });
+        assert_eq!(expect, render(&page, Screen::NONE));
+        let narrow = render(&page, Screen { colour: false, width: Some(70), height: None });
         assert!(narrow.lines().next().is_some_and(|it| it.len() < 70), "{narrow}");
         let long = json!({ "status": 200, "key": "http://a.example/one/page" });
         let told =
-            tell(&json!({ "objects": [long] }), Screen { colour: false, width: Some(80), height: None });
+            render(&json!({ "objects": [long] }), Screen { colour: false, width: Some(80), height: None });
         assert!(told.lines().nth(1).is_some_and(|it| it.ends_with("  …/one/page")), "{told}");
     }
 
@@ -186,7 +186,7 @@ mod tests {
             json!({ "total": 0, "matched": 0, "objects": [{ "tiers": ["disk"] }], "next": next,
                                                     "disk": { "objects": 9, "looked_at": 9 - left, "left": left } })
         };
-        let end = |page: Value| tell(&page, Screen::NONE).lines().skip(2).collect::<Vec<_>>().join("|");
+        let end = |page: Value| render(&page, Screen::NONE).lines().skip(2).collect::<Vec<_>>().join("|");
         assert_eq!("0 of 0 objects in RAM; 1 on disk only", end(page(0, Value::Null)));
         let more = "0 of 0 objects in RAM; 1 on disk only; 5 of 9 on disk are not searched yet|Next page: --cursor dw.3.7";
         assert_eq!(more, end(page(5, json!("dw.3.7"))));

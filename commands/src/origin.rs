@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it has no such origin.
-pub fn ask(order: &OriginOrder) -> Result<Value, String> {
+pub fn request(order: &OriginOrder) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let (method, origin, deed) = match &order.what {
         OriginWhat::List => return admin_client::get(&admin, "/api/v1/origins", PATIENCE),
@@ -33,7 +33,7 @@ pub(crate) fn state(it: &Value) -> String {
 
 /// The response as text.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     let text = |it: &Value| harmless(it.as_str().unwrap_or(""));
     let list = |it: &Value| it.as_array().cloned().unwrap_or_default();
     let mut out = String::new();

@@ -21,7 +21,7 @@ const LARGEST: u64 = 32 << 20;
 ///
 /// # Errors
 /// One sentence: the file cannot be read, no larder responds, or the overlay is rejected.
-pub fn ask(order: &OverlayCommand) -> Result<Value, String> {
+pub fn request(order: &OverlayCommand) -> Result<Value, String> {
     const PATH: &str = "/api/v1/overlays";
     let query = |uri: &str| format!("{PATH}?uri={}", admin_client::encoded(uri));
     let page = match &order.what {
@@ -70,7 +70,7 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
 
 /// The response as text.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     let one = |it: &Value| {
         let text = |name: &str| it[name].as_str().unwrap_or("").to_owned();
         let until = it["expires"]

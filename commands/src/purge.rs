@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// One sentence: no larder responds, or a purge is malformed. Those before it are done.
-pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
+pub fn request(order: &PurgeCommand) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), order.authority.as_deref())?;
     let path = if order.dry_run { "/api/v1/purge/preview" } else { "/cache/purge" };
     let mut answers = Vec::new();
@@ -54,7 +54,7 @@ fn responses(count: u64) -> String {
 
 /// The responses as text.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     let mut out = String::new();
     list(&answer["previews"]).iter().for_each(|it| preview(it, &mut out));
     list(&answer["purges"]).iter().for_each(|it| purged(it, &mut out));

@@ -17,14 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &Stats) -> Result<Value, String> {
+pub fn request(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/stats", PATIENCE)
 }
 
 /// The statistics as text.
 #[must_use]
-pub fn tell(stats: &Value, screen: Screen) -> String {
+pub fn render(stats: &Value, screen: Screen) -> String {
     let mut out = String::new();
     let counters = &stats["counters"];
     let listens: Vec<&str> = list(&stats["listen"]).iter().filter_map(Value::as_str).collect();
@@ -51,7 +51,7 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
         count(hits),
         count(misses),
         count(passes),
-        told(hit_ratio(hits, misses, passes))
+        render_ratio(hit_ratio(hits, misses, passes))
     );
     row("requests", &requests);
     let origin = format!(
@@ -102,7 +102,7 @@ pub fn hit_ratio(hits: f64, misses: f64, passes: f64) -> Option<f64> {
 
 /// A hit ratio as text; `-` without one.
 #[must_use]
-pub fn told(ratio: Option<f64>) -> String {
+pub fn render_ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |it| share(it, 1.0))
 }
 
@@ -145,7 +145,7 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
         vec![
             harmless(name.trim_end()),
             count(of("requests")),
-            told(hit_ratio(of("hits"), of("misses"), of("passes"))),
+            render_ratio(hit_ratio(of("hits"), of("misses"), of("passes"))),
             count(of("errors_4xx")),
             count(of("errors_5xx")),
             bytes(of("bytes_sent")),
@@ -362,7 +362,7 @@ mod tests {
                 "counters": { "requests": 7, "failures": 3 }, "latency": latency }],
             "saved": { "origin_us": 45_000 },
         });
-        let told = tell(&stats, Screen::NONE);
+        let told = render(&stats, Screen::NONE);
         let words = |start: &str| {
             let line =
                 told.lines().find(|it| it.starts_with(start)).unwrap_or_else(|| panic!("no {start}: {told}"));
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));
         assert!(words("  head_too_large").starts_with("head_too_large 2 Requests rejected"), "{told}");
         for width in [40, 60, 80, 120] {
-            let told = tell(&stats, Screen { colour: false, width: Some(width), height: None });
+            let told = render(&stats, Screen { colour: false, width: Some(width), height: None });
             assert!(told.lines().all(|it| it.chars().count() <= width), "{width}: {told}");
             assert!(told.contains("hit ratio"), "{width}: {told}");
         }

@@ -19,7 +19,7 @@ const EXAMPLES: usize = 5;
 ///
 /// # Errors
 /// One sentence: no larder responds, it rejects the token, or there is no file.
-pub fn ask(order: &CheckRecent) -> Result<Value, String> {
+pub fn request(order: &CheckRecent) -> Result<Value, String> {
     let file = order.plan.file().ok_or("There is no configuration file to try.")?;
     let text = std::fs::read_to_string(&file)
         .map_err(|it| format!("{} cannot be read: {}.", file.display(), larder_stdx::error::plain(&it)))?;
@@ -46,7 +46,7 @@ fn name_lines(trial: &mut Value, file: &str) {
 
 /// The result as text.
 #[must_use]
-pub fn tell(trial: &Value, screen: Screen) -> String {
+pub fn render(trial: &Value, screen: Screen) -> String {
     let mut out = String::new();
     if trial["records"] == 0 {
         return "No request has been recorded yet: larder records requests while statistics are on.\n"
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_report_has_the_ratio_the_danger_and_the_changes() {
-        let told = tell(
+        let told = render(
             &json!({
                 "records": 1200, "requests": 4800, "from": 1000, "to": 1300, "complete": true,
                 "hit_ratio": { "measured": 0.612, "running": 0.608, "changed": 0.84 },
@@ -196,6 +196,6 @@ mod tests {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
         }
         assert!(!told.contains("status changes"), "{told}");
-        assert!(tell(&json!({ "records": 0 }), Screen::NONE).starts_with("No request"));
+        assert!(render(&json!({ "records": 0 }), Screen::NONE).starts_with("No request"));
     }
 }

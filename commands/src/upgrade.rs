@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// One sentence: no larder responds, or it serves on, and why.
-pub fn ask(order: &Upgrade) -> Result<Value, String> {
+pub fn request(order: &Upgrade) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let path = format!("/api/v1/upgrade?timeout={}", order.timeout);
     let patience = PATIENCE + 2 * Duration::from_secs(order.timeout.into());
@@ -22,7 +22,7 @@ pub fn ask(order: &Upgrade) -> Result<Value, String> {
 
 /// The answer as text.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
+pub fn render(answer: &Value) -> String {
     let version = harmless(answer["version"].as_str().unwrap_or(""));
     format!(
         "larder {version} serves as process {}; process {} finishes its requests\n",

@@ -22,14 +22,14 @@ const ROWS: usize = 20;
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
-pub fn ask(order: &Stats) -> Result<Value, String> {
+pub fn request(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/worst", PATIENCE)
 }
 
 /// The requests as text.
 #[must_use]
-pub fn tell(worst: &Value, screen: Screen) -> String {
+pub fn render(worst: &Value, screen: Screen) -> String {
     let mut out = String::new();
     for (name, title) in [("failed", "failed, the latest first"), ("slow", "slowest of a day")] {
         let all = worst[name].as_array().map_or(&[][..], Vec::as_slice);
@@ -79,7 +79,7 @@ mod tests {
         (broken["status"], broken["broken"]) = (200.into(), true.into());
         let line = row(&broken, Screen::NONE);
         assert!(line.contains("  200     1.5 ms  broken off "), "{line}");
-        let told = tell(&json!({ "failed": [request], "slow": [] }), Screen::NONE);
+        let told = render(&json!({ "failed": [request], "slow": [] }), Screen::NONE);
         let line = told.lines().nth(1).unwrap();
         for part in ["14 Nov 2023 22:13:20", "0abc1234", "503", "first-request", "GET http://a/b"] {
             assert!(line.contains(part), "{part:?} is not in {line:?}");

@@ -49,9 +49,9 @@ fn main() -> ExitCode {
         },
         Command::CheckConnect(plan) => check_connect(&plan),
         Command::CheckRecent(order) => check_recent(&order),
-        Command::Explain(question) => {
-            answered(explain::ask(&question), question.output, |answer| explain::tell(answer, Screen::now()))
-        }
+        Command::Explain(question) => answered(explain::request(&question), question.output, |answer| {
+            explain::render(answer, Screen::now())
+        }),
         Command::Purge(order) => purged(&order),
         Command::Sign(order) => match sign::run(&order) {
             Ok(url) => print(&format!("{url}\n")),
@@ -63,38 +63,40 @@ fn main() -> ExitCode {
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Objects(asked) => {
-            answered(objects::ask(&asked), asked.output, |page| objects::tell(page, Screen::now()))
+            answered(objects::request(&asked), asked.output, |page| objects::render(page, Screen::now()))
         }
-        Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
-        Command::Maintenance(order) => answered(maintenance::ask(&order), order.output, maintenance::tell),
-        Command::Tls(order) => answered(certificates::ask(&order), order.output, certificates::tell),
-        Command::Origin(order) => answered(origin::ask(&order), order.output, origin::tell),
+        Command::Overlay(order) => answered(overlay::request(&order), order.output, overlay::render),
+        Command::Maintenance(order) => {
+            answered(maintenance::request(&order), order.output, maintenance::render)
+        }
+        Command::Tls(order) => answered(certificates::request(&order), order.output, certificates::render),
+        Command::Origin(order) => answered(origin::request(&order), order.output, origin::render),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {
             Ok(summary) => {
                 match order.output {
                     Output::Json => print(&format!("{:#}\n", summary.json())),
-                    Output::Text => print(&summary.tell()),
+                    Output::Text => print(&summary.render()),
                 };
                 ExitCode::from(if summary.is_well() { 0 } else { FAILED })
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Stats(order) => {
-            answered(stats::ask(&order), order.output, |answer| stats::tell(answer, Screen::now()))
+            answered(stats::request(&order), order.output, |answer| stats::render(answer, Screen::now()))
         }
         Command::Advice(order) => {
-            answered(advice::ask(&order), order.output, |answer| advice::tell(answer, Screen::now()))
+            answered(advice::request(&order), order.output, |answer| advice::render(answer, Screen::now()))
         }
         Command::Worst(order) => {
-            answered(worst::ask(&order), order.output, |answer| worst::tell(answer, Screen::now()))
+            answered(worst::request(&order), order.output, |answer| worst::render(answer, Screen::now()))
         }
         Command::Nodes(order) => {
-            answered(nodes::ask(&order), order.output, |answer| nodes::tell(answer, Screen::now()))
+            answered(nodes::request(&order), order.output, |answer| nodes::render(answer, Screen::now()))
         }
-        Command::Audit(order) => answered(audit::ask(&order), order.output, audit::tell),
-        Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
-        Command::Upgrade(order) => answered(upgrade::ask(&order), order.output, upgrade::tell),
+        Command::Audit(order) => answered(audit::request(&order), order.output, audit::render),
+        Command::Login(order) => answered(login::request(&order), order.output, login::render),
+        Command::Upgrade(order) => answered(upgrade::request(&order), order.output, upgrade::render),
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => show(plan),
@@ -124,12 +126,12 @@ fn prepare_process() {
 
 /// Sends a purge, and prints its receipt; the exit code tells whether every node has applied it.
 fn purged(order: &PurgeCommand) -> ExitCode {
-    match purge::ask(order) {
+    match purge::request(order) {
         Ok(answer) => {
             let certain = answer["complete"] == true;
             match order.output {
                 Output::Json => print(&format!("{answer:#}\n")),
-                Output::Text => print(&purge::tell(&answer)),
+                Output::Text => print(&purge::render(&answer)),
             };
             ExitCode::from(if certain { 0 } else { FAILED })
         }
@@ -158,12 +160,12 @@ fn check_recent(order: &cli::CheckRecent) -> ExitCode {
     if let Err(rejected) = cli::check(&order.plan) {
         return fail(NOT_STARTED, &rejected.to_string());
     }
-    match trial::ask(order) {
+    match trial::request(order) {
         Ok(answer) => {
             let is_safe = answer["danger"] != true;
             match order.output {
                 Output::Json => print(&format!("{answer:#}\n")),
-                Output::Text => print(&trial::tell(&answer, Screen::now())),
+                Output::Text => print(&trial::render(&answer, Screen::now())),
             };
             ExitCode::from(if is_safe { 0 } else { FAILED })
         }
@@ -200,7 +202,7 @@ fn traced(what: &cli::TraceCommand) -> ExitCode {
     match what {
         cli::TraceCommand::Record(order) => match trace::record::run(order) {
             Ok(summary) => {
-                tell(&summary.tell(&order.out));
+                tell(&summary.render(&order.out));
                 ExitCode::SUCCESS
             }
             Err(sentence) => fail(FAILED, &sentence),

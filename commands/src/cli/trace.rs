@@ -53,7 +53,7 @@ impl TraceCommand {
         match arguments[..] {
             ["record"] => Ok(Self::Record(RecordTraces {
                 route: value("route").unwrap_or_else(|| "*".to_owned()),
-                every: value("every").map(|it| every(&it)).transpose()?,
+                every: value("every").map(|it| parse_sampling_interval(&it)).transpose()?,
                 time: value("for").map_or(Ok(Duration::from_secs(30)), |it| time(&it))?,
                 out: value("output").unwrap_or_else(|| "traces.jsonl".to_owned()).into(),
                 ask: given.ask.clone(),
@@ -80,7 +80,7 @@ impl TraceCommand {
     }
 }
 
-fn every(text: &str) -> Result<u32, Usage> {
+fn parse_sampling_interval(text: &str) -> Result<u32, Usage> {
     let found = text.parse().ok().filter(|it| *it >= 1);
     found.ok_or_else(|| Usage(format!("--every: found {text:?}; allowed: a number from 1 to {}", u32::MAX)))
 }

@@ -67,7 +67,7 @@ impl DemoSite {
     /// Answers a request.
     pub fn answer(&mut self, ask: &DemoRequest<'_>) -> DemoPage {
         match (ask.method, ask.path) {
-            ("GET" | "HEAD", _) => self.show(ask),
+            ("GET" | "HEAD", _) => self.render(ask),
             ("POST", "/guestbook") => {
                 let (name, text) = (parameter(ask.form, "name"), parameter(ask.form, "text"));
                 self.guests.insert(0, (name.chars().take(40).collect(), text.chars().take(200).collect()));
@@ -91,7 +91,7 @@ impl DemoSite {
         }
     }
 
-    fn show(&self, ask: &DemoRequest<'_>) -> DemoPage {
+    fn render(&self, ask: &DemoRequest<'_>) -> DemoPage {
         if let Some(number) = number_in(ask.path, "/recipes/", "") {
             return words::recipe(number).map_or_else(missing, |it| recipe(&it));
         }

@@ -2,7 +2,7 @@
 //! it.
 
 use super::TopReading;
-use crate::stats::{hit_ratio, reasons_of, reasons_of_route, state, told};
+use crate::stats::{hit_ratio, reasons_of, reasons_of_route, render_ratio, state};
 use crate::terminal::{
     Ink, Screen, TerminalLine, bytes, count, harmless, micros, share, spark, url_within, within,
 };
@@ -159,7 +159,7 @@ impl Picture<'_> {
     }
 
     fn hits(&self, screen: Screen) -> String {
-        let ratio = format!("{:>11}  ", told(self.hit_ratio()));
+        let ratio = format!("{:>11}  ", render_ratio(self.hit_ratio()));
         let line = TerminalLine::new(screen).put(Ink::Bold, "hits    ").put(Ink::Green, &ratio);
         let columns = spark(self.beats.iter().map(|it| it.hits), line.room().min(COLUMNS), Some(1.0));
         line.put(Ink::Green, &columns).end()
@@ -261,7 +261,7 @@ impl Picture<'_> {
             let failures = grown("errors_5xx");
             let cells = [
                 (Ink::Plain, count(grown("requests") / seconds)),
-                (Ink::Green, told(hit_ratio(grown("hits"), grown("misses"), grown("passes")))),
+                (Ink::Green, render_ratio(hit_ratio(grown("hits"), grown("misses"), grown("passes")))),
                 (Ink::Plain, percentile(&buckets, 0.99).map_or("-".to_owned(), |it| micros(it as f64))),
                 (Ink::Plain, bytes(grown("bytes_sent") / seconds)),
                 (if failures > 0.0 { Ink::Red } else { Ink::Dim }, count(failures)),

@@ -38,7 +38,7 @@ pub struct RecordSummary {
 impl RecordSummary {
     /// One sentence for display.
     #[must_use]
-    pub fn tell(&self, out: &Path) -> String {
+    pub fn render(&self, out: &Path) -> String {
         let Self { traces, lost } = self;
         let more = if *lost > 0 { format!("; {lost} more were dropped") } else { String::new() };
         if out == Path::new("-") {

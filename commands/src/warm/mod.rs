@@ -229,7 +229,7 @@ impl Run {
             let Some(page) = self.pages.get(at) else { return };
             self.next.set(at + 1);
             self.open.set(self.open.get() + 1);
-            let came = self.ask(page).await;
+            let came = self.request(page).await;
             self.open.set(self.open.get() - 1);
             if let Err(error) = came {
                 self.failed(page, error);
@@ -237,7 +237,7 @@ impl Run {
         }
     }
 
-    async fn ask(&self, page: &WarmPage) -> Result<(), WarmFailure> {
+    async fn request(&self, page: &WarmPage) -> Result<(), WarmFailure> {
         let (status, fields, exchange) = self.larder.get(page).await?;
         let (mut bytes, mut begins) = (0, Vec::new());
         while let Some(piece) = exchange.next().await? {
@@ -332,7 +332,7 @@ impl WarmSummary {
 
     /// The result as text.
     #[must_use]
-    pub fn tell(&self) -> String {
+    pub fn render(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(
             out,
