@@ -18,7 +18,7 @@ pub struct FailureReporter(Option<UnixStream>);
 
 impl FailureReporter {
     /// This process ends for this reason.
-    pub fn tell(&self, sentence: &str) {
+    pub fn log(&self, sentence: &str) {
         if let Some(stream) = &self.0 {
             new_process::refuse(stream, sentence);
         }

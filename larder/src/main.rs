@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         Command::Upgrade(order) => answered(upgrade::request(&order), order.output, upgrade::render),
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
-        Command::Demo(plan) => show(plan),
+        Command::Demo(plan) => run_demo(plan),
     }
 }
 
@@ -174,7 +174,7 @@ fn check_recent(order: &cli::CheckRecent) -> ExitCode {
 }
 
 /// The demo: its site, and larder in front of it with a configuration file that can be changed.
-fn show(plan: Plan) -> ExitCode {
+fn run_demo(plan: Plan) -> ExitCode {
     let site = match demo::start() {
         Ok(address) => address,
         Err(error) => return fail(NOT_STARTED, &format!("The demo site failed to start: {error}.")),
@@ -184,7 +184,10 @@ fn show(plan: Plan) -> ExitCode {
         Ok(file) => plan.upon(file.path()),
         Err(error) => {
             let (place, why) = (std::env::temp_dir(), plain(error));
-            tell(&format!("warning: no configuration file: {} cannot be written: {why}", place.display()));
+            print_to_stderr(&format!(
+                "warning: no configuration file: {} cannot be written: {why}",
+                place.display()
+            ));
             plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true")
         }
     };
@@ -202,7 +205,7 @@ fn traced(what: &cli::TraceCommand) -> ExitCode {
     match what {
         cli::TraceCommand::Record(order) => match trace::record::run(order) {
             Ok(summary) => {
-                tell(&summary.render(&order.out));
+                print_to_stderr(&summary.render(&order.out));
                 ExitCode::SUCCESS
             }
             Err(sentence) => fail(FAILED, &sentence),
@@ -259,7 +262,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
     };
     let reporter = inheritance.reporter();
     let fail = |sentence: &str| {
-        reporter.tell(sentence.trim_end());
+        reporter.log(sentence.trim_end());
         fail(NOT_STARTED, sentence)
     };
     if let Err(sentence) = path_rules::check(&plan, path_rules::RuleCheck::Upgrade) {
@@ -271,7 +274,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         Err(rejected) => return fail(&rejected.to_string()),
     };
     for warning in &config.warnings {
-        tell(&format!("warning: {warning}"));
+        print_to_stderr(&format!("warning: {warning}"));
     }
     match supervisor::run(config, plan, inheritance, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
@@ -293,13 +296,13 @@ fn fail(code: u8, sentence: &str) -> ExitCode {
     if std::env::args_os().skip(1).any(|it| it == "--json") {
         print(&format!("{:#}\n", json!({ "error": sentence, "exit": code })));
     } else {
-        tell(sentence);
+        print_to_stderr(sentence);
     }
     ExitCode::from(code)
 }
 
 /// Prints on standard error, if it is still open: a terminal may have been closed.
-fn tell(sentence: &str) {
+fn print_to_stderr(sentence: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "larder: {sentence}");
 }

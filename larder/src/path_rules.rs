@@ -97,7 +97,7 @@ pub fn restrict(config: &Config, plan: &Plan, program: Option<PathBuf>) -> PathR
     match rules.enforce() {
         Ok(abi) => {
             rules.abi = abi;
-            keep(rules);
+            set(rules);
             PathRestriction::InForce(abi)
         }
         Err(why) => PathRestriction::Missing(why),
@@ -108,7 +108,7 @@ pub fn restrict(config: &Config, plan: &Plan, program: Option<PathBuf>) -> PathR
 pub fn inherit() {
     let text = std::env::var(HANDED_OVER).ok();
     if let Some(rules) = text.and_then(|it| PathRules::read(&serde_json::from_str(&it).ok()?)) {
-        keep(rules);
+        set(rules);
     }
 }
 
@@ -145,7 +145,7 @@ pub fn check(plan: &Plan, at: RuleCheck) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-fn keep(rules: PathRules) {
+fn set(rules: PathRules) {
     privileges::restricted_by(rules.abi);
     let _ = IN_FORCE.set(rules);
 }

@@ -38,7 +38,7 @@ pub enum PrivilegeChange {
 
 impl PrivilegeChange {
     /// Logs it.
-    pub fn tell(&self, errors: &ErrorLog) {
+    pub fn log(&self, errors: &ErrorLog) {
         match self {
             Self::Made(user, writable) => {
                 let now = ProcessPrivileges::now();

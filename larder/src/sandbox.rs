@@ -36,7 +36,7 @@ pub fn enter(config: &Config, plan: &Plan, change: &PrivilegeChange, replaces: b
 
 impl SandboxEntry {
     /// Logs it.
-    pub fn tell(&self, errors: &ErrorLog) {
+    pub fn log(&self, errors: &ErrorLog) {
         let calls = if self.unfiltered.is_none() { "filtered" } else { "not filtered" };
         let paths = match &self.paths {
             PathRestriction::InForce(abi) => format!("those of the configuration (Landlock ABI {abi})"),

@@ -6,7 +6,7 @@ use crate::privileges::{self, PrivilegeChange};
 use crate::ram_snapshot::{self, RamHolder};
 use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
-use crate::started::{self, WayIn};
+use crate::started::{self, AccessUrls};
 use crate::storage::{SharedStorage, Storage};
 use crate::upgrade::new_process::{Predecessor, WantedState};
 use crate::upgrade::switched_state::HandedPurges;
@@ -24,7 +24,7 @@ use larder_server::certificate_registry::CertificateRegistry;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::Shares;
-use larder_server::live::{Live, Orders};
+use larder_server::live::{Live, WorkerState};
 use larder_server::purge::{self, PurgeQueue, PurgeWorker};
 use larder_server::resident::Heap;
 use larder_server::site_logs::OpenSiteLogs;
@@ -47,7 +47,7 @@ pub struct Running {
     /// The state shared by all workers.
     pub shared: WorkerShared,
     /// The orders to the workers.
-    pub orders: watch::Sender<Orders>,
+    pub orders: watch::Sender<WorkerState>,
     /// The access log.
     pub log: Arc<AccessLog>,
     /// The error log.
@@ -89,7 +89,7 @@ pub struct Started {
     /// The record of requests to the admin.
     pub audit: Audit,
     /// The receiver of the workers' orders.
-    pub inbox: watch::Receiver<Orders>,
+    pub inbox: watch::Receiver<WorkerState>,
     /// The connection to the larder that this one replaces.
     pub predecessor: Option<UnixStream>,
 }
@@ -137,8 +137,8 @@ impl BoundStart {
         let totals = Arc::new(CounterSums::default());
         let own = totals.add_part();
         let operator = Operator::open(&config, &sockets, &totals, &own)?;
-        change.tell(&operator.errors);
-        sandbox.iter().for_each(|it| it.tell(&operator.errors));
+        change.log(&operator.errors);
+        sandbox.iter().for_each(|it| it.log(&operator.errors));
         let storage = Storage::open(&config, &totals, &own, &operator.errors)?;
         let live = Live::open(config, &storage.coders, &own, workers, None)?;
         let Operator { log, errors, .. } = &operator;
@@ -288,7 +288,7 @@ impl Opened {
         };
         let tls = keeper.as_ref().map(tls::CertificateStore::tls);
         let (addresses, site_logs) = (sockets.clients, Arc::new(site_logs));
-        let first = Orders { live: live.clone(), addresses, site_logs, tls, drain: None };
+        let first = WorkerState { live: live.clone(), addresses, site_logs, tls, drain: None };
         let (orders, inbox) = watch::channel(first);
         let (public, keeper, run_file) = (RefCell::new(public), RefCell::new(keeper), RefCell::default());
         let running = Running {
@@ -312,11 +312,11 @@ impl Opened {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
         let public = running.public.borrow().clone();
-        started::tell(&running.errors, &running.plan, &public, &sockets.admin, workers);
+        started::log(&running.errors, &running.plan, &public, &sockets.admin, workers);
         running.write_run_file();
         let certificate =
             running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::tell);
-        let way_in = WayIn { link: access.link_here(), kept: &running.kept };
+        let way_in = AccessUrls { link: access.link_here(), kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
         let (admin, predecessor) = (sockets.admin, None);
         Ok(Started { running, purge_worker, nodes, threads, admin, access, audit, inbox, predecessor })
@@ -341,7 +341,7 @@ impl Running {
     }
 
     /// Starts a worker.
-    fn worker(&self, number: usize, inbox: watch::Receiver<Orders>) -> std::io::Result<JoinHandle<()>> {
+    fn worker(&self, number: usize, inbox: watch::Receiver<WorkerState>) -> std::io::Result<JoinHandle<()>> {
         let counters = self.shared.totals.add_part();
         let (log, purges) = (self.log.clone(), self.purge_queue.clone());
         let own = Own { counters, log, purges, errors: self.errors.clone() };

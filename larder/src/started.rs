@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// The first line of the error log: the version, the source of the configuration, and every address.
-pub fn tell(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
+pub fn log(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
     let file = plan.file().map_or("flags".to_owned(), |it| it.display().to_string());
     let admin: Vec<String> = admin.iter().map(Bound::to_string).collect();
     let admin = if admin.is_empty() { "off".to_owned() } else { admin.join(",") };
@@ -53,17 +53,17 @@ pub fn write_run_file(
 }
 
 /// The way to log in to the admin.
-pub struct WayIn<'a> {
+pub struct AccessUrls<'a> {
     /// A login link for a browser.
     pub link: Option<String>,
     /// The place of the token.
     pub kept: &'a TokenPlace,
 }
 
-impl WayIn<'_> {
+impl AccessUrls<'_> {
     /// The output at the start: a link for a browser. If the token is in no file, standard error has the remedy; the
     /// token itself is never printed, as other users may read the output of a service.
-    fn tell(&self) -> String {
+    fn sentence(&self) -> String {
         let mut text = String::new();
         if let Some(link) = &self.link {
             text.push_str(&format!("log in at {link} (once, within 10 minutes)\n"));
@@ -84,7 +84,7 @@ pub fn announce(
     public: &[String],
     certificate: &str,
     admin: &[Bound],
-    way_in: &WayIn<'_>,
+    way_in: &AccessUrls<'_>,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) {
     use std::io::Write;
@@ -98,7 +98,7 @@ pub fn announce(
     }
     match admin.is_empty() {
         true => text.push_str("admin off\n"),
-        false => text.push_str(&way_in.tell()),
+        false => text.push_str(&way_in.sentence()),
     }
     if let Some(first) = public.first() {
         let admin = admin.first().map(Bound::to_string);

@@ -18,7 +18,7 @@ use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
-use larder_server::live::{DrainReason, Orders};
+use larder_server::live::{DrainReason, WorkerState};
 use larder_server::purge::peer::PurgePeer;
 use larder_server::quiet::Quiet;
 use larder_server::row_purges::FollowStates;
@@ -125,7 +125,7 @@ pub fn run(
         let _within = (runtime.enter(), tasks.enter());
         supervisor.join_predecessor(predecessor);
     }
-    tasks.block_on(&runtime, supervisor.keep(signals, watch, (admin, access, audit), inbox, threads))
+    tasks.block_on(&runtime, supervisor.supervise(signals, watch, (admin, access, audit), inbox, threads))
 }
 
 /// The second since the Unix epoch at which the wall clock is stopped, so that a test moves it (`POST /test/clock`). In
@@ -178,7 +178,7 @@ enum Wakeup {
 
 impl Supervisor {
     /// Starts the tasks of this thread that last as long as it does.
-    fn begin_upkeep(&self, inbox: &watch::Receiver<Orders>) {
+    fn begin_upkeep(&self, inbox: &watch::Receiver<WorkerState>) {
         tokio::task::spawn_local(watch_memory(
             self.running.shared.store.clone(),
             self.running.shared.room_to_give.clone(),
@@ -198,12 +198,12 @@ impl Supervisor {
         tokio::task::spawn_local(acme::keep(inbox.clone(), self.acme_means()));
     }
 
-    async fn keep(
+    async fn supervise(
         self,
         mut signals: Signals,
         mut file: Option<ConfigWatch>,
         admin: (Vec<Bound>, AdminAccess, Audit),
-        inbox: watch::Receiver<Orders>,
+        inbox: watch::Receiver<WorkerState>,
         threads: Vec<ThreadHandle<()>>,
     ) -> Result<(), Stopped> {
         let (orders, mut reloads) = mpsc::channel(1);
@@ -259,7 +259,7 @@ impl Supervisor {
                         let _ = self.reload("the file changed", admin.as_deref());
                     }
                     disk.look(&self.running.shared.store);
-                    self.look(admin.as_deref(), &mut limits);
+                    self.check_each_second(admin.as_deref(), &mut limits);
                 }
             }
         };
@@ -268,7 +268,7 @@ impl Supervisor {
     }
 
     /// Looks at what needs it once a second.
-    fn look(&self, admin: Option<&Admin>, limits: &mut LimitWatch) {
+    fn check_each_second(&self, admin: Option<&Admin>, limits: &mut LimitWatch) {
         self.look_at_certificates(admin);
         self.look_at_access_files();
         larder_stdx::clock::tick();
@@ -305,7 +305,7 @@ impl Supervisor {
     fn open_admin(
         &self,
         (bound, access, audit): (Vec<Bound>, AdminAccess, Audit),
-        inbox: watch::Receiver<Orders>,
+        inbox: watch::Receiver<WorkerState>,
         configuring: Configuring,
         upgrades: mpsc::Sender<UpgradeOrder>,
     ) -> Option<Rc<Admin>> {

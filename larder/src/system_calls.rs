@@ -77,11 +77,11 @@ const X32_NUMBERS: [i64; 4] = [521, 528, 539, 540];
 /// # Errors
 /// The reason why the kernel does not filter; nothing is refused then.
 pub fn refuse() -> Result<(), String> {
-    let (forbidden, absent) = filters().map_err(|it| tell(&it))?;
-    apply_filter(&absent).and_then(|()| apply_filter(&forbidden)).map_err(|it| tell(&it))
+    let (forbidden, absent) = filters().map_err(|it| sentence(&it))?;
+    apply_filter(&absent).and_then(|()| apply_filter(&forbidden)).map_err(|it| sentence(&it))
 }
 
-fn tell(error: &Error) -> String {
+fn sentence(error: &Error) -> String {
     match error {
         Error::Prctl(it) | Error::Seccomp(it) => plain(it),
         other => other.to_string(),

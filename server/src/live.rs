@@ -393,7 +393,7 @@ impl Live {
 
 /// The orders to the workers.
 #[derive(Clone)]
-pub struct Orders {
+pub struct WorkerState {
     /// The configuration in force.
     pub live: Arc<Live>,
     /// The addresses for clients.

@@ -5,7 +5,7 @@
 //! again, or collects, and an idle worker does neither. So each thread collects for itself; and each frees its own
 //! entries of a sweep, a few at a time between its requests: pages are returned one by one, without a search.
 
-use super::live::{DrainReason, Orders};
+use super::live::{DrainReason, WorkerState};
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_store::Store;
@@ -175,7 +175,7 @@ fn collect(which: Pages) {
 }
 
 /// The time without a request after which an entry is evicted.
-fn idle_of(orders: &Orders) -> Option<Duration> {
+fn idle_of(orders: &WorkerState) -> Option<Duration> {
     let configured = orders.live.config.idle;
     match orders.drain {
         Some(DrainReason::Replaced) => Some(configured.map_or(REPLACED, |it| it.min(REPLACED))),
@@ -184,7 +184,7 @@ fn idle_of(orders: &Orders) -> Option<Duration> {
 }
 
 /// Evicts idle entries by the configuration in force; runs as long as the process. On the main thread.
-pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<Orders>, room: ReleaseSignal, own: Quiet) {
+pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<WorkerState>, room: ReleaseSignal, own: Quiet) {
     let mut freed = Freed::new(room);
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -3,7 +3,7 @@
 //! `larder_database`.
 
 use super::cluster::Cluster;
-use super::live::Orders;
+use super::live::WorkerState;
 use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use larder_config::Config;
@@ -101,7 +101,7 @@ impl Drop for FollowTask {
 
 /// Follows the databases of the configuration in force, for as long as there are orders. Within a `LocalSet`.
 pub async fn follow_databases(
-    mut inbox: watch::Receiver<Orders>,
+    mut inbox: watch::Receiver<WorkerState>,
     purges: PurgeQueue,
     errors: ErrorLog,
     counters: Arc<Counters>,

@@ -7,7 +7,7 @@ use super::descriptors::Shares;
 use super::error_page::PageRefresher;
 use super::handler::RequestHandler;
 use super::health::Watches;
-use super::live::{DrainReason, Live, Orders};
+use super::live::{DrainReason, Live, WorkerState};
 use super::overlay::Overlays;
 use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
@@ -110,7 +110,7 @@ pub fn start(
     number: usize,
     shared: WorkerShared,
     own: Own,
-    orders: watch::Receiver<Orders>,
+    orders: watch::Receiver<WorkerState>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         let failure = shared.failure.clone();
@@ -121,7 +121,7 @@ pub fn start(
     })
 }
 
-async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::Receiver<Orders>) {
+async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::Receiver<WorkerState>) {
     let Own { counters, log, purges, errors } = own;
     let first = orders.borrow_and_update().clone();
     let live = first.live.clone();
@@ -173,7 +173,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), free_list);
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
     // Checked first: a stop may have come before this worker's first look at its orders.
-    let drains = |orders: &watch::Receiver<Orders>| orders.borrow().drain.is_some();
+    let drains = |orders: &watch::Receiver<WorkerState>| orders.borrow().drain.is_some();
     while !drains(&orders) && orders.changed().await.is_ok() && !drains(&orders) {
         let now = orders.borrow_and_update().clone();
         let panics = cfg!(debug_assertions) && std::env::var_os("LARDER_TEST_PANIC").is_some();
@@ -233,7 +233,7 @@ struct SettingsFollower {
 
 impl SettingsFollower {
     /// Finishes the requests in progress.
-    async fn finish(mut self, orders: &watch::Receiver<Orders>) {
+    async fn finish(mut self, orders: &watch::Receiver<WorkerState>) {
         (self.watches, self.error_pages, self.issuers) = (None, None, None);
         self.front.is_draining.set(true);
         if orders.borrow().drain == Some(DrainReason::Replaced) {
@@ -246,7 +246,7 @@ impl SettingsFollower {
     }
 
     /// Puts a configuration in force; current requests keep theirs.
-    fn apply_config(&mut self, orders: &Orders) {
+    fn apply_config(&mut self, orders: &WorkerState) {
         let Self { number, worker, front, counters, errors, log, watches, error_pages, issuers, .. } = self;
         let live = &orders.live;
         front.observer.follow_log(log);

@@ -9,7 +9,7 @@ use larder_admin::{UPGRADE_STEP, UpgradeOrder};
 use larder_config::AdminListen;
 use larder_observe::log::Level;
 use larder_server::inherited::SocketPurpose;
-use larder_server::live::Orders;
+use larder_server::live::WorkerState;
 use larder_server::row_purges;
 use larder_server::tls::CertificateStore;
 use larder_transport::listener::SocketHandle;
@@ -149,7 +149,7 @@ impl Supervisor {
     }
 
     /// Follows the databases of the configuration, from now on.
-    pub fn follow_databases(&self, inbox: &watch::Receiver<Orders>) {
+    pub fn follow_databases(&self, inbox: &watch::Receiver<WorkerState>) {
         let running = &self.running;
         let (purge_queue, errors, own) =
             (running.purge_queue.clone(), running.errors.clone(), running.shared.own.clone());

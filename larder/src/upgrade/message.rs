@@ -112,7 +112,7 @@ pub enum BrokenLink {
 
 impl BrokenLink {
     /// The end of a sentence about the other process.
-    pub fn tell(&self) -> String {
+    pub fn sentence(&self) -> String {
         match self {
             BrokenLink::Ended => "ended".to_owned(),
             BrokenLink::Late => "did not respond in time".to_owned(),
@@ -147,7 +147,7 @@ impl From<BrokenLink> for io::Error {
             BrokenLink::Ended => io::ErrorKind::BrokenPipe.into(),
             BrokenLink::Late => io::ErrorKind::TimedOut.into(),
             BrokenLink::Failed(error) => error,
-            other => io::Error::other(other.tell()),
+            other => io::Error::other(other.sentence()),
         }
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         let (mut there, here) = UnixStream::pair().unwrap();
         there.write_all(bytes).unwrap();
         drop(there);
-        HandOverMessage::receive(&here).map(|it| it.0).map_err(|it| it.tell())
+        HandOverMessage::receive(&here).map(|it| it.0).map_err(|it| it.sentence())
     }
 
     #[test]
@@ -338,6 +338,6 @@ mod tests {
         let (_there, here) = UnixStream::pair().unwrap();
         here.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
         let broken = HandOverMessage::receive(&here).unwrap_err();
-        assert_eq!("did not respond in time", broken.tell());
+        assert_eq!("did not respond in time", broken.sentence());
     }
 }

@@ -92,7 +92,7 @@ impl Predecessor {
         about[ASKS_FOR_QUIC] = json!(wanted.quic && !is_planted("without packets"));
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
-        ready.send(&self.stream, &[]).map_err(|it| self.told(&it))?;
+        ready.send(&self.stream, &[]).map_err(|it| self.sentence(&it))?;
         planted("ram");
         Ok(RamSource::new(&self.stream))
     }
@@ -102,7 +102,7 @@ impl Predecessor {
     /// # Errors
     /// One sentence.
     pub fn switch(&self, ram: RamSource<'_>) -> Result<SwitchedState, String> {
-        let (message, state) = ram.switch().map_err(|it| self.told(&it))?;
+        let (message, state) = ram.switch().map_err(|it| self.sentence(&it))?;
         planted("switch");
         let rules = rules_of_bytes(&message.body);
         let rules = rules.ok_or("The running larder sent purges that cannot be read.")?;
@@ -116,20 +116,20 @@ impl Predecessor {
     pub fn serving(self) -> Result<UnixStream, String> {
         planted("serving");
         let serving = HandOverMessage::new(MessageKind::Serving);
-        serving.send(&self.stream, &[]).map_err(|it| self.told(&it))?;
+        serving.send(&self.stream, &[]).map_err(|it| self.sentence(&it))?;
         Ok(self.stream)
     }
 
     fn receive(&self, kind: MessageKind) -> Result<(HandOverMessage, Vec<OwnedFd>), String> {
         match HandOverMessage::receive(&self.stream) {
             Ok(found) if found.0.kind == kind => Ok(found),
-            Ok(_) => Err(self.told(&BrokenLink::Damaged("a message out of order"))),
-            Err(why) => Err(self.told(&why)),
+            Ok(_) => Err(self.sentence(&BrokenLink::Damaged("a message out of order"))),
+            Err(why) => Err(self.sentence(&why)),
         }
     }
 
-    fn told(&self, why: &BrokenLink) -> String {
-        format!("The running larder {}.", why.tell())
+    fn sentence(&self, why: &BrokenLink) -> String {
+        format!("The running larder {}.", why.sentence())
     }
 }
 

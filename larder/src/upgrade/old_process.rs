@@ -93,7 +93,7 @@ impl NewProcess {
         match why {
             NotReady::Refused(sentence) => format!("The new process cannot take over: {sentence}"),
             NotReady::Broken(BrokenLink::Ended) => format!("The new process {}.", self.ended()),
-            NotReady::Broken(why) => format!("The new process {}.", why.tell()),
+            NotReady::Broken(why) => format!("The new process {}.", why.sentence()),
         }
     }
 

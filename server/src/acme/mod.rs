@@ -13,7 +13,7 @@ mod order;
 pub use folder::AcmeFolder;
 
 use crate::certificate_registry::CertificateRegistry;
-use crate::live::Orders;
+use crate::live::WorkerState;
 use crate::overlay::Overlays;
 use attempts::{Attempts, wall};
 use folder::FolderLock;
@@ -131,7 +131,7 @@ pub struct AcmeContext {
 }
 
 /// Requests and renews the certificates of the configuration in force, for as long as there are orders. Within a `LocalSet`.
-pub async fn keep(mut inbox: watch::Receiver<Orders>, means: AcmeContext) {
+pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
     let mut keeper: Option<AcmeKeeper> = None;
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
