@@ -173,7 +173,7 @@ impl Admin {
         let settings = fleet.settings();
         let fact = |(at, server): (usize, &larder_store::fleet::settings::FleetAddress)| MemcachedFact {
             name: server.at.to_string(),
-            is_down: fleet.health().standing(at) == FleetServerState::Ejected,
+            is_down: fleet.health().state(at) == FleetServerState::Ejected,
             failures: settings.failures,
         };
         (settings.servers.iter().enumerate().map(fact).collect(), settings.auto_eject)

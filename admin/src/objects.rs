@@ -163,7 +163,7 @@ impl Admin {
         &self,
         told: &mut KnownPage,
         query: below::DiskListingQuery,
-        those: below::Those,
+        those: below::DiskKeySelection,
         began: u64,
     ) -> Result<(), Slow> {
         let Some(disk) = self.gateway.tiers.disk.clone() else { return Ok(()) };
@@ -182,12 +182,12 @@ impl Admin {
             // The entries in RAM are a valid response as well.
             Err(Slow) => {
                 let keys = disk.keys();
-                below::DiskListingPage { keys, looked_at: 0, left: keys, listed: Vec::new(), next: after }
+                below::DiskListingPage { keys, heads_read: 0, left: keys, listed: Vec::new(), next: after }
             }
         };
         let now = clock::wall();
         told.objects.extend(page.listed.iter().map(|it| self.on_disk(it).listed(now)));
-        told.disk = json!({ "objects": page.keys, "looked_at": page.looked_at, "left": page.left });
+        told.disk = json!({ "objects": page.keys, "looked_at": page.heads_read, "left": page.left });
         told.next = (page.left > 0).then(|| question::disk_cursor(page.next, sort));
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Admin {
         &self,
         disk: Arc<DiskTier>,
         query: below::DiskListingQuery,
-        those: below::Those,
+        those: below::DiskKeySelection,
         until: u64,
     ) -> Result<below::DiskListingPage, Slow> {
         let store = self.gateway.store.clone();

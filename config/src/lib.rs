@@ -84,7 +84,7 @@ use larder_semantics::policy::Policy;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::sticky::StickyCookie;
 use larder_stdx::error::plain;
-use larder_store::disk::Prospect;
+use larder_store::disk::DirectoryCheck;
 use larder_store::ram;
 use larder_transport::Client;
 use larder_transport::listener::Entrance;
@@ -192,11 +192,11 @@ impl Config {
             key: "cache.disk.path".to_owned(),
             text: format!("{} {what}", disk.path.display()),
         };
-        match larder_store::disk::look(&disk.path) {
-            Prospect::Fair => {}
-            Prospect::Unfit(what) => errors.push(problem(&what)),
+        match larder_store::disk::check(&disk.path) {
+            DirectoryCheck::Usable => {}
+            DirectoryCheck::Unusable(what) => errors.push(problem(&what)),
             // The user of the check may differ from that of the server.
-            Prospect::NotOurs(what) => {
+            DirectoryCheck::NoAccess(what) => {
                 let problem = problem(&what);
                 self.warnings.push(problem);
             }

@@ -183,7 +183,7 @@ impl OpenFile {
     /// `fstat` shows whether it was changed by more than an append.
     #[must_use]
     pub fn is_intact(&self) -> bool {
-        self.descriptor.as_ref().is_none_or(|it| it.intact())
+        self.descriptor.as_ref().is_none_or(|it| it.is_intact())
     }
 
     /// Whether the head still describes the file, which an append makes longer. A body in memory is checked only from
@@ -313,7 +313,7 @@ impl FileOwner for Descriptor {
     }
 
     /// A log grows while it is sent: the promised length of it is sent.
-    fn intact(&self) -> bool {
+    fn is_intact(&self) -> bool {
         self.state().is_some_and(|now| self.after_append(&now) == Appended::All)
     }
 

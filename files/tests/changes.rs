@@ -38,7 +38,7 @@ fn file(site: &Site, now: u64) -> Arc<OpenFile> {
 fn is_intact(file: &OpenFile) -> bool {
     match &file.body {
         BodyPiece::Bytes(_) => true,
-        BodyPiece::File(slice) => slice.owner.intact(),
+        BodyPiece::File(slice) => slice.owner.is_intact(),
     }
 }
 

@@ -8,7 +8,7 @@ use larder_semantics::partial::{self, Combine};
 use larder_semantics::policy::TagPolicy;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
-use larder_store::{Marks, Store, Stored, StoredBody};
+use larder_store::{PurgeFacts, Store, Stored, StoredBody};
 
 /// Makes a stored response. Its head is written once, here, without the fields hidden from clients; [`Store::keep`]
 /// prepares it for both protocols.
@@ -18,7 +18,7 @@ pub(crate) fn assemble(
     trailers: Option<FieldList>,
     body: StoredBody,
     variant: Box<[u8]>,
-    marks: Marks,
+    marks: PurgeFacts,
     policy: &TagPolicy,
 ) -> Stored {
     fields.remove("content-length");
@@ -60,7 +60,7 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
         fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
     }
     // The age is the older part's.
-    let marks = Marks { tags: new.tags().into(), born: old.birth() };
+    let marks = PurgeFacts { tags: new.tags().into(), epoch: old.epoch() };
     Some(assemble(meta, fields, None, body, new.variant().into(), marks, policy))
 }
 

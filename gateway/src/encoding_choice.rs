@@ -59,7 +59,7 @@ impl Gateway {
             Serve::Wait(coding) => {
                 self.counters.coding_waits.add(1);
                 stages.enter(RequestStage::Wait);
-                let _ = tokio::time::timeout(patience, encodings.settled(coding)).await;
+                let _ = tokio::time::timeout(patience, encodings.wait_settled(coding)).await;
                 stages.enter(RequestStage::Write);
                 encodings.get(coding)
             }

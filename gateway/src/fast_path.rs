@@ -20,7 +20,7 @@ use larder_semantics::tags;
 use larder_semantics::trace::Silent;
 use larder_semantics::transcode::{self, Serve};
 use larder_stdx::clock::{self, WallTime};
-use larder_store::encodings::Peek;
+use larder_store::encodings::EncodingGuard;
 use larder_store::ram::{Lookup, StoredBody};
 use larder_store::{Encoding, Encodings, Stored, StoredArc};
 use larder_transport::{Client, ResponseWriter};
@@ -128,7 +128,7 @@ impl Gateway {
         policy: &Policy,
         head: &RequestHead<'_>,
         facts: &RequestFacts<'_>,
-    ) -> Option<Option<Peek>> {
+    ) -> Option<Option<EncodingGuard>> {
         let choice = coding::choose(encodings, policy, head.fields, facts);
         if let Some(coding) = choice.make {
             self.order(stored, coding);

@@ -17,12 +17,13 @@ use larder_semantics::{tags, vary};
 use larder_stdx::clock;
 use larder_store::disk::DiskWrite;
 use larder_store::fleet::{
-    Fleet, FleetPut, FleetResponse, Instead, Mark, OversizePolicy, RecomputeLease, Removed, Unshared,
+    Fleet, FleetPut, FleetResponse, Mark, OversizePolicy, RecomputeLease, RecordReplacement, Removed,
+    Unshared,
 };
 use larder_store::ram::KeyHash;
 use larder_store::{
-    Born, DiskTier, FleetCopy, Marks, Position, Positions, PurgeRule, PurgeScope, Stored, StoredArc,
-    StoredBody, Strength,
+    DiskTier, FleetCopy, Position, Positions, PurgeEpoch, PurgeFacts, PurgeRule, PurgeScope, Stored,
+    StoredArc, StoredBody, Strength,
 };
 use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
@@ -86,9 +87,9 @@ impl Gateway {
         }
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet());
         let put = match fleet {
-            Some(fleet) if goes_down => Some(fleet.put_in_turn(key, stored, win)),
+            Some(fleet) if goes_down => Some(fleet.put_under_lease(key, stored, win)),
             Some(fleet) if !freshens && stored.meta.partial().is_none() => {
-                fleet.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+                fleet.supersede_soon(key, RecordReplacement::Marker(stored.meta.request_time));
                 None
             }
             _ => None,
@@ -183,9 +184,9 @@ impl Gateway {
         }
     }
 
-    /// For these seconds no request waits for another's answer under this key, by a response that was `born` then.
-    pub(crate) fn remember_miss(&self, hash: KeyHash, born: &Born, seconds: u64) {
-        self.store.remember_miss(hash, born.seq, route::misses_clock() + seconds * 1000);
+    /// For these seconds no request waits for another's answer under this key, by a response that had this `epoch`.
+    pub(crate) fn remember_miss(&self, hash: KeyHash, epoch: &PurgeEpoch, seconds: u64) {
+        self.store.remember_miss(hash, epoch.seq, route::misses_clock() + seconds * 1000);
     }
 
     /// Tells the other nodes, which wait for this node's fetch, that they will not get it: `says` what may not be shared.
@@ -195,12 +196,12 @@ impl Gateway {
         policy: &Policy,
         key: &[u8],
         about: &Meta,
-        born: &Born,
+        epoch: &PurgeEpoch,
         says: Unshared,
         win: RecomputeLease,
     ) {
-        if let Some(mark) = self.mark(policy, key, about, born, says) {
-            win.leave(&mark);
+        if let Some(mark) = self.mark(policy, key, about, epoch, says) {
+            win.end_with_mark(&mark);
         }
     }
 
@@ -210,7 +211,7 @@ impl Gateway {
         policy: &Policy,
         key: &[u8],
         about: &Meta,
-        born: &Born,
+        epoch: &PurgeEpoch,
         says: Unshared,
     ) -> Option<Mark> {
         let seconds = match says {
@@ -218,7 +219,7 @@ impl Gateway {
             Unshared::Answer | Unshared::Removed => ANSWER_MARKED,
         };
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
-        let known = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+        let known = epoch.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
         Some(Mark::new(&fleet.keys().full(key), about, known, says, seconds))
     }
 
@@ -314,14 +315,14 @@ pub(crate) enum PromoteToRam {
 }
 
 /// The facts that purges compare, for a record.
-fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> Marks {
+fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> PurgeFacts {
     let known: Vec<Position> = it.known.iter().map(|&(log, entry)| Position { log, entry }).collect();
     // An application need not repeat its tags outside the fields.
     let tags = match by_application {
         true => tags::merged(&it.tags, &tags::of(&fields.view(), &policy.tags, &it.key)),
         false => it.tags.clone(),
     };
-    Marks { tags, born: Born { seq: 0, log: Positions::new(&known) } }
+    PurgeFacts { tags, epoch: PurgeEpoch { seq: 0, log: Positions::new(&known) } }
 }
 
 /// The fields of an application's page that are kept, if it may be stored at all: the rules for origins apply.

@@ -57,7 +57,7 @@ pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHol
         Ok(None) => return Ok(()),
         Ok(Some(taken)) => {
             let late = || is_over(begun, READ);
-            store.load_snapshot(&taken, config.key_settings, late).map_err(|it| it.tell())
+            store.load_snapshot(&taken, config.key_settings, late).map_err(|it| it.sentence())
         }
         Err(why) => Err(why),
     };
@@ -96,7 +96,7 @@ pub fn inherit(config: &Config, store: &Store, errors: &ErrorLog, source: &mut R
         Ok(count) => {
             counted("ram-handed-over", &[("shared", &count.shared.to_string())], count, begun, errors);
         }
-        Err(fault) => not_handed_over(&source.obstacle().unwrap_or_else(|| fault.tell()), errors),
+        Err(fault) => not_handed_over(&source.obstacle().unwrap_or_else(|| fault.sentence()), errors),
     }
 }
 

@@ -262,7 +262,7 @@ impl Opened {
         let (ids, tops, recent, recorder, worst, refusals, traces, connection_limit, room_to_give) =
             Default::default();
         let (stream, heap, failure) = (Hub::new(own.clone()), Heap::new(workers), Arc::default());
-        store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
+        store.add_overhead(larder_store::ram::WORKER_OVERHEAD * workers.get() as u64);
         let shared = WorkerShared {
             store,
             lower,

@@ -69,7 +69,7 @@ impl SharedStorage {
         let lower = Lower::open(config, store, || totals.add_part(), errors)?;
         if let Some(HandedPurges { last, rules }) = handed {
             store.restore(last, rules);
-            store.meets_peer(true);
+            store.set_peer(true);
         }
         let nodes = NodesPlan::new(config.fleet.as_ref(), public, store);
         Ok(Self { lower, nodes })

@@ -11,9 +11,9 @@ use larder_semantics::health::PurgeLogFact;
 use larder_store::Store;
 use larder_store::fleet::purge_log::follower::LogEvent;
 use larder_store::fleet::purge_log::holder::entry_of;
-use larder_store::fleet::purge_log::purger::{How, NodeReceipt};
-use larder_store::fleet::purge_log::real::{Here, PurgeLogServer, random};
-use larder_store::fleet::purge_log::{FleetPurgeLog, LogKeys, Terms, World};
+use larder_store::fleet::purge_log::purger::{NodeOutcome, NodeReceipt};
+use larder_store::fleet::purge_log::real::{LocalEnvironment, PurgeLogServer, random};
+use larder_store::fleet::purge_log::{FleetPurgeLog, LogEnvironment, LogKeys, LogParameters};
 use larder_store::purges::{PurgeScope, Seq, Strength};
 use larder_wire::purge_entry::PurgeEntry;
 use serde_json::{Value, json};
@@ -121,9 +121,9 @@ impl Cluster {
             .collect();
         let lease = u64::try_from(plan.lease.as_millis()).unwrap_or(u64::MAX);
         let poll = u64::try_from(plan.poll.as_millis()).unwrap_or(u64::MAX);
-        let terms = Terms::new(fleet.servers(), lease, random(), plan.name.as_str().into());
+        let terms = LogParameters::new(fleet.servers(), lease, random(), plan.name.as_str().into());
         let keys = LogKeys::new(plan.prefix.as_bytes());
-        let log = Rc::new(FleetPurgeLog::new(servers, Here, store, keys, terms, plan.expire));
+        let log = Rc::new(FleetPurgeLog::new(servers, LocalEnvironment, store, keys, terms, plan.expire));
         let records = Rc::new(NodeRecords::new(log.clone(), &plan.name, fleet.samples(), counters.clone()));
         let follow = |n: usize| {
             let (log, counters, teller, names) =
@@ -180,9 +180,10 @@ impl Cluster {
             );
             return vec![TierReceipt::of_fleet(PurgeState::Logged(when))];
         };
-        let running: Vec<NodeReceipt> = nodes.into_iter().filter(|it| it.how != How::Left).collect();
+        let running: Vec<NodeReceipt> =
+            nodes.into_iter().filter(|it| it.outcome != NodeOutcome::Stopped).collect();
         let past = PastNodes {
-            past: running.iter().filter(|it| it.how == How::Past).count() as u64,
+            past: running.iter().filter(|it| it.outcome == NodeOutcome::Applied).count() as u64,
             of: running.len() as u64,
             after: running.iter().filter_map(|it| it.after).max().unwrap_or(0),
         };
@@ -191,9 +192,9 @@ impl Cluster {
     }
 
     fn receipt_of(&self, it: &NodeReceipt) -> TierReceipt {
-        let state = match it.how {
-            How::Past | How::Left => PurgeState::Applied,
-            How::Silent => {
+        let state = match it.outcome {
+            NodeOutcome::Applied | NodeOutcome::Stopped => PurgeState::Applied,
+            NodeOutcome::Silent => {
                 // The time in its report is that of its own clock.
                 let silence = self.records.silence(it.id);
                 let since = silence.map_or_else(String::new, |it| format!(" for {}", seconds(it)));
@@ -214,7 +215,7 @@ impl Cluster {
     /// The nodes and the servers.
     #[must_use]
     pub fn look(&self) -> FleetView {
-        let (now, follower) = (Here.now(), self.log.follower());
+        let (now, follower) = (LocalEnvironment.now(), self.log.follower());
         let (read, damaged, heads) = self.records.reading();
         let server = |(n, name): (usize, &String)| LogServerRow {
             name: name.clone(),
@@ -229,13 +230,13 @@ impl Cluster {
     #[must_use]
     pub fn log_in_sync(&self) -> Option<u64> {
         let follower = self.log.follower();
-        follower.log(0).filter(|_| follower.trust_ends() > Here.now())
+        follower.log(0).filter(|_| follower.trust_ends() > LocalEnvironment.now())
     }
 
     /// The state of this node and of the logs, for display and for programs.
     #[must_use]
     pub fn standing(&self) -> Value {
-        let now = Here.now();
+        let now = LocalEnvironment.now();
         let follower = self.log.follower();
         let (in_sync, of) = (follower.in_sync(now), self.servers.len());
         let left = follower.trust_ends().saturating_sub(now);
@@ -250,7 +251,7 @@ impl Cluster {
     /// Whether the purge logs are followed.
     #[must_use]
     pub fn purge_log(&self) -> PurgeLogFact {
-        let (now, follower) = (Here.now(), self.log.follower());
+        let (now, follower) = (LocalEnvironment.now(), self.log.follower());
         PurgeLogFact {
             in_sync: follower.trust_ends() > now,
             followed: follower.in_sync(now) as u64,
@@ -262,7 +263,7 @@ impl Cluster {
     pub async fn leave(&self) {
         self.following.iter().for_each(AbortHandle::abort);
         // Without that report a purge waits for one lease.
-        let _ = tokio::time::timeout(FAREWELL, self.log.leave()).await;
+        let _ = tokio::time::timeout(FAREWELL, self.log.sign_off()).await;
     }
 }
 
@@ -278,7 +279,7 @@ fn note(event: LogEvent, counters: &Counters, teller: &SubsystemLog, servers: &[
                 &[("server", &servers[n]), ("why", "its purge log is new or was lost")],
             );
         }
-        LogEvent::Doubted => {
+        LogEvent::RevalidateAll => {
             counters.purge_log_full_validations.add_shared(1);
             teller.event(
                 Level::Warn,

@@ -7,9 +7,9 @@ use larder_semantics::health::HealthWord;
 use larder_stdx::clock;
 use larder_store::Store;
 use larder_store::fleet::FleetKey;
-use larder_store::fleet::purge_log::real::{Here, PurgeLogServer};
+use larder_store::fleet::purge_log::real::{LocalEnvironment, PurgeLogServer};
 use larder_store::fleet::purge_log::survey::ServerSurvey;
-use larder_store::fleet::purge_log::{FleetPurgeLog, World};
+use larder_store::fleet::purge_log::{FleetPurgeLog, LogEnvironment};
 use larder_wire::envelope;
 use larder_wire::node_status::{NodeStatus, RecentCounts, TierUse};
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ const WINDOW: u64 = 60_000;
 const SAMPLE: u64 = 1_000;
 
 /// The logs of the fleet, with the real servers.
-pub type RealPurgeLog = FleetPurgeLog<PurgeLogServer, Here, Arc<Store>>;
+pub type RealPurgeLog = FleetPurgeLog<PurgeLogServer, LocalEnvironment, Arc<Store>>;
 
 /// The figures of this node, as the caller has gathered them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,37 +118,37 @@ impl NodeRecords {
         samples: Vec<(FleetKey, usize)>,
         counters: Arc<Counters>,
     ) -> Self {
-        let book = RefCell::new(NodeRegistry::new(log.follower().terms().servers));
+        let book = RefCell::new(NodeRegistry::new(log.follower().parameters().servers));
         Self { log, name: name.into(), samples, counters, book, own: RefCell::default() }
     }
 
     /// Writes and reads for ever.
     pub async fn keep(&self) {
         while (0..self.servers()).all(|it| self.log.follower().slot(it).is_none()) {
-            Here.sleep(SOON).await;
+            LocalEnvironment.sleep(SOON).await;
         }
         loop {
             let status = self.next_status();
             self.log.publish(&status).await;
             let read = self.log.survey().await;
             self.take_reading(&read);
-            Here.sleep(EACH).await;
+            LocalEnvironment.sleep(EACH).await;
         }
     }
 
     fn take_reading(&self, read: &[Option<ServerSurvey>]) {
         let mut book = self.book.borrow_mut();
-        book.take(read, Here.now(), Here.wall());
+        book.take(read, LocalEnvironment.now(), LocalEnvironment.wall());
         self.counters.node_statuses_damaged.add_shared(book.damaged);
     }
 
     /// Takes over the figures of this moment, for the next record.
     pub fn take(&self, figures: NodeFigures) {
-        self.own.borrow_mut().take(figures, Here.now());
+        self.own.borrow_mut().take(figures, LocalEnvironment.now());
     }
 
     fn servers(&self) -> usize {
-        self.log.follower().terms().servers
+        self.log.follower().parameters().servers
     }
 
     fn next_status(&self) -> NodeStatus {
@@ -158,15 +158,15 @@ impl NodeRecords {
 
     /// The status of this node now.
     fn status(&self) -> NodeStatus {
-        let (own, now) = (self.own.borrow(), Here.now());
+        let (own, now) = (self.own.borrow(), LocalEnvironment.now());
         let follower = self.log.follower();
         let latest = own.latest.clone();
         let finding = latest.as_ref().map_or("", |it| it.finding);
         let tiers = latest.as_ref().map(|it| (it.ram, it.disk)).unwrap_or_default();
         NodeStatus {
-            run: follower.terms().id,
+            run: follower.parameters().id,
             number: own.number,
-            wall: Here.wall(),
+            wall: LocalEnvironment.wall(),
             uptime: clock::precise_micros() / 1000,
             keys: self.keys(),
             ram: tiers.0,
@@ -197,13 +197,13 @@ impl NodeRecords {
     /// Milliseconds since the node of this run last reported, if it was seen to.
     #[must_use]
     pub fn silence(&self, run: u64) -> Option<u64> {
-        self.book.borrow().silence(run, Here.now())
+        self.book.borrow().silence(run, LocalEnvironment.now())
     }
 
     /// All nodes: this one first, then by name.
     #[must_use]
     pub fn rows(&self) -> Vec<NodeRow> {
-        let (now, own) = (Here.now(), self.status());
+        let (now, own) = (LocalEnvironment.now(), self.status());
         let mut rows: Vec<NodeRow> =
             self.book.borrow().views(now).into_iter().map(|it| self.row(it, &own, now)).collect();
         if !rows.iter().any(|it| it.is_own) {
@@ -242,7 +242,7 @@ impl NodeRecords {
     pub fn reading(&self) -> (Option<u64>, u64, Vec<Option<u64>>) {
         let book = self.book.borrow();
         let heads = (0..self.servers()).map(|it| book.head(it)).collect();
-        (book.age(Here.now()), book.damaged, heads)
+        (book.age(LocalEnvironment.now()), book.damaged, heads)
     }
 }
 

@@ -7,7 +7,7 @@ use larder_counters::Counters;
 use larder_gateway::LowerTiers;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::error::plain;
-use larder_store::disk::{self, DiskState, Prospect};
+use larder_store::disk::{self, DirectoryCheck, DiskState};
 use larder_store::fleet::{self, Fleet, Health, ServerChange};
 use larder_store::{DiskTier, Store, spool};
 use std::cell::{Cell, RefCell};
@@ -21,9 +21,9 @@ use std::sync::Arc;
 /// One sentence.
 pub fn check_disk(config: &Config) -> Result<(), String> {
     let Some(it) = &config.disk else { return Ok(()) };
-    match disk::look(&it.path) {
-        Prospect::Fair => Ok(()),
-        Prospect::Unfit(why) | Prospect::NotOurs(why) => {
+    match disk::check(&it.path) {
+        DirectoryCheck::Usable => Ok(()),
+        DirectoryCheck::Unusable(why) | DirectoryCheck::NoAccess(why) => {
             Err(not_opened(&it.path, &format!("{} {why}", it.path.display())))
         }
     }
@@ -114,7 +114,7 @@ pub struct DiskWatch {
     alone: Cell<bool>,
     cramped: Cell<bool>,
     /// Whether "validate everything" was logged, and the logged number of damaged records.
-    doubted: Cell<bool>,
+    revalidation_reason: Cell<bool>,
     corrupt: Cell<u64>,
     /// The index memory charged to the store.
     entered: Cell<u64>,
@@ -125,9 +125,9 @@ impl DiskWatch {
     #[must_use]
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
-        let (alone, cramped, doubted, corrupt, entered) = Default::default();
+        let (alone, cramped, revalidation_reason, corrupt, entered) = Default::default();
         let last = RefCell::new(DiskState::On);
-        Self { disk: lower.disk.clone(), teller, last, alone, cramped, doubted, corrupt, entered }
+        Self { disk: lower.disk.clone(), teller, last, alone, cramped, revalidation_reason, corrupt, entered }
     }
 
     /// Retries after a failure, when due; charges the memory of the index to the RAM budget.
@@ -135,7 +135,7 @@ impl DiskWatch {
         let Some(disk) = &self.disk else { return };
         disk.look();
         let mut entered = self.entered.get();
-        store.account_beside(&mut entered, disk.memory());
+        store.charge_external(&mut entered, disk.memory());
         self.entered.set(entered);
         self.tell_of_damage(disk);
         self.tell_of_device(disk);
@@ -163,8 +163,8 @@ impl DiskWatch {
     /// Logs damage: since the last check, and at the opening of the tier.
     fn tell_of_damage(&self, disk: &DiskTier) {
         let path = disk.path().display().to_string();
-        if !self.doubted.replace(true)
-            && let Some(why) = disk.doubted()
+        if !self.revalidation_reason.replace(true)
+            && let Some(why) = disk.revalidation_reason()
         {
             let now = "every response on disk is validated with the origin before use";
             self.teller.event(
@@ -357,7 +357,10 @@ fn follower(teller: SubsystemLog) -> fleet::OperationFollower {
         ];
         teller.event(Level::Debug, "fleet-operation", &values);
     };
-    fleet::OperationFollower { follows: Box::new(move || follows.tells(Level::Debug)), tell: Box::new(tell) }
+    fleet::OperationFollower {
+        follows: Box::new(move || follows.tells(Level::Debug)),
+        report: Box::new(tell),
+    }
 }
 
 fn tell(teller: &SubsystemLog, server: &fleet::FleetAddress, change: ServerChange) {
@@ -367,14 +370,14 @@ fn tell(teller: &SubsystemLog, server: &fleet::FleetAddress, change: ServerChang
             let values = [("server", server.as_str()), ("why", "too many consecutive failures")];
             teller.event(Level::Warn, "fleet-server-ejected", &values);
         }
-        ServerChange::LeftAlone => {
+        ServerChange::Suspended => {
             let why = "too many consecutive failures; its keys are misses until it responds";
             teller.event(Level::Warn, "fleet-server-failing", &[("server", &server), ("why", why)]);
         }
         ServerChange::Readmitted => {
             teller.event(Level::Info, "fleet-server-readmitted", &[("server", &server)])
         }
-        ServerChange::Back => teller.event(Level::Info, "fleet-server-recovered", &[("server", &server)]),
+        ServerChange::Resumed => teller.event(Level::Info, "fleet-server-recovered", &[("server", &server)]),
     }
 }
 

@@ -50,7 +50,7 @@ fn main() {
 fn store() -> Arc<Store> {
     let settings = RamSettings { budget: 8 << 30, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::default()).expect("a memfd");
-    store.allow_beside(64 << 30);
+    store.add_overhead(64 << 30);
     store
 }
 
@@ -111,6 +111,6 @@ fn put(store: &Store, n: usize, body: &[u8]) {
     head.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
     let stored =
         larder_store::Stored::new(meta, ReadyHead::new(&head), fields, StoredBody::on_the_heap(&[body]));
-    let stored: StoredArc = store.keep(stored);
+    let stored: StoredArc = store.ram_form(stored);
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).expect("room");
 }

@@ -163,6 +163,6 @@ fn put(store: &Store, n: usize) {
     let mut fields = stored.fields();
     fields.push("Content-Type", "text/html; charset=utf-8");
     stored.set_head(stored.head.clone(), fields);
-    let stored = stored.marked(sample::tagged(&format!("tag-{}", n % 100)));
+    let stored = stored.with_purge_facts(sample::tagged(&format!("tag-{}", n % 100)));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 4).expect("room");
 }

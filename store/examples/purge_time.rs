@@ -76,6 +76,6 @@ fn hits(store: &Store, keys: &[String]) {
 }
 
 fn put(store: &Store, key: &str, tag: &str) {
-    let stored = sample::stored(sample::text(key)).marked(sample::tagged(tag));
+    let stored = sample::stored(sample::text(key)).with_purge_facts(sample::tagged(tag));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 4).expect("room");
 }

@@ -8,7 +8,7 @@
 //! An upgrade lends the arena to the new process, which takes the extents of the responses that it gets: see `lending`.
 
 use crate::memory_budget::MemoryBudget;
-use crate::room::{self, Room};
+use crate::read_buffer::{self, ReadBuffer};
 use bytes::Bytes;
 use larder_transport::body::{FileOwner, FileSlice};
 use parking_lot::Mutex;
@@ -97,8 +97,8 @@ impl Arena {
     ) -> Result<FileSlice, NoPages> {
         let extent = self.extent(length)?;
         let offset = extent.offset;
-        let piece = usize::try_from(length).unwrap_or(room::MOST).min(room::MOST);
-        let mut room = Room::of(piece);
+        let piece = usize::try_from(length).unwrap_or(read_buffer::MOST).min(read_buffer::MOST);
+        let mut room = ReadBuffer::of(piece);
         let mut done = 0;
         while done < length {
             let more = usize::try_from(length - done).unwrap_or(piece).min(piece);

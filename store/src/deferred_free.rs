@@ -43,7 +43,7 @@ pub(crate) struct DeferredFree {
 
 struct DeferredSlot {
     /// `None` once its thread has ended.
-    waits: Mutex<Option<Vec<DeferredWait>>>,
+    queue: Mutex<Option<Vec<DeferredWait>>>,
     /// Bytes that wait, or are being freed.
     bytes: AtomicU64,
 }
@@ -55,11 +55,11 @@ struct DeferredWait {
 
 impl DeferredSlot {
     /// Leaves the entry here, or returns it: the free list is full or has no thread.
-    fn leave(&self, entry: Entry, bytes: u64) -> Result<(), Entry> {
+    fn enqueue(&self, entry: Entry, bytes: u64) -> Result<(), Entry> {
         if self.bytes.load(Relaxed) >= MOST {
             return Err(entry);
         }
-        let mut waits = self.waits.lock();
+        let mut waits = self.queue.lock();
         let Some(waits) = &mut *waits else { return Err(entry) };
         self.bytes.fetch_add(bytes, Relaxed);
         waits.push(DeferredWait { entry, bytes });
@@ -68,7 +68,7 @@ impl DeferredSlot {
 
     /// Frees one entry; returns whether there was one.
     fn free_one(&self) -> bool {
-        let one = self.waits.lock().as_mut().and_then(Vec::pop);
+        let one = self.queue.lock().as_mut().and_then(Vec::pop);
         let Some(DeferredWait { entry, bytes }) = one else { return false };
         drop(entry);
         self.bytes.fetch_sub(bytes, Release);
@@ -79,14 +79,14 @@ impl DeferredSlot {
 impl DeferredFree {
     /// Moves an entry that has left the index to the free list of its thread. Called without any lock.
     pub fn leave(&self, entry: Entry) {
-        let home = entry.home;
+        let home = entry.allocated_by;
         if home != ThreadNumber::NONE && home == ThreadNumber::here() {
             return drop(entry);
         }
         let bytes = weight(&entry);
         let place = usize::from(home.get()).checked_sub(1).and_then(|it| self.all.read().get(it).cloned());
         let left = match place.filter(|_| bytes <= LARGE) {
-            Some(place) => place.leave(entry, bytes),
+            Some(place) => place.enqueue(entry, bytes),
             None => Err(entry),
         };
         if let Err(entry) = left {
@@ -102,7 +102,7 @@ impl DeferredFree {
 
     /// A new free list for this thread.
     pub fn new_list(&self) -> ThreadFreeList {
-        let place = Arc::new(DeferredSlot { waits: Mutex::new(Some(Vec::new())), bytes: AtomicU64::new(0) });
+        let place = Arc::new(DeferredSlot { queue: Mutex::new(Some(Vec::new())), bytes: AtomicU64::new(0) });
         let mut all = self.all.write();
         all.push(place.clone());
         ThreadNumber::new(u16::try_from(all.len()).unwrap_or(0)).set_here();
@@ -149,7 +149,7 @@ impl ThreadFreeList {
 impl Drop for ThreadFreeList {
     fn drop(&mut self) {
         ThreadNumber::NONE.set_here();
-        let rest = self.place.waits.lock().take().unwrap_or_default();
+        let rest = self.place.queue.lock().take().unwrap_or_default();
         let bytes = rest.iter().map(|it| it.bytes).sum();
         drop(rest);
         self.place.bytes.fetch_sub(bytes, Release);

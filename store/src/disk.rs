@@ -21,17 +21,17 @@ pub(crate) mod tests;
 mod verified;
 mod writer;
 
-pub use large::{GivenUp, LargeWrite};
+pub use large::{BodyNotKept, LargeWrite};
 
 use crate::device::pool::Pool;
 use crate::device::syscalls::{FailedCall, Syscalls};
-use crate::entry::{Offered, Stored, StoredArc, StoredBody};
+use crate::entry::{DiskOfferResult, Stored, StoredArc, StoredBody};
 use crate::memory_budget::{LeavingBytes, MemoryBudget};
 use crate::purges::{PurgeRule, PurgeScope, Seq, Strength};
 use crate::ram::Store;
 use breaker::DiskBreaker;
 use directory::{Directory, DirectoryRefusal};
-pub use directory::{Prospect, look};
+pub use directory::{DirectoryCheck, check};
 use heads::Heads;
 use index::Index;
 use journal::Journal;
@@ -44,9 +44,9 @@ use larder_wire::segment::VERSION;
 use log::SegmentLog;
 use parking_lot::RwLock;
 pub(crate) use parts::each as each_piece_of;
-use queue::{Finish, Op, Push, WriteQueue};
+use queue::{FinishGuard, Op, Push, WriteQueue};
 use read::DiskReader;
-use segment::{Segment, Space};
+use segment::{DiskUsage, Segment};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ pub enum DiskState {
 /// The purges that an earlier process recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// No purge may get a number up to this one: a response on the disk was born then.
+    /// No purge may get a number up to this one: a response on the disk was requested then.
     pub last_seq: Seq,
     /// The purges that may still apply to records on the disk, oldest first.
     pub rules: Vec<(Seq, PurgeRule)>,
@@ -156,7 +156,7 @@ struct DiskShared {
     segment_size: u64,
     counters: Arc<Counters>,
     index: Index,
-    space: Arc<Space>,
+    space: Arc<DiskUsage>,
     segments: RwLock<BTreeMap<u32, Arc<Segment>>>,
     /// The number of segments when the device was found full below `size`; zero while it is not full.
     cramped: AtomicUsize,
@@ -177,7 +177,7 @@ pub struct DiskTier {
     queue: Arc<WriteQueue>,
     status: Arc<Status>,
     restored: Restored,
-    doubted: Option<&'static str>,
+    revalidation_reason: Option<&'static str>,
     min_ttl: u32,
     path: PathBuf,
     /// The number of bodies in progress that RAM cannot hold.
@@ -205,7 +205,7 @@ impl DiskTier {
     ) -> io::Result<Arc<DiskTier>> {
         let opened = match Directory::open(&calls, &settings.path, None) {
             Ok(directory) => Ok(directory),
-            Err(DirectoryRefusal::Wrong(why)) => return Err(why),
+            Err(DirectoryRefusal::Misconfigured(why)) => return Err(why),
             Err(DirectoryRefusal::Failed(failed)) => Err(failed),
         };
         let seed = match &opened {
@@ -235,7 +235,7 @@ impl DiskTier {
             Err(failed) => (DirectoryContents::nothing(&base), Some(failed)),
         };
         let restored = Restored { last_seq: found.journal.last(), rules: found.journal.rules().to_vec() };
-        let doubted = found.doubted;
+        let revalidation_reason = found.revalidation_reason;
         let queue = Arc::new(WriteQueue::new(settings.queue, found.stamp));
         let mut writer = SegmentWriter {
             base: base.clone(),
@@ -246,14 +246,14 @@ impl DiskTier {
             log: found.log,
             journal: found.journal,
             pending: Vec::new(),
-            anew: false,
-            owed: Vec::new(),
+            must_reset: false,
+            pending_rules: Vec::new(),
         };
         match failed {
             Some(failed) => writer.fail(failed),
-            None => writer.settle(),
+            None => writer.finish_recovery(),
         }
-        let finish = Finish(queue.clone());
+        let finish = FinishGuard(queue.clone());
         std::thread::Builder::new().name("disk-write".to_owned()).spawn(move || {
             let _finish = finish;
             writer.run();
@@ -262,13 +262,13 @@ impl DiskTier {
         let pool = Pool::new("disk-read", settings.readers, counters);
         let (heads, trust) = (Heads::new(), VerifiedParts::new());
         let (heap_line, probe) = (settings.heap_line as u64, parking_lot::Mutex::default());
-        let reader = DiskReader { base, pool, breaker, heads, trust, heap_line, probe };
+        let reader = DiskReader { base, pool, breaker, heads, verified: trust, heap_line, probe };
         Ok(Arc::new(DiskTier {
             reader,
             queue,
             status,
             restored,
-            doubted,
+            revalidation_reason,
             min_ttl: settings.min_ttl,
             path: settings.path,
             on_their_way: Arc::default(),
@@ -279,7 +279,7 @@ impl DiskTier {
     /// Whether any record is kept under this key. Reads RAM only: about 100 ns.
     #[must_use]
     pub fn knows(&self, key: &[u8]) -> bool {
-        self.base().index.knows(self.base().hash(key))
+        self.base().index.contains(self.base().hash(key))
     }
 
     /// The length of the newest record under a key in bytes, a little more than its body; zero where there is none. Reads
@@ -299,7 +299,7 @@ impl DiskTier {
     }
 
     /// The newest record that `request` selects. Its bytes are verified. A small body is on the heap; a larger one is a
-    /// slice of its segment ([`crate::StoredBody::Disk`]) that was resident a moment ago. `marks.born` is the value at
+    /// slice of its segment ([`crate::StoredBody::Disk`]) that was resident a moment ago. `purge_facts.epoch` is the value at
     /// the time of writing. Purges are not checked: see `Store::admit`.
     ///
     /// `None` also where the device is too busy or too slow. The future may be dropped at any point. Needs a tokio
@@ -360,7 +360,7 @@ impl DiskTier {
         } else if stored.body.len() >= base.segment_size {
             counters.disk_too_large.add_shared(1);
         } else if !self.status.is_on() {
-            self.queue.miss(stored);
+            self.queue.count_miss(stored);
             self.status.count_skipped(counters);
         } else {
             let hash = base.hash(key);
@@ -385,8 +385,8 @@ impl DiskTier {
         }
         let stamp = match stored.on_disk.get() {
             None => return false,
-            Some(Offered::Queued(stamp)) if self.queue.waits(stamp) => return false,
-            Some(Offered::Queued(stamp) | Offered::Missed(stamp)) => stamp,
+            Some(DiskOfferResult::Queued(stamp)) if self.queue.contains(stamp) => return false,
+            Some(DiskOfferResult::Queued(stamp) | DiskOfferResult::Missed(stamp)) => stamp,
         };
         let hash = self.base().hash(key);
         let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
@@ -418,7 +418,7 @@ impl DiskTier {
     /// [`DiskTier::remove`] where a record is kept under the key or queued; otherwise `None`, with nothing to wait for.
     pub fn supersede(&self, key: &[u8]) -> Option<DiskWrite> {
         let hash = self.base().hash(key);
-        (self.base().index.knows(hash) || self.queue.has(hash)).then(|| self.remove(key))
+        (self.base().index.contains(hash) || self.queue.is_pending(hash)).then(|| self.remove(key))
     }
 
     /// Removes the older records that a response replaces, whether it is written itself or not, as [`DiskTier::remove`]
@@ -430,7 +430,7 @@ impl DiskTier {
         let variant = name.displaces();
         let others = self.displace_others(hash, name);
         let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;
-        if self.queue.has(hash) || self.base().index.find(hash).iter().any(is_older) {
+        if self.queue.is_pending(hash) || self.base().index.find(hash).iter().any(is_older) {
             return Some(self.forget_variant(hash, variant, name));
         }
         others
@@ -509,7 +509,7 @@ impl DiskTier {
     /// For a timer, about once a second: retries after a failure, and checks whether the device answers reads again. Does
     /// not wait.
     pub fn look(&self) {
-        self.reader.look();
+        self.reader.probe();
         if self.status.is_due(clock::monotonic().0) {
             self.queue.push(Op::Retry);
         }
@@ -523,8 +523,8 @@ impl DiskTier {
 
     /// Why everything found at opening must be validated before use, if so: damage.
     #[must_use]
-    pub fn doubted(&self) -> Option<&'static str> {
-        self.doubted
+    pub fn revalidation_reason(&self) -> Option<&'static str> {
+        self.revalidation_reason
     }
 
     /// The directory.
@@ -583,7 +583,7 @@ impl DiskTier {
     /// Heap bytes of responses that wait to be written and are no longer in the RAM tier.
     #[must_use]
     pub fn held(&self) -> u64 {
-        self.queue.held()
+        self.queue.heap_bytes()
     }
 
     /// Bytes of responses that wait to be written.
@@ -608,8 +608,8 @@ struct DirectoryContents {
     log: Option<SegmentLog>,
     journal: Journal,
     stamp: u64,
-    /// Why it is in doubt, for the log.
-    doubted: Option<&'static str>,
+    /// Why it is to be validated, for the log.
+    revalidation_reason: Option<&'static str>,
 }
 
 impl DirectoryContents {
@@ -621,23 +621,23 @@ impl DirectoryContents {
             base.index.clear();
             base.segments.write().clear();
         })?;
-        let knows_all = journal.has_seen(recovered.born);
+        let knows_all = journal.note_purge_seen(recovered.epoch);
         if !is_whole || !knows_all || recovered.damaged {
-            journal.doubt();
+            journal.require_revalidation_of_all();
         }
-        let doubted = match (is_whole, knows_all, recovered.damaged) {
+        let revalidation_reason = match (is_whole, knows_all, recovered.damaged) {
             (false, ..) => Some("the purge journal (the file purges) is damaged or missing"),
             (_, false, _) => Some("the purge journal (the file purges) lacks the most recent purges"),
             (.., true) => Some("segments are damaged, so removals recorded in them are unknown"),
             _ => None,
         };
         let mut log = recovered.log;
-        log.purged = recovered.born;
-        Ok(DirectoryContents { log: Some(log), journal, stamp: recovered.stamp, doubted })
+        log.purged = recovered.epoch;
+        Ok(DirectoryContents { log: Some(log), journal, stamp: recovered.stamp, revalidation_reason })
     }
 
     fn nothing(base: &Arc<DiskShared>) -> DirectoryContents {
         let journal = Journal::new(&base.calls, &base.space, base.seed);
-        DirectoryContents { log: None, journal, stamp: 0, doubted: None }
+        DirectoryContents { log: None, journal, stamp: 0, revalidation_reason: None }
     }
 }

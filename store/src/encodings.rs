@@ -41,7 +41,7 @@ impl Encoding {
 }
 
 /// An encoding borrowed for the lifetime of the guard, without a reference count.
-pub type Peek = arc_swap::Guard<Option<Arc<Encoding>>>;
+pub type EncodingGuard = arc_swap::Guard<Option<Arc<Encoding>>>;
 
 /// Bytes that leave the budget when this is dropped.
 pub(crate) struct EncodingCharge {
@@ -119,7 +119,7 @@ impl Encodings {
 
     /// The encoding in `coding`, if it exists, for as long as the guard lives.
     #[must_use]
-    pub fn peek(&self, coding: Coding) -> Option<Peek> {
+    pub fn peek(&self, coding: Coding) -> Option<EncodingGuard> {
         Some(self.slots[place(coding)?].load()).filter(|it| it.is_some())
     }
 
@@ -154,11 +154,11 @@ impl Encodings {
                 self.refused.fetch_or(bit, SeqCst);
             }
         }
-        self.settle(bit);
+        self.end_claim(bit);
     }
 
     /// Waits until this encoding is made or its claim was given back; at once where it is not claimed.
-    pub async fn settled(&self, coding: Coding) {
+    pub async fn wait_settled(&self, coding: Coding) {
         let bit = Codings::NONE.with(coding).bits();
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -170,7 +170,7 @@ impl Encodings {
         }
     }
 
-    pub(crate) fn settle(&self, bit: u8) {
+    pub(crate) fn end_claim(&self, bit: u8) {
         self.claimed.fetch_and(!bit, SeqCst);
         self.changed.notify_waiters();
     }
@@ -190,7 +190,7 @@ impl Encodings {
     }
 
     /// Takes over from `old`, which has the same content, which encodings cannot be made.
-    pub(crate) fn refuse_as(&self, old: &Encodings) {
+    pub(crate) fn copy_refusals(&self, old: &Encodings) {
         self.refused.store(old.refused.load(Relaxed), Relaxed);
         self.undecodable.store(old.is_undecodable(), Relaxed);
     }

@@ -16,7 +16,7 @@ use triomphe::ThinArc;
 mod listed_facts;
 mod stored;
 
-pub(crate) use self::stored::Offered;
+pub(crate) use self::stored::DiskOfferResult;
 pub use self::stored::{DiskOffer, Exchanged, FleetCopy, Stored, StoredArc, UncommonParts};
 pub use crate::stored_body::StoredBody;
 
@@ -105,7 +105,7 @@ pub struct EntryFacts {
     /// `Arc`'s own count, which every hit writes anyway, and to the other fields that a hit reads.
     pub(crate) hits: AtomicU32,
     /// The thread that allocated it, and mostly its responses.
-    pub(crate) home: ThreadNumber,
+    pub(crate) allocated_by: ThreadNumber,
     /// Uses since the policy last checked it.
     pub(crate) uses: AtomicU8,
     /// The tick of its last use: see `idle`.
@@ -199,15 +199,21 @@ impl Entry {
     }
 
     /// An entry before it is in the index.
-    fn new(hits: u32, home: ThreadNumber, met: Seq, key: &[u8], responses: Vec<(StoredArc, bool)>) -> Entry {
+    fn new(
+        hits: u32,
+        home: ThreadNumber,
+        applied: Seq,
+        key: &[u8],
+        responses: Vec<(StoredArc, bool)>,
+    ) -> Entry {
         let variants = Variants::new(responses);
         let charged = Entry::heap_cost(key, &variants);
         let facts = EntryFacts {
             hits: AtomicU32::new(hits),
-            home,
+            allocated_by: home,
             uses: AtomicU8::new(0),
             used: AtomicU8::new(0),
-            checked: AtomicU64::new(met),
+            checked: AtomicU64::new(applied),
             facts: ListedFacts::of(&variants),
             variants,
             handle: AtomicU32::new(0),
@@ -236,25 +242,25 @@ impl Entry {
     ///
     /// The oldest variant that was not selected is dropped; where all were selected, the oldest, and all marks are reset.
     /// So a stream of variants that are requested once does not displace those in use.
-    pub(crate) fn with(
+    pub(crate) fn with_variant(
         old: Option<&Entry>,
         key: &[u8],
         new: StoredArc,
         replaced: Option<&StoredArc>,
         most: EntryBounds,
-        met: Seq,
+        applied: Seq,
     ) -> (Entry, usize) {
         let mut others: Vec<(StoredArc, bool)> = Vec::new();
-        let mut checked = met;
+        let mut checked = applied;
         if let Some(old) = old {
             // A response with another `Vary` would be selected again once the new one is not, or by requests that do not
             // match its `Vary`.
             let stays = |it: &StoredArc| {
-                !it.may_meet(&new) && !replaced.is_some_and(|gone| StoredArc::ptr_eq(it, gone))
+                !it.overlaps(&new) && !replaced.is_some_and(|gone| StoredArc::ptr_eq(it, gone))
             };
             let variants = old.variants.iter().enumerate().filter(|it| stays(it.1));
             others = variants.map(|(at, it)| (it.clone(), old.variants.is_wanted(at))).collect();
-            checked = met.min(old.checked.load(Relaxed));
+            checked = applied.min(old.checked.load(Relaxed));
         }
         let size = |it: &Stored| it.heap_cost() + it.body.len();
         let mut bytes = size(&new) + others.iter().map(|it| size(&it.0)).sum::<u64>();
@@ -274,39 +280,40 @@ impl Entry {
 
     /// The entry with the result of `of` for each response, after the purges up to `met` were applied to all of them;
     /// `None` where none is left.
-    pub(crate) fn map(&self, met: Seq, of: impl Fn(&StoredArc) -> Option<StoredArc>) -> Option<Entry> {
+    pub(crate) fn map(&self, applied: Seq, of: impl Fn(&StoredArc) -> Option<StoredArc>) -> Option<Entry> {
         let each = self.variants.iter().enumerate();
         let left: Vec<_> = each.filter_map(|(at, it)| Some((of(it)?, self.variants.is_wanted(at)))).collect();
         // Most of it is unchanged, its home included.
-        (!left.is_empty()).then(|| Entry::new(self.hits(), self.home, met, self.key(), left))
+        (!left.is_empty()).then(|| Entry::new(self.hits(), self.allocated_by, applied, self.key(), left))
     }
 
     /// The last purge that was applied to all of it.
-    pub(crate) fn met(&self) -> Seq {
+    pub(crate) fn applied(&self) -> Seq {
         self.checked.load(Relaxed)
     }
 
     /// Whether it has another answer that the same request may select and that arrived after `new` was requested: the
     /// order of the two at the origin is unknown.
     pub(crate) fn has_overtaken(&self, new: &Stored) -> bool {
-        let asked = new.exchanged.asked;
+        let asked = new.exchanged.request_sent;
         let is_other = |it: &Stored| {
             let same_tag = it.meta.etag.is_some() && it.meta.etag == new.meta.etag;
             let same_body = matches!((&it.body, &new.body), (StoredBody::Heap(one), StoredBody::Heap(other)) if **one == **other);
             !(same_tag || same_body && it.meta.status == new.meta.status)
         };
-        let overtook = |it: &StoredArc| it.may_meet(new) && it.exchanged.answered > asked && is_other(it);
+        let overtook =
+            |it: &StoredArc| it.overlaps(new) && it.exchanged.head_received > asked && is_other(it);
         asked > 0 && new.meta.partial().is_none() && self.variants.iter().any(overtook)
     }
 
     /// Whether it has a later-requested response that the same request selects.
     pub(crate) fn has_newer(&self, than: &Stored) -> bool {
-        let newer = |it: &StoredArc| it.may_meet(than) && than.born < it.born;
+        let newer = |it: &StoredArc| it.overlaps(than) && than.epoch < it.epoch;
         self.variants.iter().any(newer)
     }
 
     /// Whether the purges up to this one were applied to all of it.
-    pub(crate) fn has_met(&self, purge: Seq) -> bool {
+    pub(crate) fn has_applied(&self, purge: Seq) -> bool {
         self.checked.load(Relaxed) >= purge
     }
 

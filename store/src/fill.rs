@@ -12,9 +12,9 @@ pub use self::drain::WithoutSpool;
 pub use self::head::{FillEnd, FillHead, SharedHead, SpentLifetime};
 use self::in_flight::{FetchNumber, FillId, Joined};
 use self::reader::ReaderRole;
-pub use self::reader::{FillReader, LeftFill};
+pub use self::reader::{DepartedReader, FillReader};
 use self::slow_reader::WriterPace;
-use self::spooling::{InSpool, Spooling};
+use self::spooling::{SpooledChunk, Spooling};
 use crate::key::KeyHash;
 use crate::memory_budget::on_heap;
 use crate::purges::Seq;
@@ -55,7 +55,7 @@ const JOIN_TO: usize = 16 * 1024;
 const CHUNK_COST: u64 = 128;
 
 /// The memory of a response in addition to its body, for finding room.
-const BESIDE: u64 = 32 * 1024;
+const RESPONSE_OVERHEAD: u64 = 32 * 1024;
 
 /// The cost of a fill in addition to its key and chunks: itself, its map entry, its readers' positions.
 const FILL_COST: u64 = 1024;
@@ -83,8 +83,8 @@ pub struct Fill {
     /// The key was removed: the arriving response is not stored. Changes only under the lock of the store's books.
     detached: AtomicBool,
     /// When one of its readers last asked the origin in addition, milliseconds; zero where none has. See
-    /// [`FillReader::takes_turn`].
-    turn: AtomicU64,
+    /// [`FillReader::may_start_extra_fetch`].
+    extra_fetch_at: AtomicU64,
     /// Notifies readers: a head, bytes or the end arrived.
     arrived: Notify,
     /// Notifies the writer: a reader advanced or left.
@@ -101,8 +101,8 @@ struct FillState {
     /// The readers of the body: their number at each offset.
     positions: BTreeMap<u64, usize>,
     readers: usize,
-    /// The number of readers that may be gone: see [`FillReader::doubt`].
-    doubted: usize,
+    /// The number of readers that may be gone: see [`FillReader::mark_suspect`].
+    suspect_readers: usize,
     /// The reader that started it still reads.
     leader: bool,
     /// The bytes charged to the budget for the chunks.
@@ -177,7 +177,7 @@ enum NextBytes {
     /// Bytes to the end of a chunk.
     Here(Bytes),
     /// They are in the spool.
-    Spooled(InSpool),
+    Spooled(SpooledChunk),
     Nothing,
 }
 
@@ -185,33 +185,33 @@ impl Store {
     /// Joins the fetch in flight for `flight` (the hash of key and variant), or starts one. `primary` is the hash of
     /// `key`, by which [`Store::remove`] finds it. A fetch that started before a purge that may apply to it is not
     /// joined.
-    pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
-        self.begin_beside(primary, flight, key, None)
+    pub fn begin(&self, primary: KeyHash, fetch_key: KeyHash, key: &[u8]) -> Begin {
+        self.begin_or_add(primary, fetch_key, key, None)
     }
 
     /// [`Store::begin`] for a request that has waited long enough for the fetch of `waits`. Where that is still the fetch
     /// that requests join, another is started in addition, and joined from now on.
-    pub fn relieve(&self, primary: KeyHash, flight: KeyHash, key: &[u8], waits: &FillReader) -> Begin {
-        self.begin_beside(primary, flight, key, Some(waits))
+    pub fn begin_extra(&self, primary: KeyHash, fetch_key: KeyHash, key: &[u8], waits: &FillReader) -> Begin {
+        self.begin_or_add(primary, fetch_key, key, Some(waits))
     }
 
-    fn begin_beside(
+    fn begin_or_add(
         &self,
         primary: KeyHash,
-        flight: KeyHash,
+        fetch_key: KeyHash,
         key: &[u8],
         waits: Option<&FillReader>,
     ) -> Begin {
-        let id = FillId { primary, flight: FetchNumber::Shared(flight) };
+        let id = FillId { primary, fetch: FetchNumber::Shared(fetch_key) };
         let mut place = ReaderRole::Follower;
         let join = |it: &Fill| {
             let other = waits.is_none_or(|reader| !reader.reads(it));
             other && self.join(it, key).map(|it| place = it).is_some()
         };
-        match self.flights.join_or(id, key, join, || Fill::new(self, id, key)) {
-            Joined::There(fill) => Begin::Follow(FillReader::new(fill, place)),
+        match self.in_flight.join_or(id, key, join, || Fill::new(self, id, key)) {
+            Joined::Existing(fill) => Begin::Follow(FillReader::new(fill, place)),
             Joined::New(fill) => {
-                let (writer, reader) = Fill::ends(fill);
+                let (writer, reader) = Fill::writer_and_reader(fill);
                 Begin::Lead(writer, reader)
             }
             Joined::Refused => {
@@ -223,18 +223,18 @@ impl Store {
 
     /// Joins the fetch in flight for `flight` as [`Store::begin`] does, where there is one that may be joined; starts
     /// none.
-    pub fn follow(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Option<FillReader> {
-        let id = FillId { primary, flight: FetchNumber::Shared(flight) };
+    pub fn follow(&self, primary: KeyHash, fetch_key: KeyHash, key: &[u8]) -> Option<FillReader> {
+        let id = FillId { primary, fetch: FetchNumber::Shared(fetch_key) };
         let mut place = ReaderRole::Follower;
         let join = |it: &Fill| self.join(it, key).map(|it| place = it).is_some();
-        let fill = self.flights.join(id, key, join)?;
+        let fill = self.in_flight.join(id, key, join)?;
         Some(FillReader::new(fill, place))
     }
 
     /// Whether RAM could not hold a response of `length` bytes even without other content.
     #[must_use]
     pub fn is_outgrown_by(&self, length: u64) -> bool {
-        !self.could_hold(length + BESIDE)
+        !self.could_hold(length + RESPONSE_OVERHEAD)
     }
 
     /// Adds one more reader to the fill's state, unless a purge forbids it. Called while the fill cannot be removed from
@@ -248,19 +248,20 @@ impl Store {
     /// A fill that cannot be joined, for fetches that go alone. Its response is not stored if its key was removed since
     /// `since`, which was read before the origin was asked. A removal of a neighbour counts too, and costs at worst a
     /// store.
-    pub fn begin_alone(&self, primary: KeyHash, key: &[u8], since: Removals) -> (FillWriter, FillReader) {
-        let fill = self.flights.add_alone(primary, |id| Fill::new(self, id, key));
+    pub fn begin_private(&self, primary: KeyHash, key: &[u8], since: Removals) -> (FillWriter, FillReader) {
+        let fill = self.in_flight.add_alone(primary, |id| Fill::new(self, id, key));
         // A removal from here on finds the fill; an earlier one was counted.
         if self.removals(primary) != since {
             fill.detach();
         }
-        Fill::ends(fill)
+        Fill::writer_and_reader(fill)
     }
 }
 
 impl Fill {
     fn new(store: &Store, id: FillId, key: &[u8]) -> Arc<Fill> {
-        let store = store.me.upgrade().expect("a store is only ever in the Arc that `Store::new` made");
+        let store =
+            store.weak_self.upgrade().expect("a store is only ever in the Arc that `Store::new` made");
         store.budget.charge(FILL_COST + on_heap(key.len()));
         store.budget.fills.add(FILL_COST + on_heap(key.len()));
         let state = FillState {
@@ -271,7 +272,7 @@ impl Fill {
             end: None,
             positions: BTreeMap::from([(0, 1)]),
             readers: 1,
-            doubted: 0,
+            suspect_readers: 0,
             leader: true,
             charged: 0,
             left_behind: 0,
@@ -288,17 +289,20 @@ impl Fill {
             store,
             state: Mutex::new(state),
             detached: AtomicBool::new(false),
-            turn: AtomicU64::new(0),
+            extra_fetch_at: AtomicU64::new(0),
             arrived: Notify::new(),
             drained: Notify::new(),
         })
     }
 
-    fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
+    fn writer_and_reader(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), ReaderRole::Leader);
         let (pace, spooling) = (WriterPace::default(), Spooling::default());
         let (hurry, spent) = (DrainPolicy::No, SpentLifetime::No);
-        (FillWriter { fill, pace, spooling, hurry, spent, finished: false }, reader)
+        (
+            FillWriter { fill, slow_readers: pace, spooling, drain_policy: hurry, spent, finished: false },
+            reader,
+        )
     }
 
     pub(crate) fn detach(&self) {
@@ -333,7 +337,7 @@ impl Drop for Fill {
 impl FillState {
     fn join(&mut self) -> ReaderRole {
         debug_assert_eq!(Keeping::Whole, self.keeping, "it left the flights before it stopped being kept");
-        self.stand(0);
+        self.add_position(0);
         if self.head.is_some() { ReaderRole::Follower } else { ReaderRole::Waiting }
     }
 
@@ -383,7 +387,7 @@ impl FillState {
     }
 
     /// Drops the chunks that all readers have read, where no reader can join that has not.
-    fn let_go(&mut self) {
+    fn drop_read_chunks(&mut self) {
         if self.keeping == Keeping::Whole && self.end.is_none() {
             return;
         }
@@ -391,28 +395,28 @@ impl FillState {
         while self.chunks.front().is_some_and(|it| it.end() <= slowest) {
             self.charged -= self.chunks.pop_front().map_or(0, |it| it.cost());
         }
-        self.let_spool_go();
+        self.close_spool_if_empty();
     }
 
     /// Bytes in RAM that a reader has yet to read, in whole chunks.
     fn held(&self) -> u64 {
-        self.chunks.get(self.first_here()).map_or(0, |it| self.length - it.start)
+        self.chunks.get(self.first_in_ram()).map_or(0, |it| self.length - it.start)
     }
 
     /// Whether more is to be fetched of a body that is not kept; for several readers the rules of `pace` apply.
-    fn wants(&self) -> bool {
+    fn needs_more(&self) -> bool {
         self.readers > 1
             || self.waiting > 0
             || self.length < FIRST
             || self.held().saturating_add(PIECE) <= self.ahead
     }
 
-    fn stand(&mut self, at: u64) {
+    fn add_position(&mut self, at: u64) {
         self.readers += 1;
         *self.positions.entry(at).or_default() += 1;
     }
 
-    fn step_off(&mut self, at: u64) {
+    fn remove_position(&mut self, at: u64) {
         self.readers -= 1;
         if let Some(here) = self.positions.get_mut(&at) {
             *here -= 1;
@@ -442,9 +446,9 @@ impl FillState {
 /// The writing end. Dropping it before [`FillWriter::finish`] fails the fill.
 pub struct FillWriter {
     fill: Arc<Fill>,
-    pace: WriterPace,
+    slow_readers: WriterPace,
     spooling: Spooling,
-    hurry: DrainPolicy,
+    drain_policy: DrainPolicy,
     spent: SpentLifetime,
     finished: bool,
 }
@@ -464,9 +468,9 @@ impl FillWriter {
             self.spent = head.spent;
         }
         if !keeps {
-            self.fill.store.flights.leave(&self.fill);
+            self.fill.store.in_flight.leave(&self.fill);
         } else if self.spent != SpentLifetime::No {
-            self.fill.store.flights.displace(&self.fill);
+            self.fill.store.in_flight.displace(&self.fill);
         }
         self.fill.change(0, &self.fill.arrived, |state| {
             debug_assert!(state.head.is_none() && state.length == 0, "a fill has one head, before its body");
@@ -475,7 +479,7 @@ impl FillWriter {
             }
             if matches!(head, FillHead::Private(_)) {
                 // The body is for the leader only; no other reader counts, or is waited for.
-                (state.readers, state.doubted) = (usize::from(state.leader), 0);
+                (state.readers, state.suspect_readers) = (usize::from(state.leader), 0);
                 state.positions = (0..state.readers).map(|_| (0, 1)).collect();
             }
             state.head = Some(head);
@@ -483,7 +487,7 @@ impl FillWriter {
     }
 
     /// Waits until more of the body is to be fetched. For a body that is not kept, its only reader sets how much may be
-    /// buffered here ([`FillReader::may_lie`]): a client that takes nothing stops its origin, and does not fill memory.
+    /// buffered here ([`FillReader::set_read_ahead`]): a client that takes nothing stops its origin, and does not fill memory.
     ///
     /// # Errors
     /// There is no reader and nothing is kept: stop fetching.
@@ -495,11 +499,11 @@ impl FillWriter {
                 let state = fill.state.lock();
                 match state.keeping {
                     Keeping::Window if state.readers == 0 => return Err(Abandoned),
-                    Keeping::Window if !self.hurry.is_on() && !state.wants() => {}
+                    Keeping::Window if !self.drain_policy.is_on() && !state.needs_more() => {}
                     Keeping::Whole | Keeping::Window => return Ok(()),
                 }
             }
-            self.drained_or_rested(drained).await;
+            self.wait_drained(drained).await;
         }
     }
 
@@ -517,16 +521,16 @@ impl FillWriter {
             return Ok(());
         }
         let cost = bytes.len() as u64 + CHUNK_COST;
-        if !self.keeps(bytes.len() as u64, cost, max_object) {
-            self.keep_no_more();
-            self.room(cost).await?;
+        if !self.try_keep(bytes.len() as u64, cost, max_object) {
+            self.stop_keeping();
+            self.reserve_window(cost).await?;
         }
         self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes));
         Ok(())
     }
 
     /// Whether `more` bytes can be kept, too; if so, charges `cost` to the budget.
-    fn keeps(&self, more: u64, cost: u64, max_object: u64) -> bool {
+    fn try_keep(&self, more: u64, cost: u64, max_object: u64) -> bool {
         let fill = &*self.fill;
         let (keeping, length) = {
             let state = fill.state.lock();
@@ -549,15 +553,15 @@ impl FillWriter {
     }
 
     /// Holds only a window from here on.
-    fn keep_no_more(&self) {
+    fn stop_keeping(&self) {
         if self.fill.state.lock().keeping == Keeping::Window {
             return;
         }
         // First joining becomes impossible, then the beginning is released.
-        self.fill.store.flights.leave(&self.fill);
+        self.fill.store.in_flight.leave(&self.fill);
         self.fill.change(0, &self.fill.arrived, |state| {
             state.keeping = Keeping::Window;
-            state.let_go();
+            state.drop_read_chunks();
         });
     }
 
@@ -570,7 +574,7 @@ impl FillWriter {
     }
 
     /// Stores the fill's response under its key, as [`Store::insert`]; unless the key was removed since the fill started,
-    /// or purged since the response was born, even if only during this call.
+    /// or purged since the response was requested, even if only during this call.
     ///
     /// # Errors
     /// It was removed or purged, or no room could be made.
@@ -628,11 +632,11 @@ impl FillWriter {
 
     fn end(&mut self, end: FillEnd) {
         self.finished = true;
-        self.fill.store.flights.leave(&self.fill);
+        self.fill.store.in_flight.leave(&self.fill);
         self.fill.change(0, &self.fill.arrived, |state| {
             state.head.get_or_insert(FillHead::Failed(502));
             state.end = Some(end);
-            state.let_go();
+            state.drop_read_chunks();
         });
     }
 }

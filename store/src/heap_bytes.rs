@@ -38,7 +38,7 @@ impl HeapBytes {
     /// The same bytes as [`Bytes`]; allocates.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        Bytes::from_owner(Lent(self.clone()))
+        Bytes::from_owner(BorrowedBytes(self.clone()))
     }
 }
 
@@ -49,9 +49,9 @@ impl<T: AsRef<[u8]>> From<T> for HeapBytes {
 }
 
 /// For [`HeapBytes::bytes`].
-struct Lent(HeapBytes);
+struct BorrowedBytes(HeapBytes);
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for BorrowedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }

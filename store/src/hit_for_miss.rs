@@ -24,15 +24,15 @@ pub(crate) struct HitForMiss {
     /// Until when, milliseconds of the clock of [`crate::ram::Store::lookup`].
     pub until: u64,
     /// The last purge in force when it was requested.
-    pub born: Seq,
+    pub epoch: Seq,
 }
 
 /// The effect of a new memory on the size of the table.
 pub(crate) enum Remembered {
     /// One more is remembered.
-    OneMore,
+    Added,
     /// Another has gone for it.
-    InPlace,
+    Replaced,
 }
 
 impl HitForMissTable {
@@ -57,16 +57,16 @@ impl HitForMissTable {
     /// Adds a memory.
     pub fn remember(&mut self, hash: KeyHash, miss: HitForMiss) -> Remembered {
         if self.known.insert(hash.0, miss).is_some() {
-            return Remembered::InPlace;
+            return Remembered::Replaced;
         }
         self.order.push_back(hash.0);
         if self.known.len() <= self.most {
-            return Remembered::OneMore;
+            return Remembered::Added;
         }
         if let Some(oldest) = self.order.pop_front() {
             self.known.remove(&oldest);
         }
-        Remembered::InPlace
+        Remembered::Replaced
     }
 
     /// Removes a key; returns whether it was there.

@@ -19,8 +19,8 @@ mod memory_budget;
 mod purge_position;
 pub mod purges;
 pub mod ram;
+mod read_buffer;
 mod removed_keys;
-mod room;
 pub mod s3fifo;
 #[doc(hidden)]
 pub mod sample;
@@ -36,7 +36,7 @@ pub use disk::{DiskTier, ReadWait};
 pub use encodings::{Encoding, Encodings, NotMade};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, WithoutSpool};
 pub use heap_bytes::HeapBytes;
-pub use purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
+pub use purges::{Position, Positions, PurgeEpoch, PurgeFacts, PurgeRule, PurgeScope, Seq, Strength};
 pub use ram::{
     DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredArc, StoredBody, Swept,
 };

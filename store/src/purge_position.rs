@@ -7,7 +7,7 @@ pub type Seq = u64;
 
 /// When a response was requested from the origin, for purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Born {
+pub struct PurgeEpoch {
     /// The last purge in force on this node at that time.
     pub seq: Seq,
     /// How far this node had followed the fleet's purge logs at that time.
@@ -16,14 +16,14 @@ pub struct Born {
 
 /// The facts that purges compare, in addition to the key and the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct PurgeFacts {
     /// Hashes of its tags, sorted.
     pub tags: Box<[u64]>,
     /// When it was requested from the origin.
-    pub born: Born,
+    pub epoch: PurgeEpoch,
 }
 
-/// How far each purge log was followed; shared by all responses that are born between two purges.
+/// How far each purge log was followed; shared by all responses that are requested between two purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Positions(Option<Arc<[Position]>>);
 
@@ -56,7 +56,7 @@ impl Positions {
 
     /// Whether one of these positions was reached.
     #[must_use]
-    pub fn knows(&self, any: &[Position]) -> bool {
+    pub fn reached(&self, any: &[Position]) -> bool {
         let own = self.as_slice();
         any.iter().any(|it| own.iter().any(|own| own.log == it.log && own.entry >= it.entry))
     }

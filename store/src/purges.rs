@@ -1,10 +1,10 @@
-//! Purges as rules: a response that was born before a rule and matches it is stale, doubted or gone, in whatever tier it
+//! Purges as rules: a response that was requested before a rule and matches it is stale, to be validated, or gone, in whatever tier it
 //! is and however far its fill has come. Making a rule walks over nothing; every access to a response checks the rules.
 
 mod matches;
 pub(crate) mod rules;
 
-pub use crate::purge_position::{Born, Marks, Position, Positions, Seq};
+pub use crate::purge_position::{Position, Positions, PurgeEpoch, PurgeFacts, Seq};
 pub(crate) use matches::PurgeMatcher;
 pub use matches::PurgeMatches;
 
@@ -43,7 +43,7 @@ pub struct PurgeRule {
     pub scope: PurgeScope,
     /// Its effect on them.
     pub strength: Strength,
-    /// Its positions in the fleet's logs: a response that was born at or after one of these knows of it. Empty for a
+    /// Its positions in the fleet's logs: a response that was requested at or after one of these knows of it. Empty for a
     /// purge of this node alone.
     pub positions: Vec<Position>,
 }

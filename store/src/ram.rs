@@ -46,10 +46,10 @@ use self::evicted::Evicted;
 use self::idle::IdleProgress;
 pub use self::idle::Swept;
 #[cfg(test)]
-pub(crate) use self::purge_sweep::HURRIED;
-pub(crate) use self::purging::Judged;
+pub(crate) use self::purge_sweep::MOST_BACKLOG;
 use self::purging::Purges;
-pub(crate) use self::shard::{RamShard, ShardBooks};
+pub(crate) use self::purging::RulesApplied;
+pub(crate) use self::shard::{EvictionState, RamShard};
 pub use crate::key::KeyHash;
 pub use crate::memory_budget::OverBudget;
 
@@ -75,15 +75,15 @@ const SLOT_COST: u64 = 128;
 
 /// Bytes that arrive between two checks of the process's memory. A check takes 3 µs, and an allocator grows most by fills
 /// that arrive faster than any timer.
-const MIND_EACH: u64 = 512 << 10;
+const RSS_CHECK_BYTES: u64 = 512 << 10;
 
 /// Memory that the process may take outside the store before the store has to make room: added to its memory when the
 /// store was made.
-pub const OUTSIDE: u64 = 16 << 20;
+pub const PROCESS_OVERHEAD: u64 = 16 << 20;
 
 /// The addition for each worker: pages of each size class, which a thread keeps. The documented base
 /// (docs/decisions/0020) has 2 MiB more per worker, and 4 MiB for all, the growth between two checks.
-pub const OUTSIDE_OF_A_WORKER: u64 = 6 << 20;
+pub const WORKER_OVERHEAD: u64 = 6 << 20;
 
 /// Entries that are evicted under one lock of the eviction policy.
 const BATCH: usize = 32;
@@ -135,14 +135,14 @@ pub struct Store {
     pub(crate) shards: Box<[RwLock<RamShard>]>,
     pub(crate) secret: Box<[u8; 192]>,
     heap_line: usize,
-    outside: AtomicU64,
-    /// Bytes added so far, for checking the process's memory once per [`MIND_EACH`].
-    taken_in: AtomicU64,
-    pub(crate) books: Mutex<ShardBooks>,
+    overhead: AtomicU64,
+    /// Bytes added so far, for checking the process's memory once per [`RSS_CHECK_BYTES`].
+    bytes_added: AtomicU64,
+    pub(crate) eviction: Mutex<EvictionState>,
     pub(crate) purges: Purges,
     pub(crate) arenas: Arenas,
     pub(crate) budget: Arc<MemoryBudget>,
-    pub(crate) flights: InFlight,
+    pub(crate) in_flight: InFlight,
     /// The common parts of many responses' heads.
     pub(crate) heads: Templates,
     pub(crate) encoded: EncodedResponses,
@@ -154,10 +154,10 @@ pub struct Store {
     pub(crate) removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
     /// The disk tier for evicted responses.
-    pub(crate) below: OnceLock<Weak<DiskTier>>,
+    pub(crate) disk_tier: OnceLock<Weak<DiskTier>>,
     /// The spool for bytes of bodies that are not kept, for slow readers.
     pub(crate) spool: OnceLock<Arc<Spool>>,
-    pub(crate) me: Weak<Store>,
+    pub(crate) weak_self: Weak<Store>,
 }
 
 impl Store {
@@ -183,13 +183,13 @@ impl Store {
             shards: (0..shards).map(shard).collect(),
             secret,
             heap_line: settings.heap_line,
-            outside: AtomicU64::new(own_memory().unwrap_or(0) + OUTSIDE),
-            taken_in: AtomicU64::new(0),
-            books: Mutex::new(ShardBooks::new(settings.budget)),
+            overhead: AtomicU64::new(own_memory().unwrap_or(0) + PROCESS_OVERHEAD),
+            bytes_added: AtomicU64::new(0),
+            eviction: Mutex::new(EvictionState::new(settings.budget)),
             purges: Purges::new(settings.budget),
             arenas: Arenas::new(arena),
             budget,
-            flights: InFlight::new(settings.fills),
+            in_flight: InFlight::new(settings.fills),
             heads: Templates::default(),
             encoded: EncodedResponses::default(),
             idle: Mutex::default(),
@@ -197,9 +197,9 @@ impl Store {
             removed_keys: RemovedKeys::new(settings.budget),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
-            below: OnceLock::new(),
+            disk_tier: OnceLock::new(),
             spool: OnceLock::new(),
-            me: me.clone(),
+            weak_self: me.clone(),
         }))
     }
 
@@ -219,29 +219,29 @@ impl Store {
             Some(entry) if *entry.key() == *key => {
                 entry.note_use(self.purges.tick());
                 let entry = entry.clone();
-                if self.purges.is_met_by(&entry) {
+                if self.purges.is_current(&entry) {
                     return Lookup::Entry(entry);
                 }
                 drop(shard);
-                self.look_again(hash, entry)
+                self.lookup_after_purge(hash, entry)
             }
-            _ => self.look_for_miss(&shard.misses, hash, key, now),
+            _ => self.hit_for_miss_state(&shard.misses, hash, key, now),
         }
     }
 
     /// Remembers until `until` (milliseconds of the clock of [`Store::lookup`]) that answers under a key are not shared.
-    /// The answer that showed it was requested when `born` was the last purge. Bounded: the oldest memory is dropped
+    /// The answer that showed it was requested when `epoch` was the last purge. Bounded: the oldest memory is dropped
     /// first.
-    pub fn remember_miss(&self, hash: KeyHash, born: Seq, until: u64) {
-        match self.shard(hash).write().misses.remember(hash, HitForMiss { until, born }) {
-            Remembered::OneMore => self.budget.charge(MISS_COST),
-            Remembered::InPlace => {}
+    pub fn remember_miss(&self, hash: KeyHash, epoch: Seq, until: u64) {
+        match self.shard(hash).write().misses.remember(hash, HitForMiss { until, epoch }) {
+            Remembered::Added => self.budget.charge(MISS_COST),
+            Remembered::Replaced => {}
         }
     }
 
     /// The state of a key without stored responses. Only the hash is remembered: two keys with the same hash would go
     /// alone, nothing more.
-    pub(crate) fn look_for_miss(
+    pub(crate) fn hit_for_miss_state(
         &self,
         misses: &HitForMissTable,
         hash: KeyHash,
@@ -249,7 +249,7 @@ impl Store {
         now: u64,
     ) -> Lookup {
         match misses.known(hash, now) {
-            Some(miss) if !self.purges.has_named(key, miss.born) => Lookup::HitForMiss,
+            Some(miss) if !self.purges.has_named(key, miss.epoch) => Lookup::HitForMiss,
             _ => Lookup::Nothing,
         }
     }
@@ -317,7 +317,7 @@ impl Store {
 
     /// A response as RAM keeps it: its head in both forms, without the parts shared by many.
     #[must_use]
-    pub fn keep(&self, mut stored: Stored) -> StoredArc {
+    pub fn ram_form(&self, mut stored: Stored) -> StoredArc {
         stored.head = self.heads.keep(stored.head);
         StoredArc::new(stored)
     }
@@ -353,34 +353,34 @@ impl Store {
             return Err(NotStored::OverBudget);
         }
         self.reserve(cost).map_err(|_| NotStored::OverBudget)?;
-        let mut books = self.books.lock();
+        let mut eviction = self.eviction.lock();
         self.budget.release(cost);
         if too_late() {
             return Err(NotStored::Removed);
         }
-        let (verdict, met) = self.purges.verdict(key, &stored, 0);
+        let (verdict, applied) = self.purges.verdict(key, &stored, 0);
         let stored = Stored::after(&stored, verdict).ok_or(NotStored::Removed)?;
         let mut present = self.entry_of(hash, key);
         if present.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
-            books.changed.note(key);
-            let gone = self.take_where(&mut books, hash, key, |it| it.may_meet(&stored));
-            drop(books);
+            eviction.changed.note(key);
+            let gone = self.take_where(&mut eviction, hash, key, |it| it.overlaps(&stored));
+            drop(eviction);
             drop((gone, present));
             return Err(NotStored::Overtaken);
         }
         if verdict != PurgeVerdict::Keep {
             // The present entry may be purged, and not have been checked since.
-            present = present.and_then(|it| self.purges.left_of(it));
+            present = present.and_then(|it| self.purges.remaining(it));
             if present.as_ref().is_some_and(|it| it.has_newer(&stored)) {
                 // Requested before a purge, and arrived after a response requested since.
                 return Err(NotStored::Removed);
             }
         }
         let bounds = self.bounds(max_variants);
-        let (entry, dropped) = Entry::with(present.as_ref(), key, stored, None, bounds, met);
-        books.changed.note(key);
-        let old = self.put(&mut books, hash, entry);
-        drop(books);
+        let (entry, dropped) = Entry::with_variant(present.as_ref(), key, stored, None, bounds, applied);
+        eviction.changed.note(key);
+        let old = self.put(&mut eviction, hash, entry);
+        drop(eviction);
         drop(present);
         self.counters.cache_variants_full.add_shared(dropped as u64);
         drop(old);
@@ -391,19 +391,20 @@ impl Store {
     /// Replaces `old` by `new` if `old` is still there, unchanged or as a purge has left it (freshening); returns whether
     /// it was.
     pub fn replace(&self, hash: KeyHash, key: &[u8], old: &StoredArc, new: StoredArc) -> bool {
-        let mut books = self.books.lock();
+        let mut eviction = self.eviction.lock();
         let Some(present) = self.entry_of(hash, key) else { return false };
-        let Some(there) = present.variants.iter().find(|it| it.is_one_with(old)) else { return false };
+        let Some(there) = present.variants.iter().find(|it| it.is_same_response(old)) else { return false };
         // A validation does not bring back a purged response, nor does one from before a purge.
-        if self.purges.verdict(key, old, present.met()).0 == PurgeVerdict::Hard {
+        if self.purges.verdict(key, old, present.applied()).0 == PurgeVerdict::Hard {
             return false;
         }
-        let (verdict, met) = self.purges.verdict(key, &new, 0);
+        let (verdict, applied) = self.purges.verdict(key, &new, 0);
         let Some(new) = Stored::after(&new, verdict) else { return false };
-        let entry = Entry::with(Some(&present), key, new, Some(there), self.bounds(usize::MAX), met).0;
-        books.changed.note(key);
-        let gone = self.put(&mut books, hash, entry);
-        drop(books);
+        let entry =
+            Entry::with_variant(Some(&present), key, new, Some(there), self.bounds(usize::MAX), applied).0;
+        eviction.changed.note(key);
+        let gone = self.put(&mut eviction, hash, entry);
+        drop(eviction);
         drop((gone, present));
         self.trim();
         true
@@ -421,16 +422,16 @@ impl Store {
     /// Removes everything under a key and detaches its fills in flight: responses requested before are not stored
     /// afterwards, and later requests do not join. Returns whether it was stored.
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
-        let mut books = self.books.lock();
-        books.changed.note(key);
+        let mut eviction = self.eviction.lock();
+        eviction.changed.note(key);
         self.removals_of(hash).fetch_add(1, SeqCst);
         if self.shard(hash).write().misses.forget(hash) {
             self.budget.release(MISS_COST);
         }
         let found = self.entry_of(hash, key);
-        let gone = found.as_ref().and_then(|_| self.take_out(&mut books, hash));
-        self.flights.detach(hash, key);
-        drop(books);
+        let gone = found.as_ref().and_then(|_| self.remove_from_index(&mut eviction, hash));
+        self.in_flight.detach(hash, key);
+        drop(eviction);
         if gone.is_some() || self.removed_keys.find(hash.0).is_some() {
             self.removed_keys.add(hash.0, RemovalCause::Purged);
         }
@@ -464,21 +465,21 @@ impl Store {
 
     /// Frees the excess capacity of the policy, where it needs little.
     pub(crate) fn fit_policy(&self) {
-        let mut books = self.books.lock();
-        let old = books.policy.fit(|id, handle| {
+        let mut eviction = self.eviction.lock();
+        let old = eviction.policy.shrink(|id, handle| {
             if let Some(entry) = self.shard(id.whole()).read().slots.get(&id) {
                 entry.set_handle(handle);
             }
         });
-        books.settle(&self.budget);
-        drop(books);
+        eviction.settle(&self.budget);
+        drop(eviction);
         drop(old);
     }
 
     /// Removes an entry from the index; returns it, to be dropped after the books are unlocked.
-    pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Entry> {
+    pub(crate) fn remove_from_index(&self, eviction: &mut EvictionState, hash: KeyHash) -> Option<Entry> {
         let entry = self.shard(hash).write().take(hash.packed(), &self.budget)?;
-        books.policy.remove(entry.handle());
+        eviction.policy.remove(entry.handle());
         Some(entry)
     }
 
@@ -490,7 +491,7 @@ impl Store {
 
     /// Bytes that eviction can free: responses in the index, and encodings.
     pub(crate) fn evictable(&self) -> u64 {
-        self.books.lock().policy.bytes() + self.budget.encodings.get()
+        self.eviction.lock().policy.bytes() + self.budget.encodings.get()
     }
 
     /// The number of keys with an entry.
@@ -506,20 +507,20 @@ impl Store {
             shard.footprint + shard.misses.cost()
         };
         let index = self.shards.iter().map(of).sum::<u64>();
-        let books = self.books.lock();
-        (index + books.footprint, books.policy.untouched())
+        let eviction = self.eviction.lock();
+        (index + eviction.footprint, eviction.policy.untouched())
     }
 
     /// Memory outside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
     /// against the budget, up to half of it; [`Store::watch_memory`] sees the rest.
-    pub fn account_beside(&self, entered: &mut u64, now: u64) {
+    pub fn charge_external(&self, entered: &mut u64, now: u64) {
         self.budget.settle(entered, now.min(self.budget.most_for_one() * 2));
         self.trim();
     }
 
     /// From now on `bytes` more may be resident outside the budget: memory that serving threads keep.
-    pub fn allow_beside(&self, bytes: u64) {
-        self.outside.fetch_add(bytes, Relaxed);
+    pub fn add_overhead(&self, bytes: u64) {
+        self.overhead.fetch_add(bytes, Relaxed);
     }
 
     /// The budget.
@@ -555,11 +556,11 @@ impl Store {
     }
 
     /// Compares the process's resident memory with the bytes in use, and evicts where it is too much. An allocator that
-    /// cannot return freed memory, or connections that take more than [`OUTSIDE`], reduce the budget, down to a half. The
+    /// cannot return freed memory, or connections that take more than [`PROCESS_OVERHEAD`], reduce the budget, down to a half. The
     /// store checks by itself while fills arrive; a timer calls this some times a second for changes outside it.
     pub fn watch_memory(&self) {
         if let Some(resident) = own_memory() {
-            self.budget.adjust_to_rss(resident, self.outside.load(Relaxed));
+            self.budget.adjust_to_rss(resident, self.overhead.load(Relaxed));
             self.trim();
         }
     }
@@ -573,7 +574,7 @@ impl Store {
     }
 
     /// Adds an entry to the index; returns the one it replaces, to be dropped after the books are unlocked.
-    pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, entry: Entry) -> Option<Entry> {
+    pub(crate) fn put(&self, eviction: &mut EvictionState, hash: KeyHash, entry: Entry) -> Option<Entry> {
         let charged = u64::from(entry.charged);
         let size = charged + SLOT_COST + entry.arena_bytes();
         self.budget.charge(charged);
@@ -584,24 +585,24 @@ impl Store {
             self.budget.release(MISS_COST);
         }
         if let Some(there) = shard.slots.get_mut(&hash.packed()) {
-            books.policy.resize(there.handle(), size);
+            eviction.policy.resize(there.handle(), size);
             self.budget.responses.take(u64::from(there.charged));
             self.budget.release(u64::from(there.charged));
             entry.set_handle(there.handle());
             entry.uses.store(there.uses.load(Relaxed), Relaxed);
             return Some(std::mem::replace(there, entry));
         }
-        entry.set_handle(books.policy.insert(hash.packed(), size));
+        entry.set_handle(eviction.policy.insert(hash.packed(), size));
         shard.slots.insert(hash.packed(), entry);
         shard.settle(&self.budget);
-        books.settle(&self.budget);
+        eviction.settle(&self.budget);
         None
     }
 
     /// Charges `bytes` to the budget and evicts until it holds.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), OverBudget> {
-        let before = self.taken_in.fetch_add(bytes, Relaxed);
-        if before / MIND_EACH != (before + bytes) / MIND_EACH {
+        let before = self.bytes_added.fetch_add(bytes, Relaxed);
+        if before / RSS_CHECK_BYTES != (before + bytes) / RSS_CHECK_BYTES {
             self.watch_memory();
         }
         self.budget.charge(bytes);
@@ -638,10 +639,10 @@ impl Store {
 
     /// Removes up to [`BATCH`] entries, or as many as hold `excess` bytes.
     pub(crate) fn evict(&self, excess: u64) -> Vec<Evicted> {
-        let mut books = self.books.lock();
+        let mut eviction = self.eviction.lock();
         let (mut gone, mut freed) = (Vec::new(), 0);
         while freed < excess && gone.len() < BATCH {
-            let evicted = books.policy.evict(|id, count| {
+            let evicted = eviction.policy.evict(|id, count| {
                 let shard = self.shard(id.whole()).read();
                 let Some(entry) = shard.slots.get(&id) else { return 0 };
                 let uses = entry.uses.load(Relaxed);
@@ -654,7 +655,7 @@ impl Store {
             freed += u64::from(entry.charged) + entry.arena_bytes();
             gone.push(Evicted { entry, hash, since: self.removals(hash) });
         }
-        books.settle(&self.budget);
+        eviction.settle(&self.budget);
         gone
     }
 }

@@ -16,9 +16,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 /// Objects that one eviction examines before it takes a used one.
-pub const LOOKS: usize = 1024;
+pub const MOST_EXAMINED: usize = 1024;
 
-/// With more objects than these [`S3Fifo::fit`] does nothing.
+/// With more objects than these [`S3Fifo::shrink`] does nothing.
 const FITTED: usize = 16 * 1024;
 
 /// The use count at which counting stops. The caller counts uses.
@@ -33,7 +33,7 @@ const GHOSTS: usize = 1024;
 const NIL: u32 = u32::MAX;
 
 /// Memory that is no longer needed.
-pub struct Unneeded<Id, S> {
+pub struct FreedMemory<Id, S> {
     _nodes: Vec<QueueNode<Id>>,
     _ghosts: Option<Ghosts<Id, S>>,
 }
@@ -105,7 +105,7 @@ pub struct S3Fifo<Id, S = RandomState> {
     main: List,
     ghosts: Ghosts<Id, S>,
     small_target: u64,
-    /// How often [`S3Fifo::fit`] has moved the objects.
+    /// How often [`S3Fifo::shrink`] has moved the objects.
     fits: u32,
 }
 
@@ -130,10 +130,10 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     /// Adds an object of `size` bytes that is in no queue; its use count starts at zero.
     pub fn insert(&mut self, id: Id, size: u64) -> Handle {
         let queue = if self.ghosts.take(&id) { FifoQueue::Main } else { FifoQueue::Small };
-        self.take_in(id, size, queue)
+        self.insert_in(id, size, queue)
     }
 
-    fn take_in(&mut self, id: Id, size: u64, queue: FifoQueue) -> Handle {
+    fn insert_in(&mut self, id: Id, size: u64, queue: FifoQueue) -> Handle {
         let node = QueueNode { id, size: narrow(size), newer: NIL, older: NIL, queue: FifoQueue::Free };
         let at = if self.free == NIL {
             self.nodes.push(node);
@@ -185,7 +185,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
                 false => uses(id, Count::Lower) > 0,
             };
             self.unlink(at);
-            if used && look < LOOKS {
+            if used && look < MOST_EXAMINED {
                 self.link(at, FifoQueue::Main);
                 continue;
             }
@@ -200,10 +200,10 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
 
     /// Frees memory for many objects where few are left, and all of it where there is none: `moved` gets every object's
     /// new handle. The result must be dropped without a lock.
-    pub fn fit(&mut self, mut moved: impl FnMut(Id, Handle)) -> Unneeded<Id, S> {
+    pub fn shrink(&mut self, mut moved: impl FnMut(Id, Handle)) -> FreedMemory<Id, S> {
         let is_small = self.nodes.len() <= 4 * self.live.max(GHOSTS);
         if is_small && !self.is_empty() || self.live > FITTED {
-            return Unneeded { _nodes: Vec::new(), _ghosts: None };
+            return FreedMemory { _nodes: Vec::new(), _ghosts: None };
         }
         self.fits = self.fits.wrapping_add(1);
         let old = std::mem::take(&mut self.nodes);
@@ -215,7 +215,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             while let Some(node) = old.get(at as usize) {
                 let (id, size) = (node.id, u64::from(node.size));
                 at = node.newer;
-                let handle = self.take_in(id, size, queue);
+                let handle = self.insert_in(id, size, queue);
                 moved(id, handle);
             }
         }
@@ -224,12 +224,12 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             let anew = Ghosts::new(self.ghosts.most_bytes);
             std::mem::replace(&mut self.ghosts, anew)
         });
-        Unneeded { _nodes: old, _ghosts: ghosts }
+        FreedMemory { _nodes: old, _ghosts: ghosts }
     }
 
     /// Visits the objects in the next `places` places from `from` on, and returns where the walk continues; `None` at its
     /// end. An object keeps its place until it leaves, and a new one takes a free place: so the order is approximately
-    /// that of arrival. Objects that arrive during a walk may be visited or not; after [`S3Fifo::fit`] has moved all, the
+    /// that of arrival. Objects that arrive during a walk may be visited or not; after [`S3Fifo::shrink`] has moved all, the
     /// walk starts again.
     #[must_use]
     pub fn walk(&self, from: WalkPosition, places: usize, mut each: impl FnMut(Id)) -> Option<WalkPosition> {

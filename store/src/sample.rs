@@ -1,7 +1,7 @@
 //! Stored responses for the tests and benchmarks of this crate, including external ones: [`stored`] makes one, and fields
 //! are then changed.
 
-use crate::purges::Marks;
+use crate::purges::PurgeFacts;
 use crate::ram::{RamSettings, Store, Stored, StoredArc, StoredBody};
 use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
@@ -67,8 +67,8 @@ pub fn owned(stored: StoredArc) -> Stored {
 
 /// The marks of a response with one tag.
 #[must_use]
-pub fn tagged(tag: &str) -> Marks {
-    Marks { tags: [tags::hash(tag)].into(), ..Marks::default() }
+pub fn tagged(tag: &str) -> PurgeFacts {
+    PurgeFacts { tags: [tags::hash(tag)].into(), ..PurgeFacts::default() }
 }
 
 /// A response whose `Vary` names `names`, to the request `request`.
@@ -77,7 +77,7 @@ pub fn varied(names: &[&str], request: &[Field<'_>], body: StoredBody) -> Stored
     let mut variant = Vec::new();
     let meta = meta(names);
     vary::write_key(meta.vary(), request, &mut variant);
-    StoredArc::new(Stored { meta, ..stored(body) }.with(variant.into(), None, Marks::default()))
+    StoredArc::new(Stored { meta, ..stored(body) }.with(variant.into(), None, PurgeFacts::default()))
 }
 
 /// A body on the heap.

@@ -8,9 +8,9 @@
 //! end         a header of the kind `Removal`, whose stamp is the number of records, and whose `body` that of responses left out
 //! ```
 //!
-//! In a header `stamp` is the number of responses before it in the stream, `born` the last purge that was applied to the
+//! In a header `stamp` is the number of responses before it in the stream, `epoch` the last purge that was applied to the
 //! response, `hash` the checksum of its key, and `body_sum` that of the whole body. `variant` and `names` are zero. A response that is
-//! restored is older than every later purge, and no older one is needed for it. In a file `born` is the last purge everywhere.
+//! restored is older than every later purge, and no older one is needed for it. In a file `epoch` is the last purge everywhere.
 //!
 //! `transfer` sends the same stream to a process that takes over, while this one serves. There a header of the kind `Removal`
 //! may have a head, which is a key: the responses sent under it before are dropped. And there a body may be in an arena that the sender
@@ -25,7 +25,7 @@ use crate::disk::{each_piece_of, head};
 use crate::entry::{Entry, Stored, StoredBody};
 use crate::key::KeyHash;
 use crate::purges::Seq;
-use crate::ram::{Judged, RamShard, Store};
+use crate::ram::{RamShard, RulesApplied, Store};
 use crate::s3fifo::{MOST_USES, WalkPosition};
 use larder_semantics::tiers;
 use larder_semantics::transcode::{EncodingPlan, PLAN_BYTES};
@@ -44,7 +44,7 @@ use xxhash_rust::xxh3::Xxh3;
 const FACTS: usize = 40;
 
 /// Bytes of the fixed parts that RAM has beyond an envelope: hits, uses, whether there is a plan, and it.
-const BEYOND: usize = 4 + 1 + 1 + PLAN_BYTES;
+const RAM_FIELDS: usize = 4 + 1 + 1 + PLAN_BYTES;
 
 /// The parts of all entries that are in the order of the eviction policy.
 const ORDERED: usize = 8;
@@ -90,7 +90,7 @@ pub enum SnapshotFault {
 impl SnapshotFault {
     /// The end of a sentence about the snapshot.
     #[must_use]
-    pub fn tell(&self) -> String {
+    pub fn sentence(&self) -> String {
         match self {
             SnapshotFault::Foreign => {
                 "it is not a snapshot that larder wrote there; a copy is not used".to_owned()
@@ -146,7 +146,7 @@ impl SnapshotFacts {
 }
 
 /// The parts of a response in RAM that its envelope lacks.
-struct BeyondEnvelope {
+struct RamFields {
     hits: u32,
     uses: u8,
     plan: Option<EncodingPlan>,
@@ -154,7 +154,7 @@ struct BeyondEnvelope {
     head: Vec<u8>,
 }
 
-impl BeyondEnvelope {
+impl RamFields {
     /// Appends them; returns whether that is possible.
     fn write(&self, out: &mut Vec<u8>) -> bool {
         let plan = match self.plan.map(EncodingPlan::to_bytes) {
@@ -170,7 +170,7 @@ impl BeyondEnvelope {
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (fixed, head) = bytes.split_first_chunk::<BEYOND>()?;
+        let (fixed, head) = bytes.split_first_chunk::<RAM_FIELDS>()?;
         let (&[a, b, c, d, uses, has_plan], plan) = fixed.split_first_chunk()?;
         let plan = match has_plan {
             0 => None,
@@ -237,9 +237,9 @@ impl<W: Write> SnapshotWriter<W> {
     }
 
     /// The header of a record under this key; that of the end has none.
-    fn header(&self, kind: RecordKind, key: &[u8], met: Seq) -> RecordHeader {
+    fn header(&self, kind: RecordKind, key: &[u8], applied: Seq) -> RecordHeader {
         let (stamp, hash) = (self.count.responses, sum(self.seed, key));
-        RecordHeader { kind, stamp, hash, ..RecordHeader::note(met) }
+        RecordHeader { kind, stamp, hash, ..RecordHeader::note(applied) }
     }
 
     /// A response to which the purges up to `met` were applied.
@@ -248,14 +248,14 @@ impl<W: Write> SnapshotWriter<W> {
         key: &[u8],
         stored: &Stored,
         EntryUse { uses, hits }: EntryUse,
-        met: Seq,
+        applied: Seq,
     ) -> io::Result<()> {
         self.scratch.clear();
         head::write(key, stored, &mut self.scratch);
         let is_small = self.scratch.len() <= envelope::MAX_HEAD;
         let head = if stored.has_own_head() { stored.head.text() } else { Vec::new() };
         let plan = stored.encodings.as_ref().map(|it| it.plan);
-        let is_written = BeyondEnvelope { hits, uses, plan, head }.write(&mut self.scratch);
+        let is_written = RamFields { hits, uses, plan, head }.write(&mut self.scratch);
         let length = u32::try_from(self.scratch.len()).ok().filter(|it| *it <= MAX_HEAD);
         let Some(length) = length.filter(|_| is_small && is_written) else {
             self.count.left_out += 1;
@@ -272,7 +272,7 @@ impl<W: Write> SnapshotWriter<W> {
             head_sum: sum(self.seed, &self.scratch),
             variant,
             body_sum,
-            ..self.header(RecordKind::Response, key, met)
+            ..self.header(RecordKind::Response, key, applied)
         };
         self.out.write_all(&header.write(self.place()))?;
         self.out.write_all(&self.scratch)?;
@@ -325,7 +325,7 @@ impl<W: Write> SnapshotWriter<W> {
 }
 
 /// Whether a response is written, and used when it is read again, at this time.
-fn is_of_use(stored: &Stored, now: WallTime) -> bool {
+fn is_usable(stored: &Stored, now: WallTime) -> bool {
     stored.meta.response_time <= now && tiers::is_worth_keeping(&stored.meta, now)
 }
 
@@ -372,10 +372,10 @@ impl Store {
     /// of a shard follow each other, so that its table is read from memory once and not for each of them.
     fn keys_by_use(&self) -> [Vec<KeyHash>; MOST_USES as usize + 1] {
         let mut by_use: [Vec<KeyHash>; MOST_USES as usize + 1] = Default::default();
-        let most = (self.books.lock().objects() / ORDERED).max(BATCH);
+        let most = (self.eviction.lock().objects() / ORDERED).max(BATCH);
         let (mut place, mut these) = (Some(WalkPosition::default()), Vec::with_capacity(most + BATCH));
         while let Some(from) = place {
-            place = self.books.lock().walk(from, BATCH, |hash| these.push(hash));
+            place = self.eviction.lock().walk(from, BATCH, |hash| these.push(hash));
             if these.len() < most && place.is_some() {
                 continue;
             }
@@ -398,22 +398,22 @@ impl Store {
         now: WallTime,
         is_late: bool,
     ) -> io::Result<()> {
-        let (left, met) = match self.purges.judge(&entry, None) {
-            Judged::AsItIs(seq) => (entry, seq),
-            Judged::Changed(left) => {
-                let met = left.met();
-                (left, met)
+        let (left, applied) = match self.purges.apply(&entry, None) {
+            RulesApplied::AsItIs(seq) => (entry, seq),
+            RulesApplied::Changed(left) => {
+                let applied = left.applied();
+                (left, applied)
             }
-            Judged::Gone => return Ok(()),
+            RulesApplied::Gone => return Ok(()),
         };
         let used = EntryUse { uses, hits: left.hits() };
         // The newest last: it is then the newest again.
         for stored in left.variants.iter().rev() {
             let is_elsewhere = matches!(stored.body, StoredBody::Disk(_));
-            if is_late || is_elsewhere || stored.is_superseded() || !is_of_use(stored, now) {
+            if is_late || is_elsewhere || stored.is_superseded() || !is_usable(stored, now) {
                 writer.count.left_out += 1;
             } else {
-                writer.record(left.key(), stored, used, met)?;
+                writer.record(left.key(), stored, used, applied)?;
             }
         }
         Ok(())

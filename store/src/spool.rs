@@ -26,24 +26,24 @@ const THREADS: usize = 2;
 
 /// The most reads and writes in their queue: of the 32 places for each thread the rest is for closing files. Further ones
 /// wait outside, so that no write waits for more than a few reads.
-const TURNS: usize = 12 * THREADS;
+const CONCURRENT_CALLS: usize = 12 * THREADS;
 
 /// How long a write is awaited while the device completes no call at all, where other clients wait for it: after that it counts as
 /// hanging, and slow clients may be cut, which is worse for them than a pause is for the others. The wait behind other writes in the
 /// queue is not the device's fault.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The factor of [`PATIENCE`] for a device that completes other calls: the queue is then too long for waiting readers.
 const LONGEST: u32 = 4;
 
 /// Checks for completed calls within each [`PATIENCE`].
-const LOOKS: u32 = 4;
+const COMPLETION_CHECKS: u32 = 4;
 
 /// As [`PATIENCE`], for a call that only its own client waits for.
-pub(crate) const PATIENCE_ALONE: Duration = Duration::from_secs(10);
+pub(crate) const SINGLE_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Milliseconds for which the spool takes no new body after a failed write, so that not every body has to fail.
-const REST: u64 = 10_000;
+const PAUSE: u64 = 10_000;
 
 /// Unneeded room is freed in steps of this many bytes.
 const GIVEN_BACK: u64 = 16 << 20;
@@ -67,7 +67,7 @@ pub(crate) struct Spool {
     writes: Arc<Semaphore>,
     reads: Arc<Semaphore>,
     /// It takes no body before this time, by the monotonic clock.
-    rests_until: AtomicU64,
+    paused_until: AtomicU64,
     /// Calls that the device has completed.
     completed: Arc<AtomicU64>,
     counters: Arc<Counters>,
@@ -100,9 +100,9 @@ impl Spool {
             used: AtomicU64::new(0),
             names: AtomicU64::new(0),
             pool: OnceLock::new(),
-            writes: Arc::new(Semaphore::new(TURNS)),
-            reads: Arc::new(Semaphore::new(TURNS)),
-            rests_until: AtomicU64::new(0),
+            writes: Arc::new(Semaphore::new(CONCURRENT_CALLS)),
+            reads: Arc::new(Semaphore::new(CONCURRENT_CALLS)),
+            paused_until: AtomicU64::new(0),
             completed: Arc::default(),
             counters,
         };
@@ -112,7 +112,7 @@ impl Spool {
 
     /// Whether it takes a new body: not shortly after a failure.
     pub fn is_on(&self) -> bool {
-        clock::monotonic().0 >= self.rests_until.load(Relaxed)
+        clock::monotonic().0 >= self.paused_until.load(Relaxed)
     }
 
     /// The most bytes of all bodies together.
@@ -120,8 +120,8 @@ impl Spool {
         self.settings.size
     }
 
-    fn rest(&self) {
-        self.rests_until.store(clock::monotonic().0 + REST, Relaxed);
+    fn pause(&self) {
+        self.paused_until.store(clock::monotonic().0 + PAUSE, Relaxed);
     }
 
     fn open(&self) -> Result<OwnedFd, FailedCall> {
@@ -156,14 +156,14 @@ impl Spool {
         };
         let mut work = pin!(work);
         let (mut seen, mut quiet) = (self.completed.load(Relaxed), 0);
-        for _ in 0..LONGEST * LOOKS {
-            if let Ok(done) = timeout(patience / LOOKS, &mut work).await {
+        for _ in 0..LONGEST * COMPLETION_CHECKS {
+            if let Ok(done) = timeout(patience / COMPLETION_CHECKS, &mut work).await {
                 return done;
             }
             let now = self.completed.load(Relaxed);
             quiet = if now == seen { quiet + 1 } else { 0 };
             seen = now;
-            if quiet == LOOKS {
+            if quiet == COMPLETION_CHECKS {
                 break;
             }
         }
@@ -214,14 +214,14 @@ pub(crate) struct Spooled {
 struct SpoolExtent {
     from: u64,
     to: u64,
-    room: SpoolReservation,
+    reservation: SpoolReservation,
 }
 
 impl Spooled {
     /// A file that begins with the byte `base` of a body. It is created by the first write.
     pub fn new(spool: &Arc<Spool>, base: u64) -> Arc<Spooled> {
         let room = SpoolReservation { spool: spool.clone(), bytes: 0 };
-        let extent = Mutex::new(SpoolExtent { from: base, to: base, room });
+        let extent = Mutex::new(SpoolExtent { from: base, to: base, reservation: room });
         Arc::new(Spooled { spool: spool.clone(), base, file: OnceLock::new(), extent })
     }
 
@@ -241,7 +241,7 @@ impl Spooled {
         let done = self.spool.run(turns, patience, move || file.append_now(at, &pieces, needed)).await;
         let done = done.unwrap_or(Err(SpoolRefusal::Failed));
         if done == Err(SpoolRefusal::Failed) {
-            self.spool.rest();
+            self.spool.pause();
         }
         done
     }
@@ -255,12 +255,12 @@ impl Spooled {
         let Some((file, _)) = self.file.get() else { return Err(SpoolRefusal::Failed) };
         let unneeded = needed.min(extent.to).saturating_sub(extent.from);
         if unneeded >= GIVEN_BACK && calls.punch(file, extent.from - self.base, unneeded).is_ok() {
-            extent.room.shrink(unneeded);
+            extent.reservation.shrink(unneeded);
             extent.from += unneeded;
         }
         let end = at + pieces.iter().map(|it| it.len() as u64).sum::<u64>();
         let more = end.saturating_sub(extent.to);
-        extent.room.grow(more)?;
+        extent.reservation.grow(more)?;
         extent.to += more;
         let parts: Vec<&[u8]> = pieces.iter().map(|it| &it[..]).collect();
         calls.write(file, &parts, at - self.base)?;
@@ -283,7 +283,7 @@ impl Spooled {
             it.spool.calls.read(file.as_fd(), &mut piece.bytes, at - it.base).ok()?;
             (xxh3_64(&piece.bytes) == check).then(|| Bytes::from_owner(piece))
         };
-        self.spool.run(&self.spool.reads, PATIENCE_ALONE, work).await?
+        self.spool.run(&self.spool.reads, SINGLE_CALL_TIMEOUT, work).await?
     }
 }
 
@@ -292,7 +292,7 @@ impl Drop for Spooled {
     fn drop(&mut self) {
         let spool = self.spool.clone();
         let none = SpoolReservation { spool: spool.clone(), bytes: 0 };
-        let room = std::mem::replace(&mut self.extent.get_mut().room, none);
+        let room = std::mem::replace(&mut self.extent.get_mut().reservation, none);
         if let Some(file) = self.file.take() {
             // The result is not awaited: a closure that no thread calls is dropped, the file first.
             let closing = (file, room);
@@ -337,7 +337,7 @@ mod tests {
     async fn what_is_not_as_it_was_written_is_not_read() {
         let (directory, store, spool) = spool(8 << 20);
         let file = Spooled::new(&spool, 1000);
-        let checks = file.append(1000, vec![piece(1), piece(2)], 0, PATIENCE).await.unwrap();
+        let checks = file.append(1000, vec![piece(1), piece(2)], 0, CALL_TIMEOUT).await.unwrap();
         let second = 1000 + MIB as u64;
         assert_eq!(piece(2), file.read(store.charge_read(MIB), second, MIB, checks[1]).await.unwrap());
         let (descriptor, _) = file.file.get().unwrap();
@@ -359,10 +359,10 @@ mod tests {
         let file = Spooled::new(&spool, 0);
         let mut at = 0;
         for n in 0..20 {
-            file.append(at, vec![piece(n)], 0, PATIENCE).await.unwrap();
+            file.append(at, vec![piece(n)], 0, CALL_TIMEOUT).await.unwrap();
             at += MIB as u64;
         }
-        let more = |needed| file.append(at, vec![piece(20)], needed, PATIENCE);
+        let more = |needed| file.append(at, vec![piece(20)], needed, CALL_TIMEOUT);
         assert_eq!(Err(SpoolRefusal::Full), more(0).await);
         assert_eq!(Err(SpoolRefusal::Full), more(GIVEN_BACK - 1).await, "not for so little");
         let checks = more(GIVEN_BACK).await.unwrap();
@@ -395,7 +395,7 @@ mod tests {
                 let _ = gate.recv();
                 number
             };
-            (open, tokio::spawn(async move { spool.run(&spool.writes, PATIENCE, work).await }))
+            (open, tokio::spawn(async move { spool.run(&spool.writes, CALL_TIMEOUT, work).await }))
         };
         // One for each thread, and one more behind them.
         let (first, second, (third_gate, third)) = (call(1), call(2), call(3));
@@ -403,7 +403,7 @@ mod tests {
         // In steps: each look is due a little after its time.
         let pass = |steps: u32| async move {
             for _ in 0..steps {
-                tokio::time::advance(PATIENCE / 100).await;
+                tokio::time::advance(CALL_TIMEOUT / 100).await;
             }
         };
         pass(90).await;

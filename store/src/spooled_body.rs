@@ -2,7 +2,7 @@
 //! bodies stay in memory, which is not decided here.
 
 use crate::ram::Store;
-use crate::spool::{PATIENCE_ALONE, Spool, SpoolRefusal, Spooled};
+use crate::spool::{SINGLE_CALL_TIMEOUT, Spool, SpoolRefusal, Spooled};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
@@ -69,13 +69,14 @@ impl SpooledBody {
 
     async fn write(&mut self, piece: Bytes) -> Result<(), BodyRefusal> {
         let length = piece.len();
-        let checks =
-            self.file.append(self.length, vec![piece], 0, PATIENCE_ALONE).await.map_err(|why| match why {
+        let checks = self.file.append(self.length, vec![piece], 0, SINGLE_CALL_TIMEOUT).await.map_err(
+            |why| match why {
                 SpoolRefusal::Full if self.length + length as u64 > self.spool.size() => {
                     BodyRefusal::TooLarge
                 }
                 SpoolRefusal::Full | SpoolRefusal::Failed => BodyRefusal::NoRoom,
-            })?;
+            },
+        )?;
         self.pieces.extend(checks.into_iter().map(|check| (length, check)));
         self.length += length as u64;
         Ok(())

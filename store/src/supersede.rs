@@ -3,7 +3,7 @@
 
 use crate::entry::{Entry, Stored};
 use crate::key::KeyHash;
-use crate::ram::{Removals, ShardBooks, Store};
+use crate::ram::{EvictionState, Removals, Store};
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -12,26 +12,26 @@ impl Store {
     /// Drops the stored response to this request, and prevents storing of any variant requested from the origin before.
     /// Other variants stay, and so does hit-for-miss. Returns whether a response was dropped.
     pub fn supersede(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
-        let mut books = self.books.lock();
-        books.changed.note(key);
+        let mut eviction = self.eviction.lock();
+        eviction.changed.note(key);
         self.removals_of(hash).fetch_add(1, SeqCst);
-        let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
-        self.flights.detach(hash, key);
-        drop(books);
+        let gone = self.take_where(&mut eviction, hash, key, |it| is_selected(it, request));
+        self.in_flight.detach(hash, key);
+        drop(eviction);
         gone.is_some()
     }
 
     /// Drops the stored response to this request; fills continue. For an answer that RAM has no room for.
-    pub fn unseat(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
-        let mut books = self.books.lock();
-        books.changed.note(key);
-        let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
-        drop(books);
+    pub fn drop_selected(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
+        let mut eviction = self.eviction.lock();
+        eviction.changed.note(key);
+        let gone = self.take_where(&mut eviction, hash, key, |it| is_selected(it, request));
+        drop(eviction);
         gone.is_some()
     }
 
     /// The count of removals in the neighbourhood of this key: to be read before the origin is asked, for a fill that
-    /// starts only when the answer is there ([`Store::begin_alone`]).
+    /// starts only when the answer is there ([`Store::begin_private`]).
     #[must_use]
     pub fn removals(&self, hash: KeyHash) -> Removals {
         Removals(self.removals_of(hash).load(SeqCst))
@@ -46,7 +46,7 @@ impl Store {
     /// was removed.
     pub(crate) fn take_where(
         &self,
-        books: &mut ShardBooks,
+        eviction: &mut EvictionState,
         hash: KeyHash,
         key: &[u8],
         goes: impl Fn(&Stored) -> bool,
@@ -55,9 +55,9 @@ impl Store {
         if !entry.variants.iter().any(|it| goes(it)) {
             return None;
         }
-        match entry.map(entry.met(), |it| (!goes(it)).then(|| it.clone())) {
-            Some(left) => drop(self.put(books, hash, left)),
-            None => drop(self.take_out(books, hash)),
+        match entry.map(entry.applied(), |it| (!goes(it)).then(|| it.clone())) {
+            Some(left) => drop(self.put(eviction, hash, left)),
+            None => drop(self.remove_from_index(eviction, hash)),
         }
         // It holds the removed responses.
         Some(entry)

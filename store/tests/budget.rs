@@ -18,7 +18,7 @@ const BUDGET: u64 = 32 << 20;
 
 /// The fixed base: what the process may take beside the budget, whatever its size, and what two workers can add
 /// between two looks.
-const BASE: u64 = larder_store::ram::OUTSIDE + (5 << 20);
+const BASE: u64 = larder_store::ram::PROCESS_OVERHEAD + (5 << 20);
 
 /// Resident bytes of this process, mapped shared pages left out, and the pages of its memfd.
 fn resident() -> (u64, u64) {

@@ -57,7 +57,7 @@ fn a_page_of_a_hundred_bytes_takes_no_more_than_it_may() {
     let before = resident();
     for number in 0..COUNT {
         let key = format!("http://www.example.com/pages/{number:07}.html");
-        let stored = store.keep(response(&store, number));
+        let stored = store.ram_form(response(&store, number));
         store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
     }
     assert_eq!(COUNT, store.objects());

@@ -59,7 +59,7 @@ async fn get_in_time(fleet: &Rc<Fleet>, url: &str, body: &[u8]) -> FleetResult {
 }
 
 fn is_ejected(fleet: &Fleet, server: usize) -> bool {
-    fleet.health().standing(server) == FleetServerState::Ejected
+    fleet.health().state(server) == FleetServerState::Ejected
 }
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.
@@ -343,7 +343,7 @@ fn what_waits_is_bounded() {
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         assert!(counters.fleet_queue_full.get() > 0);
         for it in puts {
-            assert_ne!(Settled::Stored, it.settled().await);
+            assert_ne!(Settled::Stored, it.wait().await);
         }
     });
 }

@@ -173,7 +173,7 @@ fn each_operation_is_told_to_whoever_follows() {
         let (tell, wants) = (told.clone(), follows.clone());
         fleet.health().follow(OperationFollower {
             follows: Box::new(move || wants.load(Relaxed)),
-            tell: Box::new(move |it| {
+            report: Box::new(move |it| {
                 tell.lock().unwrap().push(format!("{} {} {}", it.what, it.key, it.came))
             }),
         });

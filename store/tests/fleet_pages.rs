@@ -195,24 +195,24 @@ fn each_variant_is_found_and_a_removal_takes_all() {
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
             drop(turn);
         }
-        assert_eq!(b"Good day"[..], hit(get_as(&b, url, &en, Want::Look).await).body);
-        assert_eq!(b"Guten Tag"[..], hit(get_as(&b, url, &de, Want::Look).await).body);
-        assert_miss(get_as(&b, url, &fr, Want::Look).await);
+        assert_eq!(b"Good day"[..], hit(get_as(&b, url, &en, Want::ReadOnly).await).body);
+        assert_eq!(b"Guten Tag"[..], hit(get_as(&b, url, &de, Want::ReadOnly).await).body);
+        assert_miss(get_as(&b, url, &fr, Want::ReadOnly).await);
         // The other node adds one, and it belongs with the others.
         let turn = get_as(&b, url, &fr, Want::Recompute).await;
         let stored = page(&fields, &fr, StoredBody::Heap(Bytes::from_static(b"Bonjour").into()));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
         drop(turn);
-        assert_eq!(b"Guten Tag"[..], hit(get_as(&a, url, &de, Want::Look).await).body);
+        assert_eq!(b"Guten Tag"[..], hit(get_as(&a, url, &de, Want::ReadOnly).await).body);
         // Removed by one node, all are gone, and stay so when one comes anew from either.
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
-        assert_miss(get_as(&b, url, &fr, Want::Look).await);
+        assert_miss(get_as(&b, url, &fr, Want::ReadOnly).await);
         let turn = get_as(&b, url, &en, Want::Recompute).await;
         let stored = page(&fields, &en, StoredBody::Heap(Bytes::from_static(b"Good evening").into()));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
         drop(turn);
-        assert_eq!(b"Good evening"[..], hit(get_as(&a, url, &en, Want::Look).await).body);
-        assert_miss(get_as(&a, url, &de, Want::Look).await);
+        assert_eq!(b"Good evening"[..], hit(get_as(&a, url, &en, Want::ReadOnly).await).body);
+        assert_miss(get_as(&a, url, &de, Want::ReadOnly).await);
     });
 }
 
@@ -235,8 +235,8 @@ fn where_the_names_change_the_variants_of_before_are_gone() {
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
             drop(turn);
         }
-        assert_eq!(b"newest"[..], hit(get_as(&b, url, &en, Want::Look).await).body);
-        assert_miss(get_as(&b, url, &de, Want::Look).await);
+        assert_eq!(b"newest"[..], hit(get_as(&b, url, &en, Want::ReadOnly).await).body);
+        assert_miss(get_as(&b, url, &de, Want::ReadOnly).await);
     });
 }
 
@@ -268,7 +268,7 @@ fn what_was_removed_while_it_was_on_its_way_does_not_come_back() {
                 let url = format!("http://a/{at}");
                 let on_its_way = a.put(url.as_bytes(), &stored);
                 assert_eq!(Removed::Everywhere, a.remove(url.as_bytes()).await);
-                assert_eq!(Settled::NotStored, on_its_way.settled().await);
+                assert_eq!(Settled::NotStored, on_its_way.wait().await);
                 // Behind what was told and not waited for.
                 assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
                 assert_miss(get(&b, &url).await);
@@ -681,7 +681,7 @@ fn what_was_removed_by_another_node_is_not_brought_back_by_what_replaces_it() {
                     assert_eq!(Settled::NotStored, put(&a, url, &new).await, "{url}");
                     drop(turn);
                     for request in [&[][..], &de, &en] {
-                        assert_miss(get_as(&b, url, request, Want::Look).await);
+                        assert_miss(get_as(&b, url, request, Want::ReadOnly).await);
                     }
                 }
             });
@@ -729,7 +729,7 @@ fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
             assert_eq!(Settled::Stored, put(&a, url, &variant(1)).await);
             assert_eq!(Settled::Stored, put(&b, url, &variant(2)).await);
             for it in &languages {
-                assert_eq!(it[0].1.as_bytes(), hit(get_as(&a, url, it, Want::Look).await).body);
+                assert_eq!(it[0].1.as_bytes(), hit(get_as(&a, url, it, Want::ReadOnly).await).body);
             }
         },
     );

@@ -130,11 +130,11 @@ fn of_the_variants_none_is_brought_back() {
         assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
         assert_eq!(Settled::NotStored, put(b, URL, &stored).await);
         drop(turn);
-        assert_miss(get_as(c, URL, &german, Want::Look).await);
+        assert_miss(get_as(c, URL, &german, Want::ReadOnly).await);
         let turn = get_as(c, URL, &german, Want::Recompute).await;
         assert_eq!(Settled::Stored, put(c, URL, &stored).await);
         drop(turn);
-        assert_eq!(b"Guten Tag"[..], hit(get_as(a, URL, &german, Want::Look).await).body);
+        assert_eq!(b"Guten Tag"[..], hit(get_as(a, URL, &german, Want::ReadOnly).await).body);
     });
 }
 

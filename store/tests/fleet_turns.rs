@@ -65,7 +65,7 @@ async fn is_done(node: &Rc<Fleet>) {
 fn who_only_looks_leaves_the_turn_to_others() {
     given_back(async |[_, b, c, _]| {
         for _ in 0..2 {
-            let got = ask(b, "de", Want::Look).await;
+            let got = ask(b, "de", Want::ReadOnly).await;
             assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
             assert_eq!(b"Guten Tag"[..], hit(got).body);
         }
@@ -78,7 +78,7 @@ fn who_only_looks_leaves_the_turn_to_others() {
 fn who_wants_another_variant_leaves_the_turn_to_others() {
     given_back(async |[_, b, c, _]| {
         // The newest is in German; its turn is not for who comes by it to the English one.
-        for want in [Want::Look, Want::Recompute] {
+        for want in [Want::ReadOnly, Want::Recompute] {
             assert_eq!(b"Good day"[..], hit(ask(b, "en", want).await).body);
         }
         assert!(matches!(
@@ -112,6 +112,6 @@ fn who_takes_no_turns_writes_over_what_was_given_back() {
         assert_eq!(b"Guten Tag"[..], hit(ask(d, "de", Want::Recompute).await).body);
         is_done(d).await;
         assert_eq!(Settled::Stored, put(d, URL, &expired("de", "new")).await);
-        assert_eq!(b"new"[..], hit(ask(c, "de", Want::Look).await).body);
+        assert_eq!(b"new"[..], hit(ask(c, "de", Want::ReadOnly).await).body);
     });
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 const MANY: usize = 50_000;
 
 fn put(store: &Store, key: &str, tag: &str) {
-    let stored = sample::stored(sample::text("body")).marked(sample::tagged(tag));
+    let stored = sample::stored(sample::text("body")).with_purge_facts(sample::tagged(tag));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 1).unwrap();
 }
 

@@ -10,7 +10,7 @@ use larder_semantics::tags;
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::ram::Lookup;
 use larder_store::{
-    Begin, FillEnd, FillHead, FillReader, FillWriter, Marks, PurgeRule, PurgeScope, RamSettings, Store,
+    Begin, FillEnd, FillHead, FillReader, FillWriter, PurgeFacts, PurgeRule, PurgeScope, RamSettings, Store,
     Stored, StoredArc, StoredBody, Strength, sample,
 };
 use std::sync::Arc;
@@ -96,7 +96,7 @@ const MOODS: [Mood; 8] =
 
 /// Asks the origin, shares the answer, and stores it if the mood is right.
 async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter, mood: Mood) {
-    let marks = Marks { tags: [tags::hash(&tag(page))].into(), born: store.born() };
+    let marks = PurgeFacts { tags: [tags::hash(&tag(page))].into(), epoch: store.epoch() };
     tokio::task::yield_now().await;
     let version = world.pages[page].origin.load(SeqCst);
     let word = version * KEYS as u64 + page as u64;
@@ -107,7 +107,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         length: Some(body.len() as u64),
         vary: Vec::new(),
         variant: Box::default(),
-        marks: marks.clone(),
+        purge_facts: marks.clone(),
         meta: sample::meta(&[]),
         spent: SpentLifetime::No,
     };
@@ -128,10 +128,10 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
     writer.finish(FillEnd::Complete(None));
 }
 
-fn keep(store: &Store, writer: &FillWriter, marks: Marks) {
+fn keep(store: &Store, writer: &FillWriter, marks: PurgeFacts) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
-    let stored = sample::stored(body).marked(marks);
+    let stored = sample::stored(body).with_purge_facts(marks);
     let _ = writer.insert(StoredArc::new(stored), 1);
 }
 

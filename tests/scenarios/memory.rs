@@ -9,7 +9,7 @@ const BUDGET: u64 = 64 << 20;
 
 /// What the process takes beside the budget, whatever its size: see docs/decisions/0020-resident-memory.md. A worker
 /// has pages of each size class, and what is on its way between two looks.
-const BASE: u64 = larder_store::ram::OUTSIDE + (4 << 20) + WORKERS * (8 << 20);
+const BASE: u64 = larder_store::ram::PROCESS_OVERHEAD + (4 << 20) + WORKERS * (8 << 20);
 const WORKERS: u64 = 2;
 
 /// Resident bytes of larder: what it allocated, and the pages of its arena, which are not mapped but are its own. The

@@ -36,7 +36,7 @@ pub trait FileOwner: Send + Sync {
 
     /// Whether all bytes are still the promised ones; called for [`FileWritableBy::Ours`] before the sending of a range
     /// continues. `false` cuts the connection, so that no client gets a mix of two versions.
-    fn intact(&self) -> bool {
+    fn is_intact(&self) -> bool {
         true
     }
 
@@ -44,7 +44,7 @@ pub trait FileOwner: Send + Sync {
     /// read. `false` cuts the connection.
     fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
         let _ = (offset, bytes);
-        self.intact()
+        self.is_intact()
     }
 
     /// The file could not be read, ended too early or was changed: the current response is cut, and the file should not be sent

@@ -160,7 +160,7 @@ impl Outbox {
             match piece {
                 BodyPiece::Bytes(bytes) => take(&bytes[..count])?,
                 BodyPiece::File(slice) => {
-                    if slice.owner.kept() == FileWritableBy::Ours && self.begun && !slice.owner.intact() {
+                    if slice.owner.kept() == FileWritableBy::Ours && self.begun && !slice.owner.is_intact() {
                         return Err(Errno::IO);
                     }
                     match slice.owner.mapped(slice.offset, count as u64) {
@@ -273,7 +273,7 @@ fn send_from_file(socket: BorrowedFd<'_>, piece: &BodyPiece, begun: bool) -> Res
     match piece {
         BodyPiece::Bytes(bytes) => rustix::net::send(socket, bytes, SendFlags::NOSIGNAL),
         BodyPiece::File(slice) => match slice.owner.kept() {
-            FileWritableBy::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
+            FileWritableBy::Ours if begun && !slice.owner.is_intact() => Err(Errno::IO),
             FileWritableBy::Ours => send_file(socket, slice),
             FileWritableBy::Theirs => copy_file(socket, slice),
             FileWritableBy::Checked => copy_checked(socket, slice),
@@ -414,7 +414,7 @@ mod tests {
             None
         }
 
-        fn intact(&self) -> bool {
+        fn is_intact(&self) -> bool {
             !self.changed.load(Relaxed)
         }
     }

@@ -109,7 +109,7 @@ pub enum RecordKind {
     /// A response: head and body follow.
     Response,
     /// Removes every record under this hash with a lower stamp: of this variant, or of all if that is zero. No bytes
-    /// follow. With stamp zero it removes nothing: it records that the purge with the number `born` was acknowledged.
+    /// follow. With stamp zero it removes nothing: it records that the purge with the number `epoch` was acknowledged.
     Removal,
 }
 
@@ -123,7 +123,7 @@ pub struct RecordHeader {
     /// Its number among all records ever written here; below 2^40.
     pub stamp: u64,
     /// The purge in force when the response was requested from its origin.
-    pub born: u64,
+    pub epoch: u64,
     /// The hash of the variant, see `store`.
     pub variant: u32,
     /// The hash of the names that it varies on; zero without.
@@ -146,7 +146,7 @@ impl RecordHeader {
             kind: RecordKind::Removal,
             hash: 0,
             stamp: 0,
-            born: purge,
+            epoch: purge,
             variant: 0,
             names: 0,
             head: 0,
@@ -172,7 +172,7 @@ impl RecordHeader {
         out[6..8].copy_from_slice(&self.names.to_le_bytes());
         out[8..12].copy_from_slice(&self.head.to_le_bytes());
         out[12..16].copy_from_slice(&self.variant.to_le_bytes());
-        let numbers = [self.hash, self.stamp, self.born, self.body, self.head_sum, self.body_sum];
+        let numbers = [self.hash, self.stamp, self.epoch, self.body, self.head_sum, self.body_sum];
         for (at, number) in numbers.into_iter().enumerate() {
             out[16 + 8 * at..24 + 8 * at].copy_from_slice(&number.to_le_bytes());
         }
@@ -202,7 +202,7 @@ impl RecordHeader {
             variant: half(bytes, 12),
             hash: number(bytes, 16),
             stamp: number(bytes, 24),
-            born: number(bytes, 32),
+            epoch: number(bytes, 32),
             body: number(bytes, 40),
             head_sum: number(bytes, 48),
             body_sum: number(bytes, 56),
@@ -231,7 +231,7 @@ pub struct FooterEntry {
     /// The record's number.
     pub stamp: u64,
     /// As in its header.
-    pub born: u64,
+    pub epoch: u64,
     /// The start of its header, units.
     pub offset: u32,
     /// Units of the whole record; zero for a removal and for a note of a purge.
@@ -262,7 +262,7 @@ pub fn write_footer(entries: &[FooterEntry], place: RecordPart, out: &mut Vec<u8
     for it in entries {
         out.extend_from_slice(&it.hash.to_le_bytes());
         out.extend_from_slice(&it.stamp.to_le_bytes());
-        out.extend_from_slice(&it.born.to_le_bytes());
+        out.extend_from_slice(&it.epoch.to_le_bytes());
         out.extend_from_slice(&it.offset.to_le_bytes());
         out.extend_from_slice(&it.size.to_le_bytes());
         out.extend_from_slice(&it.variant.to_le_bytes());
@@ -317,7 +317,7 @@ impl FooterTail {
         let entry = |it: &[u8]| FooterEntry {
             hash: number(it, 0),
             stamp: number(it, 8),
-            born: number(it, 16),
+            epoch: number(it, 16),
             offset: half(it, 24),
             size: half(it, 28),
             variant: half(it, 32),
@@ -442,7 +442,7 @@ mod tests {
             kind: RecordKind::Response,
             hash: 1,
             stamp: 2,
-            born: 3,
+            epoch: 3,
             variant: 4,
             names: 5,
             head: 6,
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_footer_comes_back_and_no_bit_of_it_can_turn() {
-        let entry = FooterEntry { hash: 1, stamp: 2, born: 3, offset: 4, size: 5, variant: 6, names: 7 };
+        let entry = FooterEntry { hash: 1, stamp: 2, epoch: 3, offset: 4, size: 5, variant: 6, names: 7 };
         let entries = [entry, FooterEntry { hash: 9, ..entry }];
         let place = RecordPart { offset: 640, ..PLACE };
         let mut footer = Vec::new();

@@ -44,8 +44,12 @@ enum Behind {
 
 impl ListedTier {
     /// The keys on disk that are listed.
-    pub fn of_disk(self) -> below::Those {
-        if self == ListedTier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone }
+    pub fn of_disk(self) -> below::DiskKeySelection {
+        if self == ListedTier::Disk {
+            below::DiskKeySelection::OnDisk
+        } else {
+            below::DiskKeySelection::OnDiskAlone
+        }
     }
 }
 

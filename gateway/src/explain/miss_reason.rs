@@ -109,7 +109,7 @@ impl AskedReason<'_> {
             is_doubted: self.doubted,
             is_hit_for_miss: matches!(self.looked, Lookup::HitForMiss),
             is_head: self.facts.method == "HEAD",
-            removed: if stored.is_none() { gateway.store.why_gone(self.hash) } else { None },
+            removed: if stored.is_none() { gateway.store.removal_cause(self.hash) } else { None },
             is_background: false,
         });
         match last

@@ -56,7 +56,7 @@ impl Gateway {
         let (mut doubted, mut removed) = (false, None);
         if let Some(fleet) = self.fleet_of(policy) {
             let held = chosen.as_ref().map(|it| &*it.0);
-            let (want, is_purged) = (Want::Look, &|_: &Envelope, _| false);
+            let (want, is_purged) = (Want::ReadOnly, &|_: &Envelope, _| false);
             let ask = FleetQuery { key, request: &fields, policy, want, held, is_purged };
             let holds = match fleet.get(ask).await {
                 FleetResult::Unavailable => Holds::Unknown,

@@ -20,7 +20,7 @@ use larder_semantics::stored::{self, Meta};
 use larder_semantics::{tags, transcode, vary};
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::fleet::Unshared;
-use larder_store::{Born, FillHead, Marks};
+use larder_store::{FillHead, PurgeEpoch, PurgeFacts};
 use larder_wire::message::Framing;
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ impl FillJob {
         if arrived.response.is_local_redirect {
             // Each client gets the response to the other target, with the rules of its route.
             if !self.remembered {
-                self.judge(None, |it| it.remember_miss(&arrived.born));
+                self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
             return Disposition::Forward { says: Unshared::Page, meta };
         }
@@ -141,12 +141,12 @@ impl FillJob {
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             if spent == SpentLifetime::No {
                 // Every request will have to ask: none should queue behind another.
-                self.judge(None, |it| it.remember_miss(&arrived.born));
+                self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
             if !meta.has_validator() {
                 // It cannot be validated either.
                 let says = if spent == SpentLifetime::No { Unshared::Page } else { Unshared::Answer };
-                self.leave_turn(&meta, &arrived.born, says);
+                self.leave_turn(&meta, &arrived.epoch, says);
             }
         }
         let head = Arc::new(self.shared_head(arrived, meta, length, spent));
@@ -175,7 +175,7 @@ impl FillJob {
         *self.local.own.borrow_mut() = Some((meta.status, own));
         let mut variant = Vec::new();
         vary::write_key(meta.vary(), &self.request.fields.view(), &mut variant);
-        let marks = self.marks(&kept, arrived.born.clone());
+        let marks = self.marks(&kept, arrived.epoch.clone());
         SharedHead {
             status: meta.status,
             fields: kept,
@@ -183,7 +183,7 @@ impl FillJob {
             vary: meta.vary().to_vec(),
             variant: variant.into_boxed_slice(),
             meta,
-            marks,
+            purge_facts: marks,
             spent,
         }
     }
@@ -214,7 +214,7 @@ impl FillJob {
         if verdict != Storable::Store && spent != SpentLifetime::Passing {
             self.refuse(NotStorable::Late, meta);
             if !self.remembered {
-                self.judge(None, |it| it.remember_miss(&arrived.born));
+                self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
             return Some(Unshared::Page);
         }
@@ -226,7 +226,7 @@ impl FillJob {
             return Some(Unshared::Answer);
         }
         if !self.remembered {
-            self.judge(None, |it| it.remember_miss(&arrived.born));
+            self.judge(None, |it| it.remember_miss(&arrived.epoch));
         }
         Some(Unshared::Page)
     }
@@ -256,7 +256,7 @@ impl FillJob {
         meta.status = 200;
         meta.set_partial(None);
         // The age is that of the held part.
-        let marks = self.marks(&kept, old.birth());
+        let marks = self.marks(&kept, old.epoch());
         let head = Arc::new(SharedHead {
             status: 200,
             fields: kept,
@@ -264,7 +264,7 @@ impl FillJob {
             vary: old.meta.vary().to_vec(),
             variant: old.variant().into(),
             meta,
-            marks,
+            purge_facts: marks,
             spent: SpentLifetime::No,
         });
         let (stored, none) = (contents(&old.body)?, Bytes::new());
@@ -296,9 +296,9 @@ impl FillJob {
     }
 
     /// The facts that purges compare, for a response with these stored fields.
-    pub(super) fn marks(&self, fields: &FieldList, born: Born) -> Marks {
+    pub(super) fn marks(&self, fields: &FieldList, epoch: PurgeEpoch) -> PurgeFacts {
         let tags = tags::of(&fields.view(), &self.route.policy.tags, &self.key);
         self.gateway.counters.purge_tags_full.add(u64::from(tags::are_every(&tags)));
-        Marks { tags, born }
+        PurgeFacts { tags, epoch }
     }
 }

@@ -66,7 +66,7 @@ impl FillJob {
         let fields = arrived.response.fields.view();
         let mut new = self.freshened(old, arrived);
         new.exchanged = arrived.exchanged;
-        let new = self.gateway.store.keep(new);
+        let new = self.gateway.store.ram_form(new);
         let kept = new.fields();
         let policy = rules::of_response(&self.route.policy, &self.request, new.meta.status, &kept.view());
 
@@ -85,7 +85,7 @@ impl FillJob {
             AfterFreshen::Leave => {}
             AfterFreshen::Drop => {
                 self.gateway.remove(policy, self.hash, &self.key).await;
-                self.judge(None, |it| it.remember_miss(&arrived.born));
+                self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
         }
         if !self.background {
@@ -106,7 +106,7 @@ impl FillJob {
         if update.iter().any(|it| it.is("via")) {
             request_headers::mark_stored(&mut fields, arrived.response.version, policy);
         }
-        let marks = self.marks(&fields, arrived.born.clone());
+        let marks = self.marks(&fields, arrived.epoch.clone());
         let (trailers, body, variant) = (old.trailers().cloned(), old.body.clone(), old.variant().into());
         let new = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
         let new = coding::ready(new, policy);

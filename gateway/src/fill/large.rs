@@ -30,7 +30,7 @@ pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64) -> Option<No
     if !job.gateway.store.is_outgrown_by(length) {
         return Some(Nowhere::NoRoom);
     }
-    let disk = job.gateway.disk_of(&job.route.policy).filter(|it| it.could_hold(length));
+    let disk = job.gateway.disk_of(&job.route.policy).filter(|it| it.accepts_length(length));
     let goes_there = disk.is_some() && tiers::goes_down(meta, clock::wall());
     (!goes_there).then_some(Nowhere::TooLarge)
 }
@@ -95,7 +95,7 @@ impl LargeProgress {
         drop(job.win.take());
         let Ok(body) = large.finish().await else { return };
         let (meta, fields) = (head.meta.clone(), head.fields.clone());
-        let (variant, marks) = (head.variant.clone(), head.marks.clone());
+        let (variant, marks) = (head.variant.clone(), head.purge_facts.clone());
         if body.len() > policy.max_object || meta.partial().is_some() {
             return;
         }

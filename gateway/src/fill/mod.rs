@@ -41,7 +41,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::fleet::{RecomputeLease, RecomputeTurn, Unshared};
 use larder_store::ram::{KeyHash, Removals};
-use larder_store::{Born, Exchanged, FillEnd, FillHead, FillReader, FillWriter, StoredArc};
+use larder_store::{Exchanged, FillEnd, FillHead, FillReader, FillWriter, PurgeEpoch, StoredArc};
 use larder_transport::Client;
 use larder_wire::message::{Request, ResponseHead, Version};
 use machine::FillStep;
@@ -242,7 +242,7 @@ impl Waiters<'_> {
     pub async fn deserted(self) {
         match self {
             Waiters::Unconditional => std::future::pending().await,
-            Waiters::Readers(writer) => writer.deserted().await,
+            Waiters::Readers(writer) => writer.without_readers().await,
             Waiters::Client(client) => client.until(|it| it == ClientPresence::Gone).await,
         }
     }
@@ -278,7 +278,7 @@ pub(crate) struct ArrivedHead {
     /// The same times in more precision.
     pub exchanged: Exchanged,
     /// The purges that it knows of: taken before the request was sent.
-    pub born: Born,
+    pub epoch: PurgeEpoch,
 }
 
 impl ArrivedHead {
@@ -407,7 +407,7 @@ impl FillRun {
     pub fn begin_to_store(mut self) -> FillReader {
         let Readers::One { since, .. } = self.readers else { unreachable!("a fill begins to store once") };
         let store = self.job.gateway.store.clone();
-        let (writer, reader) = store.begin_alone(self.job.hash, &self.job.key, since);
+        let (writer, reader) = store.begin_private(self.job.hash, &self.job.key, since);
         self.readers = Readers::Shared(writer);
         tokio::task::spawn_local(Box::pin(self.run_to_end(FillStep::Store)));
         reader
@@ -481,7 +481,7 @@ impl FillRun {
         };
         let job = &self.job;
         if !job.supersede(&meta, &arrived, says).await {
-            job.leave_turn(&meta, &arrived.born, says);
+            job.leave_turn(&meta, &arrived.epoch, says);
         }
         let mut writer = match std::mem::replace(&mut self.readers, Readers::None) {
             Readers::Shared(writer) => writer,
@@ -503,7 +503,7 @@ impl FillRun {
             vary: Vec::new(),
             variant: Box::default(),
             meta,
-            marks: larder_store::Marks::default(),
+            purge_facts: larder_store::PurgeFacts::default(),
             spent: SpentLifetime::No,
         };
         let has_no_body = in_place.is_some();
@@ -534,17 +534,17 @@ impl FillRun {
             FillOutcome::OverBudget => {
                 // Other clients have budgets of their own.
                 self.job.local.over_budget.set(true);
-                writer.head(FillHead::LookAgain, false);
+                writer.head(FillHead::StoreChanged, false);
                 writer.finish(FillEnd::Complete(None));
             }
             FillOutcome::LookAgain => {
-                writer.head(FillHead::LookAgain, false);
+                writer.head(FillHead::StoreChanged, false);
                 writer.finish(FillEnd::Complete(None));
             }
             FillOutcome::Freshened(stored, spent) => {
                 *self.job.local.freshened.borrow_mut() = Some(stored.clone());
                 let head = match spent {
-                    SpentLifetime::No => FillHead::LookAgain,
+                    SpentLifetime::No => FillHead::StoreChanged,
                     SpentLifetime::Stored | SpentLifetime::Passing => FillHead::Validated(stored),
                 };
                 writer.head(head, false);

@@ -19,7 +19,7 @@ use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
 use larder_semantics::stored;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::{Born, Exchanged};
+use larder_store::{Exchanged, PurgeEpoch};
 use larder_wire::message::Framing;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -81,14 +81,14 @@ pub(crate) struct SentRequest {
     /// When it was sent, by the same clock.
     asked: u64,
     request_time: WallTime,
-    born: Born,
+    epoch: PurgeEpoch,
     /// It is passed: a 101 may answer it.
     is_passed: bool,
 }
 
 /// When larder began to make a response in place of an origin.
 struct MakingBegan {
-    born: Born,
+    epoch: PurgeEpoch,
     request_time: WallTime,
     asked: u64,
 }
@@ -101,8 +101,8 @@ impl MakingBegan {
             order: None,
             request_time: self.request_time,
             response_time: clock::wall(),
-            exchanged: Exchanged { asked: self.asked, answered: clock::precise_micros() },
-            born: self.born,
+            exchanged: Exchanged { request_sent: self.asked, head_received: clock::precise_micros() },
+            epoch: self.epoch,
         }
     }
 }
@@ -221,7 +221,7 @@ impl FillRun {
             Readers::Shared(writer) if self.job.cancels() => tokio::select! {
                 biased;
                 done = work => Some(done),
-                () = writer.deserted() => None,
+                () = writer.without_readers() => None,
             },
             _ => Some(work.await),
         }
@@ -300,8 +300,8 @@ impl FillJob {
     }
 
     fn begin_to_make(&self) -> MakingBegan {
-        let born = self.gateway.store.born();
-        MakingBegan { born, request_time: clock::wall(), asked: clock::precise_micros() }
+        let epoch = self.gateway.store.epoch();
+        MakingBegan { epoch, request_time: clock::wall(), asked: clock::precise_micros() }
     }
 
     /// Asks, up to the final head, with a permit that was waited for since `started`.
@@ -357,13 +357,13 @@ impl FillJob {
                 is_passed,
             ));
         }
-        let born = self.gateway.store.born();
+        let epoch = self.gateway.store.epoch();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
         outgoing.reason = Some(self.reason.of(ask));
         let clock = self.origin_clock();
         let exchange = reserved.send(outgoing).await?;
-        Ok(SentRequest { exchange, clock, started, asked, request_time, born, is_passed })
+        Ok(SentRequest { exchange, clock, started, asked, request_time, epoch, is_passed })
     }
 
     /// Waits for the final head while the request's body is sent; interim heads are for the client that started the fill.
@@ -376,7 +376,7 @@ impl FillJob {
         waiters: Waiters<'_>,
         upload: &mut Option<Upload<'_>>,
     ) -> Result<ArrivedHead, NoAnswer> {
-        let SentRequest { exchange, clock, started, asked, request_time, born, is_passed } = sent;
+        let SentRequest { exchange, clock, started, asked, request_time, epoch, is_passed } = sent;
         let source = ResponseSource::Origin(exchange.clone(), clock);
         self.told.enter(RequestStage::FirstByte);
         loop {
@@ -411,9 +411,17 @@ impl FillJob {
             }
             self.told.enter(RequestStage::Lookup);
             self.local.origin_status.set(Some(response.status));
-            let exchanged = Exchanged { asked, answered: exchange.answered() };
+            let exchanged = Exchanged { request_sent: asked, head_received: exchange.answered() };
             let response_time = clock::wall();
-            return Ok(ArrivedHead { source, response, order, request_time, response_time, exchanged, born });
+            return Ok(ArrivedHead {
+                source,
+                response,
+                order,
+                request_time,
+                response_time,
+                exchanged,
+                epoch,
+            });
         }
     }
 }

@@ -12,7 +12,7 @@ use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock;
 use larder_store::fill::{Abandoned, SharedHead, SpentLifetime};
-use larder_store::{FillEnd, FillHead, FillReader, FillWriter, Marks, WithoutSpool};
+use larder_store::{FillEnd, FillHead, FillReader, FillWriter, PurgeFacts, WithoutSpool};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) async fn wanted(source: &ResponseSource, writer: &mut FillWriter) -> 
         let wanted = source.wait_for_client(pin!(writer.wanted())).await;
         match wanted {
             Ok(done) => return done,
-            Err(pressed) => writer.hurry(otherwise(pressed)),
+            Err(pressed) => writer.drain(otherwise(pressed)),
         }
     }
 }
@@ -43,7 +43,7 @@ pub(crate) async fn push(
         let pushed = source.wait_for_client(pin!(writer.push(bytes.clone(), max_object))).await;
         match pushed {
             Ok(done) => return done,
-            Err(pressed) => writer.hurry(otherwise(pressed)),
+            Err(pressed) => writer.drain(otherwise(pressed)),
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter) {
             biased;
             next = source.next() => next,
             // The next bytes may take long.
-            () = writer.deserted() => return source.give_up(),
+            () = writer.without_readers() => return source.give_up(),
             () = is_needless(&source, Waiters::Readers(&writer)) => return source.give_up(),
         };
         match next {
@@ -68,7 +68,7 @@ pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter) {
                 }
             }
             Ok(None) => {
-                writer.put_by().await;
+                writer.spool_rest().await;
                 let trailers = source.trailers().map(Arc::new);
                 return writer.finish(FillEnd::Complete(trailers));
             }
@@ -86,7 +86,7 @@ pub(crate) fn hand_over(
 ) -> FillReader {
     let store = &gateway.store;
     let nobodys = store.hash(&[]);
-    let (mut writer, reader) = store.begin_alone(nobodys, &[], store.removals(nobodys));
+    let (mut writer, reader) = store.begin_private(nobodys, &[], store.removals(nobodys));
     let now = clock::wall();
     let head = SharedHead {
         status: 200,
@@ -95,11 +95,11 @@ pub(crate) fn hand_over(
         vary: Vec::new(),
         variant: Box::default(),
         meta: Meta::of(200, &[], &Policy::default(), now, now),
-        marks: Marks::default(),
+        purge_facts: PurgeFacts::default(),
         spent: SpentLifetime::No,
     };
     writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
-    writer.hurry(otherwise(pressed));
+    writer.drain(otherwise(pressed));
     tokio::task::spawn_local(async move {
         if push(&source, &mut writer, first, 0).await.is_err() {
             return source.give_up();

@@ -20,7 +20,7 @@ impl Gateway {
         let Begin::Lead(mut writer, _) = self.store.begin(job.hash, flight, &job.key) else { return };
         // The renewal of another worker may have ended since the first look; it was recorded before its fill ended.
         if is_paused() {
-            writer.head(FillHead::LookAgain, false);
+            writer.head(FillHead::StoreChanged, false);
             return writer.finish(FillEnd::Complete(None));
         }
         self.counters.background_validations.add(1);

@@ -9,7 +9,7 @@ use larder_semantics::flip;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, NotStorable, Storable};
 use larder_semantics::trace::Silent;
-use larder_store::Born;
+use larder_store::PurgeEpoch;
 use larder_store::ram::KeyHash;
 use larder_wire::message::{Framing, Request};
 
@@ -59,7 +59,7 @@ impl StorabilityCheck<'_> {
         }
         self.gateway.counters.cache_refusals.add(1);
         if is_about_the_page(self.request, arrived, refusal) && !self.remembered {
-            self.remember_miss(&arrived.born);
+            self.remember_miss(&arrived.epoch);
         }
         let theirs = refusal.is_one_visitors();
         self.gateway.refusals.note(self.hash, arrived.response_time, theirs, || {
@@ -83,10 +83,10 @@ impl StorabilityCheck<'_> {
         });
     }
 
-    /// For a while no request waits for another's answer under this key, by a response that was `born` then.
-    pub fn remember_miss(&self, born: &Born) {
+    /// For a while no request waits for another's answer under this key, by a response that had this `epoch`.
+    pub fn remember_miss(&self, epoch: &PurgeEpoch) {
         let seconds = self.gateway.remembers_misses(&self.route.policy);
-        self.gateway.remember_miss(self.hash, born, seconds);
+        self.gateway.remember_miss(self.hash, epoch, seconds);
     }
 }
 

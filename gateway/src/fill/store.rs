@@ -47,7 +47,7 @@ impl FillRun {
                 tokio::select! {
                     biased;
                     next = source.next() => next,
-                    () = writer.deserted() => return,
+                    () = writer.without_readers() => return,
                 }
             } else {
                 let waiters = if job.background { Waiters::Unconditional } else { Waiters::Readers(&writer) };
@@ -96,7 +96,7 @@ impl FillRun {
         if writer.push(last, most).await.is_err() {
             return;
         }
-        writer.put_by().await;
+        writer.spool_rest().await;
         let watch = writer.watch();
         writer.finish(FillEnd::Complete(trailers.clone().map(Arc::new)));
         large.keep(job, &head, trailers, &watch).await;
@@ -109,7 +109,7 @@ impl FillJob {
         let (policy, win) = (&self.route.policy, self.win.take());
         let down = self.gateway.write_down(policy, &self.key, stored, win, freshens, &removed);
         if let Some(put) = down.put {
-            put.settled().await;
+            put.wait().await;
         }
         if let Some(written) = down.displaced {
             self.gateway.outlives_us(written).await;
@@ -144,7 +144,7 @@ impl FillJob {
                 trailers,
                 body,
                 head.variant.clone(),
-                head.marks.clone(),
+                head.purge_facts.clone(),
                 &self.route.policy.tags,
             );
             stored.exchanged = exchanged;
@@ -154,7 +154,7 @@ impl FillJob {
                 down = Some(StoredArc::new(stored));
                 return Ok(());
             }
-            let stored = down.insert(self.gateway.store.keep(stored)).clone();
+            let stored = down.insert(self.gateway.store.ram_form(stored)).clone();
             let most = usize::from(policy.max_variants);
             writer.insert(stored, most).map(|()| self.gateway.counters.cache_stores.add(1))
         });
@@ -165,7 +165,7 @@ impl FillJob {
             Err(NotStored::Overtaken) => return Err(Overtaken),
             Err(NotStored::OverBudget) => {
                 self.gateway.counters.cache_over_budget.add(1);
-                self.gateway.store.unseat(self.hash, &self.key, &self.request.fields.view());
+                self.gateway.store.drop_selected(self.hash, &self.key, &self.request.fields.view());
             }
         }
         Ok(down)

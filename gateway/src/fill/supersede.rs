@@ -13,9 +13,9 @@ use larder_semantics::stored::Meta;
 use larder_semantics::supersede::{self, RefusedEffect};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::disk::DiskWrite;
-use larder_store::fleet::{Instead, Removed, Unshared};
+use larder_store::fleet::{RecordReplacement, Removed, Unshared};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Born, PurgeRule, PurgeScope, Stored, StoredArc, Strength};
+use larder_store::{PurgeEpoch, PurgeRule, PurgeScope, Stored, StoredArc, Strength};
 
 impl Gateway {
     /// Removes the stored response to a request from every tier, since the origin has sent another. In RAM that is the
@@ -30,7 +30,7 @@ impl Gateway {
         hash: KeyHash,
         key: &[u8],
         request: &[Field<'_>],
-        instead: Instead<'_>,
+        instead: RecordReplacement<'_>,
     ) {
         let (was_here, mut on_disk) = self.supersede_here(policy, hash, key, request);
         match self.fleet_of(policy) {
@@ -102,8 +102,9 @@ impl FillJob {
             }
             RefusedEffect::Supersedes => {}
         }
-        let mark = self.gateway.mark(policy, &self.key, meta, &arrived.born, says);
-        let instead = mark.as_ref().map_or(Instead::Trace(meta.request_time), Instead::Mark);
+        let mark = self.gateway.mark(policy, &self.key, meta, &arrived.epoch, says);
+        let instead =
+            mark.as_ref().map_or(RecordReplacement::Marker(meta.request_time), RecordReplacement::Mark);
         self.gateway.supersede(policy, self.hash, &self.key, &request, instead).await;
         if self.gateway.tiers.fills_fleet()
             && let Some(win) = self.win.take()
@@ -134,26 +135,26 @@ impl FillJob {
     }
 
     /// Ends this node's lease, if any, at once: the origin's answer is not for other nodes.
-    pub(crate) fn leave_turn(&self, meta: &Meta, born: &Born, says: Unshared) {
+    pub(crate) fn leave_turn(&self, meta: &Meta, epoch: &PurgeEpoch, says: Unshared) {
         if let Some(win) = self.win.take() {
-            self.gateway.tell_others(&self.route.policy, &self.key, meta, born, says, win);
+            self.gateway.tell_others(&self.route.policy, &self.key, meta, epoch, says, win);
         }
     }
 
     /// Another answer arrived during this fill: neither is kept in any tier.
     pub(crate) async fn overtaken(&self) {
         let request = self.request.fields.view();
-        let now = Instead::Trace(clock::wall());
+        let now = RecordReplacement::Marker(clock::wall());
         self.gateway.supersede(&self.route.policy, self.hash, &self.key, &request, now).await;
     }
 
     /// RAM cannot hold this fill's response: the one that it replaces is removed, and fills continue.
     pub(crate) async fn outgrown(&self, asked: WallTime) {
         let (policy, request) = (&self.route.policy, self.request.fields.view());
-        self.gateway.store.unseat(self.hash, &self.key, &request);
+        self.gateway.store.drop_selected(self.hash, &self.key, &request);
         let on_disk = self.gateway.disk_of(policy).and_then(|it| it.supersede(&self.key));
         if let Some(fleet) = self.gateway.fleet_of(policy) {
-            fleet.supersede_soon(&self.key, Instead::Trace(asked));
+            fleet.supersede_soon(&self.key, RecordReplacement::Marker(asked));
         }
         if let Some(written) = on_disk {
             self.gateway.outlives_us(written).await;

@@ -18,10 +18,11 @@ use larder_semantics::tiers::{self, Compared};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{
-    AtWork, Fleet, FleetQuery, FleetResult, OtherNodesLease, RecomputeLease, RecomputeTurn, Unshared, Want,
+    Fleet, FleetQuery, FleetResult, HolderState, OtherNodesLease, RecomputeLease, RecomputeTurn, Unshared,
+    Want,
 };
 use larder_store::ram::Lookup;
-use larder_store::{Born, FillWriter, FleetCopy, ReadWait, Stored, StoredArc};
+use larder_store::{FillWriter, FleetCopy, PurgeEpoch, ReadWait, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
 use std::cell::Cell;
 use std::pin::Pin;
@@ -115,15 +116,15 @@ impl RecomputeWait {
             (self.sign, self.theirs) = (Box::pin(sleep(SIGN_AGAIN)), Some(theirs));
             self.has_changed = true;
         } else if self.sign.is_elapsed() {
-            match fleet.is_at_work(&theirs).await {
-                AtWork::Yes => self.sign = Box::pin(sleep(SIGN_AGAIN)),
-                AtWork::Silent if !self.has_taken_over => {
+            match fleet.holder_state(&theirs).await {
+                HolderState::Yes => self.sign = Box::pin(sleep(SIGN_AGAIN)),
+                HolderState::Silent if !self.has_taken_over => {
                     fleet.end_lease(&theirs);
                     (self.has_taken_over, self.pause) = (true, FIRST_PAUSE);
                     self.sign = Box::pin(sleep(SIGN_AGAIN));
                     self.has_changed = true;
                 }
-                AtWork::Silent | AtWork::Unknown => return true,
+                HolderState::Silent | HolderState::Unknown => return true,
             }
         }
         tokio::select! {
@@ -243,7 +244,7 @@ impl FillJob {
         if taken_up == PromoteToRam::NotYet {
             return Some(StoredArc::new(stored));
         }
-        let stored = self.gateway.store.keep(stored);
+        let stored = self.gateway.store.ram_form(stored);
         self.put_in_ram(writer, &stored);
         Some(stored)
     }
@@ -297,7 +298,7 @@ impl FillJob {
         let mut waiting = RecomputeWait::new(patience);
         let mut held = held;
         loop {
-            let born = self.gateway.store.born(); // A purge from here on ends what the fleet says next.
+            let epoch = self.gateway.store.epoch(); // A purge from here on ends what the fleet says next.
             let turn = match self.ask_fleet(fleet, held.as_ref()).await {
                 FleetAnswer::Unavailable => return self.without_fleet(held),
                 FleetAnswer::Stands(turn) => {
@@ -332,7 +333,7 @@ impl FillJob {
                 }
                 FleetAnswer::Unshared { says, seconds, removed } => {
                     self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
-                    return self.unshared(held, &born, says, seconds);
+                    return self.unshared(held, &epoch, says, seconds);
                 }
             };
             let theirs = match turn {
@@ -341,7 +342,7 @@ impl FillJob {
                     // Other requests may have waited, too, for a silent node: they must be able to tell this lease from
                     // that.
                     if !waiting.has_just_begun() {
-                        win.show();
+                        win.send_liveness();
                     }
                     return self.on_our_turn(held, Some(win));
                 }
@@ -371,7 +372,7 @@ impl FillJob {
         // A response that serves if the fleet has nothing needs no lease.
         let suffices = held.is_some_and(|(it, tier)| self.is_alone(it, *tier) && self.serves(it));
         let held = held.map(|it| &*it.0);
-        let want = if self.below == TierLookup::Only || suffices { Want::Look } else { Want::Recompute };
+        let want = if self.below == TierLookup::Only || suffices { Want::ReadOnly } else { Want::Recompute };
         let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
         let ask = FleetQuery { key: &self.key, request: &fields, policy, want, held, is_purged: &is_purged };
         self.told.enter(RequestStage::Read);
@@ -380,7 +381,7 @@ impl FillJob {
         let (found, turn) = match got {
             FleetResult::Hit { found, turn } => (found, turn),
             FleetResult::Miss { turn, removed } => return FleetAnswer::Lost { turn, removed },
-            FleetResult::Unshared { says, seconds, status, at } => {
+            FleetResult::Unshared { unshared: says, seconds, status, at } => {
                 let removed = supersede::supersedes_for_all(status).then_some(at);
                 return FleetAnswer::Unshared { says, seconds, removed };
             }
@@ -429,7 +430,7 @@ impl FillJob {
     fn unshared(
         &mut self,
         held: Option<(StoredArc, AnsweringTier)>,
-        born: &Born,
+        epoch: &PurgeEpoch,
         says: Unshared,
         seconds: u32,
     ) -> TierLookupResult {
@@ -438,7 +439,7 @@ impl FillJob {
         if says == Unshared::Answer || most == 0 || !may_part {
             return self.on_our_turn(held, None);
         }
-        self.gateway.remember_miss(self.hash, born, most.min(seconds.into()));
+        self.gateway.remember_miss(self.hash, epoch, most.min(seconds.into()));
         TierLookupResult::Unshared
     }
 

@@ -57,12 +57,12 @@ impl Machine<'_, '_> {
                 () = self.taken_back() => {
                     // A fetch that a request started counts as its own until it has ended: otherwise one client could
                     // start any number.
-                    reader.leave().over().await;
+                    reader.leave().wait_end().await;
                     return self.needs_nothing();
                 }
                 () = self.may_be_gone(), if !may_be_gone => {
                     may_be_gone = true;
-                    reader.doubt();
+                    reader.mark_suspect();
                 }
             }
         };
@@ -89,7 +89,7 @@ impl Machine<'_, '_> {
                 Step::Pass
             }
             FillHead::Found(stored, tier) => self.bring(stored, tier),
-            FillHead::LookAgain | FillHead::Validated(_) => {
+            FillHead::StoreChanged | FillHead::Validated(_) => {
                 let freshened = self.local.freshened.borrow_mut().take();
                 match freshened {
                     None if self.local.over_budget.take() => self.over_budget(),

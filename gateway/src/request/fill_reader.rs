@@ -44,7 +44,7 @@ impl FillReading {
                         return Err(FillEnd::Failed);
                     }
                     may_be_gone = true;
-                    reader.doubt();
+                    reader.mark_suspect();
                 }
             }
         }
@@ -53,6 +53,6 @@ impl FillReading {
 
 /// The next bytes of a fill for a client with `room`.
 pub(crate) async fn read(reader: &mut FillReader, room: ClientDemand) -> Result<Bytes, FillEnd> {
-    reader.may_lie(room.ahead);
+    reader.set_read_ahead(room.ahead);
     reader.next_of(room.now).await
 }

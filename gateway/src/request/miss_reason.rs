@@ -20,7 +20,7 @@ impl Machine<'_, '_> {
             is_doubted: self.ram == RamCopy::Doubted || stored.is_some_and(|it| it.is_superseded()),
             is_hit_for_miss: self.is_hit_for_miss(),
             is_head: self.facts.method == "HEAD",
-            removed: if stored.is_none() { self.gateway.store.why_gone(self.hash) } else { None },
+            removed: if stored.is_none() { self.gateway.store.removal_cause(self.hash) } else { None },
             is_background: background,
         })
     }

@@ -511,7 +511,7 @@ impl<'c> Machine<'_, 'c> {
         match begun {
             Begin::Lead(mut writer, reader) => {
                 if let Some(step) = self.stored_meanwhile() {
-                    writer.head(FillHead::LookAgain, false);
+                    writer.head(FillHead::StoreChanged, false);
                     writer.finish(FillEnd::Complete(None));
                     return step;
                 }

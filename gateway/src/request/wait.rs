@@ -60,7 +60,7 @@ impl Machine<'_, '_> {
             _ => self.looks += 1,
         }
         match head {
-            FillHead::LookAgain | FillHead::Failed(_) => Step::Lookup,
+            FillHead::StoreChanged | FillHead::Failed(_) => Step::Lookup,
             FillHead::Found(stored, tier) => self.bring(stored, tier),
             FillHead::Validated(stored) => self.take_validated(stored),
             FillHead::Unreachable(status) => {
@@ -112,9 +112,9 @@ impl Machine<'_, '_> {
                 }
                 () = self.may_be_gone(), if !may_be_gone => {
                     may_be_gone = true;
-                    reader.doubt();
+                    reader.mark_suspect();
                     if let Some(earlier) = &mut earlier {
-                        earlier.doubt();
+                        earlier.mark_suspect();
                     }
                 }
             }
@@ -137,7 +137,7 @@ impl Machine<'_, '_> {
             let stored = self.stored_meanwhile();
             return stored.unwrap_or_else(|| self.in_turn(reader, flight));
         }
-        let begun = self.gateway.store.relieve(self.hash, flight, &self.key, &reader);
+        let begun = self.gateway.store.begin_extra(self.hash, flight, &self.key, &reader);
         let step = self.take_part(begun, TierLookup::Skip);
         // The first is nearest to its answer, also for the request that starts another.
         let earlier = self.earlier.take().or(Some(reader));
@@ -149,7 +149,7 @@ impl Machine<'_, '_> {
     /// to wait, also for fetches started for all since.
     fn in_turn(&mut self, reader: FillReader, flight: KeyHash) -> Step {
         let each = u64::from(self.route.policy.collapse_wait_ms);
-        if !self.may_follow() || reader.takes_turn(clock::monotonic(), each) {
+        if !self.may_follow() || reader.may_start_extra_fetch(clock::monotonic(), each) {
             self.earlier = None;
             return self.alone();
         }
@@ -170,7 +170,7 @@ impl Machine<'_, '_> {
                 self.read_along(earlier, head, true);
                 Some(Step::Store)
             }
-            FillHead::LookAgain | FillHead::Validated(_) | FillHead::Found(..) => self.stored_meanwhile(),
+            FillHead::StoreChanged | FillHead::Validated(_) | FillHead::Found(..) => self.stored_meanwhile(),
             _ => None,
         }
     }

@@ -188,7 +188,7 @@ impl Supervisor {
                 let _ = link.await;
             }
             peer.disconnect();
-            store.meets_peer(false);
+            store.set_peer(false);
             errors.event(Level::Info, "predecessor-ended", &[]);
             // It has reported this process long ago; messages of another than the service count for nothing.
             store_sockets();

@@ -177,7 +177,7 @@ struct SharedPurges<'m>(&'m UpgradeContext);
 impl Drop for SharedPurges<'_> {
     fn drop(&mut self) {
         self.0.peer.disconnect();
-        self.0.store.meets_peer(false);
+        self.0.store.set_peer(false);
     }
 }
 
@@ -210,7 +210,7 @@ pub async fn replace(
     let version = about["version"].as_str().unwrap_or("unknown").to_owned();
     pause();
     // From here on purges wait for the new process, which writes them to the journal.
-    means.store.meets_peer(true);
+    means.store.set_peer(true);
     let (purges, shared) = (means.peer.connect(), SharedPurges(means));
     if let Some(disk) = &means.disk {
         // An incomplete segment is recovered by the new process.

@@ -366,7 +366,7 @@ impl Overlays {
         };
         let now = all.values().flatten().map(on_heap).sum();
         drop(all);
-        self.store.account_beside(&mut books.entered, now);
+        self.store.charge_external(&mut books.entered, now);
     }
 }
 

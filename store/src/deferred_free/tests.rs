@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::entry::{Stored, StoredArc};
-use crate::purges::{Marks, PurgeRule, PurgeScope, Strength};
+use crate::purges::{PurgeFacts, PurgeRule, PurgeScope, Strength};
 use crate::ram::{Store, Swept};
 use crate::sample::{store, stored, text};
 use bytes::Bytes;
@@ -45,8 +45,8 @@ fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> 
 }
 
 fn put(store: &Store, key: &str, body: StoredBody) {
-    let marks = Marks { born: store.born(), ..Marks::default() };
-    let stored = StoredArc::new(Stored { body, ..stored(text("")) }.marked(marks));
+    let marks = PurgeFacts { epoch: store.epoch(), ..PurgeFacts::default() };
+    let stored = StoredArc::new(Stored { body, ..stored(text("")) }.with_purge_facts(marks));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
 
@@ -175,7 +175,7 @@ fn purges_in_a_row_wait_for_nobody() {
 }
 
 /// More purges than the number that waits.
-const HURRIED_AND_MORE: u64 = crate::ram::HURRIED + 1;
+const HURRIED_AND_MORE: u64 = crate::ram::MOST_BACKLOG + 1;
 
 #[test]
 fn large_bodies_are_no_work_for_who_serves() {

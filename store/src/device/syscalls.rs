@@ -15,7 +15,7 @@ pub(crate) enum Syscall {
     /// openat(2) of the directory or of what is in it.
     Open,
     /// mkdir(2).
-    Make,
+    Mkdir,
     /// getdents(2).
     List,
     /// flock(2).
@@ -62,7 +62,7 @@ impl std::fmt::Display for FailedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.call {
             Syscall::Open => "open failed",
-            Syscall::Make => "creating the directory failed",
+            Syscall::Mkdir => "creating the directory failed",
             Syscall::List => "listing the directory failed",
             Syscall::Lock => "locking the directory failed",
             Syscall::Read | Syscall::ReadNow => "read failed",
@@ -96,7 +96,7 @@ pub(crate) struct Syscalls {
 
 /// The result of [`Syscalls::stat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looks {
+pub(crate) struct FileStat {
     /// Its length in bytes.
     pub length: u64,
     /// The time of the last write: seconds and nanoseconds. Any program may set it.
@@ -106,26 +106,26 @@ pub(crate) struct Looks {
     /// The identity of the file: device and number.
     pub identity: (u64, u64),
     /// The number of its names.
-    pub names: u64,
+    pub links: u64,
     /// Whether it is a regular file.
     pub is_file: bool,
 }
 
 impl Syscalls {
     #[cfg(test)]
-    fn may(&self, call: Syscall) -> Result<()> {
+    fn check_fault(&self, call: Syscall) -> Result<()> {
         self.faults.ask(call).map_err(|errno| FailedCall { call, errno })
     }
 
     #[cfg(not(test))]
     #[inline]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as in tests")]
-    fn may(&self, _: Syscall) -> Result<()> {
+    fn check_fault(&self, _: Syscall) -> Result<()> {
         Ok(())
     }
 
-    fn again<T>(&self, call: Syscall, mut f: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
-        self.may(call)?;
+    fn retry_interrupted<T>(&self, call: Syscall, mut f: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
+        self.check_fault(call)?;
         loop {
             match f() {
                 Err(Errno::INTR) => {}
@@ -136,11 +136,11 @@ impl Syscalls {
 
     pub fn open_directory(&self, path: &std::path::Path) -> Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        self.again(Syscall::Open, || rustix::fs::open(path, flags, Mode::empty()))
+        self.retry_interrupted(Syscall::Open, || rustix::fs::open(path, flags, Mode::empty()))
     }
 
     pub fn make_directory(&self, path: &std::path::Path) -> Result<()> {
-        match self.again(Syscall::Make, || rustix::fs::mkdir(path, Mode::RWXU)) {
+        match self.retry_interrupted(Syscall::Mkdir, || rustix::fs::mkdir(path, Mode::RWXU)) {
             Err(it) if it.errno == Errno::EXIST => Ok(()),
             other => other,
         }
@@ -149,7 +149,7 @@ impl Syscalls {
     /// The names in a directory.
     pub fn list(&self, directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
-        let listing = self.again(Syscall::List, || rustix::fs::Dir::read_from(directory))?;
+        let listing = self.retry_interrupted(Syscall::List, || rustix::fs::Dir::read_from(directory))?;
         for entry in listing {
             let entry = entry.map_err(|errno| FailedCall { call: Syscall::List, errno })?;
             let name = entry.file_name().to_bytes();
@@ -163,7 +163,7 @@ impl Syscalls {
     pub fn open(&self, directory: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
-        self.again(Syscall::Open, || rustix::fs::openat(directory, name, flags, mode))
+        self.retry_interrupted(Syscall::Open, || rustix::fs::openat(directory, name, flags, mode))
     }
 
     /// A file in a directory that has no name and vanishes with its descriptor. Where the file system cannot create one,
@@ -171,7 +171,7 @@ impl Syscalls {
     pub fn open_unnamed(&self, directory: &std::path::Path, name: &str) -> Result<OwnedFd> {
         let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         #[cfg(target_os = "linux")]
-        match self.again(Syscall::Open, || {
+        match self.retry_interrupted(Syscall::Open, || {
             rustix::fs::open(directory, flags | OFlags::TMPFILE | OFlags::EXCL, mode)
         }) {
             Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::ISDIR) => {}
@@ -179,22 +179,23 @@ impl Syscalls {
         }
         let path = directory.join(name);
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = match self.again(Syscall::Open, || rustix::fs::open(&path, flags, mode)) {
+        let file = match self.retry_interrupted(Syscall::Open, || rustix::fs::open(&path, flags, mode)) {
             // Left behind by a process that was killed at that moment.
             Err(it) if it.errno == Errno::EXIST => {
                 let _ = rustix::fs::unlink(&path);
-                self.again(Syscall::Open, || rustix::fs::open(&path, flags, mode))
+                self.retry_interrupted(Syscall::Open, || rustix::fs::open(&path, flags, mode))
             }
             other => other,
         }?;
-        self.again(Syscall::Unlink, || rustix::fs::unlink(&path))?;
+        self.retry_interrupted(Syscall::Unlink, || rustix::fs::unlink(&path))?;
         Ok(file)
     }
 
     /// False where another process has it.
     pub fn lock(&self, file: &OwnedFd) -> Result<bool> {
-        match self.again(Syscall::Lock, || rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive))
-        {
+        match self.retry_interrupted(Syscall::Lock, || {
+            rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
+        }) {
             Ok(()) => Ok(true),
             Err(it) if it.errno == Errno::WOULDBLOCK => Ok(false),
             Err(it) => Err(it),
@@ -206,7 +207,9 @@ impl Syscalls {
         let mut filled = 0;
         while filled < bytes.len() {
             let rest = &mut bytes[filled..];
-            match self.again(Syscall::Read, || rustix::io::pread(file, &mut *rest, at + filled as u64))? {
+            match self.retry_interrupted(Syscall::Read, || {
+                rustix::io::pread(file, &mut *rest, at + filled as u64)
+            })? {
                 0 => break,
                 count => filled += count,
             }
@@ -215,7 +218,7 @@ impl Syscalls {
     }
 
     /// [`Syscalls::read`] of resident data, again from the device, if the file system can.
-    pub fn read_anew(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
+    pub fn read_uncached(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
         let length = NonZeroU64::new(bytes.len() as u64);
         let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
         self.read(file, bytes, at)
@@ -228,7 +231,7 @@ impl Syscalls {
         while filled < bytes.len() {
             let rest = &mut bytes[filled..];
             let (place, flags) = (at + filled as u64, ReadWriteFlags::NOWAIT);
-            let read = self.again(Syscall::ReadNow, || {
+            let read = self.retry_interrupted(Syscall::ReadNow, || {
                 rustix::io::preadv2(file, &mut [IoSliceMut::new(rest)], place, flags)
             });
             match read {
@@ -262,9 +265,9 @@ impl Syscalls {
             let place = at + written as u64;
             #[cfg(test)]
             if self.faults.loses_writes() {
-                return self.may(Syscall::Write);
+                return self.check_fault(Syscall::Write);
             }
-            match self.again(Syscall::Write, || rustix::io::pwritev(file, &room, place))? {
+            match self.retry_interrupted(Syscall::Write, || rustix::io::pwritev(file, &room, place))? {
                 0 => return Err(FailedCall { call: Syscall::Write, errno: Errno::IO }),
                 count => written += count,
             }
@@ -274,9 +277,9 @@ impl Syscalls {
 
     /// Reserves room after the end of a file; a file system that cannot is no problem.
     pub fn allocate(&self, file: &OwnedFd, length: u64) -> Result<()> {
-        match self
-            .again(Syscall::Allocate, || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length))
-        {
+        match self.retry_interrupted(Syscall::Allocate, || {
+            rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length)
+        }) {
             Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             other => other,
         }
@@ -285,49 +288,51 @@ impl Syscalls {
     /// Frees the room of a range within a file, which reads as zeros from then on.
     pub fn punch(&self, file: &OwnedFd, at: u64, length: u64) -> Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        self.again(Syscall::Punch, || rustix::fs::fallocate(file, flags, at, length))
+        self.retry_interrupted(Syscall::Punch, || rustix::fs::fallocate(file, flags, at, length))
     }
 
     pub fn truncate(&self, file: &OwnedFd, length: u64) -> Result<()> {
-        self.again(Syscall::Truncate, || rustix::fs::ftruncate(file, length))
+        self.retry_interrupted(Syscall::Truncate, || rustix::fs::ftruncate(file, length))
     }
 
     /// Makes the kernel read no further than requested, so that resident data was requested. A file system that cannot is
     /// no problem.
-    pub fn read_alone(file: &OwnedFd) {
+    pub fn disable_read_ahead(file: &OwnedFd) {
         let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     }
 
     /// Syncs the bytes of a file to the device.
     pub fn sync(&self, file: &OwnedFd) -> Result<()> {
-        self.again(Syscall::Sync, || rustix::fs::fdatasync(file))
+        self.retry_interrupted(Syscall::Sync, || rustix::fs::fdatasync(file))
     }
 
     /// Syncs the names in a directory to the device.
     pub fn sync_directory(&self, directory: &OwnedFd) -> Result<()> {
-        self.again(Syscall::Sync, || rustix::fs::fsync(directory))
+        self.retry_interrupted(Syscall::Sync, || rustix::fs::fsync(directory))
     }
 
     pub fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> Result<()> {
-        self.again(Syscall::Rename, || rustix::fs::renameat(directory, from, directory, to))
+        self.retry_interrupted(Syscall::Rename, || rustix::fs::renameat(directory, from, directory, to))
     }
 
     /// A name that is gone already is no error.
     pub fn unlink(&self, directory: &OwnedFd, name: &str) -> Result<()> {
-        match self.again(Syscall::Unlink, || rustix::fs::unlinkat(directory, name, AtFlags::empty())) {
+        match self
+            .retry_interrupted(Syscall::Unlink, || rustix::fs::unlinkat(directory, name, AtFlags::empty()))
+        {
             Err(it) if it.errno == Errno::NOENT => Ok(()),
             other => other,
         }
     }
 
-    pub fn stat(&self, file: BorrowedFd<'_>) -> Result<Looks> {
-        self.again(Syscall::Stat, || rustix::fs::fstat(file)).map(|it| Looks::of(&it))
+    pub fn stat(&self, file: BorrowedFd<'_>) -> Result<FileStat> {
+        self.retry_interrupted(Syscall::Stat, || rustix::fs::fstat(file)).map(|it| FileStat::of(&it))
     }
 
     /// `None` where the name does not exist.
-    pub fn stat_path(&self, path: &std::path::Path) -> Result<Option<Looks>> {
-        match self.again(Syscall::Stat, || rustix::fs::stat(path)) {
-            Ok(it) => Ok(Some(Looks::of(&it))),
+    pub fn stat_path(&self, path: &std::path::Path) -> Result<Option<FileStat>> {
+        match self.retry_interrupted(Syscall::Stat, || rustix::fs::stat(path)) {
+            Ok(it) => Ok(Some(FileStat::of(&it))),
             Err(it) if matches!(it.errno, Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(it) => Err(it),
         }
@@ -336,7 +341,7 @@ impl Syscalls {
     /// Whether these bytes of a file are in the page cache: cachestat(2), Linux 6.5; otherwise one byte of each page is
     /// read if that needs no wait.
     pub fn resident(&self, file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
-        if self.may(Syscall::Resident).is_err() {
+        if self.check_fault(Syscall::Resident).is_err() {
             return false;
         }
         let page = rustix::param::page_size() as u64;
@@ -372,15 +377,15 @@ fn cached_pages(_: BorrowedFd<'_>, _: u64, _: u64) -> Option<u64> {
     None
 }
 
-impl Looks {
-    fn of(stat: &rustix::fs::Stat) -> Looks {
+impl FileStat {
+    fn of(stat: &rustix::fs::Stat) -> FileStat {
         #[allow(clippy::unnecessary_cast, reason = "the types differ between architectures")]
-        Looks {
+        FileStat {
             length: u64::try_from(stat.st_size).unwrap_or(0),
             written: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
             changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
             identity: (stat.st_dev as u64, stat.st_ino as u64),
-            names: stat.st_nlink as u64,
+            links: stat.st_nlink as u64,
             is_file: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),
         }
     }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long the device may take before a read is abandoned.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Consecutive slow reads, each started after the previous was abandoned, that open the breaker.
 const MOST_SLOW: u32 = 3;
 
 /// Reads further apart are not consecutive: a device that has to wake up is not failing.
-const IN_A_ROW: Duration = Duration::from_secs(60);
+const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 
 /// The record of the device's answers.
 pub(crate) struct DiskBreaker {
@@ -37,8 +37,12 @@ pub(crate) struct DiskAttempt<'a> {
 impl DiskBreaker {
     /// A closed breaker.
     pub fn new(retry: Duration, counters: Arc<Counters>) -> Self {
-        let settings =
-            BreakerSettings { failures: MOST_SLOW, window: IN_A_ROW, time: retry.max(PATIENCE), most: retry };
+        let settings = BreakerSettings {
+            failures: MOST_SLOW,
+            window: FAILURE_WINDOW,
+            time: retry.max(READ_TIMEOUT),
+            most: retry,
+        };
         Self { breaker: CircuitBreaker::default(), settings, since: Instant::now(), counters }
     }
 
@@ -51,7 +55,7 @@ impl DiskBreaker {
     pub fn begin(&self) -> Option<DiskAttempt<'_>> {
         let begun = match self.breaker.is_closed() {
             true => BegunIn::Closed,
-            false if self.begins_trial() => BegunIn::HalfOpen,
+            false if self.is_trial_due() => BegunIn::HalfOpen,
             false => {
                 self.counters.disk_reads_skipped.add_shared(1);
                 return None;
@@ -61,7 +65,7 @@ impl DiskBreaker {
     }
 
     /// Whether a trial is due, which the caller makes and ends.
-    pub fn begins_trial(&self) -> bool {
+    pub fn is_trial_due(&self) -> bool {
         self.breaker.state(self.now()) == BreakerState::TrialDue && self.breaker.begin_trial()
     }
 

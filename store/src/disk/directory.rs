@@ -16,10 +16,10 @@ const NEW_MARKER: &str = "larder-disk.new";
 /// Held while a process uses the directory.
 const LOCK: &str = "larder-disk.lock";
 /// Names that may exist before the first start.
-const HARMLESS: [&str; 3] = ["lost+found", NEW_MARKER, LOCK];
+const ALLOWED_NAMES: [&str; 3] = ["lost+found", NEW_MARKER, LOCK];
 
 /// Names of larder's other files, apart from segments.
-const OURS: [&str; 3] = ["purges", "purges.new", "large.new"];
+const OWN_FILES: [&str; 3] = ["purges", "purges.new", "large.new"];
 
 const TITLE: &str = "larder disk tier, version ";
 
@@ -30,7 +30,7 @@ const MOST_MARKER: usize = 4096;
 #[derive(Debug)]
 pub(crate) enum DirectoryRefusal {
     /// A sentence for the operator: the directory or the configuration must be changed.
-    Wrong(io::Error),
+    Misconfigured(io::Error),
     /// The device failed a call; this may be temporary.
     Failed(FailedCall),
 }
@@ -43,48 +43,48 @@ impl From<FailedCall> for DirectoryRefusal {
 
 /// The result of inspecting a directory without changing it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Prospect {
+pub enum DirectoryCheck {
     /// No obstacle was found.
-    Fair,
+    Usable,
     /// It will not be opened: one sentence about the cause, without its name.
-    Unfit(String),
+    Unusable(String),
     /// This process may not use it; another user's may.
-    NotOurs(String),
+    NoAccess(String),
 }
 
 /// Checks whether a tier could be opened there.
 #[must_use]
-pub fn look(path: &Path) -> Prospect {
-    let unfit = |it: &str| Prospect::Unfit(it.to_owned());
-    let not_ours = || Prospect::NotOurs(NOT_OURS.to_owned());
+pub fn check(path: &Path) -> DirectoryCheck {
+    let unfit = |it: &str| DirectoryCheck::Unusable(it.to_owned());
+    let not_ours = || DirectoryCheck::NoAccess(NOT_OURS.to_owned());
     let names: Vec<_> = match std::fs::read_dir(path) {
         Ok(entries) => entries.filter_map(|it| Some(it.ok()?.file_name().into_encoded_bytes())).collect(),
         Err(it) if it.kind() == io::ErrorKind::NotFound => {
             return match path.parent().map(Path::metadata) {
                 _ if path.is_symlink() => unfit("is a dangling symbolic link"),
                 Some(Ok(above)) if !above.is_dir() => unfit(NONE),
-                Some(Ok(_)) if !may(path.parent(), Access::WRITE_OK) => not_ours(),
+                Some(Ok(_)) if !is_permitted(path.parent(), Access::WRITE_OK) => not_ours(),
                 Some(Err(it)) if it.kind() == io::ErrorKind::PermissionDenied => not_ours(),
                 Some(Err(_)) => unfit(NOTHING_ABOVE),
-                Some(Ok(_)) | None => Prospect::Fair,
+                Some(Ok(_)) | None => DirectoryCheck::Usable,
             };
         }
         Err(it) if it.kind() == io::ErrorKind::NotADirectory => return unfit(NONE),
         Err(it) if it.kind() == io::ErrorKind::PermissionDenied => return not_ours(),
-        Err(_) => return Prospect::Fair, // The device may do what it should by then.
+        Err(_) => return DirectoryCheck::Usable, // The device may do what it should by then.
     };
-    if let Err(what) = judge(&names) {
-        return Prospect::Unfit(what);
+    if let Err(what) = is_tier(&names) {
+        return DirectoryCheck::Unusable(what);
     }
     let marker = std::fs::read(path.join(MARKER)).ok().and_then(|it| parse_marker(&it));
     match marker {
-        Some((version, _)) if version != super::VERSION => Prospect::Unfit(another_version(version)),
-        _ if !may(Some(path), Access::WRITE_OK) => not_ours(),
-        _ => Prospect::Fair,
+        Some((version, _)) if version != super::VERSION => DirectoryCheck::Unusable(another_version(version)),
+        _ if !is_permitted(Some(path), Access::WRITE_OK) => not_ours(),
+        _ => DirectoryCheck::Usable,
     }
 }
 
-fn may(path: Option<&Path>, what: Access) -> bool {
+fn is_permitted(path: Option<&Path>, what: Access) -> bool {
     path.is_none_or(|it| rustix::fs::access(it, what | Access::EXEC_OK).is_ok())
 }
 
@@ -93,13 +93,13 @@ const NONE: &str = "is not a directory, or is below a path that is not a directo
 const NOTHING_ABOVE: &str = "cannot be created: the parent directory does not exist or does not allow it";
 
 /// Whether a directory with these names is a disk tier; an error where it has other content.
-fn judge(names: &[Vec<u8>]) -> Result<bool, String> {
+fn is_tier(names: &[Vec<u8>]) -> Result<bool, String> {
     let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
     // A directory with larder's lock had a marker, and its files are larder's: they are useless without the secret.
     let was_ours = names.iter().any(|it| it == LOCK.as_bytes());
     let is_harmless = |it: &Vec<u8>| {
         let is_of = |all: &[&str]| all.iter().any(|known| known.as_bytes() == it);
-        is_of(&HARMLESS) || was_ours && (is_of(&OURS) || Segment::number(it).is_some())
+        is_of(&ALLOWED_NAMES) || was_ours && (is_of(&OWN_FILES) || Segment::number(it).is_some())
     };
     match names.iter().find(|it| !is_marked && !is_harmless(it)) {
         None => Ok(is_marked),
@@ -142,7 +142,7 @@ impl Directory {
         };
         let file = file.map_err(|it| refused(path, it))?;
         let names = calls.list(&file).map_err(|it| refused(path, it))?;
-        let is_marked = judge(&names).map_err(|it| wrong(path, &it))?;
+        let is_marked = is_tier(&names).map_err(|it| wrong(path, &it))?;
         let flags = OFlags::RDWR | OFlags::CREATE;
         let lock = calls.open(&file, LOCK, flags).map_err(|it| refused(path, it))?;
         if !calls.lock(&lock)? {
@@ -167,7 +167,7 @@ impl Directory {
 }
 
 fn wrong(path: &Path, what: &str) -> DirectoryRefusal {
-    DirectoryRefusal::Wrong(io::Error::other(format!("cache.disk.path: {} {what}", path.display())))
+    DirectoryRefusal::Misconfigured(io::Error::other(format!("cache.disk.path: {} {what}", path.display())))
 }
 
 /// A cause that the operator can remove becomes a sentence; a temporary one is retried.

@@ -2,7 +2,7 @@
 //! place of the bytes.
 
 use crate::entry::{Stored, StoredBody};
-use crate::purges::{Born, Marks, Position, Positions};
+use crate::purges::{Position, Positions, PurgeEpoch, PurgeFacts};
 use larder_wire::envelope::{BodyInfo, Envelope, EnvelopeHead};
 use larder_wire::http1::write;
 use larder_wire::ready_head::ReadyHead;
@@ -19,7 +19,7 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
         trailers: stored.trailers(),
         tags: stored.tags(),
         known: &known,
-        seq: stored.born,
+        seq: stored.epoch,
         body: BodyInfo { length: stored.body.len(), ..BodyInfo::default() },
     };
     head.write(out);
@@ -43,8 +43,8 @@ pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
         write::field("Content-Length", body.len().to_string().as_bytes(), &mut head);
     }
     let positions: Vec<Position> = known.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
-    let born = Born { seq, log: Positions::new(&positions) };
-    let marks = Marks { tags, born };
+    let epoch = PurgeEpoch { seq, log: Positions::new(&positions) };
+    let marks = PurgeFacts { tags, epoch };
     // It is probably sent once only.
     Stored::new(meta, ReadyHead::passing(&head), fields, body).with(variant, trailers, marks)
 }

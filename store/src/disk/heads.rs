@@ -3,7 +3,7 @@
 //! is held.
 
 use super::index::KnownRecord;
-use super::parts::Parts;
+use super::parts::PartChecksums;
 use larder_wire::envelope::Envelope;
 use larder_wire::segment::RecordHeader;
 use parking_lot::Mutex;
@@ -17,12 +17,12 @@ const PLACES: usize = 4096;
 const MOST: u32 = 4096;
 
 /// The most bytes of all heads together.
-const TOGETHER: u64 = 1 << 20;
+const MOST_BYTES: u64 = 1 << 20;
 
 struct CachedHead {
     header: RecordHeader,
     envelope: Envelope,
-    parts: Arc<Parts>,
+    parts: Arc<PartChecksums>,
 }
 
 /// The heads by the hash of their key: the last of a slot stays, until other heads need its bytes.
@@ -37,14 +37,18 @@ impl Heads {
     }
 
     /// The head of a record, if it is cached.
-    pub fn get(&self, hash: u64, known: &KnownRecord) -> Option<(RecordHeader, Envelope, Arc<Parts>)> {
+    pub fn get(
+        &self,
+        hash: u64,
+        known: &KnownRecord,
+    ) -> Option<(RecordHeader, Envelope, Arc<PartChecksums>)> {
         let head = self.places[place(hash)].lock().clone()?;
         let is_it = head.header.hash == hash && head.header.stamp == known.stamp;
         is_it.then(|| (head.header, head.envelope.clone(), head.parts.clone()))
     }
 
     /// Caches the head of a verified record. Above the byte limit, the heads in the following slots are dropped.
-    pub fn keep(&self, header: RecordHeader, envelope: &Envelope, parts: &Arc<Parts>) {
+    pub fn insert(&self, header: RecordHeader, envelope: &Envelope, parts: &Arc<PartChecksums>) {
         if header.head > MOST {
             return;
         }
@@ -52,7 +56,7 @@ impl Heads {
         self.bytes.fetch_add(cost(&header), Relaxed);
         self.put(at, Some(Arc::new(CachedHead { header, envelope: envelope.clone(), parts: parts.clone() })));
         let mut behind = (at + 1..PLACES).chain(0..at);
-        while self.bytes.load(Relaxed) > TOGETHER
+        while self.bytes.load(Relaxed) > MOST_BYTES
             && let Some(next) = behind.next()
         {
             self.put(next, None);
@@ -80,39 +84,45 @@ fn place(hash: u64) -> usize {
 mod tests {
     use super::*;
     use crate::disk::head;
-    use crate::disk::index::Spot;
+    use crate::disk::index::RecordLocation;
     use crate::sample;
     use larder_wire::segment::RecordKind;
 
     fn header(hash: u64, stamp: u64, head: u32) -> RecordHeader {
-        let (kind, born, variant, names, body) = (RecordKind::Response, 0, 0, 0, 1);
-        RecordHeader { kind, hash, stamp, born, variant, names, head, body, head_sum: 0, body_sum: 0 }
+        let (kind, epoch, variant, names, body) = (RecordKind::Response, 0, 0, 0, 1);
+        RecordHeader { kind, hash, stamp, epoch, variant, names, head, body, head_sum: 0, body_sum: 0 }
     }
 
     fn known(stamp: u64) -> KnownRecord {
-        KnownRecord { spot: Spot { segment: 1, offset: 0, size: 1 }, stamp, variant: 0, names: 0, flags: 0 }
+        KnownRecord {
+            location: RecordLocation { segment: 1, offset: 0, size: 1 },
+            stamp,
+            variant: 0,
+            names: 0,
+            flags: 0,
+        }
     }
 
     #[test]
     fn the_last_of_a_place_stays_and_all_are_bounded() {
         let mut written = Vec::new();
         head::write(b"key", &sample::plain(sample::text("body")), &mut written);
-        let parts = Arc::new(Parts::of(0, b"body"));
+        let parts = Arc::new(PartChecksums::of(0, b"body"));
         let envelope = head::read(&written).unwrap().0;
         let heads = Heads::new();
-        heads.keep(header(5, 1, 100), &envelope, &parts);
+        heads.insert(header(5, 1, 100), &envelope, &parts);
         assert!(heads.get(5, &known(1)).is_some_and(|it| it.1 == envelope));
         assert!(heads.get(5, &known(2)).is_none() && heads.get(5 + PLACES as u64, &known(1)).is_none());
-        heads.keep(header(5 + PLACES as u64, 1, MOST), &envelope, &parts);
-        heads.keep(header(5 + PLACES as u64, 2, MOST + 1), &envelope, &parts);
+        heads.insert(header(5 + PLACES as u64, 1, MOST), &envelope, &parts);
+        heads.insert(header(5 + PLACES as u64, 2, MOST + 1), &envelope, &parts);
         assert!(heads.get(5, &known(1)).is_none() && heads.get(5 + PLACES as u64, &known(1)).is_some());
         for hash in 0..3 * PLACES as u64 {
-            heads.keep(header(hash, 1, 100 + u32::try_from(hash % 3000).unwrap()), &envelope, &parts);
+            heads.insert(header(hash, 1, 100 + u32::try_from(hash % 3000).unwrap()), &envelope, &parts);
             assert!(heads.get(hash, &known(1)).is_some(), "{hash}");
-            assert!(heads.bytes.load(Relaxed) <= TOGETHER, "{hash}");
+            assert!(heads.bytes.load(Relaxed) <= MOST_BYTES, "{hash}");
         }
         let kept = heads.places.iter().filter_map(|it| it.lock().clone()).map(|it| cost(&it.header));
         assert_eq!(kept.sum::<u64>(), heads.bytes.load(Relaxed), "what is counted is what is there");
-        assert!(heads.bytes.load(Relaxed) > TOGETHER - 8192, "no more goes than has to");
+        assert!(heads.bytes.load(Relaxed) > MOST_BYTES - 8192, "no more goes than has to");
     }
 }

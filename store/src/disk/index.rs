@@ -30,7 +30,7 @@ pub const MOST_HITS: u64 = 63;
 
 /// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct RecordLocation {
     /// The segment's number.
     pub segment: u32,
     /// The beginning of its header, in units.
@@ -42,7 +42,7 @@ pub(crate) struct Spot {
 /// The index's facts about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownRecord {
-    pub spot: Spot,
+    pub location: RecordLocation,
     /// Its number; below 2^40.
     pub stamp: u64,
     /// The hash of its key, names and variant.
@@ -73,7 +73,7 @@ pub(crate) struct SlotSummary {
 }
 
 struct DiskEntry {
-    spot: Spot,
+    location: RecordLocation,
     variant: u32,
     /// Stamp (40 bits), names (16), flags (8).
     mark: AtomicU64,
@@ -82,7 +82,7 @@ struct DiskEntry {
 impl DiskEntry {
     fn new(it: &KnownRecord) -> DiskEntry {
         let mark = it.stamp << 24 | u64::from(it.names) << 8 | it.flags;
-        DiskEntry { spot: it.spot, variant: it.variant, mark: AtomicU64::new(mark) }
+        DiskEntry { location: it.location, variant: it.variant, mark: AtomicU64::new(mark) }
     }
 
     fn stamp(&self) -> u64 {
@@ -96,7 +96,7 @@ impl DiskEntry {
     fn known(&self) -> KnownRecord {
         let mark = self.mark.load(Relaxed);
         KnownRecord {
-            spot: self.spot,
+            location: self.location,
             stamp: mark >> 24,
             variant: self.variant,
             #[allow(clippy::cast_possible_truncation, reason = "these 16 bits are the names")]
@@ -120,7 +120,7 @@ impl DiskSlot {
 
     fn summary(&self, hash: u64) -> SlotSummary {
         let sum = |of: fn(&DiskEntry) -> u64| self.entries().map(of).sum();
-        let units = sum(|it| u64::from(it.spot.size));
+        let units = sum(|it| u64::from(it.location.size));
         SlotSummary { hash, stamp: self.newest.stamp(), units, hits: sum(DiskEntry::hits) }
     }
 
@@ -147,9 +147,9 @@ pub(crate) enum WaitingNames {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexPut {
     /// It was added.
-    In,
+    Inserted,
     /// Its key was removed, or a newer record is there.
-    Late,
+    Superseded,
 }
 
 /// The index of the disk tier.
@@ -159,7 +159,7 @@ pub(crate) struct Index {
     removed: Box<[AtomicU64]>,
     objects: AtomicU64,
     /// Bytes of all `others`.
-    beside: AtomicU64,
+    others_bytes_sum: AtomicU64,
 }
 
 impl Index {
@@ -168,7 +168,7 @@ impl Index {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             objects: AtomicU64::new(0),
-            beside: AtomicU64::new(0),
+            others_bytes_sum: AtomicU64::new(0),
         }
     }
 
@@ -182,13 +182,13 @@ impl Index {
         &self.removed[((hash >> 20) ^ u64::from(variant)) as usize & (REMOVALS - 1)]
     }
 
-    pub fn knows(&self, hash: u64) -> bool {
+    pub fn contains(&self, hash: u64) -> bool {
         self.shard(hash).read().contains_key(&hash)
     }
 
     /// Bytes of the newest record under a hash; zero where there is none.
     pub fn newest_size(&self, hash: u64) -> u64 {
-        let units = self.shard(hash).read().get(&hash).map_or(0, |it| it.newest.spot.size);
+        let units = self.shard(hash).read().get(&hash).map_or(0, |it| it.newest.location.size);
         u64::from(units) * UNIT
     }
 
@@ -249,31 +249,31 @@ impl Index {
     pub fn put(&self, hash: u64, new: &KnownRecord) -> IndexPut {
         let mut shard = self.shard(hash).write();
         if self.is_late(hash, new.variant, new.stamp) {
-            return IndexPut::Late;
+            return IndexPut::Superseded;
         }
         self.change(&mut shard, hash, |entries| {
             let is_behind = |it: &DiskEntry| {
                 it.stamp() >= new.stamp && (it.variant == new.variant || it.known().names == 0)
             };
             if entries.iter().any(is_behind) {
-                return IndexPut::Late;
+                return IndexPut::Superseded;
             }
             entries.retain(|it| it.stamp() > new.stamp || (new.names != 0 && it.variant != new.variant));
             let at = entries.iter().position(|it| it.stamp() < new.stamp).unwrap_or(entries.len());
             entries.insert(at, DiskEntry::new(new));
             entries.truncate(VARIANTS);
-            IndexPut::In
+            IndexPut::Inserted
         })
     }
 
     /// A record was copied to another place; false where it is gone.
-    pub fn moved(&self, hash: u64, stamp: u64, from: Spot, to: Spot) -> bool {
+    pub fn moved(&self, hash: u64, stamp: u64, from: RecordLocation, to: RecordLocation) -> bool {
         let mut shard = self.shard(hash).write();
         let Some(slot) = shard.get_mut(&hash) else { return false };
         let others = slot.others.iter_mut().flat_map(|it| it.iter_mut());
         let mut all = std::iter::once(&mut slot.newest).chain(others);
-        let Some(entry) = all.find(|it| it.stamp() == stamp && it.spot == from) else { return false };
-        entry.spot = to;
+        let Some(entry) = all.find(|it| it.stamp() == stamp && it.location == from) else { return false };
+        entry.location = to;
         *entry.mark.get_mut() &= !USED;
         true
     }
@@ -283,7 +283,7 @@ impl Index {
     pub fn remove(&self, hash: u64, stamp: u64) -> usize {
         let mut shard = self.shard(hash).write();
         self.removed(hash, 0).fetch_max(stamp, Relaxed);
-        self.forget_where(&mut shard, hash, |it| it.stamp < stamp)
+        self.remove_where(&mut shard, hash, |it| it.stamp < stamp)
     }
 
     /// Removes one variant under a hash, or all where `variant` is zero, that is older than `stamp`, and drops the writes that wait
@@ -295,28 +295,28 @@ impl Index {
             WaitingNames::SameNames => _ = self.removed(hash, variant).fetch_max(stamp, Relaxed),
             WaitingNames::OtherNames => _ = self.removed(hash, 0).fetch_max(stamp, Relaxed),
         }
-        self.forget_where(&mut shard, hash, |it| it.is_removed_by(variant, stamp))
+        self.remove_where(&mut shard, hash, |it| it.is_removed_by(variant, stamp))
     }
 
     /// Applies a removal of an earlier process.
     pub fn replay_removal(&self, hash: u64, variant: u32, stamp: u64) {
-        self.forget_where(&mut self.shard(hash).write(), hash, |it| it.is_removed_by(variant, stamp));
+        self.remove_where(&mut self.shard(hash).write(), hash, |it| it.is_removed_by(variant, stamp));
     }
 
     /// Removes a record if it is in that segment.
-    pub fn forget_in(&self, hash: u64, stamp: u64, segment: u32) -> bool {
-        let is_it = |it: &KnownRecord| it.stamp == stamp && it.spot.segment == segment;
-        self.forget_where(&mut self.shard(hash).write(), hash, is_it) > 0
+    pub fn remove_in_segment(&self, hash: u64, stamp: u64, segment: u32) -> bool {
+        let is_it = |it: &KnownRecord| it.stamp == stamp && it.location.segment == segment;
+        self.remove_where(&mut self.shard(hash).write(), hash, is_it) > 0
     }
 
     /// Removes all records of a segment that can no longer be listed.
-    pub fn forget_segment(&self, segment: u32) {
+    pub fn remove_segment(&self, segment: u32) {
         for shard in &self.shards {
             let mut shard = shard.write();
-            let is_in = |it: &DiskSlot| it.entries().any(|it| it.spot.segment == segment);
+            let is_in = |it: &DiskSlot| it.entries().any(|it| it.location.segment == segment);
             let hashes: Vec<u64> = shard.iter().filter(|it| is_in(it.1)).map(|it| *it.0).collect();
             for hash in hashes {
-                self.forget_where(&mut shard, hash, |it| it.spot.segment == segment);
+                self.remove_where(&mut shard, hash, |it| it.location.segment == segment);
             }
         }
     }
@@ -329,7 +329,7 @@ impl Index {
                 .values()
                 .fold((0, 0), |sum, it| (sum.0 + it.entries().count(), sum.1 + it.others_bytes()));
             self.objects.fetch_sub(objects as u64, Relaxed);
-            self.beside.fetch_sub(beside, Relaxed);
+            self.others_bytes_sum.fetch_sub(beside, Relaxed);
         }
     }
 
@@ -345,10 +345,10 @@ impl Index {
     pub fn memory(&self) -> u64 {
         let table = |it: &RwLock<Shard>| table_bytes::<(u64, DiskSlot)>(it.read().capacity()) as u64;
         let fixed = size_of::<RwLock<Shard>>() * SHARDS + size_of::<AtomicU64>() * REMOVALS;
-        fixed as u64 + self.shards.iter().map(table).sum::<u64>() + self.beside.load(Relaxed)
+        fixed as u64 + self.shards.iter().map(table).sum::<u64>() + self.others_bytes_sum.load(Relaxed)
     }
 
-    fn forget_where(&self, shard: &mut Shard, hash: u64, is_gone: impl Fn(&KnownRecord) -> bool) -> usize {
+    fn remove_where(&self, shard: &mut Shard, hash: u64, is_gone: impl Fn(&KnownRecord) -> bool) -> usize {
         if !shard.get(&hash).is_some_and(|it| it.entries().any(|it| is_gone(&it.known()))) {
             return 0;
         }
@@ -367,7 +367,7 @@ impl Index {
     fn change<T>(&self, shard: &mut Shard, hash: u64, change: impl FnOnce(&mut Vec<DiskEntry>) -> T) -> T {
         let mut entries = Vec::new();
         if let Some(slot) = shard.remove(&hash) {
-            self.beside.fetch_sub(slot.others_bytes(), Relaxed);
+            self.others_bytes_sum.fetch_sub(slot.others_bytes(), Relaxed);
             entries.push(slot.newest);
             entries.extend(slot.others.into_iter().flat_map(|it| *it));
         }
@@ -379,7 +379,7 @@ impl Index {
         if let Some(newest) = entries.next() {
             let others: Vec<DiskEntry> = entries.collect();
             let slot = DiskSlot { newest, others: (!others.is_empty()).then(|| Box::new(others)) };
-            self.beside.fetch_add(slot.others_bytes(), Relaxed);
+            self.others_bytes_sum.fetch_add(slot.others_bytes(), Relaxed);
             shard.insert(hash, slot);
         }
         result

@@ -1,7 +1,7 @@
 //! The journal of purges: a purge is written and synced to the device before it is reported as done. Without an intact
 //! journal everything older must be validated. `purges` applies purges.
 
-use super::segment::Space;
+use super::segment::DiskUsage;
 use crate::device::syscalls::{FailedCall, Syscall, Syscalls};
 use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use larder_semantics::expression::Expression;
@@ -23,24 +23,24 @@ const MOST_READ: u64 = 4 * MOST_BYTES;
 /// The journal of one directory.
 pub(crate) struct Journal {
     calls: Syscalls,
-    space: Arc<Space>,
+    usage: Arc<DiskUsage>,
     seed: u64,
     file: Option<OwnedFd>,
     end: u64,
     charged: u64,
     /// The last number, which is not used again.
     last: Seq,
-    /// Purges up to this one were dropped: responses born before are not written any more.
+    /// Purges up to this one were dropped: responses requested before are not written any more.
     floor: Seq,
     rules: Vec<(Seq, PurgeRule)>,
 }
 
 impl Journal {
     /// An empty journal without a file.
-    pub fn new(calls: &Syscalls, space: &Arc<Space>, seed: u64) -> Journal {
+    pub fn new(calls: &Syscalls, space: &Arc<DiskUsage>, seed: u64) -> Journal {
         Journal {
             calls: calls.clone(),
-            space: space.clone(),
+            usage: space.clone(),
             seed,
             file: None,
             end: 0,
@@ -51,24 +51,24 @@ impl Journal {
         }
     }
 
-    /// Reads the file and returns whether it is complete. [`Journal::doubt`] makes up for missing or damaged parts, once
+    /// Reads the file and returns whether it is complete. [`Journal::require_revalidation_of_all`] makes up for missing or damaged parts, once
     /// the numbers of the lost purges are known.
     pub fn load(
         calls: &Syscalls,
-        space: &Arc<Space>,
+        space: &Arc<DiskUsage>,
         directory: &OwnedFd,
         seed: u64,
         is_new: bool,
     ) -> (Journal, bool) {
         let mut journal = Journal::new(calls, space, seed);
-        let is_whole = journal.read(directory).unwrap_or(Whole::No) != Whole::No || is_new;
+        let is_whole = journal.read(directory).unwrap_or(Completeness::No) != Completeness::No || is_new;
         (journal, is_whole)
     }
 
-    /// Purges may be lost: everything born until now must be validated. The journal must then be rewritten. The new
-    /// purge's number is above all that were ever used, if [`Journal::has_seen`] got them: a lower one would miss
-    /// responses born since.
-    pub fn doubt(&mut self) {
+    /// Purges may be lost: everything requested until now must be validated. The journal must then be rewritten. The new
+    /// purge's number is above all that were ever used, if [`Journal::note_purge_seen`] got them: a lower one would miss
+    /// responses requested since.
+    pub fn require_revalidation_of_all(&mut self) {
         self.last += 1;
         let rule = PurgeRule { scope: PurgeScope::All, strength: Strength::Validate, positions: Vec::new() };
         self.rules.push((self.last, rule));
@@ -77,20 +77,20 @@ impl Journal {
 
     /// A record was found that knows of this purge. Returns whether the journal knows it; otherwise it has lost it. The
     /// number is not used again.
-    pub fn has_seen(&mut self, purge: Seq) -> bool {
+    pub fn note_purge_seen(&mut self, purge: Seq) -> bool {
         let is_known = purge <= self.last;
         self.last = self.last.max(purge);
         is_known
     }
 
-    /// Marks the start of this process: none of its responses is born before a dropped purge.
+    /// Marks the start of this process: none of its responses is requested before a dropped purge.
     pub fn begin(&mut self) {
         self.floor = 0;
     }
 
-    /// Whether a dropped purge may have applied to a response of this birth.
-    pub fn has_let_go(&self, born: Seq) -> bool {
-        born < self.floor
+    /// Whether a dropped purge may have applied to a response of this epoch.
+    pub fn may_have_dropped(&self, epoch: Seq) -> bool {
+        epoch < self.floor
     }
 
     /// The last number.
@@ -103,7 +103,7 @@ impl Journal {
         &self.rules
     }
 
-    /// Writes and syncs a purge. `oldest` is the birth of the oldest record.
+    /// Writes and syncs a purge. `oldest` is the epoch of the oldest record.
     pub fn add(
         &mut self,
         directory: &OwnedFd,
@@ -117,7 +117,7 @@ impl Journal {
         self.rules.push((seq, rule));
         if !fits {
             self.rules.pop();
-            self.doubt();
+            self.require_revalidation_of_all();
         }
         if !fits || self.file.is_none() || self.end + bytes.len() as u64 > MOST_BYTES {
             return self.rewrite(directory, oldest);
@@ -126,7 +126,7 @@ impl Journal {
         self.calls.write(file, &[&bytes], self.end)?;
         self.calls.sync(file)?;
         // A file without a name would be lost at the end of the process.
-        if self.calls.stat(file.as_fd())?.names == 0 {
+        if self.calls.stat(file.as_fd())?.links == 0 {
             return Err(FailedCall { call: Syscall::Sync, errno: Errno::NOENT });
         }
         self.end += bytes.len() as u64;
@@ -134,14 +134,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Rewrites the journal without the purges that all kept records were born after.
+    /// Rewrites the journal without the purges that all kept records were requested after.
     pub fn rewrite(&mut self, directory: &OwnedFd, oldest: Seq) -> Result<(), FailedCall> {
         let gone = self.rules.iter().map(|it| it.0).filter(|it| *it <= oldest).max();
         self.floor = self.floor.max(gone.unwrap_or(0));
         self.rules.retain(|it| it.0 > oldest);
         let mut bytes = self.image();
         while bytes.len() as u64 > MOST_BYTES / 2 && self.rules.len() > 1 {
-            self.let_go();
+            self.compact();
             bytes = self.image();
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
@@ -158,7 +158,7 @@ impl Journal {
 
     /// A removal could not be recorded: without a journal the next process has everything validated. Best effort: a
     /// device that fails every write cannot be changed.
-    pub fn disown(&mut self, directory: &OwnedFd) {
+    pub fn delete_file(&mut self, directory: &OwnedFd) {
         self.file = None;
         let _ = self.calls.unlink(directory, NAME);
         let _ = self.calls.sync_directory(directory);
@@ -176,7 +176,7 @@ impl Journal {
     }
 
     /// Replaces the older half by one rule.
-    fn let_go(&mut self) {
+    fn compact(&mut self) {
         let half = self.rules.len().div_ceil(2);
         let highest = self.rules[..half].iter().map(|it| it.0).max().unwrap_or(0);
         let rule = PurgeRule { scope: PurgeScope::All, strength: Strength::Validate, positions: Vec::new() };
@@ -195,17 +195,17 @@ impl Journal {
         bytes
     }
 
-    fn read(&mut self, directory: &OwnedFd) -> Result<Whole, FailedCall> {
+    fn read(&mut self, directory: &OwnedFd) -> Result<Completeness, FailedCall> {
         let file = self.calls.open(directory, NAME, OFlags::RDWR)?;
         let length = self.calls.stat(file.as_fd())?.length;
         if length > MOST_READ {
-            return Ok(Whole::No);
+            return Ok(Completeness::No);
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = self.calls.read(file.as_fd(), &mut bytes, 0)?;
         bytes.truncate(read);
         if !is_start(SegmentFile::Journal, self.place(0), &bytes) {
-            return Ok(Whole::No);
+            return Ok(Completeness::No);
         }
         let mut at = START;
         loop {
@@ -215,23 +215,23 @@ impl Journal {
                     match from_entry(&entry) {
                         Some(rule) => self.rules.push((entry.seq, rule)),
                         None if entry.scope == 0 => {}
-                        None => return Ok(Whole::No),
+                        None => return Ok(Completeness::No),
                     }
                     at += length;
                 }
                 ReadRule::End | ReadRule::Cut => break,
-                ReadRule::Damaged => return Ok(Whole::No),
+                ReadRule::Damaged => return Ok(Completeness::No),
             }
         }
         // The first entry, with the last number, was written with the beginning of the file.
         if at == START {
-            return Ok(Whole::No);
+            return Ok(Completeness::No);
         }
         self.calls.truncate(&file, at as u64)?;
         self.end = at as u64;
         self.charge(self.end);
         self.file = Some(file);
-        Ok(Whole::Yes)
+        Ok(Completeness::Yes)
     }
 
     fn place(&self, offset: u64) -> RecordPart {
@@ -239,8 +239,8 @@ impl Journal {
     }
 
     fn charge(&mut self, bytes: u64) {
-        self.space.add(bytes);
-        self.space.take(std::mem::replace(&mut self.charged, bytes));
+        self.usage.add(bytes);
+        self.usage.take(std::mem::replace(&mut self.charged, bytes));
     }
 }
 
@@ -274,7 +274,7 @@ pub fn rules_of_bytes(bytes: &[u8]) -> Option<Vec<(Seq, PurgeRule)>> {
 
 /// Whether a journal is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whole {
+enum Completeness {
     Yes,
     No,
 }

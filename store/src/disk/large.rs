@@ -2,7 +2,7 @@
 //! its readers, by the pool, so that no event loop waits for the device. It cannot be found before it is complete and a
 //! record. Aborted bodies, and those of a killed process, leave nothing behind. `writer` appends them.
 
-use super::parts::{CheckedPart, Summing, Wrong};
+use super::parts::{ChecksumBuilder, ChecksumMismatch, ChecksummedBody};
 use super::{DiskShared, DiskTier};
 use crate::device::syscalls::FailedCall;
 use crate::entry::StoredBody;
@@ -29,23 +29,23 @@ const NAME: &str = "large.new";
 const PART: u64 = 256 << 10;
 
 /// The most bytes that wait to be written: beyond, the readers wait for the device.
-const AHEAD: u64 = 1 << 20;
+const MOST_UNWRITTEN: u64 = 1 << 20;
 
 /// How long the device may delay the readers in total; after that the response continues without it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const WRITE_DELAY_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long a complete body may take until it is in its file; no request waits for that.
-const LAST_PATIENCE: Duration = Duration::from_secs(30);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pieces of one call: less than the kernel's limit.
 const PIECES: usize = 256;
 
 /// The body is not kept after all; the reason is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GivenUp;
+pub struct BodyNotKept;
 
 /// The file, until the record is written.
-struct Unnamed {
+struct UnlinkedFile {
     base: Arc<DiskShared>,
     /// The tier's directory.
     path: PathBuf,
@@ -53,11 +53,11 @@ struct Unnamed {
     /// Its bytes, which are counted in the tier's space.
     length: Mutex<u64>,
     /// The checksums of the origin's bytes, once complete: the file's content is compared with them.
-    checked: OnceLock<CheckedPart>,
-    on_their_way: Arc<AtomicUsize>,
+    checksums: OnceLock<ChecksummedBody>,
+    in_progress: Arc<AtomicUsize>,
 }
 
-impl Unnamed {
+impl UnlinkedFile {
     /// Appends; waits for the device.
     fn append(&self, pieces: &[Bytes]) -> Result<(), FailedCall> {
         let mut length = self.length.lock();
@@ -68,7 +68,7 @@ impl Unnamed {
         let Some(file) = self.file.get() else { return Ok(()) };
         for pieces in pieces.chunks(PIECES) {
             let bytes: u64 = pieces.iter().map(|it| it.len() as u64).sum();
-            self.base.space.take_room(bytes, self.base.size)?;
+            self.base.space.reserve(bytes, self.base.size)?;
             let at = *length;
             *length += bytes;
             let parts: Vec<&[u8]> = pieces.iter().map(|it| &it[..]).collect();
@@ -78,7 +78,7 @@ impl Unnamed {
     }
 }
 
-impl FileOwner for Unnamed {
+impl FileOwner for UnlinkedFile {
     fn fd(&self) -> BorrowedFd<'_> {
         self.file.get().expect("`finish` makes no body of what was never opened").as_fd()
     }
@@ -92,15 +92,15 @@ impl FileOwner for Unnamed {
     }
 
     fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let lent = self.checked.get().map(|it| it.lend(&self.base.calls, self.fd(), offset, take));
-        lent.unwrap_or(Err(Wrong)).map_err(|Wrong| io::ErrorKind::InvalidData.into())
+        let lent = self.checksums.get().map(|it| it.lend(&self.base.calls, self.fd(), offset, take));
+        lent.unwrap_or(Err(ChecksumMismatch)).map_err(|ChecksumMismatch| io::ErrorKind::InvalidData.into())
     }
 }
 
-impl Drop for Unnamed {
+impl Drop for UnlinkedFile {
     fn drop(&mut self) {
         self.base.space.take(*self.length.get_mut());
-        self.on_their_way.fetch_sub(1, Relaxed);
+        self.in_progress.fetch_sub(1, Relaxed);
     }
 }
 
@@ -115,9 +115,9 @@ struct QueuedPieces {
 /// A body in progress. Dropped before [`LargeWrite::finish`] it leaves nothing.
 pub struct LargeWrite {
     disk: Arc<DiskTier>,
-    file: Arc<Unnamed>,
+    file: Arc<UnlinkedFile>,
     length: u64,
-    summing: Summing,
+    checksums: ChecksumBuilder,
     waiting: QueuedPieces,
     /// The write in progress; completes when it is done.
     writing: Option<oneshot::Receiver<(Result<(), FailedCall>, u64)>>,
@@ -143,26 +143,35 @@ impl DiskTier {
             base.counters.disk_large_given_up.add_shared(1);
             return None;
         }
-        let file = Arc::new(Unnamed {
+        let file = Arc::new(UnlinkedFile {
             base: self.reader.base.clone(),
             path: self.path.clone(),
             file: OnceLock::new(),
             length: Mutex::new(0),
-            checked: OnceLock::new(),
-            on_their_way: self.on_their_way.clone(),
+            checksums: OnceLock::new(),
+            in_progress: self.on_their_way.clone(),
         });
-        let (waiting, summing, patience) = (QueuedPieces::default(), Summing::new(base.seed), PATIENCE);
-        Some(LargeWrite { disk: self.clone(), file, length: 0, summing, waiting, writing: None, patience })
+        let (waiting, summing, patience) =
+            (QueuedPieces::default(), ChecksumBuilder::new(base.seed), WRITE_DELAY_LIMIT);
+        Some(LargeWrite {
+            disk: self.clone(),
+            file,
+            length: 0,
+            checksums: summing,
+            waiting,
+            writing: None,
+            patience,
+        })
     }
 
     /// Whether a body of this length may be kept, if not too many are on their way.
     #[must_use]
-    pub fn could_hold(&self, length: u64) -> bool {
+    pub fn accepts_length(&self, length: u64) -> bool {
         self.is_on() && length < self.base().segment_size
     }
 
     /// Charges waiting bytes to this budget from now on.
-    pub(crate) fn count_in(&self, budget: &Arc<MemoryBudget>) {
+    pub(crate) fn charge_to(&self, budget: &Arc<MemoryBudget>) {
         let _ = self.budget.set(budget.clone());
     }
 }
@@ -172,22 +181,22 @@ impl LargeWrite {
     ///
     /// # Errors
     /// The tier does not accept them: it is too slow, has no room or has failed. Drop the value then.
-    pub async fn push(&mut self, bytes: Bytes) -> Result<(), GivenUp> {
+    pub async fn push(&mut self, bytes: Bytes) -> Result<(), BodyNotKept> {
         self.length += bytes.len() as u64;
         if self.length >= self.disk.base().segment_size {
             self.counters().disk_too_large.add_shared(1);
-            return Err(GivenUp);
+            return Err(BodyNotKept);
         }
         if let Some(budget) = self.disk.budget.get() {
             self.waiting.charges.push(BudgetCharge::new(budget, bytes.len() as u64, |it| &it.fills));
         }
-        self.summing.add(&bytes);
+        self.checksums.add(&bytes);
         self.waiting.bytes += bytes.len() as u64;
         self.waiting.pieces.push(bytes);
-        self.write_on(PART)?;
-        while self.waiting.bytes > AHEAD {
+        self.start_write(PART)?;
+        while self.waiting.bytes > MOST_UNWRITTEN {
             self.written().await?;
-            self.write_on(PART)?;
+            self.start_write(PART)?;
         }
         Ok(())
     }
@@ -197,38 +206,38 @@ impl LargeWrite {
     ///
     /// # Errors
     /// As of [`LargeWrite::push`]; no request has to wait for this.
-    pub async fn finish(mut self) -> Result<StoredBody, GivenUp> {
-        self.patience = LAST_PATIENCE;
+    pub async fn finish(mut self) -> Result<StoredBody, BodyNotKept> {
+        self.patience = COMPLETION_TIMEOUT;
         while self.writing.is_some() || self.waiting.bytes > 0 {
-            self.write_on(1)?;
+            self.start_write(1)?;
             self.written().await?;
         }
         if self.length == 0 {
-            return Err(GivenUp);
+            return Err(BodyNotKept);
         }
         let seed = self.disk.base().seed;
-        let parts = std::mem::replace(&mut self.summing, Summing::new(seed)).finish();
-        let _ = self.file.checked.set(CheckedPart::new(0, Arc::new(parts)));
+        let parts = std::mem::replace(&mut self.checksums, ChecksumBuilder::new(seed)).finish();
+        let _ = self.file.checksums.set(ChecksummedBody::new(0, Arc::new(parts)));
         Ok(StoredBody::Disk(Box::new(FileSlice { owner: self.file.clone(), offset: 0, length: self.length })))
     }
 
     /// Waits until all bytes so far are written.
     #[cfg(test)]
-    pub(crate) async fn settle(&mut self) -> Result<(), GivenUp> {
+    pub(crate) async fn flush(&mut self) -> Result<(), BodyNotKept> {
         while self.writing.is_some() || self.waiting.bytes > 0 {
-            self.write_on(1)?;
+            self.start_write(1)?;
             self.written().await?;
         }
         Ok(())
     }
 
     /// Starts writing the waiting bytes if there are at least `least` and no write is in progress.
-    fn write_on(&mut self, least: u64) -> Result<(), GivenUp> {
+    fn start_write(&mut self, least: u64) -> Result<(), BodyNotKept> {
         if let Some(writing) = &mut self.writing {
             match writing.try_recv() {
                 Ok((done, _)) => self.is_done(done)?,
                 Err(oneshot::error::TryRecvError::Empty) => return Ok(()),
-                Err(oneshot::error::TryRecvError::Closed) => return Err(self.give_up()),
+                Err(oneshot::error::TryRecvError::Closed) => return Err(self.not_kept()),
             }
         }
         if self.waiting.bytes < least {
@@ -245,14 +254,14 @@ impl LargeWrite {
             Ok(writing) => self.writing = Some(writing),
             Err(_) => {
                 self.counters().disk_pool_full.add_shared(1);
-                return Err(self.give_up());
+                return Err(self.not_kept());
             }
         }
         Ok(())
     }
 
     /// Waits until the write in progress is done.
-    async fn written(&mut self) -> Result<(), GivenUp> {
+    async fn written(&mut self) -> Result<(), BodyNotKept> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         let since = clock::precise_micros();
         let written = tokio::time::timeout(self.patience, writing).await;
@@ -260,21 +269,21 @@ impl LargeWrite {
         self.patience = self.patience.saturating_sub(Duration::from_micros(waited));
         match written {
             Ok(Ok((done, _))) => self.is_done(done),
-            Ok(Err(_)) | Err(_) => Err(self.give_up()),
+            Ok(Err(_)) | Err(_) => Err(self.not_kept()),
         }
     }
 
-    fn is_done(&mut self, done: Result<(), FailedCall>) -> Result<(), GivenUp> {
+    fn is_done(&mut self, done: Result<(), FailedCall>) -> Result<(), BodyNotKept> {
         self.writing = None;
         done.map_err(|_| {
             self.counters().disk_failures.add_shared(1);
-            self.give_up()
+            self.not_kept()
         })
     }
 
-    fn give_up(&self) -> GivenUp {
+    fn not_kept(&self) -> BodyNotKept {
         self.counters().disk_large_given_up.add_shared(1);
-        GivenUp
+        BodyNotKept
     }
 
     fn counters(&self) -> &larder_counters::Counters {

@@ -39,7 +39,7 @@ pub enum DiskListingSort {
 
 /// The keys of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Those {
+pub enum DiskKeySelection {
     /// All keys on the disk.
     OnDisk,
     /// Those that are not in RAM.
@@ -79,7 +79,7 @@ pub struct DiskListingPage {
     /// Keys on the disk.
     pub keys: u64,
     /// Keys whose heads were read for this page.
-    pub looked_at: u64,
+    pub heads_read: u64,
     /// Keys that were not read: they come after it.
     pub left: u64,
     /// The entries found.
@@ -93,8 +93,14 @@ impl DiskTier {
     /// the device: until the monotonic microsecond `until`, and a little longer where hardly anything was read. No use is
     /// counted, and unreadable records are not removed.
     #[must_use]
-    pub fn list(&self, store: &Store, query: &DiskListingQuery, those: Those, until: u64) -> DiskListingPage {
-        let walk = DiskIndexWalk::over(self.base(), query);
+    pub fn list(
+        &self,
+        store: &Store,
+        query: &DiskListingQuery,
+        those: DiskKeySelection,
+        until: u64,
+    ) -> DiskListingPage {
+        let walk = DiskIndexWalk::new(self.base(), query);
         let limit = query.limit.clamp(1, MOST);
         let (mut looked_at, mut last, mut listed) = (0, None, Vec::new());
         for it in &walk.best {
@@ -103,10 +109,16 @@ impl DiskTier {
             }
             looked_at += 1;
             last = Some(walk.place(*it));
-            listed.extend(self.asked_for(store, query, those, it.hash));
+            listed.extend(self.matching(store, query, those, it.hash));
         }
         let left = walk.behind - looked_at;
-        DiskListingPage { keys: walk.keys, looked_at, left, listed, next: last.filter(|_| left > 0) }
+        DiskListingPage {
+            keys: walk.keys,
+            heads_read: looked_at,
+            left,
+            listed,
+            next: last.filter(|_| left > 0),
+        }
     }
 
     /// The records under one key, without purged ones. Reads on this thread.
@@ -121,17 +133,17 @@ impl DiskTier {
         self.base().index.keys()
     }
 
-    fn asked_for(
+    fn matching(
         &self,
         store: &Store,
         query: &DiskListingQuery,
-        those: Those,
+        those: DiskKeySelection,
         hash: u64,
     ) -> Option<DiskKeyEntries> {
         let ListingQuery { pattern, tag, status, .. } = query;
         let is_of_those = |key: &[u8]| {
             pattern.as_ref().is_none_or(|it| it.is_in(key))
-                && (those == Those::OnDisk || store.inspect(store.hash(key)).is_none())
+                && (those == DiskKeySelection::OnDisk || store.inspect(store.hash(key)).is_none())
         };
         let found = self.found(store, hash, is_of_those)?;
         let has_status = status.as_ref().is_none_or(|it| it.contains(&found.variants[0].meta.status));
@@ -179,9 +191,9 @@ impl DiskTier {
 
 /// The verified head of a record, and the place of its body.
 fn read(base: &DiskShared, hash: u64, known: &KnownRecord) -> Option<(Envelope, FileSlice)> {
-    let segment = base.segments.read().get(&known.spot.segment).cloned()?;
-    let at = u64::from(known.spot.offset) * UNIT;
-    let mut bytes = bytes(base, &segment, at, FIRST.min(u64::from(known.spot.size) * UNIT))?;
+    let segment = base.segments.read().get(&known.location.segment).cloned()?;
+    let at = u64::from(known.location.offset) * UNIT;
+    let mut bytes = bytes(base, &segment, at, FIRST.min(u64::from(known.location.size) * UNIT))?;
     let header = RecordHeader::read(&bytes, Spot { seed: base.seed, file: segment.id, offset: at })?;
     if header.kind != RecordKind::Response || header.hash != hash || header.stamp != known.stamp {
         return None;
@@ -225,24 +237,24 @@ struct DiskIndexWalk<'a> {
 }
 
 impl<'a> DiskIndexWalk<'a> {
-    fn over(base: &DiskShared, query: &'a DiskListingQuery) -> Self {
+    fn new(base: &DiskShared, query: &'a DiskListingQuery) -> Self {
         let mut walk =
             DiskIndexWalk { query, after: None, keys: 0, behind: 0, best: Vec::new(), worst: None };
-        walk.after = query.after.map(|it| walk.turned((it.rank, it.stamp)));
-        base.index.each_key(&mut walk, DiskIndexWalk::see, DiskIndexWalk::keep_best);
+        walk.after = query.after.map(|it| walk.inverted((it.rank, it.stamp)));
+        base.index.each_key(&mut walk, DiskIndexWalk::consider, DiskIndexWalk::keep_best);
         walk.best.sort_unstable();
         walk.best.truncate(CANDIDATES);
         walk
     }
 
-    fn see(&mut self, it: SlotSummary) {
+    fn consider(&mut self, it: SlotSummary) {
         self.keys += 1;
         let rank = match self.query.sort {
             DiskListingSort::Written => it.stamp,
             DiskListingSort::Size => it.units,
             DiskListingSort::Hits => it.hits,
         };
-        let (rank, stamp) = self.turned((rank, it.stamp));
+        let (rank, stamp) = self.inverted((rank, it.stamp));
         if self.after.is_some_and(|after| (rank, stamp) <= after) {
             return;
         }
@@ -262,7 +274,7 @@ impl<'a> DiskIndexWalk<'a> {
     }
 
     /// Inverts a place so that the first in the order is smallest; and back.
-    fn turned(&self, (rank, stamp): (u64, u64)) -> (u64, u64) {
+    fn inverted(&self, (rank, stamp): (u64, u64)) -> (u64, u64) {
         match self.query.order {
             SortDirection::Ascending => (rank, stamp),
             SortDirection::Descending => (!rank, !stamp),
@@ -270,7 +282,7 @@ impl<'a> DiskIndexWalk<'a> {
     }
 
     fn place(&self, it: Candidate) -> DiskListingCursor {
-        let (rank, stamp) = self.turned((it.rank, it.stamp));
+        let (rank, stamp) = self.inverted((it.rank, it.stamp));
         DiskListingCursor { rank, stamp }
     }
 }

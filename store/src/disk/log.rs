@@ -5,8 +5,8 @@
 use super::DiskShared;
 use super::directory::Directory;
 use super::head;
-use super::index::{KnownRecord, Spot, USED};
-use super::parts::{self, Parts, RecordedSums, Summing, Wrong};
+use super::index::{KnownRecord, RecordLocation, USED};
+use super::parts::{self, ChecksumBuilder, ChecksumMismatch, PartChecksums, RecordedSums};
 use super::segment::Segment;
 use crate::device::syscalls::FailedCall;
 use larder_transport::body::FileSlice;
@@ -35,8 +35,8 @@ pub(crate) enum NotWritten {
     Corrupt,
 }
 
-impl From<Wrong> for NotWritten {
-    fn from(Wrong: Wrong) -> Self {
+impl From<ChecksumMismatch> for NotWritten {
+    fn from(ChecksumMismatch: ChecksumMismatch) -> Self {
         // A failed read is no failure of the file being written.
         NotWritten::Corrupt
     }
@@ -83,7 +83,7 @@ impl SegmentLog {
         header: &RecordHeader,
         head: &[u8],
         body: BodySource<'_>,
-    ) -> Result<Spot, NotWritten> {
+    ) -> Result<RecordLocation, NotWritten> {
         let needed = header.length().next_multiple_of(UNIT);
         if START as u64 + needed + (ENTRY + TAIL) as u64 > self.base.segment_size {
             return Err(NotWritten::TooLarge);
@@ -92,7 +92,7 @@ impl SegmentLog {
             Some(active) if self.has_room(&active, needed) => active,
             full => {
                 self.needed = needed;
-                let turned = self.turn(full);
+                let turned = self.rotate(full);
                 self.needed = 0;
                 turned?;
                 self.active.take().ok_or(NotWritten::NoRoom)?
@@ -110,18 +110,18 @@ impl SegmentLog {
         header: &RecordHeader,
         head: &[u8],
         body: BodySource<'_>,
-    ) -> Result<Spot, NotWritten> {
-        let spot = active.segment.write(|| self.write_record(active, header, head, body))?;
+    ) -> Result<RecordLocation, NotWritten> {
+        let location = active.segment.write(|| self.write_record(active, header, head, body))?;
         let needed = header.length().next_multiple_of(UNIT);
         active.end += needed;
-        active.entries.push(entry(header, spot));
+        active.entries.push(entry(header, location));
         if header.kind == RecordKind::Response {
-            active.segment.note_birth(header.born);
+            active.segment.note_epoch(header.epoch);
         }
         let listed = active.entries.capacity() * size_of::<FooterEntry>();
         self.base.listed.store(listed as u64, Relaxed);
         self.base.counters.disk_bytes_written.add_shared(needed);
-        Ok(spot)
+        Ok(location)
     }
 
     /// Notes the last purge of the journal. Nothing is noted where there is no segment: the first one will.
@@ -135,7 +135,7 @@ impl SegmentLog {
     /// Whether a record can be written there: not to a segment that another process was seen to write to.
     fn has_room(&self, active: &Active, needed: u64) -> bool {
         let footer = (active.entries.len() + 1) * ENTRY + TAIL;
-        active.end + needed + footer as u64 <= self.base.segment_size && !active.segment.was_suspect()
+        active.end + needed + footer as u64 <= self.base.segment_size && !active.segment.was_modified()
     }
 
     fn write_record(
@@ -144,7 +144,7 @@ impl SegmentLog {
         header: &RecordHeader,
         head: &[u8],
         body: BodySource<'_>,
-    ) -> Result<Spot, NotWritten> {
+    ) -> Result<RecordLocation, NotWritten> {
         let (calls, file) = (&self.base.calls, &active.segment.file);
         let place = RecordPart { seed: self.base.seed, file: active.segment.id, offset: active.end };
         let written = header.write(place);
@@ -156,7 +156,7 @@ impl SegmentLog {
             BodySource::Bytes(bytes) => calls.write(file, &[&written, head, bytes, fill], active.end)?,
             BodySource::Slice(slice) => {
                 let at = active.end + (HEADER + head.len()) as u64;
-                let mut summing = Summing::new(self.base.seed);
+                let mut summing = ChecksumBuilder::new(self.base.seed);
                 parts::each(slice, |from_start, bytes| {
                     summing.add(bytes);
                     calls.write(file, &[bytes], at + from_start).map_err(NotWritten::Failed)
@@ -170,12 +170,12 @@ impl SegmentLog {
             }
         }
         let units = |bytes: u64| u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
-        Ok(Spot { segment: active.segment.id, offset: units(active.end), size: units(needed) })
+        Ok(RecordLocation { segment: active.segment.id, offset: units(active.end), size: units(needed) })
     }
 
     /// Seals the full segment and starts another. Room for one more is made at once, so that records appended again from
     /// the oldest never need more than `size`.
-    fn turn(&mut self, full: Option<Active>) -> Result<(), NotWritten> {
+    fn rotate(&mut self, full: Option<Active>) -> Result<(), NotWritten> {
         if let Some(full) = full
             && let Err(failed) = self.seal(&full)
         {
@@ -184,14 +184,14 @@ impl SegmentLog {
             return Err(failed.into());
         }
         self.begin()?;
-        while self.is_short() && self.retire(Again::IfUsed)? {}
+        while self.is_short() && self.drop_oldest(RecordRetention::IfUsed)? {}
         Ok(())
     }
 
     /// Starts a segment; sealed ones are dropped where there is no room for it.
     pub fn begin(&mut self) -> Result<(), NotWritten> {
         while self.is_short() {
-            if !self.retire(Again::Never)? {
+            if !self.drop_oldest(RecordRetention::Never)? {
                 return Err(NotWritten::NoRoom);
             }
         }
@@ -202,7 +202,7 @@ impl SegmentLog {
                 // A sealed segment is a little smaller than a new one. If the freed room would be enough, other files
                 // took it.
                 Err(full)
-                    if full.is_full() && given_back(self) < self.base.segment_size && self.give_way()? => {}
+                    if full.is_full() && given_back(self) < self.base.segment_size && self.make_room()? => {}
                 Err(failed) => return Err(failed.into()),
                 Ok(()) => break,
             }
@@ -216,11 +216,11 @@ impl SegmentLog {
 
     /// Drops the oldest segment because the device is full though `size` is not reached. False once only a quarter of the
     /// segments is left: other files fill the device, and this directory is not to be emptied for them.
-    fn give_way(&mut self) -> Result<bool, NotWritten> {
+    fn make_room(&mut self) -> Result<bool, NotWritten> {
         let base = self.base.clone();
         let count = base.segments.read().len();
         let most = base.cramped.fetch_max(count, Relaxed).max(count);
-        if count <= most.div_ceil(4) || !self.retire(Again::Never)? {
+        if count <= most.div_ceil(4) || !self.drop_oldest(RecordRetention::Never)? {
             return Ok(false);
         }
         base.counters.disk_device_full_drops.add_shared(1);
@@ -278,7 +278,7 @@ impl SegmentLog {
     }
 
     /// Leaves the active segment unsealed: a call that failed at its end may fail there for ever.
-    pub fn abandon(&mut self) {
+    pub fn leave_unsealed(&mut self) {
         if let Some(active) = self.active.take() {
             let segment = &active.segment;
             let _ = segment.write(|| self.base.calls.truncate(&segment.file, active.end));
@@ -287,7 +287,7 @@ impl SegmentLog {
     }
 
     /// Drops the oldest segment that is neither written nor read; false where there is none.
-    pub fn retire(&mut self, again: Again) -> Result<bool, NotWritten> {
+    pub fn drop_oldest(&mut self, again: RecordRetention) -> Result<bool, NotWritten> {
         let active = self.active.as_ref().map(|it| it.segment.id);
         // Dropping a segment that is being read frees no room: it stays, and the next one is dropped.
         let goes = |it: &&Arc<Segment>| Some(it.id) != active && Arc::strong_count(it) == 1;
@@ -301,30 +301,30 @@ impl SegmentLog {
         self.base.calls.unlink(&self.directory.file, &Segment::name(oldest.id))?;
         self.base.counters.disk_segments_dropped.add_shared(1);
         let result = match entries {
-            Some(entries) => self.rescue(&oldest, &entries, again),
+            Some(entries) => self.append_used_again(&oldest, &entries, again),
             None => {
-                self.base.index.forget_segment(oldest.id);
+                self.base.index.remove_segment(oldest.id);
                 Ok(())
             }
         };
         if result.is_err() {
-            self.base.index.forget_segment(oldest.id);
+            self.base.index.remove_segment(oldest.id);
         }
         self.base.segments.write().remove(&oldest.id);
         result.map(|()| true)
     }
 
     /// Appends used records again, at most half a segment: so every turn frees room.
-    fn rescue(
+    fn append_used_again(
         &mut self,
         oldest: &Arc<Segment>,
         entries: &[FooterEntry],
-        again: Again,
+        again: RecordRetention,
     ) -> Result<(), NotWritten> {
-        let mut share = if again == Again::IfUsed { self.base.segment_size / 2 } else { 0 };
+        let mut share = if again == RecordRetention::IfUsed { self.base.segment_size / 2 } else { 0 };
         for it in entries.iter().filter(|it| it.is_response()) {
-            let spot = Spot { segment: oldest.id, offset: it.offset, size: it.size };
-            let known = self.base.index.get(it.hash, it.stamp).filter(|it| it.spot == spot);
+            let location = RecordLocation { segment: oldest.id, offset: it.offset, size: it.size };
+            let known = self.base.index.get(it.hash, it.stamp).filter(|it| it.location == location);
             let Some(known) = known else { continue };
             let cost = u64::from(it.size) * UNIT + ENTRY as u64;
             if known.flags & USED != 0 && cost <= share {
@@ -338,7 +338,7 @@ impl SegmentLog {
                     Err(NotWritten::TooLarge | NotWritten::NoRoom) => share = 0,
                 }
             }
-            self.base.index.forget_in(it.hash, it.stamp, oldest.id);
+            self.base.index.remove_in_segment(it.hash, it.stamp, oldest.id);
         }
         Ok(())
     }
@@ -349,7 +349,7 @@ impl SegmentLog {
         hash: u64,
         known: &KnownRecord,
     ) -> Result<(), NotWritten> {
-        let offset = u64::from(known.spot.offset) * UNIT;
+        let offset = u64::from(known.location.offset) * UNIT;
         let place = RecordPart { seed: self.base.seed, file: from.id, offset };
         let read = |bytes: &mut [u8], at| match self.base.calls.read(from.file.as_fd(), bytes, at) {
             Ok(read) if read == bytes.len() => Ok(()),
@@ -372,19 +372,19 @@ impl SegmentLog {
         }
         let at = offset + HEADER as u64 + u64::from(header.head);
         let behind = head::read(&head).ok_or(NotWritten::Corrupt)?.1;
-        let parts = Parts::read(self.base.seed, &header, behind).ok_or(NotWritten::Corrupt)?;
+        let parts = PartChecksums::read(self.base.seed, &header, behind).ok_or(NotWritten::Corrupt)?;
         let body = RecordedSums::slice(&self.base, from.clone(), at, Arc::new(parts), (hash, known.stamp));
         let to = self.append(&header, &head, BodySource::Slice(&body))?;
-        if self.base.index.moved(hash, known.stamp, known.spot, to) {
+        if self.base.index.moved(hash, known.stamp, known.location, to) {
             self.base.counters.disk_reappended.add_shared(1);
         }
         Ok(())
     }
 
-    /// The birth of the oldest response that may be kept.
-    pub fn oldest_birth(&self) -> u64 {
+    /// The epoch of the oldest response that may be kept.
+    pub fn oldest_epoch(&self) -> u64 {
         let segments = self.base.segments.read();
-        segments.values().map(|it| it.oldest_birth()).min().unwrap_or(u64::MAX)
+        segments.values().map(|it| it.oldest_epoch()).min().unwrap_or(u64::MAX)
     }
 
     /// Drops segments with their records, also while they are read.
@@ -392,7 +392,7 @@ impl SegmentLog {
         let ids: Vec<u32> = self.base.segments.read().keys().copied().filter(|it| goes(*it)).collect();
         for id in ids {
             self.base.calls.unlink(&self.directory.file, &Segment::name(id))?;
-            self.base.index.forget_segment(id);
+            self.base.index.remove_segment(id);
             self.base.segments.write().remove(&id);
             self.base.counters.disk_segments_dropped.add_shared(1);
         }
@@ -401,7 +401,7 @@ impl SegmentLog {
 
     /// Drops everything.
     pub fn drop_all(&mut self) -> Result<(), FailedCall> {
-        self.abandon();
+        self.leave_unsealed();
         self.base.index.clear();
         self.drop_where(|_| true)
     }
@@ -409,20 +409,20 @@ impl SegmentLog {
 
 /// The treatment of the records of a dropped segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RecordRetention {
     /// Used ones are appended again.
     IfUsed,
     /// They are dropped.
     Never,
 }
 
-fn entry(header: &RecordHeader, spot: Spot) -> FooterEntry {
+fn entry(header: &RecordHeader, location: RecordLocation) -> FooterEntry {
     FooterEntry {
         hash: header.hash,
         stamp: header.stamp,
-        born: header.born,
-        offset: spot.offset,
-        size: if header.kind == RecordKind::Removal { 0 } else { spot.size },
+        epoch: header.epoch,
+        offset: location.offset,
+        size: if header.kind == RecordKind::Removal { 0 } else { location.size },
         variant: header.variant,
         names: header.names,
     }

@@ -48,12 +48,12 @@ impl DiskTier {
         let matcher = store.matcher(rule);
         let mut walk = MatchWalk::default();
         let see = |walk: &mut MatchWalk, it: SlotSummary| {
-            walk.told.keys += 1;
+            walk.counted.keys += 1;
             if !walk.is_over {
                 walk.hashes.push(it.hash);
             }
         };
-        let read = |MatchWalk { told, hashes, is_over }: &mut MatchWalk| {
+        let read = |MatchWalk { counted: told, hashes, is_over }: &mut MatchWalk| {
             for hash in hashes.drain(..) {
                 *is_over = told.read >= LEAST && precise_micros() >= until;
                 if *is_over {
@@ -66,7 +66,7 @@ impl DiskTier {
             }
         };
         self.base().index.each_key(&mut walk, see, read);
-        walk.told
+        walk.counted
     }
 
     /// The same for the responses under one key: only their heads are read.
@@ -84,7 +84,7 @@ impl DiskTier {
 /// A walk over the index.
 #[derive(Default)]
 struct MatchWalk {
-    told: DiskMatches,
+    counted: DiskMatches,
     /// The keys of one shard, which are read when its lock is free.
     hashes: Vec<u64>,
     is_over: bool,

@@ -20,16 +20,16 @@ const SUM: usize = size_of::<u64>();
 /// The checksums of one body. For a body of a single part it is in the header. Otherwise the list follows the head, and
 /// the list's own checksum is in the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct PartChecksums {
     seed: u64,
     length: u64,
-    sums: Box<[u64]>,
+    checksums: Box<[u64]>,
 }
 
-impl Parts {
+impl PartChecksums {
     /// Those of a body in memory.
-    pub fn of(seed: u64, body: &[u8]) -> Parts {
-        let mut summing = Summing::new(seed);
+    pub fn of(seed: u64, body: &[u8]) -> PartChecksums {
+        let mut summing = ChecksumBuilder::new(seed);
         summing.add(body);
         summing.finish()
     }
@@ -41,7 +41,7 @@ impl Parts {
 
     /// The body's checksum in the header.
     pub fn in_header(&self) -> u64 {
-        match &self.sums[..] {
+        match &self.checksums[..] {
             [only] => *only,
             _ => sum(self.seed, &self.list()),
         }
@@ -49,13 +49,13 @@ impl Parts {
 
     /// Appends the list, if there is one, to the head of a record.
     pub fn write(&self, out: &mut Vec<u8>) {
-        if self.sums.len() > 1 {
+        if self.checksums.len() > 1 {
             out.extend_from_slice(&self.list());
         }
     }
 
     fn list(&self) -> Vec<u8> {
-        self.sums.iter().flat_map(|it| it.to_le_bytes()).collect()
+        self.checksums.iter().flat_map(|it| it.to_le_bytes()).collect()
     }
 
     /// The bytes of the list for a body of this length.
@@ -66,29 +66,29 @@ impl Parts {
 
     /// Those of a record; `behind` are the bytes after the envelope in its head. `None` where they are no list for this
     /// body.
-    pub fn read(seed: u64, header: &RecordHeader, behind: &[u8]) -> Option<Parts> {
+    pub fn read(seed: u64, header: &RecordHeader, behind: &[u8]) -> Option<PartChecksums> {
         if behind.len() != Self::in_list(header.body)? {
             return None;
         }
         let numbers =
             behind.chunks_exact(SUM).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
         let sums = if behind.is_empty() { vec![header.body_sum].into() } else { numbers.collect() };
-        let parts = Parts { seed, length: header.body, sums };
+        let parts = PartChecksums { seed, length: header.body, checksums: sums };
         (parts.in_header() == header.body_sum).then_some(parts)
     }
 
     /// Whether these are the bytes of the part at `at`, a multiple of [`PART`].
-    pub fn has(&self, at: u64, part: &[u8]) -> bool {
-        let wanted = usize::try_from(at / PART).ok().and_then(|it| self.sums.get(it));
+    pub fn matches_part(&self, at: u64, part: &[u8]) -> bool {
+        let wanted = usize::try_from(at / PART).ok().and_then(|it| self.checksums.get(it));
         part.len() as u64 == self.part_at(at).1 && wanted == Some(&sum(self.seed, part))
     }
 
     /// Whether this is the body.
-    pub fn are_of(&self, body: &[u8]) -> bool {
+    pub fn match_body(&self, body: &[u8]) -> bool {
         let mut parts = body.chunks(usize::try_from(PART).unwrap_or(usize::MAX)).zip((0..).step_by(1 << 16));
         body.len() as u64 == self.length
-            && (self.length > 0 || self.has(0, body))
-            && parts.all(|it| self.has(it.1, it.0))
+            && (self.length > 0 || self.matches_part(0, body))
+            && parts.all(|it| self.matches_part(it.1, it.0))
     }
 
     /// The beginning and the length of the part that contains `at`.
@@ -99,16 +99,16 @@ impl Parts {
 }
 
 /// The checksums of a body that arrives piece by piece.
-pub(crate) struct Summing {
+pub(crate) struct ChecksumBuilder {
     seed: u64,
     length: u64,
     sums: Vec<u64>,
     part: Xxh3,
 }
 
-impl Summing {
-    pub fn new(seed: u64) -> Summing {
-        Summing { seed, length: 0, sums: Vec::new(), part: Xxh3::with_seed(seed) }
+impl ChecksumBuilder {
+    pub fn new(seed: u64) -> ChecksumBuilder {
+        ChecksumBuilder { seed, length: 0, sums: Vec::new(), part: Xxh3::with_seed(seed) }
     }
 
     /// More of the body.
@@ -126,11 +126,11 @@ impl Summing {
     }
 
     /// The end of the body.
-    pub fn finish(mut self) -> Parts {
+    pub fn finish(mut self) -> PartChecksums {
         if !self.length.is_multiple_of(PART) || self.sums.is_empty() {
             self.sums.push(self.part.digest());
         }
-        Parts { seed: self.seed, length: self.length, sums: self.sums.into() }
+        PartChecksums { seed: self.seed, length: self.length, checksums: self.sums.into() }
     }
 }
 
@@ -139,34 +139,34 @@ static OPENED: AtomicU64 = AtomicU64::new(1);
 
 /// The part that a thread read and verified last: an incomplete send continues with it.
 #[derive(Default)]
-struct Last {
+struct LastVerifiedPart {
     of: (u64, u64),
     bytes: Vec<u8>,
 }
 
 thread_local! {
-    static LAST: RefCell<Last> = RefCell::default();
+    static LAST: RefCell<LastVerifiedPart> = RefCell::default();
 }
 
 /// The bytes of a file have changed, or cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong;
+pub(crate) struct ChecksumMismatch;
 
-impl From<Wrong> for io::Error {
-    fn from(Wrong: Wrong) -> Self {
+impl From<ChecksumMismatch> for io::Error {
+    fn from(ChecksumMismatch: ChecksumMismatch) -> Self {
         io::ErrorKind::InvalidData.into()
     }
 }
 
 /// The checksums of a body, and its place in the file.
-pub(crate) struct CheckedPart {
+pub(crate) struct ChecksummedBody {
     begin: u64,
-    parts: Arc<Parts>,
+    parts: Arc<PartChecksums>,
     number: u64,
 }
 
-impl CheckedPart {
-    pub fn new(begin: u64, parts: Arc<Parts>) -> Self {
+impl ChecksummedBody {
+    pub fn new(begin: u64, parts: Arc<PartChecksums>) -> Self {
         Self { begin, parts, number: OPENED.fetch_add(1, Relaxed) }
     }
 
@@ -177,11 +177,12 @@ impl CheckedPart {
         file: BorrowedFd<'_>,
         offset: u64,
         take: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), Wrong> {
-        let at = offset.checked_sub(self.begin).filter(|it| *it < self.parts.length).ok_or(Wrong)?;
+    ) -> Result<(), ChecksumMismatch> {
+        let at =
+            offset.checked_sub(self.begin).filter(|it| *it < self.parts.length).ok_or(ChecksumMismatch)?;
         let (begin, length) = self.parts.part_at(at);
         let (length, from) = (usize::try_from(length), usize::try_from(at - begin));
-        let (Ok(length), Ok(from)) = (length, from) else { return Err(Wrong) };
+        let (Ok(length), Ok(from)) = (length, from) else { return Err(ChecksumMismatch) };
         // Not borrowed while `take` runs, which may call this again.
         let mut last = LAST.take();
         let this = (self.number, begin);
@@ -189,9 +190,9 @@ impl CheckedPart {
             last.of = (0, 0);
             last.bytes.resize(length, 0);
             let read = calls.read(file, &mut last.bytes, self.begin + begin);
-            if read != Ok(length) || !self.parts.has(begin, &last.bytes) {
+            if read != Ok(length) || !self.parts.matches_part(begin, &last.bytes) {
                 LAST.set(last);
-                return Err(Wrong);
+                return Err(ChecksumMismatch);
             }
             last.of = this;
         }
@@ -205,7 +206,7 @@ impl CheckedPart {
 pub(crate) struct RecordedSums {
     base: Arc<DiskShared>,
     segment: Arc<Segment>,
-    checked: CheckedPart,
+    checked: ChecksummedBody,
     /// Hash and stamp of the record, which is removed once a part of it is wrong.
     record: (u64, u64),
 }
@@ -216,11 +217,12 @@ impl RecordedSums {
         base: &Arc<DiskShared>,
         segment: Arc<Segment>,
         at: u64,
-        parts: Arc<Parts>,
+        parts: Arc<PartChecksums>,
         record: (u64, u64),
     ) -> FileSlice {
         let (base, length) = (base.clone(), parts.length);
-        let owner = Arc::new(RecordedSums { base, segment, checked: CheckedPart::new(at, parts), record });
+        let owner =
+            Arc::new(RecordedSums { base, segment, checked: ChecksummedBody::new(at, parts), record });
         FileSlice { owner, offset: at, length }
     }
 }
@@ -239,13 +241,13 @@ impl FileOwner for RecordedSums {
         FileWritableBy::Checked
     }
 
-    fn intact(&self) -> bool {
-        !self.segment.is_suspect()
+    fn is_intact(&self) -> bool {
+        !self.segment.check_modified()
     }
 
     fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        self.checked.lend(&self.base.calls, self.fd(), offset, take).map_err(|Wrong| {
-            if self.base.index.forget_in(self.record.0, self.record.1, self.segment.id) {
+        self.checked.lend(&self.base.calls, self.fd(), offset, take).map_err(|ChecksumMismatch| {
+            if self.base.index.remove_in_segment(self.record.0, self.record.1, self.segment.id) {
                 self.base.counters.disk_corrupt.add_shared(1);
             }
             io::ErrorKind::InvalidData.into()
@@ -254,8 +256,8 @@ impl FileOwner for RecordedSums {
 }
 
 /// The checksums of a body in a file, read once more through its owner, which verifies them where it can.
-pub(crate) fn of_slice(seed: u64, slice: &FileSlice) -> Result<Parts, Wrong> {
-    let mut summing = Summing::new(seed);
+pub(crate) fn of_slice(seed: u64, slice: &FileSlice) -> Result<PartChecksums, ChecksumMismatch> {
+    let mut summing = ChecksumBuilder::new(seed);
     each(slice, |_, bytes| {
         summing.add(bytes);
         Ok(())
@@ -264,7 +266,7 @@ pub(crate) fn of_slice(seed: u64, slice: &FileSlice) -> Result<Parts, Wrong> {
 }
 
 /// Visits all bytes of a slice, piece by piece, with the place of each.
-pub(crate) fn each<E: From<Wrong>>(
+pub(crate) fn each<E: From<ChecksumMismatch>>(
     slice: &FileSlice,
     mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -276,7 +278,7 @@ pub(crate) fn each<E: From<Wrong>>(
             let bytes = &bytes[..bytes.len().min(rest)];
             taken = take(at, bytes).map(|()| bytes.len() as u64);
         });
-        lent.map_err(|_| Wrong)?;
+        lent.map_err(|_| ChecksumMismatch)?;
         at += taken?;
     }
     Ok(())

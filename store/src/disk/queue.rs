@@ -1,7 +1,7 @@
 //! The write queue: ordered and bounded in bytes; removals and purges go ahead. `writer` takes from it.
 
 use super::index::WaitingNames;
-use crate::entry::{Offered, Stored, StoredArc, StoredBody};
+use crate::entry::{DiskOfferResult, Stored, StoredArc, StoredBody};
 use crate::memory_budget::LeavingBytes;
 use crate::purges::{PurgeRule, Seq};
 use parking_lot::{Condvar, Mutex};
@@ -19,7 +19,7 @@ pub(crate) const MOST_REMOVALS: usize = 1 << 18;
 const KEEP: usize = 256;
 
 /// Notified when the item is written.
-pub(crate) type Done = oneshot::Sender<io::Result<()>>;
+pub(crate) type WriteNotifier = oneshot::Sender<io::Result<()>>;
 
 /// One task of the writer.
 pub(crate) enum Op {
@@ -33,19 +33,19 @@ pub(crate) enum Op {
         leaving: Option<LeavingBytes>,
     },
     /// Everything older under a hash: of one variant, or of all where that is zero.
-    Remove { hash: u64, variant: u32, stamp: u64, done: Done },
+    Remove { hash: u64, variant: u32, stamp: u64, done: WriteNotifier },
     /// Reports when all tasks before it are done.
-    Flush(Done),
+    Flush(WriteNotifier),
     /// A purge.
-    Rule { seq: Seq, rule: Box<PurgeRule>, done: Done },
+    Rule { seq: Seq, rule: Box<PurgeRule>, done: WriteNotifier },
     /// Tries again after a failure.
     Retry,
     /// Frees the directory for another process, after all tasks before it.
-    HandOver(Done),
+    HandOver(WriteNotifier),
     /// Opens the directory again: the other process has ended. Receives the last number of its purges.
     TakeBack(oneshot::Sender<Seq>),
     /// More removals arrived than can be kept: nothing on the disk is valid any more.
-    Anew,
+    Reset,
 }
 
 /// The result of queuing an item.
@@ -77,9 +77,9 @@ struct WaitingWrites {
 }
 
 /// Reports the end of the writer for any cause.
-pub(crate) struct Finish(pub Arc<WriteQueue>);
+pub(crate) struct FinishGuard(pub Arc<WriteQueue>);
 
-impl Drop for Finish {
+impl Drop for FinishGuard {
     fn drop(&mut self) {
         self.0.finish();
     }
@@ -145,10 +145,10 @@ impl WriteQueue {
         let stamp = inner.stamp;
         if inner.bytes > 0 && inner.bytes + cost > self.most.load(Relaxed) {
             drop(inner);
-            stored.on_disk.set(Offered::Missed(stamp));
+            stored.on_disk.set(DiskOfferResult::Missed(stamp));
             return Push::Full;
         }
-        stored.on_disk.set(Offered::Queued(stamp));
+        stored.on_disk.set(DiskOfferResult::Queued(stamp));
         inner.bytes += cost;
         let waiting = inner.waiting.entry(hash).or_insert(WaitingWrites { count: 0, names: Some(names) });
         waiting.count += 1;
@@ -160,7 +160,7 @@ impl WriteQueue {
     }
 
     /// Later stamps are above `stamp`, which another process may have given.
-    pub fn go_on_after(&self, stamp: u64) {
+    pub fn continue_after(&self, stamp: u64) {
         let mut inner = self.inner.lock();
         inner.stamp = inner.stamp.max(stamp);
     }
@@ -173,7 +173,7 @@ impl WriteQueue {
         hash: u64,
         variant: u32,
         names: u16,
-        done: Done,
+        done: WriteNotifier,
         forget: impl FnOnce(u64, WaitingNames),
     ) {
         let mut inner = self.inner.lock();
@@ -190,8 +190,8 @@ impl WriteQueue {
         if inner.removals < MOST_REMOVALS {
             inner.removals += 1;
             inner.ahead.push_back(Op::Remove { hash, variant, stamp, done });
-        } else if !inner.ahead.iter().any(|it| matches!(it, Op::Anew)) {
-            inner.ahead.push_back(Op::Anew);
+        } else if !inner.ahead.iter().any(|it| matches!(it, Op::Reset)) {
+            inner.ahead.push_back(Op::Reset);
         }
         drop(inner);
         self.wake.notify_one();
@@ -244,20 +244,20 @@ impl WriteQueue {
     }
 
     /// Whether a write under a hash waits or is in progress.
-    pub fn has(&self, hash: u64) -> bool {
+    pub fn is_pending(&self, hash: u64) -> bool {
         self.inner.lock().waiting.contains_key(&hash)
     }
 
     /// Whether a response queued under this stamp waits or is being written.
-    pub fn waits(&self, stamp: u64) -> bool {
+    pub fn contains(&self, stamp: u64) -> bool {
         stamp > self.written.load(Relaxed)
     }
 
     /// Records a response that is not queued because nothing can be written.
-    pub fn miss(&self, stored: &Stored) {
+    pub fn count_miss(&self, stored: &Stored) {
         let mut inner = self.inner.lock();
         inner.stamp += 1;
-        stored.on_disk.set(Offered::Missed(inner.stamp));
+        stored.on_disk.set(DiskOfferResult::Missed(inner.stamp));
     }
 
     /// Waiting bytes.
@@ -266,7 +266,7 @@ impl WriteQueue {
     }
 
     /// Heap bytes of waiting responses that only the queue holds; those still in RAM are counted there.
-    pub fn held(&self) -> u64 {
+    pub fn heap_bytes(&self) -> u64 {
         let inner = self.inner.lock();
         let held = |op: &Op| match op {
             Op::Write { key, stored, .. } if StoredArc::strong_count(stored) == 1 => {

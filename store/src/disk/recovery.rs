@@ -3,8 +3,8 @@
 
 use super::DiskShared;
 use super::directory::Directory;
-use super::index::{KnownRecord, Spot};
-use super::log::{Active, Again, SegmentLog};
+use super::index::{KnownRecord, RecordLocation};
+use super::log::{Active, RecordRetention, SegmentLog};
 use super::segment::Segment;
 use crate::device::syscalls::FailedCall;
 use larder_wire::segment::{
@@ -24,8 +24,8 @@ pub(crate) struct Recovered {
     pub log: SegmentLog,
     /// The highest stamp.
     pub stamp: u64,
-    /// The highest birth and noted purge: no number up to it may be used again.
-    pub born: u64,
+    /// The highest epoch and noted purge: no number up to it may be used again.
+    pub epoch: u64,
     /// Data is missing, perhaps a removal.
     pub damaged: bool,
 }
@@ -45,13 +45,14 @@ pub(crate) fn recover(base: &Arc<DiskShared>, directory: Directory) -> Result<Re
     ids.sort_unstable();
     let next = ids.last().map_or(1, |it| it.saturating_add(1));
     let log = SegmentLog { base: base.clone(), directory, active: None, next, needed: 0, purged: 0 };
-    let mut found = Recovered { log, stamp: 0, born: 0, damaged: false };
+    let mut found = Recovered { log, stamp: 0, epoch: 0, damaged: false };
     for id in &ids {
         let is_last = Some(id) == ids.last();
         found.take(*id, is_last)?;
     }
     // The configured size may be smaller now.
-    while base.space.used() > base.size && matches!(found.log.retire(Again::Never), Ok(true)) {}
+    while base.space.used() > base.size && matches!(found.log.drop_oldest(RecordRetention::Never), Ok(true)) {
+    }
     Ok(found)
 }
 
@@ -79,10 +80,10 @@ impl Recovered {
         };
         for it in &contents.entries {
             self.stamp = self.stamp.max(it.stamp);
-            self.born = self.born.max(it.born);
+            self.epoch = self.epoch.max(it.epoch);
             enter(&base, id, it);
             if it.is_response() {
-                segment.note_birth(it.born);
+                segment.note_epoch(it.epoch);
             }
         }
         base.segments.write().insert(id, segment.clone());
@@ -110,8 +111,8 @@ fn enter(base: &DiskShared, segment: u32, it: &FooterEntry) {
     if !it.is_response() {
         return base.index.replay_removal(it.hash, it.variant, it.stamp);
     }
-    let spot = Spot { segment, offset: it.offset, size: it.size };
-    let known = KnownRecord { spot, stamp: it.stamp, variant: it.variant, names: it.names, flags: 0 };
+    let location = RecordLocation { segment, offset: it.offset, size: it.size };
+    let known = KnownRecord { location, stamp: it.stamp, variant: it.variant, names: it.names, flags: 0 };
     base.index.put(it.hash, &known);
 }
 
@@ -227,7 +228,7 @@ fn found(header: &RecordHeader, at: u64, length: u64) -> Option<FooterEntry> {
     Some(FooterEntry {
         hash: header.hash,
         stamp: header.stamp,
-        born: header.born,
+        epoch: header.epoch,
         offset: u32::try_from(at / UNIT).ok()?,
         size,
         variant: header.variant,

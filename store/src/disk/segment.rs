@@ -1,6 +1,6 @@
 //! One segment file, and the sum of all of them. This module does not know their content.
 
-use crate::device::syscalls::{FailedCall, Looks, Syscall, Syscalls};
+use crate::device::syscalls::{FailedCall, FileStat, Syscall, Syscalls};
 use larder_stdx::clock::{self, Monotonic};
 use larder_transport::body::FileOwner;
 use parking_lot::Mutex;
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Bytes of all files, including unnamed ones for as long as they are read.
 #[derive(Default)]
-pub(crate) struct Space(AtomicU64);
+pub(crate) struct DiskUsage(AtomicU64);
 
-impl Space {
+impl DiskUsage {
     pub fn used(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -27,7 +27,7 @@ impl Space {
     }
 
     /// Enters bytes if the sum stays within `most`. The log keeps room for one segment free, for this too.
-    pub fn take_room(&self, bytes: u64, most: u64) -> Result<(), FailedCall> {
+    pub fn reserve(&self, bytes: u64, most: u64) -> Result<(), FailedCall> {
         let enter = |used: u64| Some(used + bytes).filter(|it| *it <= most);
         let full = FailedCall { call: Syscall::Allocate, errno: Errno::NOSPC };
         self.0.fetch_update(Relaxed, Relaxed, enter).map(drop).map_err(|_| full)
@@ -39,49 +39,49 @@ pub(crate) struct Segment {
     pub id: u32,
     pub file: OwnedFd,
     calls: Syscalls,
-    space: Arc<Space>,
+    usage: Arc<DiskUsage>,
     charged: AtomicU64,
     /// Its state after larder's last write; `None` before the first, and during one.
-    left: Mutex<Option<Looks>>,
-    suspect: AtomicBool,
+    expected_stat: Mutex<Option<FileStat>>,
+    is_modified: AtomicBool,
     /// The time at which a change was seen that need not affect its bytes: monotonic milliseconds, plus one.
     touched: AtomicU64,
-    /// The lowest birth in it; `u64::MAX` without any.
-    oldest_birth: AtomicU64,
+    /// The lowest epoch in it; `u64::MAX` without any.
+    oldest_epoch: AtomicU64,
 }
 
 impl Segment {
     /// A segment for which `charged` bytes are entered. The kernel reads nothing ahead, so resident pages were requested.
-    pub fn new(id: u32, file: OwnedFd, calls: Syscalls, space: Arc<Space>, charged: u64) -> Arc<Segment> {
+    pub fn new(id: u32, file: OwnedFd, calls: Syscalls, space: Arc<DiskUsage>, charged: u64) -> Arc<Segment> {
         space.add(charged);
-        Syscalls::read_alone(&file);
+        Syscalls::disable_read_ahead(&file);
         Arc::new(Segment {
             id,
             file,
             calls,
-            space,
+            usage: space,
             charged: AtomicU64::new(charged),
-            left: Mutex::new(None),
-            suspect: AtomicBool::new(false),
+            expected_stat: Mutex::new(None),
+            is_modified: AtomicBool::new(false),
             touched: AtomicU64::new(0),
-            oldest_birth: AtomicU64::new(u64::MAX),
+            oldest_epoch: AtomicU64::new(u64::MAX),
         })
     }
 
-    /// Adds the birth of a response in it.
-    pub fn note_birth(&self, born: u64) {
-        self.oldest_birth.fetch_min(born, Relaxed);
+    /// Adds the epoch of a response in it.
+    pub fn note_epoch(&self, epoch: u64) {
+        self.oldest_epoch.fetch_min(epoch, Relaxed);
     }
 
-    /// The lowest birth in it.
-    pub fn oldest_birth(&self) -> u64 {
-        self.oldest_birth.load(Relaxed)
+    /// The lowest epoch in it.
+    pub fn oldest_epoch(&self) -> u64 {
+        self.oldest_epoch.load(Relaxed)
     }
 
     /// Sets the bytes that are entered for it.
     pub fn charge(&self, bytes: u64) {
-        self.space.add(bytes);
-        self.space.take(self.charged.swap(bytes, Relaxed));
+        self.usage.add(bytes);
+        self.usage.take(self.charged.swap(bytes, Relaxed));
     }
 
     /// The name of segment `id`.
@@ -97,40 +97,40 @@ impl Segment {
 
     /// Marks the end of larder's writing: its bytes are its length.
     pub fn seal(&self) -> Result<(), FailedCall> {
-        let looks = self.calls.stat(self.file.as_fd())?;
-        self.charge(looks.length);
-        *self.left.lock() = Some(looks);
+        let stat = self.calls.stat(self.file.as_fd())?;
+        self.charge(stat.length);
+        *self.expected_stat.lock() = Some(stat);
         Ok(())
     }
 
     /// Writes to it with `work`: earlier and later writes by other programs stay noticeable.
     pub fn write<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.is_suspect();
-        *self.left.lock() = None;
+        self.check_modified();
+        *self.expected_stat.lock() = None;
         let result = work();
         match self.calls.stat(self.file.as_fd()) {
-            Ok(looks) => *self.left.lock() = Some(looks),
-            Err(_) => self.suspect.store(true, Relaxed),
+            Ok(stat) => *self.expected_stat.lock() = Some(stat),
+            Err(_) => self.is_modified.store(true, Relaxed),
         }
         result
     }
 
-    /// Whether [`Segment::is_suspect`] returned true before.
-    pub fn was_suspect(&self) -> bool {
-        self.suspect.load(Relaxed)
+    /// Whether [`Segment::check_modified`] returned true before.
+    pub fn was_modified(&self) -> bool {
+        self.is_modified.load(Relaxed)
     }
 
     /// Whether another program has written to it or truncated it: then earlier verification does not count.
-    pub fn is_suspect(&self) -> bool {
-        if self.suspect.load(Relaxed) {
+    pub fn check_modified(&self) -> bool {
+        if self.is_modified.load(Relaxed) {
             return true;
         }
-        let Some(before) = *self.left.lock() else { return false };
+        let Some(before) = *self.expected_stat.lock() else { return false };
         let now = self.calls.stat(self.file.as_fd());
         if now == Ok(before) {
             return false;
         }
-        let mut left = self.left.lock();
+        let mut left = self.expected_stat.lock();
         if *left != Some(before) {
             return false; // What differs because we have written meanwhile is no sign.
         }
@@ -141,13 +141,13 @@ impl Segment {
                 false
             }
             _ => {
-                self.suspect.store(true, Relaxed);
+                self.is_modified.store(true, Relaxed);
                 true
             }
         }
     }
 
-    /// Whether [`Segment::is_suspect`] saw within the last `millis` before `now` that it was linked, unlinked, or given a
+    /// Whether [`Segment::check_modified`] saw within the last `millis` before `now` that it was linked, unlinked, or given a
     /// time: a program may have written to it and set the time back.
     pub fn was_touched(&self, now: Monotonic, millis: u64) -> bool {
         let at = self.touched.load(Relaxed);
@@ -170,17 +170,17 @@ impl FileOwner for Segment {
         None
     }
 
-    fn intact(&self) -> bool {
-        !self.is_suspect()
+    fn is_intact(&self) -> bool {
+        !self.check_modified()
     }
 
     fn failed(&self) {
-        self.suspect.store(true, Relaxed);
+        self.is_modified.store(true, Relaxed);
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        self.space.take(self.charged.load(Relaxed));
+        self.usage.take(self.charged.load(Relaxed));
     }
 }

@@ -18,7 +18,7 @@ use super::{DiskSettings, DiskTier};
 use crate::device::syscalls::Syscalls;
 use crate::device::tests::Fail;
 use crate::entry::{Stored, StoredArc, StoredBody};
-use crate::purges::{Born, Marks, Positions};
+use crate::purges::{Positions, PurgeEpoch, PurgeFacts};
 use crate::sample;
 use bytes::Bytes;
 use larder_counters::Counters;

@@ -31,14 +31,14 @@ impl VerifiedParts {
     }
 
     /// Whether the record with this stamp was verified within the last 0.1 s before `now`.
-    pub fn has(&self, hash: u64, stamp: u64, now: Monotonic) -> bool {
+    pub fn contains(&self, hash: u64, stamp: u64, now: Monotonic) -> bool {
         let it = self.place(hash).load(Relaxed);
         // Steps begin with one: an unused slot has no stamp and no time.
         it != 0 && it >> 24 == stamp && step(now).wrapping_sub(it) & TIME <= STEPS
     }
 
     /// Its body is right, and was read after `now`.
-    pub fn note(&self, hash: u64, stamp: u64, now: Monotonic) {
+    pub fn insert(&self, hash: u64, stamp: u64, now: Monotonic) {
         self.place(hash).store(stamp << 24 | step(now) & TIME, Relaxed);
     }
 
@@ -60,14 +60,14 @@ mod tests {
     fn for_a_moment_and_for_that_record_only() {
         let trust = VerifiedParts::new();
         let at = Monotonic;
-        assert!(!trust.has(7, 0, at(0)) && !trust.has(7, 1, at(0)));
+        assert!(!trust.contains(7, 0, at(0)) && !trust.contains(7, 1, at(0)));
         for start in [0, 1_000_000, STEP * (TIME - 2)] {
-            trust.note(7, 41, at(start));
-            assert!(trust.has(7, 41, at(start)) && trust.has(7, 41, at(start + 96)));
-            assert!(!trust.has(7, 41, at(start + 128)));
-            assert!(!trust.has(7, 42, at(start)) && !trust.has(8, 41, at(start)));
+            trust.insert(7, 41, at(start));
+            assert!(trust.contains(7, 41, at(start)) && trust.contains(7, 41, at(start + 96)));
+            assert!(!trust.contains(7, 41, at(start + 128)));
+            assert!(!trust.contains(7, 42, at(start)) && !trust.contains(8, 41, at(start)));
         }
-        trust.note(7 + PLACES as u64, 43, at(0));
-        assert!(!trust.has(7, 41, at(0)), "another has its place");
+        trust.insert(7 + PLACES as u64, 43, at(0));
+        assert!(!trust.contains(7, 41, at(0)), "another has its place");
     }
 }

@@ -6,7 +6,7 @@ use super::head::{self, variant_name};
 use super::index::{IndexPut, KnownRecord, WaitingNames};
 use super::journal::Journal;
 use super::log::{BodySource, NotWritten, SegmentLog};
-use super::parts::{self, Parts};
+use super::parts::{self, PartChecksums};
 use super::queue::{Op, WriteQueue};
 use super::{DirectoryContents, DiskShared, DiskState};
 use crate::device::syscalls::{FailedCall, Syscall};
@@ -92,9 +92,9 @@ pub(crate) struct SegmentWriter {
     /// Removals that are not in the log.
     pub pending: Vec<(u64, u32, u64)>,
     /// The content of the disk must not be found again.
-    pub anew: bool,
+    pub must_reset: bool,
     /// Purges that came while another process had the directory, and did not reach it.
-    pub owed: Vec<PurgeRule>,
+    pub pending_rules: Vec<PurgeRule>,
 }
 
 impl SegmentWriter {
@@ -116,9 +116,9 @@ impl SegmentWriter {
                     let _ = done.send(self.is_on());
                 }
                 Op::Rule { seq, rule, done } => {
-                    let _ = done.send(self.rule(seq, *rule));
+                    let _ = done.send(self.log_rule(seq, *rule));
                 }
-                Op::Retry => self.again(),
+                Op::Retry => self.retry(),
                 Op::HandOver(done) => {
                     let _ = done.send(self.hand_over());
                 }
@@ -126,18 +126,18 @@ impl SegmentWriter {
                     self.take_back();
                     let _ = done.send(self.journal.last());
                 }
-                Op::Anew => self.begin_anew(),
+                Op::Reset => self.reset(),
             }
         }
     }
 
     /// Prepares the recovered content before the thread starts.
-    pub fn settle(&mut self) {
+    pub fn finish_recovery(&mut self) {
         let Some(log) = &mut self.log else { return };
         let begun = if self.journal.is_written() {
             Ok(())
         } else {
-            let oldest = log.oldest_birth();
+            let oldest = log.oldest_epoch();
             self.journal.rewrite(&log.directory.file, oldest)
         };
         self.journal.begin();
@@ -159,34 +159,34 @@ impl SegmentWriter {
         let counters = self.base.counters.clone();
         if !self.status.is_on() {
             self.status.count_skipped(&counters);
-            return self.displace(hash, stamp, stored);
+            return self.remove_older(hash, stamp, stored);
         }
         let variant = variant_name(hash, stored.meta.vary(), stored.variant()).variant;
-        if self.base.index.is_late(hash, variant, stamp) || self.journal.has_let_go(stored.born) {
+        if self.base.index.is_late(hash, variant, stamp) || self.journal.may_have_dropped(stored.epoch) {
             counters.disk_skipped.add_shared(1);
-            return self.displace(hash, stamp, stored);
+            return self.remove_older(hash, stamp, stored);
         }
-        if stored.born > self.journal.last() && self.number(stored.born).is_err() {
+        if stored.epoch > self.journal.last() && self.log_number(stored.epoch).is_err() {
             self.status.count_skipped(&counters);
-            return self.displace(hash, stamp, stored);
+            return self.remove_older(hash, stamp, stored);
         }
         let result = self.append(hash, stamp, key, stored, scratch);
         let is_written = result.is_ok();
         match result {
-            Ok(IndexPut::In) => counters.disk_writes.add_shared(1),
-            Ok(IndexPut::Late) => counters.disk_skipped.add_shared(1),
+            Ok(IndexPut::Inserted) => counters.disk_writes.add_shared(1),
+            Ok(IndexPut::Superseded) => counters.disk_skipped.add_shared(1),
             Err(NotWritten::TooLarge) => counters.disk_too_large.add_shared(1),
             Err(NotWritten::NoRoom) => counters.disk_no_room.add_shared(1),
             Err(NotWritten::Corrupt) => counters.disk_corrupt.add_shared(1),
             Err(NotWritten::Failed(failed)) => self.fail(failed),
         }
         if !is_written {
-            self.displace(hash, stamp, stored);
+            self.remove_older(hash, stamp, stored);
         }
     }
 
     /// A replacement was not written: the older record is removed nevertheless.
-    fn displace(&mut self, hash: u64, stamp: u64, stored: &Stored) {
+    fn remove_older(&mut self, hash: u64, stamp: u64, stored: &Stored) {
         let name = variant_name(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
         if self.base.index.remove_variant(hash, variant, stamp, WaitingNames::Nothing) > 0 {
@@ -210,10 +210,10 @@ impl SegmentWriter {
         }
         let seed = self.base.seed;
         let (body, parts) = match &stored.body {
-            StoredBody::Heap(bytes) => (BodySource::Bytes(bytes), Parts::of(seed, bytes)),
+            StoredBody::Heap(bytes) => (BodySource::Bytes(bytes), PartChecksums::of(seed, bytes)),
             StoredBody::Arena(slice) | StoredBody::Disk(slice) => {
                 match slice.owner.mapped(slice.offset, slice.length) {
-                    Some(bytes) => (BodySource::Bytes(bytes), Parts::of(seed, bytes)),
+                    Some(bytes) => (BodySource::Bytes(bytes), PartChecksums::of(seed, bytes)),
                     None => (BodySource::Slice(slice), parts::of_slice(seed, slice)?),
                 }
             }
@@ -228,7 +228,7 @@ impl SegmentWriter {
             kind: RecordKind::Response,
             hash,
             stamp,
-            born: stored.born,
+            epoch: stored.epoch,
             variant: name.variant,
             names: name.names,
             head: length,
@@ -236,8 +236,8 @@ impl SegmentWriter {
             head_sum: sum(seed, scratch),
             body_sum: parts.in_header(),
         };
-        let spot = log.append(&header, scratch, body)?;
-        let known = KnownRecord { spot, stamp, variant: name.variant, names: name.names, flags: 0 };
+        let location = log.append(&header, scratch, body)?;
+        let known = KnownRecord { location, stamp, variant: name.variant, names: name.names, flags: 0 };
         Ok(self.base.index.put(hash, &known))
     }
 
@@ -250,7 +250,7 @@ impl SegmentWriter {
                 Err(_) => {}
             }
         }
-        self.keep_in_mind(hash, variant, stamp);
+        self.note_unlogged_removal(hash, variant, stamp);
     }
 
     fn append_removal(&mut self, hash: u64, variant: u32, stamp: u64) -> Result<(), NotWritten> {
@@ -260,35 +260,35 @@ impl SegmentWriter {
     }
 
     /// A removal that is not in the log: should this process end before it is, the next one must not trust the directory.
-    fn keep_in_mind(&mut self, hash: u64, variant: u32, stamp: u64) {
+    fn note_unlogged_removal(&mut self, hash: u64, variant: u32, stamp: u64) {
         if self.pending.len() < MOST_PENDING {
             self.pending.push((hash, variant, stamp));
         } else {
-            self.anew = true;
+            self.must_reset = true;
         }
         if let Some(log) = self.log.as_ref().filter(|_| self.journal.is_written()) {
-            self.journal.disown(&log.directory.file);
+            self.journal.delete_file(&log.directory.file);
         }
         if self.status.is_on() {
-            self.off("all space of the disk tier is held by readers of dropped segments");
+            self.turn_off("all space of the disk tier is held by readers of dropped segments");
         }
     }
 
-    /// Records a number that no purge of this disk has: the one with which a process starts, or doubts everything older.
-    /// Otherwise a response born with it would make the next process assume a lost purge.
-    fn number(&mut self, seq: u64) -> io::Result<()> {
+    /// Records a number that no purge of this disk has: the one with which a process starts, or from which it validates everything older.
+    /// Otherwise a response requested with it would make the next process assume a lost purge.
+    fn log_number(&mut self, seq: u64) -> io::Result<()> {
         // No key is empty.
         let scope = PurgeScope::Url(Box::default());
-        self.rule(seq, PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() })
+        self.log_rule(seq, PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() })
     }
 
-    fn rule(&mut self, seq: u64, rule: PurgeRule) -> io::Result<()> {
-        let oldest = self.log.as_ref().map_or(0, SegmentLog::oldest_birth);
+    fn log_rule(&mut self, seq: u64, rule: PurgeRule) -> io::Result<()> {
+        let oldest = self.log.as_ref().map_or(0, SegmentLog::oldest_epoch);
         let Some(log) = &mut self.log else {
             if self.status.is_handed_over() {
-                self.owed.push(rule);
+                self.pending_rules.push(rule);
             }
-            // The disk has nothing that could be purged, and will get nothing that was born before.
+            // The disk has nothing that could be purged, and will get nothing that was requested before.
             return Err(io::Error::other("the disk tier has no directory to write to"));
         };
         match self.journal.add(&log.directory.file, seq, rule, oldest) {
@@ -298,7 +298,7 @@ impl SegmentWriter {
                 Ok(())
             }
             Err(failed) => {
-                self.journal.disown(&log.directory.file);
+                self.journal.delete_file(&log.directory.file);
                 self.fail(failed);
                 Err(failed.into())
             }
@@ -322,54 +322,54 @@ impl SegmentWriter {
     pub fn fail(&mut self, failed: FailedCall) {
         self.base.counters.disk_failures.add_shared(1);
         if let Some(log) = &mut self.log {
-            log.abandon();
+            log.leave_unsealed();
         }
-        self.off(&failed.to_string());
+        self.turn_off(&failed.to_string());
     }
 
-    fn off(&mut self, why: &str) {
+    fn turn_off(&mut self, why: &str) {
         clock::tick();
         let retry = u64::try_from(self.retry.as_millis()).unwrap_or(u64::MAX);
         self.status.set_off(why, clock::monotonic().0.saturating_add(retry));
         self.base.counters.disk_off.set_shared(1);
     }
 
-    fn begin_anew(&mut self) {
-        self.anew = true;
+    fn reset(&mut self) {
+        self.must_reset = true;
         self.pending.clear();
         if self.status.is_on() {
-            self.off("too many removals were queued");
+            self.turn_off("too many removals were queued");
         }
-        self.again();
+        self.retry();
     }
 
     /// Retries.
-    fn again(&mut self) {
+    fn retry(&mut self) {
         if self.status.is_handed_over() {
             return;
         }
-        match self.mend() {
+        match self.repair() {
             Ok(()) => {
                 self.base.counters.disk_off.set_shared(0);
                 self.status.set_on();
             }
             Err(DirectoryRefusal::Failed(failed)) => self.fail(failed),
-            Err(DirectoryRefusal::Wrong(why)) => {
+            Err(DirectoryRefusal::Misconfigured(why)) => {
                 self.base.counters.disk_failures.add_shared(1);
-                self.off(&why.to_string());
+                self.turn_off(&why.to_string());
             }
         }
     }
 
-    fn mend(&mut self) -> Result<(), DirectoryRefusal> {
+    fn repair(&mut self) -> Result<(), DirectoryRefusal> {
         let calls = self.base.calls.clone();
         let in_place = self.log.as_ref().map(|it| it.directory.is_in_place(&calls)).transpose()?;
         if in_place != Some(true) {
             self.reopen()?;
         }
         let Some(log) = &mut self.log else { return Ok(()) };
-        if std::mem::take(&mut self.anew) {
-            log.drop_all().inspect_err(|_| self.anew = true)?;
+        if std::mem::take(&mut self.must_reset) {
+            log.drop_all().inspect_err(|_| self.must_reset = true)?;
         }
         let begun = if log.active.is_none() { log.begin() } else { Ok(()) };
         begun.map_err(not_written)?;
@@ -379,7 +379,7 @@ impl SegmentWriter {
         }
         let Some(log) = &mut self.log else { return Ok(()) };
         if !self.journal.is_written() {
-            self.journal.rewrite(&log.directory.file, log.oldest_birth())?;
+            self.journal.rewrite(&log.directory.file, log.oldest_epoch())?;
         }
         // Purges that arrived meanwhile may not have been noted.
         log.purged = self.journal.last();
@@ -402,7 +402,7 @@ impl SegmentWriter {
             self.base.calls.unlink(&directory.file, &super::segment::Segment::name(*id))?;
         }
         let next = ids.into_iter().max().map_or(next, |it| next.max(it.saturating_add(1)));
-        self.journal.disown(&directory.file);
+        self.journal.delete_file(&directory.file);
         let purged = self.journal.last();
         self.log =
             Some(SegmentLog { base: self.base.clone(), directory, active: None, next, needed: 0, purged });
@@ -434,30 +434,30 @@ impl SegmentWriter {
             return;
         }
         self.status.set_on();
-        match self.found_again() {
+        match self.rescan() {
             Ok(found) => {
-                self.queue.go_on_after(found.stamp);
+                self.queue.continue_after(found.stamp);
                 (self.log, self.journal) = (found.log, found.journal);
-                self.settle();
-                for rule in std::mem::take(&mut self.owed) {
+                self.finish_recovery();
+                for rule in std::mem::take(&mut self.pending_rules) {
                     // A number that the other process has not given.
-                    let _ = self.rule(self.journal.last() + 1, rule);
+                    let _ = self.log_rule(self.journal.last() + 1, rule);
                 }
                 // Removals that came meanwhile.
                 for (hash, variant, stamp) in std::mem::take(&mut self.pending) {
                     self.base.index.remove_variant(hash, variant, stamp, WaitingNames::Nothing);
                     self.remove(hash, variant, stamp);
                 }
-                if self.anew {
-                    self.begin_anew();
+                if self.must_reset {
+                    self.reset();
                 }
             }
             Err(DirectoryRefusal::Failed(failed)) => self.fail(failed),
-            Err(DirectoryRefusal::Wrong(why)) => self.off(&why.to_string()),
+            Err(DirectoryRefusal::Misconfigured(why)) => self.turn_off(&why.to_string()),
         }
     }
 
-    fn found_again(&self) -> Result<DirectoryContents, DirectoryRefusal> {
+    fn rescan(&self) -> Result<DirectoryContents, DirectoryRefusal> {
         let directory = Directory::open(&self.base.calls, &self.path, Some(self.base.seed))?;
         Ok(DirectoryContents::of(&self.base, directory)?)
     }

@@ -9,7 +9,7 @@ pub(crate) struct ListedFacts {
     /// Bytes of the bodies of all variants.
     pub bytes: u64,
     /// When the origin made the newest, wall seconds.
-    pub born: u32,
+    pub epoch: u32,
     /// Until when the newest is fresh.
     pub expires: u32,
     /// The newest one's status.
@@ -27,14 +27,14 @@ impl ListedFacts {
     pub fn of(variants: &[StoredArc]) -> ListedFacts {
         let bytes = variants.iter().map(|it| it.body.len()).sum();
         let Some(newest) = variants.first() else {
-            return ListedFacts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
+            return ListedFacts { bytes, epoch: 0, expires: 0, status: 0, tags: 0 };
         };
         let meta = &newest.meta;
-        let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
+        let epoch = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
         let seconds = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
-        let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
+        let expires = seconds(epoch.saturating_add(u64::from(meta.lifetime.seconds)));
         let all = variants.iter().flat_map(|it| it.tags().iter());
         let tags = all.fold(0, |bits, it| bits | tag_bit(*it));
-        ListedFacts { bytes, born: seconds(born), expires, status: meta.status, tags }
+        ListedFacts { bytes, epoch: seconds(epoch), expires, status: meta.status, tags }
     }
 }

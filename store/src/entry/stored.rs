@@ -3,7 +3,7 @@
 use crate::encodings::Encodings;
 use crate::heap_bytes::list_cost;
 use crate::memory_budget::on_heap;
-use crate::purge_position::{Born, Marks, Positions, Seq};
+use crate::purge_position::{Positions, PurgeEpoch, PurgeFacts, Seq};
 use crate::stored_body::StoredBody;
 use larder_semantics::entity_tag::EntityTag;
 use larder_semantics::field::{Field, FieldList};
@@ -20,7 +20,7 @@ pub struct DiskOffer(AtomicU64);
 
 /// The result of the offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offered {
+pub(crate) enum DiskOfferResult {
     /// It was queued under this stamp, or read from the record that has it.
     Queued(u64),
     /// It was not queued; later responses have a later stamp.
@@ -29,19 +29,19 @@ pub(crate) enum Offered {
 
 impl DiskOffer {
     /// The result of the last offer, if there was one.
-    pub(crate) fn get(&self) -> Option<Offered> {
+    pub(crate) fn get(&self) -> Option<DiskOfferResult> {
         match self.0.load(Relaxed) {
             0 => None,
-            it if it & 1 == 1 => Some(Offered::Queued(it >> 1)),
-            it => Some(Offered::Missed(it >> 1)),
+            it if it & 1 == 1 => Some(DiskOfferResult::Queued(it >> 1)),
+            it => Some(DiskOfferResult::Missed(it >> 1)),
         }
     }
 
     /// Records the result.
-    pub(crate) fn set(&self, offered: Offered) {
+    pub(crate) fn set(&self, offered: DiskOfferResult) {
         let mark = match offered {
-            Offered::Queued(stamp) => stamp << 1 | 1,
-            Offered::Missed(stamp) => stamp << 1,
+            DiskOfferResult::Queued(stamp) => stamp << 1 | 1,
+            DiskOfferResult::Missed(stamp) => stamp << 1,
         };
         self.0.store(mark, Relaxed);
     }
@@ -59,7 +59,7 @@ pub struct Stored {
     /// The body, whole or the part that `meta.partial` names.
     pub body: StoredBody,
     /// See [`Born::seq`].
-    pub born: Seq,
+    pub epoch: Seq,
     /// The wall second from which the fleet is asked for a newer response, with `NOT_SHARED` where the fleet lacks this
     /// one. `u64::MAX` where the fleet is not asked, `SUPERSEDED` where it has reported a newer one.
     pub recheck: AtomicU64,
@@ -69,7 +69,7 @@ pub struct Stored {
     pub on_disk: DiskOffer,
     /// Its encodings; `None` where there will never be any.
     pub encodings: Option<Arc<Encodings>>,
-    /// See [`Stored::variant`], [`Stored::trailers`] and [`Stored::marks`].
+    /// See [`Stored::variant`], [`Stored::trailers`] and [`Stored::purge_facts`].
     pub uncommon: Option<Box<UncommonParts>>,
 }
 
@@ -116,9 +116,9 @@ const SUPERSEDED: u64 = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exchanged {
     /// The request was sent.
-    pub asked: u64,
+    pub request_sent: u64,
     /// The head of the response had arrived.
-    pub answered: u64,
+    pub head_received: u64,
 }
 
 /// Whether the fleet has a response of this node.
@@ -139,7 +139,7 @@ impl Stored {
             meta,
             head,
             body,
-            born: 0,
+            epoch: 0,
             recheck: AtomicU64::new(u64::MAX),
             exchanged: Exchanged::default(),
             on_disk: DiskOffer::default(),
@@ -157,7 +157,7 @@ impl Stored {
     }
 
     fn set_fields(&mut self, fields: FieldList) {
-        let unlike_head = unlike(&self.head, fields);
+        let unlike_head = differing_fields(&self.head, fields);
         self.change_uncommon(|it| it.unlike_head = unlike_head);
     }
 
@@ -169,9 +169,14 @@ impl Stored {
 
     /// The same with this variant key, these trailers and marks.
     #[must_use]
-    pub fn with(mut self, variant: Box<[u8]>, trailers: Option<FieldList>, marks: Marks) -> Stored {
-        let Marks { tags, born: Born { seq, log } } = marks;
-        self.born = seq;
+    pub fn with(
+        mut self,
+        variant: Box<[u8]>,
+        trailers: Option<FieldList>,
+        purge_facts: PurgeFacts,
+    ) -> Stored {
+        let PurgeFacts { tags, epoch: PurgeEpoch { seq, log } } = purge_facts;
+        self.epoch = seq;
         self.change_uncommon(|it| {
             (it.variant, it.trailers, it.tags, it.log) = (variant, trailers, tags, log);
         });
@@ -180,9 +185,9 @@ impl Stored {
 
     /// The same with these marks.
     #[must_use]
-    pub fn marked(mut self, marks: Marks) -> Stored {
-        let Marks { tags, born: Born { seq, log } } = marks;
-        self.born = seq;
+    pub fn with_purge_facts(mut self, purge_facts: PurgeFacts) -> Stored {
+        let PurgeFacts { tags, epoch: PurgeEpoch { seq, log } } = purge_facts;
+        self.epoch = seq;
         self.change_uncommon(|it| (it.tags, it.log) = (tags, log));
         self
     }
@@ -194,7 +199,7 @@ impl Stored {
             meta,
             head: self.head.clone(),
             body: self.body.clone(),
-            born: self.born,
+            epoch: self.epoch,
             recheck: AtomicU64::new(self.recheck.load(Relaxed)),
             exchanged: self.exchanged,
             on_disk: DiskOffer::default(),
@@ -233,14 +238,14 @@ impl Stored {
 
     /// When it was asked of the origin.
     #[must_use]
-    pub fn birth(&self) -> Born {
-        Born { seq: self.born, log: self.log().clone() }
+    pub fn epoch(&self) -> PurgeEpoch {
+        PurgeEpoch { seq: self.epoch, log: self.log().clone() }
     }
 
     /// The facts that purges compare.
     #[must_use]
-    pub fn marks(&self) -> Marks {
-        Marks { tags: self.tags().into(), born: self.birth() }
+    pub fn purge_facts(&self) -> PurgeFacts {
+        PurgeFacts { tags: self.tags().into(), epoch: self.epoch() }
     }
 
     /// Whether its head lacks some of its fields.
@@ -275,12 +280,12 @@ impl Stored {
 
     /// Whether both come from the same answer of the origin: the same value, or a copy that differs only by what purges
     /// have set since.
-    pub(crate) fn is_one_with(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_response(&self, other: &Self) -> bool {
         let alike = || {
             let times = |it: &Stored| (it.meta.request_time, it.meta.response_time);
             times(self) == times(other)
                 && self.variant() == other.variant()
-                && (self.born, self.log()) == (other.born, other.log())
+                && (self.epoch, self.log()) == (other.epoch, other.log())
                 && self.lines().eq(other.lines())
                 && self.body.is_at(&other.body)
         };
@@ -330,7 +335,7 @@ impl Stored {
     }
 
     /// Whether one request may select both, so that only the newer of the two is kept.
-    pub(crate) fn may_meet(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         vary::may_meet((self.meta.vary(), self.variant()), (other.meta.vary(), other.variant()))
     }
 }
@@ -341,6 +346,6 @@ fn all_but_length(lines: ReadyLines<'_>) -> impl Iterator<Item = Field<'_>> + Cl
 }
 
 /// The fields where they differ from the head's.
-fn unlike(head: &ReadyHead, fields: FieldList) -> Option<FieldList> {
+fn differing_fields(head: &ReadyHead, fields: FieldList) -> Option<FieldList> {
     (!all_but_length(head.lines()).eq(fields.iter())).then_some(fields)
 }

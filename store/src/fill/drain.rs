@@ -14,7 +14,7 @@ pub(super) enum DrainPolicy {
     Spools(WithoutSpool),
     /// As its readers take it again: the spool was full or failed, and the readers are not to be cut off for now. Until the body may
     /// be offered to the spool again.
-    Rests,
+    SpoolPaused,
 }
 
 impl DrainPolicy {
@@ -35,28 +35,28 @@ pub enum WithoutSpool {
 impl FillWriter {
     /// From here on the rest of a body that is not kept is fetched as fast as it arrives, since other requests need the
     /// connection; its readers continue from the spool.
-    pub fn hurry(&mut self, otherwise: WithoutSpool) {
-        if self.spooling.rests() && otherwise == WithoutSpool::Wait {
+    pub fn drain(&mut self, otherwise: WithoutSpool) {
+        if self.spooling.is_paused() && otherwise == WithoutSpool::Wait {
             return;
         }
-        if self.hurry == DrainPolicy::No {
+        if self.drain_policy == DrainPolicy::No {
             self.fill.store.counters.fill_hurried.add_shared(1);
         }
-        self.hurry = DrainPolicy::Spools(otherwise);
+        self.drain_policy = DrainPolicy::Spools(otherwise);
     }
 
     /// Waits until the readers have taken bytes, which `drained` says, or a body that rests may be offered to the spool again.
-    pub(super) async fn drained_or_rested(&mut self, drained: Notified<'_>) {
-        if self.hurry != DrainPolicy::Rests {
+    pub(super) async fn wait_drained(&mut self, drained: Notified<'_>) {
+        if self.drain_policy != DrainPolicy::SpoolPaused {
             return drained.await;
         }
         tokio::select! {
             () = drained => {}
-            () = self.rested() => self.hurry = DrainPolicy::Spools(WithoutSpool::Wait),
+            () = self.wait_pause() => self.drain_policy = DrainPolicy::Spools(WithoutSpool::Wait),
         }
     }
 
-    /// Waits until all remaining readers may be gone ([`super::FillReader::doubt`]); a reader may still join.
+    /// Waits until all remaining readers may be gone ([`super::FillReader::mark_suspect`]); a reader may still join.
     pub async fn unread(&self) {
         loop {
             let drained = self.fill.drained.notified();
@@ -70,14 +70,14 @@ impl FillWriter {
     /// Whether that is so; then no reader can join any more.
     #[must_use]
     pub fn leaves_unread(&self) -> bool {
-        self.fill.store.flights.leave_if(&self.fill, || self.fill.is_unread())
+        self.fill.store.in_flight.leave_if(&self.fill, || self.fill.is_unread())
     }
 
     /// Waits until there is no reader any more; after that none can join.
-    pub async fn deserted(&self) {
+    pub async fn without_readers(&self) {
         loop {
             let drained = self.fill.drained.notified();
-            if self.fill.store.flights.leave_if(&self.fill, || self.readers() == 0) {
+            if self.fill.store.in_flight.leave_if(&self.fill, || self.readers() == 0) {
                 return;
             }
             drained.await;
@@ -86,19 +86,19 @@ impl FillWriter {
 
     /// Before the end of a hurried body: the bytes that its readers have not taken must not stay in RAM for as long as
     /// they take.
-    pub async fn put_by(&mut self) {
+    pub async fn spool_rest(&mut self) {
         let holds = |fill: &Fill| fill.state.lock().held() > 0;
-        while self.hurry.is_on() && holds(&self.fill) && self.spool().await {}
+        while self.drain_policy.is_on() && holds(&self.fill) && self.spool().await {}
     }
 
     /// Writes the held bytes to the spool without waiting for readers. If the spool is full, other requests must not wait
     /// for the connection because of a reader that does nothing.
-    pub(super) async fn hurry_on(&mut self) -> Result<(), Abandoned> {
+    pub(super) async fn drain_step(&mut self) -> Result<(), Abandoned> {
         if self.spool().await {
             return Ok(());
         }
-        let cuts = self.hurry == DrainPolicy::Spools(WithoutSpool::Cut);
-        self.hurry = DrainPolicy::Rests;
+        let cuts = self.drain_policy == DrainPolicy::Spools(WithoutSpool::Cut);
+        self.drain_policy = DrainPolicy::SpoolPaused;
         if cuts {
             self.fill.store.counters.answers_shed.add_shared(1);
             return Err(Abandoned);
@@ -110,6 +110,6 @@ impl FillWriter {
 impl Fill {
     fn is_unread(&self) -> bool {
         let state = self.state.lock();
-        state.readers <= state.doubted
+        state.readers <= state.suspect_readers
     }
 }

@@ -1,6 +1,6 @@
 //! A fill's messages to its readers: its head, and the end of its body.
 
-use crate::purges::Marks;
+use crate::purges::PurgeFacts;
 use crate::ram::StoredArc;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::FieldList;
@@ -14,7 +14,7 @@ pub enum FillHead {
     /// A response only for the reader that started the fill; other readers ask for themselves.
     Private(Arc<SharedHead>),
     /// The store was changed (freshened by a 304): look again.
-    LookAgain,
+    StoreChanged,
     /// A 304 has just freshened this, and it is stale again: its lifetime ended during the request to the origin. It is
     /// of this variant.
     Validated(StoredArc),
@@ -43,7 +43,7 @@ pub struct SharedHead {
     /// Facts, for conditional requests and ranges.
     pub meta: larder_semantics::stored::Meta,
     /// The facts that purges compare.
-    pub marks: Marks,
+    pub purge_facts: PurgeFacts,
     /// The requests that it may answer although it arrived stale.
     pub spent: SpentLifetime,
 }

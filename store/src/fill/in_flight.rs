@@ -15,7 +15,7 @@ const STRIPES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FillId {
     pub primary: KeyHash,
-    pub flight: FetchNumber,
+    pub fetch: FetchNumber,
 }
 
 /// The number of a key's fetch.
@@ -24,7 +24,7 @@ pub(crate) enum FetchNumber {
     /// The one for this variant, which requests may join.
     Shared(KeyHash),
     /// One that cannot be joined.
-    Alone(u64),
+    Private(u64),
     /// One that was shared and can no longer be joined: it started before a purge, takes long, or its response is stale
     /// already. It counts as shared.
     Displaced(u64),
@@ -43,7 +43,7 @@ pub(crate) struct InFlight {
 /// The result of [`InFlight::join_or`].
 pub(crate) enum Joined {
     /// This one was there, and `join`, called under the lock, returned true.
-    There(Arc<Fill>),
+    Existing(Arc<Fill>),
     /// This one was added.
     New(Arc<Fill>),
     /// Neither: too many fills, or another key has the same hash.
@@ -76,7 +76,7 @@ impl InFlight {
                 return Joined::Refused;
             }
             if join(fill) {
-                return Joined::There(fill.clone());
+                return Joined::Existing(fill.clone());
             }
             self.displace_in(&mut stripe, id);
         }
@@ -97,7 +97,7 @@ impl InFlight {
 
     /// Adds a fill that cannot be joined, under an id of its own.
     pub fn add_alone(&self, primary: KeyHash, make: impl FnOnce(FillId) -> Arc<Fill>) -> Arc<Fill> {
-        let id = FillId { primary, flight: FetchNumber::Alone(self.serial.fetch_add(1, Relaxed)) };
+        let id = FillId { primary, fetch: FetchNumber::Private(self.serial.fetch_add(1, Relaxed)) };
         let fill = make(id);
         self.stripe(primary).lock().insert(id, fill.clone());
         fill
@@ -106,7 +106,7 @@ impl InFlight {
     /// The fill can no longer be joined, but a removal of its key reaches it until it leaves. No effect where it has left
     /// already, or could not be joined.
     pub fn displace(&self, fill: &Arc<Fill>) {
-        if !matches!(fill.id.flight, FetchNumber::Shared(_)) {
+        if !matches!(fill.id.fetch, FetchNumber::Shared(_)) {
             return;
         }
         let mut stripe = self.stripe(fill.id.primary).lock();
@@ -116,9 +116,9 @@ impl InFlight {
     }
 
     fn displace_in(&self, stripe: &mut BTreeMap<FillId, Arc<Fill>>, id: FillId) {
-        let flight = FetchNumber::Displaced(self.serial.fetch_add(1, Relaxed));
+        let fetch_key = FetchNumber::Displaced(self.serial.fetch_add(1, Relaxed));
         if let Some(fill) = stripe.remove(&id) {
-            stripe.insert(FillId { flight, ..id }, fill);
+            stripe.insert(FillId { fetch: fetch_key, ..id }, fill);
         }
     }
 
@@ -140,8 +140,8 @@ impl InFlight {
 
     /// Removes every fill of a key and marks it: its response is not stored.
     pub fn detach(&self, primary: KeyHash, key: &[u8]) {
-        let first = FillId { primary, flight: FetchNumber::Shared(KeyHash(0)) };
-        let last = FillId { primary, flight: FetchNumber::Displaced(u64::MAX) };
+        let first = FillId { primary, fetch: FetchNumber::Shared(KeyHash(0)) };
+        let last = FillId { primary, fetch: FetchNumber::Displaced(u64::MAX) };
         let mut stripe = self.stripe(primary).lock();
         let fills = stripe.range(first..=last).filter(|it| *it.1.key == *key);
         let ids: Vec<FillId> = fills.map(|it| *it.0).collect();
@@ -160,7 +160,7 @@ impl InFlight {
     }
 
     fn count_down(&self, id: FillId) {
-        if matches!(id.flight, FetchNumber::Shared(_) | FetchNumber::Displaced(_)) {
+        if matches!(id.fetch, FetchNumber::Shared(_) | FetchNumber::Displaced(_)) {
             self.shared.fetch_sub(1, Relaxed);
         }
     }
@@ -176,6 +176,6 @@ fn place_of(stripe: &BTreeMap<FillId, Arc<Fill>>, fill: &Arc<Fill>) -> Option<Fi
         return Some(fill.id);
     }
     let primary = fill.id.primary;
-    let displaced = |n| FillId { primary, flight: FetchNumber::Displaced(n) };
+    let displaced = |n| FillId { primary, fetch: FetchNumber::Displaced(n) };
     stripe.range(displaced(0)..=displaced(u64::MAX)).find(|it| Arc::ptr_eq(it.1, fill)).map(|it| *it.0)
 }

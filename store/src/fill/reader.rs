@@ -1,6 +1,6 @@
 //! The reading end of a fill.
 
-use super::spooling::InSpool;
+use super::spooling::SpooledChunk;
 use super::{Fill, FillEnd, FillHead, NextBytes, WINDOW, part};
 use crate::key::KeyHash;
 use bytes::Bytes;
@@ -16,21 +16,21 @@ pub struct FillReader {
     fill: Arc<Fill>,
     at: u64,
     place: ReaderRole,
-    /// See [`FillReader::may_lie`].
+    /// See [`FillReader::set_read_ahead`].
     ahead: u64,
     /// It was counted as waiting when it had read everything up to `at`.
     waits: bool,
     /// Bytes that it needs could not be read from the spool: its position counts no more.
     is_lost: bool,
-    /// See [`FillReader::doubt`].
-    is_doubted: bool,
+    /// See [`FillReader::mark_suspect`].
+    is_suspect: bool,
 }
 
 /// The result of one look at the fill.
-enum FillLook {
+enum ReaderProgress {
     Next(Result<Bytes, FillEnd>),
     /// It is in the spool.
-    Spooled(InSpool),
+    Spooled(SpooledChunk),
     /// Nothing new.
     Wait,
 }
@@ -49,7 +49,7 @@ pub(super) enum ReaderRole {
 impl FillReader {
     /// A reader that the fill's state already counts, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: ReaderRole) -> Self {
-        Self { fill, at: 0, place, ahead: WINDOW, waits: false, is_lost: false, is_doubted: false }
+        Self { fill, at: 0, place, ahead: WINDOW, waits: false, is_lost: false, is_suspect: false }
     }
 
     /// Whether this reader came with the writer: a private head is for it.
@@ -78,10 +78,10 @@ impl FillReader {
     /// Whether this reader's request may ask the origin itself in addition: one reader of the same fetch may, in each
     /// interval of `each` milliseconds.
     #[must_use]
-    pub fn takes_turn(&self, now: Monotonic, each: u64) -> bool {
-        let last = self.fill.turn.load(Relaxed);
+    pub fn may_start_extra_fetch(&self, now: Monotonic, each: u64) -> bool {
+        let last = self.fill.extra_fetch_at.load(Relaxed);
         let is_time = last == 0 || now.0 >= last + each;
-        is_time && self.fill.turn.compare_exchange(last, now.0.max(1), Relaxed, Relaxed).is_ok()
+        is_time && self.fill.extra_fetch_at.compare_exchange(last, now.0.max(1), Relaxed, Relaxed).is_ok()
     }
 
     /// The hash of the fields of the failed fetch's request, where that may have caused the failure.
@@ -99,7 +99,7 @@ impl FillReader {
     /// From now on `bytes` of a body that is not kept may be buffered between its origin and this reader, where it has no
     /// other: [`WINDOW`] at most and by default. It is one piece at a time where all such bodies together take an eighth
     /// of the RAM budget already.
-    pub fn may_lie(&mut self, bytes: u64) {
+    pub fn set_read_ahead(&mut self, bytes: u64) {
         let budget = &self.fill.store.budget;
         let is_much = budget.fills.get() > budget.limit() / PART;
         self.ahead = bytes.min(if is_much { 0 } else { WINDOW });
@@ -107,15 +107,17 @@ impl FillReader {
 
     /// This reader's client may be gone: until it takes some of the body, the fetch may be cancelled in favour of other
     /// requests.
-    pub fn doubt(&mut self) {
-        if !std::mem::replace(&mut self.is_doubted, true) {
-            self.fill.change(0, &self.fill.drained, |state| state.doubted += 1);
+    pub fn mark_suspect(&mut self) {
+        if !std::mem::replace(&mut self.is_suspect, true) {
+            self.fill.change(0, &self.fill.drained, |state| state.suspect_readers += 1);
         }
     }
 
-    fn doubt_no_more(&mut self) {
-        if std::mem::take(&mut self.is_doubted) {
-            self.fill.change(0, &self.fill.drained, |state| state.doubted = state.doubted.saturating_sub(1));
+    fn clear_suspect(&mut self) {
+        if std::mem::take(&mut self.is_suspect) {
+            self.fill.change(0, &self.fill.drained, |state| {
+                state.suspect_readers = state.suspect_readers.saturating_sub(1)
+            });
         }
     }
 
@@ -145,57 +147,60 @@ impl FillReader {
     /// # Errors
     /// As [`FillReader::next`].
     pub async fn next_of(&mut self, most: u64) -> Result<Bytes, FillEnd> {
-        let next = self.look_for(most).await;
+        let next = self.read_bytes(most).await;
         if next.is_ok() {
-            self.doubt_no_more();
+            self.clear_suspect();
         }
         next
     }
 
-    async fn look_for(&mut self, most: u64) -> Result<Bytes, FillEnd> {
+    async fn read_bytes(&mut self, most: u64) -> Result<Bytes, FillEnd> {
         let Self { fill, at, place, ahead, waits, is_lost, .. } = self;
         let mut read = None;
         loop {
             let arrived = fill.arrived.notified();
             let looked = fill.change(0, &fill.drained, |state| {
                 if std::mem::take(waits) {
-                    state.waits_no_more(*at);
+                    state.clear_waiting(*at);
                 }
                 state.ahead = *ahead;
                 if state.is_private() && *place != ReaderRole::Leader {
-                    return FillLook::Next(Err(FillEnd::Failed));
+                    return ReaderProgress::Next(Err(FillEnd::Failed));
                 }
                 if *is_lost || *at < state.left_behind {
-                    return FillLook::Next(Err(FillEnd::LeftBehind));
+                    return ReaderProgress::Next(Err(FillEnd::LeftBehind));
                 }
                 let bytes = match (state.read(*at), read.take()) {
                     (NextBytes::Here(bytes), _) => bytes,
                     (NextBytes::Spooled(it), Some(whole)) => it.after(*at, &whole),
-                    (NextBytes::Spooled(it), None) => return FillLook::Spooled(it),
+                    (NextBytes::Spooled(it), None) => return ReaderProgress::Spooled(it),
                     (NextBytes::Nothing, _) => {
                         *waits = state.end.is_none();
                         state.waiting += usize::from(*waits);
-                        return state.end.clone().map_or(FillLook::Wait, |it| FillLook::Next(Err(it)));
+                        return state
+                            .end
+                            .clone()
+                            .map_or(ReaderProgress::Wait, |it| ReaderProgress::Next(Err(it)));
                     }
                 };
                 let bytes = match state.has_one_reader() && bytes.len() as u64 > most {
                     true => part(&mut { bytes }, most),
                     false => bytes,
                 };
-                state.step_off(*at);
+                state.remove_position(*at);
                 *at += bytes.len() as u64;
-                state.stand(*at);
-                state.let_go();
-                FillLook::Next(Ok(bytes))
+                state.add_position(*at);
+                state.drop_read_chunks();
+                ReaderProgress::Next(Ok(bytes))
             });
             match looked {
-                FillLook::Next(next) => return next,
-                FillLook::Wait => arrived.await,
-                FillLook::Spooled(it) => {
+                ReaderProgress::Next(next) => return next,
+                ReaderProgress::Wait => arrived.await,
+                ReaderProgress::Spooled(it) => {
                     // Rare, and large.
                     read = Box::pin(it.read(fill)).await;
                     if read.is_none() {
-                        fill.lose(*at);
+                        fill.cut_reader(*at);
                         *is_lost = true;
                     }
                 }
@@ -205,19 +210,19 @@ impl FillReader {
 }
 
 /// A fill that a reader has left, for waiting until it is over.
-pub struct LeftFill(Arc<Fill>);
+pub struct DepartedReader(Arc<Fill>);
 
 impl FillReader {
     /// Leaves, as dropping it does.
     #[must_use]
-    pub fn leave(self) -> LeftFill {
-        LeftFill(self.fill.clone())
+    pub fn leave(self) -> DepartedReader {
+        DepartedReader(self.fill.clone())
     }
 }
 
-impl LeftFill {
+impl DepartedReader {
     /// Waits until the fill has ended.
-    pub async fn over(self) {
+    pub async fn wait_end(self) {
         loop {
             let arrived = self.0.arrived.notified();
             if self.0.state.lock().end.is_some() {
@@ -230,10 +235,10 @@ impl LeftFill {
 
 impl Drop for FillReader {
     fn drop(&mut self) {
-        self.doubt_no_more();
+        self.clear_suspect();
         self.fill.change(0, &self.fill.drained, |state| {
             if self.waits {
-                state.waits_no_more(self.at);
+                state.clear_waiting(self.at);
             }
             if self.place == ReaderRole::Leader {
                 state.leader = false;
@@ -243,8 +248,8 @@ impl Drop for FillReader {
             if self.is_lost || self.at < state.left_behind {
                 return; // Nor does this one.
             }
-            state.step_off(self.at);
-            state.let_go();
+            state.remove_position(self.at);
+            state.drop_read_chunks();
         });
     }
 }

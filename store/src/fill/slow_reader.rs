@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 /// How long in total readers wait for slower ones, while one body arrives.
-const HELD: Duration = Duration::from_millis(500);
+const MOST_WAIT: Duration = Duration::from_millis(500);
 
 /// The widest window for a body with several readers, while RAM has room for it.
 const WIDEST: u64 = 4 * 1024 * 1024;
@@ -24,7 +24,7 @@ const PART: u64 = 64;
 #[derive(Default)]
 pub(super) struct WriterPace {
     /// How long readers have waited until now.
-    held: Duration,
+    waited: Duration,
 }
 
 /// Whether there is room in the window.
@@ -33,37 +33,36 @@ enum WindowSpace {
     /// Where RAM has some: there are several readers.
     Perhaps,
     No,
-    Nobody,
+    NoReader,
 }
 
 impl FillWriter {
     /// Waits until the window has room, cuts off readers that delay the others for too long, and enters `cost` in the
     /// budget.
-    pub(super) async fn room(&mut self, cost: u64) -> Result<(), Abandoned> {
+    pub(super) async fn reserve_window(&mut self, cost: u64) -> Result<(), Abandoned> {
         let fill = self.fill.clone();
         loop {
             let drained = fill.drained.notified();
             let (room, waiting, held) = {
                 let state = fill.state.lock();
-                (state.room(fill.widest()), state.waiting, state.held())
+                (state.window_space(fill.widest()), state.waiting, state.held())
             };
             match room {
-                WindowSpace::Nobody => return Err(Abandoned),
-                _ if self.hurry.is_on() && held >= FIRST => self.hurry_on().await?,
+                WindowSpace::NoReader => return Err(Abandoned),
+                _ if self.drain_policy.is_on() && held >= FIRST => self.drain_step().await?,
                 WindowSpace::Yes => {
                     self.fill.store.budget.charge(cost);
                     self.fill.store.trim();
                     return Ok(());
                 }
                 WindowSpace::Perhaps if self.fill.store.reserve(cost).is_ok() => return Ok(()),
-                WindowSpace::Perhaps | WindowSpace::No if waiting == 0 => {
-                    self.drained_or_rested(drained).await
-                }
-                WindowSpace::Perhaps | WindowSpace::No if self.pace.held < HELD && self.spool().await => {}
-                WindowSpace::Perhaps | WindowSpace::No if self.pace.held < HELD => {
+                WindowSpace::Perhaps | WindowSpace::No if waiting == 0 => self.wait_drained(drained).await,
+                WindowSpace::Perhaps | WindowSpace::No
+                    if self.slow_readers.waited < MOST_WAIT && self.spool().await => {}
+                WindowSpace::Perhaps | WindowSpace::No if self.slow_readers.waited < MOST_WAIT => {
                     let before = Instant::now();
-                    let _ = timeout(HELD - self.pace.held, drained).await;
-                    self.pace.held += before.elapsed();
+                    let _ = timeout(MOST_WAIT - self.slow_readers.waited, drained).await;
+                    self.slow_readers.waited += before.elapsed();
                 }
                 WindowSpace::Perhaps => self.leave_behind(WINDOW),
                 WindowSpace::No => self.leave_behind(self.fill.widest()),
@@ -85,9 +84,9 @@ impl Fill {
 }
 
 impl FillState {
-    fn room(&self, widest: u64) -> WindowSpace {
+    fn window_space(&self, widest: u64) -> WindowSpace {
         match self.held() {
-            _ if self.readers == 0 => WindowSpace::Nobody,
+            _ if self.readers == 0 => WindowSpace::NoReader,
             held if held < WINDOW => WindowSpace::Yes,
             held if held < widest && self.readers > 1 => WindowSpace::Perhaps,
             _ => WindowSpace::No,
@@ -101,12 +100,12 @@ impl FillState {
         let going_on = self.positions.split_off(&self.left_behind);
         let left = std::mem::replace(&mut self.positions, going_on).values().sum();
         self.readers -= left;
-        self.let_go();
+        self.drop_read_chunks();
         left
     }
 
     /// A reader that had read everything up to `at` and waited does not wait any more, if it still did.
-    pub(super) fn waits_no_more(&mut self, at: u64) {
+    pub(super) fn clear_waiting(&mut self, at: u64) {
         if at == self.length {
             self.waiting -= 1;
         }

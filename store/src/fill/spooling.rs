@@ -4,7 +4,7 @@
 //! writes and reads the files.
 
 use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter};
-use crate::spool::{PATIENCE, PATIENCE_ALONE, Spooled};
+use crate::spool::{CALL_TIMEOUT, SINGLE_CALL_TIMEOUT, Spooled};
 use bytes::Bytes;
 use std::future::pending;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const PIECES: usize = 256;
 const LARGEST: usize = 1 << 20;
 
 /// How long a body is not offered to the spool after a failed write: longer than the spool refuses new bodies after one.
-const REST: Duration = Duration::from_secs(11);
+const SPOOL_PAUSE: Duration = Duration::from_secs(11);
 
 /// The writer's record of spooling.
 #[derive(Default)]
@@ -31,18 +31,18 @@ pub(super) struct Spooling {
     /// The spool was full, or failed.
     has_failed: bool,
     /// After a failure: until then the body continues without the spool.
-    rests_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 impl Spooling {
     /// Whether the body continues without the spool for now.
-    pub(super) fn rests(&self) -> bool {
-        self.rests_until.is_some_and(|it| Instant::now() < it)
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused_until.is_some_and(|it| Instant::now() < it)
     }
 }
 
 /// The oldest chunks in RAM.
-struct Oldest {
+struct OldestChunks {
     /// The place of each.
     starts: Vec<u64>,
     pieces: Vec<Bytes>,
@@ -51,14 +51,14 @@ struct Oldest {
 }
 
 /// A chunk in the spool, for a reader inside it.
-pub(super) struct InSpool {
+pub(super) struct SpooledChunk {
     file: Arc<Spooled>,
     start: u64,
     length: usize,
     check: u64,
 }
 
-impl InSpool {
+impl SpooledChunk {
     /// All of it; `None` where it cannot be read any more.
     pub(super) async fn read(&self, fill: &Fill) -> Option<Bytes> {
         self.file.read(fill.store.charge_read(self.length), self.start, self.length, self.check).await
@@ -76,31 +76,31 @@ impl FillWriter {
         let Some(spool) = self.fill.store.spool.get() else {
             return false;
         };
-        if self.spooling.rests() {
+        if self.spooling.is_paused() {
             return false;
         }
         let counters = &self.fill.store.counters;
         let (file, oldest, patience) = {
             let state = self.fill.state.lock();
-            let patience = if state.readers > 1 { PATIENCE } else { PATIENCE_ALONE };
+            let patience = if state.readers > 1 { CALL_TIMEOUT } else { SINGLE_CALL_TIMEOUT };
             (state.spooled.clone(), state.oldest(), patience)
         };
         // The failure of other bodies is no reason to give up one that had none.
         let Spooling { has_begun, has_failed, .. } = self.spooling;
         let may = has_begun && !has_failed || spool.is_on();
-        if let Some(Oldest { starts, pieces, needed }) = oldest.filter(|_| may) {
+        if let Some(OldestChunks { starts, pieces, needed }) = oldest.filter(|_| may) {
             let file = file.unwrap_or_else(|| Spooled::new(spool, starts[0]));
             if let Ok(checks) = file.append(starts[0], pieces, needed, patience).await {
                 if !std::mem::replace(&mut self.spooling.has_begun, true) {
                     counters.fill_spooled.add_shared(1);
                 }
                 self.fill.change(0, &self.fill.drained, |state| {
-                    state.are_spooled(file, &starts, &checks);
+                    state.set_spooled(file, &starts, &checks);
                 });
                 return true;
             }
         }
-        self.spooling.rests_until = Some(Instant::now() + REST);
+        self.spooling.paused_until = Some(Instant::now() + SPOOL_PAUSE);
         if !std::mem::replace(&mut self.spooling.has_failed, true) {
             counters.fill_spool_given_up.add_shared(1);
         }
@@ -108,8 +108,8 @@ impl FillWriter {
     }
 
     /// Waits until the body may be offered to the spool again.
-    pub(super) async fn rested(&self) {
-        match self.spooling.rests_until {
+    pub(super) async fn wait_pause(&self) {
+        match self.spooling.paused_until {
             Some(it) if self.fill.store.spool.get().is_some() => sleep_until(it).await,
             _ => pending().await,
         }
@@ -118,12 +118,12 @@ impl FillWriter {
 
 impl Fill {
     /// The reader at `at` cannot get the following bytes: it is cut.
-    pub(super) fn lose(&self, at: u64) {
+    pub(super) fn cut_reader(&self, at: u64) {
         self.change(0, &self.drained, |state| {
             // Unless it was already, with others.
             if at >= state.left_behind {
-                state.step_off(at);
-                state.let_go();
+                state.remove_position(at);
+                state.drop_read_chunks();
                 self.store.counters.fill_laggards.add_shared(1);
             }
         });
@@ -132,23 +132,23 @@ impl Fill {
 
 impl FillState {
     /// The place of the first chunk whose bytes are in RAM.
-    pub(super) fn first_here(&self) -> usize {
+    pub(super) fn first_in_ram(&self) -> usize {
         self.chunks.partition_point(|it| it.bytes().is_none())
     }
 
-    fn oldest(&self) -> Option<Oldest> {
-        let first = self.first_here();
+    fn oldest(&self) -> Option<OldestChunks> {
+        let first = self.first_in_ram();
         let at = self.chunks.get(first)?.start;
         let step = self.chunks.range(first..).take_while(|it| it.start < at + STEP && it.length <= LARGEST);
         let step = step.take(PIECES).filter_map(|it| Some((it.start, it.bytes()?.clone())));
         let (starts, pieces): (Vec<u64>, Vec<Bytes>) = step.unzip();
         let needed = self.chunks.front()?.start;
-        (!pieces.is_empty()).then_some(Oldest { starts, pieces, needed })
+        (!pieces.is_empty()).then_some(OldestChunks { starts, pieces, needed })
     }
 
     /// The chunks at these places are in the file; those that were dropped meanwhile are skipped.
-    fn are_spooled(&mut self, file: Arc<Spooled>, starts: &[u64], checks: &[u64]) {
-        let first = self.first_here();
+    fn set_spooled(&mut self, file: Arc<Spooled>, starts: &[u64], checks: &[u64]) {
+        let first = self.first_in_ram();
         let mut here = self.chunks.range_mut(first..).peekable();
         for (start, check) in starts.iter().zip(checks) {
             if let Some(chunk) = here.next_if(|it| it.start == *start) {
@@ -157,16 +157,16 @@ impl FillState {
             }
         }
         self.spooled = Some(file);
-        self.let_spool_go();
+        self.close_spool_if_empty();
     }
 
-    pub(super) fn in_spool(&self, chunk: &Chunk, check: u64) -> Option<InSpool> {
+    pub(super) fn in_spool(&self, chunk: &Chunk, check: u64) -> Option<SpooledChunk> {
         let file = self.spooled.clone()?;
-        Some(InSpool { file, start: chunk.start, length: chunk.length, check })
+        Some(SpooledChunk { file, start: chunk.start, length: chunk.length, check })
     }
 
     /// Closes the file when no chunk is in it.
-    pub(super) fn let_spool_go(&mut self) {
+    pub(super) fn close_spool_if_empty(&mut self) {
         if self.chunks.front().is_none_or(|it| it.bytes().is_some()) {
             self.spooled = None;
         }

@@ -1,7 +1,7 @@
 //! The fill: sharing, keeping, windows, privacy, removal, and every interleaving of a writer with its readers.
 
 use super::*;
-use crate::purges::Marks;
+use crate::purges::PurgeFacts;
 use crate::ram::{Lookup, RamSettings};
 use crate::sample::{meta, plain, store, text};
 use larder_semantics::field::FieldList;
@@ -31,7 +31,7 @@ fn head() -> SharedHead {
         vary: Vec::new(),
         variant: Box::default(),
         meta: meta(&[]),
-        marks: Marks::default(),
+        purge_facts: PurgeFacts::default(),
         spent: SpentLifetime::No,
     }
 }
@@ -109,7 +109,7 @@ fn followers_read_while_it_arrives() {
     assert!(matches!(drain(&mut early), (rest, Some(FillEnd::Complete(None))) if rest == b"two"));
     assert!(matches!(drain(&mut leader), (all, Some(FillEnd::Complete(None))) if all == b"one two"));
     drop((early, leader, late));
-    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+    assert_eq!((empty, 0), (store.used(), store.in_flight.len()));
 }
 
 #[test]
@@ -159,11 +159,11 @@ fn no_more_is_fetched_for_a_lone_reader_than_it_lets_lie() {
     };
     assert!(step(&mut writer), "the beginning");
     assert!(!step(&mut writer), "nobody has asked for it");
-    reader.may_lie(0);
+    reader.set_read_ahead(0);
     now(reader.next()).unwrap().unwrap();
     assert!(!step(&mut writer), "it may have been all that its client takes");
     assert!(now(reader.next()).is_none() && step(&mut writer), "it waits");
-    reader.may_lie(u64::MAX);
+    reader.set_read_ahead(u64::MAX);
     now(reader.next()).unwrap().unwrap();
     assert_eq!(WINDOW / PIECE, (0..10).filter(|_| step(&mut writer)).count() as u64);
     drop(reader);
@@ -171,7 +171,7 @@ fn no_more_is_fetched_for_a_lone_reader_than_it_lets_lie() {
     // Where others read as well, or all is kept, the writer is no lone reader's.
     let (mut writer, mut reader) = lead(&store, b"s");
     writer.head(shared(), true);
-    reader.may_lie(0);
+    reader.set_read_ahead(0);
     assert_eq!(10, (0..10).filter(|_| step(&mut writer)).count());
     drop(reader);
     assert!(step(&mut writer));
@@ -185,10 +185,10 @@ fn where_much_lies_here_a_body_comes_as_it_is_taken() {
     let mut all: Vec<_> = (0..100_u8).map(|it| lead(&store, &[it])).collect();
     for (writer, reader) in &mut all {
         writer.head(private(), false);
-        reader.may_lie(u64::MAX);
+        reader.set_read_ahead(u64::MAX);
         while now(writer.wanted()).is_some() {
             push(writer, &[7; PIECE as usize]);
-            reader.may_lie(u64::MAX);
+            reader.set_read_ahead(u64::MAX);
             if writer.fill.state.lock().length == PIECE {
                 now(reader.next()).unwrap().unwrap();
             }
@@ -202,7 +202,7 @@ fn where_much_lies_here_a_body_comes_as_it_is_taken() {
 
 #[test]
 fn look_again_and_failed_end_the_company() {
-    for head in [FillHead::LookAgain, FillHead::Failed(504), FillHead::Unreachable(502)] {
+    for head in [FillHead::StoreChanged, FillHead::Failed(504), FillHead::Unreachable(502)] {
         let store = store(8 << 20);
         let (mut writer, _reader) = lead(&store, b"k");
         let mut follower = follow(&store, b"k");
@@ -220,7 +220,7 @@ fn who_only_follows_begins_nothing() {
     let hash = store.hash(b"k");
     let try_to = || store.follow(hash, hash, b"k");
     assert!(try_to().is_none());
-    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+    assert_eq!((empty, 0), (store.used(), store.in_flight.len()));
     let (mut writer, leader) = lead(&store, b"k");
     let mut early = try_to().unwrap();
     assert!(
@@ -236,7 +236,7 @@ fn who_only_follows_begins_nothing() {
     assert!(try_to().is_none(), "what was removed is not joined");
     writer.finish(FillEnd::Complete(None));
     drop((early, leader, late));
-    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+    assert_eq!((empty, 0), (store.used(), store.in_flight.len()));
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn what_is_removed_meanwhile_is_not_stored() {
     let store = store(8 << 20);
     let hash = store.hash(b"k");
     let (mut writer, mut reader) = lead(&store, b"k");
-    let (mut alone, _) = store.begin_alone(hash, b"k", store.removals(hash));
+    let (mut alone, _) = store.begin_private(hash, b"k", store.removals(hash));
     let (mut other, _others) = lead(&store, b"other");
     let variant = store.begin(hash, store.hash(b"k+variant"), b"k");
     let Begin::Lead(mut variant, _variants) = variant else { panic!("another flight") };
@@ -492,7 +492,7 @@ fn what_is_removed_meanwhile_is_not_stored() {
     drop(writer);
     after.head(shared(), true);
     assert!(after.may_store());
-    assert_eq!(2, store.flights.len(), "the removed ones have left: `after` and `other` are there");
+    assert_eq!(2, store.in_flight.len(), "the removed ones have left: `after` and `other` are there");
 }
 
 #[test]
@@ -517,7 +517,7 @@ fn fills_are_bounded_and_counted() {
     let _second = lead(&store, b"2");
     assert!(matches!(begin(&store, b"3"), Begin::Full));
     follow(&store, b"2");
-    store.begin_alone(store.hash(b"3"), b"3", store.removals(store.hash(b"3")));
+    store.begin_private(store.hash(b"3"), b"3", store.removals(store.hash(b"3")));
     assert_eq!(1, store.counters.fills_full.get());
     drop(first);
     lead(&store, b"3");
@@ -548,9 +548,9 @@ fn who_is_deserted_is_joined_no_more() {
     let store = store(8 << 20);
     let (mut writer, reader) = lead(&store, b"k");
     writer.head(shared(), true);
-    assert_eq!(None, now(writer.deserted()));
+    assert_eq!(None, now(writer.without_readers()));
     drop(reader);
-    assert_eq!(Some(()), now(writer.deserted()));
+    assert_eq!(Some(()), now(writer.without_readers()));
     assert!(matches!(begin(&store, b"k"), Begin::Lead(..)));
 }
 
@@ -577,12 +577,12 @@ fn a_hundred_thousand_aborts_leave_nothing() {
                 assert!(matches!(drain(&mut follower).1, Some(FillEnd::Failed)));
             }
             _ => {
-                assert!(now(writer.deserted()).is_none());
+                assert!(now(writer.without_readers()).is_none());
                 store.remove(store.hash(b"k"), b"k");
             }
         }
     }
-    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+    assert_eq!((empty, 0), (store.used(), store.in_flight.len()));
     assert!(matches!(begin(&store, b"k"), Begin::Lead(..)), "none of the places is taken");
 }
 
@@ -684,10 +684,10 @@ fn what_was_removed_while_the_origin_was_asked_alone_is_not_stored() {
     let hash = store.hash(b"k");
     let before = store.removals(hash);
     store.remove(hash, b"k");
-    let (mut late, _reader) = store.begin_alone(hash, b"k", before);
+    let (mut late, _reader) = store.begin_private(hash, b"k", before);
     late.head(shared(), true);
     assert!(!late.may_store());
-    let (mut after, _reader) = store.begin_alone(hash, b"k", store.removals(hash));
+    let (mut after, _reader) = store.begin_private(hash, b"k", store.removals(hash));
     after.head(shared(), true);
     assert!(after.may_store());
 }

@@ -66,7 +66,7 @@ impl HeldBody {
             return Some(HeldBody::Mapped(slice.clone()));
         }
         let (slice, store) = (slice.clone(), store.clone());
-        let read = move || store.copy_in(&slice).filter(|_| slice.owner.intact());
+        let read = move || store.copy_in(&slice).filter(|_| slice.owner.is_intact());
         match tokio::task::spawn_blocking(read).await.ok()?? {
             StoredBody::Heap(bytes) => Some(HeldBody::Bytes(bytes.bytes())),
             StoredBody::Arena(slice) | StoredBody::Disk(slice) => Some(HeldBody::Mapped(*slice)),
@@ -163,10 +163,10 @@ impl Fleet {
                 if next >= parts.count {
                     break;
                 }
-                on_their_way.push_back(self.ask_for(self.keys.part(parts.generation, next), deadline));
+                on_their_way.push_back(self.send_read(self.keys.part(parts.generation, next), deadline));
             }
             let asked = on_their_way.pop_front().flatten().ok_or(Shortfall::Unavailable)?;
-            let item = match self.hear(asked, deadline).await {
+            let item = match self.receive_read(asked, deadline).await {
                 Ok(Some(FleetItem { value, .. })) => value,
                 Ok(None) => return Err(Shortfall::Corrupt),
                 Err(_) => return Err(Shortfall::Unavailable),

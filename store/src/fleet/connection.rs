@@ -1,5 +1,5 @@
 //! One connection to a memcached: requests are sent as they come, many in flight, and answers come back in order, each
-//! with its request's number. A caller waits only for its own answer, and may leave. Later data of a connection in doubt
+//! with its request's number. A caller waits only for its own answer, and may leave. Later data of a suspect connection
 //! is never read. `server` has the deadlines of single requests.
 
 use super::chunking::HeldBody;
@@ -59,7 +59,7 @@ struct ServerLink {
     counters: Arc<Counters>,
     state: RefCell<ServerConnectionState>,
     /// Notifies the task: there is data to send, or the connection is no longer needed.
-    bell: Notify,
+    wake: Notify,
     is_closing: Cell<bool>,
 }
 
@@ -105,7 +105,7 @@ struct QueuedOperations {
     key: Option<FleetKey>,
     /// When a missing answer means that the connection is dead: its deadline, and the same time again.
     overdue: Instant,
-    asker: oneshot::Sender<ServerReply>,
+    reply_to: oneshot::Sender<ServerReply>,
 }
 
 impl ServerConnection {
@@ -115,7 +115,7 @@ impl ServerConnection {
 
     /// Drops a connection on which an answer is late, while another shows that the server is healthy. New requests do not
     /// queue behind the late one.
-    pub(super) fn renew_if_late(&self) {
+    pub(super) fn replace_if_late(&self) {
         let mut line = self.line.borrow_mut();
         let eldest = line.state.borrow().waiting.front().map(|it| it.overdue);
         if eldest.is_some_and(|it| it <= now() + line.settings.timeout) {
@@ -138,7 +138,7 @@ impl ServerConnection {
 
     /// Sends a request, once the connection is open, and after it the `rest` of its value. The returned channel delivers
     /// the answer; it closes without one where the connection ends.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &self,
         request: &MemcachedRequest<'_>,
         rest: Option<&HeldBody>,
@@ -167,9 +167,15 @@ impl ServerConnection {
         };
         let (asker, answer) = oneshot::channel();
         let overdue = deadline + line.settings.timeout;
-        state.waiting.push_back(QueuedOperations { number, kind: request.kind(), key, overdue, asker });
+        state.waiting.push_back(QueuedOperations {
+            number,
+            kind: request.kind(),
+            key,
+            overdue,
+            reply_to: asker,
+        });
         if state.is_running {
-            line.bell.notify_one();
+            line.wake.notify_one();
         } else {
             state.is_running = true;
             tokio::task::spawn_local(run(line.clone()));
@@ -205,7 +211,7 @@ async fn run(line: Rc<ServerLink>) {
     let opening = timeout(line.settings.connect_timeout, ServerSocket::open(&line.at)).await;
     if let Ok(Ok(stream)) = opening {
         line.counters.fleet_connects.add(1);
-        if let ConnectionEnd::Nonsense = converse(&line, &stream).await {
+        if let ConnectionEnd::Malformed = exchange_data(&line, &stream).await {
             line.counters.fleet_protocol_errors.add(1);
         }
     }
@@ -225,10 +231,10 @@ enum ConnectionEnd {
     /// A request was not answered within the time after which the connection counts as dead.
     Silent,
     /// The received data is not the expected answer.
-    Nonsense,
+    Malformed,
 }
 
-async fn converse(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
+async fn exchange_data(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
     let mut input = BytesMut::new();
     // The least bytes of the next answer.
     let mut due = 0;
@@ -263,7 +269,7 @@ async fn converse(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
         }
         tokio::select! {
             ready = stream.ready(interest) => if ready.is_err() { return ConnectionEnd::Closed },
-            () = line.bell.notified() => {}
+            () = line.wake.notified() => {}
             () = sleep_until(overdue.unwrap_or_else(now)), if overdue.is_some() => {
                 // The front may have been answered meanwhile: only the present one counts.
                 let is_silent = line.state.borrow().waiting.front().is_some_and(|it| it.overdue <= now());
@@ -291,13 +297,13 @@ impl ServerLink {
             next: 1,
         };
         let (state, bell) = (RefCell::new(state), Notify::new());
-        Rc::new(Self { at, settings, counters, state, bell, is_closing: Cell::new(false) })
+        Rc::new(Self { at, settings, counters, state, wake: bell, is_closing: Cell::new(false) })
     }
 
     /// No caller asks by it any more.
     fn close(&self) {
         self.is_closing.set(true);
-        self.bell.notify_one();
+        self.wake.notify_one();
     }
 
     /// Writes as much as the socket accepts.
@@ -351,14 +357,14 @@ impl ServerLink {
             let mut state = self.state.borrow_mut();
             // An answer without a request, or not to the oldest one: from here on no answer can be assigned.
             let Some(eldest) = state.waiting.front() else {
-                return if input.is_empty() { Ok(0) } else { Err(ConnectionEnd::Nonsense) };
+                return if input.is_empty() { Ok(0) } else { Err(ConnectionEnd::Malformed) };
             };
             let expected =
                 Expected { opaque: eldest.number, kind: eldest.kind, key: eldest.key.as_ref(), most };
             let (reply, length) = match self.settings.protocol.parse(input, &expected) {
                 Ok(ParsedReply::Reply(reply, length)) => (reply, length),
                 Ok(ParsedReply::More(due)) => return Ok(due),
-                Err(_) => return Err(ConnectionEnd::Nonsense),
+                Err(_) => return Err(ConnectionEnd::Malformed),
             };
             let eldest = state.waiting.pop_front();
             drop(state);
@@ -370,10 +376,10 @@ impl ServerLink {
             let closes = matches!(reply, MemcachedReply::Refused(it) if MemcachedRefusal::closes(it));
             if let Some(eldest) = eldest {
                 // The caller may have left.
-                let _ = eldest.asker.send(ServerReply { reply, value });
+                let _ = eldest.reply_to.send(ServerReply { reply, value });
             }
             if closes {
-                return Err(ConnectionEnd::Nonsense);
+                return Err(ConnectionEnd::Malformed);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! only if it is complete and of that key, since any program may have written it; unusable data counts as absent.
 
 use super::connection::now;
-use super::recompute_lease::{Has, LeaseKey, OtherNodesLease, RecomputeLease, names_hash};
+use super::recompute_lease::{LeaseKey, LeasedItem, OtherNodesLease, RecomputeLease, names_hash};
 use super::server::{ConnectionChoice, PendingOperation};
 use super::supersede::CLOCKS_APART;
 use super::{
@@ -55,7 +55,7 @@ struct FleetRecord {
 }
 
 /// The result of reading one key of the fleet.
-enum FleetLook {
+enum FleetRead {
     Record(Box<FleetRecord>),
     /// Another node has found that there is nothing to share.
     Marked(Box<Mark>, FleetItem),
@@ -111,8 +111,8 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<FleetResult, Shortfall> {
         let base = self.keys.key(ask.key);
-        let mut record = match self.look_unless_purged(ask, &base, deadline).await? {
-            FleetLook::Record(record) => record,
+        let mut record = match self.read_unpurged(ask, &base, deadline).await? {
+            FleetRead::Record(record) => record,
             other => {
                 if ask.want == Want::Recompute {
                     self.note_without_record(ask.key, &other);
@@ -126,29 +126,29 @@ impl Fleet {
             self.seen.note(ask.key, generation, names, record.item.hit.cas);
         }
         if !record.envelope.meta.vary().is_empty() {
-            let wanted = wanted(&record.envelope, ask);
+            let wanted = requested_variant(&record.envelope, ask);
             if *record.envelope.variant != wanted[..] {
-                self.hand_back(&record.key, &record.item);
+                self.pass_lease_on(&record.key, &record.item);
                 let newer = replaces(&record.envelope, ask.held);
                 let key = self.variant(ask.key, generation, &wanted);
-                record = match self.look_unless_purged(ask, &key, deadline).await? {
-                    FleetLook::Record(record) => record,
+                record = match self.read_unpurged(ask, &key, deadline).await? {
+                    FleetRead::Record(record) => record,
                     other => return Ok(without_record(other).unless_newer(newer)),
                 };
                 // By now it may vary on other names than the newest.
-                if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
-                    self.hand_back(&record.key, &record.item);
+                if *record.envelope.variant != self::requested_variant(&record.envelope, ask)[..] {
+                    self.pass_lease_on(&record.key, &record.item);
                     return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: newer });
                 }
             }
         }
         let mut turn = RecomputeTurn::Free;
-        let recomputes = ask.want == Want::Recompute && is_over(ask, &record);
-        if recomputes && self.has_turns(ask) {
-            (record, turn) = self.whose_turn(ask, record, deadline).await?;
+        let recomputes = ask.want == Want::Recompute && is_expired(ask, &record);
+        if recomputes && self.uses_leases(ask) {
+            (record, turn) = self.request_turn(ask, record, deadline).await?;
         } else if !recomputes {
             // A node that renews it without leases overwrites this very item: it must keep its number.
-            self.hand_back(&record.key, &record.item);
+            self.pass_lease_on(&record.key, &record.item);
         }
         let body = self.body(&record, deadline).await?;
         let FleetRecord { envelope, by_application, .. } = *record;
@@ -156,104 +156,108 @@ impl Fleet {
     }
 
     /// Remembers the item in a place without a record: a response stored nevertheless replaces only that item.
-    fn note_without_record(&self, key: &[u8], looked: &FleetLook) {
+    fn note_without_record(&self, key: &[u8], looked: &FleetRead) {
         match looked {
-            FleetLook::Marked(_, item) | FleetLook::Removed(item, _) => {
+            FleetRead::Marked(_, item) | FleetRead::Removed(item, _) => {
                 let time = Duration::from_secs(seconds_of(item).into());
                 self.seen.note_for(key, 0, 0, item.hit.cas, time);
             }
-            FleetLook::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, 0, theirs.0.cas),
-            FleetLook::Absent => self.seen.note_absent(key),
+            FleetRead::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, 0, theirs.0.cas),
+            FleetRead::Absent => self.seen.note_absent(key),
             // The lease knows it.
-            FleetLook::Nothing(RecomputeTurn::Ours(_) | RecomputeTurn::Free) | FleetLook::Record(_) => {
+            FleetRead::Nothing(RecomputeTurn::Ours(_) | RecomputeTurn::Free) | FleetRead::Record(_) => {
                 let _ = self.seen.take(key);
             }
         }
     }
 
     /// Reads one key. A mark to which a purge applies is removed, and the key is read again.
-    async fn look_unless_purged(
+    async fn read_unpurged(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
         key: &FleetKey,
         deadline: Instant,
-    ) -> Result<FleetLook, Shortfall> {
-        let looked = self.look(ask, key, None, deadline).await?;
-        if let FleetLook::Removed(item, RecomputeTurn::Free) = &looked
-            && self.has_turns(ask)
+    ) -> Result<FleetRead, Shortfall> {
+        let looked = self.read_key(ask, key, None, deadline).await?;
+        if let FleetRead::Removed(item, RecomputeTurn::Free) = &looked
+            && self.uses_leases(ask)
         {
-            return self.look_again(ask, key, item, deadline).await;
+            return self.request_lease(ask, key, item, deadline).await;
         }
-        let FleetLook::Marked(mark, item) = &looked else { return Ok(looked) };
+        let FleetRead::Marked(mark, item) = &looked else { return Ok(looked) };
         if !(ask.is_purged)(&mark.of, false) {
             return Ok(looked);
         }
-        if ask.want == Want::Look {
-            return Ok(FleetLook::Nothing(RecomputeTurn::Free));
+        if ask.want == Want::ReadOnly {
+            return Ok(FleetRead::Nothing(RecomputeTurn::Free));
         }
         let request = MemcachedRequest::Delete { key, stale: None, cas: Some(item.hit.cas) };
         // The reply does not matter: the new content is read.
         let _ = self.servers[item.server].exchange(&request, ConnectionChoice::of(key), deadline).await;
-        match self.look(ask, key, None, deadline).await? {
-            FleetLook::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => {
-                Ok(FleetLook::Nothing(RecomputeTurn::Free))
+        match self.read_key(ask, key, None, deadline).await? {
+            FleetRead::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => {
+                Ok(FleetRead::Nothing(RecomputeTurn::Free))
             }
             other => Ok(other),
         }
     }
 
     /// Reads one key. With `recache` one of all nodes that read it gets the lease.
-    async fn look(
+    async fn read_key(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
         key: &FleetKey,
         recache: Option<u32>,
         deadline: Instant,
-    ) -> Result<FleetLook, Shortfall> {
-        let vivify = (self.has_turns(ask) && recache.is_none()).then_some(VIVIFY);
+    ) -> Result<FleetRead, Shortfall> {
+        let vivify = (self.uses_leases(ask) && recache.is_none()).then_some(VIVIFY);
         let request = MemcachedRequest::Get { key, named: true, vivify, recache };
         let item = match self.read(&request, key, deadline).await {
             Ok(Some(item)) => item,
-            Ok(None) => return Ok(FleetLook::Absent),
+            Ok(None) => return Ok(FleetRead::Absent),
             Err(_) => return Err(Shortfall::Unavailable),
         };
         if item.value.is_empty() {
             // Created by a reader, and to be filled by the node with the lease.
-            return Ok(FleetLook::Nothing(self.turn(ask, key, &item, true)));
+            return Ok(FleetRead::Nothing(self.turn(ask, key, &item, true)));
         }
-        match self.judge(ask, &item.value) {
+        match self.parse_record(ask, &item.value) {
             Ok((envelope, head, by_application)) => {
                 let key = key.clone();
-                Ok(FleetLook::Record(Box::new(FleetRecord { envelope, item, head, by_application, key })))
+                Ok(FleetRead::Record(Box::new(FleetRecord { envelope, item, head, by_application, key })))
             }
             Err(EnvelopeError::Mark) => match Mark::read(&item.value) {
                 Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => Ok(match mark.says {
                     Unshared::Removed => {
                         let mut turn = self.turn(ask, key, &item, true);
-                        if ask.want == Want::Look {
+                        if ask.want == Want::ReadOnly {
                             // Given back at once: it may have been given back before, and goes to the next reader.
                             turn = RecomputeTurn::Free;
                         }
-                        FleetLook::Removed(item, turn)
+                        FleetRead::Removed(item, turn)
                     }
-                    Unshared::Page | Unshared::Answer => FleetLook::Marked(Box::new(mark), item),
+                    Unshared::Page | Unshared::Answer => FleetRead::Marked(Box::new(mark), item),
                 }),
                 Ok(_) => {
                     self.counters.fleet_foreign.add(1);
-                    Ok(FleetLook::Nothing(RecomputeTurn::Free))
+                    Ok(FleetRead::Nothing(RecomputeTurn::Free))
                 }
                 Err(_) => Err(Shortfall::Corrupt),
             },
             Err(EnvelopeError::Foreign | EnvelopeError::Version(_) | EnvelopeError::NoFacts) => {
                 self.counters.fleet_foreign.add(1);
-                Ok(FleetLook::Nothing(RecomputeTurn::Free))
+                Ok(FleetRead::Nothing(RecomputeTurn::Free))
             }
             Err(_) => Err(Shortfall::Corrupt),
         }
     }
 
     /// Whether a value is a record of the requested key.
-    fn judge(&self, ask: &FleetQuery<'_>, value: &Bytes) -> Result<(Envelope, usize, bool), EnvelopeError> {
+    fn parse_record(
+        &self,
+        ask: &FleetQuery<'_>,
+        value: &Bytes,
+    ) -> Result<(Envelope, usize, bool), EnvelopeError> {
         let by = self.settings.filled_by;
         let (envelope, head, by_application) = match Envelope::read(value) {
             Ok((envelope, head)) => (envelope, head, false),
@@ -262,8 +266,8 @@ impl Fleet {
                 (envelope, head, true)
             }
             // It does not name its own key: only a readable fleet key proves it, or a hash that the operator has chosen.
-            Err(EnvelopeError::Foreign) if by == FilledBy::Older && self.keys.tells(ask.key) => {
-                let (envelope, head) = older(value, ask, &self.keys.full(ask.key))?;
+            Err(EnvelopeError::Foreign) if by == FilledBy::Older && self.keys.identifies(ask.key) => {
+                let (envelope, head) = parse_legacy(value, ask, &self.keys.full(ask.key))?;
                 (envelope, head, true)
             }
             Err(broken) => return Err(broken),
@@ -294,7 +298,7 @@ impl Fleet {
     }
 
     /// Whether leases decide which node fetches an absent or expired response.
-    fn has_turns(&self, ask: &FleetQuery<'_>) -> bool {
+    fn uses_leases(&self, ask: &FleetQuery<'_>) -> bool {
         let settings = &self.settings;
         ask.want == Want::Recompute && settings.recompute_once && settings.protocol == MemcachedProtocol::Meta
     }
@@ -310,17 +314,17 @@ impl Fleet {
         item: &FleetItem,
         is_alone: bool,
     ) -> RecomputeTurn {
-        let place = || LeaseKey { key: key.clone(), server: item.server, cas: item.hit.cas, has: has(item) };
+        let place = || LeaseKey { key: key.clone(), server: item.server, cas: item.hit.cas, item: has(item) };
         match item.hit.lease {
             MemcachedLease::None => RecomputeTurn::Free,
-            MemcachedLease::Taken if self.has_turns(ask) => RecomputeTurn::Theirs(OtherNodesLease(place())),
+            MemcachedLease::Taken if self.uses_leases(ask) => RecomputeTurn::Theirs(OtherNodesLease(place())),
             MemcachedLease::Taken => RecomputeTurn::Free,
             MemcachedLease::Won => RecomputeTurn::Ours(RecomputeLease::new(self, place(), is_alone)),
         }
     }
 
     /// Asks again for an expired record, so that one of all nodes gets the lease. A newer record is used.
-    async fn whose_turn(
+    async fn request_turn(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
         record: Box<FleetRecord>,
@@ -330,14 +334,14 @@ impl Fleet {
             let turn = self.turn_of(ask, &record);
             return Ok((record, turn));
         }
-        match self.look_again(ask, &record.key, &record.item, deadline).await? {
-            FleetLook::Record(newer) if newer.envelope.variant == record.envelope.variant => {
+        match self.request_lease(ask, &record.key, &record.item, deadline).await? {
+            FleetRead::Record(newer) if newer.envelope.variant == record.envelope.variant => {
                 let turn = self.turn_of(ask, &newer);
                 Ok((newer, turn))
             }
-            FleetLook::Record(other) => {
+            FleetRead::Record(other) => {
                 // Another variant is the newest by now.
-                self.leave_alone(&other);
+                self.forget_lease(&other);
                 Ok((record, RecomputeTurn::Free))
             }
             _ => Ok((record, RecomputeTurn::Free)),
@@ -346,19 +350,19 @@ impl Fleet {
 
     /// Reads a key a second time, so that one of all nodes that do gets the lease to replace `item`; a fresh record in
     /// its place by now is not replaced.
-    async fn look_again(
+    async fn request_lease(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
         key: &FleetKey,
         item: &FleetItem,
         deadline: Instant,
-    ) -> Result<FleetLook, Shortfall> {
+    ) -> Result<FleetRead, Shortfall> {
         let recache = seconds_of(item).saturating_add(1).min(MAX_EXPIRE);
-        let mut looked = self.look(ask, key, Some(recache), deadline).await?;
-        if let FleetLook::Record(record) = &mut looked
-            && !is_over(ask, record)
+        let mut looked = self.read_key(ask, key, Some(recache), deadline).await?;
+        if let FleetRead::Record(record) = &mut looked
+            && !is_expired(ask, record)
         {
-            self.leave_alone(record);
+            self.forget_lease(record);
             record.item.hit.lease = MemcachedLease::None;
         }
         Ok(looked)
@@ -366,17 +370,17 @@ impl Fleet {
 
     /// Releases a lease to the next reader: a server gives the lease of a stale item to the first reader, also to one
     /// that only looks, or that continues with another variant.
-    pub(super) fn hand_back(&self, key: &FleetKey, item: &FleetItem) {
+    pub(super) fn pass_lease_on(&self, key: &FleetKey, item: &FleetItem) {
         if item.hit.lease != MemcachedLease::Won {
             return;
         }
         let request =
             MemcachedRequest::Delete { key, stale: Some(seconds_of(item)), cas: Some(item.hit.cas) };
-        self.servers[item.server].tell(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
+        self.servers[item.server].send(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
     }
 
     /// Releases a lease that no node is to have: a server forgets its lease only when it gets the same value again.
-    fn leave_alone(&self, record: &FleetRecord) {
+    fn forget_lease(&self, record: &FleetRecord) {
         let FleetRecord { item, key, .. } = record;
         if item.hit.lease != MemcachedLease::Won {
             return;
@@ -385,19 +389,19 @@ impl Fleet {
         let value = MemcachedValue::of(&value);
         let (flags, expire) = (item.hit.flags, seconds_of(item));
         let request = MemcachedRequest::Set { key, value, flags, expire, cas, stale_if_older: false };
-        self.servers[item.server].tell(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
+        self.servers[item.server].send(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
     }
 
     /// Sends a plain read to the server of a key, if there is one.
-    pub(super) fn ask_for(self: &Rc<Self>, key: FleetKey, deadline: Instant) -> Option<PendingRead> {
+    pub(super) fn send_read(self: &Rc<Self>, key: FleetKey, deadline: Instant) -> Option<PendingRead> {
         let server = self.route(&key)?;
         let request = MemcachedRequest::Get { key: &key, named: true, vivify: None, recache: None };
-        let asked = self.servers[server].ask(&request, ConnectionChoice::Any, deadline).ok()?;
+        let asked = self.servers[server].request(&request, ConnectionChoice::Any, deadline).ok()?;
         Some(PendingRead { asked, server })
     }
 
     /// Waits for a sent read; `None` where there is none.
-    pub(super) async fn hear(
+    pub(super) async fn receive_read(
         &self,
         sent: PendingRead,
         deadline: Instant,
@@ -419,11 +423,11 @@ impl Fleet {
     ) -> Result<Option<FleetItem>, OperationFailure> {
         let server = self.route(key).ok_or(OperationFailure::Broken)?;
         let ask = |request, way| {
-            self.servers[server].ask(request, way, deadline).map(|asked| PendingRead { asked, server })
+            self.servers[server].request(request, way, deadline).map(|asked| PendingRead { asked, server })
         };
         let first = ask(request, ConnectionChoice::Any)?;
         let other = ConnectionChoice::Not(first.asked.way);
-        let mut first = std::pin::pin!(self.hear(first, deadline));
+        let mut first = std::pin::pin!(self.receive_read(first, deadline));
         let Some(hedge) = self.settings.hedge else { return first.await };
         if let Ok(answered) = timeout_at((now() + hedge).min(deadline), &mut first).await {
             return answered;
@@ -433,7 +437,7 @@ impl Fleet {
         let plain = MemcachedRequest::Get { key, named: true, vivify: None, recache: None };
         let takes_turns = !matches!(request, MemcachedRequest::Get { vivify: None, recache: None, .. });
         let Ok(second) = ask(&plain, other) else { return first.await };
-        let mut second = std::pin::pin!(self.hear(second, deadline));
+        let mut second = std::pin::pin!(self.receive_read(second, deadline));
         tokio::select! {
             it = &mut first => match it {
                 Ok(it) => Ok(it),
@@ -449,13 +453,13 @@ impl Fleet {
 }
 
 /// The item that a lease is about.
-fn has(item: &FleetItem) -> Has {
+fn has(item: &FleetItem) -> LeasedItem {
     if item.value.is_empty() {
-        return Has::Nothing;
+        return LeasedItem::Nothing;
     }
     match Mark::read(&item.value) {
-        Ok(_) => Has::Removal,
-        Err(_) => Has::Response,
+        Ok(_) => LeasedItem::Removal,
+        Err(_) => LeasedItem::Response,
     }
 }
 
@@ -468,21 +472,26 @@ fn seconds_of(item: &FleetItem) -> u32 {
 }
 
 /// The result of a lookup that found no record.
-fn without_record(looked: FleetLook) -> FleetResult {
+fn without_record(looked: FleetRead) -> FleetResult {
     match looked {
-        FleetLook::Marked(mark, item) => {
+        FleetRead::Marked(mark, item) => {
             let seconds = seconds_of(&item).min(mark.of.meta.lifetime.seconds).max(1);
             let meta = &mark.of.meta;
-            FleetResult::Unshared { says: mark.says, status: meta.status, at: meta.response_time, seconds }
+            FleetResult::Unshared {
+                unshared: mark.says,
+                status: meta.status,
+                at: meta.response_time,
+                seconds,
+            }
         }
-        FleetLook::Removed(item, turn) => {
+        FleetRead::Removed(item, turn) => {
             // A trace is older than its request by what clocks may differ. What came a second before that request went.
             let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);
             let removed = removed.map(|it| WallTime(it.0.saturating_add(CLOCKS_APART)));
             FleetResult::Miss { turn, removed }
         }
-        FleetLook::Nothing(turn) => FleetResult::Miss { turn, removed: None },
-        FleetLook::Record(_) | FleetLook::Absent => {
+        FleetRead::Nothing(turn) => FleetResult::Miss { turn, removed: None },
+        FleetRead::Record(_) | FleetRead::Absent => {
             FleetResult::Miss { turn: RecomputeTurn::Free, removed: None }
         }
     }
@@ -507,7 +516,7 @@ fn replaces(newest: &Envelope, held: Option<&Stored>) -> Option<WallTime> {
 }
 
 /// The variant key of the request, by the names of a record.
-fn wanted(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
+fn requested_variant(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
     let mut wanted = Vec::new();
     vary::write_key(envelope.meta.vary(), ask.request, &mut wanted);
     wanted
@@ -515,7 +524,7 @@ fn wanted(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
 
 /// Whether it has expired, by itself or by a purge, so that leases make sense. A record without a lifetime is requested
 /// each time anyway.
-fn is_over(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
+fn is_expired(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
     let meta = &record.envelope.meta;
     let has_lifetime = meta.lifetime.seconds > 0 && !meta.no_cache;
     has_lifetime
@@ -525,7 +534,7 @@ fn is_over(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
 }
 
 /// A page written before envelopes existed: `content-type NUL body`.
-fn older(value: &Bytes, ask: &FleetQuery<'_>, key: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
+fn parse_legacy(value: &Bytes, ask: &FleetQuery<'_>, key: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
     let page = envelope::older(value)?;
     let now = clock::wall();
     let mut fields = FieldList::new();

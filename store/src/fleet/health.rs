@@ -23,11 +23,11 @@ pub enum ServerChange {
     /// It failed too often and is not used; other servers get its keys.
     Ejected,
     /// The same, but its keys stay with it (without `auto_eject`): nothing is kept under them.
-    LeftAlone,
+    Suspended,
     /// It was ejected, answered an attempt and is used again.
     Readmitted,
     /// It was not used, answered an attempt and is used again.
-    Back,
+    Resumed,
 }
 
 /// The state of a server.
@@ -43,15 +43,15 @@ pub enum FleetServerState {
 #[derive(Debug)]
 pub enum ServerAdmission {
     /// Yes.
-    Go,
+    Use,
     /// No; but an attempt is due, and this caller is to make it.
-    Try(Attempt),
+    Probe(ServerProbe),
     /// No.
-    No,
+    Skip,
 }
 
 /// The callback for changes, which writes the log.
-pub type Told = Box<dyn Fn(&FleetAddress, ServerChange) + Send + Sync>;
+pub type ServerChangeReport = Box<dyn Fn(&FleetAddress, ServerChange) + Send + Sync>;
 
 /// One operation and its result, for a follower of operations.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ pub struct OperationFollower {
     /// Whether it wants reports now: called before each operation, and cheap.
     pub follows: Box<dyn Fn() -> bool + Send + Sync>,
     /// Reports one.
-    pub tell: Box<dyn Fn(&OperationResult<'_>) + Send + Sync>,
+    pub report: Box<dyn Fn(&OperationResult<'_>) + Send + Sync>,
 }
 
 /// The state of all servers.
@@ -81,9 +81,9 @@ pub struct Health {
     servers: Box<[ServerHealth]>,
     breaker: BreakerSettings,
     /// Whether other servers get the keys of a server that is not used.
-    moves: bool,
+    ejects: bool,
     counters: Arc<Counters>,
-    told: Option<Told>,
+    on_change: Option<ServerChangeReport>,
     follower: OnceLock<OperationFollower>,
     /// Ejections and readmissions so far.
     epoch: AtomicU64,
@@ -100,7 +100,11 @@ struct ServerHealth {
 impl Health {
     /// All servers up.
     #[must_use]
-    pub fn new(settings: &FleetSettings, counters: Arc<Counters>, told: Option<Told>) -> Arc<Self> {
+    pub fn new(
+        settings: &FleetSettings,
+        counters: Arc<Counters>,
+        on_change: Option<ServerChangeReport>,
+    ) -> Arc<Self> {
         let server = |address: &FleetAddress| ServerHealth {
             address: address.clone(),
             breaker: CircuitBreaker::default(),
@@ -113,9 +117,9 @@ impl Health {
                 time: settings.retry,
                 most: settings.retry,
             },
-            moves: settings.auto_eject,
+            ejects: settings.auto_eject,
             counters,
-            told,
+            on_change,
             follower: OnceLock::new(),
             epoch: AtomicU64::new(0),
             removed: (0..REMOVED).map(|_| AtomicU64::new(0)).collect(),
@@ -146,7 +150,7 @@ impl Health {
 
     /// The state of a server.
     #[must_use]
-    pub fn standing(&self, server: usize) -> FleetServerState {
+    pub fn state(&self, server: usize) -> FleetServerState {
         let breaker = &self.servers[server].breaker;
         match breaker.is_closed() {
             true => FleetServerState::Up(breaker.failures()),
@@ -156,14 +160,14 @@ impl Health {
 
     /// Whether a request may go to it. One caller in each `retry` is asked to make an attempt.
     #[must_use]
-    pub fn admission(self: &Arc<Self>, server: usize, now: Monotonic) -> ServerAdmission {
+    pub fn may_send(self: &Arc<Self>, server: usize, now: Monotonic) -> ServerAdmission {
         let breaker = &self.servers[server].breaker;
         match breaker.state(now) {
-            BreakerState::Closed => ServerAdmission::Go,
+            BreakerState::Closed => ServerAdmission::Use,
             BreakerState::TrialDue if breaker.begin_trial() => {
-                ServerAdmission::Try(Attempt { health: self.clone(), server, is_over: false })
+                ServerAdmission::Probe(ServerProbe { health: self.clone(), server, is_over: false })
             }
-            BreakerState::TrialDue | BreakerState::Open(_) => ServerAdmission::No,
+            BreakerState::TrialDue | BreakerState::Open(_) => ServerAdmission::Skip,
         }
     }
 
@@ -186,8 +190,11 @@ impl Health {
         self.counters.fleet_failures.add_shared(1);
         let breaker = &self.servers[server].breaker;
         if breaker.failed(BegunIn::Closed, Some(round), &self.breaker, now).is_some() {
-            self.counters.fleet_ejections.add_shared(u64::from(self.moves));
-            self.tell(server, if self.moves { ServerChange::Ejected } else { ServerChange::LeftAlone });
+            self.counters.fleet_ejections.add_shared(u64::from(self.ejects));
+            self.report_change(
+                server,
+                if self.ejects { ServerChange::Ejected } else { ServerChange::Suspended },
+            );
         }
     }
 
@@ -213,14 +220,14 @@ impl Health {
         &self.removed[xxh3_64(key) as usize % REMOVED]
     }
 
-    fn tell(&self, server: usize, change: ServerChange) {
+    fn report_change(&self, server: usize, change: ServerChange) {
         self.epoch.fetch_add(1, Release);
-        if let Some(told) = &self.told {
-            told(&self.servers[server].address, change);
+        if let Some(on_change) = &self.on_change {
+            on_change(&self.servers[server].address, change);
         }
     }
 
-    fn attempted(&self, server: usize, answered: bool, now: Monotonic) {
+    fn probe_ended(&self, server: usize, answered: bool, now: Monotonic) {
         let breaker = &self.servers[server].breaker;
         let change = match answered {
             true => breaker.succeeded(BegunIn::HalfOpen, now),
@@ -228,20 +235,23 @@ impl Health {
         };
         breaker.end_trial();
         if change == Some(BreakerChange::Closed) {
-            self.counters.fleet_readmissions.add_shared(u64::from(self.moves));
-            self.tell(server, if self.moves { ServerChange::Readmitted } else { ServerChange::Back });
+            self.counters.fleet_readmissions.add_shared(u64::from(self.ejects));
+            self.report_change(
+                server,
+                if self.ejects { ServerChange::Readmitted } else { ServerChange::Resumed },
+            );
         }
     }
 }
 
 /// The one attempt in progress at an ejected server. A dropped attempt has failed.
-pub struct Attempt {
+pub struct ServerProbe {
     health: Arc<Health>,
     server: usize,
     is_over: bool,
 }
 
-impl Attempt {
+impl ServerProbe {
     /// The server.
     #[must_use]
     pub fn server(&self) -> usize {
@@ -251,19 +261,19 @@ impl Attempt {
     /// It answered: it is used again.
     pub fn answered(mut self) {
         self.is_over = true;
-        self.health.attempted(self.server, true, clock::monotonic());
+        self.health.probe_ended(self.server, true, clock::monotonic());
     }
 }
 
-impl Drop for Attempt {
+impl Drop for ServerProbe {
     fn drop(&mut self) {
         if !self.is_over {
-            self.health.attempted(self.server, false, clock::monotonic());
+            self.health.probe_ended(self.server, false, clock::monotonic());
         }
     }
 }
 
-impl std::fmt::Debug for Attempt {
+impl std::fmt::Debug for ServerProbe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attempt").field("server", &self.server).finish_non_exhaustive()
     }
@@ -296,27 +306,27 @@ mod tests {
     fn three_failures_in_a_row_eject() {
         let health = health();
         fail(&health, 2);
-        assert!(matches!(health.admission(0, at(0)), ServerAdmission::Go));
+        assert!(matches!(health.may_send(0, at(0)), ServerAdmission::Use));
         fail(&health, 1);
-        assert!(matches!(health.admission(0, at(0)), ServerAdmission::No));
-        assert!(matches!(health.admission(1, at(0)), ServerAdmission::Go), "the other is as it was");
+        assert!(matches!(health.may_send(0, at(0)), ServerAdmission::Skip));
+        assert!(matches!(health.may_send(1, at(0)), ServerAdmission::Use), "the other is as it was");
         assert_eq!(1, health.counters.fleet_ejections.get());
     }
 
     #[test]
     fn where_keys_stay_with_their_server_none_is_ejected() {
-        let told: Arc<Mutex<Vec<ServerChange>>> = Arc::default();
-        let heard = told.clone();
+        let on_change: Arc<Mutex<Vec<ServerChange>>> = Arc::default();
+        let heard = on_change.clone();
         let servers = vec![FleetAddress { at: MemcachedAddress::Tcp("a".to_owned(), 1), weight: 1 }];
         let settings = FleetSettings { servers, auto_eject: false, ..FleetSettings::default() };
         let hears = Box::new(move |_: &FleetAddress, it| heard.lock().push(it));
         let health = Health::new(&settings, Arc::default(), Some(hears));
         fail(&health, 3);
-        assert!(matches!(health.admission(0, at(0)), ServerAdmission::No));
-        let ServerAdmission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
+        assert!(matches!(health.may_send(0, at(0)), ServerAdmission::Skip));
+        let ServerAdmission::Probe(attempt) = health.may_send(0, at(5)) else { panic!("it is time") };
         attempt.answered();
-        assert!(matches!(health.admission(0, at(5)), ServerAdmission::Go));
-        assert_eq!(vec![ServerChange::LeftAlone, ServerChange::Back], *told.lock());
+        assert!(matches!(health.may_send(0, at(5)), ServerAdmission::Use));
+        assert_eq!(vec![ServerChange::Suspended, ServerChange::Resumed], *on_change.lock());
         assert_eq!((0, 0), (health.counters.fleet_ejections.get(), health.counters.fleet_readmissions.get()));
     }
 
@@ -326,7 +336,7 @@ mod tests {
         fail(&health, 2);
         health.succeeded(0, at(0));
         fail(&health, 2);
-        assert_eq!(FleetServerState::Up(2), health.standing(0));
+        assert_eq!(FleetServerState::Up(2), health.state(0));
     }
 
     #[test]
@@ -334,7 +344,7 @@ mod tests {
         let health = health();
         let round = health.round(0);
         (0..100).for_each(|_| health.failed(0, round, at(0)));
-        assert_eq!(FleetServerState::Up(1), health.standing(0));
+        assert_eq!(FleetServerState::Up(1), health.state(0));
         assert_eq!(100, health.counters.fleet_failures.get());
     }
 
@@ -342,12 +352,12 @@ mod tests {
     fn after_the_retry_time_one_attempt_is_made() {
         let health = health();
         fail(&health, 3);
-        assert!(matches!(health.admission(0, at(4)), ServerAdmission::No));
-        let ServerAdmission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
-        assert!(matches!(health.admission(0, at(100)), ServerAdmission::No), "one at a time");
+        assert!(matches!(health.may_send(0, at(4)), ServerAdmission::Skip));
+        let ServerAdmission::Probe(attempt) = health.may_send(0, at(5)) else { panic!("it is time") };
+        assert!(matches!(health.may_send(0, at(100)), ServerAdmission::Skip), "one at a time");
         attempt.answered();
-        assert!(matches!(health.admission(0, at(5)), ServerAdmission::Go));
-        assert_eq!(FleetServerState::Up(0), health.standing(0));
+        assert!(matches!(health.may_send(0, at(5)), ServerAdmission::Use));
+        assert_eq!(FleetServerState::Up(0), health.state(0));
         assert_eq!(1, health.counters.fleet_readmissions.get());
     }
 
@@ -355,9 +365,9 @@ mod tests {
     fn after_a_failed_attempt_the_time_runs_again() {
         let health = health();
         fail(&health, 3);
-        drop(health.admission(0, at(5)));
-        assert!(matches!(health.admission(0, at(4)), ServerAdmission::No));
-        assert!(matches!(health.admission(0, at(6)), ServerAdmission::Try(_)));
+        drop(health.may_send(0, at(5)));
+        assert!(matches!(health.may_send(0, at(4)), ServerAdmission::Skip));
+        assert!(matches!(health.may_send(0, at(6)), ServerAdmission::Probe(_)));
     }
 
     #[test]
@@ -365,6 +375,6 @@ mod tests {
         let health = health();
         fail(&health, 3);
         health.succeeded(0, at(0));
-        assert_eq!(FleetServerState::Ejected, health.standing(0));
+        assert_eq!(FleetServerState::Ejected, health.state(0));
     }
 }

@@ -63,7 +63,7 @@ impl FleetKeys {
 
     /// Whether the fleet's form alone identifies the key: it is readable, or the operator has chosen hashes for all.
     #[must_use]
-    pub fn tells(&self, key: &[u8]) -> bool {
+    pub fn identifies(&self, key: &[u8]) -> bool {
         self.md5 || self.base(key, 0).ends_with(&self.full(key))
     }
 
@@ -91,7 +91,7 @@ impl FleetKeys {
 
     /// The key of the lease holder's sign of life for the item under `key`.
     #[must_use]
-    pub fn sign(&self, key: &FleetKey) -> FleetKey {
+    pub fn liveness_key(&self, key: &FleetKey) -> FleetKey {
         let mut text = format!("{}turn:", self.prefix).into_bytes();
         push_md5(key.as_bytes(), &mut text);
         self.clean(text)

@@ -21,7 +21,7 @@ mod supersede;
 pub use hash::KeyHashFunction;
 pub use health::{FleetServerState, Health, OperationFollower, OperationResult, ServerChange};
 pub use keys::FleetKeys;
-pub use recompute_lease::{AtWork, OtherNodesLease, RecomputeLease};
+pub use recompute_lease::{HolderState, OtherNodesLease, RecomputeLease};
 pub use ring::RingDistribution;
 pub use server::{Added, MemcachedServer, OperationFailure};
 pub use settings::{FilledBy, FleetAddress, FleetSettings, MemcachedAddress, OversizePolicy};
@@ -42,7 +42,7 @@ use server::ConnectionChoice;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-pub use supersede::Instead;
+pub use supersede::RecordReplacement;
 
 /// The query of a lookup.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ pub struct FleetQuery<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// None: it only looks.
-    Look,
+    ReadOnly,
     /// It will ask the origin if it gets the lease: one of all nodes does ([`RecomputeTurn::Ours`]).
     Recompute,
 }
@@ -74,12 +74,12 @@ pub enum Want {
 /// The right to ask the origin for an absent or expired response.
 #[derive(Debug)]
 pub enum RecomputeTurn {
-    /// Every node may: the servers have no leases (binary protocol, `recompute_once = false`, [`Want::Look`]), or the
+    /// Every node may: the servers have no leases (binary protocol, `recompute_once = false`, [`Want::ReadOnly`]), or the
     /// record is fresh.
     Free,
     /// This node has it. Keep the value until the new response is put, or until none will be.
     Ours(RecomputeLease),
-    /// Another node has it: look again shortly, as long as it is working ([`Fleet::is_at_work`]).
+    /// Another node has it: look again shortly, as long as it is working ([`Fleet::holder_state`]).
     Theirs(OtherNodesLease),
 }
 
@@ -104,7 +104,7 @@ pub enum FleetResult {
     /// Another node has asked the origin, and the answer may not be shared.
     Unshared {
         /// The part that may not be shared.
-        says: Unshared,
+        unshared: Unshared,
         /// The origin's status.
         status: u16,
         /// The time of the answer.
@@ -141,7 +141,7 @@ pub enum Settled {
 
 /// A write in progress. Dropping this does not stop it.
 pub struct FleetPut {
-    result: put::Pending,
+    result: put::PendingPut,
 }
 
 /// Whether a removed key may still be there.
@@ -195,7 +195,7 @@ impl Fleet {
             .map(|at| MemcachedServer::new(at, settings.clone(), health.clone(), counters.clone()))
             .collect();
         let ring = ServerRing::new(&settings.servers, settings.distribution, settings.hash, |_| true);
-        let (turns, seen, superseding) = Default::default();
+        let (leases, seen, superseding) = Default::default();
         let (keys, ring, writing) = (settings.keys.clone(), RefCell::new((0, ring)), Cell::new(0));
         Rc::new(Self {
             settings,
@@ -205,7 +205,7 @@ impl Fleet {
             servers,
             keys,
             ring,
-            turns,
+            turns: leases,
             seen,
             superseding,
             writing,
@@ -259,13 +259,13 @@ impl Fleet {
     /// The server that is asked for a key now, if there is one.
     fn route(&self, key: &FleetKey) -> Option<usize> {
         if self.health.epoch() > 0 {
-            self.servers.iter().for_each(MemcachedServer::try_again);
+            self.servers.iter().for_each(MemcachedServer::probe_if_due);
         }
-        self.home(key).filter(|it| self.is_live(*it))
+        self.server_of(key).filter(|it| self.is_live(*it))
     }
 
     /// The server of a key among those in use; among all without `auto_eject`.
-    fn home(&self, key: &FleetKey) -> Option<usize> {
+    fn server_of(&self, key: &FleetKey) -> Option<usize> {
         let mut ring = self.ring.borrow_mut();
         // Read first: a change meanwhile is then noticed the next time.
         let epoch = self.health.epoch();
@@ -277,7 +277,7 @@ impl Fleet {
     }
 
     fn is_live(&self, server: usize) -> bool {
-        self.health.standing(server) != FleetServerState::Ejected
+        self.health.state(server) != FleetServerState::Ejected
     }
 
     /// The key of one variant of a generation.

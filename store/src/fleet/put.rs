@@ -4,7 +4,7 @@ use super::chunking::{self, HeldBody};
 use super::connection::{ServerReply, now};
 use super::recompute_lease::{ABSENT, names_hash, new_generation, random};
 use super::server::{ConnectionChoice, OperationFailure};
-use super::supersede::{CLOCKS_APART, Instead};
+use super::supersede::{CLOCKS_APART, RecordReplacement};
 use super::{FilledBy, Fleet, FleetPut, OversizePolicy, RecomputeLease, Removed, Settled};
 use crate::ram::{FleetCopy, Stored, StoredArc, StoredBody};
 use larder_semantics::vary;
@@ -31,14 +31,14 @@ struct OutgoingItem {
     expire: u32,
     /// The number of removals when it started.
     removals: u64,
-    base: (FleetKey, Over),
-    variant: Option<(FleetKey, Over)>,
+    base: (FleetKey, Overwrite),
+    variant: Option<(FleetKey, Overwrite)>,
     generation: u32,
 }
 
 /// The content that a write may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
+enum Overwrite {
     /// The item with this number on the server.
     This(u64),
     /// None: the key was absent when it was read.
@@ -53,13 +53,13 @@ enum Over {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PutResult {
     /// It is there.
-    There,
+    Written,
     /// Another node has written a newer one since, which stays.
-    Outdone,
+    Superseded,
     /// It was removed since it was requested.
     Removed,
     /// It was not written: it was removed meanwhile, there is no room, or the server does not answer.
-    No,
+    NotWritten,
 }
 
 impl Fleet {
@@ -67,20 +67,20 @@ impl Fleet {
     /// `stale_grace`, at most `expire`; for memcached's maximum of 30 days where that is zero. Once a server has it,
     /// `stored.recheck` is set.
     pub fn put(self: &Rc<Self>, key: &[u8], stored: &StoredArc) -> FleetPut {
-        self.put_in_turn(key, stored, None)
+        self.put_under_lease(key, stored, None)
     }
 
     /// [`Fleet::put`] for a response made under this node's lease. The lease ends when the response is written, or will
     /// not be.
-    pub fn put_in_turn(
+    pub fn put_under_lease(
         self: &Rc<Self>,
         key: &[u8],
         stored: &StoredArc,
-        win: Option<RecomputeLease>,
+        lease: Option<RecomputeLease>,
     ) -> FleetPut {
-        let Some(expire) = self.keeps_for(stored) else {
+        let Some(expire) = self.lifetime_seconds(stored) else {
             if stored.meta.partial().is_none() {
-                self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+                self.supersede_soon(key, RecordReplacement::Marker(stored.meta.request_time));
             }
             return FleetPut::settled_as(Settled::NotStored);
         };
@@ -89,14 +89,14 @@ impl Fleet {
             self.settings.large == OversizePolicy::Skip && size > self.settings.max_item && !self.packs(size);
         if size > self.settings.queue || skips {
             self.counters.fleet_too_large.add(1);
-            self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+            self.supersede_soon(key, RecordReplacement::Marker(stored.meta.request_time));
             return FleetPut::settled_as(Settled::NotStored);
         }
         // Waiting writes are in RAM, whose room they take meanwhile.
         let most = self.settings.queue.min(self.store.budget() / 8);
         if self.writing.get() > 0 && self.writing.get() + size > most {
             self.counters.fleet_puts_full.add(1);
-            self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+            self.supersede_soon(key, RecordReplacement::Marker(stored.meta.request_time));
             return FleetPut::settled_as(Settled::NotStored);
         }
         self.writing.set(self.writing.get() + size);
@@ -111,7 +111,7 @@ impl Fleet {
                 _ => fleet.counters.fleet_puts_failed.add(1),
             }
             fleet.writing.set(fleet.writing.get() - size);
-            drop((win, leaving, outgoing));
+            drop((lease, leaving, outgoing));
             let _ = settles.send(result);
         });
         if self.settings.no_block {
@@ -121,7 +121,7 @@ impl Fleet {
     }
 
     /// The seconds for which a response is kept; `None` where it must not be written.
-    fn keeps_for(&self, stored: &Stored) -> Option<u32> {
+    fn lifetime_seconds(&self, stored: &Stored) -> Option<u32> {
         let meta = &stored.meta;
         let is_useful = meta.lifetime.seconds > 0 || meta.has_validator();
         // A part would replace the whole.
@@ -146,14 +146,14 @@ impl Fleet {
     /// The facts known now, before any wait.
     fn outgoing(&self, key: &[u8], stored: &StoredArc, expire: u32) -> OutgoingItem {
         let seen = self.seen.take(key);
-        let with_turn = |key: FleetKey, otherwise: Over| {
-            let over = self.turns.replaces(&key).map_or(otherwise, Over::This);
+        let with_turn = |key: FleetKey, otherwise: Overwrite| {
+            let over = self.turns.replaces(&key).map_or(otherwise, Overwrite::This);
             (key, over)
         };
         let over = match seen.map(|it| it.cas) {
-            Some(ABSENT) => Over::Nothing,
-            Some(cas) => Over::This(cas),
-            None => Over::AllButRemovals,
+            Some(ABSENT) => Overwrite::Nothing,
+            Some(cas) => Overwrite::This(cas),
+            None => Overwrite::AllButRemovals,
         };
         let varies = !stored.meta.vary().is_empty();
         let names = names_hash(stored.meta.vary());
@@ -165,8 +165,9 @@ impl Fleet {
             expire,
             removals: self.health.removals(key),
             base: with_turn(self.keys.key(key), over),
-            variant: varies
-                .then(|| with_turn(self.variant(key, generation, stored.variant()), Over::AllButRemovals)),
+            variant: varies.then(|| {
+                with_turn(self.variant(key, generation, stored.variant()), Overwrite::AllButRemovals)
+            }),
             generation,
         }
     }
@@ -180,23 +181,23 @@ impl Fleet {
         for (key, over) in variant.iter().chain([base]) {
             let written = self.set(outgoing, key, &value, body.as_ref(), *over).await;
             match written {
-                PutResult::There => self.turns.done(key),
-                PutResult::Outdone | PutResult::Removed => {
-                    self.turns.done(key);
+                PutResult::Written => self.turns.forget_written(key),
+                PutResult::Superseded | PutResult::Removed => {
+                    self.turns.forget_written(key);
                     is_outdone = true;
                     is_removed |= written == PutResult::Removed;
                 }
-                PutResult::No => result = Settled::NotStored,
+                PutResult::NotWritten => result = Settled::NotStored,
             }
         }
         if self.health.removals(&outgoing.key) != outgoing.removals {
             // Removed while it was being written: a removal from here on finds it, an earlier one may not have.
-            let trace = self.trace_of_removal(&outgoing.key);
+            let trace = self.removal_marker(&outgoing.key);
             for (key, _) in variant.iter().chain([base]) {
                 if let Some(server) = self.route(key) {
                     let trace = trace.as_deref().filter(|_| *key == base.0);
-                    let request = removal(key, &trace, self.stands());
-                    self.servers[server].tell(
+                    let request = removal(key, &trace, self.removal_seconds());
+                    self.servers[server].send(
                         &request,
                         ConnectionChoice::of(key),
                         now() + self.settings.timeout,
@@ -247,7 +248,7 @@ impl Fleet {
             let part = chunking::part(&body, &parts, index);
             let key = self.keys.part(parts.generation, index);
             let is_there =
-                self.set(outgoing, &key, &part.0, Some(&part.1), Over::All).await == PutResult::There;
+                self.set(outgoing, &key, &part.0, Some(&part.1), Overwrite::All).await == PutResult::Written;
             if !is_there || self.health.removals(&outgoing.key) != outgoing.removals {
                 return None;
             }
@@ -269,115 +270,122 @@ impl Fleet {
         key: &FleetKey,
         head: &[u8],
         body: Option<&HeldBody>,
-        over: Over,
+        over: Overwrite,
     ) -> PutResult {
         let mut over = over;
         loop {
-            let Some(server) = self.route(key) else { return PutResult::No };
+            let Some(server) = self.route(key) else { return PutResult::NotWritten };
             let value = MemcachedValue { pieces: &[head], behind: body.map_or(0, |it| it.bytes().len()) };
             let millis = value.length() as u64 / BYTES_A_MILLISECOND;
             let deadline = now() + self.settings.timeout + Duration::from_millis(millis);
             let (flags, expire) = (outgoing.generation, outgoing.expire);
             let set = |cas| MemcachedRequest::Set { key, value, flags, expire, cas, stale_if_older: false };
             let request = match over {
-                Over::This(cas) => set(Some(cas)),
-                Over::All => set(None),
-                Over::Nothing | Over::AllButRemovals => MemcachedRequest::Add { key, value, flags, expire },
+                Overwrite::This(cas) => set(Some(cas)),
+                Overwrite::All => set(None),
+                Overwrite::Nothing | Overwrite::AllButRemovals => {
+                    MemcachedRequest::Add { key, value, flags, expire }
+                }
             };
             match self.servers[server]
                 .store(&request, body, ConnectionChoice::of(key), deadline)
                 .await
                 .map(|it| it.reply)
             {
-                Ok(MemcachedReply::Done) => return PutResult::There,
+                Ok(MemcachedReply::Done) => return PutResult::Written,
                 Ok(MemcachedReply::Exists | MemcachedReply::NotStored) => {}
                 Ok(_) => {
                     // It has no room: its value under this key is older.
                     let gone = MemcachedRequest::Delete { key, stale: None, cas: None };
-                    self.servers[server].tell(
+                    self.servers[server].send(
                         &gone,
                         ConnectionChoice::of(key),
                         now() + self.settings.timeout,
                     );
-                    return PutResult::No;
+                    return PutResult::NotWritten;
                 }
-                Err(_) => return PutResult::No,
+                Err(_) => return PutResult::NotWritten,
             }
-            match (self.standing(outgoing, key, over).await, over) {
-                (LeftBehind::Removal, _) => return PutResult::Removed,
-                (LeftBehind::Older(cas), _) | (LeftBehind::Other(cas), Over::AllButRemovals) => {
-                    over = Over::This(cas);
+            match (self.current_content(outgoing, key, over).await, over) {
+                (CurrentContent::Removal, _) => return PutResult::Removed,
+                (CurrentContent::Older(cas), _) | (CurrentContent::Other(cas), Overwrite::AllButRemovals) => {
+                    over = Overwrite::This(cas);
                 }
-                (LeftBehind::Other(_) | LeftBehind::Newer, _) => return PutResult::Outdone,
-                (LeftBehind::Unknown, _) => return PutResult::No,
+                (CurrentContent::Other(_) | CurrentContent::Newer, _) => return PutResult::Superseded,
+                (CurrentContent::Unknown, _) => return PutResult::NotWritten,
             }
         }
     }
 
     /// The content of a key to which a write failed.
-    async fn standing(self: &Rc<Self>, outgoing: &OutgoingItem, key: &FleetKey, over: Over) -> LeftBehind {
+    async fn current_content(
+        self: &Rc<Self>,
+        outgoing: &OutgoingItem,
+        key: &FleetKey,
+        over: Overwrite,
+    ) -> CurrentContent {
         let deadline = now() + self.settings.timeout;
-        let Some(sent) = self.ask_for(key.clone(), deadline) else { return LeftBehind::Unknown };
-        let Ok(Some(it)) = self.hear(sent, deadline).await else { return LeftBehind::Unknown };
+        let Some(sent) = self.send_read(key.clone(), deadline) else { return CurrentContent::Unknown };
+        let Ok(Some(it)) = self.receive_read(sent, deadline).await else { return CurrentContent::Unknown };
         let ours = &outgoing.stored.meta;
         let standing = match Mark::read(&it.value) {
             Ok(Mark { says: Unshared::Removed, of }) => {
                 let is_later = ours.request_time.0 > of.meta.response_time.0 + CLOCKS_APART;
-                if is_later { LeftBehind::Other(it.hit.cas) } else { LeftBehind::Removal }
+                if is_later { CurrentContent::Other(it.hit.cas) } else { CurrentContent::Removal }
             }
             // The origin gave that answer after this one was requested, as far as clocks tell.
-            Ok(mark) if mark.of.meta.response_time >= ours.request_time => LeftBehind::Removal,
-            Ok(_) => LeftBehind::Other(it.hit.cas),
+            Ok(mark) if mark.of.meta.response_time >= ours.request_time => CurrentContent::Removal,
+            Ok(_) => CurrentContent::Other(it.hit.cas),
             Err(_) => match Envelope::read(&it.value) {
-                Ok((other, _)) if is_newer(&other, &outgoing.stored) => LeftBehind::Newer,
-                Ok((other, _)) if is_older(&other, &outgoing.stored) => LeftBehind::Older(it.hit.cas),
-                _ => LeftBehind::Other(it.hit.cas),
+                Ok((other, _)) if is_newer(&other, &outgoing.stored) => CurrentContent::Newer,
+                Ok((other, _)) if is_older(&other, &outgoing.stored) => CurrentContent::Older(it.hit.cas),
+                _ => CurrentContent::Other(it.hit.cas),
             },
         };
         let is_left = match standing {
-            LeftBehind::Removal | LeftBehind::Newer => true,
-            LeftBehind::Older(_) => false,
-            LeftBehind::Other(_) | LeftBehind::Unknown => over != Over::AllButRemovals,
+            CurrentContent::Removal | CurrentContent::Newer => true,
+            CurrentContent::Older(_) => false,
+            CurrentContent::Other(_) | CurrentContent::Unknown => over != Overwrite::AllButRemovals,
         };
         if is_left {
             // It stays, and so does its lease.
-            self.hand_back(key, &it);
+            self.pass_lease_on(key, &it);
         }
         standing
     }
 
     /// The marker that replaces a removed item for a while, so that no response requested before is written there. None
     /// where applications fill the fleet: larder writes nothing there, and an application may write to an absent key.
-    fn trace_of_removal(&self, key: &[u8]) -> Option<Vec<u8>> {
+    fn removal_marker(&self, key: &[u8]) -> Option<Vec<u8>> {
         if self.settings.filled_by != FilledBy::Larder {
             return None;
         }
         let mut bytes = Vec::new();
-        Mark::of_removal(&self.keys.full(key), clock::wall(), self.stands()).write(&mut bytes);
+        Mark::of_removal(&self.keys.full(key), clock::wall(), self.removal_seconds()).write(&mut bytes);
         Some(bytes)
     }
 
     /// Removes a key with all variants from every server that could have it. Ends within `timeout`.
     pub async fn remove(self: &Rc<Self>, key: &[u8]) -> Removed {
-        self.remove_leaving(key, self.trace_of_removal(key).as_deref()).await
+        self.remove_with_marker(key, self.removal_marker(key).as_deref()).await
     }
 
     /// [`Fleet::remove`], with the marker that replaces it.
-    pub(super) async fn remove_leaving(self: &Rc<Self>, key: &[u8], trace: Option<&[u8]>) -> Removed {
+    pub(super) async fn remove_with_marker(self: &Rc<Self>, key: &[u8], trace: Option<&[u8]>) -> Removed {
         self.counters.fleet_removes.add(1);
         // Before any request is sent: writes in progress here check it after they have arrived.
         self.health.removed(key);
         let _ = self.seen.take(key);
         let deadline = now() + self.settings.timeout;
         let base = self.keys.key(key);
-        let stands = self.stands();
+        let stands = self.removal_seconds();
         let request = removal(&base, &trace, stands);
         let mut removed = Removed::Everywhere;
         let mut asked = Vec::new();
         for server in self.holders(&base) {
             let sent = self
                 .is_live(server)
-                .then(|| self.servers[server].ask(&request, ConnectionChoice::of(&base), deadline).ok())
+                .then(|| self.servers[server].request(&request, ConnectionChoice::of(&base), deadline).ok())
                 .flatten();
             match sent {
                 Some(sent) => asked.push((server, sent)),
@@ -413,14 +421,14 @@ impl Fleet {
         if self.settings.auto_eject {
             (0..self.servers.len()).collect()
         } else {
-            self.home(key).into_iter().collect()
+            self.server_of(key).into_iter().collect()
         }
     }
 }
 
 /// The content where a write failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LeftBehind {
+enum CurrentContent {
     Removal,
     /// Another answer for the same variant, requested after this one had arrived.
     Newer,
@@ -489,7 +497,7 @@ impl FleetPut {
     }
 
     /// Waits for the result, for `timeout` at most; not at all with `no_block`.
-    pub async fn settled(self) -> Settled {
+    pub async fn wait(self) -> Settled {
         match self.result {
             Ok(settled) => settled,
             Err((settled, deadline)) => match timeout_at(deadline, settled).await {
@@ -501,4 +509,4 @@ impl FleetPut {
 }
 
 /// A write's result, or the channel and the deadline for it.
-pub(super) type Pending = Result<Settled, (oneshot::Receiver<Settled>, Instant)>;
+pub(super) type PendingPut = Result<Settled, (oneshot::Receiver<Settled>, Instant)>;

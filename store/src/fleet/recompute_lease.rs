@@ -22,16 +22,16 @@ const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// Seconds for which a removal is recorded in the fleet; a response that was requested before it and takes longer is
 /// written nevertheless.
-pub(super) const REMOVAL_STANDS: u32 = 120;
+pub(super) const REMOVAL_SECONDS: u32 = 120;
 
 /// The interval of the sign of life while the holder lives.
-const SIGN_EACH: Duration = Duration::from_millis(500);
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Seconds for which a sign of life is kept. A server counts whole seconds, so it is there for at least one.
-const SIGN_STANDS: u32 = 2;
+const LIVENESS_SECONDS: u32 = 2;
 
 /// The most signs of life; a holder that takes longer is not waited for.
-const MOST_SIGNS: u32 = 60;
+const MOST_LIVENESS_WRITES: u32 = 60;
 
 /// This node's lease to fetch one item. Dropping it gives the lease back, unless a response was put meanwhile: so it must
 /// live until the [`super::FleetPut`] of the new response has settled.
@@ -41,7 +41,7 @@ pub struct RecomputeLease {
     /// Only that item would be lost with it: it has no variants.
     is_alone: bool,
     /// Writes signs of life.
-    living: JoinHandle<()>,
+    liveness: JoinHandle<()>,
 }
 
 /// Another node's lease, identified exactly.
@@ -55,12 +55,12 @@ pub(super) struct LeaseKey {
     pub(super) server: usize,
     /// The number of the item to replace.
     pub(super) cas: u64,
-    pub(super) has: Has,
+    pub(super) item: LeasedItem,
 }
 
 /// The item's content until the lease is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Has {
+pub(super) enum LeasedItem {
     /// None: the item was created for the lease.
     Nothing,
     /// An expired response.
@@ -71,23 +71,25 @@ pub(super) enum Has {
 
 impl RecomputeLease {
     pub(super) fn new(fleet: &Rc<Fleet>, place: LeaseKey, is_alone: bool) -> Self {
-        let LeaseKey { key, server, cas, has } = &place;
+        let LeaseKey { key, server, cas, item: has } = &place;
         // An item created for this lease expires by itself; the lease ends well before that.
-        let until = (*has == Has::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
+        let until = (*has == LeasedItem::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
         fleet.turns.0.borrow_mut().insert(key.clone(), HeldLease { cas: *cas, until });
-        let living = live(Rc::downgrade(fleet), fleet.keys.sign(key), *server, SIGN_EACH);
+        let living =
+            write_liveness(Rc::downgrade(fleet), fleet.keys.liveness_key(key), *server, LIVENESS_INTERVAL);
         let living = tokio::task::spawn_local(living);
-        Self { fleet: Rc::downgrade(fleet), place, is_alone, living }
+        Self { fleet: Rc::downgrade(fleet), place, is_alone, liveness: living }
     }
 
     /// Sends the first sign of life now, not half a second later: for nodes that have waited for a silent holder together
     /// with this one.
-    pub fn show(&mut self) {
+    pub fn send_liveness(&mut self) {
         let Some(fleet) = self.fleet.upgrade() else { return };
-        self.living.abort();
+        self.liveness.abort();
         let LeaseKey { key, server, .. } = &self.place;
-        let living = live(Rc::downgrade(&fleet), fleet.keys.sign(key), *server, Duration::ZERO);
-        self.living = tokio::task::spawn_local(living);
+        let living =
+            write_liveness(Rc::downgrade(&fleet), fleet.keys.liveness_key(key), *server, Duration::ZERO);
+        self.liveness = tokio::task::spawn_local(living);
     }
 
     /// The lease no longer has to be given back.
@@ -99,7 +101,7 @@ impl RecomputeLease {
 
     /// Ends the lease with a mark in place of the awaited response, which holds for its lifetime; gives the lease back
     /// where no mark may be written. The result is not awaited.
-    pub fn leave(self, mark: &Mark) {
+    pub fn end_with_mark(self, mark: &Mark) {
         let Some(fleet) = self.fleet.upgrade() else { return };
         let expire = mark.of.meta.lifetime.seconds;
         let LeaseKey { key, server, cas, .. } = &self.place;
@@ -111,24 +113,24 @@ impl RecomputeLease {
         let (value, cas) = ([&value[..]], Some(*cas));
         let value = MemcachedValue::of(&value);
         let request = MemcachedRequest::Set { key, value, flags: 0, expire, cas, stale_if_older: false };
-        fleet.servers[*server].tell(&request, ConnectionChoice::of(key), now() + fleet.settings.timeout);
+        fleet.servers[*server].send(&request, ConnectionChoice::of(key), now() + fleet.settings.timeout);
         fleet.counters.fleet_hit_for_miss_writes.add(1);
     }
 }
 
 /// Sends signs of life for this process, from `first` on, until the lease ends. A lease that ends before costs nothing.
-async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first: Duration) {
-    for number in 0..MOST_SIGNS {
-        tokio::time::sleep(if number == 0 { first } else { SIGN_EACH }).await;
+async fn write_liveness(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first: Duration) {
+    for number in 0..MOST_LIVENESS_WRITES {
+        tokio::time::sleep(if number == 0 { first } else { LIVENESS_INTERVAL }).await;
         let Some(fleet) = fleet.upgrade() else { return };
         let (server, within) = (&fleet.servers[server], fleet.settings.timeout);
-        let _ = server.set(&sign, b"", SIGN_STANDS, within).await;
+        let _ = server.set(&sign, b"", LIVENESS_SECONDS, within).await;
     }
 }
 
 /// Whether a lease holder is working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtWork {
+pub enum HolderState {
     /// It sent a sign of life a moment ago.
     Yes,
     /// It sent none; but there is none in its first half second either.
@@ -139,12 +141,12 @@ pub enum AtWork {
 
 impl Fleet {
     /// Whether the node with the lease is alive.
-    pub async fn is_at_work(&self, it: &OtherNodesLease) -> AtWork {
-        let keys = [self.keys.sign(&it.0.key)];
+    pub async fn holder_state(&self, it: &OtherNodesLease) -> HolderState {
+        let keys = [self.keys.liveness_key(&it.0.key)];
         match self.servers[it.0.server].get_many(&keys, self.settings.timeout).await.as_deref() {
-            Ok([Some(_)]) => AtWork::Yes,
-            Ok(_) => AtWork::Silent,
-            Err(_) => AtWork::Unknown,
+            Ok([Some(_)]) => HolderState::Yes,
+            Ok(_) => HolderState::Silent,
+            Err(_) => HolderState::Unknown,
         }
     }
 
@@ -155,24 +157,24 @@ impl Fleet {
     }
 
     fn give_back(&self, place: &LeaseKey) {
-        let LeaseKey { key, server, cas, has } = place;
+        let LeaseKey { key, server, cas, item: has } = place;
         // A response stays, for stale use, and the next reader gets the lease.
         let grace = u32::try_from(self.settings.stale_grace.as_secs()).unwrap_or(u32::MAX).max(1);
         let stale = match has {
-            Has::Nothing => None,
-            Has::Response => Some(grace),
-            Has::Removal => Some(REMOVAL_STANDS),
+            LeasedItem::Nothing => None,
+            LeasedItem::Response => Some(grace),
+            LeasedItem::Removal => Some(REMOVAL_SECONDS),
         };
         let request = MemcachedRequest::Delete { key, stale, cas: Some(*cas) };
         let deadline = now() + self.settings.timeout;
         // At worst the others wait for their usual time.
-        self.servers[*server].tell(&request, ConnectionChoice::of(key), deadline);
+        self.servers[*server].send(&request, ConnectionChoice::of(key), deadline);
     }
 }
 
 impl Drop for RecomputeLease {
     fn drop(&mut self) {
-        self.living.abort();
+        self.liveness.abort();
         let Some(fleet) = self.fleet.upgrade() else { return };
         if fleet.turns.release(&self.place.key, self.place.cas) == Released::NotOurs {
             return;
@@ -185,7 +187,7 @@ impl std::fmt::Debug for RecomputeLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Win")
             .field("key", &self.place.key.as_str())
-            .field("has", &self.place.has)
+            .field("has", &self.place.item)
             .finish_non_exhaustive()
     }
 }
@@ -226,7 +228,7 @@ impl RecomputeLeases {
     }
 
     /// It was written: the lease no longer has to be given back.
-    pub(super) fn done(&self, key: &FleetKey) {
+    pub(super) fn forget_written(&self, key: &FleetKey) {
         self.0.borrow_mut().remove(key);
     }
 }
@@ -237,14 +239,14 @@ impl RecomputeLeases {
 /// A *generation* is a random number of the newest record that is part of the keys of all variants. Once the newest
 /// record is removed, or one with other `Vary` names is written, no variant of its generation can be found any more.
 #[derive(Default)]
-pub(super) struct StaleRead(RefCell<HashMap<Box<[u8]>, Sight>>);
+pub(super) struct StaleRead(RefCell<HashMap<Box<[u8]>, ReadItem>>);
 
 /// No item has this number.
 pub(super) const ABSENT: u64 = 0;
 
 /// The item that was read.
 #[derive(Clone, Copy)]
-pub(super) struct Sight {
+pub(super) struct ReadItem {
     pub(super) generation: u32,
     /// The [`names_hash`] of the newest record.
     pub(super) names: u64,
@@ -270,11 +272,11 @@ impl StaleRead {
             // Forgetting them costs variants, nothing more.
             seen.clear();
         }
-        seen.insert(key.into(), Sight { generation, names, cas, until: now() + time.min(REMEMBERED) });
+        seen.insert(key.into(), ReadItem { generation, names, cas, until: now() + time.min(REMEMBERED) });
     }
 
     /// Returns it once: the write changes it.
-    pub(super) fn take(&self, key: &[u8]) -> Option<Sight> {
+    pub(super) fn take(&self, key: &[u8]) -> Option<ReadItem> {
         self.0.borrow_mut().remove(key).filter(|it| now() < it.until)
     }
 }

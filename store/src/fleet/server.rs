@@ -3,7 +3,7 @@
 
 use super::chunking::HeldBody;
 use super::connection::{ServerConnection, ServerReply, now};
-use super::health::{Attempt, FleetServerState, Health, OperationResult, Round, ServerAdmission};
+use super::health::{FleetServerState, Health, OperationResult, Round, ServerAdmission, ServerProbe};
 use super::settings::FleetSettings;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -101,7 +101,7 @@ impl MemcachedServer {
         // All on one connection, so that they arrive together.
         let asked: Vec<PendingOperation> = keys
             .iter()
-            .map(|it| self.ask(&get(it), ConnectionChoice::FIXED, deadline))
+            .map(|it| self.request(&get(it), ConnectionChoice::FIXED, deadline))
             .collect::<Result<_, _>>()?;
         let mut values = Vec::with_capacity(keys.len());
         for it in asked {
@@ -215,7 +215,7 @@ impl MemcachedServer {
         way: ConnectionChoice,
         deadline: Instant,
     ) -> Result<ServerReply, OperationFailure> {
-        let asked = self.ask_with(request, rest, way, deadline)?;
+        let asked = self.request_with(request, rest, way, deadline)?;
         self.answer(asked, deadline).await
     }
 
@@ -226,31 +226,31 @@ impl MemcachedServer {
         way: ConnectionChoice,
         deadline: Instant,
     ) -> Result<ServerReply, OperationFailure> {
-        let asked = self.ask(request, way, deadline)?;
+        let asked = self.request(request, way, deadline)?;
         self.answer(asked, deadline).await
     }
 
     /// Sends a request without awaiting the answer, if there is a connection: on `way`, after earlier requests there, or
     /// on any where there were none.
-    pub(super) fn tell(&self, request: &MemcachedRequest<'_>, way: ConnectionChoice, deadline: Instant) {
+    pub(super) fn send(&self, request: &MemcachedRequest<'_>, way: ConnectionChoice, deadline: Instant) {
         let running = |it: &&_| ServerConnection::is_running(it);
         let by_way = Some(&self.connections[self.way(way)]).filter(running);
         if let Some(connection) = by_way.or_else(|| self.connections.iter().find(running)) {
-            let _ = connection.ask(request, None, deadline);
+            let _ = connection.send_request(request, None, deadline);
         }
     }
 
     /// Sends a request. Requests on one connection are sent in the order of the calls.
-    pub(super) fn ask(
+    pub(super) fn request(
         &self,
         request: &MemcachedRequest<'_>,
         way: ConnectionChoice,
         deadline: Instant,
     ) -> Result<PendingOperation, OperationFailure> {
-        self.ask_with(request, None, way, deadline)
+        self.request_with(request, None, way, deadline)
     }
 
-    fn ask_with(
+    fn request_with(
         &self,
         request: &MemcachedRequest<'_>,
         rest: Option<&HeldBody>,
@@ -261,7 +261,7 @@ impl MemcachedServer {
         let kind = request.kind();
         let way = self.way(way);
         let followed = self.health.follower().map(|_| FollowedOperation::of(request));
-        match self.connections[way].ask(request, rest, deadline) {
+        match self.connections[way].send_request(request, rest, deadline) {
             Ok(answer) => Ok(PendingOperation { answer, round, kind, way, followed }),
             Err(_) => {
                 self.report(kind, followed.as_ref(), "full");
@@ -313,7 +313,7 @@ impl MemcachedServer {
         };
         let server = &self.settings.servers[self.at];
         let micros = clock::precise_micros().saturating_sub(followed.since);
-        (follower.tell)(&OperationResult { server, what, key: &followed.key, came, micros });
+        (follower.report)(&OperationResult { server, what, key: &followed.key, came, micros });
     }
 
     fn way(&self, way: ConnectionChoice) -> usize {
@@ -327,18 +327,18 @@ impl MemcachedServer {
         }
     }
 
-    /// Makes an attempt in the background if the server is ejected and one is due, while no request waits.
-    pub(super) fn try_again(self: &Rc<Self>) {
-        if self.health.standing(self.at) != FleetServerState::Ejected {
+    /// Probes the server in the background if it is ejected and a probe is due, while no request waits.
+    pub(super) fn probe_if_due(self: &Rc<Self>) {
+        if self.health.state(self.at) != FleetServerState::Ejected {
             return;
         }
-        if let ServerAdmission::Try(attempt) = self.health.admission(self.at, clock::monotonic()) {
-            self.make(attempt);
+        if let ServerAdmission::Probe(probe) = self.health.may_send(self.at, clock::monotonic()) {
+            self.probe(probe);
         }
     }
 
     /// Asks the server; an answer ends the ejection.
-    fn make(self: &Rc<Self>, attempt: Attempt) {
+    fn probe(self: &Rc<Self>, probe: ServerProbe) {
         let server = self.clone();
         tokio::task::spawn_local(async move {
             let deadline = now() + server.settings.connect_timeout + server.settings.timeout;
@@ -346,12 +346,12 @@ impl MemcachedServer {
             let at = &server.settings.servers[server.at].at;
             let connection =
                 ServerConnection::new(at.clone(), server.settings.clone(), server.counters.clone());
-            let Ok(answer) = connection.ask(&MemcachedRequest::Noop, None, deadline) else { return };
+            let Ok(answer) = connection.send_request(&MemcachedRequest::Noop, None, deadline) else { return };
             if let Ok(Ok(ServerReply { reply: MemcachedReply::Done, .. })) =
                 timeout_at(deadline, answer).await
             {
-                server.connections.iter().for_each(ServerConnection::renew_if_late);
-                attempt.answered();
+                server.connections.iter().for_each(ServerConnection::replace_if_late);
+                probe.answered();
             }
         });
     }

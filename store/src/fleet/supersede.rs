@@ -2,7 +2,7 @@
 //! otherwise a few times a second at most for each key. So a page whose answers are never stored does not cost a write
 //! for each of them.
 
-use super::recompute_lease::{REMOVAL_STANDS, RecomputeLease};
+use super::recompute_lease::{REMOVAL_SECONDS, RecomputeLease};
 use super::{FilledBy, Fleet, Removed};
 use larder_stdx::clock::WallTime;
 use larder_wire::envelope::Mark;
@@ -22,11 +22,11 @@ pub(super) const CLOCKS_APART: u64 = 1;
 
 /// The replacement of a removed record.
 #[derive(Clone, Copy, Debug)]
-pub enum Instead<'a> {
+pub enum RecordReplacement<'a> {
     /// The mark that the answer is not for other nodes.
     Mark(&'a Mark),
     /// A trace against earlier requests, of an answer that was requested at this moment and is stored elsewhere.
-    Trace(WallTime),
+    Marker(WallTime),
 }
 
 /// Keys that were recently written, with the newest waiting replacement.
@@ -38,27 +38,27 @@ type Next = Option<Box<[u8]>>;
 
 impl Fleet {
     /// Whether larder writes to the fleet, so that it may remove records of other nodes.
-    fn is_ours(&self) -> bool {
+    fn may_remove(&self) -> bool {
         self.settings.put && self.settings.filled_by == FilledBy::Larder
     }
 
     /// Seconds for which the fleet records a removal: longer than any node uses a copy without asking here.
-    pub(super) fn stands(&self) -> u32 {
+    pub(super) fn removal_seconds(&self) -> u32 {
         let local = u32::try_from(self.settings.local_ttl.as_secs()).unwrap_or(u32::MAX);
-        REMOVAL_STANDS.max(local.saturating_add(60)).min(larder_wire::memcached::MAX_EXPIRE)
+        REMOVAL_SECONDS.max(local.saturating_add(60)).min(larder_wire::memcached::MAX_EXPIRE)
     }
 
     /// Replaces a key with all variants by this mark, and ends when that is done: within `timeout`.
-    pub async fn supersede(self: &Rc<Self>, key: &[u8], instead: Instead<'_>) -> Removed {
-        if !self.is_ours() {
+    pub async fn supersede(self: &Rc<Self>, key: &[u8], instead: RecordReplacement<'_>) -> Removed {
+        if !self.may_remove() {
             return Removed::Everywhere;
         }
-        self.remove_leaving(key, Some(&self.bytes_of(key, instead))).await
+        self.remove_with_marker(key, Some(&self.bytes_of(key, instead))).await
     }
 
     /// The same without waiting: at once, or 0.1 s after the last time.
-    pub fn supersede_soon(self: &Rc<Self>, key: &[u8], instead: Instead<'_>) {
-        if !self.is_ours() {
+    pub fn supersede_soon(self: &Rc<Self>, key: &[u8], instead: RecordReplacement<'_>) {
+        if !self.may_remove() {
             return;
         }
         let bytes = self.bytes_of(key, instead);
@@ -76,7 +76,7 @@ impl Fleet {
         tokio::task::spawn_local(async move {
             let mut next: Next = Some(bytes.into());
             while let Some(bytes) = next.take() {
-                let _ = fleet.remove_leaving(&key, Some(&bytes)).await;
+                let _ = fleet.remove_with_marker(&key, Some(&bytes)).await;
                 if !is_paced {
                     return;
                 }
@@ -90,13 +90,13 @@ impl Fleet {
         });
     }
 
-    fn bytes_of(&self, key: &[u8], instead: Instead<'_>) -> Vec<u8> {
+    fn bytes_of(&self, key: &[u8], instead: RecordReplacement<'_>) -> Vec<u8> {
         let mut bytes = Vec::new();
         match instead {
-            Instead::Mark(mark) => mark.write(&mut bytes),
-            Instead::Trace(at) => {
+            RecordReplacement::Mark(mark) => mark.write(&mut bytes),
+            RecordReplacement::Marker(at) => {
                 let before = WallTime(at.0.saturating_sub(CLOCKS_APART + 1));
-                Mark::of_removal(&self.keys.full(key), before, self.stands()).write(&mut bytes);
+                Mark::of_removal(&self.keys.full(key), before, self.removal_seconds()).write(&mut bytes);
             }
         }
         bytes

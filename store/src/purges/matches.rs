@@ -2,7 +2,7 @@
 //! `disk::matched` those on disk.
 
 use super::Positions;
-use super::rules::{Birth, PurgeRules};
+use super::rules::{PurgeRules, RequestedAt};
 use crate::entry::{Entry, Stored};
 use larder_semantics::purged::PurgeVerdict;
 
@@ -31,8 +31,8 @@ pub(crate) struct PurgeMatcher {
 impl PurgeMatcher {
     /// Whether the purge applies to a response.
     pub fn matches(&self, key: &[u8], it: &Stored) -> bool {
-        let birth = Birth::Here { met: 0, log: &self.log };
-        self.only.verdict(&it.subject(key), birth) != PurgeVerdict::Keep
+        let epoch = RequestedAt::Here { applied: 0, log: &self.log };
+        self.only.verdict(&it.subject(key), epoch) != PurgeVerdict::Keep
     }
 
     /// Whether it applies to a response of an entry.

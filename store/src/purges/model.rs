@@ -1,6 +1,6 @@
 //! Purges against a model that walks everything that was ever purged, and the floor against exact rules.
 
-use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
+use super::rules::{PurgeRules, RequestedAt, RuleLimits, RuleSubject, SubjectFields};
 use super::tests::*;
 use super::*;
 use crate::fill::{Begin, FillReader, FillWriter};
@@ -64,18 +64,18 @@ fn op() -> impl Strategy<Value = Op> {
 
 #[derive(Clone)]
 struct Kept {
-    born: usize,
+    epoch: usize,
     tags: Vec<&'static str>,
 }
 
 struct Flying {
     /// How many purges there were when it began.
-    born: usize,
+    epoch: usize,
     tags: Option<Vec<&'static str>>,
     writer: FillWriter,
     _reader: FillReader,
     removed: bool,
-    here: Born,
+    here: PurgeEpoch,
 }
 
 /// All purges so far, and the stored responses: each lookup walks over all of it.
@@ -107,7 +107,7 @@ fn matches(scope: &PurgeScope, key: &str, tags: &[&str]) -> bool {
 
 impl Model {
     fn state(&self, key: usize, kept: &Kept) -> Seen {
-        let since = self.purges[kept.born..].iter();
+        let since = self.purges[kept.epoch..].iter();
         let strongest = since.filter(|it| matches(&it.0, KEYS[key], &kept.tags)).map(|it| it.1).max();
         match strongest {
             None => Seen::Fresh,
@@ -128,7 +128,7 @@ impl Model {
             Some(tags) => matches(&it.0, KEYS[key], tags),
             None => by_key(&it.0, KEYS[key]).unwrap_or(true),
         };
-        !self.purges[flying.born..].iter().any(about)
+        !self.purges[flying.epoch..].iter().any(about)
     }
 
     fn begin(&mut self, key: usize) {
@@ -137,9 +137,9 @@ impl Model {
             Begin::Follow(_) => assert!(joins, "{} was joined", KEYS[key]),
             Begin::Lead(writer, reader) => {
                 assert!(!joins, "{} was not joined", KEYS[key]);
-                let here = self.store.born();
+                let here = self.store.epoch();
                 let new = Flying {
-                    born: self.purges.len(),
+                    epoch: self.purges.len(),
                     tags: None,
                     writer,
                     _reader: reader,
@@ -155,11 +155,11 @@ impl Model {
     }
 
     fn finish(&mut self, key: usize, flying: Flying) {
-        let Flying { born, tags: Some(tags), writer, removed, here, .. } = flying else { return };
-        let new = Kept { born, tags };
+        let Flying { epoch, tags: Some(tags), writer, removed, here, .. } = flying else { return };
+        let new = Kept { epoch, tags };
         let state = self.state(key, &new);
         let newer =
-            self.expected(key) != Seen::Nothing && self.kept[key].as_ref().is_some_and(|it| it.born > born);
+            self.expected(key) != Seen::Nothing && self.kept[key].as_ref().is_some_and(|it| it.epoch > epoch);
         let stored = !removed && state != Seen::Nothing && !(state != Seen::Fresh && newer);
         let brought = tagged(&new.tags, here, "x");
         assert_eq!(stored, writer.insert(brought, 1).is_ok(), "{} is stored", KEYS[key]);
@@ -189,7 +189,7 @@ impl Model {
             }
             Op::Insert(key, tags) => {
                 put(&self.store, KEYS[key], &tags);
-                self.kept[key] = Some(Kept { born: self.purges.len(), tags });
+                self.kept[key] = Some(Kept { epoch: self.purges.len(), tags });
             }
             Op::Purge(scope, strength) => {
                 self.store.purge(rule(scope.clone(), strength));
@@ -234,16 +234,16 @@ proptest! {
     #[test]
     fn the_floor_never_lets_through_what_a_rule_would_not(
         purges in proptest::collection::vec((scope(), strength(), 0..3_u64), 1..30),
-        born in 0..30_usize,
+        epoch in 0..30_usize,
         key in 0..KEYS.len(),
         tags in tags(),
     ) {
-        let mut few = PurgeRules::new(Most { rules: 3, bytes: u64::MAX, expressions: 1 });
-        let mut all = PurgeRules::new(Most { rules: 1000, bytes: u64::MAX, expressions: 1000 });
+        let mut few = PurgeRules::new(RuleLimits { rules: 3, bytes: u64::MAX, expressions: 1 });
+        let mut all = PurgeRules::new(RuleLimits { rules: 1000, bytes: u64::MAX, expressions: 1000 });
         let mut entries = [0; 3];
         let mut known = Positions::default();
         for (n, (scope, strength, log)) in purges.iter().enumerate() {
-            if n == born {
+            if n == epoch {
                 let followed: Vec<_> = (0..3).map(|log| position(log, entries[log as usize])).collect();
                 known = Positions::new(&followed);
             }
@@ -254,25 +254,25 @@ proptest! {
             all.add(rule, WallTime(n as u64));
         }
         prop_assert!(few.len() <= 3);
-        let marks = marks(&tags, Born::default());
+        let purge_facts = marks(&tags, PurgeEpoch::default());
         let subject = RuleSubject {
             key: KEYS[key].as_bytes(),
             meta: &meta(&[]),
             fields: SubjectFields::Listed(&FieldList::new()),
-            tags: &marks.tags,
+            tags: &purge_facts.tags,
             size: None,
         };
         let none = Positions::default();
-        let here = Birth::Here { met: born.min(purges.len()) as u64, log: &none };
-        let elsewhere = Birth::Elsewhere { at: WallTime(0), log: &known };
-        for birth in [here, elsewhere] {
-            let (few, all) = (few.verdict(&subject, birth), all.verdict(&subject, birth));
+        let here = RequestedAt::Here { applied: epoch.min(purges.len()) as u64, log: &none };
+        let elsewhere = RequestedAt::Elsewhere { at: WallTime(0), log: &known };
+        for epoch in [here, elsewhere] {
+            let (few, all) = (few.verdict(&subject, epoch), all.verdict(&subject, epoch));
             prop_assert!(
                 few == all || matches!(few, PurgeVerdict::Validate(_) | PurgeVerdict::Hard),
                 "{:?} instead of {:?}", few, all
             );
         }
-        if born >= purges.len() {
+        if epoch >= purges.len() {
             prop_assert_eq!(PurgeVerdict::Keep, few.verdict(&subject, here));
         }
     }

@@ -17,14 +17,14 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// The most seconds by which the clocks of two nodes may differ: a response that arrived so shortly after a purge may
 /// have been requested before it.
-const CLOCKS_APART: u64 = 1;
+const CLOCK_SKEW: u64 = 1;
 
 /// The cost of a rule in addition to its text, which is held twice: its entry, and its places in the tables.
 const RULE_COST: u64 = 320;
 
 /// The limits of the rules.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+pub(crate) struct RuleLimits {
     pub rules: usize,
     pub bytes: u64,
     /// Of those with an expression. Each is tested for every response that is first met after it, or for those with the
@@ -66,16 +66,16 @@ impl Stored {
 
 /// When and where a response was requested from its origin.
 #[derive(Clone, Copy)]
-pub(crate) enum Birth<'a> {
+pub(crate) enum RequestedAt<'a> {
     /// On this node: every rule up to `met` was applied, and the logs' rules up to `log`.
-    Here { met: Seq, log: &'a Positions },
+    Here { applied: Seq, log: &'a Positions },
     /// On another node, from which it arrived at `at`: its numbers mean nothing here.
     Elsewhere { at: WallTime, log: &'a Positions },
 }
 
 /// The purges in force.
 pub(crate) struct PurgeRules {
-    most: Most,
+    most: RuleLimits,
     seq: Seq,
     entries: BTreeMap<Seq, PurgeRuleEntry>,
     urls: HashMap<Box<[u8]>, Vec<Seq>>,
@@ -90,12 +90,12 @@ pub(crate) struct PurgeRules {
     /// The last rule with an expression.
     conditional: Seq,
     floor: Floor,
-    /// Responses born here before this number must be validated; with the time of that doubt.
-    doubt: (Seq, WallTime),
-    /// Lower numbers were born before this process started.
-    begun: Seq,
-    /// The log positions that a response not born in this process must know; with the time since which this holds.
-    followed: Option<(FollowedLogs, WallTime)>,
+    /// Responses requested here before this number must be validated; with the time of that decision.
+    revalidate_before: (Seq, WallTime),
+    /// Lower numbers were requested before this process started.
+    first_own: Seq,
+    /// The log positions that a response not requested by this process must know; with the time since which this holds.
+    required_logs: Option<(FollowedLogs, WallTime)>,
     cost: u64,
     /// The name that stands for all hosts, where they share their pages.
     shared: Option<Box<[u8]>>,
@@ -111,7 +111,7 @@ pub(crate) struct FollowedLogs {
 
 impl FollowedLogs {
     fn admits(&self, log: &Positions) -> bool {
-        self.floor.iter().filter(|it| log.knows(std::slice::from_ref(it))).count() >= self.need
+        self.floor.iter().filter(|it| log.reached(std::slice::from_ref(it))).count() >= self.need
     }
 }
 
@@ -122,7 +122,7 @@ struct PurgeRuleEntry {
     cost: u64,
 }
 
-/// The dropped rules: every response born before must be validated.
+/// The dropped rules: every response requested before must be validated.
 #[derive(Default)]
 struct Floor {
     seq: Seq,
@@ -134,7 +134,7 @@ struct Floor {
 }
 
 impl PurgeRules {
-    pub fn new(most: Most) -> Self {
+    pub fn new(most: RuleLimits) -> Self {
         Self {
             most,
             seq: 0,
@@ -147,9 +147,9 @@ impl PurgeRules {
             beyond_keys: 0,
             conditional: 0,
             floor: Floor::default(),
-            doubt: (0, WallTime(0)),
-            begun: 0,
-            followed: None,
+            revalidate_before: (0, WallTime(0)),
+            first_own: 0,
+            required_logs: None,
             cost: 0,
             shared: None,
         }
@@ -162,8 +162,8 @@ impl PurgeRules {
     }
 
     /// A single rule, matched as it would be among these.
-    pub fn alone(&self, rule: PurgeRule, at: WallTime) -> Self {
-        let most = Most { rules: 1, bytes: u64::MAX, expressions: 1 };
+    pub fn single(&self, rule: PurgeRule, at: WallTime) -> Self {
+        let most = RuleLimits { rules: 1, bytes: u64::MAX, expressions: 1 };
         let mut alone = Self { shared: self.shared.clone(), ..Self::new(most) };
         alone.add(rule, at);
         alone
@@ -190,7 +190,7 @@ impl PurgeRules {
 
     /// [`PurgeRules::add_as`] with a number under which there may be a rule already: the same one, or one for everything that
     /// replaces it and older ones (`disk::journal`). Then everything is purged, since neither may be lost.
-    pub fn add_again(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
+    pub fn restore(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
         let Some(there) = self.entries.get(&seq).map(|it| &it.rule) else {
             return self.add_as(seq, rule, at);
         };
@@ -224,13 +224,13 @@ impl PurgeRules {
     }
 
     /// Continues the numbers after `seq`, which all belong to an earlier process.
-    pub fn go_on_after(&mut self, seq: Seq) {
+    pub fn continue_after(&mut self, seq: Seq) {
         self.seq = self.seq.max(seq) + 1;
-        self.begun = self.seq;
+        self.first_own = self.seq;
     }
 
     /// A rule is in one more log.
-    pub fn also_at(&mut self, seq: Seq, at: Position) {
+    pub fn add_position(&mut self, seq: Seq, at: Position) {
         let Some(entry) = self.entries.get_mut(&seq) else { return };
         let positions = &mut entry.rule.positions;
         positions.retain(|it| *it != Position::NOWHERE && it.log != at.log);
@@ -241,28 +241,28 @@ impl PurgeRules {
     }
 
     /// A rule is in no log, and never will be.
-    pub fn stands_nowhere(&mut self, seq: Seq) {
+    pub fn purge_lost(&mut self, seq: Seq) {
         if let Some(entry) = self.entries.get_mut(&seq) {
             entry.rule.positions.retain(|it| *it != Position::NOWHERE);
         }
     }
 
-    /// Responses born here up to now must be validated.
-    pub fn doubt(&mut self, at: WallTime) {
+    /// Responses requested here up to now must be validated.
+    pub fn require_revalidation(&mut self, at: WallTime) {
         self.seq += 1;
-        self.doubt = (self.seq, at);
+        self.revalidate_before = (self.seq, at);
     }
 
     /// The log positions for judging from now on.
-    pub fn follow(&mut self, new: FollowedLogs, now: WallTime) {
+    pub fn require_logs(&mut self, new: FollowedLogs, now: WallTime) {
         // A response without log positions is judged by the time at which the floor last rose.
         let risen = |old: &FollowedLogs| {
             let known =
                 |it: &Position| old.floor.iter().any(|old| old.log == it.log && old.entry >= it.entry);
             !new.floor.iter().all(known)
         };
-        let since = self.followed.as_ref().filter(|it| !risen(&it.0)).map_or(now, |it| it.1);
-        self.followed = Some((new, since));
+        let since = self.required_logs.as_ref().filter(|it| !risen(&it.0)).map_or(now, |it| it.1);
+        self.required_logs = Some((new, since));
     }
 
     /// [`PurgeRules::add`] with an unused number.
@@ -282,7 +282,7 @@ impl PurgeRules {
         let tag = tag_of(&rule.scope);
         self.entries.insert(seq, PurgeRuleEntry { rule, at, cost });
         self.seq = self.seq.max(seq);
-        self.bound(tag)
+        self.enforce_limits(tag)
     }
 
     /// Drops the rules up to `until` but the last `keep`: they were applied to everything stored. A response that arrives
@@ -292,20 +292,20 @@ impl PurgeRules {
             && let Some((seq, _)) = self.entries.first_key_value()
             && *seq <= until
         {
-            self.let_go(*seq);
+            self.drop_rule(*seq);
         }
     }
 
     /// A log is gone.
-    pub fn abandon(&mut self, log: u64) {
+    pub fn log_lost(&mut self, log: u64) {
         self.floor.logs.retain(|it| it.log != log);
     }
 
     /// The verdict about a response.
-    pub fn verdict(&self, subject: &RuleSubject<'_>, birth: Birth<'_>) -> PurgeVerdict {
-        let mut verdict = self.floor.verdict(birth).and(self.unfollowed(birth));
-        if let Birth::Here { met, .. } = birth
-            && met >= self.seq
+    pub fn verdict(&self, subject: &RuleSubject<'_>, requested_at: RequestedAt<'_>) -> PurgeVerdict {
+        let mut verdict = self.floor.verdict(requested_at).and(self.verdict_of_logs(requested_at));
+        if let RequestedAt::Here { applied, .. } = requested_at
+            && applied >= self.seq
         {
             return verdict;
         }
@@ -313,7 +313,7 @@ impl PurgeRules {
             PurgeScope::Where(expression) => expression.holds(&ResponseAt { subject, now: entry.at }),
             _ => true,
         };
-        let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, birth, holds));
+        let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, requested_at, holds));
         meet(&self.all);
         self.each_by_key(subject.key, &mut meet);
         if tags::are_every(subject.tags) {
@@ -326,20 +326,20 @@ impl PurgeRules {
     }
 
     /// The verdict because this node does not know the logs that far back.
-    fn unfollowed(&self, birth: Birth<'_>) -> PurgeVerdict {
-        let (earlier, at, log) = match birth {
-            Birth::Here { met, log } => (met < self.begun, None, log),
-            Birth::Elsewhere { at, log } => (true, Some(at), log),
+    fn verdict_of_logs(&self, requested_at: RequestedAt<'_>) -> PurgeVerdict {
+        let (earlier, at, log) = match requested_at {
+            RequestedAt::Here { applied, log } => (applied < self.first_own, None, log),
+            RequestedAt::Elsewhere { at, log } => (true, Some(at), log),
         };
         if !earlier {
-            let Birth::Here { met, .. } = birth else { return PurgeVerdict::Keep };
-            return if met < self.doubt.0 {
-                PurgeVerdict::Validate(self.doubt.1)
+            let RequestedAt::Here { applied, .. } = requested_at else { return PurgeVerdict::Keep };
+            return if applied < self.revalidate_before.0 {
+                PurgeVerdict::Validate(self.revalidate_before.1)
             } else {
                 PurgeVerdict::Keep
             };
         }
-        let Some((followed, since)) = &self.followed else { return PurgeVerdict::Keep };
+        let Some((followed, since)) = &self.required_logs else { return PurgeVerdict::Keep };
         // An application's response has no log positions; the known rules are compared with its time. A node that follows
         // logs says so, even before it knows any: [`Position::NOTHING`].
         let admitted = at.is_some() && log.as_slice().is_empty() || followed.admits(log);
@@ -347,37 +347,37 @@ impl PurgeRules {
     }
 
     /// Whether a rule after `met` may apply to a fetch of this key, whose answer is unknown.
-    pub fn may_touch(&self, key: &[u8], met: Seq) -> bool {
-        met < self.beyond_keys || met < self.doubt.0 || self.has_named(key, met)
+    pub fn may_match(&self, key: &[u8], applied: Seq) -> bool {
+        applied < self.beyond_keys || applied < self.revalidate_before.0 || self.has_named(key, applied)
     }
 
     /// Whether a rule after `met` names this key, or everything; or a dropped rule may have.
-    pub fn has_named(&self, key: &[u8], met: Seq) -> bool {
-        let mut named = met < self.floor.seq;
-        let mut meet = |list: &[Seq]| named |= list.last().is_some_and(|it| *it > met);
+    pub fn has_named(&self, key: &[u8], applied: Seq) -> bool {
+        let mut named = applied < self.floor.seq;
+        let mut meet = |list: &[Seq]| named |= list.last().is_some_and(|it| *it > applied);
         meet(&self.all);
         self.each_by_key(key, &mut meet);
         named
     }
 
     /// Whether a rule after `met` has an expression.
-    pub fn has_expression_after(&self, met: Seq) -> bool {
-        self.conditional > met
+    pub fn has_expression_after(&self, applied: Seq) -> bool {
+        self.conditional > applied
     }
 
     /// The verdict of the rules of one list for which `also` holds.
     fn of_list(
         &self,
         list: &[Seq],
-        birth: Birth<'_>,
+        requested_at: RequestedAt<'_>,
         also: impl Fn(&PurgeRuleEntry) -> bool,
     ) -> PurgeVerdict {
-        let new = |it: &&Seq| match birth {
-            Birth::Here { met, .. } => **it > met,
-            Birth::Elsewhere { .. } => true,
+        let new = |it: &&Seq| match requested_at {
+            RequestedAt::Here { applied, .. } => **it > applied,
+            RequestedAt::Elsewhere { .. } => true,
         };
         let entries = list.iter().rev().take_while(new).filter_map(|it| self.entries.get(it));
-        let touching = entries.filter(|it| it.touches(birth) && also(it));
+        let touching = entries.filter(|it| it.touches(requested_at) && also(it));
         touching.fold(PurgeVerdict::Keep, |all, it| all.and(it.verdict()))
     }
 
@@ -423,11 +423,11 @@ impl PurgeRules {
     }
 
     /// Drops the oldest until the limits hold, overall and for this tag.
-    fn bound(&mut self, tag: Option<u64>) -> usize {
+    fn enforce_limits(&mut self, tag: Option<u64>) -> usize {
         let mut gone = 0;
         while self.entries.len() > self.most.rules || self.cost > self.most.bytes {
             let Some((oldest, _)) = self.entries.first_key_value() else { break };
-            self.let_go(*oldest);
+            self.drop_rule(*oldest);
             gone += 1;
         }
         // Every dropped rule must be older than all that stay: the floor is a number.
@@ -449,9 +449,9 @@ impl PurgeRules {
         (conditional.count() >= self.most.expressions).then_some(*oldest)
     }
 
-    fn let_go(&mut self, seq: Seq) {
+    fn drop_rule(&mut self, seq: Seq) {
         if let Some(entry) = self.remove(seq) {
-            self.floor.rise(seq, &entry);
+            self.floor.raise_floor(seq, &entry);
         }
     }
 
@@ -496,14 +496,18 @@ impl PurgeRules {
 }
 
 impl PurgeRuleEntry {
-    /// Whether it applies to a response of this birth. A rule of the fleet does not where its position in a log is known;
+    /// Whether it applies to a response of this epoch. A rule of the fleet does not where its position in a log is known;
     /// one of this node alone applies to every foreign response that arrived before it, by the clock.
-    fn touches(&self, birth: Birth<'_>) -> bool {
-        match birth {
-            Birth::Elsewhere { at, log } if self.rule.positions.is_empty() || log.as_slice().is_empty() => {
-                came_before(at, self.at)
+    fn touches(&self, requested_at: RequestedAt<'_>) -> bool {
+        match requested_at {
+            RequestedAt::Elsewhere { at, log }
+                if self.rule.positions.is_empty() || log.as_slice().is_empty() =>
+            {
+                may_precede(at, self.at)
             }
-            Birth::Here { log, .. } | Birth::Elsewhere { log, .. } => !log.knows(&self.rule.positions),
+            RequestedAt::Here { log, .. } | RequestedAt::Elsewhere { log, .. } => {
+                !log.reached(&self.rule.positions)
+            }
         }
     }
 
@@ -521,7 +525,7 @@ impl PurgeRuleEntry {
 }
 
 impl Floor {
-    fn rise(&mut self, seq: Seq, gone: &PurgeRuleEntry) {
+    fn raise_floor(&mut self, seq: Seq, gone: &PurgeRuleEntry) {
         self.seq = self.seq.max(seq);
         self.at = self.at.max(gone.at);
         if gone.rule.positions.is_empty() {
@@ -535,15 +539,15 @@ impl Floor {
         }
     }
 
-    fn verdict(&self, birth: Birth<'_>) -> PurgeVerdict {
-        let below = match birth {
-            Birth::Here { met, .. } => met < self.seq,
+    fn verdict(&self, requested_at: RequestedAt<'_>) -> PurgeVerdict {
+        let below = match requested_at {
+            RequestedAt::Here { applied, .. } => applied < self.seq,
             // Every log, not any: each dropped rule may be in a different one.
-            Birth::Elsewhere { at, log } => {
-                self.own.is_some_and(|own| came_before(at, own))
-                    || log.as_slice().is_empty() && came_before(at, self.at)
+            RequestedAt::Elsewhere { at, log } => {
+                self.own.is_some_and(|own| may_precede(at, own))
+                    || log.as_slice().is_empty() && may_precede(at, self.at)
                     || !log.as_slice().is_empty()
-                        && !self.logs.iter().all(|it| log.knows(std::slice::from_ref(it)))
+                        && !self.logs.iter().all(|it| log.reached(std::slice::from_ref(it)))
             }
         };
         if below { PurgeVerdict::Validate(self.at) } else { PurgeVerdict::Keep }
@@ -611,8 +615,8 @@ fn without_port(rest: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Whether a response that arrived at `at` from another node may have been requested before `purge`.
-fn came_before(at: WallTime, purge: WallTime) -> bool {
-    at.0 <= purge.0.saturating_add(CLOCKS_APART)
+fn may_precede(at: WallTime, purge: WallTime) -> bool {
+    at.0 <= purge.0.saturating_add(CLOCK_SKEW)
 }
 
 /// Whether `new` has at least the same effect on every response to which `old` has yet to be applied.

@@ -1,6 +1,6 @@
 //! The promises of purges, one by one. `model` has all of them at random.
 
-use super::rules::{Most, PurgeRules};
+use super::rules::{PurgeRules, RuleLimits};
 use super::*;
 use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, SpentLifetime};
 use crate::ram::Swept;
@@ -17,14 +17,14 @@ pub(crate) const KEYS: [&str; 6] =
     ["http://a/", "http://a/x", "http://a/x h:b=c", "http://a/xy", "http://b/", "http://b/x?y"];
 pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
 
-pub(crate) fn marks(tags: &[&str], born: Born) -> Marks {
+pub(crate) fn marks(tags: &[&str], epoch: PurgeEpoch) -> PurgeFacts {
     let mut tags: Vec<u64> = tags.iter().map(|it| tags::hash(it)).collect();
     tags.sort_unstable();
-    Marks { tags: tags.into(), born }
+    PurgeFacts { tags: tags.into(), epoch }
 }
 
-pub(crate) fn tagged(tags: &[&str], born: Born, body: &str) -> StoredArc {
-    StoredArc::new(stored(text(body)).marked(marks(tags, born)))
+pub(crate) fn tagged(tags: &[&str], epoch: PurgeEpoch, body: &str) -> StoredArc {
+    StoredArc::new(stored(text(body)).with_purge_facts(marks(tags, epoch)))
 }
 
 pub(crate) fn rule(scope: PurgeScope, strength: Strength) -> PurgeRule {
@@ -48,7 +48,7 @@ pub(crate) fn prefix(key: &str) -> PurgeScope {
 }
 
 pub(crate) fn put(store: &Store, key: &str, tags: &[&str]) {
-    let stored = tagged(tags, store.born(), key);
+    let stored = tagged(tags, store.epoch(), key);
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
 
@@ -90,7 +90,7 @@ fn lead(store: &Store, key: &str) -> (FillWriter, FillReader) {
     }
 }
 
-pub(crate) fn head(tags: &[&str], born: Born) -> FillHead {
+pub(crate) fn head(tags: &[&str], epoch: PurgeEpoch) -> FillHead {
     FillHead::Shared(Arc::new(SharedHead {
         status: 200,
         fields: FieldList::new(),
@@ -98,7 +98,7 @@ pub(crate) fn head(tags: &[&str], born: Born) -> FillHead {
         vary: Vec::new(),
         variant: Box::default(),
         meta: meta(&[]),
-        marks: marks(tags, born),
+        purge_facts: marks(tags, epoch),
         spent: SpentLifetime::No,
     }))
 }
@@ -177,7 +177,7 @@ fn an_expression_reaches_what_it_is_true_of_when_it_is_made() {
 
 #[test]
 fn every_prefix_of_a_key_is_found_among_its_neighbours() {
-    let most = Most { rules: 100, bytes: u64::MAX, expressions: 1 };
+    let most = RuleLimits { rules: 100, bytes: u64::MAX, expressions: 1 };
     let names = ["a", "aa", "aab", "aaba", "aac", "ab", "abb", "abc", "abcd", "abd", "b", ""];
     let key = b"abcde";
     for (n, name) in names.iter().enumerate() {
@@ -188,7 +188,7 @@ fn every_prefix_of_a_key_is_found_among_its_neighbours() {
         // Only this one is new.
         let met = rules.seq();
         rules.add(rule(PurgeScope::Prefix(name.as_bytes().into()), Strength::Soft), WallTime(1));
-        assert_eq!(key.starts_with(name.as_bytes()), rules.may_touch(key, met), "{n}: {name}");
+        assert_eq!(key.starts_with(name.as_bytes()), rules.may_match(key, met), "{n}: {name}");
     }
 }
 
@@ -223,7 +223,7 @@ fn what_is_purged_goes_before_what_may_be_used() {
     let store = store(8 << 20);
     let put = |n: usize, tag: &str| {
         let key = format!("http://a/{n}");
-        let stored = tagged(&[tag], store.born(), &"x".repeat(4000));
+        let stored = tagged(&[tag], store.epoch(), &"x".repeat(4000));
         store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
     };
     (0..1600).for_each(|n| put(n, ["red", "blue"][n % 2]));
@@ -304,9 +304,9 @@ fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     let check = |scope: PurgeScope, tags: Option<&[&str]>, joined: bool| {
         let key = "http://a/x";
         let (mut writer, _reader) = lead(&store, key);
-        let born = store.born();
+        let epoch = store.epoch();
         if let Some(tags) = tags {
-            writer.head(head(tags, born), true);
+            writer.head(head(tags, epoch), true);
         }
         store.purge(rule(scope.clone(), Strength::Soft));
         let again = matches!(begin(&store, key), Begin::Follow(_));
@@ -333,10 +333,10 @@ fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     let red = || PurgeScope::Where(Expression::parse("tag == \"red\" && size < 1").unwrap());
     check(red(), None, false);
     check(red(), Some(&[]), false);
-    assert_eq!(0, store.flights.len(), "all have left");
+    assert_eq!(0, store.in_flight.len(), "all have left");
     // What is true of the length is known where that is.
     let (mut writer, _reader) = lead(&store, "http://a/x");
-    let FillHead::Shared(mut known) = head(&["red"], store.born()) else { unreachable!() };
+    let FillHead::Shared(mut known) = head(&["red"], store.epoch()) else { unreachable!() };
     Arc::get_mut(&mut known).unwrap().length = Some(1);
     writer.head(FillHead::Shared(known), true);
     store.purge(rule(red(), Strength::Soft));
@@ -348,14 +348,14 @@ fn a_displaced_fill_is_still_found_by_a_removal() {
     let store = store(1 << 20);
     let key = KEYS[0];
     let (mut old, _old_reader) = lead(&store, key);
-    let born = store.born();
+    let epoch = store.epoch();
     store.purge(rule(tag("red"), Strength::Hard));
     let (_new, _new_reader) = lead(&store, key);
-    old.head(head(&[], born.clone()), true);
+    old.head(head(&[], epoch.clone()), true);
     assert!(old.may_store());
     store.remove(store.hash(key.as_bytes()), key.as_bytes());
     assert!(!old.may_store());
-    assert!(old.insert(tagged(&[], born, "x"), 1).is_err());
+    assert!(old.insert(tagged(&[], epoch, "x"), 1).is_err());
 }
 
 #[test]
@@ -364,11 +364,11 @@ fn what_comes_in_late_does_not_take_the_place_of_what_was_asked_for_since() {
         let store = store(1 << 20);
         let key = KEYS[0];
         let (mut writer, _reader) = lead(&store, key);
-        let born = store.born();
+        let epoch = store.epoch();
         store.purge(rule(url(key), strength));
         put(&store, key, &[]);
-        writer.head(head(&[], born.clone()), true);
-        assert!(writer.insert(tagged(&[], born, "old"), 1).is_err());
+        writer.head(head(&[], epoch.clone()), true);
+        assert!(writer.insert(tagged(&[], epoch, "old"), 1).is_err());
         assert_eq!(Seen::Fresh, seen(&store, key));
     }
 }
@@ -379,16 +379,16 @@ fn a_validation_that_began_before_is_no_validation() {
     let (key, hash) = (KEYS[0].as_bytes(), store.hash(KEYS[0].as_bytes()));
     put(&store, KEYS[0], &["red"]);
     let old = found(&store, KEYS[0]).unwrap();
-    let born = store.born();
+    let epoch = store.epoch();
     store.purge(rule(tag("red"), Strength::Validate));
-    assert!(store.replace(hash, key, &old, tagged(&["red"], born, "x")));
+    assert!(store.replace(hash, key, &old, tagged(&["red"], epoch, "x")));
     assert_eq!(Seen::Doubted, seen(&store, KEYS[0]));
     let old = found(&store, KEYS[0]).unwrap();
-    assert!(store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")));
+    assert!(store.replace(hash, key, &old, tagged(&["red"], store.epoch(), "x")));
     assert_eq!(Seen::Fresh, seen(&store, KEYS[0]), "one that began after is");
     let old = found(&store, KEYS[0]).unwrap();
     store.purge(rule(tag("red"), Strength::Hard));
-    assert!(!store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")), "gone is gone");
+    assert!(!store.replace(hash, key, &old, tagged(&["red"], store.epoch(), "x")), "gone is gone");
     assert_eq!(Seen::Nothing, seen(&store, KEYS[0]));
 }
 
@@ -402,9 +402,9 @@ fn a_validation_freshens_what_was_swept_meanwhile() {
     store.purge(rule(tag("red"), Strength::Validate));
     while store.sweep(1) != Swept::Nothing {}
     assert!(!StoredArc::ptr_eq(&old, &found(&store, KEYS[0]).unwrap()), "it is another copy");
-    assert!(store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")));
+    assert!(store.replace(hash, key, &old, tagged(&["red"], store.epoch(), "x")));
     assert_eq!(Seen::Fresh, seen(&store, KEYS[0]));
-    assert!(!store.replace(hash, key, &old, tagged(&["red"], store.born(), "y")), "once");
+    assert!(!store.replace(hash, key, &old, tagged(&["red"], store.epoch(), "y")), "once");
 }
 
 #[test]
@@ -425,9 +425,12 @@ fn without_trust_everything_is_validated_and_nothing_joined() {
     assert!(!store.trusted());
     assert_eq!(Seen::Doubted, seen(&store, KEYS[0]));
     let old = found(&store, KEYS[0]).unwrap();
-    assert!(store.replace(store.hash(key), key, &old, tagged(&[], store.born(), "x")), "it can be freshened");
+    assert!(
+        store.replace(store.hash(key), key, &old, tagged(&[], store.epoch(), "x")),
+        "it can be freshened"
+    );
     assert!(matches!(begin(&store, KEYS[2]), Begin::Lead(..)));
-    let admitted = store.admit(key, crate::sample::owned(tagged(&[], store.born(), "x"))).unwrap();
+    let admitted = store.admit(key, crate::sample::owned(tagged(&[], store.epoch(), "x"))).unwrap();
     assert!(is_doubted(&admitted.meta));
     store.trust_until(u64::MAX);
     assert_eq!(Seen::Fresh, seen(&store, KEYS[1]));
@@ -438,8 +441,8 @@ pub(crate) fn position(log: u64, entry: u64) -> Position {
 }
 
 fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: bool) -> Seen {
-    let born = Born { seq: 0, log: Positions::new(known) };
-    let mut stored = crate::sample::owned(tagged(tags, born, "x"));
+    let epoch = PurgeEpoch { seq: 0, log: Positions::new(known) };
+    let mut stored = crate::sample::owned(tagged(tags, epoch, "x"));
     stored.meta.response_time = WallTime(at);
     let admit = if foreign { Store::admit_foreign } else { Store::admit };
     match admit(store, b"http://a/", stored) {
@@ -447,7 +450,7 @@ fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: 
         Some(it) if is_doubted(&it.meta) => Seen::Doubted,
         Some(it) if it.meta.lifetime.source == LifetimeSource::Purged => Seen::Stale,
         Some(it) => {
-            assert!(!foreign || it.born == store.born().seq, "born here, now");
+            assert!(!foreign || it.epoch == store.epoch().seq, "born here, now");
             Seen::Fresh
         }
     }
@@ -489,9 +492,9 @@ fn births_tell_how_far_the_logs_were_followed() {
     store.advance(position(1, 5));
     store.advance(position(2, 1));
     store.advance(position(1, 4));
-    assert_eq!([position(1, 5), position(2, 1)], store.born().log.as_slice());
-    store.abandon(1);
-    assert_eq!([position(2, 1)], store.born().log.as_slice());
+    assert_eq!([position(1, 5), position(2, 1)], store.epoch().log.as_slice());
+    store.log_lost(1);
+    assert_eq!([position(2, 1)], store.epoch().log.as_slice());
 }
 
 #[test]
@@ -500,15 +503,15 @@ fn a_restart_goes_on_where_it_was() {
     let rules = vec![(7, rule(tag("red"), Strength::Hard)), (3, rule(PurgeScope::All, Strength::Soft))];
     store.restore(9, rules);
     let at = |seq, tags| {
-        let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
+        let stored = tagged(tags, PurgeEpoch { seq, ..PurgeEpoch::default() }, "x");
         store.admit(b"http://a/", crate::sample::owned(stored)).map(|it| it.meta.lifetime.source)
     };
     assert_eq!(None, at(2, &["red"]));
     assert_eq!(Some(LifetimeSource::Purged), at(2, &["blue"]));
     assert_eq!(None, at(6, &["red"]));
     assert_eq!(Some(LifetimeSource::MaxAge), at(7, &["red"]));
-    // What is born from now on has a number that nothing had before.
-    assert_eq!((10, 11), (store.born().seq, store.purge(rule(tag("x"), Strength::Hard))));
+    // What is requested from now on has a number that nothing had before.
+    assert_eq!((10, 11), (store.epoch().seq, store.purge(rule(tag("x"), Strength::Hard))));
 }
 
 #[test]
@@ -551,7 +554,7 @@ fn rules_that_everything_has_met_are_forgotten_where_there_is_no_tier_below() {
 fn what_stands_purged_and_unmet_is_nothing_newer() {
     let store = store(1 << 20);
     let (mut writer, _reader) = lead(&store, "a");
-    let here = store.born();
+    let here = store.epoch();
     store.purge(rule(PurgeScope::All, Strength::Soft));
     put(&store, "a", &["blue"]);
     store.purge(rule(PurgeScope::Tag("blue".into()), Strength::Hard));
@@ -581,7 +584,7 @@ fn a_purge_of_a_tag_with_a_limit_outlives_a_restart() {
     let limited = on_condition("tag == \"red\" && host == \"a\"");
     store.restore(9, vec![(7, rule(limited, Strength::Hard))]);
     let at = |seq, key: &[u8], tags| {
-        let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
+        let stored = tagged(tags, PurgeEpoch { seq, ..PurgeEpoch::default() }, "x");
         store.admit(key, crate::sample::owned(stored)).is_some()
     };
     assert!(!at(6, b"http://a/", &["red"]));

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 /// The number of responses that one search for room checks for encodings.
-const LOOKS: usize = 128;
+const MOST_CHECKED: usize = 128;
 
 /// The responses with encodings, in the order of their first encoding.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Store {
             }
             Err(OverBudget) => self.counters.coding_no_room.add_shared(1),
         }
-        encodings.settle(Codings::NONE.with(coding).bits());
+        encodings.end_claim(Codings::NONE.with(coding).bits());
         kept
     }
 
@@ -59,7 +59,7 @@ impl Store {
         new: &Arc<Encodings>,
         head: impl Fn(Coding, &StoredBody) -> (ReadyHead, FieldList),
     ) {
-        new.refuse_as(old);
+        new.copy_refusals(old);
         for coding in [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd] {
             if let Some(encoding) = old.get(coding) {
                 let (head, fields) = head(coding, &encoding.body);
@@ -104,7 +104,7 @@ impl Store {
         let (mut shed, mut freed) = (Vec::new(), 0);
         {
             let mut list = self.encoded.0.lock();
-            let mut looks = list.len().min(LOOKS);
+            let mut looks = list.len().min(MOST_CHECKED);
             while looks > 0 && freed < excess {
                 looks -= 1;
                 let Some(weak) = list.pop_front() else { break };

@@ -26,14 +26,14 @@ impl Store {
     /// most. Called once; the store does not own the tier.
     pub fn evict_to(&self, disk: &Arc<DiskTier>) {
         disk.queue_at_most(self.budget.limit() / 8);
-        let _ = self.below.set(Arc::downgrade(disk));
-        disk.count_in(&self.budget);
+        let _ = self.disk_tier.set(Arc::downgrade(disk));
+        disk.charge_to(&self.budget);
     }
 
     /// Offers to the disk tier what it should have and lacks: because its queue was full, it was off or slow, or it has
     /// dropped the record since. Purged and useless responses are not offered. Called without any lock.
     pub(crate) fn offer(&self, gone: &[Evicted]) {
-        let Some(disk) = self.below.get().and_then(std::sync::Weak::upgrade) else { return };
+        let Some(disk) = self.disk_tier.get().and_then(std::sync::Weak::upgrade) else { return };
         if !disk.is_on() {
             return;
         }
@@ -49,7 +49,7 @@ impl Store {
 
     /// Why this key left RAM, as far as that is remembered. For a key without an entry.
     #[must_use]
-    pub fn why_gone(&self, hash: KeyHash) -> Option<RemovalCause> {
+    pub fn removal_cause(&self, hash: KeyHash) -> Option<RemovalCause> {
         self.removed_keys.find(hash.0)
     }
 
@@ -72,7 +72,7 @@ impl Store {
     fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &StoredArc) {
         let key = it.entry.key();
         // A response that no lookup has checked since a purge may be purged.
-        if self.purges.verdict(key, stored, it.entry.met()).0 != PurgeVerdict::Keep {
+        if self.purges.verdict(key, stored, it.entry.applied()).0 != PurgeVerdict::Keep {
             return;
         }
         let in_arena = if let StoredBody::Arena(slice) = &stored.body { slice.length } else { 0 };

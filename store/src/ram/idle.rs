@@ -68,7 +68,7 @@ impl Store {
             state.last = Some(WallTime(last.0 + ticks * period));
             // However much time has passed since the last call: an entry used just before that is not idle yet.
             let ticks = u8::try_from(ticks).unwrap_or(u8::MAX).min(TICKS);
-            self.purges.tick_on(ticks);
+            self.purges.advance_tick(ticks);
             state.walk = Some(IdleWalk { shard: 0, rest: self.idle_of(0), gone: 0 });
         }
         for _ in 0..steps {
@@ -132,14 +132,14 @@ impl Store {
 
     /// Removes those of these entries that are still idle.
     fn evict_idle(&self, these: impl Iterator<Item = PackedHash>) -> Vec<Evicted> {
-        let mut books = self.books.lock();
+        let mut eviction = self.eviction.lock();
         let tick = self.purges.tick();
         let still_idle = |it: &KeyHash| {
             let used = |shard: &RamShard| shard.slots.get(&it.packed()).map(|it| it.used.load(Relaxed));
             self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
         };
         let mut out = |hash| {
-            let entry = self.take_out(&mut books, hash)?;
+            let entry = self.remove_from_index(&mut eviction, hash)?;
             Some(Evicted { entry, hash, since: self.removals(hash) })
         };
         these.map(PackedHash::whole).filter(still_idle).filter_map(&mut out).collect()

@@ -33,7 +33,7 @@ impl Store {
     #[must_use]
     pub fn list(&self, query: &ListingQuery) -> ListingPage {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let is_long = self.books.lock().objects() >= ALONE;
+        let is_long = self.eviction.lock().objects() >= ALONE;
         self.list_by(
             query,
             if is_long && (cores >= CORES || is_one_idle(cores)) {
@@ -70,7 +70,7 @@ impl Store {
     /// The entry under a hash in RAM, without purged responses; no use is counted.
     #[must_use]
     pub fn inspect(&self, hash: KeyHash) -> Option<Entry> {
-        self.purges.left_of(self.entry_at(hash)?)
+        self.purges.remaining(self.entry_at(hash)?)
     }
 }
 
@@ -193,7 +193,7 @@ impl<'a> ShardWalk<'a> {
             ListingSort::Key => 0,
             ListingSort::Size => entry.facts.bytes,
             // The younger, the smaller.
-            ListingSort::Age => u64::from(u32::MAX - entry.facts.born),
+            ListingSort::Age => u64::from(u32::MAX - entry.facts.epoch),
             ListingSort::Hits => u64::from(entry.hits.load(Relaxed)),
             ListingSort::Expires => u64::from(entry.facts.expires),
         }
@@ -214,7 +214,7 @@ impl<'a> ShardWalk<'a> {
 
     /// Whether purges leave any of it.
     fn is_left(&self, entry: &Entry, seq: Seq) -> bool {
-        entry.has_met(seq) || self.store.purges.left_of(entry.clone()).is_some()
+        entry.has_applied(seq) || self.store.purges.remaining(entry.clone()).is_some()
     }
 
     fn is_before(&self, one: Rank<'_>, other: Rank<'_>) -> bool {
@@ -249,7 +249,7 @@ impl<'a> ShardWalk<'a> {
         best.truncate(limit);
         let next = best.last().filter(|_| self.behind > best.len()).map(|it| it.place(sort));
         // Entries purged since the visit are not shown.
-        let left = |it: Listed| Some(Listed { entry: store.purges.left_of(it.entry)?, ..it });
+        let left = |it: Listed| Some(Listed { entry: store.purges.remaining(it.entry)?, ..it });
         let listed = best.into_iter().filter_map(left).collect();
         ListingPage { total: self.total, matched: self.matched, listed, next }
     }

@@ -39,7 +39,7 @@ impl Store {
                 shard.slots.values().filter(|it| matcher.matches_any(it)).cloned().collect()
             };
             // No shard lock is held while the rules are read.
-            for entry in those.into_iter().filter_map(|it| self.purges.left_of(it)) {
+            for entry in those.into_iter().filter_map(|it| self.purges.remaining(it)) {
                 entry
                     .variants
                     .iter()
@@ -51,6 +51,6 @@ impl Store {
     }
 
     pub(crate) fn matcher(&self, rule: &PurgeRule) -> PurgeMatcher {
-        PurgeMatcher { only: self.purges.alone(rule, clock::wall()), log: Positions::default() }
+        PurgeMatcher { only: self.purges.single(rule, clock::wall()), log: Positions::default() }
     }
 }

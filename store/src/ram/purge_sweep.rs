@@ -17,7 +17,7 @@ const KEEP: usize = 256;
 
 /// The number of purges that may wait for threads that are late with freeing. With more, some may have to be dropped
 /// before they were applied everywhere, which costs more than freeing on another thread.
-pub(crate) const HURRIED: u64 = 8;
+pub(crate) const MOST_BACKLOG: u64 = 8;
 
 /// The progress of a walk.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Store {
             if sweep.walk.is_none() && sweep.done >= seq {
                 return Swept::Nothing;
             }
-            if self.unswept() <= HURRIED && self.deferred.are_full() {
+            if self.unswept() <= MOST_BACKLOG && self.deferred.are_full() {
                 return Swept::Waits;
             }
             // A thread that applied earlier rules and has yet to add its entry holds the books: a step takes them, too.
@@ -75,14 +75,14 @@ impl Store {
     fn step(&self, walk: &mut SweepWalk) -> bool {
         let mut these = [KeyHash(0); STEP];
         let mut count = 0;
-        let next = self.books.lock().walk(walk.place, STEP, |hash| {
+        let next = self.eviction.lock().walk(walk.place, STEP, |hash| {
             these[count] = hash;
             count += 1;
         });
         for hash in these.into_iter().take(count) {
             if let Some(entry) = self.entry_at(hash)
-                && !entry.has_met(walk.until)
-                && !matches!(self.meet(hash, &entry, None), AfterPurges::AsItIs)
+                && !entry.has_applied(walk.until)
+                && !matches!(self.apply_rules(hash, &entry, None), AfterPurges::AsItIs)
             {
                 self.deferred.leave(entry);
             }
@@ -96,8 +96,8 @@ impl Purges {
     /// The rules up to `done` were applied to everything in RAM.
     fn swept(&self, done: Seq, store: &Store) {
         // A process that gets the RAM tier needs the rules since its responses were sent.
-        if self.forgets.load(Relaxed) && !store.books.lock().changed.are_recorded() {
-            self.forget(done, KEEP, &store.budget);
+        if self.forgets.load(Relaxed) && !store.eviction.lock().changed.are_recorded() {
+            self.drop_applied(done, KEEP, &store.budget);
         }
     }
 }

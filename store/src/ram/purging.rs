@@ -19,8 +19,8 @@ use crate::entry::{Entry, Stored};
 use crate::fill::SharedHead;
 use crate::key::KeyHash;
 use crate::memory_budget::MemoryBudget;
-use crate::purges::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
-use crate::purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq};
+use crate::purges::rules::{PurgeRules, RequestedAt, RuleLimits, RuleSubject, SubjectFields};
+use crate::purges::{Position, Positions, PurgeEpoch, PurgeFacts, PurgeRule, PurgeScope, Seq};
 use larder_semantics::field::FieldList;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::{self, PurgeVerdict};
@@ -43,7 +43,7 @@ const MOST_LOGS: usize = 256;
 
 /// Rules, and how far they have been applied.
 pub(crate) struct Purges {
-    now: PurgeEpochs,
+    now: PurgeClock,
     rules: RwLock<PurgeRules>,
     log: Mutex<Positions>,
     pub(super) sweep: Mutex<Sweep>,
@@ -56,7 +56,7 @@ pub(crate) struct Purges {
 
 /// The values that every hit reads: alone on their cache line, since they are hardly ever written.
 #[repr(align(128))]
-struct PurgeEpochs {
+struct PurgeClock {
     /// The number of the last rule in force.
     seq: AtomicU64,
     /// Until when stored responses may be trusted, monotonic milliseconds.
@@ -69,9 +69,9 @@ impl Purges {
     /// No rules; at most a 64th of the budget for them.
     pub fn new(budget: u64) -> Self {
         let bytes = (budget / 64).clamp(64 << 10, 16 << 20);
-        let most = Most { rules: MOST_RULES, bytes, expressions: MOST_EXPRESSIONS };
+        let most = RuleLimits { rules: MOST_RULES, bytes, expressions: MOST_EXPRESSIONS };
         Self {
-            now: PurgeEpochs {
+            now: PurgeClock {
                 seq: AtomicU64::new(0),
                 trust: AtomicU64::new(u64::MAX),
                 tick: AtomicU8::new(0),
@@ -86,19 +86,19 @@ impl Purges {
     }
 
     /// One rule without the others.
-    pub(super) fn alone(&self, rule: &PurgeRule, at: WallTime) -> PurgeRules {
-        self.rules.read().alone(rule.clone(), at)
+    pub(super) fn single(&self, rule: &PurgeRule, at: WallTime) -> PurgeRules {
+        self.rules.read().single(rule.clone(), at)
     }
 
     /// The last purge in force.
     pub fn seq(&self) -> Seq {
-        // A response that is born with this number knows the rules up to it: they must not be read before.
+        // A response that is requested with this number knows the rules up to it: they must not be read before.
         self.now.seq.load(Acquire)
     }
 
     /// Whether an entry may be served without applying rules.
     #[inline]
-    pub fn is_met_by(&self, entry: &Entry) -> bool {
+    pub fn is_current(&self, entry: &Entry) -> bool {
         entry.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
     }
 
@@ -109,7 +109,7 @@ impl Purges {
     }
 
     /// This number of ticks has passed.
-    pub fn tick_on(&self, ticks: u8) {
+    pub fn advance_tick(&self, ticks: u8) {
         self.now.tick.fetch_add(ticks, Relaxed);
     }
 
@@ -128,17 +128,17 @@ impl Purges {
         }
         let rules = self.rules.read();
         match head {
-            None => !rules.may_touch(key, begun),
+            None => !rules.may_match(key, begun),
             Some(head) => {
-                let SharedHead { meta, fields, marks, length, .. } = head;
+                let SharedHead { meta, fields, purge_facts: facts, length, .. } = head;
                 // For a body of unknown length an expression may turn out to be true.
                 if length.is_none() && rules.has_expression_after(begun) {
                     return false;
                 }
                 let fields = SubjectFields::Listed(fields);
-                let subject = RuleSubject { key, meta, fields, tags: &marks.tags, size: *length };
-                let birth = Birth::Here { met: marks.born.seq, log: &marks.born.log };
-                rules.verdict(&subject, birth) == PurgeVerdict::Keep
+                let subject = RuleSubject { key, meta, fields, tags: &facts.tags, size: *length };
+                let epoch = RequestedAt::Here { applied: facts.epoch.seq, log: &facts.epoch.log };
+                rules.verdict(&subject, epoch) == PurgeVerdict::Keep
             }
         }
     }
@@ -150,34 +150,35 @@ impl Purges {
 
     /// The verdict about a response of this node to which the rules up to `met` were applied; and the number of the last
     /// rule applied now.
-    pub fn verdict(&self, key: &[u8], stored: &Stored, met: Seq) -> (PurgeVerdict, Seq) {
+    pub fn verdict(&self, key: &[u8], stored: &Stored, applied: Seq) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
-        let met = met.max(stored.born);
-        let birth = Birth::Here { met, log: stored.log() };
-        (rules.verdict(&stored.subject(key), birth), rules.seq())
+        let applied = applied.max(stored.epoch);
+        let epoch = RequestedAt::Here { applied, log: stored.log() };
+        (rules.verdict(&stored.subject(key), epoch), rules.seq())
     }
 
     fn foreign_verdict(&self, key: &[u8], stored: &Stored) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
-        let birth = Birth::Elsewhere { at: stored.meta.response_time, log: stored.log() };
-        (rules.verdict(&stored.subject(key), birth), rules.seq())
+        let epoch = RequestedAt::Elsewhere { at: stored.meta.response_time, log: stored.log() };
+        (rules.verdict(&stored.subject(key), epoch), rules.seq())
     }
 
     /// The entry after applying the rules, or the remaining part of it.
-    pub fn judge(&self, entry: &Entry, doubt: Option<WallTime>) -> Judged {
-        let met = entry.checked.load(Relaxed);
-        let doubt = doubt.map_or(PurgeVerdict::Keep, PurgeVerdict::Validate);
+    pub fn apply(&self, entry: &Entry, revalidate_before: Option<WallTime>) -> RulesApplied {
+        let applied = entry.checked.load(Relaxed);
+        let revalidate_before = revalidate_before.map_or(PurgeVerdict::Keep, PurgeVerdict::Validate);
         let rules = self.rules.read();
         let seq = rules.seq();
         let of = |it: &Stored| {
-            let birth = Birth::Here { met: met.max(it.born), log: it.log() };
-            let doubt = if purged::is_doubted(&it.meta) { PurgeVerdict::Keep } else { doubt };
-            rules.verdict(&it.subject(entry.key()), birth).and(doubt)
+            let epoch = RequestedAt::Here { applied: applied.max(it.epoch), log: it.log() };
+            let revalidate_before =
+                if purged::is_doubted(&it.meta) { PurgeVerdict::Keep } else { revalidate_before };
+            rules.verdict(&it.subject(entry.key()), epoch).and(revalidate_before)
         };
         if entry.variants.iter().all(|it| of(it) == PurgeVerdict::Keep) {
-            return Judged::AsItIs(seq);
+            return RulesApplied::AsItIs(seq);
         }
-        entry.map(seq, |it| Stored::after(it, of(it))).map_or(Judged::Gone, Judged::Changed)
+        entry.map(seq, |it| Stored::after(it, of(it))).map_or(RulesApplied::Gone, RulesApplied::Changed)
     }
 
     /// The last rule, if it may not have been applied to everything in RAM.
@@ -186,16 +187,16 @@ impl Purges {
     }
 
     /// The part of an entry that the rules leave.
-    pub fn left_of(&self, entry: Entry) -> Option<Entry> {
-        match self.judge(&entry, None) {
-            Judged::AsItIs(_) => Some(entry),
-            Judged::Changed(left) => Some(left),
-            Judged::Gone => None,
+    pub fn remaining(&self, entry: Entry) -> Option<Entry> {
+        match self.apply(&entry, None) {
+            RulesApplied::AsItIs(_) => Some(entry),
+            RulesApplied::Changed(left) => Some(left),
+            RulesApplied::Gone => None,
         }
     }
 
     /// Drops rules that were applied to everything in RAM.
-    pub(super) fn forget(&self, until: Seq, keep: usize, budget: &MemoryBudget) {
+    pub(super) fn drop_applied(&self, until: Seq, keep: usize, budget: &MemoryBudget) {
         let mut rules = self.rules.write();
         let mut cost = rules.cost();
         rules.forget(until, keep);
@@ -203,8 +204,8 @@ impl Purges {
     }
 }
 
-/// The result of [`Purges::judge`].
-pub(crate) enum Judged {
+/// The result of [`Purges::apply`].
+pub(crate) enum RulesApplied {
     /// No rule applies; the rules up to this one were checked.
     AsItIs(Seq),
     /// This replaces it.
@@ -232,32 +233,39 @@ impl Store {
     }
 
     /// Returns a response found in a tier of this node in its usable form; `None` where it is purged. Decided by
-    /// `marks.born.seq`, and for a response born before a restart also by `marks.born.log`.
+    /// `purge_facts.epoch.seq`, and for a response requested before a restart also by `purge_facts.epoch.log`.
     #[must_use]
     pub fn admit(&self, key: &[u8], stored: Stored) -> Option<Stored> {
         let (verdict, _) = self.purges.verdict(key, &stored, 0);
         self.admitted(stored, verdict)
     }
 
-    /// Returns a response found in the fleet in its usable form; `None` where it is purged. Decided by `marks.born.log`,
+    /// Returns a response found in the fleet in its usable form; `None` where it is purged. Decided by `purge_facts.epoch.log`,
     /// and for purges of this node alone by the time of the response. This node's rules are applied to it, but its log
     /// positions do not change: it may go on to other nodes.
     #[must_use]
     pub fn admit_foreign(&self, key: &[u8], stored: Stored) -> Option<Stored> {
         let (verdict, seq) = self.purges.foreign_verdict(key, &stored);
         let mut stored = self.admitted(stored, verdict)?;
-        stored.born = seq;
+        stored.epoch = seq;
         Some(stored)
     }
 
     /// Whether a purge applies to a fleet record with these facts, of `size` bytes: [`Store::admit_foreign`] would not
     /// return it unchanged.
     #[must_use]
-    pub fn has_purged(&self, key: &[u8], meta: &Meta, fields: &FieldList, marks: &Marks, size: u64) -> bool {
+    pub fn has_purged(
+        &self,
+        key: &[u8],
+        meta: &Meta,
+        fields: &FieldList,
+        facts: &PurgeFacts,
+        size: u64,
+    ) -> bool {
         let fields = SubjectFields::Listed(fields);
-        let subject = RuleSubject { key, meta, fields, tags: &marks.tags, size: Some(size) };
-        let birth = Birth::Elsewhere { at: meta.response_time, log: &marks.born.log };
-        self.purges.rules.read().verdict(&subject, birth) != PurgeVerdict::Keep
+        let subject = RuleSubject { key, meta, fields, tags: &facts.tags, size: Some(size) };
+        let epoch = RequestedAt::Elsewhere { at: meta.response_time, log: &facts.epoch.log };
+        self.purges.rules.read().verdict(&subject, epoch) != PurgeVerdict::Keep
     }
 
     fn admitted(&self, mut stored: Stored, verdict: PurgeVerdict) -> Option<Stored> {
@@ -284,15 +292,15 @@ impl Store {
         self.purges.trusts(clock::monotonic())
     }
 
-    /// The birth of a request to the origin: taken before the request is sent.
+    /// The epoch of a request to the origin: taken before the request is sent.
     #[must_use]
-    pub fn born(&self) -> Born {
+    pub fn epoch(&self) -> PurgeEpoch {
         // The log positions first: the rules up to them have numbers by then.
         let log = self.purges.log.lock().clone();
-        Born { seq: self.purges.seq(), log }
+        PurgeEpoch { seq: self.purges.seq(), log }
     }
 
-    /// This node has followed a log up to this position: responses born from now on know it. Call it only after
+    /// This node has followed a log up to this position: responses requested from now on know it. Call it only after
     /// [`Store::purge`] of every entry up to there has returned.
     pub fn advance(&self, position: Position) {
         self.change_log(|all| match all.iter_mut().find(|it| it.log == position.log) {
@@ -308,9 +316,9 @@ impl Store {
 
     /// A log is gone (its server lost it): no response is expected to know it. Its purges must be compensated by a purge
     /// of everything.
-    pub fn abandon(&self, log: u64) {
+    pub fn log_lost(&self, log: u64) {
         self.change_log(|all| all.retain(|it| it.log != log));
-        self.change_rules(|rules| rules.abandon(log));
+        self.change_rules(|rules| rules.log_lost(log));
     }
 
     pub(crate) fn change_log(&self, change: impl FnOnce(&mut Vec<Position>)) {
@@ -321,16 +329,16 @@ impl Store {
     }
 
     /// Takes over the rules from before a restart, at start. `last_seq` is at least the last rule's, and at least the
-    /// `born.seq` of every record in any tier. Rules come into force now, where their time matters. A second call adds those
+    /// `epoch.seq` of every record in any tier. Rules come into force now, where their time matters. A second call adds those
     /// that the first one lacked.
     pub fn restore(&self, last_seq: Seq, rules: Vec<(Seq, PurgeRule)>) {
         let at = clock::wall();
         self.change_rules(|all| {
             for (seq, rule) in rules {
-                let let_go = all.add_again(seq, rule, at);
+                let let_go = all.restore(seq, rule, at);
                 self.counters.purge_rules_full.add_shared(let_go as u64);
             }
-            all.go_on_after(last_seq);
+            all.continue_after(last_seq);
         });
     }
 
@@ -360,7 +368,7 @@ impl Store {
     }
 
     /// See [`Store::has_peer`].
-    pub fn meets_peer(&self, is_there: bool) {
+    pub fn set_peer(&self, is_there: bool) {
         self.purges.peer.store(is_there, Relaxed);
     }
 
@@ -377,9 +385,9 @@ impl Store {
     /// The slow path of a lookup: rules were added since they were last applied to this entry, or it is not trusted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_again(&self, hash: KeyHash, entry: Entry) -> Lookup {
-        let doubt = (!self.trusted()).then(clock::wall);
-        match self.meet(hash, &entry, doubt) {
+    pub(crate) fn lookup_after_purge(&self, hash: KeyHash, entry: Entry) -> Lookup {
+        let revalidate_before = (!self.trusted()).then(clock::wall);
+        match self.apply_rules(hash, &entry, revalidate_before) {
             AfterPurges::AsItIs => Lookup::Entry(entry),
             AfterPurges::Changed(entry) => Lookup::Entry(entry),
             AfterPurges::Gone => Lookup::Nothing,
@@ -387,45 +395,57 @@ impl Store {
     }
 
     /// Applies the rules to an entry.
-    pub(super) fn meet(&self, hash: KeyHash, entry: &Entry, doubt: Option<WallTime>) -> AfterPurges {
-        match self.purges.judge(entry, doubt) {
-            Judged::AsItIs(seq) => {
+    pub(super) fn apply_rules(
+        &self,
+        hash: KeyHash,
+        entry: &Entry,
+        revalidate_before: Option<WallTime>,
+    ) -> AfterPurges {
+        match self.purges.apply(entry, revalidate_before) {
+            RulesApplied::AsItIs(seq) => {
                 entry.checked.fetch_max(seq, Relaxed);
                 AfterPurges::AsItIs
             }
-            Judged::Changed(_) | Judged::Gone => self.meet_in_place(hash, entry.key(), doubt),
+            RulesApplied::Changed(_) | RulesApplied::Gone => {
+                self.apply_rules_in_place(hash, entry.key(), revalidate_before)
+            }
         }
     }
 
     /// The same with the entry that is now in its place, while it cannot be changed by others.
-    fn meet_in_place(&self, hash: KeyHash, key: &[u8], doubt: Option<WallTime>) -> AfterPurges {
-        let mut books = self.books.lock();
+    fn apply_rules_in_place(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        revalidate_before: Option<WallTime>,
+    ) -> AfterPurges {
+        let mut eviction = self.eviction.lock();
         let Some(entry) = self.entry_of(hash, key) else { return AfterPurges::Gone };
-        let (met, _old) = match self.purges.judge(&entry, doubt) {
-            Judged::AsItIs(seq) => {
+        let (applied, _old) = match self.purges.apply(&entry, revalidate_before) {
+            RulesApplied::AsItIs(seq) => {
                 entry.checked.fetch_max(seq, Relaxed);
                 return AfterPurges::Changed(entry);
             }
-            Judged::Changed(new) => {
+            RulesApplied::Changed(new) => {
                 let purged = entry.variants.len() - new.variants.len();
                 self.counters.purged_responses.add_shared(purged as u64);
-                let old = self.put(&mut books, hash, new.clone());
+                let old = self.put(&mut eviction, hash, new.clone());
                 (AfterPurges::Changed(new), old)
             }
-            Judged::Gone => {
+            RulesApplied::Gone => {
                 self.counters.purged_responses.add_shared(entry.variants.len() as u64);
                 self.removed_keys.add(hash.0, RemovalCause::Purged);
-                (AfterPurges::Gone, self.take_out(&mut books, hash))
+                (AfterPurges::Gone, self.remove_from_index(&mut eviction, hash))
             }
         };
-        drop(books);
+        drop(eviction);
         // The old entry and its content are freed only now.
         drop(entry);
-        met
+        applied
     }
 }
 
-/// The result of [`Store::meet`].
+/// The result of [`Store::apply_rules`].
 pub(crate) enum AfterPurges {
     /// No rule applies.
     AsItIs,

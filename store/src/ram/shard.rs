@@ -19,7 +19,7 @@ pub(crate) struct RamShard {
 }
 
 /// The data that only one thread at a time may change.
-pub(crate) struct ShardBooks {
+pub(crate) struct EvictionState {
     pub(super) policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
     /// The bytes charged to the budget for the policy.
     pub(super) footprint: u64,
@@ -27,7 +27,7 @@ pub(crate) struct ShardBooks {
     pub(crate) changed: ChangedKeys,
 }
 
-impl ShardBooks {
+impl EvictionState {
     pub(super) fn new(budget: u64) -> Self {
         Self { policy: S3Fifo::new(budget), footprint: 0, changed: ChangedKeys::default() }
     }

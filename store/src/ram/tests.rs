@@ -176,14 +176,14 @@ fn a_purge_that_names_a_key_ends_what_is_remembered_of_it() {
         let store = store(1 << 20);
         let key = b"http://a/x";
         let (hash, name) = (store.hash(key), format!("{scope:?}"));
-        store.remember_miss(hash, store.born().seq, 100);
+        store.remember_miss(hash, store.epoch().seq, 100);
         store.purge(PurgeRule { scope, strength: Strength::Soft, positions: Vec::new() });
         let known = || matches!(store.lookup(hash, key, 99), Lookup::HitForMiss);
         assert_eq!(!ends, known(), "{name}");
         // What was asked for before it says nothing either; what was asked for since does.
         store.remember_miss(hash, 0, 100);
         assert_eq!(!ends, known(), "{name}");
-        store.remember_miss(hash, store.born().seq, 100);
+        store.remember_miss(hash, store.epoch().seq, 100);
         assert!(known(), "{name}");
     }
 }
@@ -199,7 +199,7 @@ fn the_budget_holds_and_the_rest_is_evicted() {
     assert!(store.used() > budget * 9 / 10, "and is used: {}", store.used());
     assert!(store.counters.cache_evictions.get() > 3_000);
     let kept = (0..5_000u32).filter(|it| body_of(&store, &it.to_ne_bytes()).is_some()).count();
-    assert_eq!(kept, store.books.lock().policy.len());
+    assert_eq!(kept, store.eviction.lock().policy.len());
 }
 
 #[test]
@@ -306,10 +306,10 @@ fn what_a_lower_tier_takes_is_of_the_budget() {
     let store = store(4 << 20);
     let mut entered = 0;
     let before = store.used();
-    store.account_beside(&mut entered, 1 << 20);
+    store.charge_external(&mut entered, 1 << 20);
     assert_eq!((1 << 20, before + (1 << 20)), (entered, store.used()));
-    store.account_beside(&mut entered, 1 << 40);
+    store.charge_external(&mut entered, 1 << 40);
     assert_eq!(2 << 20, entered, "half of it stays for responses");
-    store.account_beside(&mut entered, 0);
+    store.charge_external(&mut entered, 0);
     assert_eq!((0, before), (entered, store.used()));
 }

@@ -165,7 +165,7 @@ fn an_eviction_looks_at_a_bounded_number() {
         MOST_USES
     });
     assert!(gone.is_some());
-    assert!(looks <= LOOKS + 1, "{looks}");
+    assert!(looks <= MOST_EXAMINED + 1, "{looks}");
 }
 
 #[test]
@@ -207,10 +207,10 @@ fn where_nothing_is_left_nothing_is_kept_for_it() {
     let mut policy: S3Fifo<u64> = S3Fifo::new(1000);
     let handles: Vec<_> = (0..100).map(|id| policy.insert(id, 1)).collect();
     assert!((0..50).all(|_| policy.evict(|_, _| 0).is_some()));
-    drop(policy.fit(|_, _| unreachable!("there is not too much for fifty")));
+    drop(policy.shrink(|_, _| unreachable!("there is not too much for fifty")));
     assert!(policy.footprint() > 0 && !policy.ghosts.known.is_empty());
     handles[50..].iter().for_each(|it| policy.remove(*it));
-    drop(policy.fit(|_, _| unreachable!("there is none to be moved")));
+    drop(policy.shrink(|_, _| unreachable!("there is none to be moved")));
     assert_eq!((0, 0, 0), (policy.footprint(), policy.untouched(), policy.ghosts.known.len()));
 }
 
@@ -244,7 +244,7 @@ fn a_walk_begins_anew_when_all_were_moved() {
     let handles: Vec<Handle> = (0..10_000).map(|id| policy.insert(id, 100)).collect();
     let place = policy.walk(WalkPosition::default(), 9_000, |_| {}).unwrap();
     handles.iter().skip(1000).for_each(|it| policy.remove(*it));
-    drop(policy.fit(|_, _| {}));
+    drop(policy.shrink(|_, _| {}));
     let mut seen = Vec::new();
     assert_eq!(None, policy.walk(place, 10_000, |id| seen.push(id)));
     assert_eq!((0..1000).collect::<Vec<_>>(), seen);

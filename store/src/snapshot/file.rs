@@ -110,7 +110,7 @@ pub fn take(path: &Path) -> Result<Option<TakenSnapshot>, String> {
         Some(header) => Ok(Some(TakenSnapshot { file, seed, responses: header.stamp })),
         None => {
             let reader = super::SnapshotReader::new(&file, seed);
-            Err(reader_fault(reader).tell())
+            Err(reader_fault(reader).sentence())
         }
     }
 }

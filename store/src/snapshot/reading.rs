@@ -9,7 +9,7 @@
 //! All records of a key go to the same thread, so that a removal follows the responses before it, and the newest variant is the last.
 
 use super::{
-    BeyondEnvelope, SHARED, SnapshotCount, SnapshotFault, SnapshotReader, bytes_that_follow, is_of_use,
+    RamFields, SHARED, SnapshotCount, SnapshotFault, SnapshotReader, bytes_that_follow, is_usable,
     shared_bytes,
 };
 use crate::arena::InheritedArena;
@@ -341,7 +341,7 @@ impl Store {
                         StoredBody::on_the_heap(&[body])
                     }
                 };
-                match self.restore_one(head, body, header.born, clock::wall()) {
+                match self.restore_one(head, body, header.epoch, clock::wall()) {
                     true => {
                         count.responses += 1;
                         count.bytes += header.length();
@@ -356,12 +356,12 @@ impl Store {
     }
 
     /// Adds the response of a record's head; returns whether it is in RAM.
-    fn restore_one(&self, bytes: &[u8], body: StoredBody, met: Seq, now: WallTime) -> bool {
+    fn restore_one(&self, bytes: &[u8], body: StoredBody, applied: Seq, now: WallTime) -> bool {
         let Some((mut envelope, beyond)) = head::read(bytes) else { return false };
-        let Some(beyond) = BeyondEnvelope::read(beyond) else { return false };
+        let Some(beyond) = RamFields::read(beyond) else { return false };
         let key = std::mem::take(&mut envelope.key);
         let mut stored = head::stored(envelope, body);
-        if !is_of_use(&stored, now) {
+        if !is_usable(&stored, now) {
             return false;
         }
         if !beyond.head.is_empty() {
@@ -369,10 +369,10 @@ impl Store {
             stored.set_head(ReadyHead::passing(&beyond.head), fields);
         }
         // Older purges were applied to it; the later ones apply by this number.
-        stored.born = met;
+        stored.epoch = applied;
         stored.encodings = beyond.plan.map(Encodings::new);
         let hash = self.hash(&key);
-        if self.insert(hash, &key, self.keep(stored), usize::MAX).is_err() {
+        if self.insert(hash, &key, self.ram_form(stored), usize::MAX).is_err() {
             return false;
         }
         let was_used = beyond.uses > 0 || beyond.hits > 0;

@@ -3,7 +3,7 @@
 use super::file::{discard, take};
 use super::*;
 use crate::encodings::Encodings;
-use crate::purges::{Marks, PurgeRule, PurgeScope, Strength};
+use crate::purges::{PurgeFacts, PurgeRule, PurgeScope, Strength};
 use crate::ram::{Lookup, StoredArc};
 use crate::sample::{read, store, stored, tagged, text, varied};
 use larder_semantics::coding::Coding;
@@ -149,7 +149,7 @@ fn nothing_that_was_purged_comes_back() {
         ];
         for scope in scopes {
             let before = pages();
-            put(&before, "http://h/3", fresh(text("three")).marked(tagged("three")));
+            put(&before, "http://h/3", fresh(text("three")).with_purge_facts(tagged("three")));
             // Not looked up since, so that only the writer applies it.
             purge(&before, scope.clone(), strength);
             let after = restored(&written(&before));
@@ -257,7 +257,7 @@ fn no_damage_leaves_a_response_behind() {
 fn other_settings_seeds_versions_and_times_are_named() {
     let bytes = written(&pages());
     let check = |bytes: &[u8], seed, settings, expect: &str| {
-        let fault = store(8 << 20).read_snapshot(bytes, seed, settings, || false).unwrap_err().tell();
+        let fault = store(8 << 20).read_snapshot(bytes, seed, settings, || false).unwrap_err().sentence();
         assert!(fault.contains(expect), "{fault}");
     };
     check(&bytes, 2, SETTINGS, "a copy is not used");
@@ -402,6 +402,6 @@ fn a_full_device_ends_the_writing() {
 #[test]
 fn marks_without_tags_are_plain() {
     let before = store(8 << 20);
-    put(&before, "k", fresh(text("x")).marked(Marks::default()));
+    put(&before, "k", fresh(text("x")).with_purge_facts(PurgeFacts::default()));
     assert!(found(&restored(&written(&before)), "k").unwrap().tags().is_empty());
 }

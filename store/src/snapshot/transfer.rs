@@ -77,7 +77,7 @@ impl<W: Write> RamTransfer<W> {
         lent: Option<ArenaInUse>,
         late: impl Fn() -> bool,
     ) -> Result<Self, TransferFault> {
-        store.books.lock().changed.begin();
+        store.eviction.lock().changed.begin();
         let (now, first) = (clock::wall(), store.purge_number());
         let mut transfer = Self { store: store.clone(), writer: SnapshotWriter::new(out, SEED), first, lent };
         transfer.writer.lent = transfer.lent.as_ref().map(ArenaInUse::descriptor);
@@ -91,8 +91,8 @@ impl<W: Write> RamTransfer<W> {
     /// # Errors
     /// See [`TransferFault`].
     pub fn catch_up(&mut self) -> Result<usize, TransferFault> {
-        let changed = self.store.books.lock().changed.take()?;
-        self.send_again(&changed)?;
+        let changed = self.store.eviction.lock().changed.take()?;
+        self.resend(&changed)?;
         Ok(changed.len())
     }
 
@@ -103,12 +103,12 @@ impl<W: Write> RamTransfer<W> {
     pub fn end(mut self) -> Result<(SnapshotCount, PurgesInForce), TransferFault> {
         self.catch_up()?;
         let changed = {
-            let mut books = self.store.books.lock();
-            let changed = books.changed.take();
-            books.changed.end();
+            let mut eviction = self.store.eviction.lock();
+            let changed = eviction.changed.take();
+            eviction.changed.end();
             changed?
         };
-        self.send_again(&changed)?;
+        self.resend(&changed)?;
         if self.lent.as_ref().is_some_and(ArenaInUse::is_spoiled) {
             return Err(TransferFault::TooManyChanges);
         }
@@ -123,7 +123,7 @@ impl<W: Write> RamTransfer<W> {
     }
 
     /// Sends the present responses under these keys in place of those that were sent before.
-    fn send_again(&mut self, keys: &HashSet<Box<[u8]>>) -> io::Result<()> {
+    fn resend(&mut self, keys: &HashSet<Box<[u8]>>) -> io::Result<()> {
         for key in keys {
             self.writer.removal(key)?;
             if let Some(entry) = self.store.entry_of(self.store.hash(key), key) {
@@ -137,7 +137,7 @@ impl<W: Write> RamTransfer<W> {
 
 impl<W: Write> Drop for RamTransfer<W> {
     fn drop(&mut self) {
-        let changed = self.store.books.lock().changed.end();
+        let changed = self.store.eviction.lock().changed.end();
         drop(changed);
         if let Some(lent) = self.lent.take() {
             lent.reclaim();

@@ -14,7 +14,7 @@ fn language(value: &str) -> [Field<'_>; 1] {
 
 fn exchanged(body: &str, asked: u64, answered: u64) -> StoredArc {
     let stored = crate::sample::owned(plain(text(body)));
-    StoredArc::new(Stored { exchanged: Exchanged { asked, answered }, ..stored })
+    StoredArc::new(Stored { exchanged: Exchanged { request_sent: asked, head_received: answered }, ..stored })
 }
 
 fn found(store: &Store, request: &[Field<'_>]) -> Option<Vec<u8>> {
@@ -49,7 +49,7 @@ fn what_is_on_its_way_is_not_stored_after() {
     let since = store.removals(hash);
     store.supersede(hash, KEY, &[]);
     assert_eq!(Err(NotStored::Removed), writer.admit(plain(text("old")), 8));
-    assert!(store.begin_alone(hash, KEY, since).0.was_removed());
+    assert!(store.begin_private(hash, KEY, since).0.was_removed());
     let Begin::Lead(writer, _reader) = store.begin(hash, hash, KEY) else {
         panic!("the first is left alone")
     };
@@ -62,7 +62,7 @@ fn room_for_another_that_ram_cannot_hold_leaves_fills_alone() {
     let hash = store.hash(KEY);
     store.insert(hash, KEY, plain(text("old")), 8).unwrap();
     let Begin::Lead(writer, _reader) = store.begin(hash, hash, KEY) else { panic!("nobody fetches it") };
-    assert!(store.unseat(hash, KEY, &[]) && found(&store, &[]).is_none());
+    assert!(store.drop_selected(hash, KEY, &[]) && found(&store, &[]).is_none());
     assert!(!writer.was_removed());
 }
 

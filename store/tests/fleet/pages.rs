@@ -7,7 +7,7 @@ use larder_semantics::stored::{Meta, stored_fields};
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fleet::{Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Settled, Want};
-use larder_store::{Born, Marks, Stored, StoredArc, StoredBody};
+use larder_store::{PurgeEpoch, PurgeFacts, Stored, StoredArc, StoredBody};
 use larder_wire::ready_head::ReadyHead;
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: StoredBody)
     vary::write_key(meta.vary(), &as_fields(request), &mut variant);
     let head = ReadyHead::new(b"HTTP/1.1 200 OK\r\n");
     let trailers = FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]);
-    let marks = Marks { tags: Box::from([3, 5]), born: Born::default() };
+    let marks = PurgeFacts { tags: Box::from([3, 5]), epoch: PurgeEpoch::default() };
     let stored = Stored::new(meta, head, stored_fields(&fields, &policy, now), body);
     StoredArc::new(stored.with(variant.into(), Some(trailers), marks))
 }
@@ -40,7 +40,7 @@ pub fn text(body: &str) -> StoredArc {
 }
 
 pub async fn get(fleet: &Rc<Fleet>, key: &str) -> FleetResult {
-    get_as(fleet, key, &[], Want::Look).await
+    get_as(fleet, key, &[], Want::ReadOnly).await
 }
 
 pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want: Want) -> FleetResult {
@@ -59,7 +59,7 @@ pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want
 }
 
 pub async fn put(fleet: &Rc<Fleet>, key: &str, stored: &StoredArc) -> Settled {
-    fleet.put(key.as_bytes(), stored).settled().await
+    fleet.put(key.as_bytes(), stored).wait().await
 }
 
 #[track_caller]

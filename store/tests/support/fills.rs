@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
 use larder_store::fill::{SharedHead, SpentLifetime};
-use larder_store::{Begin, FillEnd, FillHead, Marks, Store, Stored, sample};
+use larder_store::{Begin, FillEnd, FillHead, PurgeFacts, Store, Stored, sample};
 use larder_wire::ready_head::ReadyHead;
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub async fn fill(store: &Store, key: &[u8], length: usize) {
         length: Some(length as u64),
         vary: Vec::new(),
         variant: Box::default(),
-        marks: Marks::default(),
+        purge_facts: PurgeFacts::default(),
         meta: meta(),
         spent: SpentLifetime::No,
     };
@@ -67,7 +67,7 @@ pub async fn fill(store: &Store, key: &[u8], length: usize) {
         let body = store.make_body(&writer.chunks()).unwrap();
         let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
         let head = ReadyHead::passing(&[&head[..], fields().text()].concat());
-        writer.insert(store.keep(Stored::new(meta(), head, fields(), body)), 4).unwrap();
+        writer.insert(store.ram_form(Stored::new(meta(), head, fields(), body)), 4).unwrap();
     }
     writer.finish(FillEnd::Complete(None));
 }

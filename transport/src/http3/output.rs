@@ -281,7 +281,7 @@ fn pass_piece(piece: &BodyPiece, most: u64, to: &mut SendStream<'_>) -> Passed {
 fn pass_file(slice: &FileSlice, most: usize, to: &mut SendStream<'_>) -> Option<Result<usize, WriteError>> {
     let owner = &slice.owner;
     match owner.kept() {
-        FileWritableBy::Ours if !owner.intact() => None,
+        FileWritableBy::Ours if !owner.is_intact() => None,
         FileWritableBy::Ours => match owner.mapped(slice.offset, most as u64) {
             Some(bytes) => Some(to.write(bytes)),
             None => lent(slice, most, to),

@@ -7,7 +7,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_store::{Marks, StoredArc};
+use larder_store::{PurgeFacts, StoredArc};
 
 fn store(counters: &Arc<Counters>) -> Arc<Store> {
     let settings = larder_store::RamSettings { budget: 256 << 20, heap_line: 16 << 10, fills: 10 };
@@ -37,14 +37,14 @@ fn page(store: &Store, coding: &str, body: Vec<u8>) -> StoredArc {
     let body = store.make_body(&[Bytes::from(body)]).unwrap();
     let fields = FieldList::from_fields(&fields);
     StoredArc::new(ready(
-        assemble(meta, fields, None, body, Box::default(), Marks::default(), &policy.tags),
+        assemble(meta, fields, None, body, Box::default(), PurgeFacts::default(), &policy.tags),
         &policy,
     ))
 }
 
 fn wait(stored: &Stored, coding: Coding) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(stored.encodings.as_ref().unwrap().settled(coding));
+    runtime.block_on(stored.encodings.as_ref().unwrap().wait_settled(coding));
 }
 
 #[test]

@@ -242,10 +242,10 @@ fn what_somebody_writes_to_is_not_sent_on() {
     fs::hard_link(&path, tier.directory.path().join("backup")).unwrap();
     fs::remove_file(&path).unwrap();
     tier.put("b", blob(2, 9000));
-    assert!(slice.owner.intact(), "another name, or none, or what we append to it, is none of its bytes");
+    assert!(slice.owner.is_intact(), "another name, or none, or what we append to it, is none of its bytes");
     let file = fs::File::options().write(true).open(tier.directory.path().join("backup")).unwrap();
     file.write_all_at(b"!", 100_000).unwrap();
-    assert!(!slice.owner.intact());
+    assert!(!slice.owner.is_intact());
 }
 
 /// Each part is looked at where it is sent from: what somebody writes there after it was verified goes to nobody.

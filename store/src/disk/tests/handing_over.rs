@@ -30,7 +30,7 @@ fn the_other_process_has_everything_and_then_this_one_again() {
     theirs.flush().wait().unwrap();
     assert_eq!(noise(39, 5000), contents(&sending.body));
     let StoredBody::Disk(slice) = &sending.body else { panic!("it is on the heap") };
-    assert!(slice.owner.intact());
+    assert!(slice.owner.is_intact());
     tier.text("mine", "not written");
     assert_eq!((None, None), (tier.get("k1"), tier.get("mine")));
     tier.disk().look();
@@ -49,7 +49,7 @@ fn the_other_process_has_everything_and_then_this_one_again() {
     let rules = tier.disk().restored().rules;
     assert!(rules.iter().any(|it| it.1.scope == PurgeScope::Tag("late".into())), "{rules:?}");
     assert_eq!((None, Some(noise(2, 5000))), (tier.get("k1"), tier.get("k2")));
-    assert_eq!(None, tier.disk().doubted());
+    assert_eq!(None, tier.disk().revalidation_reason());
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The memory of the index, and the replacement of records.
 
-use super::super::index::{Index, IndexPut, KnownRecord, Spot};
+use super::super::index::{Index, IndexPut, KnownRecord, RecordLocation};
 
 fn known(stamp: u64, variant: u32, names: u16) -> KnownRecord {
-    let spot = Spot { segment: 1, offset: u32::try_from(stamp).unwrap(), size: 9 };
-    KnownRecord { spot, stamp, variant, names, flags: 0 }
+    let spot = RecordLocation { segment: 1, offset: u32::try_from(stamp).unwrap(), size: 9 };
+    KnownRecord { location: spot, stamp, variant, names, flags: 0 }
 }
 
 fn stamps(index: &Index) -> Vec<u64> {
@@ -62,8 +62,8 @@ fn what_is_older_than_a_removal_comes_too_late() {
     let index = Index::new();
     index.put(7, &known(1, 1, 0));
     assert_eq!(1, index.remove(7, 5));
-    assert_eq!(IndexPut::Late, index.put(7, &known(4, 1, 0)));
-    assert_eq!(IndexPut::In, index.put(7, &known(6, 1, 0)));
+    assert_eq!(IndexPut::Superseded, index.put(7, &known(4, 1, 0)));
+    assert_eq!(IndexPut::Inserted, index.put(7, &known(6, 1, 0)));
 }
 
 #[test]
@@ -81,9 +81,10 @@ fn a_segment_is_forgotten_whole() {
     (1..50).for_each(|it| {
         let _ = index.put(it, &known(it, 1, 0));
     });
-    let elsewhere = KnownRecord { spot: Spot { segment: 2, offset: 0, size: 1 }, ..known(60, 2, 1) };
+    let elsewhere =
+        KnownRecord { location: RecordLocation { segment: 2, offset: 0, size: 1 }, ..known(60, 2, 1) };
     index.put(7, &elsewhere);
-    index.forget_segment(1);
+    index.remove_segment(1);
     assert_eq!(1, index.objects());
     assert_eq!([60], stamps(&index)[..]);
 }

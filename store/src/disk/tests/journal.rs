@@ -83,7 +83,7 @@ fn what_was_being_written_when_it_was_killed_is_no_loss() {
         fs::write(&path, &whole[..cut]).unwrap();
         tier.open().unwrap();
         assert_eq!(vec![(1, url("a"))], tier.disk().restored().rules, "cut to {cut}");
-        assert_eq!(None, tier.disk().doubted(), "cut to {cut}");
+        assert_eq!(None, tier.disk().revalidation_reason(), "cut to {cut}");
         tier.close();
     }
 }
@@ -186,7 +186,7 @@ fn no_damage_of_the_journal_undoes_a_purge() {
         let whole = contents_of(&tier);
         let journal = fs::read(&path).unwrap();
         tier.open().unwrap();
-        assert_eq!((None, Use::Gone), (tier.disk().doubted(), use_of(&tier, "a")));
+        assert_eq!((None, Use::Gone), (tier.disk().revalidation_reason(), use_of(&tier, "a")));
         assert_eq!(Use::AsItIs, use_of(&tier, "kept"));
         tier.close();
         for (what, damage) in damages(&journal, &older, step) {
@@ -203,12 +203,13 @@ fn no_damage_of_the_journal_undoes_a_purge() {
             let what = format!("{before} before, {after} after, {what}");
             assert_ne!(Use::AsItIs, use_of(&tier, "a"), "{what}");
             // What the log says is true, of every page; and it is true in the next process still.
-            let expect = if tier.disk().doubted().is_some() { Use::Validated } else { Use::AsItIs };
-            assert_eq!(expect, use_of(&tier, "kept"), "{what}: {:?}", tier.disk().doubted());
+            let expect =
+                if tier.disk().revalidation_reason().is_some() { Use::Validated } else { Use::AsItIs };
+            assert_eq!(expect, use_of(&tier, "kept"), "{what}: {:?}", tier.disk().revalidation_reason());
             tier.restart();
             assert_ne!(Use::AsItIs, use_of(&tier, "a"), "{what}, and a restart");
             assert_eq!(expect, use_of(&tier, "kept"), "{what}, and a restart");
-            assert_eq!(None, tier.disk().doubted(), "{what}: once is enough");
+            assert_eq!(None, tier.disk().revalidation_reason(), "{what}: once is enough");
             tier.close();
         }
     }
@@ -222,7 +223,7 @@ fn a_purge_that_comes_after_a_doubt_has_a_number_of_its_own() {
     fs::remove_file(tier.path().join("purges")).unwrap();
     tier.open().unwrap();
     assert_eq!(Use::Validated, use_of(&tier, "a"));
-    // What is fetched from now on was born after the doubt: the number that the next process begins with is above it.
+    // What is fetched from now on was requested after that: the number that the next process begins with is above it.
     let last = tier.disk().restored().last_seq;
     assert!(last > 5, "{last}");
     tier.put("b", born_at(last + 1));
@@ -245,7 +246,7 @@ fn the_log_notes_the_last_purge_in_every_segment() {
     tier.close();
     fs::write(&path, older).unwrap();
     tier.open().unwrap();
-    assert!(tier.disk().doubted().is_some() && doubts(&tier, 2));
+    assert!(tier.disk().revalidation_reason().is_some() && doubts(&tier, 2));
 }
 
 #[test]
@@ -298,8 +299,8 @@ fn a_number_without_a_purge_is_written_down() {
 
 fn born_at(seq: u64) -> StoredArc {
     let stored = crate::sample::owned(sample::plain(sample::text("x")));
-    let born = Born { seq, ..Born::default() };
-    StoredArc::new(stored.marked(Marks { born, ..Marks::default() }))
+    let epoch = PurgeEpoch { seq, ..PurgeEpoch::default() };
+    StoredArc::new(stored.with_purge_facts(PurgeFacts { epoch, ..PurgeFacts::default() }))
 }
 
 #[test]

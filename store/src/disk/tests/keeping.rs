@@ -61,11 +61,11 @@ fn nothing_of_a_response_is_lost() {
         Field { name: "X-Two", value: b"\xff" },
     ]);
     let position = crate::purges::Position { log: 5, entry: 6 };
-    let born = Born { seq: 0, log: Positions::new(&[position]) };
+    let epoch = PurgeEpoch { seq: 0, log: Positions::new(&[position]) };
     let head =
         ReadyHead::new(b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nX-Two: a\r\nX-Two: \xff\r\nContent-Length: 2\r\n");
     let trailers = FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]);
-    let marks = Marks { tags: [1, 9][..].into(), born };
+    let marks = PurgeFacts { tags: [1, 9][..].into(), epoch };
     let stored = Stored::new(meta, head, fields, sample::text("hi"));
     let stored = StoredArc::new(stored.with(variant.into(), Some(trailers), marks));
     tier.put("http://a/", stored.clone());
@@ -76,7 +76,7 @@ fn nothing_of_a_response_is_lost() {
     assert_eq!(stored.fields().text(), found.fields().text());
     assert_eq!(stored.trailers().unwrap().text(), found.trailers().unwrap().text());
     assert_eq!(stored.variant(), found.variant());
-    assert_eq!(stored.marks(), found.marks());
+    assert_eq!(stored.purge_facts(), found.purge_facts());
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn the_birth_comes_back() {
     let mut tier = Tier::new();
     let stored = sample::plain(sample::text("x"));
     let stored = sample::owned(stored);
-    let born = Born { seq: 41, ..Born::default() };
-    tier.put("a", StoredArc::new(stored.marked(Marks { born, ..Marks::default() })));
-    assert_eq!(41, tier.read("a", &[]).unwrap().born);
+    let epoch = PurgeEpoch { seq: 41, ..PurgeEpoch::default() };
+    tier.put("a", StoredArc::new(stored.with_purge_facts(PurgeFacts { epoch, ..PurgeFacts::default() })));
+    assert_eq!(41, tier.read("a", &[]).unwrap().epoch);
     tier.restart();
-    assert_eq!(41, tier.read("a", &[]).unwrap().born);
+    assert_eq!(41, tier.read("a", &[]).unwrap().epoch);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Bodies that RAM cannot hold.
 
 use super::*;
-use crate::disk::{GivenUp, LargeWrite};
+use crate::disk::{BodyNotKept, LargeWrite};
 
 const SEGMENT: u64 = 1 << 20;
 
@@ -13,15 +13,15 @@ fn disk(tier: &Tier) -> &Arc<DiskTier> {
     tier.disk.as_ref().unwrap()
 }
 
-fn push(tier: &Tier, large: &mut LargeWrite, bytes: &[u8]) -> Result<(), GivenUp> {
+fn push(tier: &Tier, large: &mut LargeWrite, bytes: &[u8]) -> Result<(), BodyNotKept> {
     for piece in bytes.chunks(20_000) {
         tier.runtime.block_on(large.push(Bytes::copy_from_slice(piece)))?;
     }
     Ok(())
 }
 
-fn keep(tier: &Tier, key: &str, bytes: &[u8]) -> Result<(), GivenUp> {
-    let mut large = disk(tier).begin_large(None).ok_or(GivenUp)?;
+fn keep(tier: &Tier, key: &str, bytes: &[u8]) -> Result<(), BodyNotKept> {
+    let mut large = disk(tier).begin_large(None).ok_or(BodyNotKept)?;
     push(tier, &mut large, bytes)?;
     let body = tier.runtime.block_on(large.finish())?;
     assert_eq!(bytes.len() as u64, body.len());
@@ -58,7 +58,7 @@ fn writes_that_are_lost_leave_no_body_that_could_be_taken_for_right() {
             // Each piece is written before the next comes, or lost.
             tier.calls.faults.lose_writes(lost.contains(&at));
             push(&tier, &mut large, piece).unwrap();
-            tier.runtime.block_on(large.settle()).unwrap();
+            tier.runtime.block_on(large.flush()).unwrap();
         }
         tier.calls.faults.lose_writes(false);
         let body = tier.runtime.block_on(large.finish()).unwrap();
@@ -93,7 +93,7 @@ fn what_is_cut_off_leaves_nothing() {
 fn what_does_not_fit_a_segment_is_not_begun_or_given_up() {
     let tier = tier();
     assert!(disk(&tier).begin_large(Some(SEGMENT)).is_none());
-    assert_eq!(Err(GivenUp), keep(&tier, "a", &noise(1, 1_100_000)));
+    assert_eq!(Err(BodyNotKept), keep(&tier, "a", &noise(1, 1_100_000)));
     assert_eq!((2, None), (tier.counters.disk_too_large.get(), tier.get("a")));
 }
 
@@ -127,7 +127,7 @@ fn a_failing_device_gives_the_body_up_and_is_no_error_of_the_tier() {
     let tier = tier();
     tier.text("a", "there");
     tier.calls.faults.plan(Some(Fail { first: 1, count: u64::MAX, errno: Errno::NOSPC }));
-    assert_eq!(Err(GivenUp), keep(&tier, "b", &noise(1, 900_000)));
+    assert_eq!(Err(BodyNotKept), keep(&tier, "b", &noise(1, 900_000)));
     tier.calls.faults.plan(None);
     assert_eq!(Some(b"there".to_vec()), tier.get("a"));
     keep(&tier, "b", &noise(1, 900_000)).unwrap();

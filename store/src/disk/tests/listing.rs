@@ -1,7 +1,7 @@
 //! Listings of the disk: each page is compared with the whole content, also after changes between two pages.
 
 use super::super::listing::{
-    DiskKeyEntries, DiskListingCursor, DiskListingPage, DiskListingQuery, DiskListingSort, Those,
+    DiskKeyEntries, DiskKeySelection, DiskListingCursor, DiskListingPage, DiskListingQuery, DiskListingSort,
 };
 use super::*;
 use crate::entry::StoredArc;
@@ -26,11 +26,11 @@ fn keys(page: &DiskListingPage) -> Vec<String> {
     page.listed.iter().map(key).collect()
 }
 
-/// A response with this body, status and tag, born where `store` is now.
+/// A response with this body, status and tag, requested where `store` is now.
 fn of(store: &Store, length: usize, status: u16, tag: &str) -> StoredArc {
     let mut stored = crate::sample::owned(blob(1, length));
     stored.meta.status = status;
-    let stored = stored.marked(Marks { tags: [tags::hash(tag)].into(), born: store.born() });
+    let stored = stored.with_purge_facts(PurgeFacts { tags: [tags::hash(tag)].into(), epoch: store.epoch() });
     crate::ram::StoredArc::new(stored)
 }
 
@@ -48,7 +48,7 @@ fn one_by_one(
     disk: &DiskTier,
     store: &Store,
     mut query: DiskListingQuery,
-    those: Those,
+    those: DiskKeySelection,
     mut between: impl FnMut(),
 ) -> Vec<String> {
     query.limit = 1;
@@ -76,13 +76,18 @@ fn each_sort_has_its_order_and_each_page_goes_on() {
     let mut tier = ten(&store);
     for _ in 0..2 {
         for sort in [DiskListingSort::Written, DiskListingSort::Size] {
-            let up =
-                one_by_one(tier.disk(), &store, query(sort, SortDirection::Ascending), Those::OnDisk, || {});
+            let up = one_by_one(
+                tier.disk(),
+                &store,
+                query(sort, SortDirection::Ascending),
+                DiskKeySelection::OnDisk,
+                || {},
+            );
             assert_eq!(numbered(0..10), up, "{sort:?}");
             let down = keys(&tier.disk().list(
                 &store,
                 &query(sort, SortDirection::Descending),
-                Those::OnDisk,
+                DiskKeySelection::OnDisk,
                 NEVER,
             ));
             assert_eq!(numbered((0..10).rev()), down, "{sort:?}");
@@ -100,7 +105,7 @@ fn uses_are_counted_up_to_a_bound() {
     let page = tier.disk().list(
         &store,
         &query(DiskListingSort::Hits, SortDirection::Descending),
-        Those::OnDisk,
+        DiskKeySelection::OnDisk,
         NEVER,
     );
     let hits: Vec<_> = page.listed.iter().map(|it| (key(it), it.hits)).take(3).collect();
@@ -117,10 +122,10 @@ fn a_search_reads_keys_statuses_and_tags() {
     let check = |change: fn(&mut DiskListingQuery), expect: &[&str]| {
         let mut query = query(DiskListingSort::Written, SortDirection::Ascending);
         change(&mut query);
-        let page = tier.disk().list(&store, &query, Those::OnDisk, NEVER);
+        let page = tier.disk().list(&store, &query, DiskKeySelection::OnDisk, NEVER);
         assert_eq!(
             (expect, 11, 0),
-            (&keys(&page).iter().map(|it| &**it).collect::<Vec<_>>()[..], page.looked_at, page.left)
+            (&keys(&page).iter().map(|it| &**it).collect::<Vec<_>>()[..], page.heads_read, page.left)
         );
     };
     check(|it| it.pattern = Pattern::new("*.css"), &["http://b/x.css"]);
@@ -142,7 +147,7 @@ fn a_page_ends_with_its_time_and_the_next_one_goes_on() {
     let mut left = Vec::new();
     for _ in 0..100 {
         // Its time is over before it begins.
-        let page = tier.disk().list(&store, &query, Those::OnDisk, precise_micros());
+        let page = tier.disk().list(&store, &query, DiskKeySelection::OnDisk, precise_micros());
         left.push(page.left);
         query.after = page.next;
         if page.next.is_none() {
@@ -163,7 +168,7 @@ fn what_comes_and_goes_between_two_pages_moves_nothing() {
         tier.disk(),
         &store,
         query(DiskListingSort::Size, SortDirection::Ascending),
-        Those::OnDisk,
+        DiskKeySelection::OnDisk,
         || {
             tier.put(&format!("http://b/{turn}"), of(&store, 1, 200, "t"));
             if turn < 3 {
@@ -185,7 +190,7 @@ fn what_is_purged_is_not_listed() {
     let page = tier.disk().list(
         &store,
         &query(DiskListingSort::Size, SortDirection::Ascending),
-        Those::OnDisk,
+        DiskKeySelection::OnDisk,
         NEVER,
     );
     let url = |key: &str| PurgeScope::Url(key.as_bytes().into());
@@ -194,9 +199,9 @@ fn what_is_purged_is_not_listed() {
     }
     assert!(tier.disk().inspect(&store, page.listed[3].id).is_none());
     assert!(tier.disk().inspect(&store, page.listed[4].id).is_some(), "what is stale is there");
-    assert_eq!(numbered((0..10).filter(|it| *it != 3)), all(Those::OnDisk));
+    assert_eq!(numbered((0..10).filter(|it| *it != 3)), all(DiskKeySelection::OnDisk));
     store.insert(store.hash(b"http://a/6"), b"http://a/6", of(&store, 1, 200, "t"), 4).unwrap();
-    assert_eq!(numbered((0..10).filter(|it| ![3, 6].contains(it))), all(Those::OnDiskAlone));
+    assert_eq!(numbered((0..10).filter(|it| ![3, 6].contains(it))), all(DiskKeySelection::OnDiskAlone));
 }
 
 #[test]
@@ -244,13 +249,13 @@ fn all_variants_of_a_key_are_one() {
         let request = [Field { name: "accept-encoding", value }];
         let stored = sample::varied(&["accept-encoding"], &request, sample::text("hello"));
         let stored = crate::sample::owned(stored);
-        let stored = stored.marked(Marks { born: store.born(), ..Marks::default() });
+        let stored = stored.with_purge_facts(PurgeFacts { epoch: store.epoch(), ..PurgeFacts::default() });
         tier.put("http://a/", crate::ram::StoredArc::new(stored));
     }
     let page = tier.disk().list(
         &store,
         &query(DiskListingSort::Size, SortDirection::Ascending),
-        Those::OnDisk,
+        DiskKeySelection::OnDisk,
         NEVER,
     );
     assert_eq!((1, 1, 2), (page.keys, page.listed.len(), page.listed[0].variants.len()));
@@ -268,16 +273,16 @@ fn what_cannot_be_read_is_passed_over() {
     let page = tier.disk().list(
         &store,
         &query(DiskListingSort::Size, SortDirection::Ascending),
-        Those::OnDisk,
+        DiskKeySelection::OnDisk,
         NEVER,
     );
     tier.calls.faults.plan(None);
-    assert_eq!((9, 10), (page.listed.len(), page.looked_at));
+    assert_eq!((9, 10), (page.listed.len(), page.heads_read));
     assert_eq!(10, tier.disk().objects(), "nothing was forgotten");
     let nowhere = DiskListingQuery {
         after: Some(DiskListingCursor { rank: NEVER, stamp: 0 }),
         ..query(DiskListingSort::Size, SortDirection::Ascending)
     };
-    let page = tier.disk().list(&store, &nowhere, Those::OnDisk, NEVER);
+    let page = tier.disk().list(&store, &nowhere, DiskKeySelection::OnDisk, NEVER);
     assert!(page.listed.is_empty() && page.next.is_none());
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn relieve(store: &Store, key: &[u8], waits: &FillReader) -> Begin {
     let hash = store.hash(key);
-    store.relieve(hash, hash, key, waits)
+    store.begin_extra(hash, hash, key, waits)
 }
 
 fn spent(spent: SpentLifetime) -> FillHead {
@@ -19,11 +19,11 @@ fn one_of_those_who_waited_long_enough_begins_another() {
     let Begin::Lead(second, _) = relieve(&store, b"k", &one) else { panic!("nobody had") };
     let Begin::Follow(reader) = relieve(&store, b"k", &other) else { panic!("one has") };
     assert!(reader.reads(&second.fill) && follow(&store, b"k").reads(&second.fill));
-    assert_eq!(2, store.flights.len());
+    assert_eq!(2, store.in_flight.len());
     // A removal reaches both.
     store.remove(store.hash(b"k"), b"k");
     assert!(first.was_removed() && second.was_removed());
-    assert_eq!(0, store.flights.len());
+    assert_eq!(0, store.in_flight.len());
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn one_that_joins_after_the_head_has_not_waited() {
 fn what_nobody_can_join_stays_where_it_is() {
     let store = store(1 << 20);
     let hash = store.hash(b"k");
-    let (mut writer, reader) = store.begin_alone(hash, b"k", store.removals(hash));
+    let (mut writer, reader) = store.begin_private(hash, b"k", store.removals(hash));
     writer.head(spent(SpentLifetime::Stored), true);
     writer.finish(FillEnd::Complete(None));
     drop(reader);
-    assert_eq!(0, store.flights.len());
+    assert_eq!(0, store.in_flight.len());
     let (_writer, _reader) = lead(&store, b"k"); // The number of those that may be shared is what it was.
 }

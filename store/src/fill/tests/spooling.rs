@@ -3,7 +3,7 @@
 use super::*;
 use crate::device::syscalls::Syscalls;
 use crate::device::tests::Fail;
-use crate::spool::{PATIENCE_ALONE, SpoolSettings as Where};
+use crate::spool::{SINGLE_CALL_TIMEOUT, SpoolSettings as Where};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -270,13 +270,13 @@ async fn a_device_that_hangs_for_seconds_is_awaited_for_one_reader() {
     let it = spooling(GIB, 3_000_000);
     it.calls.faults.let_in(Some(2));
     let (mut writer, mut only, _) = it.begin(0);
-    writer.hurry(WithoutSpool::Cut);
+    writer.drain(WithoutSpool::Cut);
     // As long as such a task runs, the time of the test passes only by `advance`.
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let held = tokio::task::spawn_blocking(move || ended.recv());
     let seconds = async {
         for _ in 0..80 {
-            tokio::time::advance(PATIENCE_ALONE / 100).await;
+            tokio::time::advance(SINGLE_CALL_TIMEOUT / 100).await;
         }
         assert_eq!(0, it.store.counters.fill_spool_given_up.get());
         it.calls.faults.let_in(None);
@@ -296,7 +296,7 @@ async fn a_body_is_offered_again_after_a_failure() {
     let it = spooling(GIB, 3_000_000);
     it.calls.faults.plan(Some(Fail { first: 3, count: 1, errno: Errno::IO }));
     let (mut writer, mut only, _) = it.begin(0);
-    writer.hurry(WithoutSpool::Wait);
+    writer.drain(WithoutSpool::Wait);
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let held = tokio::task::spawn_blocking(move || ended.recv());
     let counters = &it.store.counters;

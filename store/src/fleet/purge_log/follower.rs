@@ -3,7 +3,7 @@
 //!
 //! Each server has a log of its own. One that is followed without a gap is *continuous*; one with an unknown past (it
 //! forgot, or an entry is gone) is *settling*. It counts again once enough other servers were read after that, or once
-//! all held responses are in doubt.
+//! all held responses are to be validated.
 
 use crate::purges::{Position, Seq};
 use larder_wire::purge_entry::{LARGEST_NAME, NodeReport, Numbered, PurgeEntry};
@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// How long an entry may be missing whose number is already taken. The writer has half of that time to write it and to
 /// find it written, or does not count it. Part of the protocol: the same on every node.
-pub const GAP_PATIENCE: u64 = 2000;
+pub const GAP_TIMEOUT: u64 = 2000;
 
 /// Entries that are requested beyond the last known one.
 const LOOK_AHEAD: u64 = 4;
@@ -22,29 +22,29 @@ const BATCH: u64 = 64;
 /// Entries that are read back when a log is joined in the middle.
 const READ_BACK: u64 = 1024;
 
-/// A node further behind does not read everything, but doubts.
+/// A node further behind does not read everything, but validates everything.
 const FAR_BEHIND: u64 = 4096;
 
 /// The most purges that are remembered for recognising them in other logs.
 const REMEMBERED: usize = 4096;
 
 /// Milliseconds between two signs of life without news.
-const BEAT_EACH: u64 = 1000;
+const HEARTBEAT_INTERVAL: u64 = 1000;
 
 /// The part of this node that obeys the log: the store.
-pub trait Holder {
+pub trait PurgeLogSink {
     /// In force when it returns; `None` if the entry is not understood. `at` is empty while it is in no log.
     fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq>;
     /// The same purge is at this position, too.
-    fn also_at(&self, seq: Seq, at: Position);
+    fn add_position(&self, seq: Seq, at: Position);
     /// Everything requested before now must be validated before use. The floor decides about responses from other nodes.
-    fn doubt(&self);
+    fn require_revalidation(&self);
     /// This purge is in no server's log, and will not be.
-    fn stands_nowhere(&self, seq: Seq);
+    fn purge_lost(&self, seq: Seq);
     /// A server lost this log: no response is expected to know it any more.
-    fn abandon(&self, log: u64);
+    fn log_lost(&self, log: u64);
     /// Requests to the origin from now on know these positions and no others.
-    fn knows(&self, positions: &[Position]);
+    fn set_positions(&self, positions: &[Position]);
     /// Until then (monotonic milliseconds) the node may trust its responses; and those from other nodes that know at
     /// least `need` of these logs up to these positions.
     fn follow(&self, floor: &[Position], need: usize, until: u64);
@@ -52,7 +52,7 @@ pub trait Holder {
 
 /// A node's parameters of the protocol.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct LogParameters {
     /// The number of servers with a log.
     pub servers: usize,
     /// Milliseconds for which a poll is valid.
@@ -65,7 +65,7 @@ pub struct Terms {
     pub write_quorum: usize,
 }
 
-impl Terms {
+impl LogParameters {
     /// The terms of a node that has these servers; `lease` within [`LONGEST_LEASE`].
     #[must_use]
     pub fn new(servers: usize, lease: u64, id: u64, name: Box<str>) -> Self {
@@ -102,7 +102,7 @@ pub struct LogReply<'a> {
 
 /// Actions that are due at that server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Todo {
+pub struct DueActions {
     /// The state of its head.
     pub head: Missing,
     /// The state of its counter of nodes.
@@ -135,7 +135,7 @@ pub enum LogEvent {
     /// The past of this server's log is unknown.
     Gap(usize),
     /// All held responses must be validated.
-    Doubted,
+    RevalidateAll,
     /// Nothing is trusted without validation.
     Lost,
     /// Trust is restored.
@@ -144,7 +144,7 @@ pub enum LogEvent {
 
 /// A node's knowledge of the logs.
 pub struct LogFollower {
-    terms: Terms,
+    parameters: LogParameters,
     servers: Vec<FollowedLog>,
     applied: HashMap<u128, Seq>,
     order: VecDeque<u128>,
@@ -165,7 +165,7 @@ struct FollowedLog {
     /// The last head read.
     head: u64,
     /// Missing entries up to here are already compensated.
-    made_up: u64,
+    compensated: u64,
     /// Its past is unknown.
     settling: Option<Settling>,
     /// The time at which the last poll was sent whose answer left nothing unread.
@@ -177,7 +177,7 @@ struct FollowedLog {
     /// This node's number there.
     slot: Option<Numbered>,
     /// The time and content of this node's last sign of life.
-    beat: Option<(u64, Vec<(u64, u64)>)>,
+    heartbeat: Option<(u64, Vec<(u64, u64)>)>,
 }
 
 #[derive(Clone, Copy)]
@@ -194,8 +194,8 @@ impl Settling {
     }
 
     /// Present entries are skipped, and may not be on other servers yet.
-    fn passing_over(now: u64) -> Option<Self> {
-        Some(Self { noticed: now, after: now + GAP_PATIENCE })
+    fn skip_present(now: u64) -> Option<Self> {
+        Some(Self { noticed: now, after: now + GAP_TIMEOUT })
     }
 }
 
@@ -209,11 +209,11 @@ impl FollowedLog {
 impl LogFollower {
     /// A node without knowledge, which trusts nothing.
     #[must_use]
-    pub fn new(terms: Terms) -> Self {
-        let servers = (0..terms.servers).map(|_| FollowedLog::default()).collect();
+    pub fn new(parameters: LogParameters) -> Self {
+        let servers = (0..parameters.servers).map(|_| FollowedLog::default()).collect();
         let (applied, order) = (HashMap::new(), VecDeque::new());
         Self {
-            terms,
+            parameters,
             servers,
             applied,
             order,
@@ -227,8 +227,8 @@ impl LogFollower {
 
     /// The parameters.
     #[must_use]
-    pub fn terms(&self) -> &Terms {
-        &self.terms
+    pub fn parameters(&self) -> &LogParameters {
+        &self.parameters
     }
 
     /// The request for server `n`.
@@ -248,60 +248,66 @@ impl LogFollower {
         sent: u64,
         now: u64,
         answer: &LogReply<'_>,
-        holder: &impl Holder,
-    ) -> Todo {
-        let mut todo = Todo::default();
+        sink: &impl PurgeLogSink,
+    ) -> DueActions {
+        let mut actions = DueActions::default();
         self.events.push(LogEvent::Polled);
-        let registered = self.mind_nodes(n, answer.nodes, now, &mut todo);
+        let registered = self.check_registration(n, answer.nodes, now, &mut actions);
         let Some(head) = answer.head.and_then(Numbered::read) else {
-            todo.head = if answer.head.is_some() { Missing::Garbage } else { Missing::Absent };
+            actions.head = if answer.head.is_some() { Missing::Garbage } else { Missing::Absent };
             self.servers[n].complete = None;
-            self.settle(now, holder);
-            return todo;
+            self.settle(now, sink);
+            return actions;
         };
-        self.take_up(n, head, now, holder);
+        self.detect_log(n, head, now, sink);
         let it = &mut self.servers[n];
         it.head = head.number;
         let fits = ask.log == it.at.map(|it| it.log) && it.at.is_some_and(|it| it.entry + 1 == ask.first);
-        if fits && self.read(n, head, now, &answer.entries, holder) {
-            self.doubt(holder);
+        if fits && self.read(n, head, now, &answer.entries, sink) {
+            self.require_revalidation(sink);
         }
         let it = &mut self.servers[n];
         let entry = it.at.map_or(0, |it| it.entry);
         if entry < head.number {
             // A missing entry is awaited at the usual interval.
-            todo.again = it.missing.is_none();
+            actions.again = it.missing.is_none();
         } else if registered {
             it.complete = Some(sent);
         }
-        self.settle(now, holder);
-        self.trust(now, holder);
-        todo
+        self.settle(now, sink);
+        self.trust(now, sink);
+        actions
     }
 
     /// Whether this node has a number in the present series.
-    fn mind_nodes(&mut self, n: usize, nodes: Option<&[u8]>, now: u64, todo: &mut Todo) -> bool {
+    fn check_registration(
+        &mut self,
+        n: usize,
+        nodes: Option<&[u8]>,
+        now: u64,
+        actions: &mut DueActions,
+    ) -> bool {
         let it = &mut self.servers[n];
         let Some(counter) = nodes.and_then(Numbered::read) else {
-            todo.nodes = if nodes.is_some() { Missing::Garbage } else { Missing::Absent };
+            actions.nodes = if nodes.is_some() { Missing::Garbage } else { Missing::Absent };
             return false;
         };
         if it.generation.is_none_or(|it| it.0 != counter.name) {
             it.generation = Some((counter.name, now));
             self.longest = self.longest.max(lease_of(counter.name));
         }
-        todo.register = it.slot.is_none_or(|it| it.name != counter.name);
-        !todo.register
+        actions.register = it.slot.is_none_or(|it| it.name != counter.name);
+        !actions.register
     }
 
     /// This node got a number at server `n`.
     pub fn registered(&mut self, n: usize, slot: Numbered) {
         self.servers[n].slot = Some(slot);
-        self.servers[n].beat = None;
+        self.servers[n].heartbeat = None;
     }
 
     /// Detects another log, or one that went back, and joins it as far back as it is read.
-    fn take_up(&mut self, n: usize, head: Numbered, now: u64, holder: &impl Holder) {
+    fn detect_log(&mut self, n: usize, head: Numbered, now: u64, sink: &impl PurgeLogSink) {
         let it = &mut self.servers[n];
         let follows =
             |at: Position| at.log == head.name && (at.entry..=at.entry + FAR_BEHIND).contains(&head.number);
@@ -313,13 +319,13 @@ impl LogFollower {
         let first = it.at.is_none();
         let start = head.number.saturating_sub(READ_BACK);
         if let Some(old) = it.at.filter(|it| it.log != head.name) {
-            holder.abandon(old.log);
+            sink.log_lost(old.log);
         }
         let whole = start == 0 && !first;
         it.at = Some(Position { log: head.name, entry: start });
         (it.base, it.missing, it.complete) = (start, None, None);
-        it.made_up = if whole { 0 } else { head.number };
-        it.settling = if whole { Settling::at(now) } else { Settling::passing_over(now) };
+        it.compensated = if whole { 0 } else { head.number };
+        it.settling = if whole { Settling::at(now) } else { Settling::skip_present(now) };
         if !first {
             self.events.push(LogEvent::Gap(n));
         }
@@ -332,7 +338,7 @@ impl LogFollower {
         head: Numbered,
         now: u64,
         entries: &[Option<&[u8]>],
-        holder: &impl Holder,
+        sink: &impl PurgeLogSink,
     ) -> bool {
         let mut strange = false;
         for value in entries {
@@ -341,9 +347,9 @@ impl LogFollower {
             let next = Position { entry: at.entry + 1, ..at };
             let understood = match value.map(PurgeEntry::read) {
                 None => {
-                    if next.entry > it.made_up {
+                    if next.entry > it.compensated {
                         let since = *it.missing.get_or_insert(now);
-                        if now.saturating_sub(since) < GAP_PATIENCE {
+                        if now.saturating_sub(since) < GAP_TIMEOUT {
                             break;
                         }
                         it.settling = Settling::at(now);
@@ -352,7 +358,7 @@ impl LogFollower {
                     false
                 }
                 Some(entry) => {
-                    let applied = entry.is_some_and(|entry| self.apply(&entry, next, holder));
+                    let applied = entry.is_some_and(|entry| self.apply(&entry, next, sink));
                     if !applied {
                         strange = true;
                         self.events.push(LogEvent::Gap(n));
@@ -370,20 +376,20 @@ impl LogFollower {
         strange
     }
 
-    fn apply(&mut self, entry: &PurgeEntry, at: Position, holder: &impl Holder) -> bool {
+    fn apply(&mut self, entry: &PurgeEntry, at: Position, sink: &impl PurgeLogSink) -> bool {
         if let Some(seq) = self.applied.get(&entry.id) {
-            holder.also_at(*seq, at);
+            sink.add_position(*seq, at);
             return true;
         }
-        let Some(seq) = holder.purge(entry, &[at]) else { return false };
+        let Some(seq) = sink.purge(entry, &[at]) else { return false };
         self.remember(entry.id, seq);
         self.events.push(LogEvent::Applied);
         true
     }
 
     /// A purge requested at this node: in force here when this returns; `None` if it is not understood.
-    pub fn apply_own(&mut self, entry: &PurgeEntry, holder: &impl Holder) -> Option<Seq> {
-        let seq = holder.purge(entry, &[])?;
+    pub fn apply_own(&mut self, entry: &PurgeEntry, sink: &impl PurgeLogSink) -> Option<Seq> {
+        let seq = sink.purge(entry, &[])?;
         self.remember(entry.id, seq);
         Some(seq)
     }
@@ -398,24 +404,24 @@ impl LogFollower {
         }
     }
 
-    /// Puts all held responses in doubt: that compensates for everything unknown in any log up to here.
-    fn doubt(&mut self, holder: &impl Holder) {
-        holder.doubt();
+    /// Has all held responses validated: that compensates for everything unknown in any log up to here.
+    fn require_revalidation(&mut self, sink: &impl PurgeLogSink) {
+        sink.require_revalidation();
         // A node that never trusted anything loses nothing: every start begins so.
         if self.trust > 0 {
-            self.events.push(LogEvent::Doubted);
+            self.events.push(LogEvent::RevalidateAll);
         }
         for it in &mut self.servers {
             it.settling = None;
-            it.made_up = it.head;
+            it.compensated = it.head;
         }
     }
 
-    /// Lets servers count again whose gap is compensated by others read since; doubts if there are not enough of them.
-    fn settle(&mut self, now: u64, holder: &impl Holder) {
-        let (need, lease) = (self.terms.read_quorum(), self.terms.lease);
+    /// Lets servers count again whose gap is compensated by others read since; validates everything if there are not enough of them.
+    fn settle(&mut self, now: u64, sink: &impl PurgeLogSink) {
+        let (need, lease) = (self.parameters.read_quorum(), self.parameters.lease);
         // A node that never trusted anything has nothing to lose.
-        let patience = if self.trust > 0 && self.terms.servers > need { lease / 4 } else { 0 };
+        let patience = if self.trust > 0 && self.parameters.servers > need { lease / 4 } else { 0 };
         for n in 0..self.servers.len() {
             let Some(settling) = self.servers[n].settling else { continue };
             let others = || self.servers.iter().enumerate().filter(|it| it.0 != n && it.1.settling.is_none());
@@ -424,19 +430,19 @@ impl LogFollower {
             } else if now.saturating_sub(settling.noticed) >= patience
                 && others().filter(|it| it.1.until(lease).is_some_and(|it| it > now)).count() < need
             {
-                return self.doubt(holder);
+                return self.require_revalidation(sink);
             }
         }
     }
 
     /// Tells the holder what it may trust and what it knows.
-    fn trust(&mut self, now: u64, holder: &impl Holder) {
+    fn trust(&mut self, now: u64, sink: &impl PurgeLogSink) {
         let known = self.known();
         if known != self.known {
-            holder.knows(&known);
+            sink.set_positions(&known);
             self.known = known;
         }
-        let lease = self.terms.lease;
+        let lease = self.parameters.lease;
         let mut followed: Vec<_> = self
             .servers
             .iter()
@@ -446,19 +452,19 @@ impl LogFollower {
         followed.sort_by_key(|it| std::cmp::Reverse(it.0));
         // A server that fell silent is excluded early: the others alone extend the trust.
         let recent = followed.iter().filter(|it| it.0 > now + lease / 2).count();
-        followed.truncate(recent.max(self.terms.read_quorum()));
-        if followed.len() >= self.terms.read_quorum()
+        followed.truncate(recent.max(self.parameters.read_quorum()));
+        if followed.len() >= self.parameters.read_quorum()
             && let Some((until, _)) = followed.last().copied()
         {
             let floor: Vec<_> = followed.iter().map(|it| it.1).collect();
-            holder.follow(&floor, self.terms.read_quorum(), until);
+            sink.follow(&floor, self.parameters.read_quorum(), until);
             self.trust = until;
         }
-        self.look(now);
+        self.update_trust(now);
     }
 
     /// Notices that trust began or ended.
-    pub fn look(&mut self, now: u64) {
+    pub fn update_trust(&mut self, now: u64) {
         let trusted = self.trust > now;
         if trusted != self.trusted {
             self.trusted = trusted;
@@ -472,37 +478,38 @@ impl LogFollower {
     }
 
     /// The sign of life that is due at server `n`, and its number; `None` where none is due.
-    pub fn beat(&mut self, n: usize, now: u64, wall: u64) -> Option<(Numbered, Vec<u8>)> {
+    pub fn heartbeat(&mut self, n: usize, now: u64, wall: u64) -> Option<(Numbered, Vec<u8>)> {
         let followed: Vec<_> = self.known().iter().map(|it| (it.log, it.entry)).collect();
         let it = &mut self.servers[n];
         let slot = it.slot?;
-        if it.beat.as_ref().is_some_and(|(at, what)| *what == followed && now < at + BEAT_EACH) {
+        if it.heartbeat.as_ref().is_some_and(|(at, what)| *what == followed && now < at + HEARTBEAT_INTERVAL)
+        {
             return None;
         }
-        it.beat = Some((now, followed.clone()));
+        it.heartbeat = Some((now, followed.clone()));
         Some((slot, self.node(wall, followed, false).write()))
     }
 
     /// The last sign of life: this node answers no more requests.
     #[must_use]
-    pub fn farewell(&self, n: usize, wall: u64) -> Option<(Numbered, Vec<u8>)> {
+    pub fn last_heartbeat(&self, n: usize, wall: u64) -> Option<(Numbered, Vec<u8>)> {
         Some((self.servers[n].slot?, self.node(wall, Vec::new(), true).write()))
     }
 
     fn node(&self, wall: u64, followed: Vec<(u64, u64)>, left: bool) -> NodeReport {
         NodeReport {
-            id: self.terms.id,
-            servers: self.terms.servers as u64,
+            id: self.parameters.id,
+            servers: self.parameters.servers as u64,
             wall,
             left,
-            name: self.terms.name.clone(),
+            name: self.parameters.name.clone(),
             followed,
         }
     }
 
     /// Sending the sign failed: it is sent again.
-    pub fn beat_failed(&mut self, n: usize) {
-        self.servers[n].beat = None;
+    pub fn heartbeat_failed(&mut self, n: usize) {
+        self.servers[n].heartbeat = None;
     }
 
     /// The time since which server `n` has had this series of nodes.
@@ -514,7 +521,7 @@ impl LogFollower {
     /// The longest lease of any node known so far.
     #[must_use]
     pub fn longest_lease(&self) -> u64 {
-        self.longest.max(self.terms.lease)
+        self.longest.max(self.parameters.lease)
     }
 
     /// The name of the log of server `n`, as last read.
@@ -532,7 +539,7 @@ impl LogFollower {
     /// Whether the log of server `n` was read to its end within the lease.
     #[must_use]
     pub fn is_followed(&self, n: usize, now: u64) -> bool {
-        self.servers.get(n).is_some_and(|it| it.until(self.terms.lease).is_some_and(|it| it > now))
+        self.servers.get(n).is_some_and(|it| it.until(self.parameters.lease).is_some_and(|it| it > now))
     }
 
     /// Until when this node trusts its responses, in monotonic milliseconds.
@@ -550,7 +557,8 @@ impl LogFollower {
             .iter()
             .filter(|it| !self.servers.iter().any(|own| own.at.is_some_and(|at| at.log == it.0)));
         // A server that this node cannot reach may have started another log.
-        node.servers != self.terms.servers as u64 || unknown.count() > self.servers.len() - self.in_sync(now)
+        node.servers != self.parameters.servers as u64
+            || unknown.count() > self.servers.len() - self.in_sync(now)
     }
 
     /// Whether this node has read an entry of server `n`.

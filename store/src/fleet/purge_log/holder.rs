@@ -1,6 +1,6 @@
 //! The store's part of the fleet's purge logs: see `follower::Holder`, and docs/decisions/0081.
 
-use super::Holder;
+use super::PurgeLogSink;
 use crate::purges::rules::FollowedLogs;
 use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use crate::ram::Store;
@@ -60,25 +60,25 @@ impl Store {
     }
 }
 
-impl Holder for Arc<Store> {
+impl PurgeLogSink for Arc<Store> {
     fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq> {
         let positions = if at.is_empty() { vec![Position::NOWHERE] } else { at.to_vec() };
         Some(Store::purge(self, rule_of(entry, positions)?))
     }
 
-    fn also_at(&self, seq: Seq, at: Position) {
-        self.change_rules(|rules| rules.also_at(seq, at));
+    fn add_position(&self, seq: Seq, at: Position) {
+        self.change_rules(|rules| rules.add_position(seq, at));
     }
 
-    fn stands_nowhere(&self, seq: Seq) {
-        self.change_rules(|rules| rules.stands_nowhere(seq));
+    fn purge_lost(&self, seq: Seq) {
+        self.change_rules(|rules| rules.purge_lost(seq));
     }
 
-    fn doubt(&self) {
-        self.change_rules(|rules| rules.doubt(clock::wall()));
+    fn require_revalidation(&self) {
+        self.change_rules(|rules| rules.require_revalidation(clock::wall()));
     }
 
-    fn knows(&self, positions: &[Position]) {
+    fn set_positions(&self, positions: &[Position]) {
         self.change_log(|all| {
             *all = positions.to_vec();
             if all.is_empty() {
@@ -87,14 +87,14 @@ impl Holder for Arc<Store> {
         });
     }
 
-    fn abandon(&self, log: u64) {
-        self.change_rules(|rules| rules.abandon(log));
+    fn log_lost(&self, log: u64) {
+        self.change_rules(|rules| rules.log_lost(log));
     }
 
     fn follow(&self, floor: &[Position], need: usize, until: u64) {
         let new = FollowedLogs { floor: floor.to_vec(), need };
         self.change_rules(|rules| {
-            rules.follow(new, clock::wall());
+            rules.require_logs(new, clock::wall());
             // Within the lock, so that no verdict uses one without the other. The last millisecond is not trusted.
             self.trust_until(until.saturating_sub(1));
         });

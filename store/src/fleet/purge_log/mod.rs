@@ -11,7 +11,7 @@ pub mod survey;
 use larder_wire::purge_entry::Numbered;
 use std::future::Future;
 
-pub use follower::{Holder, LogFollower, Terms};
+pub use follower::{LogFollower, LogParameters, PurgeLogSink};
 pub use run::FleetPurgeLog;
 
 /// The server did not answer in time, or is not in use at present. A sent request may still be carried out.
@@ -31,7 +31,7 @@ pub trait LogServer {
 }
 
 /// The environment of the protocol.
-pub trait World {
+pub trait LogEnvironment {
     /// Monotonic milliseconds, read now; they include the time in which the machine was suspended.
     fn now(&self) -> u64;
     /// Seconds since the epoch.

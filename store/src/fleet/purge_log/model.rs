@@ -2,7 +2,7 @@
 //! cannot be reached, nodes that stop, messages that are late or lost. Tasks run one at a time, so a seed always
 //! gives the same run.
 
-use super::{LogServer, Unavailable, World};
+use super::{LogEnvironment, LogServer, Unavailable};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -338,7 +338,7 @@ pub struct Place {
     pub drift: i64,
 }
 
-impl World for Place {
+impl LogEnvironment for Place {
     fn now(&self) -> u64 {
         let now = self.sim.now();
         #[allow(clippy::cast_possible_wrap, reason = "virtual times are small")]

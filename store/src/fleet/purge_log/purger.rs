@@ -4,9 +4,9 @@
 //! on a node that polls enough servers sees it. A node has therefore obeyed it when the node says so, or when a lease has
 //! passed: by then the node has polled again or trusts nothing any more.
 
-use super::follower::{GAP_PATIENCE, Holder, lease_of, new_generation};
+use super::follower::{GAP_TIMEOUT, PurgeLogSink, lease_of, new_generation};
 use super::run::{FORGET_NODE, FleetPurgeLog};
-use super::{LogServer, World};
+use super::{LogEnvironment, LogServer};
 use crate::purges::{Position, Seq};
 use larder_wire::purge_entry::{NodeReport, Numbered, PurgeEntry, TooLong};
 use std::collections::BTreeMap;
@@ -19,16 +19,16 @@ use std::task::Poll;
 pub(super) const MOST_NODES: u64 = 256;
 
 /// Milliseconds between two reads of the nodes' reports.
-const LOOK_EACH: u64 = 20;
+const POLL_INTERVAL: u64 = 20;
 
 /// The most milliseconds for which an acknowledgement waits for work that is not part of the promise.
 const CATCH_UP: u64 = 1_000;
 
 /// Seconds after its last sign of life during which a node counts as alive, for messages only.
-const TOLD_LATELY: u64 = 3;
+const ALIVE_WITHIN: u64 = 3;
 
 /// The most by which this node's clock and another's may differ over a lease: a hundredth, and this many milliseconds.
-const CLOCKS_DIFFER: u64 = 20;
+const CLOCK_SKEW: u64 = 20;
 
 /// A purge that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,20 +51,20 @@ pub struct NodeReceipt {
     /// Its name for operators.
     pub name: Box<str>,
     /// How it obeys the purge.
-    pub how: How,
+    pub outcome: NodeOutcome,
     /// Milliseconds from the beginning of the purge until its report was read that it has applied it.
     pub after: Option<u64>,
 }
 
 /// How a node obeys a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum NodeOutcome {
     /// It has applied it.
-    Past,
+    Applied,
     /// It has not reported that: it validates all its responses until it knows the purge.
     Silent,
     /// It has stopped.
-    Left,
+    Stopped,
 }
 
 /// A purge that is not certain to hold everywhere.
@@ -73,7 +73,7 @@ pub enum NotCertain {
     /// It is too long for an entry; nothing was done.
     TooLong(TooLong),
     /// It is not understood; nothing was done.
-    NotUnderstood,
+    Unsupported,
     /// Too few servers accepted it. It is in force on this node.
     TooFew {
         /// Those that have it.
@@ -91,7 +91,7 @@ impl fmt::Display for NotCertain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong(it) => it.fmt(f),
-            Self::NotUnderstood => f.write_str("this node does not understand the purge"),
+            Self::Unsupported => f.write_str("this node does not understand the purge"),
             Self::TooFew { on, need, of } => write!(
                 f,
                 "in force on this node, but only {} of {of} memcached servers stored it and {need} are required; \
@@ -131,7 +131,7 @@ struct ServerReport {
 /// The latest report of each node, and after how many milliseconds it showed that the node has applied a purge.
 type ReportedNodes = BTreeMap<u64, (NodeReport, Option<u64>)>;
 
-impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
+impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
     /// Purges on all nodes. In force here at once. With `wait` it returns when no node can use a removed response any
     /// more, within a lease and the servers' time limits; without, when enough servers have it.
     ///
@@ -148,7 +148,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     /// It was refused; nothing was done.
     pub fn begin(&self, entry: &PurgeEntry) -> Result<Seq, NotCertain> {
         entry.write().map_err(NotCertain::TooLong)?;
-        self.follower.borrow_mut().apply_own(entry, &self.holder).ok_or(NotCertain::NotUnderstood)
+        self.follower.borrow_mut().apply_own(entry, &self.sink).ok_or(NotCertain::Unsupported)
     }
 
     /// The second half: in force on all other nodes.
@@ -157,8 +157,8 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     /// It is not certain to hold there.
     pub async fn spread(&self, entry: &PurgeEntry, seq: Seq, wait: bool) -> Result<PurgeReceipt, NotCertain> {
         let bytes = entry.write().map_err(NotCertain::TooLong)?;
-        let begun = self.world.now();
-        let (need, of) = (self.follower.borrow().terms().write_quorum, self.servers.len());
+        let begun = self.environment.now();
+        let (need, of) = (self.follower.borrow().parameters().write_quorum, self.servers.len());
         let mut written: Vec<WrittenEntry> = Vec::new();
         let (mut standing, mut anywhere) = (Vec::new(), false);
         for _ in 0..2 {
@@ -166,7 +166,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
             let new: Vec<_> = join_all(missing).await.into_iter().flatten().collect();
             for it in &new {
                 anywhere = true;
-                self.holder.also_at(seq, Position { log: it.at.name, entry: it.at.number });
+                self.sink.add_position(seq, Position { log: it.at.name, entry: it.at.number });
             }
             written.retain(|it| standing.contains(&it.server));
             written.extend(new);
@@ -175,7 +175,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
             let in_time = |it: &WrittenEntry| {
                 let when =
                     told.iter().find(|told| told.server == it.server && told.standing).map(|it| it.when);
-                when.is_some_and(|when| when < it.since + GAP_PATIENCE / 2)
+                when.is_some_and(|when| when < it.since + GAP_TIMEOUT / 2)
             };
             written.retain(in_time);
             standing = written.iter().map(|it| it.server).collect();
@@ -184,7 +184,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
             }
         }
         if !anywhere {
-            self.holder.stands_nowhere(seq);
+            self.sink.purge_lost(seq);
         }
         if standing.len() < need {
             return Err(NotCertain::TooFew { on: standing, need, of });
@@ -196,12 +196,12 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     /// Takes a number in one server's log and puts the entry there.
     async fn write(&self, server: usize, bytes: &[u8]) -> Option<WrittenEntry> {
         let (it, head) = (&self.servers[server], self.keys.head());
-        let mut since = self.world.now();
+        let mut since = self.environment.now();
         let mut value = it.increment(&head).await.ok()?;
         if value.is_none() {
             // Its log is gone, or never existed: this starts another.
-            it.add(&head, &Numbered::first(self.world.random()).write(), 0).await.ok()?;
-            since = self.world.now();
+            it.add(&head, &Numbered::first(self.environment.random()).write(), 0).await.ok()?;
+            since = self.environment.now();
             value = it.increment(&head).await.ok()?;
         }
         let at = Numbered::of(value?)?;
@@ -239,7 +239,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
                 // Numbers of a series other than the present one are meaningless.
                 let slots =
                     if nodes.map(|it| it.name) == known.map(|it| it.name) { slots } else { Vec::new() };
-                Some(ServerReport { server: it.server, standing, when: self.world.now(), nodes, slots })
+                Some(ServerReport { server: it.server, standing, when: self.environment.now(), nodes, slots })
             }
         };
         join_all(written.iter().map(ask)).await.into_iter().flatten().collect()
@@ -252,15 +252,15 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         bytes: &[u8],
         begun: u64,
     ) -> Result<Vec<NodeReceipt>, NotCertain> {
-        let standing = self.world.now();
+        let standing = self.environment.now();
         let mut longest = self.follower.borrow().longest_lease();
         let mut told = Vec::new();
         let mut nodes = ReportedNodes::new();
         loop {
             let new = self.ask_nodes(written, bytes, &told).await;
-            let took = self.world.now().saturating_sub(begun);
+            let took = self.environment.now().saturating_sub(begun);
             for node in new.iter().flat_map(|it| it.slots.iter().flatten()) {
-                let past = written.iter().any(|it| is_past(node, it)).then_some(took);
+                let past = written.iter().any(|it| has_applied(node, it)).then_some(took);
                 let known = nodes.entry(node.id).or_insert_with(|| (node.clone(), past));
                 let past = known.1.or(past);
                 *known = (if node.wall >= known.0.wall { node.clone() } else { known.0.clone() }, past);
@@ -269,7 +269,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
                 longest = longest.max(it.nodes.map_or(0, |it| lease_of(it.name)));
             }
             let settled = new.iter().filter(|it| self.is_settled(it, longest, &nodes)).count();
-            let need = self.follower.borrow().terms().write_quorum;
+            let need = self.follower.borrow().parameters().write_quorum;
             if settled >= need {
                 let asked: Vec<usize> = new.iter().map(|it| it.server).collect();
                 self.catch_up(written.iter().filter(|it| asked.contains(&it.server))).await;
@@ -280,21 +280,21 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
                 told.retain(|old: &ServerReport| old.server != it.server);
                 told.push(it);
             }
-            if self.world.now() >= standing + longest + longest / 100 + CLOCKS_DIFFER {
-                self.forget_vanished(&told).await;
+            if self.environment.now() >= standing + longest + longest / 100 + CLOCK_SKEW {
+                self.drop_silent_nodes(&told).await;
                 return self.receipt(nodes);
             }
-            self.world.sleep(LOOK_EACH).await;
+            self.environment.sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Waits briefly until this node has read its own entry, which is in force here without that. Responses fetched
     /// before would look to other nodes as if requested before the purge, and they would fetch them again.
     async fn catch_up<'w>(&self, written: impl Iterator<Item = &'w WrittenEntry> + Clone) {
-        let until = self.world.now() + CATCH_UP;
+        let until = self.environment.now() + CATCH_UP;
         let has_read = |it: &WrittenEntry| self.follower.borrow().has_read(it.server, it.at);
-        while self.world.now() < until && !written.clone().all(has_read) {
-            self.world.sleep(LOOK_EACH).await;
+        while self.environment.now() < until && !written.clone().all(has_read) {
+            self.environment.sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -304,10 +304,10 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         let Some(counter) = told.nodes else { return false };
         let old = follower
             .generation_since(told.server, counter.name)
-            .is_some_and(|since| told.when > since + longest + longest / 100 + CLOCKS_DIFFER);
+            .is_some_and(|since| told.when > since + longest + longest / 100 + CLOCK_SKEW);
         let passed = |node: &NodeReport| {
             node.left
-                || node.id == follower.terms().id
+                || node.id == follower.parameters().id
                 || nodes.get(&node.id).is_some_and(|it| it.1.is_some())
         };
         old && told.slots.len() as u64 == counter.number
@@ -316,11 +316,12 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
 
     fn receipt(&self, nodes: ReportedNodes) -> Result<Vec<NodeReceipt>, NotCertain> {
         let follower = self.follower.borrow();
-        let (terms, now, wall) = (follower.terms(), self.world.now(), self.world.wall());
+        let (parameters, now, wall) =
+            (follower.parameters(), self.environment.now(), self.environment.wall());
         let strange: Vec<_> = nodes
             .values()
             .filter(|(node, past)| {
-                past.is_none() && !node.left && node.id != terms.id && node.wall + TOLD_LATELY >= wall
+                past.is_none() && !node.left && node.id != parameters.id && node.wall + ALIVE_WITHIN >= wall
             })
             .filter(|it| follower.differs(&it.0, now))
             .map(|it| it.0.name.clone())
@@ -330,29 +331,29 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         }
         let receipt = |(node, past): (NodeReport, Option<u64>)| {
             // This node has applied it before it was written.
-            let after = if node.id == terms.id { Some(0) } else { past };
+            let after = if node.id == parameters.id { Some(0) } else { past };
             let how = match after {
-                _ if node.left => How::Left,
-                Some(_) => How::Past,
-                None => How::Silent,
+                _ if node.left => NodeOutcome::Stopped,
+                Some(_) => NodeOutcome::Applied,
+                None => NodeOutcome::Silent,
             };
-            NodeReceipt { id: node.id, name: node.name, how, after }
+            NodeReceipt { id: node.id, name: node.name, outcome: how, after }
         };
         Ok(nodes.into_values().map(receipt).collect())
     }
 
     /// Starts another series of nodes where some of the old one have been silent for long. Living nodes take new numbers
     /// within a poll, and no purge waits for the others again.
-    async fn forget_vanished(&self, told: &[ServerReport]) {
-        let now = self.world.wall();
+    async fn drop_silent_nodes(&self, told: &[ServerReport]) {
+        let now = self.environment.wall();
         for it in told {
             let Some(counter) = it.nodes else { continue };
             let vanished = |it: &Option<NodeReport>| {
                 it.as_ref().is_none_or(|it| it.left || it.wall + u64::from(FORGET_NODE) / 2 < now)
             };
             if counter.number > MOST_NODES / 4 || it.slots.iter().any(vanished) {
-                let longest = lease_of(counter.name).max(self.follower.borrow().terms().lease);
-                let new = new_generation(self.world.random(), longest);
+                let longest = lease_of(counter.name).max(self.follower.borrow().parameters().lease);
+                let new = new_generation(self.environment.random(), longest);
                 // An unreachable server keeps the old series; the next purge tries again.
                 let _ = self.servers[it.server].set(&self.keys.nodes(), &new.write(), 0).await;
             }
@@ -360,7 +361,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     }
 }
 
-fn is_past(node: &NodeReport, entry: &WrittenEntry) -> bool {
+fn has_applied(node: &NodeReport, entry: &WrittenEntry) -> bool {
     node.followed.iter().any(|it| it.0 == entry.at.name && it.1 >= entry.at.number)
 }
 

@@ -1,6 +1,6 @@
 //! The log over real memcached servers, with real clocks.
 
-use super::{LogServer, Unavailable, World};
+use super::{LogEnvironment, LogServer, Unavailable};
 use crate::fleet::server::{Added, MemcachedServer, OperationFailure};
 use larder_stdx::clock;
 use larder_wire::memcached::FleetKey;
@@ -34,7 +34,7 @@ impl LogServer for PurgeLogServer {
     async fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Unavailable> {
         let keys: Vec<FleetKey> = keys.iter().map(|it| key(it)).collect::<Result<_, _>>()?;
         // A node without requests finds out as well that a server is back.
-        self.server.try_again();
+        self.server.probe_if_due();
         let values = self.server.get_many(&keys, self.within).await.map_err(unavailable)?;
         Ok(values.into_iter().map(|it| it.map(|it| it.to_vec())).collect())
     }
@@ -54,9 +54,9 @@ impl LogServer for PurgeLogServer {
 }
 
 /// The clocks of this machine, and its randomness.
-pub struct Here;
+pub struct LocalEnvironment;
 
-impl World for Here {
+impl LogEnvironment for LocalEnvironment {
     fn now(&self) -> u64 {
         clock::tick();
         clock::monotonic().0

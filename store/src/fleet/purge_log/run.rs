@@ -1,7 +1,7 @@
 //! Following the logs of all servers: polls each in turn, and carries out the follower's actions.
 
-use super::follower::{LogEvent, LogFollower, LogQuery, LogReply, Missing, Todo, new_generation};
-use super::{Holder, LogKeys, LogServer, Terms, World};
+use super::follower::{DueActions, LogEvent, LogFollower, LogQuery, LogReply, Missing, new_generation};
+use super::{LogEnvironment, LogKeys, LogParameters, LogServer, PurgeLogSink};
 use larder_wire::purge_entry::Numbered;
 use std::cell::RefCell;
 
@@ -11,8 +11,8 @@ pub(super) const FORGET_NODE: u32 = 120;
 /// The logs of all servers, as this node follows and writes them.
 pub struct FleetPurgeLog<S, W, H> {
     pub(super) servers: Vec<S>,
-    pub(super) world: W,
-    pub(super) holder: H,
+    pub(super) environment: W,
+    pub(super) sink: H,
     pub(super) keys: LogKeys,
     pub(super) follower: RefCell<LogFollower>,
     /// Seconds after which a server forgets an entry.
@@ -20,34 +20,49 @@ pub struct FleetPurgeLog<S, W, H> {
     lease: u64,
 }
 
-impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
+impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
     /// A log that follows nothing yet: see [`FleetPurgeLog::follow`]. `expire` is at least as long as any page is kept.
-    pub fn new(servers: Vec<S>, world: W, holder: H, keys: LogKeys, terms: Terms, expire: u32) -> Self {
-        let lease = terms.lease;
-        Self { servers, world, holder, keys, follower: RefCell::new(LogFollower::new(terms)), expire, lease }
+    pub fn new(
+        servers: Vec<S>,
+        world: W,
+        sink: H,
+        keys: LogKeys,
+        parameters: LogParameters,
+        expire: u32,
+    ) -> Self {
+        let lease = parameters.lease;
+        Self {
+            servers,
+            environment: world,
+            sink,
+            keys,
+            follower: RefCell::new(LogFollower::new(parameters)),
+            expire,
+            lease,
+        }
     }
 
     /// Follows the log of server `n` for ever, polling every `poll` milliseconds; `noticed` gets the events.
     pub async fn follow(&self, n: usize, poll: u64, mut noticed: impl FnMut(LogEvent)) {
         loop {
-            let again = self.round(n).await;
+            let again = self.poll(n).await;
             let events = std::mem::take(&mut self.follower.borrow_mut().events);
             events.into_iter().for_each(&mut noticed);
             if !again {
-                self.world.sleep(poll).await;
+                self.environment.sleep(poll).await;
             }
         }
     }
 
     /// Polls server `n` once; returns whether there is more to read.
-    async fn round(&self, n: usize) -> bool {
+    async fn poll(&self, n: usize) -> bool {
         let ask = self.follower.borrow().ask(n);
         // Before it is sent: the answer includes everything written by then.
-        let sent = self.world.now();
+        let sent = self.environment.now();
         let answer = self.servers[n].get_many(&self.asked(ask)).await;
-        let now = self.world.now();
+        let now = self.environment.now();
         let Ok(values) = answer else {
-            self.follower.borrow_mut().look(now);
+            self.follower.borrow_mut().update_trust(now);
             return false;
         };
         let mut values = values.iter().map(Option::as_deref);
@@ -56,10 +71,10 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
             nodes: values.next().flatten(),
             entries: values.collect(),
         };
-        let todo = self.follower.borrow_mut().answered(n, ask, sent, now, &answer, &self.holder);
-        let mended = self.mend(n, todo).await;
-        self.tell(n).await;
-        todo.again || mended
+        let actions = self.follower.borrow_mut().answered(n, ask, sent, now, &answer, &self.sink);
+        let mended = self.repair(n, actions).await;
+        self.send_report(n).await;
+        actions.again || mended
     }
 
     fn asked(&self, ask: LogQuery) -> Vec<Vec<u8>> {
@@ -73,12 +88,13 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     }
 
     /// Writes missing required data; returns whether to poll again at once.
-    async fn mend(&self, n: usize, todo: Todo) -> bool {
-        let mut done =
-            self.put_counter(n, todo.head, &self.keys.head(), Numbered::first(self.world.random())).await;
-        let generation = new_generation(self.world.random(), self.lease);
-        done |= self.put_counter(n, todo.nodes, &self.keys.nodes(), generation).await;
-        if todo.register
+    async fn repair(&self, n: usize, actions: DueActions) -> bool {
+        let mut done = self
+            .put_counter(n, actions.head, &self.keys.head(), Numbered::first(self.environment.random()))
+            .await;
+        let generation = new_generation(self.environment.random(), self.lease);
+        done |= self.put_counter(n, actions.nodes, &self.keys.nodes(), generation).await;
+        if actions.register
             && let Ok(Some(value)) = self.servers[n].increment(&self.keys.nodes()).await
             && let Some(slot) = Numbered::of(value)
         {
@@ -97,20 +113,20 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
     }
 
     /// Sends this node's report if it has changed, or as a sign of life.
-    async fn tell(&self, n: usize) {
-        let due = self.follower.borrow_mut().beat(n, self.world.now(), self.world.wall());
+    async fn send_report(&self, n: usize) {
+        let due = self.follower.borrow_mut().heartbeat(n, self.environment.now(), self.environment.wall());
         if let Some((slot, value)) = due
             && self.servers[n].set(&self.keys.node(slot), &value, FORGET_NODE).await.is_err()
         {
-            self.follower.borrow_mut().beat_failed(n);
+            self.follower.borrow_mut().heartbeat_failed(n);
         }
     }
 
     /// Tells every server that this node answers no more requests, so that no purge waits for it.
-    pub async fn leave(&self) {
-        let wall = self.world.wall();
+    pub async fn sign_off(&self) {
+        let wall = self.environment.wall();
         for n in 0..self.servers.len() {
-            let farewell = self.follower.borrow().farewell(n, wall);
+            let farewell = self.follower.borrow().last_heartbeat(n, wall);
             if let Some((slot, value)) = farewell {
                 // An unreachable server forgets this node by itself.
                 let _ = self.servers[n].set(&self.keys.node(slot), &value, FORGET_NODE).await;

@@ -1,10 +1,10 @@
 //! The reports and statuses of all nodes, as the servers have them, and this node's own status there. The meaning of what
 //! was read is in the crate above.
 
-use super::follower::Holder;
+use super::follower::PurgeLogSink;
 use super::purger::{MOST_NODES, join_all};
 use super::run::{FORGET_NODE, FleetPurgeLog};
-use super::{LogServer, Unavailable, World};
+use super::{LogEnvironment, LogServer, Unavailable};
 use larder_wire::node_status::{NodeStatus, ReadStatus};
 use larder_wire::purge_entry::{NodeReport, Numbered};
 
@@ -29,7 +29,7 @@ pub struct SurveyedNode {
     pub status: Option<ReadStatus>,
 }
 
-impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
+impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
     /// Writes this node's status to each server that has a number for it. One that cannot be reached gets the next one.
     pub async fn publish(&self, status: &NodeStatus) {
         let bytes = status.write();

@@ -2,9 +2,9 @@
 //! while nodes stop. No read may give what is older than a purge that was acknowledged before it began; and each part
 //! of the protocol is needed: without it, the same test finds such a read.
 
-use super::follower::{Holder, LogFollower, LogReply, Terms, new_generation};
+use super::follower::{LogFollower, LogParameters, LogReply, PurgeLogSink, new_generation};
 use super::model::{Link, Micros, Place, Sim};
-use super::{FleetPurgeLog, LogKeys, LogServer, World};
+use super::{FleetPurgeLog, LogEnvironment, LogKeys, LogServer};
 use crate::purges::{Position, Seq};
 use larder_wire::purge_entry::{About, NodeReport as Told, Numbered, PurgeEffect, PurgeEntry};
 use std::cell::{Cell, RefCell};
@@ -34,7 +34,7 @@ enum Without {
 #[derive(Clone)]
 struct Held {
     version: u64,
-    born: Seq,
+    epoch: Seq,
 }
 
 struct Rule {
@@ -84,7 +84,7 @@ impl Holding {
         let pages = self.pages.borrow();
         let held = pages.get(&page)?;
         let rules = self.rules.borrow();
-        let purged = rules.iter().any(|it| it.seq > held.born && it.page.is_none_or(|it| it == page));
+        let purged = rules.iter().any(|it| it.seq > held.epoch && it.page.is_none_or(|it| it == page));
         (self.trusted() && !purged).then_some(held.version)
     }
 
@@ -104,12 +104,12 @@ impl Holding {
         if purged {
             return None;
         }
-        self.pages.borrow_mut().insert(page, Held { version, born: self.seq() });
+        self.pages.borrow_mut().insert(page, Held { version, epoch: self.seq() });
         Some(version)
     }
 }
 
-impl Holder for Rc<Holding> {
+impl PurgeLogSink for Rc<Holding> {
     fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq> {
         let page = match &entry.about {
             About::Url(it) => Some(u64::from(it[0])),
@@ -120,24 +120,24 @@ impl Holder for Rc<Holding> {
         Some(seq)
     }
 
-    fn also_at(&self, seq: Seq, at: Position) {
+    fn add_position(&self, seq: Seq, at: Position) {
         for rule in self.rules.borrow_mut().iter_mut().filter(|it| it.seq == seq) {
             rule.positions.get_or_insert_default().push(at);
         }
     }
 
-    fn stands_nowhere(&self, _: Seq) {}
+    fn purge_lost(&self, _: Seq) {}
 
-    fn abandon(&self, _: u64) {}
+    fn log_lost(&self, _: u64) {}
 
-    fn doubt(&self) {
+    fn require_revalidation(&self) {
         if self.without != Without::Doubt {
             let seq = self.seq() + 1;
             self.rules.borrow_mut().push(Rule { seq, page: None, positions: None });
         }
     }
 
-    fn knows(&self, positions: &[Position]) {
+    fn set_positions(&self, positions: &[Position]) {
         *self.known.borrow_mut() = positions.to_vec();
     }
 
@@ -209,11 +209,12 @@ impl Field {
         let place = Place { sim: self.sim.clone(), drift };
         let holding = Rc::new(Holding::new(place.clone(), self.without));
         let servers: Vec<_> = (0..self.sim.servers.len()).map(|it| self.link(id, it)).collect();
-        let mut terms = Terms::new(servers.len(), self.lease, self.sim.chance.next(), "node".into());
+        let mut parameters =
+            LogParameters::new(servers.len(), self.lease, self.sim.chance.next(), "node".into());
         if self.without == Without::WriteQuorum {
-            terms.write_quorum = 1;
+            parameters.write_quorum = 1;
         }
-        let log = FleetPurgeLog::new(servers, place, holding.clone(), LogKeys::new(b"x"), terms, 0);
+        let log = FleetPurgeLog::new(servers, place, holding.clone(), LogKeys::new(b"x"), parameters, 0);
         let node = Rc::new(Node { id, holding, log: Rc::new(log) });
         self.nodes.borrow_mut().insert(id, node.clone());
         self.here.borrow_mut().retain(|it, _| it.0 != id);
@@ -262,12 +263,12 @@ impl Field {
                 return version;
             }
         }
-        let (born, known) = (node.holding.seq(), node.holding.known.borrow().clone());
+        let (epoch, known) = (node.holding.seq(), node.holding.known.borrow().clone());
         let slow = if self.sim.chance.one_in(10) { 400_000 } else { 2_000 };
         self.sim.pause(self.sim.chance.below(slow)).await;
         let version = self.origin.borrow()[page as usize];
         self.sim.pause(self.sim.chance.below(slow)).await;
-        node.holding.pages.borrow_mut().insert(page, Held { version, born });
+        node.holding.pages.borrow_mut().insert(page, Held { version, epoch });
         let words = [version].into_iter().chain(known.iter().flat_map(|it| [it.log, it.entry]));
         let value: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         self.sim.spawn(Some(node.id), async move {
@@ -457,7 +458,7 @@ fn nodes_with_other_servers_are_noticed() {
         name: "other".into(),
         followed: logs.iter().map(|it| (*it, 0)).collect(),
     };
-    let mut follower = LogFollower::new(Terms::new(1, 1000, 1, "own".into()));
+    let mut follower = LogFollower::new(LogParameters::new(1, 1000, 1, "own".into()));
     let place = Place { sim: Sim::new(1, 1), drift: 0 };
     let holding = Rc::new(Holding::new(place, Without::Nothing));
     let (head, nodes) = (Numbered { name: 9, number: 0 }.write(), new_generation(1, 1000));

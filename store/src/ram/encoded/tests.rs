@@ -120,7 +120,7 @@ fn who_waits_is_told() {
     let store = store(2 << 20);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let encodings = page(&store, 0, 1000);
-    runtime.block_on(encodings.settled(Coding::Gzip)); // Nobody has claimed it.
+    runtime.block_on(encodings.wait_settled(Coding::Gzip)); // Nobody has claimed it.
     assert!(encodings.claim(Coding::Gzip));
     let thread = {
         let (store, encodings) = (store.clone(), encodings.clone());
@@ -130,7 +130,7 @@ fn who_waits_is_told() {
                 .unwrap();
         })
     };
-    runtime.block_on(encodings.settled(Coding::Gzip));
+    runtime.block_on(encodings.wait_settled(Coding::Gzip));
     assert!(encodings.get(Coding::Gzip).is_some());
     thread.join().unwrap();
 }

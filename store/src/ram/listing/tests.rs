@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::listing::Pattern;
-use crate::purges::{Born, Marks, PurgeRule, PurgeScope, Strength};
+use crate::purges::{PurgeEpoch, PurgeFacts, PurgeRule, PurgeScope, Strength};
 use crate::ram::Lookup;
 use crate::ram::Swept;
 use crate::sample::{plain, store, stored, tagged, text};
@@ -16,12 +16,12 @@ fn query(sort: ListingSort, order: SortDirection, limit: usize) -> ListingQuery 
     ListingQuery { pattern: None, tag: None, status: None, sort, order, limit, after: None }
 }
 
-/// Stores a page of `size` bytes that was made at `born` and is fresh for `lifetime`.
-fn put(store: &Store, key: &str, size: usize, born: u64, lifetime: u32, status: u16, tag: &str) {
+/// Stores a page of `size` bytes that was made at `epoch` and is fresh for `lifetime`.
+fn put(store: &Store, key: &str, size: usize, epoch: u64, lifetime: u32, status: u16, tag: &str) {
     let mut stored = stored(text(&"x".repeat(size)));
-    stored.meta = Meta { status, response_time: WallTime(born + 7), initial_age: 7, ..stored.meta };
+    stored.meta = Meta { status, response_time: WallTime(epoch + 7), initial_age: 7, ..stored.meta };
     stored.meta.lifetime.seconds = lifetime;
-    let stored = stored.marked(Marks { born: store.born(), ..tagged(tag) });
+    let stored = stored.with_purge_facts(PurgeFacts { epoch: store.epoch(), ..tagged(tag) });
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), crate::ram::StoredArc::new(stored), 4).unwrap();
 }
 
@@ -260,20 +260,20 @@ proptest! {
         up: bool,
     ) {
         let store = store(64 << 20);
-        for (n, (size, born, lifetime)) in sizes.iter().enumerate() {
-            put(&store, &format!("http://a/{n}"), *size, *born, *lifetime, 200, "t");
+        for (n, (size, epoch, lifetime)) in sizes.iter().enumerate() {
+            put(&store, &format!("http://a/{n}"), *size, *epoch, *lifetime, 200, "t");
         }
         let sort = [ListingSort::Key, ListingSort::Size, ListingSort::Age, ListingSort::Expires][by];
         let order = if up { SortDirection::Ascending } else { SortDirection::Descending };
         let mut expect: Vec<(u64, String, u128, String)> = (0..sizes.len()).map(|n| {
-            let (size, born, lifetime) = sizes[n];
+            let (size, epoch, lifetime) = sizes[n];
             let key = format!("http://a/{n}");
             let hash = store.hash(key.as_bytes()).0;
             match sort {
                 ListingSort::Key => (0, key.clone(), 0, key),
                 ListingSort::Size => (size as u64, String::new(), hash, key),
-                ListingSort::Age => (u64::MAX - born, String::new(), hash, key),
-                _ => (born + u64::from(lifetime), String::new(), hash, key),
+                ListingSort::Age => (u64::MAX - epoch, String::new(), hash, key),
+                _ => (epoch + u64::from(lifetime), String::new(), hash, key),
             }
         }).collect();
         expect.sort();
@@ -289,8 +289,8 @@ proptest! {
 fn a_tag_of_every_tag_is_found() {
     let store = store(64 << 20);
     put(&store, "http://a/", 1, 1, 60, 200, "t");
-    let marks = Marks { tags: [tags::EVERY].into(), born: Born::default() };
-    let stored = stored(text("x")).marked(marks);
+    let purge_facts = PurgeFacts { tags: [tags::EVERY].into(), epoch: PurgeEpoch::default() };
+    let stored = stored(text("x")).with_purge_facts(purge_facts);
     store.insert(store.hash(b"http://a/2"), b"http://a/2", crate::ram::StoredArc::new(stored), 4).unwrap();
     let page = store.list(&ListingQuery {
         tag: Some("x".into()),

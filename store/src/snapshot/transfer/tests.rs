@@ -32,7 +32,7 @@ fn put(store: &Store, key: &str, body: &str) {
 fn put_stored(store: &Store, key: &str, mut stored: Stored) {
     let now = clock::wall();
     (stored.meta.request_time, stored.meta.response_time, stored.meta.date) = (now, now, now);
-    stored.born = store.purge_number();
+    stored.epoch = store.purge_number();
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 4).unwrap();
 }
 
@@ -100,7 +100,7 @@ fn changes_meanwhile_reach_the_receiver() {
     assert_eq!(100_000, body(&after, "http://h/large").unwrap().len());
     // Changes are not recorded any more.
     put(&before, "http://h/5", "later");
-    assert!(before.books.lock().changed.take().unwrap().is_empty());
+    assert!(before.eviction.lock().changed.take().unwrap().is_empty());
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn a_removal_of_a_page_that_was_evicted_here_reaches_the_receiver() {
 #[test]
 fn purges_of_every_time_are_in_force_at_the_receiver() {
     let before = pages();
-    put_stored(&before, "http://h/early", stored(text("x")).marked(tagged("early")));
-    put_stored(&before, "http://h/mid", stored(text("x")).marked(tagged("mid")));
+    put_stored(&before, "http://h/early", stored(text("x")).with_purge_facts(tagged("early")));
+    put_stored(&before, "http://h/mid", stored(text("x")).with_purge_facts(tagged("mid")));
     purge(&before, tag("early"));
     let (mut transfer, sent) = begun(&before);
     purge(&before, tag("mid"));
@@ -165,10 +165,10 @@ fn too_many_purges_or_changes_end_a_transfer() {
     }
     assert!(matches!(transfer.end(), Err(TransferFault::TooManyPurges)));
     let (mut transfer, _) = begun(&before);
-    before.books.lock().changed.note(&vec![0; 32 << 20]);
+    before.eviction.lock().changed.note(&vec![0; 32 << 20]);
     assert!(matches!(transfer.catch_up(), Err(TransferFault::TooManyChanges)));
     drop(transfer);
-    assert!(!before.books.lock().changed.are_recorded());
+    assert!(!before.eviction.lock().changed.are_recorded());
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_receiver_that_has_gone_changes_nothing() {
         RamTransfer::begin(&before, Gone, SETTINGS, None, || false),
         Err(TransferFault::Failed(_))
     ));
-    assert!(!before.books.lock().changed.are_recorded());
+    assert!(!before.eviction.lock().changed.are_recorded());
     assert_eq!(Some("page 4".to_owned()), body(&before, "http://h/4"));
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::purges::tests::{KEYS, Seen, put, seen, tagged};
-use crate::purges::{Born, Positions};
+use crate::purges::{Positions, PurgeEpoch};
 use crate::sample::store;
 use larder_semantics::purged::is_doubted;
 use larder_stdx::clock::WallTime;
@@ -13,7 +13,7 @@ const fn at(log: u64, entry: u64) -> Position {
 
 /// The verdict about another node's response that knew these positions; it arrived at `came`.
 fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
-    let stored = tagged(&["red"], Born { seq: 0, log: Positions::new(known) }, "x");
+    let stored = tagged(&["red"], PurgeEpoch { seq: 0, log: Positions::new(known) }, "x");
     let mut stored = crate::sample::owned(stored);
     stored.meta.response_time = WallTime(came);
     match store.admit_foreign(b"http://a/", stored) {
@@ -49,7 +49,7 @@ fn what_an_application_wrote_is_judged_by_when_it_did() {
     assert_eq!(Seen::Fresh, foreign(&store, &[], now - 10), "whenever this node began to follow");
     assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
     store.follow(&[at(1, 0)], 1, NEVER);
-    Holder::purge(&store, &entry(PurgeEffect::Hard), &[at(1, 1)]).unwrap();
+    PurgeLogSink::purge(&store, &entry(PurgeEffect::Hard), &[at(1, 1)]).unwrap();
     assert_eq!(Seen::Nothing, foreign(&store, &[], now));
     assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
 }
@@ -58,13 +58,13 @@ fn what_an_application_wrote_is_judged_by_when_it_did() {
 fn a_purge_is_known_by_any_of_its_places_and_by_none_before_it_has_one() {
     let store = store(1 << 20);
     store.follow(&[at(1, 0), at(2, 0)], 1, NEVER);
-    let seq = Holder::purge(&store, &entry(PurgeEffect::Hard), &[]).unwrap();
+    let seq = PurgeLogSink::purge(&store, &entry(PurgeEffect::Hard), &[]).unwrap();
     let later = clock::wall().0 + 100;
     assert_eq!(Seen::Nothing, foreign(&store, &[at(1, 9), at(2, 9)], later));
-    store.also_at(seq, at(1, 3));
+    store.add_position(seq, at(1, 3));
     assert_eq!(Seen::Nothing, foreign(&store, &[at(1, 2), at(2, 9)], later));
     assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 3), at(2, 1)], later));
-    store.also_at(seq, at(2, 9));
+    store.add_position(seq, at(2, 9));
     assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 2), at(2, 9)], later));
 }
 
@@ -73,11 +73,11 @@ fn a_doubt_is_about_what_this_process_holds() {
     let store = store(1 << 20);
     store.restore(5, Vec::new());
     let earlier = |known: &[Position]| {
-        let stored = tagged(&[], Born { seq: 5, log: Positions::new(known) }, "x");
+        let stored = tagged(&[], PurgeEpoch { seq: 5, log: Positions::new(known) }, "x");
         store.admit(b"http://a/", crate::sample::owned(stored)).map(|it| is_doubted(&it.meta))
     };
     put(&store, KEYS[0], &[]);
-    Holder::doubt(&store);
+    PurgeLogSink::require_revalidation(&store);
     assert_eq!(Seen::Doubted, seen(&store, KEYS[0]));
     assert_eq!(Some(false), earlier(&[]), "where there is no log");
     store.follow(&[at(1, 3)], 1, NEVER);
@@ -93,13 +93,13 @@ fn nothing_is_trusted_before_the_logs_are_followed_nor_beyond_the_lease() {
     clock::tick();
     put(&store, KEYS[0], &[]);
     store.follows_logs();
-    assert_eq!([Position::NOTHING], store.born().log.as_slice());
+    assert_eq!([Position::NOTHING], store.epoch().log.as_slice());
     clock::tick();
     assert!(!store.trusted());
     store.follow(&[at(1, 0)], 1, clock::monotonic().0 + 1000);
     assert!(store.trusted());
-    store.knows(&[at(1, 4)]);
-    assert_eq!([at(1, 4)], store.born().log.as_slice());
+    store.set_positions(&[at(1, 4)]);
+    assert_eq!([at(1, 4)], store.epoch().log.as_slice());
 }
 
 #[test]

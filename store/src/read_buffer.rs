@@ -12,19 +12,19 @@ thread_local! {
 }
 
 /// A buffer for a read.
-pub(crate) struct Room {
+pub(crate) struct ReadBuffer {
     bytes: Vec<u8>,
     length: usize,
 }
 
-impl Room {
+impl ReadBuffer {
     /// A buffer of this length with unspecified content.
-    pub fn of(length: usize) -> Room {
+    pub fn of(length: usize) -> ReadBuffer {
         let mut bytes = SPARE.take();
         if bytes.len() < length {
             bytes.resize(length, 0);
         }
-        Room { bytes, length }
+        ReadBuffer { bytes, length }
     }
 
     /// The bytes.
@@ -46,7 +46,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         if bytes.len() <= MOST {
@@ -62,16 +62,16 @@ mod tests {
 
     #[test]
     fn a_room_is_used_again_and_has_the_length_that_was_asked_for() {
-        let mut room = Room::of(1000);
-        room.bytes_mut().fill(7);
-        let at = room.bytes().as_ptr();
-        drop(room);
-        let mut room = Room::of(10);
-        assert_eq!((at, 10), (room.bytes().as_ptr(), room.bytes().len()));
-        room.grow(2000);
-        assert_eq!(&[7; 10], &room.bytes()[..10]);
-        assert_eq!(2000, room.bytes().len());
-        drop(Room::of(MOST + 1));
+        let mut buffer = ReadBuffer::of(1000);
+        buffer.bytes_mut().fill(7);
+        let at = buffer.bytes().as_ptr();
+        drop(buffer);
+        let mut buffer = ReadBuffer::of(10);
+        assert_eq!((at, 10), (buffer.bytes().as_ptr(), buffer.bytes().len()));
+        buffer.grow(2000);
+        assert_eq!(&[7; 10], &buffer.bytes()[..10]);
+        assert_eq!(2000, buffer.bytes().len());
+        drop(ReadBuffer::of(MOST + 1));
         assert!(SPARE.with_borrow(Vec::len) <= MOST);
     }
 }
