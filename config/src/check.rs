@@ -72,13 +72,17 @@ use std::time::Duration;
 /// Makes the configuration, or returns all its errors; `whole` is the source of errors about the file as a whole.
 pub fn check(mut values: Values, whole: Source) -> Result<Config, Rejected> {
     let warnings = std::mem::take(&mut values.warnings);
+    let substituted = std::mem::take(&mut values.substituted);
+    let read = values.problems.len();
     let given_rows = values.given.keys().filter_map(|it| Some(table::find(&pattern_of(it))?.path)).collect();
     let mut it = ConfigCheck { values, warnings, given_rows, seen_lists: HashSet::new() };
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
+        substituted.hide_in(&mut it.warnings, 0);
         return Ok(Config { warnings: it.warnings, included: it.values.included, ..config });
     }
     let mut problems = std::mem::take(&mut it.values.problems);
+    substituted.hide_in(&mut problems, read);
     problems.sort_by_key(|problem| it.values.order(&problem.source));
     Err(Rejected(problems))
 }

@@ -1,9 +1,12 @@
 //! Literal secrets in the text of a configuration: a placeholder replaces each where the text leaves larder, and the secret replaces
 //! the placeholder where the text comes back. The text need not be TOML. The choice of values is in `spots`.
 
+mod condition;
 mod spots;
 
+use crate::kind::ValueKind;
 use crate::table::Key;
+use larder_semantics::expression::secret_texts;
 use larder_semantics::secret::names_secret;
 use ring::hmac;
 use spots::{Secrecy, TextSpot};
@@ -220,7 +223,11 @@ impl KnownSecret {
         found: &Range<usize>,
         spot: Option<&TextSpot>,
     ) -> Option<(Range<usize>, String)> {
-        let is_shown = |it: &TextSpot| it.secrecy == Secrecy::Shown && it.quotes.is_some();
+        let is_shown = |it: &TextSpot| match it.secrecy {
+            Secrecy::Shown => it.quotes.is_some(),
+            Secrecy::Condition => !condition::hides(text, it, found),
+            _ => false,
+        };
         if spot.is_some_and(is_shown) {
             return None;
         }
@@ -264,7 +271,7 @@ pub fn left_over(text: &str) -> Vec<usize> {
     let spots = spots::of(text);
     let is_value = |found: &Range<usize>| spots.iter().any(|it| it.span.contains(&found.start));
     let whole = placeholders(text).filter(is_value).map(|it| it.start);
-    let secrets = spots.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown));
+    let secrets = spots.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown | Secrecy::Condition));
     let damaged = secrets.filter_map(|it| Some(it.span.start + lower.get(it.span.clone())?.find(MARK)?));
     let mut all: Vec<usize> = whole.chain(damaged).collect();
     all.sort_unstable();
@@ -295,8 +302,25 @@ pub const SECRET_VARIABLE: &str = "\"${\" begins the name of an environment vari
 /// The warning of a secret in the text of a file.
 pub const LITERAL: &str = "the secret is in the text of the file; \"file:PATH\" or \"${NAME}\" keeps it out";
 
+/// The same of one in a condition.
+pub const LITERAL_IN_CONDITION: &str =
+    "the text with which the condition compares a secret is in the file; \"${NAME}\" keeps it out";
+
+/// A condition that has secrets, for a message without them.
+pub(crate) fn condition_without_secrets(key: &Key, item: &Item) -> Option<String> {
+    let text = item.as_str().filter(|_| has_literal(key, item) && !key.kind.is_secret())?;
+    let mut shown = text.to_owned();
+    secret_texts(text).into_iter().rev().for_each(|it| shown.replace_range(it, "***"));
+    Some(format!("'{shown}'"))
+}
+
 /// Whether a value has a literal secret. A hash of a password is none, and of a field its name decides.
 pub(crate) fn has_literal(key: &Key, item: &Item) -> bool {
+    if let (ValueKind::One(form), Some(text)) = (&key.kind, item.as_str())
+        && form.is_condition()
+    {
+        return !secret_texts(text).is_empty();
+    }
     if !key.kind.is_secret() || key.path.ends_with(".users") {
         return false;
     }
@@ -331,18 +355,24 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
 /// The literal secrets of a text, and whether it is TOML.
 fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
     let (spots, is_toml) = spots::with_broken(text);
-    let secret = |it: TextSpot| {
-        let (span, quotes, value) = hidden_part(text, &it)?;
+    let secret = |(span, quotes, value): HiddenPart| {
         let raw = text[span.clone()].to_owned();
-        Some((span, KnownSecret { raw, quotes, value }))
+        (span, KnownSecret { raw, quotes, value })
     };
-    (spots.into_iter().filter_map(secret).collect(), is_toml)
+    let parts = spots.iter().flat_map(|it| match it.secrecy {
+        Secrecy::Condition => condition::hidden_parts(text, it),
+        _ => hidden_part(text, it).into_iter().collect(),
+    });
+    (parts.map(secret).collect(), is_toml)
 }
 
-/// The part of a value that is hidden, and its meaning; `None` if all of it is shown.
-fn hidden_part(text: &str, spot: &TextSpot) -> Option<(Range<usize>, Option<Encoding>, String)> {
+/// A part of a text that is hidden, the quotes around the value that has it, and its meaning.
+type HiddenPart = (Range<usize>, Option<Encoding>, String);
+
+/// The part of a value that is hidden; `None` if all of it is shown.
+fn hidden_part(text: &str, spot: &TextSpot) -> Option<HiddenPart> {
     let is_template = match spot.secrecy {
-        Secrecy::Shown => return None,
+        Secrecy::Shown | Secrecy::Condition => return None,
         Secrecy::Secret { is_template, .. } => is_template,
         Secrecy::Unknown => false,
     };

@@ -267,16 +267,6 @@ impl ValueKind {
         }
     }
 
-    /// Whether a variable of the environment in a value may be a secret.
-    #[must_use]
-    pub const fn may_hold_secret(&self) -> bool {
-        match *self {
-            ValueKind::One(form) | ValueKind::List(form) => form.may_hold_secret(),
-            ValueKind::Pairs { value, .. } => value.may_hold_secret(),
-            _ => false,
-        }
-    }
-
     /// Whether a value may have several lines.
     #[must_use]
     pub const fn has_lines(&self) -> bool {

@@ -46,6 +46,7 @@ pub mod run_file;
 pub mod service_user;
 pub mod sql;
 pub mod store;
+mod substituted;
 pub mod summary;
 pub mod table;
 #[cfg(test)]

@@ -25,6 +25,18 @@ pub enum Source {
     Preset(&'static str),
 }
 
+impl Source {
+    /// Whether it is in the line of another one, or is the same flag.
+    pub(crate) fn is_line_of(&self, other: &Source) -> bool {
+        match (self, other) {
+            (Source::Line { file, line, .. }, Source::Line { file: also, line: of, .. }) => {
+                (file, line) == (also, of)
+            }
+            _ => self == other,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

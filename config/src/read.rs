@@ -6,6 +6,7 @@ use super::include::{self, IncludedFile, IncludedTexts, WatchedFiles};
 use super::key_path::{dotted, pattern_of};
 use super::kind::{BLOCK, ConfigValue, TextForm, ValueKind, is_block_name};
 use super::problem::{Problem, Source};
+use super::substituted::SubstitutedValues;
 use super::table::{self, Key, ROUTE};
 use super::{expand, unknown};
 use std::borrow::Cow;
@@ -36,6 +37,8 @@ pub struct Values {
     pub watched: WatchedFiles,
     /// The texts with variables of the environment, as they are in the file.
     pub variables: Vec<(Source, String)>,
+    /// The values of these variables.
+    pub substituted: SubstitutedValues,
 }
 
 impl Values {
@@ -81,7 +84,7 @@ impl Values {
             debug_assert!(false, "a flag names the unknown key {path}");
             return;
         };
-        let expanded = match expand::variables(text, &expand::process) {
+        let expanded = match self.substituted.replaced(text, &source) {
             Ok(expanded) => expanded,
             Err(all) => {
                 let problem = |text| Problem { source: source.clone(), key: key.path.to_owned(), text };
@@ -90,7 +93,7 @@ impl Values {
                 return;
             }
         };
-        let text = &*expanded;
+        let (written, text) = (text, &*expanded);
         // An access-log format has braces, too, but is not a table.
         let fits = |it: &Item| !(matches!(key.kind, ValueKind::One(_)) && it.is_inline_table());
         let read = match as_in_a_file(text).filter(fits).map(|it| check(&key.kind, &it)) {
@@ -98,10 +101,11 @@ impl Values {
             None => key.kind.parse(text),
         };
         let value = read.unwrap_or_else(|allowed| {
-            let hint = without_unit(&key.kind, text);
+            let hint = without_unit(&key.kind, written);
+            let allowed = self.substituted.hide(&source, &allowed).unwrap_or_else(|_| key.kind.allowed());
             let text = match key.kind.is_secret() {
                 true => format!("found another value; allowed: {allowed}"),
-                false => format!("found {:?}{hint}; allowed: {allowed}", hide::without_passwords(text)),
+                false => format!("found {:?}{hint}; allowed: {allowed}", hide::without_passwords(written)),
             };
             self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
             ConfigValue::Wrong
@@ -397,7 +401,9 @@ impl ValueWalk<'_, '_> {
                 key.kind.sound_rows(rows.filter_map(|(name, it)| Some((name, it.as_str()?))))
             }
             Some(expanded) => match_expanded(&key.kind, item, &expanded).unwrap_or_else(|allowed| {
-                let text = self.mismatch(key, item, &expanded, &allowed);
+                let allowed = self.values.substituted.hide(&source, &allowed);
+                let allowed = allowed.unwrap_or_else(|_| key.kind.allowed());
+                let text = self.mismatch(key, item, &allowed);
                 self.report(at, path, text);
                 ConfigValue::Wrong
             }),
@@ -407,9 +413,10 @@ impl ValueWalk<'_, '_> {
 
     /// Warns once of a secret in the text of the files.
     fn warn_of_literal(&mut self, key: &Key, at: usize, item: &Item) {
-        if hide::has_literal(key, item) && !self.values.warnings.iter().any(|it| it.text == hide::LITERAL) {
+        let told = if key.kind.is_secret() { hide::LITERAL } else { hide::LITERAL_IN_CONDITION };
+        if hide::has_literal(key, item) && !self.values.warnings.iter().any(|it| it.text == told) {
             let (source, key) = (self.source(at), dotted(key.path));
-            self.values.warnings.push(Problem { source, key, text: hide::LITERAL.to_owned() });
+            self.values.warnings.push(Problem { source, key, text: told.to_owned() });
         }
     }
 
@@ -425,11 +432,12 @@ impl ValueWalk<'_, '_> {
             let written = given.get(name).and_then(Item::as_str);
             let shown = match written {
                 _ if key.kind.is_secret() && !text.is_empty() => "a value, not shown here".to_owned(),
-                Some(written) if key.kind.may_hold_secret() => format!("{written:?}"),
-                _ => format!("{text:?}"),
+                written => format!("{:?}", written.unwrap_or(text)),
             };
             let at = given.get_key_value(name).and_then(|it| it.0.span()).map_or(0, |it| it.start);
             for wrong in key.kind.wrong_row(name, text, &shown) {
+                let wrong = self.values.substituted.hide(&self.source(at), &wrong);
+                let wrong = wrong.unwrap_or_else(|_| format!("{shown}; allowed: {}", key.kind.allowed()));
                 self.report(at, &format!("{path}.{name}"), format!("found {wrong}"));
                 found = true;
             }
@@ -438,18 +446,14 @@ impl ValueWalk<'_, '_> {
     }
 
     /// The sentence about a value that its key does not allow.
-    fn mismatch(&self, key: &Key, item: &Item, expanded: &Item, allowed: &str) -> String {
+    fn mismatch(&self, key: &Key, item: &Item, allowed: &str) -> String {
         if key.kind.is_secret() {
             let found = if item.is_table_like() { "a table" } else { "another value" };
             return format!("found {found}; allowed: {allowed}, such as {}", key.example);
         }
-        let found = self.found(item);
-        let plain = expanded.as_str().filter(|it| item.as_str() != Some(it));
-        let hint = without_unit(&key.kind, plain.unwrap_or_else(|| found.trim_matches('"')));
-        let shown = plain.filter(|_| !key.kind.may_hold_secret());
-        let stands_for = shown.map_or(String::new(), |it| format!(", which is {it:?} here"));
-        hide::without_passwords(&format!("found {found}{stands_for}{hint}; "))
-            + &format!("allowed: {allowed}")
+        let found = hide::condition_without_secrets(key, item).unwrap_or_else(|| self.found(item));
+        let hint = without_unit(&key.kind, found.trim_matches('"'));
+        hide::without_passwords(&format!("found {found}{hint}; ")) + &format!("allowed: {allowed}")
     }
 
     /// Collects the patterns of `include`.
@@ -470,14 +474,12 @@ impl ValueWalk<'_, '_> {
         };
         for (value, text) in list.iter().zip(texts) {
             let at = span_start(value, at);
-            match expand::variables(text, &expand::process) {
+            let source = self.source(at);
+            match self.values.substituted.replaced(text, &source) {
                 Ok(text) if text.is_empty() || text.contains('\0') => {
                     self.report(at, "include", "the path is empty".to_owned())
                 }
-                Ok(text) => {
-                    let source = self.source(at);
-                    self.includes.push((text.into_owned(), source));
-                }
+                Ok(text) => self.includes.push((text.into_owned(), source)),
                 Err(all) => all.into_iter().for_each(|it| self.report(at, "include", it)),
             }
         }
@@ -531,7 +533,8 @@ impl ValueWalk<'_, '_> {
     }
 
     fn expanded_text(&mut self, key: &Key, path: &str, at: usize, text: &str) -> Option<String> {
-        let text = match expand::variables(text, &expand::process) {
+        let source = self.source(at);
+        let text = match self.values.substituted.replaced(text, &source) {
             Ok(text) => text,
             // A sentence about its text would show a part of a secret.
             Err(_) if key.kind.is_secret() && !hide::is_reference(text, key.kind.is_template()) => {

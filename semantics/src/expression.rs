@@ -36,8 +36,10 @@
 mod odd;
 mod parse;
 mod possible;
+mod secrets;
 
 pub use possible::{RequestDomain, TextDomain};
+pub use secrets::secret_texts;
 
 use crate::network::Network;
 use regex::bytes::Regex;
@@ -168,7 +170,7 @@ pub struct Expression(Arc<ParsedExpression>);
 
 struct ParsedExpression {
     text: Box<str>,
-    /// The text without values of secrets.
+    /// The text as it is written, without secrets.
     shown: Box<str>,
     root: ExpressionNode,
     weight: usize,
@@ -233,9 +235,21 @@ impl Expression {
     /// # Errors
     /// As [`Expression::parse`]; for an unknown name the error lists the names of `subject`.
     pub fn parse_about(subject: ExpressionSubject, text: &str) -> Result<Expression, ExpressionError> {
-        let (root, weight, shown) = parse::parse(subject, text)?;
-        let (text, shown) = (text.into(), shown.into());
-        Ok(Expression(Arc::new(ParsedExpression { text, shown, root, weight })))
+        Self::parse_written(subject, text, text)
+    }
+
+    /// As [`Expression::parse_about`]; `written` is the text before the variables of the environment were replaced, which is shown.
+    ///
+    /// # Errors
+    /// As [`Expression::parse_about`].
+    pub fn parse_written(
+        subject: ExpressionSubject,
+        text: &str,
+        written: &str,
+    ) -> Result<Expression, ExpressionError> {
+        let (root, weight) = parse::parse(subject, text)?;
+        let shown = secrets::without_secrets(written).into();
+        Ok(Expression(Arc::new(ParsedExpression { text: text.into(), shown, root, weight })))
     }
 
     /// Whether the condition is true.
@@ -324,8 +338,8 @@ impl Expression {
         &self.0.text
     }
 
-    /// Its text for people, metrics and logs: values with which fields, cookies and parameters are compared whose names say that they are
-    /// secret (`header.X-Api-Key`) are `"***"`. The configuration may have them from the environment.
+    /// Its text for people, metrics and logs: as it is written, with `${NAME}` for a variable of the environment, and `"***"` for each of
+    /// [`secret_texts`].
     #[must_use]
     pub fn shown(&self) -> &str {
         &self.0.shown

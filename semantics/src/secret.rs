@@ -49,6 +49,14 @@ pub fn names_secret(name: &str) -> bool {
     with_plain(name, has_secret_part)
 }
 
+/// Whether the name of a request field says that a condition compares its value with a secret that a proxy and larder share:
+/// `X-Origin-Verify`, `X-CDN-Key`. Not fields of ordinary requests.
+#[must_use]
+pub fn is_shared_secret(name: &str) -> bool {
+    let ends = |it: &str| matches!(it.rsplit('-').next(), Some("auth" | "key" | "pass" | "verify"));
+    !is_of_all_clients(name) && with_plain(name, ends)
+}
+
 fn has_secret_part(name: &str) -> bool {
     let begins_part = |(at, first): (usize, &u8)| {
         parts_with(*first).iter().any(|it| name.as_bytes()[at..].starts_with(it.as_bytes()))

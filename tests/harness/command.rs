@@ -22,8 +22,17 @@ pub struct Ended {
 /// If it does not end: a server was started that should not have been.
 #[track_caller]
 pub fn run(folder: &Path, arguments: &[&str]) -> Ended {
+    run_with(folder, arguments, &[])
+}
+
+/// The same with variables of the environment.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_with(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(server::binary());
-    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command.envs(variables.iter().copied()).args(arguments).current_dir(folder).stdin(Stdio::null());
     command.env("LARDER_ADMIN_TOKEN", server::TOKEN).env("XDG_RUNTIME_DIR", folder);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = libc::pid_t::try_from(child.id()).unwrap();

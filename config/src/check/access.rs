@@ -15,7 +15,7 @@ use crate::kind::{ConfigValue, ValueKind};
 use crate::problem::Source;
 use crate::table;
 use larder_semantics::budget::{BudgetClass, BudgetSettings, TimeShare};
-use larder_semantics::expression::{Expression, ExpressionSubject};
+use larder_semantics::expression::ExpressionSubject;
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::rate::{Gcra, Rate};
 use larder_transport::listener::{Entrance, Listen};
@@ -27,11 +27,7 @@ const MOST_MISTAKES: usize = 20;
 impl ConfigCheck {
     pub(super) fn access(&mut self, at: &RoutePath) -> AccessConfig {
         let is_whole = !self.refuse_empty(at);
-        let condition = |name: &str| {
-            let text = self.text(&self.access_key(at, name));
-            let parsed = Expression::parse_about(ExpressionSubject::Request, &text);
-            parsed.ok().filter(|_| !text.is_empty())
-        };
+        let condition = |name: &str| self.condition(ExpressionSubject::Request, &self.access_key(at, name));
         let (deny_when, allow_when) = (condition("deny_when"), condition("allow_when"));
         let access = AccessConfig {
             allow: self.addresses(at, "allow"),

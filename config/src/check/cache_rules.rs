@@ -3,7 +3,7 @@
 use super::{ConfigCheck, RoutePath};
 use crate::kind::ConfigValue;
 use crate::problem::Source;
-use larder_semantics::expression::{Expression, ExpressionSubject};
+use larder_semantics::expression::ExpressionSubject;
 use larder_semantics::policy::{CacheRule, Policy, RuleInForce, StaleIfError};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl ConfigCheck {
             }
             return None;
         }
-        let when = Expression::parse_about(ExpressionSubject::Response, &text).ok()?;
+        let when = self.condition(ExpressionSubject::Response, &key("when"))?;
         let sets = [ttl, while_revalidating, if_error].iter().any(Option::is_some);
         if sets == pass {
             let text = match pass {

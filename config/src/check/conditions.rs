@@ -170,7 +170,7 @@ impl ConfigCheck {
             } else if let Some(one) = earlier.iter().find(|it| is_taken(&[it])) {
                 warn(&format!(
                     "never applies: the condition '{}' of an earlier rule holds for all of its responses; move that rule after this one",
-                    one.text()
+                    one.shown()
                 ));
             } else if !earlier.is_empty() && is_taken(earlier) {
                 warn(

@@ -43,8 +43,7 @@ impl ConfigCheck {
             Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
             _ => Methods::Any,
         };
-        let when = Some(self.text(&at.key("when"))).filter(|it| !it.is_empty());
-        let when = when.and_then(|it| Expression::parse_about(ExpressionSubject::Request, &it).ok());
+        let when = self.condition(ExpressionSubject::Request, &at.key("when"));
         let path = PathPattern::of(&self.text(&at.key("path")));
         let found = RouteMatching { path, methods, when, listeners: self.listeners(at) };
         self.refuse_no_methods(at, &found);

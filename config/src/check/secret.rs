@@ -3,9 +3,18 @@
 #![allow(dead_code, reason = "each is used once a key of its kind exists")]
 
 use super::ConfigCheck;
+use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_stdx::secret::Secret;
 
 impl ConfigCheck {
+    /// The condition of a key, if it is set and right. It is shown as it is written: a variable may be a secret.
+    pub(super) fn condition(&self, subject: ExpressionSubject, key: &str) -> Option<Expression> {
+        let text = Some(self.text(key)).filter(|it| !it.is_empty())?;
+        let written = self.with_variables(key).and_then(|it| it.parse::<toml_edit::Value>().ok());
+        let written = written.as_ref().and_then(toml_edit::Value::as_str).unwrap_or(&text);
+        Expression::parse_written(subject, &text, written).ok()
+    }
+
     /// The secret of a key, if it is set.
     pub(super) fn secret(&self, key: &str) -> Option<Secret> {
         Some(self.text(key)).filter(|it| !it.is_empty()).map(|it| Secret::new(&it))

@@ -3,7 +3,7 @@
 use super::ConfigCheck;
 use larder_observe::log::sink::{LogTarget, SYSLOG};
 use larder_observe::log::sites::SiteLogRules;
-use larder_semantics::expression::{Expression, ExpressionSubject};
+use larder_semantics::expression::ExpressionSubject;
 
 impl ConfigCheck {
     /// The target of a log; `off` if it is not set.
@@ -29,10 +29,7 @@ impl ConfigCheck {
             self.warn_of(self.source(&key("log_skip")), "site.log_skip", text);
         }
         let is_given = |name: &str| self.values.given.contains_key(&key(name));
-        let condition = |name: &str| {
-            let text = Some(self.text(&key(name))).filter(|it| !it.is_empty())?;
-            Expression::parse_about(ExpressionSubject::Finished, &text).ok()
-        };
+        let condition = |name: &str| self.condition(ExpressionSubject::Finished, &key(name));
         SiteLogRules {
             target: is_given("access_log").then(|| self.target(&key("access_log"))),
             format: is_given("log_format").then(|| self.text(&key("log_format")).parse().ok()).flatten(),

@@ -2,7 +2,7 @@
 //! error, and a line with one counts as a whole.
 
 use crate::key_path::dotted;
-use crate::kind::BLOCK;
+use crate::kind::{BLOCK, ValueKind};
 use crate::table;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,6 +37,8 @@ pub(super) enum Secrecy {
         /// Whether a user and a colon precede it.
         has_user: bool,
     },
+    /// It is a condition, which may compare a field with a secret.
+    Condition,
     /// Its key is not known, so that it may be a misspelt one.
     Unknown,
 }
@@ -224,7 +226,12 @@ fn secrecy(path: &[String]) -> Secrecy {
             let kind = table::find(&pattern)?.kind;
             let has_user = pattern.ends_with("basic.users");
             let secret = Secrecy::Secret { is_template: kind.is_template(), has_user };
-            Some((dotted(&pattern), if kind.is_secret() { secret } else { Secrecy::Shown }))
+            let secrecy = match kind {
+                ValueKind::One(form) if form.is_condition() => Secrecy::Condition,
+                _ if kind.is_secret() => secret,
+                _ => Secrecy::Shown,
+            };
+            Some((dotted(&pattern), secrecy))
         };
         table::patterns().filter_map(row).collect()
     });

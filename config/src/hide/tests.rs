@@ -200,3 +200,38 @@ fn the_time_for_a_long_text_grows_with_its_length() {
         assert!(!hidden.contains("hunter2"), "{part:?}");
     }
 }
+
+#[test]
+fn texts_of_conditions_that_may_be_secrets_are_hidden() {
+    let site = "[[site.route]]\n";
+    check(
+        &format!("{site}when = 'path == \"/a\" && header[\"X-Auth\"] in [\"a\", \"b\", \"${{C}}\"]'\n"),
+        &format!("{site}when = 'path == \"/a\" && header[\"X-Auth\"] in [\"‹1›\", \"‹2›\", \"${{C}}\"]'\n"),
+    );
+    check(
+        &format!(
+            "{site}access = {{ deny_when = \"é == \\u00e9 header.X-Auth != \\\"a\\\\\\\"b\\\" && host == \\\"h\\\"\" }}"
+        ),
+        &format!(
+            "{site}access = {{ deny_when = \"é == \\u00e9 header.X-Auth != \\\"‹1›\\\" && host == \\\"h\\\"\" }}"
+        ),
+    );
+    check(&format!("{site}when = 'header.X-Auth == \"s'"), &format!("{site}when = 'header.X-Auth == \"‹1›'"));
+    let shown = format!("{site}when = 'header.Accept == \"hidden:x\"'");
+    check(&shown, &shown);
+    assert!(left_over(&shown).is_empty());
+}
+
+#[test]
+fn a_placeholder_in_a_condition_comes_back_where_it_is_hidden_again() {
+    let (cover, mut known) = (SecretCover::default(), KnownSecrets::default());
+    let text = "[site.access.jwt]\nsecret = \"abc\"\n";
+    cover.learn(text, &mut known);
+    let hidden = cover.hide(text).text;
+    let placeholder = hidden[placeholders(&hidden).next().unwrap()].to_owned();
+    let condition = |name: &str, value: &str| format!("[[site.route]]\nwhen = '{name} == \"{value}\"'\n");
+    assert_eq!(condition("header.X-Auth", "abc"), known.reveal(&condition("header.X-Auth", &placeholder)));
+    let shown = condition("query.page", &placeholder);
+    assert_eq!(shown, known.reveal(&shown));
+    assert_eq!(1, left_over(&shown).len());
+}

@@ -165,24 +165,6 @@ impl TextForm {
         matches!(self, TextForm::Secret | TextForm::SecretTemplate)
     }
 
-    /// Whether a variable of the environment in such a text may be a secret with which requests are compared, or which is sent: messages do
-    /// not show its value.
-    #[must_use]
-    pub const fn may_hold_secret(self) -> bool {
-        matches!(
-            self,
-            TextForm::Secret
-                | TextForm::SecretTemplate
-                | TextForm::Template
-                | TextForm::PathTemplate
-                | TextForm::BodyTemplate
-                | TextForm::Condition
-                | TextForm::AccessCondition
-                | TextForm::FinishedCondition
-                | TextForm::ResponseCondition
-        )
-    }
-
     /// The path of the file system that a text of this form names, with the access to it; `None` without one. Sockets to which
     /// larder connects are not among them.
     #[must_use]
@@ -315,6 +297,12 @@ impl TextForm {
             )),
             _ => return None,
         })
+    }
+
+    /// Whether it is a condition.
+    #[must_use]
+    pub fn is_condition(self) -> bool {
+        self.subject().is_some()
     }
 
     /// The subject of a condition.

@@ -49,7 +49,7 @@ fn missing_variables_are_errors_with_their_lines() {
     );
     refuse(
         "workers = \"${CARGO_PKG_NAME}\"",
-        "t.toml:1: workers: found \"${CARGO_PKG_NAME}\", which is \"larder-config\" here; allowed: a whole number from 1 to 1024",
+        "t.toml:1: workers: found \"${CARGO_PKG_NAME}\"; allowed: a whole number from 1 to 1024",
     );
     refuse(
         "cache.disk.path = \"${a b}\"",
@@ -166,4 +166,34 @@ fn a_link_is_followed_and_shown() {
     let config = load(&folder).unwrap();
     assert_eq!(NonZeroUsize::new(7), config.workers);
     assert!(config.included[0].is_linked() && config.included[0].path.ends_with("elsewhere/x.toml"));
+}
+
+#[test]
+fn no_message_shows_the_value_of_a_variable() {
+    let route = |rest: &str| format!("[[site]]\nhosts = \"*\"\n[[site.route]]\n{rest}\n");
+    for (text, expect) in [
+        (
+            route("files.root = \".\"\nwhen = 'header.X-Verify == ${CARGO_PKG_NAME}'"),
+            "t.toml:5: site.route.when: found 'header.X-Verify == ${CARGO_PKG_NAME}'; allowed: a condition",
+        ),
+        (
+            route("redirect.to = \"${CARGO_PKG_NAME}\""),
+            "t.toml:4: site.route.redirect.to: found \"${CARGO_PKG_NAME}\": begin it",
+        ),
+        (
+            route("redirect.to = \"x-${CARGO_PKG_NAME}://h/\""),
+            "t.toml:4: site.route.redirect.to: found \"x-${CARGO_PKG_NAME}://h/\"",
+        ),
+        (
+            "listen = [\"${CARGO_PKG_NAME} x\"]".to_owned(),
+            "t.toml:1: listen: found [\"${CARGO_PKG_NAME} x\"]",
+        ),
+        (
+            "cache.ram.size = \"${CARGO_PKG_NAME}\"".to_owned(),
+            "t.toml:1: cache.ram.size: found \"${CARGO_PKG_NAME}\"",
+        ),
+    ] {
+        let found = Config::from_text(&text, "t.toml", Path::new("."), &[]).unwrap_err().to_string();
+        assert!(found.starts_with(expect) && !found.contains("larder-"), "{found}");
+    }
 }

@@ -2,12 +2,10 @@
 
 use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Named, Number, TextName};
 use crate::network::Network;
-use crate::secret::names_secret;
 use larder_stdx::duration;
 use larder_stdx::nearest::nearest;
 use larder_stdx::size::ByteSize;
 use regex::bytes::RegexBuilder;
-use std::ops::Range;
 
 /// Bytes of the longest condition.
 const MOST_BYTES: usize = 4096;
@@ -148,16 +146,15 @@ enum Backslash {
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-/// The condition, its approximate size in bytes, and its text as it is shown.
-pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize, String)> {
+/// The condition, and its approximate size in bytes.
+pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
             format!("a condition is limited to {MOST_BYTES} bytes; this one has {}", text.len()),
         );
     }
-    let mut reader =
-        ExpressionReader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0, hidden: Vec::new() };
+    let mut reader = ExpressionReader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
     let root = reader.any()?;
     match reader.peek() {
         "" => {}
@@ -165,7 +162,7 @@ pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(Expressio
             return reader.wrong(format!("unexpected {}; combine tests with && or ||", quoted(it)));
         }
     }
-    Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2, reader.shown()))
+    Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2))
 }
 
 fn error<T>(column: usize, sentence: String) -> Result<T> {
@@ -180,8 +177,6 @@ struct ExpressionReader<'t> {
     patterns: usize,
     /// The number of those that need an automaton.
     compiled: usize,
-    /// The places of the texts with which fields are compared whose names say that they are secret.
-    hidden: Vec<Range<usize>>,
 }
 
 impl<'t> ExpressionReader<'t> {
@@ -269,28 +264,7 @@ impl<'t> ExpressionReader<'t> {
             )?;
             name
         };
-        let (is_secret, begin) = (names_secret(&name), self.at);
-        let test = self.text_test(|test| ExpressionNode::Named(what, name.into(), test))?;
-        if is_secret {
-            self.hidden.push(begin..self.at);
-        }
-        Ok(test)
-    }
-
-    /// The text without the values of secrets.
-    fn shown(&self) -> String {
-        let (mut shown, mut at) = (String::with_capacity(self.text.len()), 0);
-        for place in &self.hidden {
-            shown.push_str(&self.text[at..place.start]);
-            at = place.start;
-            while let Some(quote) = self.text[at..place.end].find('"').map(|it| at + it) {
-                shown.push_str(&self.text[at..quote]);
-                shown.push_str("\"***\"");
-                at = quote + string_length(&self.text[quote..]);
-            }
-        }
-        shown.push_str(&self.text[at..]);
-        shown
+        self.text_test(|test| ExpressionNode::Named(what, name.into(), test))
     }
 
     /// A comparison as of any other text, or a membership in networks.
@@ -558,7 +532,7 @@ impl<'t> ExpressionReader<'t> {
 }
 
 /// Bytes of a string with its quotes; of the rest if it is not closed.
-fn string_length(text: &str) -> usize {
+pub(super) fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, it) in text.char_indices().skip(1) {
         match it {
