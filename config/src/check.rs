@@ -36,6 +36,7 @@ mod unused;
 mod variables;
 
 use super::address;
+use super::files_in_force::FilesInForce;
 use super::key_path::{dotted, pattern_of};
 use super::kind::{ConfigValue, HostPattern, PathPattern};
 use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
@@ -70,12 +71,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes the configuration, or returns all its errors; `whole` is the source of errors about the file as a whole.
-pub fn check(mut values: Values, whole: Source) -> Result<Config, Rejected> {
+pub fn check(mut values: Values, whole: Source, in_force: &FilesInForce) -> Result<Config, Rejected> {
     let warnings = std::mem::take(&mut values.warnings);
     let substituted = std::mem::take(&mut values.substituted);
     let read = values.problems.len();
     let given_rows = values.given.keys().filter_map(|it| Some(table::find(&pattern_of(it))?.path)).collect();
-    let mut it = ConfigCheck { values, warnings, given_rows, seen_lists: HashSet::new() };
+    let in_force = in_force.clone();
+    let mut it = ConfigCheck { values, warnings, given_rows, seen_lists: HashSet::new(), in_force };
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
         substituted.hide_in(&mut it.warnings, 0);
@@ -94,6 +96,8 @@ struct ConfigCheck {
     given_rows: BTreeSet<&'static str>,
     /// The keys of `access.allow` and `access.deny` that were compared.
     seen_lists: HashSet<[String; 2]>,
+    /// The files whose content a running larder has.
+    in_force: FilesInForce,
 }
 
 /// The prefixes of a route's keys, in lookup order: `site[0].route[1].`.

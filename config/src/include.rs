@@ -45,6 +45,9 @@ pub struct WatchedFiles {
     pub files: Vec<PathBuf>,
     /// Patterns, each beneath a directory.
     pub patterns: Vec<(PathBuf, String)>,
+    /// Files that values name, such as those of users, keys and certificates: their change counts while the configuration is
+    /// rejected, of which one of them may be the reason.
+    pub named: Vec<PathBuf>,
 }
 
 impl WatchedFiles {

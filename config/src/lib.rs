@@ -15,6 +15,7 @@ pub mod diff;
 pub mod edit;
 mod expand;
 mod files;
+pub mod files_in_force;
 pub mod finish;
 pub mod foreign;
 pub mod generated;
@@ -61,10 +62,12 @@ pub use expand::secret_of;
 pub use key_path::dotted;
 pub use kind::{HostPattern, PathAccess, PathPattern};
 pub use machine::memory_left;
+pub use named_paths::watched;
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
 pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
+use files_in_force::FilesInForce;
 use history_place::HistoryPlace;
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::protocol_upgrade::Upgrades;
@@ -540,13 +543,18 @@ impl Config {
     /// # Errors
     /// All its errors.
     pub fn load(path: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
+        Self::load_over(path, flags, &FilesInForce::default())
+    }
+
+    fn load_over(path: &Path, flags: &[Setting], in_force: &FilesInForce) -> Result<Config, Rejected> {
         let file = path.display().to_string();
         let text = read_file(path).map_err(|why| {
             let text = format!("cannot be read: {why}");
             let source = Source::Flag(file.as_str().into());
             Rejected(vec![Problem { source, key: String::new(), text }])
         })?;
-        let config = Self::from_text(&text, &file, base_of(path), flags)?;
+        let others = include::IncludedTexts::new();
+        let config = Self::from_texts(&text, &file, base_of(path), flags, &others, in_force)?;
         Ok(Self { text: Some(text.into()), ..config })
     }
 
@@ -555,22 +563,21 @@ impl Config {
     /// # Errors
     /// All its errors.
     pub fn from_text(text: &str, file: &str, base: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
-        Self::from_texts(text, file, base, flags, &include::IncludedTexts::new())
+        let others = include::IncludedTexts::new();
+        Self::from_texts(text, file, base, flags, &others, &FilesInForce::default())
     }
 
-    /// As [`Config::from_text`], with other texts for some of the included files.
-    ///
-    /// # Errors
-    /// All its errors.
-    pub fn from_texts(
+    /// With other texts for some of the included files.
+    fn from_texts(
         text: &str,
         file: &str,
         base: &Path,
         flags: &[Setting],
         others: &include::IncludedTexts,
+        in_force: &FilesInForce,
     ) -> Result<Config, Rejected> {
         let values = values_of_text(text, file, base, flags, others);
-        check::check(values, Source::Line { file: file.into(), line: 1, column: 1 })
+        check::check(values, Source::Line { file: file.into(), line: 1, column: 1 }, in_force)
     }
 
     /// A configuration without a file: one site for every host with one route for every path, from `flags`.
@@ -578,7 +585,11 @@ impl Config {
     /// # Errors
     /// All their errors.
     pub fn from_flags(flags: &[Setting]) -> Result<Config, Rejected> {
-        check::check(values_of_flags(flags), Source::Default)
+        Self::from_flags_over(flags, &FilesInForce::default())
+    }
+
+    fn from_flags_over(flags: &[Setting], in_force: &FilesInForce) -> Result<Config, Rejected> {
+        check::check(values_of_flags(flags), Source::Default, in_force)
     }
 }
 
@@ -614,12 +625,6 @@ fn values_of_flags(flags: &[Setting]) -> Values {
         values.set(&it.path, &it.text, &it.flag);
     }
     values
-}
-
-/// The files besides the main one on which the configuration at `path` depends, whether it is valid or not.
-#[must_use]
-pub fn watched(path: &Path) -> include::WatchedFiles {
-    files_of(path).watched
 }
 
 /// The values of the configuration at `path`, valid or not.

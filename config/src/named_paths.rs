@@ -1,6 +1,7 @@
 //! The paths of the file system that a configuration names, each with the access that it needs: by the forms of the key table, so that
 //! no key is listed here.
 
+use crate::include::WatchedFiles;
 use crate::key_path::{dotted, pattern_of};
 use crate::kind::{ConfigValue, PathAccess, TextForm, ValueKind};
 use crate::problem::Source;
@@ -54,6 +55,16 @@ impl Values {
         all.extend(self.watched.files.iter().map(|it| NamedPath::alone(it.clone(), PathAccess::READ)));
         all
     }
+}
+
+/// The files besides the main one on which the configuration at `path` depends, whether it is valid or not.
+#[must_use]
+pub fn watched(path: &Path) -> WatchedFiles {
+    let (text, name) = (crate::read_file(path).unwrap_or_default(), path.display().to_string());
+    let values =
+        crate::values_of_text(&text, &name, crate::base_of(path), &[], &crate::include::IncludedTexts::new());
+    let read = values.named_paths().into_iter().filter(|it| it.access == PathAccess::READ);
+    WatchedFiles { named: read.map(|it| it.path).collect(), ..values.watched }
 }
 
 /// The texts of a value, each with its form.

@@ -1,6 +1,7 @@
 //! The source of a server's configuration: flags, a named file or the first of the default places. The parser is in
 //! `read`.
 
+use crate::files_in_force::FilesInForce;
 use crate::include::{IncludedFile, IncludedTexts};
 use crate::kind::PathAccess;
 use crate::named_paths::NamedPath;
@@ -43,9 +44,17 @@ impl Plan {
     /// # Errors
     /// All its errors.
     pub fn load(&self) -> Result<Config, Rejected> {
+        self.load_over(&FilesInForce::default())
+    }
+
+    /// As [`Plan::load`], for a larder that has the content of these files: one that is broken now is a warning.
+    ///
+    /// # Errors
+    /// All its errors.
+    pub fn load_over(&self, in_force: &FilesInForce) -> Result<Config, Rejected> {
         match (&self.base, self.file()) {
-            (PlanBase::Flags, _) => Config::from_flags(&self.settings),
-            (_, Some(file)) => Config::load(&file, &self.settings),
+            (PlanBase::Flags, _) => Config::from_flags_over(&self.settings, in_force),
+            (_, Some(file)) => Config::load_over(&file, &self.settings, in_force),
             (_, None) => {
                 let text = format!(
                     "no configuration file: neither {} nor {} exists; use -c FILE, or start without a file: larder \
@@ -81,17 +90,22 @@ impl Plan {
         }
     }
 
-    /// Reads and checks a text instead of the file, and `others` instead of included files.
+    /// As [`Plan::load_over`], with a text instead of the file, and `others` instead of included files.
     ///
     /// # Errors
     /// All its errors, or that there is no file.
-    pub fn read(&self, text: &str, others: &IncludedTexts) -> Result<Config, Rejected> {
+    pub fn read(
+        &self,
+        text: &str,
+        others: &IncludedTexts,
+        in_force: &FilesInForce,
+    ) -> Result<Config, Rejected> {
         match self.file() {
             Some(file) => {
                 let name = file.display().to_string();
-                Config::from_texts(text, &name, base_of(&file), &self.settings, others)
+                Config::from_texts(text, &name, base_of(&file), &self.settings, others, in_force)
             }
-            None => self.load(),
+            None => self.load_over(in_force),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::start::{Running, audit_target, cannot, open_site_logs};
 use crate::{path_rules, privileges};
 use larder_admin::Admin;
+use larder_config::files_in_force::FilesInForce;
 use larder_config::{Config, Problem};
 use larder_server::addresses::OpenAddresses;
 use larder_server::live::Live;
@@ -36,7 +37,8 @@ impl Running {
     fn prepare_as_user(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
         path_rules::check(&self.plan, path_rules::RuleCheck::Reload)?;
         let old = self.orders.borrow().clone();
-        let (new, waiting) = self.plan.load().map_err(|it| it.to_string())?.keep_from(&old.live.config);
+        let new = self.plan.load_over(&FilesInForce::of(&old.live.config)).map_err(|it| it.to_string())?;
+        let (new, waiting) = new.keep_from(&old.live.config);
         loop_check::check(&new, self.admin_at)?;
         let addresses = OpenAddresses::open(&new, self.shared.workers, &old.addresses)?;
         let live =

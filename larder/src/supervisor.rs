@@ -243,12 +243,13 @@ impl Supervisor {
                     self.upgrade_failed(order, why);
                 }
                 Wakeup::Reopen => self.reopen_logs(admin.as_deref()),
-                Wakeup::Reload(why) => drop(self.reload(why, admin.as_deref())),
+                Wakeup::Reload(why) => self.reload_watched(why, file.as_mut(), admin.as_deref()),
                 Wakeup::Ordered(order) => {
                     let outcome = self.reload_for(admin.as_deref());
-                    if let Some(file) = &mut file {
-                        file.taken();
-                    }
+                    file.iter_mut().for_each(|it| {
+                        it.taken();
+                        it.decided(outcome.is_err());
+                    });
                     // The requester may be gone; it is done even so.
                     let _ = order.outcome.send(outcome);
                 }
@@ -256,7 +257,7 @@ impl Supervisor {
                     // A change during an upgrade is noticed after it.
                     let may_reload = upgrade.is_none();
                     if may_reload && file.as_mut().is_some_and(ConfigWatch::changed) {
-                        let _ = self.reload("the file changed", admin.as_deref());
+                        self.reload_watched("the file changed", file.as_mut(), admin.as_deref());
                     }
                     disk.look(&self.running.shared.store);
                     self.check_each_second(admin.as_deref(), &mut limits);
@@ -406,6 +407,15 @@ impl Supervisor {
             Err(why) => format!("{}; a new configuration was rejected: {why}", self.status()),
         });
         outcome
+    }
+
+    /// Reloads, and records the outcome in the watch, so that a rejected configuration is tried again when one of its files changes.
+    fn reload_watched(&self, why: &str, file: Option<&mut ConfigWatch>, admin: Option<&Admin>) {
+        let Some(file) = file.filter(|_| !self.upgrading.get()) else { return drop(self.reload(why, admin)) };
+        // Before it is read: a change meanwhile is noticed.
+        file.taken();
+        let outcome = self.reload(why, admin);
+        file.decided(outcome.is_err());
     }
 
     /// Reloads by an order of the admin, which restores the earlier text after a rejection.

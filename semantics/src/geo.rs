@@ -110,7 +110,7 @@ fn number_of(found: &FoundRecord<'_>) -> Option<u32> {
 }
 
 /// The databases in force, which change while requests are served.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct GeoLookup {
     countries: ArcSwap<Option<GeoDatabase>>,
     numbers: ArcSwap<Option<GeoDatabase>>,
@@ -132,6 +132,16 @@ impl GeoLookup {
     /// Replaces the database of autonomous systems.
     pub fn replace_numbers(&self, with: GeoDatabase) {
         self.numbers.store(Arc::new(Some(with)));
+    }
+
+    /// Takes over the database of countries of another lookup.
+    pub fn share_countries(&self, of: &Self) {
+        self.countries.store(of.countries.load_full());
+    }
+
+    /// Takes over the database of autonomous systems of another lookup.
+    pub fn share_numbers(&self, of: &Self) {
+        self.numbers.store(of.numbers.load_full());
     }
 
     /// The country of an address.

@@ -13,6 +13,8 @@ pub(crate) struct FileLook {
     inode: u64,
     size: u64,
     changed: (i64, i64),
+    /// Of the inode: every write moves it, also one that sets the time of the file back.
+    touched: (i64, i64),
 }
 
 /// Watches one file.
@@ -55,6 +57,9 @@ pub struct ConfigWatch {
     others: WatchedFiles,
     taken: ConfigLook,
     seen: ConfigLook,
+    /// Whether it was rejected: a change of a file that it names is a change of it until it is accepted.
+    is_rejected: bool,
+    named: ConfigLook,
 }
 
 /// The visible state of each file of a configuration; the first is the main one.
@@ -64,7 +69,14 @@ impl ConfigWatch {
     /// Watches from now on.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        let mut watch = Self { path, others: WatchedFiles::default(), taken: Vec::new(), seen: Vec::new() };
+        let mut watch = Self {
+            path,
+            others: WatchedFiles::default(),
+            taken: Vec::new(),
+            seen: Vec::new(),
+            is_rejected: false,
+            named: Vec::new(),
+        };
         watch.taken();
         watch
     }
@@ -74,14 +86,25 @@ impl ConfigWatch {
         self.others = larder_config::watched(&self.path);
         self.taken = self.look();
         self.seen = self.taken.clone();
+        self.named = self.look_at_named();
+    }
+
+    /// Records whether the state that was recorded last was taken over or rejected.
+    pub fn decided(&mut self, is_rejected: bool) {
+        self.is_rejected = is_rejected;
     }
 
     /// Whether a file changed, appeared or vanished, and all were unchanged in two checks since. While the main file is
     /// missing nothing is a change: it may be being replaced.
     pub fn changed(&mut self) -> bool {
-        let now = self.look();
+        let mut now = self.look();
+        let mut taken = self.taken.clone();
+        if self.is_rejected {
+            now.extend(self.look_at_named());
+            taken.extend(self.named.iter().cloned());
+        }
         let settled = now == self.seen;
-        let is_change = now.first().is_some_and(|it| it.1.is_some()) && now != self.taken && settled;
+        let is_change = now.first().is_some_and(|it| it.1.is_some()) && now != taken && settled;
         self.seen = now;
         if is_change {
             self.taken();
@@ -93,6 +116,12 @@ impl ConfigWatch {
         let all = std::iter::once(self.path.clone()).chain(self.others.now());
         all.map(|it| (it.clone(), look(&it))).collect()
     }
+
+    /// A directory changes with each file in it: it is no reason.
+    fn look_at_named(&self) -> ConfigLook {
+        let files = self.others.named.iter().filter(|it| !it.is_dir());
+        files.map(|it| (it.clone(), look(it))).collect()
+    }
 }
 
 pub(crate) fn look(path: &Path) -> Option<FileLook> {
@@ -102,6 +131,7 @@ pub(crate) fn look(path: &Path) -> Option<FileLook> {
         inode: it.ino(),
         size: it.size(),
         changed: (it.mtime(), it.mtime_nsec()),
+        touched: (it.ctime(), it.ctime_nsec()),
     })
 }
 
@@ -163,6 +193,28 @@ mod tests {
         assert_eq!([false; 3], settles(&mut watch), "the main file is away");
         std::fs::rename(at("away"), at("larder.toml")).unwrap();
         assert_eq!([false; 3], settles(&mut watch), "and back");
+    }
+
+    #[test]
+    fn a_file_that_a_rejected_configuration_names_is_watched() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
+        let settles = |watch: &mut ConfigWatch| [watch.changed(), watch.changed(), watch.changed()];
+        write("larder.toml", "geoip.database = \"country.mmdb\"\nlog.access = \"access.log\"");
+        let mut watch = ConfigWatch::new(at("larder.toml"));
+        write("country.mmdb", "a");
+        assert_eq!([false; 3], settles(&mut watch), "the configuration is in force");
+        watch.taken();
+        watch.decided(true);
+        assert!(!watch.changed() && !watch.changed(), "rejected, and unchanged");
+        write("access.log", "a line");
+        assert_eq!([false; 3], settles(&mut watch), "larder writes it");
+        write("country.mmdb", "b");
+        assert_eq!([false, true, false], settles(&mut watch));
+        watch.decided(false);
+        write("country.mmdb", "c");
+        assert_eq!([false; 3], settles(&mut watch));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use larder_semantics::geo::GeoLookup;
 use larder_semantics::health::BrokenFileFact;
 use larder_stdx::clock;
 use parking_lot::Mutex;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The databases of a configuration.
@@ -21,6 +21,7 @@ pub struct LiveGeo {
 }
 
 /// The file of a database.
+#[derive(Clone)]
 struct WatchedDatabase {
     path: PathBuf,
     content: GeoContent,
@@ -32,7 +33,7 @@ struct WatchedDatabase {
 }
 
 impl LiveGeo {
-    /// Reads the databases of a configuration; those of `before` are kept if their files are the same.
+    /// Reads the databases of a configuration; one of `before` is kept if its path is the same, also if its file is broken now.
     ///
     /// # Errors
     /// One sentence: the file that could not be read.
@@ -43,19 +44,38 @@ impl LiveGeo {
         if *config == GeoConfig::default() {
             return Ok(None);
         }
-        let mut files = Vec::new();
-        let mut open = |path: &Option<PathBuf>, content: GeoContent| {
-            let Some(path) = path else { return Ok(None) };
-            // Before it is read: a change meanwhile is noticed.
-            let now = look(path);
-            files.push(WatchedDatabase { path: path.clone(), content, taken: now, seen: now, broken: None });
-            let read = content.read(path);
-            read.map(Some).map_err(|why| format!("The database {} cannot be used: {why}.", path.display()))
-        };
-        let countries = open(&config.countries, GeoContent::Countries)?;
-        let numbers = open(&config.numbers, GeoContent::Numbers)?;
-        let lookup = Arc::new(GeoLookup::new(countries, numbers));
-        Ok(Some(Arc::new(Self { config: config.clone(), lookup, files: Mutex::new(files) })))
+        let new = Self { config: config.clone(), lookup: Arc::default(), files: Mutex::default() };
+        for (path, content) in
+            [(&config.countries, GeoContent::Countries), (&config.numbers, GeoContent::Numbers)]
+        {
+            let Some(path) = path else { continue };
+            let file = match before.and_then(|it| new.keep(it, path, content)) {
+                Some(kept) => kept,
+                None => new.open_file(path, content)?,
+            };
+            new.files.lock().push(file);
+        }
+        Ok(Some(Arc::new(new)))
+    }
+
+    /// Takes over the database of a path from `before`, with the state of its file.
+    fn keep(&self, before: &LiveGeo, path: &Path, content: GeoContent) -> Option<WatchedDatabase> {
+        let files = before.files.lock();
+        let file = files.iter().find(|it| it.path == path && it.content == content)?;
+        match content {
+            GeoContent::Countries => self.lookup.share_countries(&before.lookup),
+            GeoContent::Numbers => self.lookup.share_numbers(&before.lookup),
+        }
+        Some(file.clone())
+    }
+
+    fn open_file(&self, path: &Path, content: GeoContent) -> Result<WatchedDatabase, String> {
+        // Before it is read: a change meanwhile is noticed.
+        let now = look(path);
+        let file = WatchedDatabase { path: path.to_owned(), content, taken: now, seen: now, broken: None };
+        let read = self.read_again(&file);
+        read.map_err(|why| format!("The database {} cannot be used: {why}.", path.display()))?;
+        Ok(file)
     }
 
     /// Reads files that were replaced, and unchanged since the look before. To be called once a second.

@@ -224,6 +224,105 @@ fn an_emptied_or_missing_password_file_changes_nothing_and_is_shown() {
     });
 }
 
+/// Writes the configuration with `new` in place of `old`, as an editor does.
+fn edit(larder: &Larder, old: &str, new: &str) {
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    assert!(text.contains(old), "{text}");
+    std::fs::write(larder.config(), text.replace(old, new)).unwrap();
+}
+
+/// A reload that makes rules stricter does not wait for the repair of a password file.
+#[test]
+fn a_reload_with_a_broken_password_file_keeps_its_users() {
+    let origin = counting();
+    let [alice, bob] = users();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("htpasswd");
+    std::fs::write(&file, format!("{alice}\n")).unwrap();
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
+        file.display()
+    );
+    let larder = larder(&origin, &site);
+    let status = |lines: &str| larder.client().get_with("/", lines).status;
+    let far =
+        || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address).get_with("/", ALICES).status;
+    assert_eq!([200, 200], [status(ALICES), far()]);
+    std::fs::write(&file, "garbage\n").unwrap();
+    edit(&larder, "workers = 2\n", "workers = 2\nlog.error = \"error.log\"\n");
+    edit(&larder, "access = { ", "access = { deny = [\"127.0.0.2\"], ");
+    until("the stricter rule is in force", || far() == 403);
+    assert_eq!([200, 401], [ALICES, BOBS].map(status));
+    assert_eq!(0, larder.counter("config_rejections"));
+    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let warning = format!("{}: line 1: not NAME:HASH", file.display());
+    assert!(
+        log.contains(&warning) && log.contains("the content that was read before stays in force"),
+        "{log}"
+    );
+    let health = || larder.admin_get("/api/v1/health").text();
+    assert!(health().contains("access-file-broken"), "{}", health());
+    let checked = run(larder.folder.path(), &["check", "-c", larder.config().to_str().unwrap()]);
+    assert!(checked.code == 2 && checked.err.contains(&warning), "a new process has no users: {checked:?}");
+    std::fs::write(&file, format!("{bob}\n")).unwrap();
+    until("the repaired file is read", || {
+        larder.pass(1001);
+        status(BOBS) == 200
+    });
+    assert_eq!(401, status(ALICES));
+    assert!(!health().contains("access-file-broken"), "{}", health());
+}
+
+/// `rsync --inplace --times` and `cp -p` change a file so.
+#[test]
+fn a_password_file_that_keeps_its_size_and_time_is_read_again() {
+    let origin = counting();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("htpasswd");
+    let [first, second] = ["wonderland", "another"].map(|it| htpasswd("-nbB", "alice", it));
+    assert_eq!(first.len(), second.len());
+    std::fs::write(&file, &first).unwrap();
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
+        file.display()
+    );
+    let larder = larder(&origin, &site);
+    assert_eq!(200, larder.client().get_with("/", ALICES).status);
+    let time = std::fs::metadata(&file).unwrap().modified().unwrap();
+    std::fs::write(&file, &second).unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+    until("it is read", || {
+        larder.pass(1001);
+        larder.client().get_with("/", ALICES).status == 401
+    });
+}
+
+/// The file of a new path has no earlier content: the reload is rejected, and tried again when the file changes.
+#[test]
+fn a_reload_that_was_rejected_for_a_broken_file_is_tried_again_after_its_repair() {
+    let origin = counting();
+    let [alice, bob] = users();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("first"), format!("{alice}\n")).unwrap();
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
+        at("first").display()
+    );
+    let larder = larder(&origin, &site);
+    let status = |lines: &str| larder.client().get_with("/", lines).status;
+    std::fs::write(at("second"), "garbage\n").unwrap();
+    edit(&larder, "/first\"", "/second\"");
+    until("the reload is rejected", || larder.counter("config_rejections") == 1);
+    let health = || larder.admin_get("/api/v1/health").text();
+    assert!(health().contains("not NAME:HASH"), "{}", health());
+    assert_eq!([200, 401], [ALICES, BOBS].map(status));
+    std::fs::write(at("second"), format!("{bob}\n")).unwrap();
+    until("the configuration is in force", || status(BOBS) == 200);
+    assert_eq!(401, status(ALICES));
+    assert!(!health().contains("not NAME:HASH"), "{}", health());
+}
+
 #[test]
 fn weak_hashes_are_refused_at_load() {
     for (options, why) in [("-nbs", "SHA-1"), ("-nbd", "DES crypt"), ("-nbp", "plain")] {

@@ -147,6 +147,34 @@ fn a_replaced_database_is_read_and_a_broken_one_is_not() {
     assert!(is_shown());
 }
 
+/// A reload keeps a database whose file is broken, and reads only files with a new path.
+#[test]
+fn a_reload_with_a_broken_database_keeps_the_previous_one() {
+    let (origin, folder) = (Origin::fixed(PAGE), tempfile::tempdir().unwrap());
+    let larder = larder(
+        folder.path(),
+        &origin,
+        "[[site.route]]\nproxy = { to = [\"{origin}\"] }\naccess = { deny = [\"country:DE\"] }\n",
+    );
+    let status = |client| from(&larder, client, "/").status;
+    let file = folder.path().join("country.mmdb");
+    std::fs::write(&file, "garbage").unwrap();
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    // Also a change of the databases themselves.
+    std::fs::copy(folder.path().join("asn.mmdb"), folder.path().join("asn2.mmdb")).unwrap();
+    let stricter = text.replace("country:DE", "country:DE\", \"asn:64496").replace("/asn.mmdb", "/asn2.mmdb");
+    std::fs::write(larder.config(), stricter).unwrap();
+    until("the stricter rule is in force", || status(FRENCH) == 403);
+    assert_eq!([403, 200], [GERMAN, DUTCH].map(status));
+    assert_eq!(0, larder.counter("config_rejections"));
+    let health = || larder.admin_get("/api/v1/health").text();
+    until("the broken file is shown", || health().contains("access-file-broken"));
+    std::fs::write(&file, database(&[("2001:db8::/32", country("DE"))])).unwrap();
+    until("the repaired file is read", || status(DUTCH) == 403);
+    assert_eq!(200, status(GERMAN));
+    assert!(!health().contains("access-file-broken"), "{}", health());
+}
+
 /// The databases of these tests are those of the format: another reader finds the same.
 #[test]
 fn another_reader_agrees() {

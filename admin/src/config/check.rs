@@ -6,6 +6,7 @@ use super::texts::{self, AskedTexts, TextFiles};
 use super::{line_json, step_json};
 use larder_config::diff;
 use larder_config::edit::{ParsedTexts, Sections};
+use larder_config::files_in_force::FilesInForce;
 use larder_config::hide::{HiddenText, SecretCover};
 use larder_config::plan::Plan;
 use larder_config::{Problem, Source, summary};
@@ -107,7 +108,8 @@ impl TextCheck {
             hidden: self.cover.hide(&real.text),
         };
         let told = |it: &Problem| places.told(it);
-        match self.plan.read(&real.text, &real.others) {
+        let in_force = FilesInForce::of(&self.live.config);
+        match self.plan.read(&real.text, &real.others, &in_force) {
             Ok(new) => {
                 let restart = config_watch::at_start(&self.live.config, &new);
                 CheckedConfig {

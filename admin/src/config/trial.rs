@@ -2,6 +2,7 @@
 //! of requests in `server::trial`, the decisions in `semantics::trial`. It runs on a thread of its own.
 
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
+use larder_config::files_in_force::FilesInForce;
 use larder_config::{Config, Source, dotted};
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::explain::trial::{StoredResponseFacts, normal_authority, stored_under};
@@ -47,7 +48,8 @@ impl Admin {
         };
         let means = self.trial_means();
         let tried = self.apart(move |it| {
-            let Ok(changed) = it.plan.read(&real.text, &real.others) else {
+            let in_force = FilesInForce::of(&it.live.config);
+            let Ok(changed) = it.plan.read(&real.text, &real.others, &in_force) else {
                 return it.checked_hidden(&real).refusal();
             };
             let file = it.plan.file().map(|it| it.display().to_string());

@@ -198,7 +198,8 @@ impl ConfigCheck {
             };
             for why in mistakes {
                 let text = format!("{}: {why}", path.display());
-                self.problem_unless_told(self.source(&file), "site.route.access.basic.file", &text);
+                let is_in_force = self.in_force.has_users(path);
+                self.broken_file(self.source(&file), "site.route.access.basic.file", &text, is_in_force);
             }
         }
         if listed.is_empty() && path.is_none() {
@@ -207,6 +208,17 @@ impl ConfigCheck {
         let source = self.source(if listed.is_empty() { &file } else { &users });
         self.warn_clear_text(at, source, "site.route.access.basic", "passwords");
         Some(BasicConfig { realm: self.text(&realm), users: listed, file: path })
+    }
+
+    /// A file that cannot be used: an error, unless a running larder has its content.
+    pub(super) fn broken_file(&mut self, source: Source, key: &str, text: &str, is_in_force: bool) {
+        match is_in_force {
+            true => {
+                let text = format!("{text}; the content that was read before stays in force");
+                self.warn_of(source, key, &text);
+            }
+            false => self.problem_unless_told(source, key, text),
+        }
     }
 
     /// Warns of credentials that clients send without TLS: over a listener of the route, unless the site redirects to https. `what`

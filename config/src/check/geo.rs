@@ -69,7 +69,9 @@ impl ConfigCheck {
         ] {
             let Some(path) = path else { continue };
             if let Err(why) = content.read(path) {
-                self.problem(self.source(key), key, &format!("{}: {why}", path.display()));
+                let is_in_force = self.in_force.has_database(content, path);
+                let text = format!("{}: {why}", path.display());
+                self.broken_file(self.source(key), key, &text, is_in_force);
             }
         }
         self.refuse_unknown_countries(&config);

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].access.basic.users", ValueKind::List(TextForm::Secret), None,
         "Users with their password hashes: `NAME:HASH` as `htpasswd -nB NAME` prints it, bcrypt or argon2id; `check` warns of the weak `$apr1$` of older files. A verified password is remembered for 5 minutes. After 20 wrong passwords a network (/64) gets 429.", r#"["deploy:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe"]"#),
     both("site[].route[].access.basic.file", ValueKind::One(TextForm::Path), None,
-        "File of more users, as `htpasswd -B` writes it. A changed file is read within a second. A broken one is logged, and the users read before stay in force.", r#""htpasswd""#),
+        "File of more users, as `htpasswd -B` writes it. A changed file is read within a second. A broken one is logged, and the users read before stay in force, also after a reload; at a start it is an error.", r#""htpasswd""#),
     both("site[].route[].access.jwt.secret", ValueKind::One(TextForm::Secret), None,
         "Require a JSON Web Token that is signed with this secret (HS256; HS384 from 48 bytes, HS512 from 64). At least 32 bytes.", r#""file:/run/secrets/jwt""#),
     both("site[].route[].access.jwt.public_key", ValueKind::One(TextForm::Path), None,

@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Key] = &[
     each("cache.tags.send", ValueKind::Bool, Some("false"),
         "Send these tag fields to clients. By default they are removed (`Cache-Groups` is always sent).", "true"),
     each("cache.purge.method", ValueKind::Bool, None,
-        "Whether a `PURGE` request purges the URL, or the tags or the pattern of its fields; `BAN`, `FULLBAN`, `PURGEKEYS` and `PURGETAGS` of other caches' plugins likewise. With `false`, they are rejected with 405. Default: they are unknown methods and are forwarded to the origin.", "true"),
+        "Whether a `PURGE` request purges the URL, or the tags or the pattern of its fields; `BAN`, `FULLBAN`, `PURGEKEYS` and `PURGETAGS` of other caches' plugins likewise. The rules of `access` hold for them as for every request: they count for `access.limit`, and need its password. With `false`, they are rejected with 405. Default: they are unknown methods and are forwarded to the origin.", "true"),
     each("cache.purge.from", ValueKind::List(TextForm::Network), Some("127.0.0.1/32,::1/128"),
         "Networks whose clients may send `PURGE`. Other clients receive 403. Clients of a Unix socket may always purge. A request from this machine that a proxy forwarded (`X-Forwarded-For`, `Forwarded`, `X-Real-IP`, `Via`) receives 403 unless the proxy is in `clients.trusted`: its address would be that of every visitor.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
     each("cache.purge.path", ValueKind::One(TextForm::RewritePrefix), None,

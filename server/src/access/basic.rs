@@ -3,18 +3,18 @@
 use super::AccessState;
 use super::credentials::{Checked, Proven, UnverifiedCredential};
 use super::limit::{ticks, too_many};
-use super::watched_file::WatchedFile;
+use super::watched_file::{BrokenEvent, WatchedFile};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use larder_config::access::{BasicConfig, LARGEST_PASSWORD_FILE};
 use larder_config::include::read_text;
 use larder_counters::Counters;
 use larder_semantics::field::{self, Field};
+use larder_semantics::health::BrokenFileFact;
 use larder_semantics::network::client_network;
 use larder_semantics::rate::{Gcra, Rate};
 use larder_transport::Synthetic;
 use larder_wire::htpasswd::{APR1, PasswordEntry};
-use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -26,13 +26,16 @@ const FAILURES: (Rate, u32) = (Rate { count: 10, seconds: 60 }, 20);
 /// Compared with any password where there is no user.
 const DUMMY: &str = "$2b$10$abcdefghijklmnopqrstuuKf3Zs5cJ1xqmvJ0S0NU2fYdZyP9W9Hi";
 
+/// Users, each with the hash of the password.
+pub(super) type PasswordUsers = HashMap<String, Arc<str>>;
+
 /// The users of a route.
 pub(super) struct BasicAuth {
-    config: BasicConfig,
     state: Arc<AccessState>,
     challenge: String,
-    users: RwLock<Arc<HashMap<String, Arc<str>>>>,
-    file: Option<WatchedFile>,
+    /// The users of the configuration, which have precedence over those of the file.
+    users: PasswordUsers,
+    file: Option<Arc<WatchedFile<PasswordUsers>>>,
     seed: u64,
 }
 
@@ -51,41 +54,39 @@ impl BasicAuth {
         let seed = state.limits.seed("failures of passwords");
         let _ = state.limits.rates();
         let it = Self {
-            config: config.clone(),
+            users: listed(&config.users),
+            file: config.file.as_ref().map(|it| state.password_files.of(it, it)),
             state,
             challenge,
-            users: RwLock::default(),
-            file: config.file.as_deref().map(WatchedFile::new),
             seed,
         };
-        *it.users.write() = Arc::new(it.listed(&[]));
         it.look(None);
         it
     }
 
-    fn listed(&self, more: &[PasswordEntry]) -> HashMap<String, Arc<str>> {
-        let all = more.iter().chain(&self.config.users);
-        all.map(|it| (it.user.clone(), Arc::from(it.hash.as_str()))).collect()
-    }
-
     /// Reads the file again if it was changed, at most once a second. A broken file changes nothing.
     pub fn look(&self, counters: Option<&Counters>) {
-        let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
-        match read_users(&file.path) {
-            Ok(users) => {
-                *self.users.write() = Arc::new(self.listed(&users));
-                file.is_good();
-            }
-            Err(why) => {
-                let meaning = "the users read before stay in force";
-                file.is_broken(&self.state, counters, "password-file-broken", &why, meaning);
-            }
-        }
+        const TOLD: BrokenEvent =
+            BrokenEvent { event: "password-file-broken", meaning: "the users read before stay in force" };
+        let read = |path: &Path| read_users(path).map(|it| listed(&it));
+        self.file.iter().for_each(|it| it.look(&self.state, counters, TOLD, read));
     }
 
-    /// Its file.
-    pub fn file(&self) -> Option<&WatchedFile> {
-        self.file.as_ref()
+    /// Why its file cannot be used, if so.
+    pub fn broken(&self) -> Option<BrokenFileFact> {
+        self.file.as_ref()?.broken()
+    }
+
+    fn hash_of(&self, user: &str) -> Option<Arc<str>> {
+        let of_file = || self.file.as_ref()?.content()?.get(user).cloned();
+        self.users.get(user).cloned().or_else(of_file)
+    }
+
+    /// The most expensive hash of a user.
+    fn dearest(&self) -> Option<Arc<str>> {
+        let of_file = self.file.as_ref().and_then(|it| it.content());
+        let all = self.users.values().chain(of_file.iter().flat_map(|it| it.values()));
+        all.max_by_key(|it| cost(it)).cloned()
     }
 
     /// Looks at the credentials of a request.
@@ -94,7 +95,7 @@ impl BasicAuth {
         let Some((user, password)) = credentials(fields) else {
             return Checked::Invalid(self.challenge());
         };
-        let hash = self.users.read().get(&user).cloned();
+        let hash = self.hash_of(&user);
         let memory = &self.state.remembered;
         if let Some(hash) = &hash
             && memory.has(&memory.name(&[user.as_bytes(), &password, hash.as_bytes()]))
@@ -120,8 +121,7 @@ impl BasicAuth {
             return Err(too_many("Too many wrong passwords came from this network.", wait.seconds(), None));
         }
         // As expensive as the most expensive hash of a user who exists.
-        let any = || self.users.read().values().max_by_key(|it| cost(it)).cloned();
-        let hash = it.hash.clone().or_else(any).unwrap_or_else(|| DUMMY.into());
+        let hash = it.hash.clone().or_else(|| self.dearest()).unwrap_or_else(|| DUMMY.into());
         match self.state.passwords.verify(it.password.clone(), hash).await {
             Some(true) if it.hash.is_some() => {
                 let _ = rates.change::<()>(it.failures, |it| Ok(it.saturating_sub(gcra.interval)));
@@ -189,6 +189,10 @@ fn credentials(fields: &[Field<'_>]) -> Option<(String, Vec<u8>)> {
     let text = STANDARD.decode(rest.trim_ascii()).ok()?;
     let at = text.iter().position(|it| *it == b':')?;
     Some((String::from_utf8(text[..at].to_vec()).ok()?, text[at + 1..].to_vec()))
+}
+
+fn listed(users: &[PasswordEntry]) -> PasswordUsers {
+    users.iter().map(|it| (it.user.clone(), Arc::from(it.hash.as_str()))).collect()
 }
 
 fn read_users(path: &Path) -> Result<Vec<PasswordEntry>, String> {

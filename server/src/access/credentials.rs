@@ -8,11 +8,11 @@ use super::forward::{ForwardAuth, UnaskedRequest};
 use super::issuer::IssuerKeys;
 use super::jwt::JwtAuth;
 use super::signed::SignedUrls;
-use super::watched_file::WatchedFile;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_semantics::field;
+use larder_semantics::health::BrokenFileFact;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::unambiguous_target::UnambiguousTarget;
 use larder_transport::{Client, Synthetic};
@@ -117,11 +117,11 @@ impl Credential {
         }
     }
 
-    /// Its file of users or keys.
-    pub fn file(&self) -> Option<&WatchedFile> {
+    /// Why its file of users or keys cannot be used, if so.
+    pub fn broken(&self) -> Option<BrokenFileFact> {
         match self {
-            Credential::Basic(it) => it.file(),
-            Credential::Jwt(it) => it.file(),
+            Credential::Basic(it) => it.broken(),
+            Credential::Jwt(it) => it.broken(),
             Credential::Signed(_) | Credential::Forward(_) => None,
         }
     }

@@ -5,16 +5,17 @@ use super::AccessState;
 use super::basic::identity;
 use super::credentials::{Checked, Proven, UnverifiedCredential};
 use super::issuer::{IssuerKeys, NumberedKeys};
-use super::watched_file::WatchedFile;
+use super::watched_file::{BrokenEvent, WatchedFile};
 use larder_config::access::JwtConfig;
 use larder_counters::Counters;
 use larder_semantics::field::{self, Field};
+use larder_semantics::health::BrokenFileFact;
 use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;
 use larder_transport::Synthetic;
 use larder_wire::jwt::{self, JwtKeys, TokenClaims, TokenFault};
-use parking_lot::RwLock;
 use ring::digest;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of the longest identity that is part of a key as it is.
@@ -25,9 +26,10 @@ pub(super) struct JwtAuth {
     config: JwtConfig,
     passes_token: bool,
     state: Arc<AccessState>,
-    keys: RwLock<Arc<NumberedKeys>>,
-    file: Option<WatchedFile>,
-    /// The keys that are fetched, in place of `keys`.
+    keys: Arc<NumberedKeys>,
+    /// The file of keys, in place of `keys`.
+    file: Option<Arc<WatchedFile<NumberedKeys>>>,
+    /// The keys that are fetched, in place of both.
     issuer: Option<Arc<IssuerKeys>>,
 }
 
@@ -39,8 +41,8 @@ enum TokenVerdict {
     Unknown(Synthetic),
 }
 
-fn numbered(keys: JwtKeys, state: &AccessState) -> Arc<NumberedKeys> {
-    Arc::new(NumberedKeys(state.next_keys(), keys))
+fn numbered(keys: JwtKeys, state: &AccessState) -> NumberedKeys {
+    NumberedKeys(state.next_keys(), keys)
 }
 
 /// The token of a request.
@@ -54,8 +56,8 @@ enum FoundToken<'a> {
 
 impl JwtAuth {
     pub fn new(config: &JwtConfig, passes_token: bool, state: Arc<AccessState>) -> Self {
-        let file = config.file.as_ref().map(|it| WatchedFile::new(&it.path));
-        let keys = RwLock::new(numbered(config.keys.clone(), &state));
+        let file = config.file.as_ref().map(|it| state.key_files.of(it, &it.path));
+        let keys = Arc::new(numbered(config.keys.clone(), &state));
         let issuer = config.url.as_ref().map(|it| state.issuer(it));
         let it = Self { config: config.clone(), passes_token, state, keys, file, issuer };
         it.look(None);
@@ -85,23 +87,16 @@ impl JwtAuth {
 
     /// Reads the file of keys again if it was changed. A broken file changes nothing.
     pub fn look(&self, counters: Option<&Counters>) {
-        let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
-        match self.config.file.iter().map(|it| it.read()).next() {
-            Some(Ok(keys)) => {
-                *self.keys.write() = numbered(keys, &self.state);
-                file.is_good();
-            }
-            Some(Err(why)) => {
-                let meaning = "the keys read before stay in force";
-                file.is_broken(&self.state, counters, "key-file-broken", &why, meaning);
-            }
-            None => {}
-        }
+        const TOLD: BrokenEvent =
+            BrokenEvent { event: "key-file-broken", meaning: "the keys read before stay in force" };
+        let (Some(file), Some(watched)) = (&self.config.file, &self.file) else { return };
+        let read = |_: &Path| file.read().map(|it| numbered(it, &self.state));
+        watched.look(&self.state, counters, TOLD, read);
     }
 
-    /// Its file.
-    pub fn file(&self) -> Option<&WatchedFile> {
-        self.file.as_ref()
+    /// Why its file cannot be used, if so.
+    pub fn broken(&self) -> Option<BrokenFileFact> {
+        self.file.as_ref()?.broken()
     }
 
     /// The keys that are fetched for it.
@@ -182,7 +177,10 @@ impl JwtAuth {
     fn keys(&self) -> Option<Arc<NumberedKeys>> {
         match &self.issuer {
             Some(it) => it.keys(),
-            None => Some(self.keys.read().clone()),
+            None => {
+                let of_file = self.file.as_ref().and_then(|it| it.content());
+                Some(of_file.unwrap_or_else(|| self.keys.clone()))
+            }
         }
     }
 

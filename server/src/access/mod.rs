@@ -23,7 +23,7 @@ pub use credentials::VerifyContext;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 pub use explain::{AccessFinding, AccessVerdict};
 use issuer::IssuerKeys;
-use larder_config::access::{AccessConfig, ForwardConfig, KeyUrl};
+use larder_config::access::{AccessConfig, ForwardConfig, KeyFile, KeyUrl};
 use larder_config::{Config, RouteConfig, SiteConfig};
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::budget::MissBudget;
@@ -42,9 +42,11 @@ use limit_log::LimitLog;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::task::JoinSet;
+use watched_file::FileRegistry;
 
 /// The state that all workers and configurations of a process share.
 #[derive(Default)]
@@ -58,6 +60,10 @@ pub struct AccessState {
     errors: OnceLock<SubsystemLog>,
     /// The keys that are fetched, by their URL.
     issuers: Mutex<Vec<(KeyUrl, Arc<IssuerKeys>)>>,
+    /// The files of users.
+    password_files: FileRegistry<PathBuf, basic::PasswordUsers>,
+    /// The files of keys.
+    key_files: FileRegistry<KeyFile, issuer::NumberedKeys>,
     /// The logs of budgets, by their site or route.
     budgets: Mutex<HashMap<String, Arc<LimitLog>>>,
 }
@@ -247,6 +253,8 @@ impl LiveAccess {
         }
         // Those of routes that were removed are forgotten with them.
         state.issuers.lock().retain(|it| Arc::strong_count(&it.1) > 1);
+        state.password_files.forget_unused();
+        state.key_files.forget_unused();
         Self { state, rules }
     }
 
@@ -272,7 +280,7 @@ impl LiveAccess {
 
     /// The files of users and keys that cannot be used.
     pub fn broken_files(&self) -> impl Iterator<Item = BrokenFileFact> + '_ {
-        self.credentials().filter_map(|it| it.file()?.broken())
+        self.credentials().filter_map(Credential::broken)
     }
 
     fn credentials(&self) -> impl Iterator<Item = &Credential> {

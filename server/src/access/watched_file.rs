@@ -1,61 +1,71 @@
-//! A file of users or keys that is read again when it was changed. A look takes a system call, at most once a second.
+//! A file of users or keys and its content, which is read again when the file was changed. A look takes a system call, at most once a
+//! second. The rules of all routes that name a file share it, and a reload keeps it: if the file is broken by then, its content stays.
 
 use super::AccessState;
+use crate::config_watch::{FileLook, look};
 use larder_counters::Counters;
 use larder_observe::log::Level;
 use larder_semantics::health::BrokenFileFact;
 use larder_stdx::clock;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::SystemTime;
 
 /// Milliseconds between two looks.
 const LOOK: u64 = 1000;
 
-/// A file, and its state at the last look.
-pub(super) struct WatchedFile {
-    /// Its path.
-    pub path: PathBuf,
-    seen: Mutex<Option<FileSign>>,
+/// A file, its state at the last look, and its content when it was last good.
+pub(super) struct WatchedFile<T> {
+    path: PathBuf,
+    seen: Mutex<Option<FileLook>>,
     next_look: AtomicU64,
+    content: RwLock<Option<Arc<T>>>,
     /// Why it cannot be used, if so.
     broken: Mutex<Option<Box<BrokenFileFact>>>,
 }
 
-/// Two of these differ if the file was replaced or changed.
-#[derive(Clone, PartialEq, Eq)]
-struct FileSign(u64, u64, Option<SystemTime>);
+/// The event of a broken file, and what is in force meanwhile.
+#[derive(Clone, Copy)]
+pub(super) struct BrokenEvent {
+    pub event: &'static str,
+    pub meaning: &'static str,
+}
 
-impl WatchedFile {
-    /// A file that was not looked at.
-    pub fn new(path: &Path) -> Self {
+impl<T> WatchedFile<T> {
+    fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
             seen: Mutex::default(),
             next_look: AtomicU64::new(0),
+            content: RwLock::default(),
             broken: Mutex::default(),
         }
     }
 
-    /// Whether the file has to be read: it was changed, or is missing. At most once a second.
-    pub fn has_changed(&self) -> bool {
-        let (now, next) = (clock::monotonic().0, self.next_look.load(Relaxed));
-        if now < next || self.next_look.compare_exchange(next, now + LOOK, Relaxed, Relaxed).is_err() {
-            return false;
-        }
-        let sign = sign_of(&self.path);
-        let mut seen = self.seen.lock();
-        if *seen == sign && sign.is_some() {
-            return false;
-        }
-        *seen = sign;
-        true
+    /// Its content when it was last good; `None` if it never was.
+    pub fn content(&self) -> Option<Arc<T>> {
+        self.content.read().clone()
     }
 
-    /// Records that it was read.
-    pub fn is_good(&self) {
-        self.broken.lock().take();
+    /// Reads it if it was changed, or is missing; at most once a second. A broken file changes nothing.
+    pub fn look(
+        &self,
+        state: &AccessState,
+        counters: Option<&Counters>,
+        told: BrokenEvent,
+        read: impl FnOnce(&Path) -> Result<T, String>,
+    ) {
+        if !self.has_changed() {
+            return;
+        }
+        match read(&self.path) {
+            Ok(content) => {
+                *self.content.write() = Some(Arc::new(content));
+                self.broken.lock().take();
+            }
+            Err(why) => self.is_broken(state, counters, told, &why),
+        }
     }
 
     /// Why it cannot be used, if so.
@@ -63,15 +73,28 @@ impl WatchedFile {
         self.broken.lock().as_deref().cloned()
     }
 
-    /// Records, counts and logs that it cannot be used, and that the content in force is as `meaning` says.
-    pub fn is_broken(
-        &self,
-        state: &AccessState,
-        counters: Option<&Counters>,
-        event: &'static str,
-        why: &str,
-        meaning: &'static str,
-    ) {
+    fn has_changed(&self) -> bool {
+        let (now, next) = (clock::monotonic().0, self.next_look.load(Relaxed));
+        if now < next || self.next_look.compare_exchange(next, now + LOOK, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        let found = look(&self.path);
+        let mut seen = self.seen.lock();
+        if *seen == found && found.is_some() {
+            return false;
+        }
+        *seen = found;
+        true
+    }
+
+    /// The next look reads it, changed or not.
+    fn forget_look(&self) {
+        *self.seen.lock() = None;
+        self.next_look.store(0, Relaxed);
+    }
+
+    /// Records, counts and logs that it cannot be used.
+    fn is_broken(&self, state: &AccessState, counters: Option<&Counters>, told: BrokenEvent, why: &str) {
         let mut broken = self.broken.lock();
         if broken.is_none() {
             // Any thread looks at it.
@@ -82,18 +105,40 @@ impl WatchedFile {
         }
         let at = broken.as_ref().map_or(clock::wall().0, |it| it.at);
         let name = self.path.display().to_string();
-        *broken = Some(Box::new(BrokenFileFact { name, at, why: why.to_owned(), effect: meaning }));
+        *broken = Some(Box::new(BrokenFileFact { name, at, why: why.to_owned(), effect: told.meaning }));
         drop(broken);
         if let Some(errors) = state.errors.get() {
             let file = self.path.display().to_string();
-            let values = [("file", file.as_str()), ("why", why), ("meaning", meaning)];
-            errors.seldom_of(Level::Error, event, &file, &values);
+            let values = [("file", file.as_str()), ("why", why), ("meaning", told.meaning)];
+            errors.seldom_of(Level::Error, told.event, &file, &values);
         }
     }
 }
 
-fn sign_of(path: &Path) -> Option<FileSign> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(path).ok()?;
-    Some(FileSign(found.ino(), found.len(), found.modified().ok()))
+/// The files of one kind that rules name, by their path and what is read from them.
+pub(super) struct FileRegistry<K, T>(Mutex<Vec<(K, Arc<WatchedFile<T>>)>>);
+
+impl<K, T> Default for FileRegistry<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: PartialEq + Clone, T> FileRegistry<K, T> {
+    /// The file of this key: the one that rules name already, with its content, or a new one. The next look reads it.
+    pub fn of(&self, key: &K, path: &Path) -> Arc<WatchedFile<T>> {
+        let mut all = self.0.lock();
+        if let Some((_, found)) = all.iter().find(|it| it.0 == *key) {
+            found.forget_look();
+            return found.clone();
+        }
+        let new = Arc::new(WatchedFile::new(path));
+        all.push((key.clone(), new.clone()));
+        new
+    }
+
+    /// Forgets those that no rules name.
+    pub fn forget_unused(&self) {
+        self.0.lock().retain(|it| Arc::strong_count(&it.1) > 1);
+    }
 }

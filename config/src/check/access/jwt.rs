@@ -130,7 +130,13 @@ impl ConfigCheck {
                 let form = if name == "jwks_file" { KeyFileForm::Set } else { KeyFileForm::Pem };
                 let file = KeyFile { path: self.path(key)?, form };
                 let before = format!("{}: ", file.path.display());
-                (file.read(), Some(file), before)
+                let mut keys = file.read();
+                if let (Err(why), Some(kept)) = (&keys, self.in_force.keys(&file)) {
+                    let text = format!("{before}{why}");
+                    self.broken_file(self.source(key), &format!("site.route.access.jwt.{name}"), &text, true);
+                    keys = Ok(kept);
+                }
+                (keys, Some(file), before)
             }
         };
         match keys {
