@@ -522,11 +522,13 @@ impl ValueWalk<'_, '_> {
                 all.into_iter().collect::<Option<Array>>().map(toml_edit::Value::Array)
             }
             toml_edit::Value::InlineTable(table) => {
-                let rows =
-                    table.iter().map(|(name, it)| (name.to_owned(), self.expanded_value(key, path, at, it)));
-                let rows: Vec<_> = rows.collect();
-                let rows: Option<Vec<_>> = rows.into_iter().map(|(name, it)| Some((name, it?))).collect();
-                rows.map(|it| toml_edit::Value::InlineTable(it.into_iter().collect()))
+                // The other rows are checked on: all errors are reported.
+                let rows = table.iter();
+                let rows = rows.filter_map(|(name, it)| {
+                    Some((name.to_owned(), self.expanded_value(key, path, at, it)?))
+                });
+                let rows: toml_edit::InlineTable = rows.collect();
+                (!rows.is_empty() || table.is_empty()).then_some(toml_edit::Value::InlineTable(rows))
             }
             other => Some(other.clone()),
         }

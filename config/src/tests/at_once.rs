@@ -83,6 +83,18 @@ fn values_that_other_keys_have() {
         &format!("{origin}request_headers.set = {{ X-Key = \"file:{}/key\" }}", folder.path().display()),
         &["found a value, not shown here; allowed: the value of a header field"],
     );
+    check(
+        &format!(
+            "{origin}request_headers.set = {{ X-A = \"${{NO_SUCH_VARIABLE}}\", X-B = \"file:{}/key\", X-C = \"a\\nb\", \"bad name\" = \"x\" }}",
+            folder.path().display()
+        ),
+        &[
+            "NO_SUCH_VARIABLE is not set",
+            "set.X-B: found a value",
+            "set.X-C: found a value",
+            "set.bad name: found the name",
+        ],
+    );
     for (lines, part) in [
         ("response_headers.set = { X = \"file:/run/x\" }", "write the value, or \"${NAME}\""),
         ("response_headers.add = { X = \"file:/run/x\" }", "which clients would get as it is written"),
