@@ -25,7 +25,7 @@ use crate::disk::{each_piece_of, head};
 use crate::entry::{Entry, Stored, StoredBody};
 use crate::key::KeyHash;
 use crate::purges::Seq;
-use crate::ram::{RamShard, RulesApplied, Store};
+use crate::ram::{RulesApplied, Store};
 use crate::s3fifo::{MOST_USES, WalkPosition};
 use larder_semantics::tiers;
 use larder_semantics::transcode::{EncodingPlan, PLAN_BYTES};
@@ -45,9 +45,6 @@ const FACTS: usize = 40;
 
 /// Bytes of the fixed parts that RAM has beyond an envelope: hits, uses, whether there is a plan, and it.
 const RAM_FIELDS: usize = 4 + 1 + 1 + PLAN_BYTES;
-
-/// The parts of all entries that are in the order of the eviction policy.
-const ORDERED: usize = 8;
 
 /// In the field `variant` of a header: the body is in the arena that both processes have.
 const SHARED: u32 = 1;
@@ -350,15 +347,27 @@ impl Store {
         writer.end()
     }
 
-    /// Writes every entry, the most used ones first. The order is that of the beginning.
+    /// Writes every entry, the most used ones first. The order is that of the beginning, and for entries of one use that of the eviction
+    /// policy, which is nearly that of their arrival and of their memory. (By shards instead, so that a table is read from memory
+    /// once, a response cost the sender 2.4 µs of CPU instead of 1.8.)
     fn write_all(
         &self,
         writer: &mut SnapshotWriter<impl Write>,
         now: WallTime,
         late: impl Fn() -> bool,
     ) -> io::Result<()> {
+        let mut by_use: [Vec<KeyHash>; MOST_USES as usize + 1] = Default::default();
+        let mut place = Some(WalkPosition::default());
+        while let Some(from) = place {
+            let mut these = Vec::with_capacity(BATCH);
+            place = self.eviction.lock().walk(from, BATCH, |hash| these.push(hash));
+            for hash in these {
+                let used = self.entry_at(hash).map(|it| it.uses.load(Relaxed).min(MOST_USES));
+                used.into_iter().for_each(|it| by_use[usize::from(it)].push(hash));
+            }
+        }
         let mut is_late = false;
-        for (uses, these) in (0..=MOST_USES).zip(self.keys_by_use()).rev() {
+        for (uses, these) in (0..=MOST_USES).zip(by_use).rev() {
             for (at, hash) in these.into_iter().enumerate() {
                 is_late |= at % BATCH == 0 && late();
                 let Some(entry) = self.entry_at(hash) else { continue };
@@ -366,27 +375,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-
-    /// The keys of all entries, by their use; of each, an eighth of all keys at a time in the order of the eviction policy. Within it those
-    /// of a shard follow each other, so that its table is read from memory once and not for each of them.
-    fn keys_by_use(&self) -> [Vec<KeyHash>; MOST_USES as usize + 1] {
-        let mut by_use: [Vec<KeyHash>; MOST_USES as usize + 1] = Default::default();
-        let most = (self.eviction.lock().objects() / ORDERED).max(BATCH);
-        let (mut place, mut these) = (Some(WalkPosition::default()), Vec::with_capacity(most + BATCH));
-        while let Some(from) = place {
-            place = self.eviction.lock().walk(from, BATCH, |hash| these.push(hash));
-            if these.len() < most && place.is_some() {
-                continue;
-            }
-            these.sort_unstable_by_key(|it| it.place(self.shards.len()));
-            for hash in these.drain(..) {
-                let uses = |it: &RamShard| Some(it.slots.get(&hash.packed())?.uses.load(Relaxed));
-                let used = self.with_shard(hash, uses).map(|it| it.min(MOST_USES));
-                used.into_iter().for_each(|it| by_use[usize::from(it)].push(hash));
-            }
-        }
-        by_use
     }
 
     /// Writes the responses of an entry.
