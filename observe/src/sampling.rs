@@ -114,7 +114,7 @@ impl Sampling {
     }
 
     /// Sets a minimum rate of the routes of this name, or of all, until the lease ends, in place of its owner's earlier
-    /// lease. An expired one is removed at the next [`Sampling::look`].
+    /// lease. An expired one is removed at the next [`Sampling::expire`].
     pub fn lease(&self, route: &str, lease: &TraceLease) -> Leased {
         let mut leased = Leased::Yes;
         self.change(|all| {

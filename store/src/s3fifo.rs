@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023), with one difference: one eviction examines
-//! at most [`LOOKS`] objects, since a whole round over a hot cache takes too long under a lock.
+//! at most [`MOST_EXAMINED`] objects, since a whole round over a hot cache takes too long under a lock.
 
 use crate::memory_budget::on_heap;
 use std::collections::hash_map::RandomState;

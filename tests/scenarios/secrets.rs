@@ -69,7 +69,7 @@ fn guarded(origin: &Origin) -> Larder {
         rules("")
     );
     let config = config.replace("{origin}", &origin.url()).replace("{mark}", MARK);
-    let larder = Larder::start(Setup { config, env: vec![("SECRET".into(), format!("{MARK}-env").into())] });
+    let larder = Larder::start(Setup { config, env: vec![("SECRET".into(), format!("{MARK}-env"))] });
     fs::create_dir(larder.folder.path().join("conf.d")).unwrap();
     let included =
         format!("[[site]]\nhosts = [\"inc.test\"]\n{}", rules("")).replace("{origin}", &origin.url());

@@ -58,7 +58,7 @@ pub struct Stored {
     pub head: ReadyHead,
     /// The body, whole or the part that `meta.partial` names.
     pub body: StoredBody,
-    /// See [`Born::seq`].
+    /// See [`PurgeEpoch::seq`].
     pub epoch: Seq,
     /// The wall second from which the fleet is asked for a newer response, with `NOT_SHARED` where the fleet lacks this
     /// one. `u64::MAX` where the fleet is not asked, `SUPERSEDED` where it has reported a newer one.
@@ -222,14 +222,14 @@ impl Stored {
         self.uncommon.as_ref()?.trailers.as_ref()
     }
 
-    /// See [`Marks::tags`].
+    /// See [`PurgeFacts::tags`].
     #[inline]
     #[must_use]
     pub fn tags(&self) -> &[u64] {
         self.uncommon.as_ref().map_or(&[], |it| &it.tags)
     }
 
-    /// See [`Born::log`].
+    /// See [`PurgeEpoch::log`].
     #[inline]
     #[must_use]
     pub fn log(&self) -> &Positions {
