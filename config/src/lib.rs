@@ -55,6 +55,7 @@ mod tests;
 pub mod tiers;
 pub mod tls;
 pub mod token;
+mod toml_value;
 mod unknown;
 
 pub use check::rewrite;

@@ -4,11 +4,11 @@ use super::base_of;
 use super::hide;
 use super::include::{self, IncludedFile, IncludedTexts, WatchedFiles};
 use super::key_path::{dotted, pattern_of};
-use super::kind::{BLOCK, ConfigValue, TextForm, ValueKind, is_block_name};
+use super::kind::{BLOCK, ConfigValue, ValueKind, is_block_name};
 use super::problem::{Problem, Source};
 use super::substituted::SubstitutedValues;
 use super::table::{self, Key, ROUTE};
-use super::{expand, unknown};
+use super::{expand, toml_value, unknown};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -96,7 +96,7 @@ impl Values {
         let (written, text) = (text, &*expanded);
         // An access-log format has braces, too, but is not a table.
         let fits = |it: &Item| !(matches!(key.kind, ValueKind::One(_)) && it.is_inline_table());
-        let read = match as_in_a_file(text).filter(fits).map(|it| check(&key.kind, &it)) {
+        let read = match as_in_a_file(text).filter(fits).map(|it| toml_value::of_item(&key.kind, &it)) {
             Some(read) => read,
             None => key.kind.parse(text),
         };
@@ -134,7 +134,7 @@ fn as_in_a_file(text: &str) -> Option<Item> {
 pub fn plain_list(text: &str) -> String {
     match as_in_a_file(text) {
         Some(Item::Value(toml_edit::Value::Array(array))) => {
-            texts(&array).map_or_else(|| text.to_owned(), |it| it.join(","))
+            toml_value::texts(&array).map_or_else(|| text.to_owned(), |it| it.join(","))
         }
         Some(Item::Value(value)) => value.as_str().unwrap_or(text).to_owned(),
         _ => text.to_owned(),
@@ -361,7 +361,7 @@ impl ValueWalk<'_, '_> {
             }
         } else {
             self.values.broken.insert(parent(path).to_owned());
-            for it in unknown::keys(pattern, item, &|key| check(&key.kind, item).is_ok()) {
+            for it in unknown::keys(pattern, item, &|key| toml_value::of_item(&key.kind, item).is_ok()) {
                 let text = match path.strip_prefix("block.").and_then(|it| it.split('.').next()) {
                     Some(name) => it.text.replace("site.route.", &format!("block.{name}.")),
                     None => it.text,
@@ -633,50 +633,7 @@ fn span_start(value: &toml_edit::Value, or: usize) -> usize {
 fn match_expanded(kind: &ValueKind, given: &Item, expanded: &Item) -> Result<ConfigValue, String> {
     match (given.as_str(), expanded.as_str()) {
         (Some(given), Some(text)) if given != text && !kind.is_secret() => kind.parse(text),
-        _ => check(kind, expanded),
-    }
-}
-
-/// Converts a TOML item to its key's kind.
-fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
-    let allowed = || kind.allowed();
-    match (kind, item) {
-        (ValueKind::Bool, Item::Value(value)) => value.as_bool().map(ConfigValue::Bool).ok_or_else(allowed),
-        (ValueKind::Integer { .. }, Item::Value(value)) => {
-            kind.parse(&value.as_integer().ok_or_else(allowed)?.to_string())
-        }
-        (ValueKind::Size { .. }, Item::Value(value)) => match value.as_integer() {
-            Some(bytes) => kind.parse(&bytes.to_string()),
-            None => kind.parse(value.as_str().ok_or_else(allowed)?),
-        },
-        (
-            ValueKind::List(TextForm::FailureStatus | TextForm::StatusRange),
-            Item::Value(toml_edit::Value::Array(array)),
-        ) => {
-            let numbers: Option<Vec<_>> = array.iter().map(status).collect();
-            kind.parse_list(numbers.ok_or_else(allowed)?.iter().map(String::as_str))
-        }
-        (ValueKind::List(_), Item::Value(toml_edit::Value::Array(array))) => {
-            kind.parse_list(texts(array).ok_or_else(allowed)?.into_iter())
-        }
-        (ValueKind::List(TextForm::FailureStatus | TextForm::StatusRange), Item::Value(value)) => {
-            kind.parse_list(std::iter::once(status(value).ok_or_else(allowed)?.as_str()))
-        }
-        (ValueKind::List(_), Item::Value(value)) => {
-            kind.parse_list(std::iter::once(value.as_str().ok_or_else(allowed)?))
-        }
-        (ValueKind::StatusTtls { .. }, item) => {
-            let table = item.as_table_like().ok_or_else(allowed)?;
-            let pair = |(status, item): (&str, &Item)| kind.parse_status_ttl(status, item.as_str()?);
-            let pairs: Option<Vec<_>> = table.iter().map(pair).collect();
-            pairs.map(ConfigValue::StatusTtls).ok_or_else(allowed)
-        }
-        (ValueKind::Pairs { .. }, item) => {
-            let table = item.as_table_like().ok_or_else(allowed)?;
-            let pairs: Option<Vec<_>> = table.iter().map(|(name, it)| Some((name, it.as_str()?))).collect();
-            kind.parse_pairs(pairs.ok_or_else(allowed)?.into_iter())
-        }
-        (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
+        _ => toml_value::of_item(kind, expanded),
     }
 }
 
@@ -690,13 +647,4 @@ fn without_unit(kind: &ValueKind, text: &str) -> String {
         ValueKind::Size { .. } => larder_stdx::size::without_unit(text),
         _ => String::new(),
     }
-}
-
-/// A status, as a number or as a text.
-fn status(value: &toml_edit::Value) -> Option<String> {
-    value.as_integer().map(|it| it.to_string()).or_else(|| value.as_str().map(str::to_owned))
-}
-
-fn texts(array: &Array) -> Option<Vec<&str>> {
-    array.iter().map(toml_edit::Value::as_str).collect()
 }

@@ -191,11 +191,11 @@ fn no_view_shows_a_secret() {
             assert_eq!(200, status, "{told}");
         }
     }
-    for path in ["set", "jwt", "signed", "basic"].into_iter().chain(others.map(|it| &it[1..it.len() - 2])) {
-        for host in ["main.test", "inc.test"] {
-            let url = json!({ "url": format!("http://{host}/{path}/a") });
-            assert_eq!(200, asked(&larder, "POST", "/api/v1/explain", Some(&url)).0);
-        }
+    let of_both = ["main.test", "inc.test"]
+        .into_iter()
+        .flat_map(|host| ["set", "jwt", "signed", "basic"].map(|it| format!("http://{host}/{it}/a")));
+    for url in of_both.chain(others.map(|it| format!("http://main.test{it}"))) {
+        assert_eq!(200, asked(&larder, "POST", "/api/v1/explain", Some(&json!({ "url": url }))).0);
     }
     let hidden = ["set", "jwt", "signed", "basic"].map(|it| format!("http://inc.test/{it}/a"));
     for url in hidden.into_iter().chain(others.map(|it| format!("http://main.test{it}"))) {

@@ -25,7 +25,7 @@ pub(super) struct WatchedFile<T> {
     broken: Mutex<Option<Box<BrokenFileFact>>>,
 }
 
-/// The event of a broken file, and what is in force meanwhile.
+/// The event of a broken file, and its effect meanwhile.
 #[derive(Clone, Copy)]
 pub(super) struct BrokenEvent {
     pub event: &'static str,
