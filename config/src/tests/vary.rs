@@ -120,14 +120,14 @@ fn facts_of_the_client_make_responses_private() {
     check_fact("response_headers.set = { X = \"{request_id}\" }", None);
     let listen = |other: &str, these: &str| {
         let text = format!(
-            "listen = [\"127.0.0.1:80\", \"{other}\"]\ntls.self_signed = true\n[[site]]\nhosts = \"*\"\n[[site.route]]\nlisteners = [\"{these}\"]\n{OWN}\
+            "listen = [\"http://127.0.0.1:80\", \"{other}\"]\ntls.self_signed = true\n[[site]]\nhosts = \"*\"\n[[site.route]]\nlisteners = [\"{these}\"]\n{OWN}\
              [[site.route]]\n{OWN}"
         );
         private_by(&text, "/")
     };
-    assert_eq!(Some(Listener), listen("127.0.0.1:81", "127.0.0.1:80"));
-    assert_eq!(Some(Listener), listen("unix:/x", "127.0.0.1:80"));
-    assert_eq!(None, listen("https://127.0.0.1:443", "127.0.0.1:80"), "the scheme is part of the URL");
+    assert_eq!(Some(Listener), listen("http://127.0.0.1:81", "http://127.0.0.1:80"));
+    assert_eq!(Some(Listener), listen("unix:/x", "http://127.0.0.1:80"));
+    assert_eq!(None, listen("https://127.0.0.1:443", "http://127.0.0.1:80"), "the scheme is part of the URL");
 }
 
 #[test]
