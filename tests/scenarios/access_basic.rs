@@ -249,7 +249,7 @@ fn a_reload_with_a_broken_password_file_keeps_its_users() {
         || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address).get_with("/", ALICES).status;
     assert_eq!([200, 200], [status(ALICES), far()]);
     std::fs::write(&file, "garbage\n").unwrap();
-    edit(&larder, "workers = 2\n", "workers = 2\nlog.error = \"error.log\"\n");
+    edit(&larder, "[log]\n", "[log]\nerror = \"error.log\"\n");
     edit(&larder, "access = { ", "access = { deny = [\"127.0.0.2\"], ");
     until("the stricter rule is in force", || far() == 403);
     assert_eq!([200, 401], [ALICES, BOBS].map(status));
