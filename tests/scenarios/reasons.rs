@@ -210,8 +210,8 @@ fn a_page_that_had_to_make_room_is_called_evicted() {
     assert!(larder.counter("cache_evictions_fresh") > 0);
     (0..400).for_each(|it| drop(client.get(&format!("/{it}"))));
     let counted = reasons(&larder, "*/*");
-    // In the first round none, in the second nearly all.
-    assert_eq!(400, counted["first-request"], "{counted:?}");
+    // In the first round none, in the second nearly all: of five keys that fall into one set of the memory of removals, one is forgotten.
+    assert!((400..=404).contains(&counted["first-request"]), "{counted:?}");
     assert!(counted["evicted"] > 200, "{counted:?}");
 }
 
