@@ -46,7 +46,7 @@ it('has words for what the cache did, in lists and in the details of a request',
 it('names what a sum counts, and the time that it is of', async () => {
   await go('live');
   await until('the stream is open', async () => /^[\d.]+ requests per second, \d+ seen/.test(await sub()));
-  for (const [by, form] of [['requests', /^\d+ requests since \d{4}-/], ['misses', /^\d+ misses since \d{4}-/], ['bytes', /^[\d.,]+ [KMG]?i?B sent since \d{4}-/], ['origin_time', /^[\d.]+ \S+ of origin time since \d{4}-/]]) {
+  for (const [by, form] of [['requests', /^[\d,]+ requests since \d{4}-/], ['misses', /^[\d,]+ misses since \d{4}-/], ['bytes', /^[\d.,]+ [KMG]?i?B sent since \d{4}-/], ['origin_time', /^[\d.]+ \S+ of origin time since \d{4}-/]]) {
     await go(`top?by=${by}`);
     await until(`the sum of ${by} is there`, async () => form.test(await sub()));
   }
