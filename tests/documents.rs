@@ -188,7 +188,7 @@ fn missing_in_source(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_check_of_architecture_finds_what_it_should() {
+fn the_check_of_architecture_finds_missing_names() {
     let document = "`Regex` in `tests/documents.rs`; `tidy.rs`, `{structure,absent}.rs`\n\
                     `AbsentHere`, `text_below` in `tests/tidy.rs`; `wire/src/`; `http1/chunked.rs`; `tests/absent/`\n\n\
                     `tests/tidy.rs`: `the_lower_…`, `absent_…`";
@@ -204,7 +204,7 @@ fn the_check_of_architecture_finds_what_it_should() {
 }
 
 #[test]
-fn architecture_names_what_exists() {
+fn architecture_names_only_existing_files_and_items() {
     let document = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let missing = missing_in_source(&document);
     assert!(missing.is_empty(), "ARCHITECTURE.md: {}", missing.join("\n"));

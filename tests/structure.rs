@@ -132,7 +132,7 @@ fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_circle_check_finds_what_it_should() {
+fn the_circle_check_finds_every_circle() {
     let edges = [("a", "b"), ("b", "c"), ("c", "b"), ("d", "a")];
     let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (from, to) in edges {

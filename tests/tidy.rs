@@ -85,7 +85,7 @@ fn forbidden<'a>(name: &str, dependencies: &[&'a str]) -> Vec<(&'a str, &'static
 }
 
 #[test]
-fn the_layer_check_finds_what_it_should() {
+fn the_layer_check_finds_every_violation() {
     assert!(forbidden("gateway", &["larder-store", "larder-origin", "bytes"]).is_empty());
     assert_eq!(
         [("larder-origin", "is not below it")],
@@ -135,7 +135,7 @@ fn timers_are_in_ranks_3_and_4() {
 }
 
 #[test]
-fn every_file_says_what_it_is_and_is_not_too_long() {
+fn every_file_begins_with_its_description_and_is_not_too_long() {
     for (name, _) in RANKS {
         for (path, text) in sources(name) {
             let shown = path.strip_prefix(root()).unwrap().display().to_string();

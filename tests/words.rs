@@ -146,7 +146,7 @@ fn outside_of_tests(folders: &[&str]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_word_check_finds_what_it_should() {
+fn the_word_check_finds_every_refused_word() {
     let check = |word: Option<&str>, text: &str| assert_eq!(word, refused(text).as_deref(), "{text}");
     check(Some("nobody"), "Without it, nobody is served.");
     check(Some("is told"), "The client IS TOLD so.");

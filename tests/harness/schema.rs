@@ -112,7 +112,7 @@ fn is(kind: &str, value: &Value) -> bool {
 
 mod tests {
     #[test]
-    fn it_finds_what_is_wrong() {
+    fn the_schema_check_finds_every_violation() {
         let schema = serde_json::json!({
             "type": "object", "required": ["a", "b"],
             "properties": { "a": { "type": ["integer", "null"] }, "c": { "type": "array", "items": { "enum": [1] } } },

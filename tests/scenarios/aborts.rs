@@ -65,7 +65,7 @@ fn aborts_at_any_point_leave_nothing_behind() {
 
 /// Clients that give up on a page while it is fetched, one after the other: its fetch goes on, once.
 #[test]
-fn a_page_that_everybody_gives_up_on() {
+fn a_page_whose_clients_all_disconnect_is_fetched_once() {
     let gate = Gate::new();
     let before = gate.clone();
     let origin = Origin::scripted(move |it| match it.target() {
@@ -94,7 +94,7 @@ fn a_page_that_everybody_gives_up_on() {
 /// Statement 18: what is under way finishes, what is idle is closed, what is new is refused, and all in time.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the time of a real stop is what is bounded")]
-fn a_stop_lets_what_is_under_way_finish() {
+fn a_stop_lets_requests_in_flight_finish() {
     let gate = Gate::new();
     let before = gate.clone();
     let origin = Origin::scripted(move |it| match it.target() {

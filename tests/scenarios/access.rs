@@ -108,7 +108,7 @@ fn a_rate_is_counted_once_for_each_request_hit_or_miss() {
 }
 
 #[test]
-fn a_reload_keeps_what_was_counted() {
+fn a_reload_keeps_the_counts_of_rate_limits() {
     let origin = Origin::fixed(PAGE);
     let site = format!("[[site.route]]\n{PROXY}\naccess = {{ limit = {{ rate = \"1/h\" }} }}\n");
     let larder = larder(&origin, &site);

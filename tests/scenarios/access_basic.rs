@@ -95,7 +95,7 @@ fn with_the_identity_in_the_key_each_user_has_a_cache() {
 }
 
 #[test]
-fn what_is_shared_is_shared_by_users_alone() {
+fn a_shared_page_is_shared_only_among_users() {
     let origin = counting();
     let larder = guarded(&origin, ", shared = true");
     let mut client = larder.client();
@@ -125,7 +125,7 @@ fn a_client_that_its_address_admits_gets_no_page_of_a_user() {
 }
 
 #[test]
-fn all_is_an_address_and_a_password() {
+fn satisfy_all_requires_an_address_and_a_password() {
     let origin = counting();
     let larder = guarded(&origin, ", allow = [\"127.0.0.1\"]");
     assert_eq!(401, larder.get("/").status);

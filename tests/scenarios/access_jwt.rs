@@ -304,7 +304,7 @@ fn claims_that_are_required() {
 }
 
 #[test]
-fn other_places_of_a_token() {
+fn a_token_may_be_in_another_field_or_a_cookie() {
     let origin =
         Origin::new(|it| format!("HTTP/1.1 200 OK\n\n{:?} {:?}", it.field("x-token"), it.field("cookie")));
     let larder = guarded(&origin, ", header = \"X-Token\", cookie = \"token\"", "");

@@ -250,7 +250,7 @@ fn a_pause_ends_if_the_clock_is_set_back() {
 }
 
 #[test]
-fn a_ca_that_limits_requests_is_asked_when_it_says() {
+fn a_rate_limited_ca_is_asked_again_after_retry_after() {
     let scene = Scene::of(&["a.test"]);
     const LIMIT: &str =
         r#"{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many certificates"}"#;
@@ -268,7 +268,7 @@ fn a_ca_that_limits_requests_is_asked_when_it_says() {
 }
 
 #[test]
-fn a_refused_name_does_not_hinder_the_others() {
+fn a_rejected_name_does_not_block_other_names() {
     let scene = Scene::of(&["a.test", "bad.test", "c.test"]);
     const REFUSED: &str =
         r#"{"type":"urn:ietf:params:acme:error:rejectedIdentifier","detail":"policy forbids bad.test"}"#;
@@ -366,7 +366,7 @@ fn the_next_ca_is_asked_if_one_fails() {
 
 /// A folder that cannot be written stops neither the start nor the other certificates.
 #[test]
-fn without_its_folder_larder_serves_all_else() {
+fn larder_serves_without_a_writable_acme_folder() {
     let mut scene = Scene::of(&["a.test"]);
     let certificate = scene.ca.authority.sign("file", &["file.test"]);
     scene.sites.push_str(&site("file.test"));

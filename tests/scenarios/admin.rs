@@ -81,7 +81,7 @@ fn only_the_token_lets_in() {
 }
 
 #[test]
-fn without_the_token_there_is_the_page_and_a_word() {
+fn requests_without_the_token_get_only_the_page_and_healthz() {
     let origin = page();
     let larder = Larder::before(&origin, "");
     for path in ["/api/v1/openapi.json", "/metrics", "/api/v1/stats", "/api/v1", "/health", "/healthz/"] {
@@ -253,7 +253,7 @@ fn a_login_link_works_once_and_for_ten_minutes() {
 }
 
 #[test]
-fn a_session_ends_when_nobody_uses_it() {
+fn a_session_ends_when_it_is_not_used() {
     let origin = page();
     let larder = Larder::before(&origin, "");
     let session = json(&login(&larder, &printed_code(&larder)));
@@ -274,7 +274,7 @@ fn a_session_ends_when_nobody_uses_it() {
 }
 
 #[test]
-fn a_restart_logs_nobody_out() {
+fn a_restart_keeps_sessions() {
     let (origin, folder) = (page(), tempfile::tempdir().unwrap());
     let at = |it: &str| folder.path().join(it).display().to_string();
     let config = format!(
@@ -356,7 +356,7 @@ fn sessions_and_links_are_bounded() {
 }
 
 #[test]
-fn guessing_is_bounded_and_locks_nobody_out() {
+fn guesses_are_rate_limited_and_lock_out_no_user() {
     let origin = page();
     let larder = Larder::before(&origin, "");
     let guess = |at: usize| ask(&larder, "GET /cache/stats", &[&bearer(&format!("guess-{at}"))], "").status;
@@ -412,7 +412,7 @@ fn the_token_is_made_once_for_its_owner_and_found_by_the_commands() {
 }
 
 #[test]
-fn a_token_that_others_may_read_stops_the_start() {
+fn a_token_file_that_other_users_may_read_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "0123456789abcdef0123456789abcdef\n").unwrap();
@@ -492,7 +492,7 @@ fn an_admin_for_other_machines_is_warned_of() {
 }
 
 #[test]
-fn where_no_file_can_be_written_the_start_says_what_to_set_and_prints_no_token() {
+fn a_start_without_a_writable_token_file_names_the_remedy_and_prints_no_token() {
     let origin = page();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",

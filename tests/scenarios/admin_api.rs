@@ -116,7 +116,7 @@ fn check_refusal(it: &Response, status: u16, about: &str) -> String {
 }
 
 #[test]
-fn what_is_changed_is_written_down() {
+fn changes_are_written_to_the_audit_log() {
     let (_origin, larder) = start();
     let lines = larder.admin_lines();
     let purge = "{\"tag\":\"loud\"}";
@@ -140,7 +140,7 @@ fn what_is_changed_is_written_down() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_as_everything_else() {
+fn a_malformed_request_is_refused_in_the_same_form() {
     let (_origin, larder) = start();
     let token = format!("Authorization: Bearer {TOKEN}");
     let host = format!("Host: {}", larder.admin);
@@ -199,7 +199,7 @@ fn a_storm_of_refusals_is_counted() {
 
 /// A storm hides neither what another client was refused, nor what somebody with the token was.
 #[test]
-fn a_storm_of_refusals_hides_nobody_else() {
+fn a_storm_of_refusals_hides_no_other_client() {
     let (_origin, larder) = start();
     let host = format!("Host: {}", larder.admin);
     let mut client = Client::connect(larder.admin);

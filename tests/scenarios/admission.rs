@@ -53,7 +53,7 @@ fn a_page_of_our_own_is_the_same_at_both_speeds() {
 }
 
 #[test]
-fn what_is_answered_before_the_cache_is_logged_and_counted_as_a_request() {
+fn a_request_answered_before_the_cache_is_logged_and_counted() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
     let larder = larder(&origin);
     let mut client = larder.client();

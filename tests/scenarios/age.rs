@@ -56,7 +56,7 @@ fn an_old_date_counts_as_age() {
 }
 
 #[test]
-fn age_grows_from_what_arrived() {
+fn the_age_grows_from_the_age_received() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=600 | Age: 100 | Date: @-100"]);
     let first = page.get("");

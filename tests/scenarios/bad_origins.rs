@@ -57,7 +57,7 @@ fn cuts() -> Vec<Cut> {
 const ASK: [&str; 2] = ["GET / HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.0\r\nHost: h\r\n\r\n"];
 
 #[test]
-fn what_is_cut_short_looks_so_to_whoever_asks_first() {
+fn a_truncated_response_is_truncated_for_the_first_client() {
     for cut in cuts() {
         let (head, body, last) = (cut.head, cut.body, cut.last);
         let origin = Origin::scripted(move |_| vec![Script::Send([&response(head), body].concat()), last()]);
@@ -75,7 +75,7 @@ fn what_is_cut_short_looks_so_to_whoever_asks_first() {
 }
 
 #[test]
-fn what_is_cut_short_looks_so_to_whoever_follows() {
+fn a_truncated_response_is_truncated_for_followers() {
     for cut in cuts().into_iter().filter(|it| !it.head.contains("Encoding: x")) {
         let gate = Gate::new();
         let (head, body, last, before) = (cut.head, cut.body, cut.last, gate.clone());
@@ -176,7 +176,7 @@ fn check(name: &str, larder: &Larder, statuses: &[u16]) {
 }
 
 #[test]
-fn what_is_no_http_is_a_502_and_harms_nobody() {
+fn a_response_that_is_not_http_is_a_502_for_its_request_alone() {
     let large = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(1_000_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(5000));
     let texts: Vec<&[u8]> = vec![
@@ -222,7 +222,7 @@ fn what_is_no_http_is_a_502_and_harms_nobody() {
 }
 
 #[test]
-fn what_does_not_come_is_a_504_within_its_bound() {
+fn a_missing_response_is_a_504_within_its_timeout() {
     let never = Gate::new();
     let gate = never.clone();
     let origin = two_faced(move |_| vec![Script::Gate(gate.clone())]);
@@ -255,7 +255,7 @@ fn dripping(first: &'static [u8], drop: &'static [u8]) -> Origin {
 
 /// Whether the route caches or not, and whatever of it may be stored.
 #[test]
-fn a_part_that_nobody_asked_for_is_no_answer() {
+fn an_unrequested_part_is_not_an_answer() {
     let origin = Origin::new(|_| {
         "HTTP/1.1 206 P\nCache-Control: max-age=60\nETag: \"a\"\nContent-Range: bytes 0-3/100\n\npart"
             .to_owned()
@@ -270,7 +270,7 @@ fn a_part_that_nobody_asked_for_is_no_answer() {
 }
 
 #[test]
-fn what_drips_is_bounded_as_a_whole() {
+fn a_dripping_response_is_bounded_as_a_whole() {
     check("a head", &impatient(&dripping(b"HTTP/1.1 200 OK\r\nX: ", b"y")), &[504]);
     check("a body", &impatient(&dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"y")), &[]);
     check(
@@ -294,7 +294,7 @@ fn a_flood_of_interim_responses_is_cut_off() {
 }
 
 #[test]
-fn what_comes_too_much_is_nobody_elses() {
+fn surplus_bytes_reach_no_other_request() {
     let spare = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nspoil";
     for (name, head) in [
         ("behind a length", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
@@ -382,7 +382,7 @@ fn impatient_with_stale(origin: &Origin) -> Larder {
 }
 
 #[test]
-fn the_error_log_says_which_origin_failed_and_why() {
+fn the_error_log_names_the_failed_origin_and_the_reason() {
     let sends = |bytes: Vec<u8>| Origin::scripted(move |_| vec![Script::Send(bytes.clone()), Script::Close]);
     let gate = Gate::new();
     let shut = gate.clone();

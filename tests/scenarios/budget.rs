@@ -398,7 +398,7 @@ fn a_response_that_its_client_leaves_is_charged_too() {
 }
 
 #[test]
-fn both_bounds_count() {
+fn both_budgets_limit_a_client() {
     let gate = Gate::new();
     let origin = slow(&gate);
     let larder = larder(&origin, &site("misses = \"1/h\", burst = 2, seconds = \"1s/1m\"", ""));

@@ -76,7 +76,7 @@ fn quoted_duplicated_and_spread() {
 }
 
 #[test]
-fn what_forbids_storing() {
+fn directives_that_forbid_storing() {
     let pages = Pages::new("");
     check(&pages, "no-store", Miss);
     check(&pages, "No-StOrE", Miss);

@@ -66,7 +66,7 @@ fn certificates_that_clients_reject_or_soon_will_are_named_with_their_line() {
 }
 
 #[test]
-fn nothing_is_contacted_by_default_and_what_would_be_is_named() {
+fn check_contacts_no_server_by_default_and_names_those_it_would() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\n");
     let ended = check(&site(&format!("to = [\"{}\"]", origin.url())), &[]);
     assert_eq!(0, ended.code, "{ended:?}");

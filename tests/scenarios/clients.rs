@@ -43,7 +43,7 @@ fn check(larder: &Larder, lines: &str, told: &str, client: &str) {
 }
 
 #[test]
-fn nobody_is_believed_unless_he_is_named() {
+fn only_a_trusted_peer_may_name_the_client() {
     let origin = telling();
     let larder = larder(&origin, "", "");
     let own = format!("X-Forwarded-For: 127.0.0.1|{WAY}");
@@ -59,7 +59,7 @@ fn nobody_is_believed_unless_he_is_named() {
 }
 
 #[test]
-fn a_proxy_that_is_believed_says_whose_request_it_is() {
+fn a_trusted_proxy_names_the_client() {
     let origin = telling();
     let larder = larder(&origin, "", BY_US);
     let told = |who: &str| format!("X-Forwarded-For: {who}|{WAY}");
@@ -101,7 +101,7 @@ fn forwarded_by_rfc_7239() {
 }
 
 #[test]
-fn a_route_says_what_is_told() {
+fn the_route_sets_the_forwarded_fields() {
     let origin = telling();
     let both = larder(&origin, "forwarded = \"both\"", "");
     let told = format!("X-Forwarded-For: 127.0.0.1|{WAY}|Forwarded: for=127.0.0.1;host=\"h\";proto=http");
@@ -117,7 +117,7 @@ fn a_route_says_what_is_told() {
 
 /// A Unix socket has no address: whoever connects there may be named as one that is believed.
 #[test]
-fn whoever_connects_to_a_unix_socket_is_believed_where_that_is_said() {
+fn a_peer_on_a_unix_socket_is_trusted_if_configured() {
     let origin = telling();
     let ask = |trusted: &str, lines: &str| {
         let config = format!(
@@ -154,7 +154,7 @@ fn a_purge_is_the_client_s() {
 }
 
 #[test]
-fn a_reload_believes_others() {
+fn a_reload_changes_the_trusted_peers() {
     let origin = telling();
     let larder = larder(&origin, "", "");
     let lines = "X-Forwarded-For: 192.0.2.7\r\n";

@@ -386,7 +386,7 @@ fn hit_for_miss_ends_at_the_first_answer_that_may_be_shared() {
 }
 
 #[test]
-fn errors_of_the_moment_part_nobody() {
+fn transient_errors_do_not_stop_collapsing() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::scripted(move |request| match request.number {
@@ -406,7 +406,7 @@ fn errors_of_the_moment_part_nobody() {
 }
 
 #[test]
-fn a_fetch_that_nobody_wants_is_cancelled_or_finished_as_the_route_says() {
+fn a_fetch_without_clients_is_cancelled_or_finished_by_the_route() {
     for (on_abort, stored) in [("cancel", false), ("finish", true)] {
         let (first, second) = (Gate::new(), Gate::new());
         let (one, two) = (first.clone(), second.clone());
@@ -436,7 +436,7 @@ fn a_fetch_that_nobody_wants_is_cancelled_or_finished_as_the_route_says() {
 
 /// Who has read along to the last byte may ask again on any worker, and finds the page stored.
 #[test]
-fn what_a_follower_has_whole_is_stored() {
+fn a_response_that_a_follower_has_completely_is_stored() {
     let origin = Origin::new(|request| {
         format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{}", request.target().repeat(2000))
     });

@@ -263,7 +263,7 @@ fn a_browser_gets_the_smallest_form_once_it_is_made() {
 }
 
 #[test]
-fn head_says_what_get_does() {
+fn a_head_request_has_the_fields_of_get() {
     let origin = stubborn();
     let larder = Larder::before(&origin, COMPRESS);
     let mut client = larder.client();
@@ -368,7 +368,7 @@ fn a_date_is_no_strong_validator_among_forms() {
 }
 
 #[test]
-fn the_origin_is_asked_in_one_spelling_and_varies_for_nobody() {
+fn the_origin_gets_one_accept_encoding_and_its_vary_splits_no_entry() {
     let origin = Origin::scripted(|request: &Received| {
         let asked = request.field("accept-encoding").unwrap_or("");
         let coding = if asked.contains("gzip") { "gzip" } else { "identity" };
@@ -426,7 +426,7 @@ fn a_validation_asks_for_the_coding_that_is_stored_and_keeps_the_forms() {
 }
 
 #[test]
-fn what_should_be_left_alone_is() {
+fn responses_that_must_stay_unencoded_stay_unencoded() {
     let origin = Origin::scripted(|request: &Received| match request.target() {
         "/no-transform" => {
             framed("identity", "length", &format!("{HTML}Cache-Control: no-transform\r\n"), &page())
@@ -547,7 +547,7 @@ fn a_thousand_requests_have_a_form_made_once() {
 }
 
 #[test]
-fn who_follows_a_fill_is_served_in_its_own_form() {
+fn a_follower_of_a_fill_is_served_in_its_own_coding() {
     let gate = Gate::new();
     let closed = gate.clone();
     let body: Arc<Vec<u8>> = Arc::new(coded("gzip", &page().repeat(50)));
@@ -600,7 +600,7 @@ fn other_codings_can_be_named() {
 }
 
 #[test]
-fn without_threads_nothing_is_made_and_everybody_is_served() {
+fn larder_without_coder_threads_makes_no_coding_and_serves_every_client() {
     let origin = stubborn();
     let larder = Larder::before_with(&origin, COMPRESS, "cache.compress.workers = 0");
     let mut client = larder.client();
@@ -623,7 +623,7 @@ fn without_threads_nothing_is_made_and_everybody_is_served() {
 }
 
 #[test]
-fn what_is_too_large_to_be_kept_decoded_is_decoded_on_its_way() {
+fn a_response_too_large_for_a_decoded_copy_is_decoded_in_transit() {
     let origin = stubborn();
     let larder = Larder::before(&origin, "compress = { enabled = true, max_size = \"4KiB\" }");
     let mut client = larder.client();
@@ -649,7 +649,7 @@ fn what_is_too_large_to_be_kept_decoded_is_decoded_on_its_way() {
 }
 
 #[test]
-fn what_has_trailers_is_decoded_with_them() {
+fn a_response_with_trailers_is_decoded_with_them() {
     let origin = Origin::scripted(|_| {
         let fields = format!("{HTML}Trailer: X-Sum\r\n");
         let Some(Script::Send(mut bytes)) =

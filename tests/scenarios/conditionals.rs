@@ -109,7 +109,7 @@ fn other_statuses_have_no_preconditions() {
 }
 
 #[test]
-fn a_304_carries_what_it_must_and_no_more() {
+fn a_304_has_exactly_the_required_fields() {
     let pages = Pages::new("");
     let page =
         pages.page(&[
@@ -132,7 +132,7 @@ fn a_304_carries_what_it_must_and_no_more() {
 }
 
 #[test]
-fn what_may_not_be_stored_is_conditional_too() {
+fn a_response_that_may_not_be_stored_is_conditional_too() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: no-store | ETag: \"a\" || body"]);
     // The first is asked for everybody, without conditions; the answer is for this client and meets its own.
@@ -146,7 +146,7 @@ fn what_may_not_be_stored_is_conditional_too() {
 }
 
 #[test]
-fn a_validation_answers_by_what_it_brought() {
+fn conditions_are_evaluated_against_the_response_of_the_validation() {
     let pages = Pages::new("");
     let stored = "Cache-Control: max-age=10 | ETag: \"a\" || old";
     for (second, conditions, expect) in [

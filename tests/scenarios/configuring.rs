@@ -54,7 +54,7 @@ fn commented() -> (Origin, Larder) {
 }
 
 #[test]
-fn it_is_told_with_its_keys() {
+fn the_configuration_is_reported_with_its_keys() {
     let (_origin, larder) = commented();
     let told = config(&larder);
     assert_eq!((&json!(true), &Value::Null), (&told["editable"], &told["why"]));
@@ -122,7 +122,7 @@ fn a_change_is_shown_and_put_in_force() {
 }
 
 #[test]
-fn a_change_that_somebody_else_made_is_not_overwritten() {
+fn a_concurrent_change_of_the_file_is_not_overwritten() {
     let (_origin, larder) = commented();
     let (before, hash) = text_and_hash(&larder);
     let theirs = format!("{before}# theirs\n");
@@ -155,7 +155,7 @@ fn refused(larder: &Larder, text: &str, line: u64, column: u64, key: Value, mess
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_place() {
+fn a_wrong_configuration_is_refused_with_its_place() {
     let (_origin, larder) = commented();
     let (text, _) = text_and_hash(&larder);
     let before = |line: &str| format!("{line}\n{text}");
@@ -187,7 +187,7 @@ fn what_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_needs_a_restart_is_named_and_the_rest_applies() {
+fn keys_that_require_a_restart_are_named_and_the_rest_applies() {
     let (_origin, larder) = commented();
     let (before, hash) = text_and_hash(&larder);
     let text = before
@@ -235,7 +235,7 @@ fn a_change_is_in_force_although_an_earlier_one_waits_for_a_restart() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn a_malformed_request_for_the_configuration_is_refused() {
     let (_origin, larder) = commented();
     let before = file(&larder);
     let check = |method: &str, path: &str, body: &[u8], status: u16, says: &str| {
@@ -282,7 +282,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn larder_without_a_file_says_why_it_has_none_to_edit() {
+fn larder_without_a_file_names_the_reason() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nx");
     let url = origin.url();
     let larder = Larder::command(&[
@@ -326,7 +326,7 @@ fn mode_and_link_stay() {
 
 /// Whoever reads the file while it is changed reads one text or the other; clients notice nothing.
 #[test]
-fn nobody_reads_a_half() {
+fn a_reader_of_the_file_never_sees_a_partial_text() {
     let (_origin, larder) = commented();
     let (text, mut hash) = text_and_hash(&larder);
     let stop = Arc::new(AtomicBool::new(false));

@@ -177,7 +177,7 @@ fn a_reload_with_a_broken_database_keeps_the_previous_one() {
 
 /// The databases of these tests are those of the format: another reader finds the same.
 #[test]
-fn another_reader_agrees() {
+fn mmdblookup_agrees_on_the_country() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("country.mmdb");
     std::fs::write(&file, countries()).unwrap();

@@ -240,7 +240,7 @@ fn head_and_range_requests_that_waited_long_enough_ask_one_by_one() {
 /// One of those who wait asks again after a failure, in case that the first request provoked it; where that fails as well, all who
 /// ask the same have that answer, for a second.
 #[test]
-fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
+fn a_failing_origin_is_asked_twice_for_all_clients_and_then_not_for_a_second() {
     for (name, status) in [("500", 500), ("503", 503), ("reset", 502), ("close", 502)] {
         let gate = Gate::new();
         let held = gate.clone();

@@ -18,7 +18,7 @@ fn beginning(client: &Client) -> String {
 }
 
 #[test]
-fn who_is_let_in_gets_a_file_of_his_own() {
+fn an_accepted_client_gets_a_descriptor_for_its_file() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..80 {
         let file = std::fs::File::create(folder.path().join(number.to_string())).unwrap();

@@ -6,7 +6,7 @@ use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, writt
 use super::super::harness::{Larder, Origin, Response, until};
 
 #[test]
-fn a_restart_keeps_what_was_stored() {
+fn a_restart_keeps_stored_responses() {
     let folder = tempfile::tempdir().unwrap();
     let origin = of_size();
     let sizes = ["/0", "/100", "/16384", "/26510", "/300000", "/900000"];
@@ -36,7 +36,7 @@ fn a_restart_keeps_what_was_stored() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_of_the_disk_tier_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let origin = of_size();
     let logged = "[log]\nerror = \"error.log\"\n";
@@ -117,7 +117,7 @@ fn a_head_a_range_and_only_if_cached_are_hits_of_the_disk() {
 }
 
 #[test]
-fn what_is_stale_on_disk_is_validated_and_not_fetched() {
+fn a_stale_response_on_disk_is_validated_and_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::scripted(|it| {
         let head = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
@@ -156,7 +156,7 @@ fn what_is_stale_on_disk_is_validated_and_not_fetched() {
 }
 
 #[test]
-fn what_was_invalidated_is_not_found_after_a_restart() {
+fn an_invalidated_response_is_not_restored_by_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::new(|it| match it.line().starts_with("POST") {
         true => "HTTP/1.1 200 OK\n\ndone".to_owned(),
@@ -173,7 +173,7 @@ fn what_was_invalidated_is_not_found_after_a_restart() {
 }
 
 #[test]
-fn what_was_invalidated_while_much_waited_is_not_found_after_a_kill() {
+fn a_response_invalidated_behind_queued_writes_is_not_restored_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let origin = of_size();
     let a = on_disk(&origin, folder.path(), "");
@@ -249,7 +249,7 @@ fn small_ram(origin: &Origin, folder: &std::path::Path) -> Larder {
 }
 
 #[test]
-fn what_ram_cannot_hold_is_a_hit_of_the_disk_also_after_a_kill() {
+fn a_response_too_large_for_ram_is_a_disk_hit_also_after_a_kill() {
     let (folder, origin) = (tempfile::tempdir().unwrap(), of_large());
     let a = small_ram(&origin, folder.path());
     let targets = ["/3000000/whole", "/3000000/chunks"];
@@ -282,7 +282,7 @@ fn what_ram_cannot_hold_is_a_hit_of_the_disk_also_after_a_kill() {
 }
 
 #[test]
-fn what_ram_cannot_hold_is_not_kept_where_it_is_cut_off_or_removed() {
+fn a_truncated_or_removed_response_too_large_for_ram_is_not_kept() {
     let (folder, origin) = (tempfile::tempdir().unwrap(), of_large());
     let a = small_ram(&origin, folder.path());
     for asked in 1..=2 {
@@ -301,7 +301,7 @@ fn what_ram_cannot_hold_is_not_kept_where_it_is_cut_off_or_removed() {
 }
 
 #[test]
-fn what_is_purged_with_everything_is_not_counted_as_kept() {
+fn a_purge_of_all_responses_resets_the_count_of_the_disk() {
     let origin = of_size();
     let folder = tempfile::tempdir().unwrap();
     let node = on_disk(&origin, folder.path(), "");
@@ -326,7 +326,7 @@ fn what_is_purged_with_everything_is_not_counted_as_kept() {
 
 /// What ends a start is found by `check`, in the same words; which makes nothing.
 #[test]
-fn a_directory_that_cannot_be_is_told_by_check_and_by_run() {
+fn an_unusable_disk_directory_is_reported_by_check_and_by_run() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("file"), "").unwrap();

@@ -33,7 +33,7 @@ fn fields_about_a_connection_are_never_stored() {
 }
 
 #[test]
-fn a_connection_cannot_nominate_what_decides() {
+fn a_connection_field_cannot_remove_fields_that_decide_about_storing() {
     let pages = Pages::new("");
     // Storing is decided by what the origin said, and the fields that must be there are sent on.
     for nominated in ["Cache-Control", "Date", "Age", "ETag", "Vary", "Expires"] {

@@ -131,7 +131,7 @@ fn ask(larder: &Larder, target: &str) -> Response {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it is the real time that is bounded")]
-fn nothing_beside_the_root_is_disclosed() {
+fn no_file_outside_of_the_root_is_disclosed() {
     let (_folder, larder) = serve();
     for target in TARGETS {
         let begun = Instant::now();

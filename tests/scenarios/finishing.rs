@@ -174,7 +174,7 @@ fn a_redirect_stays_on_its_site() {
 }
 
 #[test]
-fn preflights_are_answered_and_origins_of_pages_are_told_apart() {
+fn preflights_are_answered_and_page_origins_get_separate_responses() {
     let origin =
         Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nAccess-Control-Allow-Origin: *\n\npage");
     let cors = "cors = { origins = [\"https://app.test\", \"https://*.app.test\"], methods = [\"GET\", \"PUT\"], credentials = true, \

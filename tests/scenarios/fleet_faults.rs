@@ -48,7 +48,7 @@ fn used_again(larder: &Larder, memcached: &Memcached, from: usize) {
 }
 
 #[test]
-fn one_that_hangs_is_left_out_and_used_again() {
+fn a_hanging_server_is_ejected_and_readmitted() {
     let (memcached, origin) = (Memcached::start(), of_size());
     let larder = before(&origin, &memcached);
     right(&larder, 1000);
@@ -61,7 +61,7 @@ fn one_that_hangs_is_left_out_and_used_again() {
 }
 
 #[test]
-fn one_that_is_killed_is_left_out_and_used_again() {
+fn a_killed_server_is_ejected_and_readmitted() {
     let (mut memcached, origin) = (Memcached::start(), of_size());
     let larder = before(&origin, &memcached);
     right(&larder, 1000);
@@ -74,7 +74,7 @@ fn one_that_is_killed_is_left_out_and_used_again() {
 }
 
 #[test]
-fn one_that_flaps_harms_nobody() {
+fn a_flapping_server_fails_no_request() {
     let (mut memcached, origin) = (Memcached::start(), of_size());
     let larder = before(&origin, &memcached);
     for round in 0..6 {
@@ -89,7 +89,7 @@ fn one_that_flaps_harms_nobody() {
 }
 
 #[test]
-fn a_full_one_takes_what_it_can() {
+fn a_full_server_stores_a_part_of_the_pages() {
     let memcached = Memcached::with(&["-m", "2", "-M"]);
     let origin = of_size();
     let larder = before(&origin, &memcached);

@@ -52,7 +52,7 @@ fn command(larder: &Larder, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn each_node_lists_all_with_their_state_and_a_receipt_says_when_they_were_past_it() {
+fn each_node_lists_all_nodes_with_their_state_and_a_receipt_names_when_they_applied_it() {
     let origin = page();
     let servers: Vec<Memcached> = (0..3).map(|_| Memcached::start()).collect();
     let servers: Vec<&Memcached> = servers.iter().collect();
@@ -216,7 +216,7 @@ fn slot(memcached: &Memcached) -> Numbered {
 }
 
 #[test]
-fn records_of_other_programs_and_versions_are_shown_as_what_they_are() {
+fn records_of_other_programs_and_versions_are_shown_as_damaged() {
     let (origin, memcached) = (page(), Memcached::start());
     let larder = node(&origin, &[&memcached], "");
     until("it is registered", || {
@@ -279,7 +279,7 @@ fn records_of_other_programs_and_versions_are_shown_as_what_they_are() {
 }
 
 #[test]
-fn without_a_fleet_one_sentence_says_how_to_get_the_list() {
+fn nodes_without_a_fleet_get_one_sentence_with_the_remedy() {
     let origin = page();
     let larder = Larder::before(&origin, "");
     let told = fleet(&larder);

@@ -75,7 +75,7 @@ fn a_head_a_range_and_only_if_cached_are_hits_of_the_fleet() {
 }
 
 #[test]
-fn who_wants_the_origins_own_word_gets_it() {
+fn a_no_cache_request_gets_the_response_of_the_origin() {
     let memcached = Memcached::start();
     let origin = of_size();
     let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
@@ -87,7 +87,7 @@ fn who_wants_the_origins_own_word_gets_it() {
 }
 
 #[test]
-fn what_is_private_is_not_shared() {
+fn a_private_response_is_not_shared() {
     let memcached = Memcached::start();
     let origin = Origin::new(|request| {
         let head = match request.target() {
@@ -194,7 +194,7 @@ fn a_copy_in_ram_is_asked_about_after_its_local_lifetime() {
 }
 
 #[test]
-fn what_the_fleet_has_lost_is_validated() {
+fn a_page_lost_by_the_fleet_is_validated() {
     let memcached = Memcached::start();
     let origin = Origin::new(|it| match it.field("if-none-match") {
         Some(_) => "HTTP/1.1 304 Not Modified\nCache-Control: max-age=600\nETag: \"1\"\n\n".to_owned(),
@@ -215,7 +215,7 @@ fn what_the_fleet_has_lost_is_validated() {
 }
 
 #[test]
-fn what_one_node_invalidates_no_other_serves_for_longer_than_its_local_lifetime() {
+fn an_invalidated_page_is_served_by_other_nodes_at_most_for_its_local_lifetime() {
     let memcached = Memcached::start();
     let origin = Origin::new(|it| match it.line().starts_with("POST") {
         true => "HTTP/1.1 200 OK\n\ndone".to_owned(),
@@ -233,7 +233,7 @@ fn what_one_node_invalidates_no_other_serves_for_longer_than_its_local_lifetime(
 }
 
 #[test]
-fn of_four_nodes_one_asks_for_what_has_expired() {
+fn one_of_four_nodes_fetches_an_expired_page() {
     let memcached = Memcached::start();
     let gate = Gate::new();
     let opened = gate.clone();
@@ -266,7 +266,7 @@ fn of_four_nodes_one_asks_for_what_has_expired() {
 }
 
 #[test]
-fn of_four_nodes_one_asks_for_what_is_in_no_tier() {
+fn one_of_four_nodes_fetches_a_page_in_no_tier() {
     let memcached = Memcached::start();
     let gate = Gate::new();
     let opened = gate.clone();
@@ -291,7 +291,7 @@ fn of_four_nodes_one_asks_for_what_is_in_no_tier() {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "what others wait is measured in real time")]
-fn whoever_was_to_ask_and_cannot_store_lets_the_others_ask() {
+fn a_lease_holder_with_an_unstorable_response_lets_other_nodes_ask() {
     let memcached = Memcached::start();
     let origin = Origin::new(|it| {
         format!("HTTP/1.1 200 OK\nCache-Control: private, max-age=60\n\nanswer {}", it.number)
@@ -338,7 +338,7 @@ fn spoil(memcached: &Memcached, spoilt: impl Fn(&[u8]) -> Vec<u8>) -> usize {
 type Spoil = Box<dyn Fn(&[u8]) -> Vec<u8>>;
 
 #[test]
-fn what_a_stranger_wrote_is_not_served() {
+fn a_foreign_item_is_not_served() {
     let memcached = Memcached::start();
     let origin = of_size();
     let a = node(&origin, &memcached);
@@ -453,7 +453,7 @@ fn filled_by_applications(answer: &str) -> (Memcached, Origin, Larder) {
 }
 
 #[test]
-fn what_the_origin_said_does_not_hide_what_an_application_writes() {
+fn a_response_of_the_origin_does_not_hide_one_of_an_application() {
     // The last two may not be stored for long or at all; one is asked about each time.
     for said in ["max-age=60", "max-age=60, no-cache", "no-store"] {
         let answer = format!("HTTP/1.1 404 Not Found\nCache-Control: {said}\nETag: \"0\"\n\nnot yet");
@@ -468,7 +468,7 @@ fn what_the_origin_said_does_not_hide_what_an_application_writes() {
 }
 
 #[test]
-fn what_only_the_origin_said_holds_for_its_lifetime() {
+fn a_response_that_only_the_origin_has_holds_for_its_lifetime() {
     let (_memcached, origin, larder) =
         filled_by_applications("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nof the origin");
     larder.get("/page");
@@ -483,7 +483,7 @@ fn what_only_the_origin_said_holds_for_its_lifetime() {
 }
 
 #[test]
-fn what_an_application_deletes_and_writes_again_is_seen() {
+fn an_item_that_an_application_deletes_and_writes_again_is_seen() {
     let (memcached, origin, larder) =
         filled_by_applications("HTTP/1.1 404 Not Found\nCache-Control: max-age=60\n\ngone");
     fill(&memcached, "http://h/page", "first");
@@ -498,7 +498,7 @@ fn what_an_application_deletes_and_writes_again_is_seen() {
 }
 
 #[test]
-fn after_a_soft_purge_what_an_application_wrote_since_is_found() {
+fn an_item_written_after_a_soft_purge_is_found() {
     for kind in ["soft", "validate"] {
         let (memcached, origin, larder) =
             filled_by_applications("HTTP/1.1 404 Not Found\nCache-Control: no-store\n\nnone");
@@ -516,7 +516,7 @@ fn after_a_soft_purge_what_an_application_wrote_since_is_found() {
 }
 
 #[test]
-fn what_an_application_writes_right_after_a_purge_is_seen_if_it_says_what_it_knows() {
+fn an_item_written_right_after_a_purge_is_seen_if_it_names_its_log_position() {
     let memcached = Memcached::start();
     let origin = Origin::fixed("HTTP/1.1 404 Not Found\nCache-Control: no-store\n\nnone");
     let sections = format!(
@@ -574,7 +574,7 @@ fn explained(larder: &Larder, url: &str) -> String {
 }
 
 #[test]
-fn explain_tells_what_each_tier_holds() {
+fn explain_reports_the_content_of_each_tier() {
     let memcached = Memcached::start();
     let origin = of_size();
     let folder = tempfile::tempdir().unwrap();
@@ -635,7 +635,7 @@ fn with_the_purge_log_one_fills_another_serves_and_a_restart_keeps_it() {
 }
 
 #[test]
-fn what_came_from_the_fleet_outlives_the_process() {
+fn a_page_from_the_fleet_is_restored_from_disk() {
     let memcached = Memcached::start();
     let origin = of_size();
     let folder = tempfile::tempdir().unwrap();
@@ -675,7 +675,7 @@ fn a_removal_that_a_stopped_server_missed_is_remembered_by_the_node() {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "nobody waits, which is about real time")]
-fn a_turn_that_comes_to_nothing_is_given_back_on_whatever_connection_there_is() {
+fn an_unused_lease_is_released_on_any_connection() {
     let memcached = Memcached::start();
     let origin = Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: no-store\n\nx".to_owned());
     let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));

@@ -216,7 +216,7 @@ fn a_follower_that_may_have_stale_has_it() {
 }
 
 #[test]
-fn all_the_waiting_together_has_a_bound() {
+fn the_sum_of_all_waits_is_bounded() {
     let (first, never) = (Gate::new(), Gate::new());
     let (one, two) = (first.clone(), never.clone());
     let origin = Origin::scripted(move |request| match request.number {
@@ -254,7 +254,7 @@ fn with_one_connection(origin: &Origin) -> Larder {
 
 /// Who waits for a connection looks again when it has one: what came meanwhile answers, and the next need not wait.
 #[test]
-fn who_waits_for_a_connection_looks_again() {
+fn a_request_that_waits_for_a_connection_looks_the_page_up_again() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::scripted(move |request| match request.number {
@@ -309,7 +309,7 @@ fn a_fetch_for_all_that_waits_for_a_connection_looks_again() {
 
 /// A validation that another made while this one waited for a connection was never sent, and is not counted.
 #[test]
-fn what_was_validated_meanwhile_is_counted_once() {
+fn a_validation_made_by_another_request_is_counted_once() {
     const ALONE: &str = "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YQ==\r\n\r\n";
     const LIFETIME: &str = "Cache-Control: public, max-age=10\nETag: \"a\"\n\n";
     for order in [[PLAIN, ALONE], [ALONE, PLAIN]] {

@@ -197,7 +197,7 @@ const CLAIMS: [&str; 7] = [
 ];
 
 #[test]
-fn the_claims_of_a_client_reach_nobody() {
+fn identity_fields_of_a_client_reach_no_origin() {
     for access in
         ["", ", key = \"identity\"", ", shared = true", ", allow = [\"127.0.0.2\"], satisfy = \"any\""]
     {
@@ -488,7 +488,7 @@ fn other_fields_of_the_service_cannot_be_sent_by_clients() {
 }
 
 #[test]
-fn the_service_is_told_the_path_that_is_routed_and_sent() {
+fn the_auth_service_gets_the_path_that_is_routed_and_sent() {
     let (origin, service) = (pages(), service());
     let larder = guarded(&origin, &service, "", "");
     for (target, told, sent) in [
@@ -523,7 +523,7 @@ fn the_service_is_told_the_path_that_is_routed_and_sent() {
 }
 
 #[test]
-fn the_service_is_told_the_request_and_no_claim_about_it() {
+fn the_auth_service_gets_the_request_without_claims_of_the_client() {
     let (origin, service) = (pages(), service());
     let larder = guarded(&origin, &service, "", "");
     let claims = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Uri: /free\r\nX-Forwarded-Method: TRACE\r\nX-Forwarded-Host: evil\r\n\
@@ -564,7 +564,7 @@ fn the_service_is_told_the_request_and_no_claim_about_it() {
 }
 
 #[test]
-fn what_the_service_says_splits_no_response() {
+fn a_response_of_the_auth_service_splits_no_response() {
     let odd = Origin::scripted(|asked: &Received| {
         let head = match asked.field("x-case").unwrap_or("") {
             "folded" => "HTTP/1.1 401 No\r\nWWW-Authenticate: a\r\n b: c\r\nContent-Length: 0\r\n\r\n",

@@ -136,7 +136,7 @@ fn pages() -> Origin {
 const NEXT: (&str, u16, &str) = ("/next", 200, "this is /next");
 
 #[test]
-fn what_the_origin_answers() {
+fn responses_of_origins_keep_their_framing() {
     let origin = pages();
     let larder = Larder::before(&origin, "");
     larder.get("/kept");
@@ -156,7 +156,7 @@ fn what_the_origin_answers() {
 }
 
 #[test]
-fn what_larder_answers_itself() {
+fn responses_of_larder_keep_their_framing() {
     let origin = Origin::scripted(|_| vec![crate::harness::origin::Script::Close]);
     let url = origin.url();
     let config = format!(

@@ -447,7 +447,7 @@ fn paths_that_lead_elsewhere() {
 }
 
 #[test]
-fn nothing_of_it_is_stored() {
+fn responses_with_handed_files_are_not_stored() {
     let long = "Cache-Control: public, max-age=600;CDN-Cache-Control: max-age=600";
     let rule = "[[site.route.cache.rule]]\nwhen = 'status == 200'\nttl = \"1h\"";
     for sendfile in ["sendfile.root = \"ROOT/private\"", ""] {

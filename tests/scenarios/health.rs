@@ -50,7 +50,7 @@ fn page() -> Origin {
 }
 
 #[test]
-fn without_a_token_the_state_is_one_word() {
+fn a_health_request_without_a_token_gets_one_word() {
     let (origin, dead) = (page(), crate::harness::closed_address());
     let dead = format!("http://{}", dead.1);
     let larder =

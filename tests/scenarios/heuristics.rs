@@ -58,7 +58,7 @@ fn the_share_of_the_time_since_last_modified() {
 }
 
 #[test]
-fn errors_are_not_stored_by_default_and_as_the_operator_says() {
+fn errors_are_stored_only_by_a_setting_of_the_operator() {
     let pages = Pages::new("status_ttl = { 404 = \"10s\", 503 = \"5s\" }, default_ttl = \"60s\"");
     let check = |lines: &str, seconds: i64, expect: Second| {
         assert_eq!(expect, pages.second(lines, seconds, ""), "{lines} after {seconds}");
@@ -76,7 +76,7 @@ fn errors_are_not_stored_by_default_and_as_the_operator_says() {
 }
 
 #[test]
-fn an_override_does_not_override_what_forbids() {
+fn an_override_of_the_lifetime_does_not_allow_forbidden_storing() {
     let pages = Pages::new("override_ttl = \"60s\", max_ttl = \"30s\"");
     let check = |lines: &str, seconds: i64, expect: Second| {
         assert_eq!(expect, pages.second(lines, seconds, ""), "{lines} after {seconds}");

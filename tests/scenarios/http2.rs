@@ -84,7 +84,7 @@ fn heads_are_answered_without_bodies_and_conditions_with_304() {
 }
 
 #[test]
-fn large_bodies_wait_for_their_window_and_others_do_not() {
+fn large_bodies_wait_for_their_window_and_other_streams_do_not() {
     let origin = origin();
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
@@ -145,7 +145,7 @@ fn a_body_that_is_none_has_no_byte() {
 
 /// What is kept is not the answer to it, and its answer is not kept: an application may look at the body.
 #[test]
-fn what_is_asked_with_a_body_is_asked_of_the_origin() {
+fn a_get_with_a_body_is_sent_to_the_origin() {
     let origin = origin();
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
@@ -277,7 +277,7 @@ fn slow() -> (Origin, std::sync::Arc<Gate>) {
 }
 
 #[test]
-fn a_drain_lets_what_was_begun_finish_and_says_goodbye() {
+fn a_drain_finishes_streams_in_flight_and_sends_goaway() {
     let (origin, gate) = slow();
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
@@ -304,7 +304,7 @@ fn a_drain_lets_what_was_begun_finish_and_says_goodbye() {
 
 /// The same where nothing is under way: what a cache answers at once never is.
 #[test]
-fn a_drain_answers_what_was_sent_before_it_was_known() {
+fn a_drain_answers_requests_sent_before_the_goaway_arrived() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nkept");
     let mut larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
@@ -334,7 +334,7 @@ fn a_drain_waits_for_no_client_that_has_had_its_answers() {
 }
 
 #[test]
-fn what_http1_could_not_say_reaches_no_origin() {
+fn fields_that_http1_cannot_express_reach_no_origin() {
     let origin = origin();
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
@@ -367,7 +367,7 @@ fn what_http1_could_not_say_reaches_no_origin() {
 
 /// A client that is reset while it sends may not look at its answer: it may send on for a while, of which nothing is kept.
 #[test]
-fn who_is_answered_while_it_sends_is_not_reset_for_that() {
+fn a_stream_answered_during_its_upload_is_not_reset() {
     let larder = Larder::before_with(&origin(), "", "[limits]\nbody_size = 1000\n");
     let mut client = Http2::connect(&larder);
     let id = client.head(&request("POST", "/up", &[("content-length", "300000")]), 0);
@@ -406,7 +406,7 @@ fn who_is_answered_while_it_sends_is_not_reset_for_that() {
 }
 
 #[test]
-fn what_is_too_large_is_told_so() {
+fn requests_that_exceed_a_limit_are_answered_with_its_status() {
     let larder = Larder::before_with(&origin(), "", "[limits]\nbody_size = 1000\n");
     let mut client = Http2::connect(&larder);
     let long = "x".repeat(9_000);
@@ -477,7 +477,7 @@ fn more_streams_than_allowed_are_refused_and_may_come_again() {
 
 /// A browser that leaves a page resets what it asked for, while the application is at it still.
 #[test]
-fn what_was_reset_keeps_nobody_from_asking() {
+fn a_reset_stream_frees_its_place_for_other_requests() {
     let gate = Gate::new();
     let opened = gate.clone();
     let origin = Origin::scripted(move |it| {
@@ -533,7 +533,7 @@ fn padding_alone_gives_its_credit_back() {
 
 /// What came of a body is the connection's credit again as soon as its stream is reset.
 #[test]
-fn what_was_reset_takes_nobodys_credit() {
+fn the_body_of_a_reset_stream_is_credited_to_the_connection() {
     let gate = Gate::new();
     let opened = gate.clone();
     let origin = Origin::scripted(move |_| vec![Script::Gate(opened.clone())]);

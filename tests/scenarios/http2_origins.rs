@@ -47,7 +47,7 @@ fn requests_share_a_connection() {
 }
 
 #[test]
-fn what_an_origin_is_asked() {
+fn an_http2_origin_gets_the_fields_of_the_request() {
     let origin = Http2Origin::echoing_paths();
     let larder = before(&origin, "", "");
     let mut client = larder.client();
@@ -93,7 +93,7 @@ fn no_more_streams_than_an_origin_allows() {
 }
 
 #[test]
-fn a_refused_stream_is_sent_again_whatever_its_method() {
+fn a_refused_stream_is_sent_again_with_any_method() {
     let origin = Http2Origin::start(&[], |peer| {
         let mut refused = false;
         while let Some(asked) = peer.asked() {
@@ -116,7 +116,7 @@ fn a_refused_stream_is_sent_again_whatever_its_method() {
 }
 
 #[test]
-fn what_goaway_leaves_out_is_sent_elsewhere_and_the_rest_goes_on() {
+fn streams_beyond_the_goaway_are_sent_elsewhere_and_the_rest_continues() {
     let origin = Http2Origin::start(&[], |peer| {
         if peer.number > 0 {
             while let Some(asked) = peer.asked() {
@@ -226,7 +226,7 @@ fn cutting(then: fn(&mut Peer, u32)) -> Http2Origin {
 }
 
 #[test]
-fn what_is_cut_is_cut_for_the_client_and_never_stored() {
+fn a_truncated_response_is_truncated_for_the_client_and_never_stored() {
     let ways: [fn(&mut Peer, u32); 5] = [
         |peer, stream| peer.reset(stream, 2),
         |peer, stream| peer.reset(stream, NO_ERROR),
@@ -266,7 +266,7 @@ fn a_length_that_disagrees_is_no_end() {
 }
 
 #[test]
-fn what_http1_could_not_say_is_refused() {
+fn responses_that_http1_cannot_express_are_refused() {
     let origin = Http2Origin::start(&[], |peer| {
         while let Some(asked) = peer.asked() {
             let odd = match asked.path() {
@@ -500,7 +500,7 @@ fn an_upload_waits_for_its_origin() {
 }
 
 #[test]
-fn another_origin_answers_for_one_that_does_not_speak_it() {
+fn an_origin_without_http2_is_replaced_by_another() {
     let fine = Http2Origin::echoing_paths();
     let not = crate::harness::Origin::scripted(|_| {
         vec![crate::harness::origin::Script::Send(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())]

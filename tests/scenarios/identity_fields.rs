@@ -72,7 +72,7 @@ fn no_page_of_a_client_with_such_a_field_is_anothers() {
 
 /// A page that nobody has said to be shared is for requests without such a field, as it is for those without cookies.
 #[test]
-fn a_client_with_such_a_field_gets_no_page_of_others() {
+fn a_client_with_an_identity_field_gets_no_page_of_other_clients() {
     let origin = origin();
     let larder = Larder::before(&origin, "");
     let page = |target: &str, lines: &str| larder.client().get_with(target, lines);

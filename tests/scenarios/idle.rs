@@ -45,7 +45,7 @@ fn resident(larder: &Larder) -> u64 {
 }
 
 #[test]
-fn after_a_quiet_minute_memory_is_what_it_was() {
+fn memory_returns_to_its_start_after_an_idle_minute() {
     let larder = Larder::before_with(&sized(), "", "cache.ram.idle = \"1m\"");
     // Each worker is up, and has what it needs for a page.
     (0..16).for_each(|n| drop(larder.get(&format!("/400/first-{n}"))));
@@ -73,7 +73,7 @@ fn without_the_option_everything_stays() {
 }
 
 #[test]
-fn what_is_asked_for_stays() {
+fn a_requested_page_stays_in_the_cache() {
     let larder = Larder::before_with(&sized(), "", "cache.ram.idle = \"1m\"");
     larder.get("/400/used");
     larder.get("/400/idle");

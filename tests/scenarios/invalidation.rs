@@ -33,7 +33,7 @@ fn by_every_unsafe_and_unknown_method() {
 }
 
 #[test]
-fn what_location_and_content_location_name_on_the_same_origin() {
+fn unsafe_methods_invalidate_location_and_content_location_of_the_same_origin() {
     let pages = Pages::new("");
     let check = |field: &str, reference: fn(&str) -> String, expect| {
         for method in ["POST", "PUT", "DELETE", "FOO"] {
@@ -116,7 +116,7 @@ fn half_way(gate: &std::sync::Arc<Gate>, early: bool) -> Origin {
 }
 
 #[test]
-fn what_is_on_its_way_is_not_stored_after() {
+fn a_response_in_flight_is_not_stored_after_its_invalidation() {
     // Before its head and after it; as a shared fetch, and as one that goes alone.
     for early in [true, false] {
         for lines in ["", "Authorization: x\r\n", "Range: bytes=0-99\r\n"] {
@@ -138,7 +138,7 @@ fn what_is_on_its_way_is_not_stored_after() {
 }
 
 #[test]
-fn who_comes_after_it_does_not_follow_who_came_before() {
+fn a_request_after_an_invalidation_does_not_join_an_earlier_fetch() {
     let gate = Gate::new();
     let origin = half_way(&gate, false);
     let larder = Larder::before(&origin, "");
@@ -180,7 +180,7 @@ fn a_validation_that_was_overtaken_brings_nothing_back() {
 }
 
 #[test]
-fn a_post_that_says_so_is_kept_for_get() {
+fn a_post_response_with_content_location_is_stored_for_get() {
     let pages = Pages::new("");
     let check = |more: fn(&str) -> String, lines: &str, expect| {
         let path = format!("/{}", 1 + pages.page(&[""]).target[1..].parse::<u32>().unwrap());
@@ -212,7 +212,7 @@ fn a_post_that_says_so_is_kept_for_get() {
 }
 
 #[test]
-fn a_post_with_a_private_cookie_is_kept_for_nobody() {
+fn a_post_with_a_private_cookie_is_not_stored() {
     let pages = Pages::new("private_cookies = [\"session\"]");
     let page = pages.page(&["Cache-Control: max-age=60 | Content-Location: /0 || mine"]);
     page.ask("POST", "Cookie: session=1", "x");

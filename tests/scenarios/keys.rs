@@ -132,7 +132,7 @@ fn sites_share_nothing_where_hosts_do() {
 }
 
 #[test]
-fn private_cookies_pass_and_others_are_nobody_s_business() {
+fn private_cookies_bypass_the_cache_and_other_cookies_are_removed() {
     let pages = Pages::new("private_cookies = [\"session*\"]");
     let page = pages.page(&["Cache-Control: max-age=60"]);
     page.get("Cookie: tracker=1");
@@ -153,7 +153,7 @@ fn a_route_without_a_cache_has_none() {
 }
 
 #[test]
-fn what_no_uri_has_is_a_page_of_its_own() {
+fn each_spelling_of_invalid_uri_bytes_is_a_page_of_its_own() {
     let pages = Pages::new("");
     query(&pages, "a=|", "a=|", Hit);
     query(&pages, "a[]=1&b=%25zz", "a[]=1&b=%25zz", Hit);

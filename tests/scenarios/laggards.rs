@@ -117,7 +117,7 @@ fn a_reader_that_fell_behind_is_cut_and_its_client_can_request_the_rest() {
 /// Where the head shows that no tier will take the body, each request has a fetch of its own, and none is cut: without a strong tag its
 /// client could not request the rest.
 #[test]
-fn what_is_known_to_be_kept_nowhere_is_shared_only_with_a_strong_tag() {
+fn a_body_that_no_tier_will_keep_is_shared_only_with_a_strong_tag() {
     let body = body(LENGTH);
     for fields in ["", "ETag: W/\"a\"\n"] {
         let gate = Gate::new();
@@ -224,7 +224,7 @@ fn many_laggards_delay_a_reader_by_half_a_second_in_all() {
 }
 
 #[test]
-fn the_log_says_that_the_body_was_cut() {
+fn the_access_log_marks_a_truncated_body() {
     let body = body(LENGTH);
     let gate = Gate::new();
     let origin = origin(&gate, Framed::Length, "ETag: \"a\"\n", body);

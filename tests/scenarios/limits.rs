@@ -130,7 +130,7 @@ fn connections() {
 
 /// The kernel gives newcomers to either worker, whoever rests at the other one; and places are nobody's own.
 #[test]
-fn connections_are_the_processs_and_who_rests_at_another_worker_makes_room() {
+fn connections_are_counted_for_the_process_and_idle_ones_of_other_workers_are_closed() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::new(move |it| {
@@ -230,7 +230,7 @@ fn without_descriptors_hits_go_on_and_nothing_spins() {
 
 /// Who connects and says nothing makes room, too, long before a head would be late.
 #[test]
-fn the_silent_make_room_for_who_asks() {
+fn silent_connections_are_closed_for_active_ones() {
     let origin = Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned());
     let larder = larder(&origin, "head_timeout = \"5m\"");
     assert_eq!("kept", larder.get("/").text());
@@ -278,7 +278,7 @@ fn a_crowd_leaves_descriptors_for_the_origin() {
 
 /// Who needs one of its own to be asked waits until somebody lets go of one.
 #[test]
-fn who_finds_no_descriptor_for_the_origin_waits_for_one() {
+fn a_request_without_a_descriptor_for_the_origin_waits_for_one() {
     let gate = crate::harness::origin::Gate::new();
     let before = gate.clone();
     let origin = Origin::scripted(move |_| {

@@ -219,7 +219,7 @@ fn explained(larder: &Larder, question: &Value) -> Value {
 }
 
 #[test]
-fn explain_names_what_chose_the_route() {
+fn explain_names_the_parts_that_chose_the_route() {
     let (api, shop) = (origin("json"), origin("shop"));
     let larder = larder(&[
         (DESIGN, &api),

@@ -199,7 +199,7 @@ fn memory_falls_when_pages_go_and_slow_readers_lose_nothing() {
 
 /// `stored` is not said of what cannot be: RFC 9211 §2.5 has it for what was stored.
 #[test]
-fn what_has_no_room_is_not_said_to_be_stored() {
+fn a_response_without_room_is_not_reported_as_stored() {
     let page = |length| format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{}", body(1, length));
     for (length, expect) in [
         (900_000, "larder; fwd=uri-miss; fwd-status=200; stored"),

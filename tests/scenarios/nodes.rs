@@ -186,7 +186,7 @@ fn a_receipt_names_every_node() {
 }
 
 #[test]
-fn too_few_servers_are_told_of_honestly() {
+fn a_purge_with_too_few_servers_is_reported_as_incomplete() {
     let fleet = Fleet::start(2, 3, SHORT);
     for it in &fleet.relays[0][..2] {
         it.set(Way::Silent);
@@ -219,7 +219,7 @@ fn servers_that_forgot_have_everything_validated() {
 }
 
 #[test]
-fn one_of_three_servers_may_forget_and_nothing_is_doubted() {
+fn one_of_three_servers_may_lose_its_data_without_revalidation() {
     let mut fleet = Fleet::start(2, 3, LONG);
     let larder = &fleet.larders[0];
     for page in 0..PAGES {
@@ -239,7 +239,7 @@ fn one_of_three_servers_may_forget_and_nothing_is_doubted() {
 }
 
 #[test]
-fn a_disk_is_warm_after_a_restart_but_for_what_was_purged_meanwhile() {
+fn the_disk_is_warm_after_a_restart_except_for_purged_pages() {
     let mut fleet = Fleet::start(2, 3, LONG);
     let node = &fleet.larders[0];
     for page in ["/1", "/2"] {
@@ -425,7 +425,7 @@ fn groups_that_a_response_names_are_purged_on_every_node() {
 }
 
 #[test]
-fn a_node_that_follows_the_log_trusts_what_it_has() {
+fn a_node_that_follows_the_log_trusts_its_pages() {
     let alive = Arc::new(AtomicBool::new(true));
     let answers = alive.clone();
     let origin = Origin::scripted(move |_| match answers.load(SeqCst) {
@@ -521,7 +521,7 @@ fn after_a_purge_one_node_asks_for_all() {
 }
 
 #[test]
-fn after_a_purge_the_next_node_takes_what_the_first_has_fetched() {
+fn a_purged_page_that_one_node_fetched_is_taken_by_the_next_node() {
     for kind in ["", ", \"soft\": true", ", \"validate\": true"] {
         let (memcached, gate) = (Memcached::start(), Gate::new());
         gate.open();
@@ -542,7 +542,7 @@ fn after_a_purge_the_next_node_takes_what_the_first_has_fetched() {
 }
 
 #[test]
-fn what_the_purging_node_fetches_at_once_is_taken_by_the_others() {
+fn a_page_that_the_purging_node_fetches_at_once_is_taken_by_other_nodes() {
     let (memcached, gate) = (Memcached::start(), Gate::new());
     gate.open();
     let (origin, larders) = herd(2, &memcached, &gate);

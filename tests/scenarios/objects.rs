@@ -32,7 +32,7 @@ fn paths(page: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_stored_is_listed_and_looked_into() {
+fn stored_objects_are_listed_and_inspected() {
     let origin = pages();
     let larder = Larder::before(&origin, "");
     let mut client = larder.client();
@@ -79,7 +79,7 @@ fn what_is_stored_is_listed_and_looked_into() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_told() {
+fn a_wrong_listing_query_is_refused_with_the_allowed_values() {
     let larder = Larder::before(&pages(), "");
     let check = |path: &str, status: u16, part: &str| {
         let answer = larder.admin_get(&format!("/api/v1/objects{path}"));
@@ -111,7 +111,7 @@ fn a_crowd_that_lists_is_answered() {
 }
 
 #[test]
-fn what_lies_on_disk_as_well_is_said_so() {
+fn an_object_in_ram_and_on_disk_names_both_tiers() {
     let folder = tempfile::tempdir().unwrap();
     let larder = on_disk(&pages(), folder.path(), "");
     larder.get("/a/300");
@@ -130,7 +130,7 @@ fn started_again(origin: &Origin, folder: &std::path::Path, targets: &[&str]) ->
 }
 
 #[test]
-fn what_is_on_disk_alone_is_listed_and_looked_into_after_a_restart() {
+fn an_object_only_on_disk_is_listed_and_inspected_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let larder = started_again(&pages(), folder.path(), &["/a/300", "/b/20000", "/missing/10"]);
     let page = asked(&larder, "objects");
@@ -185,7 +185,7 @@ fn pages_go_on_from_ram_to_the_disk_and_show_nothing_twice() {
 }
 
 #[test]
-fn what_was_purged_is_not_listed_from_the_disk() {
+fn a_purged_object_on_disk_is_not_listed() {
     let folder = tempfile::tempdir().unwrap();
     let larder = started_again(&pages(), folder.path(), &["/a/1", "/b/2", "/c/3"]);
     let page = asked(&larder, "objects");
@@ -198,7 +198,7 @@ fn what_was_purged_is_not_listed_from_the_disk() {
 }
 
 #[test]
-fn what_is_answered_from_the_disk_is_counted() {
+fn disk_hits_of_an_object_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let larder = started_again(&pages(), folder.path(), &["/a/300", "/b/20000"]);
     larder.get("/b/20000");
@@ -208,7 +208,7 @@ fn what_is_answered_from_the_disk_is_counted() {
 }
 
 #[test]
-fn the_command_shows_what_is_on_disk() {
+fn the_command_lists_objects_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let larder = started_again(&pages(), folder.path(), &["/a/2048", "/b/10"]);
     let admin = larder.admin.to_string();

@@ -423,7 +423,7 @@ fn check_refused(folder: &Path, arguments: &[&str], expect: &str) {
 }
 
 #[test]
-fn what_cannot_start_says_so_and_starts_nothing() {
+fn a_start_that_cannot_succeed_names_the_reason_and_starts_nothing() {
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = holder.local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
@@ -473,7 +473,7 @@ fn a_name_that_is_not_known_is_a_warning() {
 }
 
 #[test]
-fn a_name_that_a_reload_brings_and_nobody_knows_is_a_warning() {
+fn an_unresolvable_name_in_a_reload_is_a_warning() {
     let origin = Origin::fixed(PAGE);
     let larder = start(config(&origin, "", ""));
     let text = config(&origin, "", "").replace(&origin.url(), "http://nohost.invalid:80");
@@ -494,7 +494,7 @@ fn a_name_that_a_reload_brings_and_nobody_knows_is_a_warning() {
 }
 
 #[test]
-fn the_first_line_of_the_error_log_says_what_runs() {
+fn the_first_line_of_the_error_log_names_version_and_addresses() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\n");
     let larder = start(config(&origin, "", ""));
     let first = lines(&larder, "error.log", 1).remove(0);
@@ -509,7 +509,7 @@ fn the_first_line_of_the_error_log_says_what_runs() {
 }
 
 #[test]
-fn check_says_what_a_file_means() {
+fn check_prints_the_effect_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let text = "listen = [\"127.0.0.1:8080\", \"unix:/run/l.sock\"]\n[cache.ram]\nsize = \"1GiB\"\n[[site]]\nhosts = [\"*.example.com\"]\n\
                 [[site.route]]\npath = \"/s/*\"\nfiles = { root = \".\" }\n[[site.route]]\nproxy = { to = [\"http://[::1]:81\"], backup = [\"b:82\", \"c:83\"] }\n\
@@ -539,7 +539,7 @@ fn check_says_what_a_file_means() {
 }
 
 #[test]
-fn explain_tells_what_happened_and_what_will() {
+fn explain_reports_the_last_response_and_the_next() {
     let origin = Origin::new(|request| match request.target() {
         "/private" => "HTTP/1.1 200 OK\nCache-Control: private\n\nmine".to_owned(),
         "/bare" => "HTTP/1.1 200 OK\n\nbare".to_owned(),
@@ -606,7 +606,7 @@ fn explain_tells_what_happened_and_what_will() {
 }
 
 #[test]
-fn the_demo_shows_what_it_promises() {
+fn the_demo_shows_its_announced_results() {
     let larder = Larder::command(&["demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let mut client = larder.client();
     until("it says what to try", || larder.printed().contains("session=Ada'\n"));

@@ -44,7 +44,7 @@ fn process(application: &Origin) -> Larder {
 }
 
 #[test]
-fn one_of_three_killed_and_one_stopped_under_load_fail_no_idempotent_request() {
+fn one_killed_and_one_stopped_of_three_origins_fail_no_idempotent_request() {
     for cache in ["enabled = false", "default_ttl = \"60s\""] {
         let application = Origin::new(|asked| {
             let body = if asked.line().starts_with("PUT ") { &*asked.body } else { b"whole" };
@@ -106,7 +106,7 @@ fn one_of_three_killed_and_one_stopped_under_load_fail_no_idempotent_request() {
 }
 
 #[test]
-fn a_post_is_sent_once_whatever_becomes_of_its_origin() {
+fn a_post_is_sent_once_even_if_its_origin_fails() {
     let seen = Arc::new(AtomicUsize::new(0));
     let dies = {
         let seen = seen.clone();
@@ -129,7 +129,7 @@ fn a_post_is_sent_once_whatever_becomes_of_its_origin() {
 }
 
 #[test]
-fn who_was_left_alone_is_tried_by_one_and_comes_back() {
+fn an_ejected_origin_is_tried_by_one_request_and_comes_back() {
     let fails = Arc::new(AtomicBool::new(true));
     let flaky = {
         let fails = fails.clone();
@@ -162,7 +162,7 @@ fn who_was_left_alone_is_tried_by_one_and_comes_back() {
 }
 
 #[test]
-fn a_circuit_breaker_refuses_at_once_and_serves_what_is_stale() {
+fn an_open_circuit_breaker_refuses_at_once_and_serves_stale() {
     let fails = Arc::new(AtomicBool::new(false));
     let origin = {
         let fails = fails.clone();
@@ -215,7 +215,7 @@ fn a_hash_gives_each_target_one_origin_and_each_cookie_too() {
 }
 
 #[test]
-fn a_consistent_hash_moves_only_what_was_with_the_one_that_goes() {
+fn a_consistent_hash_moves_only_the_keys_of_a_drained_origin() {
     let all = [named("a"), named("b"), named("c")];
     let urls: Vec<String> = all.iter().map(Origin::url).collect();
     let larder = before(&urls, "balance = \"consistent_hash\"\nslow_start = \"1000s\"", "");
@@ -235,7 +235,7 @@ fn a_consistent_hash_moves_only_what_was_with_the_one_that_goes() {
 }
 
 #[test]
-fn who_is_back_gets_its_share_little_by_little() {
+fn the_share_of_a_restored_origin_grows_gradually() {
     let (a, b) = (named("a"), named("b"));
     let larder = before(&[a.url(), b.url()], "balance = \"round_robin\"\nslow_start = \"1000s\"", "");
     // One connection, and so one worker, which takes turns by itself.
@@ -273,7 +273,7 @@ fn of_one_port() -> (Origin, Origin) {
 }
 
 #[test]
-fn a_name_is_resolved_again_every_ten_seconds_and_at_once_where_nobody_answers() {
+fn a_name_is_resolved_every_ten_seconds_and_at_once_after_a_failed_connect() {
     let (a, _b) = of_one_port();
     let name = Moving::at("127.0.0.1");
     let config = format!(
@@ -295,7 +295,7 @@ fn a_name_is_resolved_again_every_ten_seconds_and_at_once_where_nobody_answers()
 }
 
 #[test]
-fn who_is_drained_in_the_file_gets_nothing_new_and_nobody_who_waits_is_cut() {
+fn an_origin_drained_in_the_file_gets_no_new_request_and_loses_none() {
     let (a, b) = (named("a"), named("b"));
     let larder = before(&[a.url(), b.url()], "balance = \"round_robin\"", "");
     let answers = || -> Vec<String> { (0..6).map(|_| larder.get("/").text()).collect() };
@@ -319,7 +319,7 @@ fn command(larder: &Larder, words: &str) -> String {
 }
 
 #[test]
-fn who_is_drained_by_an_operator_gets_nothing_new_until_that_is_taken_back() {
+fn an_origin_drained_by_an_operator_gets_no_new_request_until_it_is_restored() {
     let (gate, b) = (Gate::new(), named("b"));
     let held = gate.clone();
     let a = Origin::scripted(move |asked| {
@@ -366,7 +366,7 @@ fn run_explain(larder: &Larder) -> String {
 }
 
 #[test]
-fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
+fn a_refused_drain_or_restore_names_the_reason() {
     let (a, b) = (named("a"), named("b"));
     let log = "[log]\naccess = \"off\"\nerror = \"errors.log\"";
     let larder = before(&[a.url(), format!("{} drain", b.url())], log, "");
@@ -409,7 +409,7 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
 }
 
 #[test]
-fn who_does_not_say_that_it_is_well_gets_no_request_until_it_does() {
+fn an_unhealthy_origin_gets_no_request_until_its_check_succeeds() {
     let sick = Arc::new(AtomicBool::new(false));
     let flaky = {
         let sick = sick.clone();
@@ -549,7 +549,7 @@ fn tls_origin(folder: &std::path::Path, answer: fn(&str) -> String) -> SocketAdd
 }
 
 #[test]
-fn an_https_origin_is_verified_and_what_was_cut_is_neither_whole_nor_stored() {
+fn an_https_origin_is_verified_and_a_truncated_response_is_not_stored() {
     let folder = tempfile::tempdir().unwrap();
     let address = tls_origin(folder.path(), |head| {
         let length = if head.starts_with("GET /whole ") { "Content-Length: 4\r\n" } else { "" };

@@ -224,7 +224,7 @@ impl World {
 }
 
 #[test]
-fn everybody_tells_the_same_of_every_outcome() {
+fn stream_counters_and_cache_status_agree_on_every_outcome() {
     let origin = Origin::scripted(answer);
     let mut world = World::before(&origin);
     for row in ROWS {
@@ -251,7 +251,7 @@ fn everybody_tells_the_same_of_every_outcome() {
 }
 
 #[test]
-fn and_of_those_who_waited_for_another() {
+fn stream_counters_and_cache_status_agree_on_collapsed_requests() {
     let gates = [Gate::new(), Gate::new()];
     let [good, bad] = gates.clone();
     let origin = Origin::scripted(move |it| {

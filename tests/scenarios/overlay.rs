@@ -132,7 +132,7 @@ fn over_a_target_that_no_uri_may_have() {
 }
 
 #[test]
-fn only_what_reads_is_answered() {
+fn an_overlay_answers_only_get_and_head() {
     let (origin, larder) = everything();
     add(&larder, "/page", b"laid over it");
     let posted = larder.client().request("POST", "/page", "", "data");
@@ -181,7 +181,7 @@ fn a_page_for_a_bad_hour() {
 }
 
 #[test]
-fn they_are_listed_and_taken_away() {
+fn overlays_are_listed_and_removed() {
     let (_origin, larder) = everything();
     add(&larder, "/a", b"12345");
     add(&larder, "css/x.css", b"p{}");
@@ -218,7 +218,7 @@ fn explain_knows_it() {
 
 /// The first request after the answer sees it, on whichever connection and worker: nothing has to come about later.
 #[test]
-fn whoever_asks_after_the_answer_sees_it() {
+fn a_request_after_the_confirmation_gets_the_overlay() {
     let (_origin, larder) = everything();
     let mut clients: Vec<Client> = (0..8).map(|_| larder.client()).collect();
     for round in 0..50 {
@@ -276,7 +276,7 @@ fn readers_of_an_older_one_finish_undamaged() {
 
 /// A reader who has not read to the end yet keeps what he was promised, however often that is replaced meanwhile.
 #[test]
-fn a_slow_reader_gets_what_was_there_when_he_asked() {
+fn a_slow_reader_gets_the_overlay_of_its_request() {
     let (_origin, larder) = everything();
     let body = |letter: u8| vec![letter; 4 << 20];
     add(&larder, "/page", &body(b'a'));
@@ -293,7 +293,7 @@ fn a_slow_reader_gets_what_was_there_when_he_asked() {
 }
 
 #[test]
-fn nothing_but_the_operator_takes_it_away() {
+fn an_overlay_stays_until_the_operator_removes_it() {
     let origin = Origin::new(|_: &Received| {
         format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", "x".repeat(100_000))
     });
@@ -319,7 +319,7 @@ fn nothing_but_the_operator_takes_it_away() {
 }
 
 #[test]
-fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
+fn a_refused_overlay_changes_nothing() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\noriginal");
     let larder =
         Larder::before_with(&origin, "", "[admin]\nlisten = \"127.0.0.1:0\"\noverlay_size = \"100KiB\"");

@@ -32,7 +32,7 @@ fn scene(proxy: &str) -> (Arc<Gate>, Origin, Larder) {
 }
 
 #[test]
-fn what_is_stored_is_served_and_who_cannot_be_is_told_so() {
+fn stored_responses_are_served_under_overload_and_other_requests_get_503() {
     let (gate, _origin, larder) = scene(", connect_timeout = \"300ms\"");
     assert_eq!(200, larder.get("/fresh").status);
     assert_eq!(200, larder.get("/old").status);
@@ -53,7 +53,7 @@ fn what_is_stored_is_served_and_who_cannot_be_is_told_so() {
 }
 
 #[test]
-fn where_more_come_than_may_wait_the_newest_are_served_first() {
+fn the_newest_requests_of_a_full_queue_are_served_first() {
     const MOST: usize = 16;
     let (gate, origin, larder) = scene("");
     let ask = |name: usize| {

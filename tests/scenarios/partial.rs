@@ -57,7 +57,7 @@ fn ranges_of_a_whole_stored_response() {
 }
 
 #[test]
-fn if_range_against_what_is_stored() {
+fn if_range_is_compared_with_the_stored_validators() {
     let pages = Pages::new("");
     let check = |stored: &str, if_range: &str, applies: bool| {
         let page = pages.page(&[&whole(stored)]);
@@ -198,7 +198,7 @@ fn a_completion_that_does_not_fit_is_asked_whole() {
 }
 
 #[test]
-fn what_cannot_be_completed_is_asked_whole_at_once() {
+fn a_part_that_cannot_be_completed_is_fetched_whole_at_once() {
     let pages = Pages::new("");
     for (first, last, validator) in [(0, 4, "ETag: W/\"a\""), (0, 4, "X: 1"), (5, 14, "ETag: \"a\"")] {
         let page = pages.page(&[&part(first, last, validator), &whole(validator)]);
@@ -210,7 +210,7 @@ fn what_cannot_be_completed_is_asked_whole_at_once() {
 }
 
 #[test]
-fn what_is_no_part_is_not_stored() {
+fn a_malformed_or_unrequested_part_is_not_stored() {
     let pages = Pages::new("");
     let fresh = "206 | Cache-Control: max-age=600";
     for bad in [
@@ -251,7 +251,7 @@ fn a_stale_part_is_validated() {
 }
 
 #[test]
-fn a_range_of_what_was_validated_in_vain_is_cut_from_the_new_one() {
+fn a_range_after_a_failed_validation_is_taken_from_the_new_response() {
     let pages = Pages::new("");
     for new in [whole("ETag: \"b\""), whole("ETag: \"b\" | Set-Cookie: id=1")] {
         let page = pages.page(&[&whole("ETag: \"a\""), &new]);

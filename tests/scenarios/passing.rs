@@ -124,7 +124,7 @@ fn old_clients_are_answered_from_the_store_as_well() {
 }
 
 #[test]
-fn a_larder_that_is_its_own_origin_says_so() {
+fn a_larder_that_is_its_own_origin_answers_508() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
     let larder = Larder::before(&origin, "");
     larder.get("/");
@@ -176,7 +176,7 @@ fn max_forwards_of_options_is_obeyed() {
 }
 
 #[test]
-fn a_304_that_nobody_asked_for_is_a_bad_answer() {
+fn an_unrequested_304_is_a_bad_response() {
     let origin = Origin::fixed("HTTP/1.1 304 Not Modified\nETag: \"a\"\n\n");
     let larder = Larder::before(&origin, "");
     let mut client = larder.client();
@@ -186,7 +186,7 @@ fn a_304_that_nobody_asked_for_is_a_bad_answer() {
 
 /// Where nothing is kept of it there is nothing that it could spoil: it is passed on, as every other status is.
 #[test]
-fn a_304_that_nobody_asked_for_is_passed_on_where_nothing_is_kept() {
+fn an_unrequested_304_is_passed_on_if_it_is_not_stored() {
     let answer = "HTTP/1.1 304 Not Modified\nETag: \"a\"\n\n";
     let origin = Origin::fixed(answer);
     let larder = Larder::before(&origin, "enabled = false");
@@ -229,7 +229,7 @@ fn a_malformed_target_reaches_the_origin_as_it_came_and_no_cache() {
 
 /// Browsers send these bytes in queries as they are. Each spelling is a page of its own, as for the origin.
 #[test]
-fn what_browsers_send_as_it_is_is_cached_as_it_came() {
+fn unescaped_bytes_in_queries_of_browsers_are_cached_unchanged() {
     let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{}", it.target()));
     let larder = Larder::before(&origin, "");
     let mut http2 = crate::harness::http2::Http2::connect(&larder);
@@ -257,7 +257,7 @@ fn what_browsers_send_as_it_is_is_cached_as_it_came() {
 }
 
 #[test]
-fn what_explain_says_of_a_broken_escape_and_of_a_body_that_is_passed() {
+fn explain_predicts_broken_escapes_and_passed_bodies() {
     let pages = Pages::new("get_bodies = \"pass\"");
     let page = pages.page(&["Cache-Control: max-age=60"]).with_query("a=100%");
     assert_eq!("pass", pages.predict("GET", &page.target, ""));
@@ -344,7 +344,7 @@ fn the_own_address_of_an_origin_that_ignores_host_is_written_back() {
 
 /// Elasticsearch takes its queries from the body of a GET.
 #[test]
-fn the_body_of_a_get_reaches_an_application_whose_route_says_so() {
+fn the_body_of_a_get_reaches_the_application_of_a_route_with_get_bodies() {
     let origin = Origin::new(|it| {
         format!(
             "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{} {}",

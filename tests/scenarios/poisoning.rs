@@ -48,7 +48,7 @@ fn each_has_its_own(name: &str, head: &'static str, lines: impl Fn(usize) -> Str
 
 /// What a client may not say in the head, applications that join the two do not read behind the body.
 #[test]
-fn no_trailer_says_by_which_way_a_request_came_or_whose_it_is() {
+fn trailers_that_name_the_client_or_the_route_are_removed() {
     let origin = Origin::new(|it| {
         let came = String::from_utf8_lossy(&it.body);
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{came}", came.len())
@@ -75,7 +75,7 @@ fn no_trailer_says_by_which_way_a_request_came_or_whose_it_is() {
 }
 
 #[test]
-fn what_is_private_is_not_shared() {
+fn a_private_response_is_not_shared_between_clients() {
     let cookie = |it: usize| format!("Cookie: id={it}\r\n");
     each_has_its_own("private", "Cache-Control: private, max-age=60", cookie, "cookie");
     each_has_its_own("no-store", "Cache-Control: no-store", cookie, "cookie");
@@ -106,7 +106,7 @@ fn what_is_private_is_not_shared() {
 }
 
 #[test]
-fn some_authorized_and_some_not() {
+fn requests_with_and_without_authorization_get_their_own_responses() {
     let origin = Origin::new(|it| match it.field("authorization") {
         Some(_) => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nsecret".to_owned(),
         None => "HTTP/1.1 401 No\nWWW-Authenticate: Basic\n\nno".to_owned(),
@@ -197,7 +197,7 @@ fn methods_and_targets_that_a_header_overrides() {
 }
 
 #[test]
-fn what_is_in_no_key_does_not_reach_a_shared_page() {
+fn a_field_outside_of_the_key_does_not_reach_a_shared_page() {
     for line in [
         "X-Forwarded-Host: evil",
         "X-Forwarded-Proto: https",
@@ -242,7 +242,7 @@ fn what_is_in_no_key_does_not_reach_a_shared_page() {
 }
 
 #[test]
-fn what_the_route_has_in_its_key_uses_the_cache() {
+fn a_request_with_a_field_of_the_key_uses_the_cache() {
     let origin = Origin::new(|it| {
         let prefix = it.field("x-forwarded-prefix").unwrap_or("none");
         format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nbeneath {prefix}")
@@ -279,7 +279,7 @@ fn a_server_in_front_may_say_by_which_way_it_came() {
 }
 
 #[test]
-fn what_connection_names_selects_nothing() {
+fn a_field_named_by_connection_selects_no_variant() {
     // The origin does not see the language, so its answer is not that language's.
     let origin = Origin::new(|it| {
         let own = it.field("accept-language").unwrap_or("none");
@@ -326,7 +326,7 @@ fn what_connection_names_selects_nothing() {
 }
 
 #[test]
-fn a_get_with_a_body_is_neither_kept_nor_answered_from_what_is() {
+fn a_get_with_a_body_is_neither_stored_nor_served_from_the_cache() {
     let origin = Origin::new(|it| {
         format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{} {}", it.number, it.body.len())
     });

@@ -107,7 +107,7 @@ fn origin() -> Origin {
 }
 
 #[test]
-fn what_explain_says_is_what_happens() {
+fn explain_predicts_the_outcome() {
     let origin = origin();
     check(&Larder::before(&origin, "private_cookies = [\"session\"]"));
 }
@@ -182,7 +182,7 @@ fn explain(larder: &Larder, method: &str, target: &str, lines: &str) -> serde_js
 }
 
 #[test]
-fn which_field_no_stored_variant_has() {
+fn explain_names_the_field_that_no_stored_variant_has() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Country\n\nok");
     let larder = Larder::before(&origin, "");
     let mut client = larder.client();
@@ -196,7 +196,7 @@ fn which_field_no_stored_variant_has() {
 }
 
 #[test]
-fn what_larder_refuses_itself() {
+fn explain_predicts_the_refusals_of_larder() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
     let larder = Larder::before(&origin, "");
     larder.get("/");
@@ -237,7 +237,7 @@ fn a_loop_that_meets_a_hit_ends_there() {
 }
 
 #[test]
-fn what_was_never_asked_for_is_to_be_asked_once() {
+fn explain_proposes_one_request_for_a_page_never_requested() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Mine\n\nok");
     let larder = Larder::before(&origin, "");
     let change = |method: &str, lines: &str| {
@@ -342,7 +342,7 @@ fn a_page_whose_responses_differ_is_not_proposed_to_be_shared() {
 
 /// The lifetime that is proposed of a stale copy does not grow with its age.
 #[test]
-fn what_is_proposed_of_a_stale_copy_does_not_depend_on_its_age() {
+fn the_change_proposed_for_a_stale_copy_does_not_depend_on_its_age() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=0\nETag: \"a\"\n\nok");
     let larder = Larder::before(&origin, "");
     larder.get("/page");
@@ -355,7 +355,7 @@ fn what_is_proposed_of_a_stale_copy_does_not_depend_on_its_age() {
 
 /// Of what was asked for and failed it is not said that nobody asked.
 #[test]
-fn what_failed_at_the_origin_is_told() {
+fn explain_reports_the_last_failure_of_the_origin() {
     let failure = |bytes: Vec<u8>, status: u16, expect: &str| {
         let origin = Origin::scripted(move |_| vec![Script::Send(bytes.clone())]);
         let larder = Larder::before(&origin, "");
@@ -385,7 +385,7 @@ fn what_failed_at_the_origin_is_told() {
 
 /// As long as the origin answers nothing valid, no request does better.
 #[test]
-fn where_the_origin_fails_no_other_request_is_told() {
+fn explain_proposes_no_other_request_while_the_origin_fails() {
     let part = "HTTP/1.1 206 Partial Content\nContent-Length: 2\n\nok";
     let origin = Origin::scripted(move |_| vec![Script::Send(response(part))]);
     let larder = Larder::before(&origin, "");
@@ -408,7 +408,7 @@ fn where_the_origin_fails_no_other_request_is_told() {
 
 /// A method that is not stored may stand before a response that is not: then both are told, and do it together.
 #[test]
-fn the_method_and_the_response_are_told_together() {
+fn explain_proposes_changes_of_method_and_response_together() {
     for (head, lines, more) in [
         ("Cache-Control: max-age=0\n", "", ""),
         ("", "", ""),
@@ -445,7 +445,7 @@ fn the_method_and_the_response_are_told_together() {
 
 /// No change turns an answer into a 504.
 #[test]
-fn only_if_cached_is_told_with_what_keeps_a_request_from_the_cache() {
+fn explain_proposes_removal_of_only_if_cached_with_the_other_changes() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
     let (larder, off) = (Larder::before(&origin, ""), Larder::before(&origin, "enabled = false"));
     let only = "Cache-Control: only-if-cached\r\n";
@@ -484,7 +484,7 @@ fn only_if_cached_is_told_with_what_keeps_a_request_from_the_cache() {
 
 /// What the application answered to a request for a part says nothing of this one.
 #[test]
-fn a_part_that_was_not_stored_says_nothing_of_the_whole() {
+fn an_unstored_part_is_not_evidence_about_the_whole() {
     let origin = Origin::scripted(|request| {
         let text = match request.field("range") {
             Some(_) => {
@@ -504,7 +504,7 @@ fn a_part_that_was_not_stored_says_nothing_of_the_whole() {
 }
 
 #[test]
-fn a_path_that_can_be_read_in_two_ways_is_told() {
+fn explain_reports_an_ambiguous_path() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
     let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
     let config = format!(

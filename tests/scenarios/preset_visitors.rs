@@ -53,7 +53,7 @@ fn silent_pages() -> Origin {
 }
 
 #[test]
-fn what_has_no_lifetime_is_shared_by_no_preset() {
+fn a_page_without_a_lifetime_is_shared_by_no_preset() {
     let origin = silent_pages();
     for (preset, _, has_ttl) in PRESETS {
         let larder = before(&origin, preset);
@@ -79,7 +79,7 @@ fn what_has_no_lifetime_is_shared_by_no_preset() {
 }
 
 #[test]
-fn a_list_shows_what_was_just_added() {
+fn a_list_contains_an_entry_added_just_before() {
     for preset in ["node", "php", "nextjs", "rails", "laravel", "drupal"] {
         let added = std::sync::atomic::AtomicUsize::new(0);
         let origin = Origin::new(move |it| {
@@ -140,7 +140,7 @@ fn a_waiting_request_gets_no_response_without_a_lifetime() {
 }
 
 #[test]
-fn what_has_no_lifetime_is_shared_from_no_tier() {
+fn a_page_without_a_lifetime_is_shared_from_no_tier() {
     let memcached = Memcached::start();
     let folder = tempfile::tempdir().unwrap();
     let origin = silent_pages();
@@ -394,7 +394,7 @@ const ATTACKS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn a_cookie_removes_no_file_that_others_share() {
+fn a_request_with_a_cookie_removes_no_shared_file() {
     let origin = Origin::new(files_of);
     for (preset, login, _) in PRESETS {
         let larder = before(&origin, preset);
@@ -453,7 +453,7 @@ fn a_page_without_a_lifetime_is_renewed_by_each_hit() {
 
 /// The same where a preset's lifetime is all that a file has, as with a server that sends no validators.
 #[test]
-fn a_cookie_removes_no_file_that_says_nothing() {
+fn a_request_with_a_cookie_removes_no_file_without_validators() {
     for (preset, login, _) in PRESETS.into_iter().filter(|it| it.2) {
         let origin = Origin::new(|it| {
             let who = if it.field("cookie").is_some() { "own" } else { "for all" };

@@ -391,7 +391,7 @@ fn cookies_that_a_framework_sets_for_one_visitor_are_private() {
 }
 
 #[test]
-fn it_is_told_where_a_value_came_from() {
+fn check_and_explain_name_the_source_of_a_value() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nhello");
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n\

@@ -61,7 +61,7 @@ fn counted<const N: usize>(larder: &Larder, names: [&str; N]) -> [u64; N] {
 const OUTCOMES: [&str; 5] = ["origin_busy", "fill_hurried", "answers_shed", "uploads_shed", "fill_given_up"];
 
 #[test]
-fn who_takes_nothing_goes_on_from_the_spool() {
+fn a_client_that_takes_no_bytes_continues_from_the_spool() {
     let asks = [
         "GET /large HTTP/1.1\r\nHost: h\r\n\r\n",
         "POST /large HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab",
@@ -79,7 +79,7 @@ fn who_takes_nothing_goes_on_from_the_spool() {
 }
 
 #[test]
-fn without_a_spool_who_takes_nothing_is_cut() {
+fn a_client_that_takes_no_bytes_is_cut_off_without_a_spool() {
     let asks = [
         "GET /large HTTP/1.1\r\nHost: h\r\n\r\n",
         "POST /large HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab",
@@ -95,7 +95,7 @@ fn without_a_spool_who_takes_nothing_is_cut() {
 
 /// Streams that let nothing be sent, as many as there are connections.
 #[test]
-fn shut_windows_deny_nobody() {
+fn closed_windows_block_no_other_request() {
     const CONNECTIONS: usize = 16;
     let origin = application(&Gate::new());
     let larder = larder(&origin, CONNECTIONS, "");
@@ -158,7 +158,7 @@ fn shut_windows_take_little_memory() {
 
 /// A body that does not come, of a length that is not read before the application is asked, or of none that is said.
 #[test]
-fn who_does_not_send_is_refused() {
+fn a_client_that_does_not_send_its_body_is_refused() {
     for head in
         ["Content-Length: 100000", "Transfer-Encoding: chunked", "Content-Length: 9\r\nExpect: 100-continue"]
     {
@@ -182,7 +182,7 @@ fn who_does_not_send_is_refused() {
 
 /// One that sends is not refused for others, as long as it does.
 #[test]
-fn who_sends_is_waited_for() {
+fn a_client_that_sends_its_body_is_waited_for() {
     let origin = application(&Gate::new());
     let larder = larder(&origin, 1, "");
     let mut sends = larder.client();
@@ -214,7 +214,7 @@ fn a_small_body_is_read_first() {
 
 /// Bodies that clients may take their time for never have all connections.
 #[test]
-fn one_connection_is_not_for_those_who_send() {
+fn uploads_never_take_all_connections() {
     let origin = application(&Gate::new());
     let larder = larder(&origin, 2, "");
     let mut client = Http2::connect(&larder);
@@ -228,7 +228,7 @@ fn one_connection_is_not_for_those_who_send() {
 
 /// What is taken back before it has a connection, the application never hears of.
 #[test]
-fn who_takes_a_request_back_in_the_line_has_not_asked() {
+fn a_request_cancelled_in_the_queue_is_not_sent() {
     let asks = [
         ("GET", &[][..]),
         ("GET", &[("authorization", "Basic eDp5")]),
@@ -259,7 +259,7 @@ fn who_takes_a_request_back_in_the_line_has_not_asked() {
 /// A client of HTTP/1 that has closed its side may wait for its answer nevertheless, and has it where nobody else needs the connection; where
 /// others do, it is told so, if it is there.
 #[test]
-fn who_has_closed_makes_room_for_others() {
+fn a_closed_client_gives_its_connection_to_waiting_requests() {
     for method in ["GET", "HEAD", "POST"] {
         // In the line.
         for others_wait in [false, true] {
@@ -310,7 +310,7 @@ fn who_has_closed_makes_room_for_others() {
 
 /// The same of a request that asks for another protocol, which may be answered as any other is; and of what uses no cache.
 #[test]
-fn who_has_gone_makes_room_whatever_it_asked_for() {
+fn a_disconnected_client_frees_its_connection_for_any_kind_of_request() {
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
     for lines in [upgrade, "Cookie: session=1\r\n"] {
         let gate = Gate::new();
@@ -328,7 +328,7 @@ fn who_has_gone_makes_room_whatever_it_asked_for() {
 
 /// The same while the application pauses in the middle of the body.
 #[test]
-fn who_has_gone_makes_room_in_the_middle_of_a_body() {
+fn a_disconnected_client_frees_its_connection_in_the_middle_of_a_body() {
     for cache in ["no-store", "max-age=60"] {
         for lines in ["", "Authorization: Basic eDp5\r\n", "Cookie: session=1\r\n"] {
             for over_http2 in [false, true] {
@@ -372,14 +372,14 @@ const ONE: usize = 10;
 
 /// A stream of events continues as long as its client listens, and holds no permit that pages need.
 #[test]
-fn who_listens_to_events_keeps_nobody_from_pages() {
+fn a_client_of_an_event_stream_does_not_block_pages() {
     for method in ["GET", "POST"] {
-        events_beside_pages(method);
+        event_streams_do_not_block_pages(method);
     }
 }
 
 /// One listener of two has asked by `method`: those of a language model ask by POST.
-fn events_beside_pages(method: &str) {
+fn event_streams_do_not_block_pages(method: &str) {
     let gate = Gate::new();
     let opened = gate.clone();
     let origin = Origin::scripted(move |it| match it.target() {
@@ -425,7 +425,7 @@ fn events_beside_pages(method: &str) {
 
 /// The same of one that has sent more than is read ahead, so that the end of it is not seen.
 #[test]
-fn who_has_gone_behind_much_that_is_unread_makes_room_for_others() {
+fn a_disconnected_client_with_unread_requests_frees_its_connection() {
     let more = format!("GET /more HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "y".repeat(1000)).repeat(100);
     for resets in [false, true] {
         let gate = Gate::new();
@@ -446,7 +446,7 @@ fn who_has_gone_behind_much_that_is_unread_makes_room_for_others() {
 
 /// What nobody waits for gives its connection up at once when others need it, and those who wait first do not have to look for it.
 #[test]
-fn what_nobody_waits_for_keeps_nobody_waiting() {
+fn a_fetch_without_clients_delays_no_other_request() {
     let gate = Gate::new();
     let origin = application(&gate);
     let larder = larder(&origin, 1, "");
@@ -470,7 +470,7 @@ fn what_nobody_waits_for_keeps_nobody_waiting() {
 
 /// What nobody waits for any more is fetched to its end, unless others need the connection.
 #[test]
-fn what_nobody_waits_for_is_given_up() {
+fn a_fetch_without_clients_is_cancelled_for_waiting_requests() {
     let gate = Gate::new();
     let origin = application(&gate);
     let larder = larder(&origin, 1, "");

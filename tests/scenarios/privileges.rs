@@ -201,7 +201,7 @@ fn every_thread_has_given_up_root_and_all_that_a_server_does_goes_on() {
 }
 
 #[test]
-fn nothing_of_root_can_be_read_or_got_back() {
+fn larder_cannot_read_files_of_root_or_become_root_again() {
     if !is_root() {
         return;
     }
@@ -279,7 +279,7 @@ fn a_start_that_the_user_cannot_carry_out_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_start_that_is_not_root_keeps_its_user_and_says_so() {
+fn a_start_without_root_keeps_its_user_and_logs_it() {
     if !is_root() {
         return;
     }

@@ -66,7 +66,7 @@ fn closes(stream: &mut TcpStream) {
 }
 
 #[test]
-fn the_header_says_whose_connection_it_is() {
+fn the_proxy_header_names_the_client() {
     let origin = telling();
     let larder = larder(&origin, HTTP, "");
     assert_eq!("192.0.2.7", asks(&larder, V1, ""));
@@ -115,7 +115,7 @@ fn a_header_comes_byte_by_byte() {
 }
 
 #[test]
-fn what_has_no_header_is_closed_at_once() {
+fn a_connection_without_a_proxy_header_is_closed_at_once() {
     let origin = telling();
     let larder = larder(&origin, HTTP, "");
     let too_long = [v2(0x20, 0, b""), vec![0; 4]].concat();
@@ -211,7 +211,7 @@ fn tls_and_http2_come_behind_it() {
 }
 
 #[test]
-fn who_may_send_it() {
+fn only_listed_proxies_may_send_a_proxy_header() {
     let origin = telling();
     let top = "[clients]\nproxies = [\"127.0.0.2\"]";
     let larder = larder(&origin, HTTP, top);
@@ -232,7 +232,7 @@ fn who_may_send_it() {
 
 /// The header's address is the peer's for everything behind: who is believed, and who may purge.
 #[test]
-fn the_header_s_address_is_the_peer_for_what_follows() {
+fn the_address_of_the_proxy_header_is_the_peer_for_all_rules() {
     let origin = telling();
     let larder = larder(&origin, HTTP, "[clients]\ntrusted = [\"10.0.0.0/8\", \"127.0.0.1\"]");
     let field = "X-Forwarded-For: 6.6.6.6\r\n";
@@ -266,7 +266,7 @@ fn over_a_unix_socket() {
 }
 
 #[test]
-fn what_check_says() {
+fn check_reports_errors_and_warnings_of_proxy_listeners() {
     #[track_caller]
     fn check(top: &str, cache: &str, code: i32, expect: &str) {
         let folder = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ fn address(client: &mut Client, lines: &str) -> String {
 }
 
 #[test]
-fn an_origin_is_told_the_client_of_each_connection() {
+fn an_origin_gets_the_client_of_each_connection() {
     let origin = telling();
     for version in ["v1", "v2"] {
         let behind = receiving(&origin, "http+proxy://127.0.0.1:0", "");
@@ -60,7 +60,7 @@ fn an_origin_is_told_the_client_of_each_connection() {
 }
 
 #[test]
-fn the_client_of_a_trusted_proxy_is_told() {
+fn an_origin_gets_the_client_of_a_trusted_proxy() {
     let origin = telling();
     let behind = receiving(&origin, "http+proxy://127.0.0.1:0", "");
     let top = "clients.trusted = [\"127.0.0.0/8\"]";

@@ -95,12 +95,12 @@ fn by_condition() {
 }
 
 #[test]
-fn everything() {
+fn a_purge_of_all_responses() {
     check(json!({ "all": true }), &[]);
 }
 
 #[test]
-fn by_url_whatever_the_recipe_adds() {
+fn a_purge_by_url_covers_all_variants_of_the_key() {
     let origin = tagged();
     let larder = Larder::before(
         &origin,
@@ -131,7 +131,7 @@ fn soft_leaves_a_stale_response() {
 }
 
 #[test]
-fn validate_never_serves_before_the_origin_has_said_so() {
+fn a_page_purged_for_validation_is_not_served_before_its_validation() {
     let origin = tagged();
     let larder = Larder::before(&origin, "stale_while_revalidate = \"1h\"");
     let first = larder.get("/a").text();
@@ -141,7 +141,7 @@ fn validate_never_serves_before_the_origin_has_said_so() {
 }
 
 #[test]
-fn what_was_on_its_way_is_not_used_after() {
+fn a_page_in_flight_is_not_served_after_its_purge() {
     let gate = Gate::new();
     let door = gate.clone();
     let origin = Origin::scripted(move |it: &Received| {
@@ -186,7 +186,7 @@ fn a_reader_of_a_purged_body_gets_all_of_it() {
 }
 
 #[test]
-fn the_answer_says_what_was_done() {
+fn the_response_to_a_purge_describes_its_effect() {
     let origin = tagged();
     let larder = Larder::before(&origin, "");
     let one = purge(&larder, json!({ "tag": "x" }));
@@ -237,7 +237,7 @@ fn by_method(purge: &str, lines: &str) -> (Response, Larder, Origin) {
 }
 
 #[test]
-fn purge_is_the_origins_where_nothing_is_said() {
+fn a_purge_request_is_sent_to_the_origin_by_default() {
     let (answer, _, origin) = by_method("", "");
     assert_eq!(200, answer.status);
     assert_eq!("PURGE /a HTTP/1.1", origin.received()[1].line());
@@ -325,7 +325,7 @@ fn route(origin: &Origin, path: &str, purge: &str) -> String {
 }
 
 #[test]
-fn purge_of_tags_reaches_what_lies_under_routes_that_allow_it() {
+fn a_purge_of_tags_covers_only_routes_that_allow_it() {
     let origin = tagged();
     let allowed = "purge = { method = true, from = [\"127.0.0.1\"] }";
     let elsewhere = "purge = { method = true, from = [\"10.0.0.0/8\"] }";
@@ -422,7 +422,7 @@ fn reload(larder: &Larder, config: &str) {
 }
 
 #[test]
-fn a_subsystem_is_followed_while_its_level_says_so() {
+fn a_subsystem_is_logged_while_its_level_is_debug() {
     let origin = tagged();
     let config = |levels: &str| {
         format!(
@@ -478,7 +478,7 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
 }
 
 #[test]
-fn the_error_log_tells_each_step_of_purges_to_who_follows_them() {
+fn the_error_log_has_each_step_of_a_purge_at_level_debug() {
     let origin = tagged();
     let config = |levels: &str| {
         format!(
@@ -534,7 +534,7 @@ fn from_the_command_line() {
 }
 
 #[test]
-fn what_was_purged_softly_at_once_is_validated_once_for_all() {
+fn a_softly_purged_page_is_validated_once_for_simultaneous_requests() {
     let gate = Gate::new();
     let before = gate.clone();
     let origin = Origin::scripted(move |it| {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// A purge that met nothing answered as one that removed a thousand.
 #[test]
-fn a_purge_says_how_many_responses_it_matched() {
+fn a_purge_reports_the_number_of_matched_responses() {
     let origin = Origin::new(|it| {
         format!(
             "HTTP/1.1 200 OK\nCache-Control: max-age=600\nVary: X-Kind\nSurrogate-Key: all\n\n{}",
@@ -45,7 +45,7 @@ fn a_purge_says_how_many_responses_it_matched() {
 
 /// A receipt counts the responses on the disk by any scope, and not those of an earlier purge.
 #[test]
-fn the_receipt_of_the_disk_counts_what_was_not_purged_before() {
+fn the_receipt_of_the_disk_excludes_responses_purged_before() {
     let disk = tempfile::tempdir().unwrap();
     let origin = Origin::new(|it| {
         let fields = "Cache-Control: max-age=600\nVary: X-Kind\nSurrogate-Key: all";

@@ -272,7 +272,7 @@ fn a_purge_that_is_not_understood_is_refused_and_removes_nothing() {
 
 /// No pattern reaches beyond the routes that permit its client to purge.
 #[test]
-fn patterns_reach_what_lies_under_routes_that_allow_it() {
+fn a_purge_by_pattern_covers_only_routes_that_allow_it() {
     let origin = application(magento);
     let route = |path: &str, purge: &str| {
         let url = origin.url();

@@ -398,7 +398,7 @@ fn a_part_that_was_not_asked_for_is_an_error() {
 
 /// `explain` has no body: it says so, and promises nothing.
 #[test]
-fn explain_says_that_it_has_no_body() {
+fn explain_reports_that_it_has_no_body() {
     let origin = application();
     let larder = Larder::before(&origin, ON);
     ask(&larder, JSON, "x");

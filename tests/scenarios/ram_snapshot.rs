@@ -175,7 +175,7 @@ fn check_refused(it: &Restarts, change: impl FnOnce(&Path), expect: &str) {
 }
 
 #[test]
-fn a_file_that_is_damaged_or_of_others_starts_cold() {
+fn a_damaged_or_foreign_snapshot_starts_cold() {
     let it = Restarts::new();
     let damage = |at: usize| {
         move |path: &Path| {

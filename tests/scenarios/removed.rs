@@ -48,7 +48,7 @@ fn is_new(what: &str, response: &Response) {
 }
 
 #[test]
-fn no_node_goes_back_to_what_lay_on_a_disk_or_in_the_fleet() {
+fn no_node_returns_to_a_replaced_response_on_disk_or_in_the_fleet() {
     for (what, new) in REPLACED_BY {
         let (mut memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
         let (origin, replaced) = replacing(new);
@@ -81,7 +81,7 @@ fn no_node_goes_back_to_what_lay_on_a_disk_or_in_the_fleet() {
 }
 
 #[test]
-fn what_is_fresh_everywhere_goes_when_one_request_brings_another_answer() {
+fn a_fresh_response_in_every_tier_is_removed_when_a_request_gets_another() {
     for (what, new) in REPLACED_BY {
         let (memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
         let (origin, replaced) = replacing(new);
@@ -240,7 +240,7 @@ fn a_page_is_not_gone_back_to_where_a_part_of_the_newer_one_is_stored() {
 }
 
 #[test]
-fn what_was_asked_for_before_is_not_stored_after() {
+fn a_response_requested_before_a_newer_one_is_not_stored_after_it() {
     // The old page is on its way while another request is answered with what may not be stored, or with a newer page.
     let varies = ("varies", "200 OK\nCache-Control: public, max-age=600\nVary: X-Q");
     for (what, new) in REPLACED_BY.into_iter().chain([varies]) {
@@ -269,7 +269,7 @@ fn what_was_asked_for_before_is_not_stored_after() {
 }
 
 #[test]
-fn a_purge_stays_in_force_without_its_journal_and_the_log_says_so() {
+fn a_purge_stays_in_force_without_its_journal_and_the_loss_is_logged() {
     let logged = "[log]\nerror = \"error.log\"\n";
     for damage in ["missing", "cut by a byte", "an older copy"] {
         let folder = tempfile::tempdir().unwrap();

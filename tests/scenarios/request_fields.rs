@@ -79,7 +79,7 @@ fn a_route_adds_to_the_fields_of_its_site() {
 
 /// A field made of what the key lacks would put one client's text into the page of all.
 #[test]
-fn a_shared_request_has_no_field_of_what_the_key_lacks() {
+fn a_shared_request_has_no_field_made_from_values_outside_of_the_key() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let origin = {
         let seen = seen.clone();

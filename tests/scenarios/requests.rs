@@ -122,7 +122,7 @@ fn authorization() {
 }
 
 #[test]
-fn one_client_s_login_parts_nobody() {
+fn a_request_with_authorization_does_not_stop_collapsing() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=60"]);
     page.get("Authorization: Basic eDp5");

@@ -162,7 +162,7 @@ fn a_check_of_health_is_below_the_base_path_and_has_the_routes_host() {
 }
 
 #[test]
-fn explain_shows_what_the_origin_gets_and_the_line() {
+fn explain_shows_the_target_for_the_origin_and_its_line() {
     let larder = before(&telling(), API);
     let explain = |url: &str| -> Value {
         let body = format!(r#"{{"url": "http://h{url}"}}"#);

@@ -71,7 +71,7 @@ fn body(larder: &Larder, target: &str) -> String {
 }
 
 #[test]
-fn a_change_of_one_row_purges_its_pages_and_no_others() {
+fn a_change_of_one_row_purges_only_its_pages() {
     let postgres = postgres();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: db:users:7\n\napp");
     let larder = larder(&postgres, &origin.url());

@@ -43,7 +43,7 @@ fn serves((code, out, err): (i32, String, String)) -> String {
 const STATS: [&str; 2] = ["stats", "--json"];
 
 #[test]
-fn the_only_larder_is_found_whatever_its_admins_port() {
+fn a_single_larder_is_found_on_any_admin_port() {
     let (runs, origin) = (tempfile::tempdir().unwrap(), Origin::fixed("HTTP/1.1 200 OK\n\nok"));
     let runs = runs.path();
     let mut first = start(runs, &origin);

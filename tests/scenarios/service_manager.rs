@@ -76,7 +76,7 @@ fn requests_wait_in_a_passed_socket_until_larder_serves_them() {
 }
 
 #[test]
-fn several_sockets_are_told_apart_by_their_addresses() {
+fn several_sockets_are_identified_by_their_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.sock");
     let unix = UnixListener::bind(&path).unwrap();

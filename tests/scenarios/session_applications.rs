@@ -83,7 +83,7 @@ fn is_own(it: &Response, page: &applications::Page, visitor: Visitor, what: &str
 }
 
 #[test]
-fn nobody_is_shown_anothers_page() {
+fn a_visitor_never_gets_the_page_of_another() {
     let (origin, site) = origin();
     let larder = before(&origin);
     let mut client = larder.client();
@@ -101,7 +101,7 @@ fn nobody_is_shown_anothers_page() {
 }
 
 #[test]
-fn an_origin_in_trouble_shows_nobody_anothers_page() {
+fn a_failing_origin_shows_no_visitor_the_page_of_another() {
     let (origin, site) = origin();
     let larder = before(&origin);
     let mut client = larder.client();
@@ -125,7 +125,7 @@ fn an_origin_in_trouble_shows_nobody_anothers_page() {
 }
 
 #[test]
-fn an_origin_that_hangs_shows_nobody_anothers_page() {
+fn a_hanging_origin_shows_no_visitor_the_page_of_another() {
     let (origin, site) = origin();
     let larder = before(&origin);
     let mut client = larder.client();
@@ -152,7 +152,7 @@ fn an_origin_that_hangs_shows_nobody_anothers_page() {
 }
 
 #[test]
-fn those_who_wait_together_get_their_own_pages() {
+fn visitors_that_wait_together_get_their_own_pages() {
     for held in [applications::Held::Head, applications::Held::Body] {
         let (origin, site) = origin();
         let larder = before(&origin);
@@ -200,7 +200,7 @@ fn a_strangers_page_is_not_replaced_by_a_visitors() {
 }
 
 #[test]
-fn what_says_that_it_is_shared_is_shared_with_all() {
+fn a_response_with_a_shared_lifetime_is_shared_with_all_visitors() {
     let origin = Origin::new(|request| {
         let said = request.target().trim_start_matches('/').replace('_', " ").replace('~', ": ");
         format!("HTTP/1.1 200 OK\n{said}\nETag: \"1\"\nLast-Modified: {}\n\nshared", applications::MODIFIED)
@@ -223,7 +223,7 @@ fn what_says_that_it_is_shared_is_shared_with_all() {
 }
 
 #[test]
-fn the_routes_own_word_shares() {
+fn a_setting_of_the_route_shares_a_page() {
     for cache in [
         "default_ttl = \"60s\"",
         "status_ttl = { 200 = \"60s\" }",
@@ -239,7 +239,7 @@ fn the_routes_own_word_shares() {
 }
 
 #[test]
-fn a_cookie_in_the_key_shares_with_those_who_have_it() {
+fn a_cookie_in_the_key_shares_among_visitors_with_its_value() {
     let origin = Origin::new(|request| {
         let seen = request.field("cookie").unwrap_or("nothing");
         format!("HTTP/1.1 200 OK\nLast-Modified: {}\n\n{seen}", applications::MODIFIED)
@@ -260,7 +260,7 @@ fn a_cookie_in_the_key_shares_with_those_who_have_it() {
 
 /// A page that is stale at once is stored to be asked about, and no more.
 #[test]
-fn what_has_no_lifetime_is_served_stale_by_its_own_or_the_routes_word_alone() {
+fn a_page_without_a_lifetime_is_served_stale_only_by_stale_if_error() {
     for (cache, said, expect) in [
         ("", "ETag: \"1\"", 500),
         ("", "ETag: \"1\"\nCache-Control: max-age=0", 500),

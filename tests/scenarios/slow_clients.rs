@@ -67,7 +67,7 @@ fn has_ended(stream: &mut TcpStream, reads: bool) -> bool {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the real time is what is bounded")]
-fn the_slow_are_cut_off_and_the_others_notice_nothing() {
+fn slow_clients_are_cut_off_without_effect_on_other_clients() {
     let origin = origin();
     let larder = larder(&origin);
     for target in ["/kept", "/large"] {
@@ -163,7 +163,7 @@ fn an_honest_slow_reader_has_everything() {
 /// A body without a length that turns out too large to keep is shared while it comes: the others do not wait for long for
 /// whoever does not read it. It has everything all the same, once it reads.
 #[test]
-fn a_body_too_large_to_keep_does_not_wait_for_who_does_not_read() {
+fn a_body_too_large_to_store_does_not_wait_for_an_idle_reader() {
     let held = Gate::new();
     let gate = held.clone();
     let origin = Origin::scripted(move |_| {
@@ -218,7 +218,7 @@ fn slow_with_the_body_and_with_the_answer() {
 }
 
 #[test]
-fn who_rests_too_long_is_closed_without_a_word() {
+fn a_connection_idle_for_too_long_is_closed_silently() {
     let origin = origin();
     let larder = Larder::before_with(&origin, "", "[limits]\nidle_timeout = \"300ms\"\n");
     let mut client = larder.client();
@@ -245,7 +245,7 @@ fn half_closed_clients_have_their_answers() {
 }
 
 #[test]
-fn a_least_rate_cuts_off_who_only_drips() {
+fn a_minimum_rate_cuts_off_a_dripping_client() {
     let origin = origin();
     let limits = "[limits]\nbody_timeout = \"5s\"\nmin_rate = \"1KiB\"\n";
     let config = format!(

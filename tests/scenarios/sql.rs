@@ -93,7 +93,7 @@ fn each_type_has_one_form() {
 }
 
 #[test]
-fn formats_and_what_cannot_be_sent() {
+fn formats_and_unsendable_rows() {
     let postgres =
         Postgres::start("create table t (id int, name text); insert into t values (1, 'a,b'), (2, null)");
     let routes = [

@@ -56,7 +56,7 @@ fn not_for_ever() {
 }
 
 #[test]
-fn by_default_off_where_the_route_says_so() {
+fn stale_if_error_is_off_by_default_if_the_route_sets_zero() {
     let pages = Pages::new("stale_if_error = \"0s\"");
     assert_eq!(503, then(&pages, "Cache-Control: max-age=10 | ETag: \"a\"", 5, "503", "").status);
     let own = "Cache-Control: max-age=10, stale-if-error=60 | ETag: \"a\"";
@@ -169,7 +169,7 @@ fn a_background_validation_with_304_and_with_trouble() {
 }
 
 #[test]
-fn errors_never_replace_what_is_usable() {
+fn an_error_never_replaces_a_usable_response() {
     let pages = Pages::new("status_ttl = { 503 = \"60s\" }");
     let page = pages.page(&[
         "Cache-Control: max-age=10 | ETag: \"a\" || old",
@@ -209,7 +209,7 @@ fn an_origin_that_is_silent_is_stood_in_for() {
 }
 
 #[test]
-fn a_body_that_is_cut_does_not_replace_what_is_usable() {
+fn a_truncated_body_does_not_replace_a_usable_response() {
     let origin = Origin::scripted(|request| match request.number {
         0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"a\"\n\nold"))],
         1 => {

@@ -191,7 +191,7 @@ fn a_list_of_files_to_try() {
 
 /// Every member for every target that must not be had: SAFETY, statement 16.
 #[test]
-fn no_member_discloses_what_is_hidden_or_beside_the_root() {
+fn no_member_discloses_hidden_files_or_files_outside_of_the_root() {
     let files = "try = [\"{path}\", \"{path}.html\", \"{path}/\", \"{path}/index.html\", \"/docs{path}\", \"/index.html\"], \
                  clean_urls = true, compress = true, not_found = \"404.html\"";
     let (folder, larder) = configured(files);
@@ -232,7 +232,7 @@ fn a_reload_changes_all_of_it() {
 }
 
 #[test]
-fn check_names_what_is_missing() {
+fn check_names_a_missing_file() {
     let folder = tempfile::tempdir().unwrap();
     build(folder.path());
     let config = "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nfiles = { root = \".\", try = \

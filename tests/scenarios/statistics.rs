@@ -145,7 +145,7 @@ fn a_response_has_the_detail_that_was_requested_and_in_gzip_the_same() {
 }
 
 #[test]
-fn a_stale_page_and_a_validation_are_told_apart() {
+fn a_stale_hit_and_a_validation_are_counted_separately() {
     let origin = origin();
     let larder = Larder::before(&origin, "stale_while_revalidate = \"30s\"");
     larder.get("/x");

@@ -92,7 +92,7 @@ fn blow(nodes: &[Larder], seed: u64) {
 const CACHE: &str = "collapse_wait = \"2s\", hit_for_miss = \"1s\"";
 
 #[test]
-fn nobody_gets_another_s_bytes_and_nothing_is_left() {
+fn no_client_gets_bytes_of_another_and_no_memory_is_left() {
     let origin = Origin::scripted(answer);
     storm(&[Larder::before(&origin, CACHE)], || ());
 }

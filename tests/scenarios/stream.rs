@@ -87,7 +87,7 @@ fn quiet() -> Origin {
 }
 
 #[test]
-fn every_finished_request_is_told() {
+fn every_finished_request_is_in_the_stream() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
     let larder = site(&origin);
     let mut listener = Listener::to(&larder, "");
@@ -133,7 +133,7 @@ fn a_filter_chooses() {
 
 /// A filter was tested on what it must not show: whoever may listen could find out the cookie of a visitor, one character at a time.
 #[test]
-fn a_filter_finds_only_what_is_shown() {
+fn a_filter_matches_only_visible_values() {
     let origin = quiet();
     let larder = site(&origin);
     let filters = [
@@ -191,7 +191,7 @@ fn past(larder: &Larder, most: usize, filter: &str) -> (Vec<String>, Listener) {
 }
 
 #[test]
-fn a_listener_begins_with_the_latest_requests_although_nobody_listened() {
+fn a_listener_gets_the_latest_requests_before_its_start() {
     let origin = Origin::new(|it| match it.target() {
         "/api/failed" => "HTTP/1.1 503 Busy\n\n".to_owned(),
         _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage".to_owned(),
@@ -252,7 +252,7 @@ fn a_wrong_filter_is_refused_with_its_place() {
 }
 
 #[test]
-fn one_that_goes_away_is_forgotten() {
+fn a_disconnected_listener_is_removed() {
     let larder = site(&quiet());
     let listener = Listener::to(&larder, "");
     assert_eq!(1, larder.counter("streams_open"));
@@ -282,7 +282,7 @@ fn the_stream_ends_with_the_server() {
 }
 
 #[test]
-fn one_that_does_not_read_makes_nobody_wait_and_is_told_what_it_lost() {
+fn a_listener_that_does_not_read_delays_no_request_and_gets_its_loss() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage");
     let larder = site(&origin);
     let mut slow = Listener::to(&larder, "");
@@ -362,7 +362,7 @@ fn tail_prints_a_line_for_each_request_until_the_server_stops() {
 }
 
 #[test]
-fn tail_says_what_is_wrong_with_a_filter() {
+fn tail_reports_the_error_of_a_filter() {
     let larder = site(&quiet());
     let admin = larder.admin.to_string();
     let ended =
@@ -452,7 +452,7 @@ fn a_head_of_the_past_that_was_refused_is_explained_by_why_it_was() {
 }
 
 #[test]
-fn an_id_that_is_not_known_is_said_to_be_so() {
+fn an_unknown_request_id_is_a_404() {
     let larder = site(&quiet());
     larder.get("/");
     let (status, told) = explain(&larder, r#"{"id":"00000001"}"#);

@@ -9,7 +9,7 @@ fn check(pages: &Pages, lines: &str, expect: Second) {
 }
 
 #[test]
-fn it_goes_before_everything_else() {
+fn a_targeted_field_takes_precedence() {
     let pages = Pages::new("");
     check(&pages, "CDN-Cache-Control: max-age=60", Hit);
     check(&pages, "CDN-Cache-Control: max-age=60 | Cache-Control: no-store", Hit);
@@ -57,7 +57,7 @@ fn an_invalid_one_is_as_if_absent() {
 }
 
 #[test]
-fn it_is_passed_on_and_kept() {
+fn a_targeted_field_is_passed_on_and_stored() {
     let pages = Pages::new("");
     let page = pages.page(&["CDN-Cache-Control: max-age=60 | Cache-Control: no-store"]);
     for _ in 0..2 {

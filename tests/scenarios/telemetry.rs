@@ -131,7 +131,7 @@ fn a_collector_is_sent_a_span_with_its_stages_and_the_origin_its_parent() {
 }
 
 #[test]
-fn one_in_so_many_and_a_fast_hit_too() {
+fn one_of_several_requests_and_of_fast_hits_is_sampled() {
     let (origin, collector) = (page(), Collector::start());
     let larder = observed(&origin, collector.address, "sample = 4");
     let mut client = larder.client();
@@ -160,7 +160,7 @@ fn without_telemetry_the_clients_field_goes_on_as_it_came() {
 }
 
 #[test]
-fn a_collector_that_never_answers_costs_nobody_anything() {
+fn a_collector_that_never_answers_delays_no_request() {
     // It takes connections, into its backlog, and never reads.
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = page();

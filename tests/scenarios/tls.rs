@@ -76,7 +76,7 @@ fn each_name_has_its_certificate() {
 }
 
 #[test]
-fn both_versions_are_spoken_and_sessions_taken_up() {
+fn both_versions_are_accepted_and_sessions_resumed() {
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
     for (version, counter) in [(&TLS12, "tls_12"), (&TLS13, "tls_13")] {
@@ -93,7 +93,7 @@ fn both_versions_are_spoken_and_sessions_taken_up() {
 }
 
 #[test]
-fn openssl_agrees_on_what_is_spoken() {
+fn openssl_agrees_on_version_cipher_and_extensions() {
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
     let told = openssl(&larder, &["-tls1_3", "-alpn", "http/1.1"], "Q");
@@ -169,7 +169,7 @@ fn clients_show_certificates_where_they_are_asked_to() {
 
 /// Whoever withdraws an authority by replacing the file has done it.
 #[test]
-fn another_authority_of_clients_is_taken_while_it_serves() {
+fn the_client_ca_is_replaced_while_larder_serves() {
     let (authority, other, origin) = (Authority::new(), Authority::new(), pages());
     let certificate = authority.sign("one", &["one.test"]);
     authority.sign("me", &["me.test"]);
@@ -232,7 +232,7 @@ fn new_certificates_are_taken_while_it_serves() {
 }
 
 #[test]
-fn what_is_no_tls_is_turned_away() {
+fn a_connection_without_tls_is_rejected() {
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
     let plain = Client::connect(larder.address).get("/");
@@ -278,7 +278,7 @@ fn a_handshake_has_a_deadline() {
 }
 
 #[test]
-fn only_what_is_whole_ends_cleanly() {
+fn only_a_complete_response_ends_with_a_close_notify() {
     let authority = Authority::new();
     let origin = Origin::scripted(|it| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n";
@@ -342,7 +342,7 @@ fn bodies_arrive_byte_by_byte() {
 }
 
 #[test]
-fn who_reads_slowly_costs_little_and_gets_everything() {
+fn a_slow_reader_takes_little_memory_and_gets_the_whole_body() {
     const SIZE: usize = 20_000_000;
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
@@ -378,7 +378,7 @@ fn a_request_body_comes_by_tls() {
 }
 
 #[test]
-fn the_scheme_is_part_of_the_key_and_told_to_the_origin() {
+fn the_scheme_is_part_of_the_key_and_sent_to_the_origin() {
     let authority = Authority::new();
     let origin = Origin::new(|it| {
         let proto = it.field("x-forwarded-proto").unwrap_or("").to_owned();
@@ -456,7 +456,7 @@ fn ocsp(said: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_authority_said_is_stapled_and_read_again() {
+fn the_ocsp_response_is_stapled_and_reloaded() {
     let (authority, origin) = (Authority::new(), pages());
     let certificate = authority.sign("one", &["one.test"]);
     let staple = authority.path("one.ocsp");
@@ -483,7 +483,7 @@ fn what_the_authority_said_is_stapled_and_read_again() {
 }
 
 #[test]
-fn the_log_says_how_a_client_came() {
+fn the_access_log_has_the_tls_facts_of_a_client() {
     let (authority, origin) = (Authority::new(), pages());
     let certificate = authority.sign("one", &["one.test"]);
     let log = authority.path("access.log");
@@ -531,7 +531,7 @@ fn refuses_to_run(folder: &std::path::Path, tls: &str, expect: &str) {
 }
 
 #[test]
-fn what_is_wrong_with_certificates_is_said() {
+fn wrong_certificates_are_rejected_with_the_reason() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (good, strange) = (authority.sign("one", &["one.test"]), other.sign("two", &["two.test"]));
     let folder = tempfile::tempdir().unwrap();
@@ -584,7 +584,7 @@ fn what_is_wrong_with_certificates_is_said() {
 }
 
 #[test]
-fn a_certificate_that_is_wrong_is_told_with_its_place_where_a_text_is_checked_and_applied() {
+fn a_wrong_certificate_is_reported_with_its_place_by_check_and_reload() {
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
     let admin = |method: &str, path: &str, body: serde_json::Value| {
@@ -629,7 +629,7 @@ fn a_certificate_that_is_wrong_is_told_with_its_place_where_a_text_is_checked_an
 
 /// What a session takes is told as what it is: in sum the parts are what the kernel says.
 #[test]
-fn sessions_are_in_the_memory_that_is_told() {
+fn tls_sessions_are_counted_in_the_reported_memory() {
     const MANY: u64 = 600;
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
@@ -653,7 +653,7 @@ fn sessions_are_in_the_memory_that_is_told() {
 }
 
 #[test]
-fn explain_says_what_a_url_of_the_other_scheme_gets() {
+fn explain_predicts_the_outcome_for_a_url_of_the_other_scheme() {
     let explain = |larder: &Larder, url: &str| -> serde_json::Value {
         let body = serde_json::json!({ "url": url }).to_string();
         serde_json::from_str(&larder.admin_post("/api/v1/explain", &body).text()).unwrap()

@@ -37,7 +37,7 @@ fn entries(top: &Value) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn urls_by_what_they_weigh() {
+fn the_top_urls_by_requests_misses_bytes_and_origin_time() {
     let (_origin, larder) = site();
     let requests = top(&larder, "");
     assert_eq!(
@@ -58,7 +58,7 @@ fn urls_by_what_they_weigh() {
 }
 
 #[test]
-fn counting_begins_anew() {
+fn a_reset_of_the_top_urls_restarts_the_counts() {
     let (_origin, larder) = site();
     assert_eq!(200, larder.admin_request("POST", "/api/v1/top/reset").status);
     larder.get("/often");
@@ -78,7 +78,7 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn one_picture_in_a_pipe() {
+fn top_prints_one_picture_into_a_pipe() {
     let (_origin, larder) = site();
     let admin = larder.admin.to_string();
     let ended = run(larder.folder.path(), &["top", "--once", "--by", "bytes", "--admin", &admin]);

@@ -429,7 +429,7 @@ fn a_recorder_that_ends_leaves_the_rate_of_another() {
 
 /// Two who ask over the API, as recorders do: one of them is gone without a word.
 #[test]
-fn who_is_gone_without_a_word_leaves_the_rate_of_another() {
+fn a_vanished_recorder_leaves_the_sampling_rate_of_another() {
     let origin = page();
     let larder = before(&origin, "");
     let wants = |owner: &str, every: u32, seconds: u32| {

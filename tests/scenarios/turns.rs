@@ -45,7 +45,7 @@ fn sum(nodes: &[Larder], counter: &str) -> u64 {
 }
 
 #[test]
-fn what_cannot_be_shared_is_asked_for_by_all_at_once() {
+fn an_unshareable_page_is_requested_by_all_nodes_at_once() {
     for said in [
         "200 OK\nCache-Control: private, max-age=60",
         "200 OK\nCache-Control: no-store",
@@ -98,7 +98,7 @@ fn an_error_is_asked_for_by_all_nodes_at_once_and_not_remembered() {
 const MARK: &[u8] = include_bytes!("../../wire/tests/golden/envelope-1-mark.bin");
 
 #[test]
-fn a_strangers_mark_costs_sharing_and_nothing_else() {
+fn a_foreign_marker_only_prevents_sharing() {
     let memcached = Memcached::start();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nours");
     let [a, b, c] = patient(3, &origin, &memcached).try_into().ok().unwrap();
@@ -125,7 +125,7 @@ fn a_strangers_mark_costs_sharing_and_nothing_else() {
 }
 
 #[test]
-fn a_mark_is_told_of_and_a_purge_is_past_it() {
+fn a_marker_is_explained_and_ended_by_a_purge() {
     let memcached = Memcached::start();
     let origin = Origin::new(|it| match it.number {
         0 => "HTTP/1.1 200 OK\nCache-Control: private\n\nmine".to_owned(),
@@ -150,7 +150,7 @@ fn a_mark_is_told_of_and_a_purge_is_past_it() {
 }
 
 #[test]
-fn where_applications_fill_no_mark_stands_in_their_way() {
+fn a_fleet_filled_by_applications_has_no_markers() {
     let memcached = Memcached::start();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\nof the origin");
     let section = fleet(&[&memcached], "timeout = \"1s\"\nfilled_by = \"applications\"");
@@ -161,7 +161,7 @@ fn where_applications_fill_no_mark_stands_in_their_way() {
 }
 
 #[test]
-fn a_turn_that_nobody_has_is_not_waited_for() {
+fn an_abandoned_lease_is_not_waited_for() {
     let memcached = Memcached::start();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nours");
     let [a, b] = patient(2, &origin, &memcached).try_into().ok().unwrap();
@@ -203,7 +203,7 @@ fn the_turn_of_a_node_that_is_killed_is_anothers() {
 
 /// Others that have waited for the silent node as well are told at once who has its turn.
 #[test]
-fn where_a_node_is_silent_one_of_the_others_asks() {
+fn one_of_the_waiting_nodes_takes_over_the_lease_of_a_silent_node() {
     let memcached = Memcached::start();
     let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nours";
     let (origin, [first, others]) = in_two_steps(text, text);

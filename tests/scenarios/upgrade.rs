@@ -383,13 +383,13 @@ fn version(client: &mut Client, address: SocketAddr) -> u64 {
 }
 
 #[test]
-fn no_process_serves_what_was_purged_before() {
+fn no_process_serves_a_page_purged_before() {
     let folder = tempfile::tempdir().unwrap();
     purges_during_upgrades(&disk(folder.path()));
 }
 
 #[test]
-fn no_process_serves_what_was_purged_before_from_ram_alone() {
+fn no_process_serves_a_page_purged_before_from_ram_alone() {
     purges_during_upgrades("");
 }
 

@@ -177,7 +177,7 @@ fn a_refused_upgrade_hides_no_request() {
 }
 
 #[test]
-fn what_is_no_upgrade_that_is_passed() {
+fn a_request_without_a_supported_upgrade_stays_http() {
     let origin = agreeing(echo);
     let larder = Larder::before(&origin, "");
     for ask in [
@@ -245,7 +245,7 @@ fn silence_ends_it() {
 }
 
 #[test]
-fn who_does_not_read_is_not_read_for() {
+fn a_tunnel_does_not_read_ahead_of_a_client_that_does_not_read() {
     let origin = agreeing(|stream, _| {
         // More than any buffers between hold: larder must not take it all.
         let part = vec![b'x'; 1 << 20];
@@ -272,7 +272,7 @@ fn who_does_not_read_is_not_read_for() {
 }
 
 #[test]
-fn one_that_is_gone_ends_it_for_the_other() {
+fn a_tunnel_ends_when_one_side_disconnects() {
     let gate = Gate::new();
     let closed = gate.clone();
     let origin = Origin::scripted(move |_| {
@@ -293,7 +293,7 @@ fn one_that_is_gone_ends_it_for_the_other() {
 }
 
 #[test]
-fn connections_to_the_origin_that_requests_wait_for_are_others() {
+fn tunnels_take_no_permits_of_requests() {
     let origin = agreeing(echo);
     let to = format!("proxy = {{ to = [\"{}\"], connections = 1 }}", origin.url());
     let config = format!(

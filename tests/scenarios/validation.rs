@@ -4,7 +4,7 @@ use crate::harness::Pages;
 use crate::harness::pages::Second::{Hit, Miss, Validates};
 
 #[test]
-fn the_stored_validators_are_sent_and_no_others() {
+fn only_the_stored_validators_are_sent() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=10 | ETag: W/\"a\" | Last-Modified: @-100", "304"]);
     page.get("");
@@ -94,7 +94,7 @@ fn age_starts_again_at_the_304() {
 }
 
 #[test]
-fn a_304_about_something_else_is_asked_again() {
+fn a_304_for_another_response_is_followed_by_a_full_request() {
     let pages = Pages::new("");
     let again = "Cache-Control: max-age=10 | ETag: \"b\" || second";
     for other in ["304 | ETag: \"b\"", "304 | ETag: \"x\"", "304 | Last-Modified: @-5"] {
@@ -127,7 +127,7 @@ fn a_304_that_forbids_storing_answers_once_more_and_no_longer() {
 }
 
 #[test]
-fn a_304_for_one_client_alone_leaves_what_is_stored() {
+fn a_304_for_one_client_leaves_the_stored_response() {
     let pages = Pages::new("");
     for lines in ["Authorization: x", "Cache-Control: no-store"] {
         let second = "304 | ETag: \"a\" | Cache-Control: max-age=100 | X-For: you";
@@ -141,7 +141,7 @@ fn a_304_for_one_client_alone_leaves_what_is_stored() {
 
 /// Its other fields may be those of one client as well: a page with a cookie would not be stored either.
 #[test]
-fn a_304_with_a_cookie_leaves_what_is_stored() {
+fn a_304_with_a_cookie_leaves_the_stored_response() {
     let pages = Pages::new("");
     let own = "304 | Cache-Control: max-age=60 | Set-Cookie: id=1 | X-User: alice";
     let page = pages.page(&["Cache-Control: max-age=10 | ETag: \"a\" | X-User: none || body", own, "304"]);
@@ -174,7 +174,7 @@ fn a_full_response_replaces() {
 }
 
 #[test]
-fn head_freshens_what_is_stored_for_get() {
+fn a_head_response_freshens_the_stored_response() {
     let pages = Pages::new("");
     let first = "Cache-Control: max-age=10 | ETag: \"a\" | Last-Modified: @-5000 | X: old || body";
     let page =
@@ -220,7 +220,7 @@ fn a_head_miss_is_a_head_and_is_not_stored() {
 }
 
 #[test]
-fn head_of_what_never_changed_is_a_304() {
+fn a_head_request_is_answered_by_a_304_of_the_origin() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=10 | ETag: \"a\" || body", "304 | ETag: \"a\""]);
     page.get("");

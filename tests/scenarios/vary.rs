@@ -97,7 +97,7 @@ fn encodings_and_languages_in_any_order() {
 }
 
 #[test]
-fn one_that_stops_varying_replaces_all() {
+fn a_response_without_vary_replaces_all_variants() {
     let pages = Pages::new("");
     let page = pages.page(&[
         "Cache-Control: max-age=60 | Vary: Foo",
@@ -128,7 +128,7 @@ fn variants_are_bounded_and_hostile_ones_do_not_push_out_the_used() {
 }
 
 #[test]
-fn cache_status_says_that_no_variant_matched() {
+fn cache_status_reports_a_vary_miss() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=60 | Vary: Foo"]);
     assert!(page.get("Foo: 1").cache().starts_with("larder; fwd=uri-miss; fwd-status=200; stored"));
@@ -137,7 +137,7 @@ fn cache_status_says_that_no_variant_matched() {
 
 /// What larder tells the origin of the client is in no request: no other request can be known to have the same.
 #[test]
-fn what_larder_says_of_the_client_selects_no_variant() {
+fn a_field_that_larder_sets_for_the_client_selects_no_variant() {
     for name in ["X-Forwarded-For", "x-real-ip", "Forwarded", "Via"] {
         let origin = Origin::new(move |it| {
             let who = it.field("x-forwarded-for").unwrap_or("nobody");

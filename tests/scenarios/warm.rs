@@ -144,7 +144,7 @@ fn the_origin_has_a_budget() {
 }
 
 #[test]
-fn a_larder_that_is_away_is_said() {
+fn warm_reports_an_unreachable_larder() {
     let larder = Larder::before(&pages(), "");
     let ended = warm(&larder, &list(100), &["--list", "urls", "--to", "127.0.0.1:1", "--json"]);
     let told = json(&ended);
@@ -239,7 +239,7 @@ fn each_url_is_asked_for_by_its_own_scheme() {
 }
 
 #[test]
-fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed() {
+fn the_complete_part_of_a_truncated_sitemap_is_warmed_and_the_loss_reported() {
     let text = b"<urlset><url><loc>http://h/c</loc></url></urlset>";
     let levels = CodecLevels { gzip: 6, brotli: 1, zstd: 1 };
     let gz = codec::encode_within(Coding::Gzip, levels, text, 1 << 20).unwrap().unwrap();

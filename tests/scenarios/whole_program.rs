@@ -36,7 +36,7 @@ fn cookie_of(response: &Response) -> String {
 }
 
 #[test]
-fn pages_are_what_the_application_sent() {
+fn pages_equal_those_of_the_application() {
     let (shop, larder) = shop();
     let mut client = larder.client();
     for target in ["/", "/item/1", "/item/2", "/search?q=pear", "/search?q=plum&x=%20"] {
@@ -178,7 +178,7 @@ fn a_page_streams_while_it_is_made() {
 }
 
 #[test]
-fn it_may_listen_on_a_unix_socket() {
+fn larder_listens_on_a_unix_socket() {
     let shop = Application::start("shop");
     let larder = before(&format!("unix:{}", shop.socket.display()));
     let direct = shop.direct().get("/item/9");

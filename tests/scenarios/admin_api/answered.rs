@@ -69,7 +69,7 @@ fn question(larder: &Larder, it: &Operation) -> Question {
 }
 
 #[test]
-fn every_endpoint_answers_as_it_says() {
+fn every_endpoint_answers_as_described() {
     let (_origin, larder) = start();
     larder.get("/kept");
     let all = operations(&larder);
@@ -129,7 +129,7 @@ fn events(larder: &Larder, target: &str, described: &str) {
 }
 
 #[test]
-fn a_file_of_the_page_is_what_the_page_names() {
+fn the_files_of_the_page_are_served() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
     let larder = Larder::before(&origin, "");
     let page = larder.admin_get("/").text();

@@ -76,7 +76,7 @@ fn state(larder: &Larder) -> Value {
 }
 
 #[test]
-fn every_endpoint_refuses_what_is_not_for_it() {
+fn every_endpoint_refuses_wrong_requests() {
     let (_origin, larder) = start();
     larder.get("/kept");
     let refusal = description(&larder)["components"]["schemas"]["Refusal"].clone();

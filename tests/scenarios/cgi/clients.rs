@@ -43,7 +43,7 @@ fn a_program_ends_with_its_http2_stream() {
 
 /// A page that may be stored is made for others, too.
 #[test]
-fn a_page_for_others_is_made_without_its_client() {
+fn a_cgi_page_that_may_be_stored_is_completed_without_its_client() {
     let it = Programs::new(
         "",
         &[(

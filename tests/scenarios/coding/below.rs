@@ -13,7 +13,7 @@ fn large() -> Vec<u8> {
 }
 
 #[test]
-fn what_lies_on_disk_is_served_to_every_client() {
+fn a_response_on_disk_is_served_to_every_client() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::scripted(|request: &Received| {
         let coding = request.target().trim_start_matches('/');
@@ -49,7 +49,7 @@ fn what_lies_on_disk_is_served_to_every_client() {
 }
 
 #[test]
-fn what_another_node_has_put_into_the_fleet_is_served_to_every_client() {
+fn a_response_of_another_node_is_served_to_every_client() {
     let memcached = Memcached::start();
     let origin = stubborn();
     let node = || {

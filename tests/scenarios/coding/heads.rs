@@ -33,7 +33,7 @@ fn about(it: &Response) -> (u16, Vec<(String, String)>) {
 }
 
 #[test]
-fn a_head_of_what_is_not_stored_says_what_get_will() {
+fn a_head_request_of_an_unstored_response_has_the_fields_of_get() {
     let origin = origin();
     let larder = Larder::before(&origin, COMPRESS);
     let mut client = larder.client();
@@ -57,7 +57,7 @@ fn a_head_of_what_is_not_stored_says_what_get_will() {
 }
 
 #[test]
-fn a_head_of_what_is_not_shared_goes_as_it_came() {
+fn a_head_response_that_is_not_shared_is_passed_on_unchanged() {
     let origin = Origin::scripted(|_| {
         let fields = "Content-Type: text/html\r\nCache-Control: private\r\nContent-Encoding: gzip\r\n";
         vec![Script::Send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 77\r\n\r\n").into())]
@@ -69,7 +69,7 @@ fn a_head_of_what_is_not_shared_goes_as_it_came() {
 }
 
 #[test]
-fn what_came_coded_is_coded_anew_for_who_accepts_nothing_else() {
+fn an_encoded_response_is_encoded_again_for_a_client_that_accepts_no_other_form() {
     let origin = stubborn();
     let larder = Larder::before(&origin, COMPRESS);
     let mut client = larder.client();

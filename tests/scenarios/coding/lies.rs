@@ -13,7 +13,7 @@ fn lying(coding: &'static str, body: Vec<u8>) -> Origin {
 }
 
 #[test]
-fn what_is_not_in_its_coding_is_never_served_as_something_else() {
+fn a_response_with_a_wrong_content_encoding_is_never_served_in_another_form() {
     for coding in ["gzip", "br", "zstd"] {
         let mut cut = self::coded(coding, &page());
         cut.truncate(cut.len() - 9);

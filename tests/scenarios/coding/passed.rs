@@ -126,7 +126,7 @@ fn the_client_chooses() {
 
 /// The exceptions: media types, sizes, directives, requests about exact bytes, and codings of the origin.
 #[test]
-fn what_is_not_coded() {
+fn responses_that_are_not_encoded_in_transit() {
     let origin = Origin::scripted(|it| {
         let body = page();
         match it.target() {
@@ -199,7 +199,7 @@ fn a_stored_page_is_coded_for_the_next() {
 
 /// The origin sends a part, and the rest only after the client has seen it.
 #[test]
-fn what_has_arrived_is_not_held_back() {
+fn bytes_that_have_arrived_are_not_held_back() {
     for coding in CODINGS {
         for method in ["GET", "POST"] {
             let gate = Gate::new();
@@ -346,7 +346,7 @@ fn a_304_varies_like_its_200() {
 
 /// Many long bodies at once: short ones are sent meanwhile, and where no coder has room the page goes as it came.
 #[test]
-fn a_long_body_leaves_the_worker_to_others() {
+fn a_long_body_does_not_block_other_requests_of_the_worker() {
     let line = |it: usize| format!("<li>{it}: soup of the day, {}</li>\n", it * 7919 % 10_007);
     let long: Vec<u8> = (0..50_000).flat_map(|it| line(it).into_bytes()).collect();
     let length = long.len();

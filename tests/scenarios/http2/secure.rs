@@ -33,7 +33,7 @@ fn curl(larder: &Larder, path: &str, arguments: &[&str]) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn who_offers_it_speaks_it_and_others_do_not() {
+fn a_tls_client_that_offers_h2_gets_it_and_other_clients_get_http1() {
     let origin = origin();
     let (_authority, larder) = larder(&origin);
     for (arguments, version) in [(["--http2"], "2"), (["--http1.1"], "1.1"), (["--no-alpn"], "1.1")] {

@@ -47,7 +47,7 @@ fn a_body_that_drips_is_cut_off() {
 
 /// What comes for many streams that let nothing be sent is left with the application, but for a piece or two of each.
 #[test]
-fn what_nobody_takes_is_not_fetched() {
+fn a_body_that_no_client_takes_is_not_fetched() {
     const STREAMS: u64 = 100;
     let origin =
         Origin::new(|_| format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", "x".repeat(2_000_000)));
@@ -70,7 +70,7 @@ fn what_nobody_takes_is_not_fetched() {
 
 /// Whose credit is used up by what nobody reads owes nothing.
 #[test]
-fn who_may_not_send_is_waited_for() {
+fn an_upload_without_credit_does_not_time_out() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let larder = Larder::before_with(&origin, "", "[limits]\nbody_timeout = \"300ms\"\n");

@@ -126,7 +126,7 @@ fn a_websocket_echoes() {
 }
 
 #[test]
-fn a_real_client_echoes_a_megabyte_beside_pages() {
+fn a_real_client_echoes_a_megabyte_next_to_pages() {
     let origin = doing(echo);
     let authority = Authority::new();
     let certificate = authority.sign("one", &["localhost", "127.0.0.1"]);
@@ -196,7 +196,7 @@ fn the_application_may_end_first() {
 }
 
 #[test]
-fn several_beside_pages_over_one_connection() {
+fn several_websockets_and_pages_share_one_connection() {
     let origin = doing(echo);
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
@@ -217,7 +217,7 @@ fn several_beside_pages_over_one_connection() {
 }
 
 #[test]
-fn who_does_not_read_is_not_read_for() {
+fn a_tunnel_does_not_read_ahead_of_a_client_that_does_not_read() {
     let origin = doing(|stream, _| {
         let part = vec![b'x'; 1 << 20];
         while stream.write_all(&part).is_ok() {}
@@ -247,7 +247,7 @@ fn who_does_not_read_is_not_read_for() {
 }
 
 #[test]
-fn what_the_application_does_not_read_is_bounded() {
+fn bytes_for_an_application_that_does_not_read_are_bounded() {
     let gate = Gate::new();
     let closed = gate.clone();
     let origin = agreeing(move || vec![Script::Gate(closed.clone())]);
@@ -334,7 +334,7 @@ fn a_client_that_resets_ends_it_for_the_application() {
 }
 
 #[test]
-fn a_refused_one_is_told_so_and_no_more() {
+fn a_refused_upgrade_is_answered_with_its_status() {
     for (answer, status) in [
         ("HTTP/1.1 403 Forbidden\n\nno", 403),
         ("HTTP/1.1 426 Upgrade Required\nSec-WebSocket-Version: 8\n\nno", 426),
@@ -364,7 +364,7 @@ fn a_refused_one_is_told_so_and_no_more() {
 }
 
 #[test]
-fn what_is_no_upgrade_that_is_passed() {
+fn a_connect_without_a_supported_upgrade_is_not_a_tunnel() {
     let origin = doing(echo);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("chat"), "a file").unwrap();
@@ -458,7 +458,7 @@ fn silence_ends_it() {
 }
 
 #[test]
-fn it_is_told_and_explained_as_what_it_was() {
+fn a_tunnel_is_reported_and_explained_as_an_upgrade() {
     let origin = doing(echo);
     let larder = Larder::before(&origin, "");
     let mut listener = Listener::to(&larder, "");
@@ -507,7 +507,7 @@ fn each_counts_as_a_connection() {
 
 /// As for one who connects: whoever has rested for a while.
 #[test]
-fn who_rests_makes_room_for_it() {
+fn an_idle_connection_is_closed_for_a_tunnel() {
     let origin = doing(echo);
     let larder = with_three_places(&origin);
     let mut client = Http2::connect(&larder);

@@ -58,7 +58,7 @@ fn whole(crowd: &[Response], body: &[u8]) -> usize {
 }
 
 #[test]
-fn everybody_has_one_representation_by_one_fetch() {
+fn all_clients_get_one_representation_by_one_fetch() {
     let (body, gate) = (body(LENGTH), Gate::new());
     let origin = origin(&gate, &body);
     let larder = larder(&origin, "");
@@ -72,7 +72,7 @@ fn everybody_has_one_representation_by_one_fetch() {
 
 /// While they do not read, the body is in the spool and not in RAM.
 #[test]
-fn what_nobody_has_read_is_not_in_memory() {
+fn unread_bytes_are_not_in_memory() {
     let (body, gate) = (body(LENGTH), Gate::new());
     let origin = origin(&gate, &body);
     let larder = larder(&origin, "");

@@ -223,7 +223,7 @@ fn open_to_all(folder: &Path) {
 }
 
 #[test]
-fn beside_nginx_and_apache() {
+fn differences_from_nginx_and_apache() {
     let (site, of_nginx, of_apache) = (readable(), readable(), readable());
     let fpm = PhpFpm::start(2);
     open_to_all(fpm.socket().parent().unwrap());

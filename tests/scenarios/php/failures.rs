@@ -173,7 +173,7 @@ fn idle_connections_of_all_workers() {
 
 /// More requests at once than there are children wait for one.
 #[test]
-fn one_child_for_many() {
+fn one_php_child_serves_many_requests() {
     let PhpSite { larder, .. } = &site_with(1, "", "");
     std::thread::scope(|scope| {
         for number in 0..12 {

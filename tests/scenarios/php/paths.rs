@@ -155,7 +155,7 @@ fn sources_are_never_served() {
 }
 
 #[test]
-fn nothing_outside_of_the_root_is_run() {
+fn a_script_outside_of_the_root_is_not_run() {
     let PhpSite { larder, folder, .. } = &site();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("evil.php"), "<?php echo 'run';").unwrap();

@@ -91,11 +91,11 @@ fn attack(mut application: Application) {
 }
 
 #[test]
-fn flask_shows_nobody_anothers_page() {
+fn flask_shows_no_visitor_the_page_of_another() {
     attack(Application::start("sessions"));
 }
 
 #[test]
-fn express_shows_nobody_anothers_page() {
+fn express_shows_no_visitor_the_page_of_another() {
     attack(Application::express());
 }

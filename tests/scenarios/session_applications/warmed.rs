@@ -24,7 +24,7 @@ fn all_ask(larder: &Larder, site: &Site, pages: &[Page]) {
 }
 
 #[test]
-fn what_was_warmed_is_shown_to_no_other_visitor() {
+fn a_warmed_page_is_shown_to_no_other_visitor() {
     let pages = pages();
     let list: String = pages.iter().map(|it| format!("{}\n", it.target())).collect();
     // Those who ask for pages by a token or a password have none of the warmed ones either.
@@ -47,7 +47,7 @@ fn what_was_warmed_is_shown_to_no_other_visitor() {
 }
 
 #[test]
-fn what_ram_evicted_is_shown_to_no_other_visitor() {
+fn an_evicted_page_is_shown_to_no_other_visitor() {
     const FILLER: usize = 64 << 10;
     let pages = pages();
     let folder = tempfile::tempdir().unwrap();

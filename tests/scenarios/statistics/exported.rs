@@ -38,7 +38,7 @@ fn sample(families: &Value, name: &str, labels: &[(&str, &str)]) -> f64 {
 
 #[test]
 #[allow(clippy::cast_precision_loss, clippy::float_cmp, reason = "small counts")]
-fn what_prometheus_reads_is_what_the_statistics_say() {
+fn the_metrics_for_prometheus_equal_the_statistics() {
     let (one, other) = (origin(), origin());
     let config =
         two_sites("true", &one, &other).replace("path = \"/api/*\"", "name = \"private\", path = \"/api/*\"");

@@ -42,7 +42,7 @@ fn sized() -> Origin {
 }
 
 #[test]
-fn the_parts_add_up_to_what_is_resident() {
+fn the_memory_purposes_add_up_to_the_resident_memory() {
     let origin = sized();
     let larder = Larder::before_with(&origin, "", "cache.ram.size = \"64MiB\"");
     let mut clients = [larder.client(), larder.client()];
@@ -141,7 +141,7 @@ fn the_parts_add_up_after_very_many_were_purged() {
 /// A sweep goes in the order of hashes, so the pages of small responses are free only when it is over, and who has them is
 /// told then: a worker that is busy, and one that is idle.
 #[test]
-fn what_a_purge_of_small_responses_frees_is_given_back_under_load() {
+fn memory_of_purged_small_responses_is_returned_under_load() {
     let Purged { _origin, larder, mut clients, full } = purged(300, 8_000);
     until("the memory comes back", || {
         assert_eq!(200, clients[0].get("/300/0").status);

@@ -397,7 +397,7 @@ const COUNTERS: [&str; 7] = [
 ];
 
 #[test]
-fn whoever_fails_is_told_why_and_counted_by_kind() {
+fn a_failed_handshake_gets_its_alert_and_is_counted_by_kind() {
     let front = Front::new();
     let all = || COUNTERS.map(|it| front.larder.counter(it) + front.strict.counter(it));
     let mut other = front.trusting().connect(front.larder.address, "one.test").unwrap();
@@ -418,7 +418,7 @@ fn whoever_fails_is_told_why_and_counted_by_kind() {
 }
 
 #[test]
-fn who_goes_away_within_is_counted_at_whatever_byte() {
+fn a_handshake_cut_at_any_byte_is_counted() {
     let front = Front::new();
     let mut cuts = 0;
     for (version, flight) in [(&TLS12, 0), (&TLS12, 1), (&TLS13, 0), (&TLS13, 1)] {
@@ -449,7 +449,7 @@ fn who_goes_away_within_is_counted_at_whatever_byte() {
 }
 
 #[test]
-fn a_greeted_client_is_not_greeted_anew() {
+fn a_renegotiation_is_refused() {
     let front = Front::new();
     let told = openssl(&front.larder, &["-tls1_2"], "R\n");
     assert!(told.contains("no renegotiation"), "{told}");

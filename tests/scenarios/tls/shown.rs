@@ -49,7 +49,7 @@ const LIES: [&str; 5] = [
 ];
 
 #[test]
-fn an_application_is_told_the_certificate_that_was_shown_and_no_other() {
+fn an_application_gets_exactly_the_certificate_of_the_client() {
     let (authority, origin) = (Authority::new(), application());
     let larder = before(&authority, &origin, "client_cert = true", "");
     let (nobody, ann) = (authority.trusting(), authority.trusting().showing(&authority, "ann"));
@@ -97,7 +97,7 @@ fn a_certificate_can_be_in_the_key() {
 
 /// A proxy that is believed says whose certificate it was; its own is nobody's.
 #[test]
-fn a_proxy_that_is_believed_says_it() {
+fn a_trusted_proxy_names_the_certificate_of_the_client() {
     let (authority, origin) = (Authority::new(), application());
     let more = "[clients]\ntrusted = [\"127.0.0.1\"]\n";
     let larder = before(&authority, &origin, "client_cert = true", more);
@@ -134,7 +134,7 @@ fn a_request_of_the_past_is_explained_with_its_certificate() {
 }
 
 #[test]
-fn who_is_not_to_be_told_is_not() {
+fn an_application_without_client_cert_gets_no_certificate() {
     let (authority, origin) = (Authority::new(), application());
     let larder = before(&authority, &origin, "", "");
     let ann = authority.trusting().showing(&authority, "ann");
@@ -144,7 +144,7 @@ fn who_is_not_to_be_told_is_not() {
 }
 
 #[test]
-fn where_nobody_shows_one_that_is_said() {
+fn client_cert_without_client_auth_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let site = "[[site]]\nhosts = \"*\"\nroute = [{ client_cert = true, proxy = { to = \":1\" } }]\n";
     let expect =
