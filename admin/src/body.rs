@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_what_its_row_says() {
+    fn a_body_is_checked_against_the_row_of_its_endpoint() {
         const PURGE: &str = "POST /api/v1/purge";
         const EDIT: &str = "POST /api/v1/config/edit";
         const SAMPLING: &str = "PUT /api/v1/traces/sampling";
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_body_takes_none() {
+    fn an_endpoint_without_a_body_rejects_one() {
         for body in ["", " \n", "{}"] {
             check("POST /api/v1/login-links", body, Ok(()));
         }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_value_is_short() {
+    fn a_rejection_quotes_only_the_start_of_a_long_value() {
         let long = format!("{{\"tag\":{}}}", "1".repeat(300));
         let EndpointMatch::Endpoint(endpoint, _) = table::find("POST", "/cache/purge") else {
             panic!("no purge")

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reload_refuses_is_taken_back() {
+    fn a_configuration_that_the_reload_rejects_is_reverted() {
         let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
         assert_eq!(taken, swapped(Ok(())));
         let why = NotSwapped::Reload("No. The files are unchanged.".to_owned());

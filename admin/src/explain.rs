@@ -623,7 +623,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_to_a_listener_of_the_other_scheme() {
+    fn a_request_for_the_scheme_of_another_listener_is_misdirected() {
         let clear = "http://127.0.0.1:8080";
         let secure = "https://0.0.0.0:8443";
         for (listeners, scheme, authority, expect) in [

@@ -459,7 +459,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it_takes_two_mebibytes() {
+    fn the_history_takes_two_mebibytes() {
         assert!((1_800_000..=2 << 20).contains(&MOST_MEMORY), "{MOST_MEMORY}");
         let state =
             HistoryState::open(Err("no file"), false, Arc::default(), Arc::default(), ErrorLog::off());

@@ -429,7 +429,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[tokio::test]
-    async fn in_a_crowd_nobody_waits_longer_than_his_patience() {
+    async fn a_listing_that_cannot_begin_is_rejected_after_its_timeout() {
         let (turn, (end, ends)) = (ListingTurn::default(), mpsc::channel::<()>());
         let walk = turn.begin(Duration::ZERO, move || ends.recv().is_ok()).await.unwrap();
         for _ in 0..100 {

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_else_is_read_as_ever() {
+    fn json_without_duplicate_keys_is_read_as_by_serde() {
         let text =
             r#" {"a":[null,true,-1,18446744073709551615,1.5,1e300,"x\u00e4\n",[],{}],"b":{"a":{"a":0}}} "#;
         let found = read(text.as_bytes()).unwrap();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_has_is_not_sent_again() {
+    fn a_file_that_the_client_has_is_answered_304() {
         let known = [("Accept-Encoding", "br"), ("If-None-Match", "\"0\", W/\"1br\"")];
         assert_eq!((304, String::new(), None), answer(&FILE, &known));
         assert_eq!(200, answer(&FILE, &[("If-None-Match", "\"1br\"")]).0, "another form is another entity");
@@ -209,7 +209,7 @@ mod tests {
 
     /// The policy forbids what stands in the page itself, so nothing may.
     #[test]
-    fn nothing_of_the_page_is_inline_or_elsewhere() {
+    fn the_page_has_no_inline_styles_or_scripts_and_no_foreign_urls() {
         for file in FILES.iter().filter(|it| it.name.ends_with(".html")) {
             let text = std::str::from_utf8(file.plain).unwrap();
             for bad in ["<style", "style=", "://", "onload="] {

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_what_the_row_says() {
+    fn a_query_is_checked_against_the_row_of_its_endpoint() {
         check_clock("advance=-5", Ok(()));
         check_clock("&advance=%35&", Ok(()));
         check_clock("", Err("The parameter advance is missing: seconds."));

@@ -91,7 +91,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn what_was_written_is_read_by_its_user_alone() {
+    fn a_session_file_is_written_and_read_only_for_its_user() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sessions");
         let text = |it: &str| it.to_owned();

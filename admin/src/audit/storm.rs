@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_second_writes_is_bounded() {
+    fn the_audit_entries_of_a_second_are_bounded() {
         let mut storm = Storm::default();
         storm.over(7);
         let whole: usize = (0..1000).map(|it| told(&mut storm, kind(it, 401), 10)).sum();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_network_is_one() {
+    fn addresses_of_one_ipv6_network_are_one_client() {
         let of = |text: &str| RefusalKind::of(Some(text.parse().unwrap()), 401);
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));

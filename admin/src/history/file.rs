@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_have_written_is_not_used() {
+    fn a_file_that_other_users_may_write_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
         written(&path, &[1]);
