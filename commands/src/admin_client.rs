@@ -521,7 +521,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_shown_to_nobody_else() {
+    fn a_token_is_sent_only_to_ports_of_the_same_user_or_root() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
             0: 0100007F:23DC 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 1\n\
             1: 0100007F:23DD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12346 1\n\

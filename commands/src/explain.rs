@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_wide_as_the_terminal_and_as_it_is_in_a_pipe() {
+    fn an_explanation_fits_the_terminal_and_is_unwrapped_in_a_pipe() {
         for width in [40, 60, 80, 120] {
             let told = render(&answer(), Screen { colour: false, width: Some(width), height: None });
             let widest = told.lines().map(|it| it.chars().count()).max().unwrap();

@@ -166,7 +166,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_page_is_told_in_columns() {
+    fn a_page_of_objects_is_printed_in_columns() {
         let object = json!({ "status": 200, "bytes": 2048, "age": 3725, "expires_in": -5, "hits": 12, "tiers": ["ram", "disk"],
                              "key": "http://a/\u{1b}[31m" });
         let page = json!({ "total": 9, "matched": 3, "objects": [object] });
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_looked_at_is_told() {
+    fn objects_that_were_not_searched_are_counted_in_the_output() {
         let page = |left: u64, next: Value| {
             json!({ "total": 0, "matched": 0, "objects": [{ "tiers": ["disk"] }], "next": next,
                                                     "disk": { "objects": 9, "looked_at": 9 - left, "left": left } })

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_of_the_file_says_what_it_is() {
+    fn the_content_type_follows_the_file_extension() {
         let check =
             |file: &str, expect: Option<&str>| assert_eq!(expect, by_name(Path::new(file)).as_deref());
         check("pages/soon.html", Some("text/html; charset=utf-8"));

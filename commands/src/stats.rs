@@ -346,7 +346,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn statistics_are_told_in_columns() {
+    fn statistics_are_printed_in_columns() {
         let latency = json!({ "count": 9, "p50_us": 7, "p90_us": 12, "p99_us": 1500, "p999_us": 2000, "max_us": 90_000 });
         let stats = json!({
             "listen": ["http://127.0.0.1:8080"], "uptime": 3700, "statistics": "on",

@@ -120,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn one_line_a_request_as_wide_as_the_terminal() {
+    fn a_request_is_one_line_as_wide_as_the_terminal() {
         #[track_caller]
         fn check(end: &str, width: Option<usize>, expect: &str) {
             let record = json!({

@@ -168,7 +168,7 @@ fn serve_needs_no_file() {
 }
 
 #[test]
-fn bad_lines_say_what_to_do() {
+fn wrong_command_lines_name_the_remedy() {
     refuse("prxy :1", "unknown command \"prxy\"; did you mean `larder proxy`?");
     refuse("check b.toml", "unexpected argument \"b.toml\"; write `larder check -c b.toml`");
     refuse("run /etc/b", "unexpected argument \"/etc/b\"; write `larder run -c /etc/b`");
@@ -210,7 +210,7 @@ fn bad_lines_say_what_to_do() {
 
 /// Though it would be a table in a file.
 #[test]
-fn a_form_of_the_log_without_a_field_is_told_the_fields() {
+fn a_log_format_without_fields_is_rejected_with_the_field_names() {
     let Ok(Command::Serve(plan)) = read("proxy :3000 --log-format {}") else { panic!("proxy") };
     let why = plan.load().unwrap_err().to_string();
     assert!(why.starts_with("--log-format: found \"{}\"; allowed: for {} one of time, client"), "{why}");
@@ -255,7 +255,7 @@ fn explain_takes_a_request() {
 }
 
 #[test]
-fn bench_takes_what_and_how_long() {
+fn bench_accepts_a_comparison_and_its_options() {
     let bench = |line: &str| match read(line) {
         Ok(Command::Bench(it)) => it,
         other => panic!("{line}: {other:?}"),
@@ -277,7 +277,7 @@ fn bench_takes_what_and_how_long() {
 }
 
 #[test]
-fn purge_takes_what_and_how() {
+fn purge_accepts_targets_and_its_options() {
     let purge = |line: &str| match read(line) {
         Ok(Command::Purge(it)) => it,
         other => panic!("{line}: {other:?}"),

@@ -83,7 +83,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn it_is_valid_and_goes() {
+    fn the_file_of_the_demo_is_valid_and_removed_at_the_end() {
         let place = tempfile::tempdir().unwrap();
         let site = SocketAddr::from(([127, 0, 0, 1], 4000));
         let (one, other) =

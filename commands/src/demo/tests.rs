@@ -78,7 +78,7 @@ fn a_picture_is_whole() {
 }
 
 #[test]
-fn what_to_try_names_the_addresses() {
+fn the_hints_of_the_demo_name_its_addresses() {
     let text = what_to_try(
         "http://127.0.0.1:8080",
         ([127, 0, 0, 1], 4000).into(),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larder_that_goes_and_comes_again_is_told_of() {
+    fn top_continues_after_a_restart_of_larder() {
         let mut shown = Shown::new(reading(100, 50));
         let rates = |it: &Shown| it.beats.iter().map(|it| it.rate).collect::<Vec<_>>();
         shown.take(Ok(reading(102, 60)), true);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_is_no_new_second() {
+    fn a_change_of_the_order_is_not_a_new_second() {
         let mut shown = Shown::new(reading(100, 50));
         shown.take(Ok(TopReading { by: TopOrder::Bytes, ..reading(101, 60) }), false);
         assert_eq!(

@@ -419,14 +419,14 @@ mod tests {
     }
 
     #[test]
-    fn one_reading_is_since_the_start_and_what_is_missing_is_no_matter() {
+    fn a_first_reading_shows_totals_since_the_start_without_missing_fields() {
         let now = TopReading { stats: json!({}), by: TopOrder::Bytes, top: json!({}) };
         let picture = of(TopOrder::Bytes, None, &now, &VecDeque::new(), false).lines(Screen::NONE).join("\n");
         assert!(picture.contains("totals since the start") && picture.contains("[bytes]"), "{picture}");
     }
 
     #[test]
-    fn a_second_is_told_by_its_rate_and_its_hits() {
+    fn a_reading_shows_its_request_rate_and_hit_ratio() {
         let (before, now, none) = (reading(100, 1000, 0), reading(102, 3000, 1500), VecDeque::new());
         let beat = |now, before| of(TopOrder::Requests, Some(before), now, &none, true).beat();
         assert_eq!(Beat { rate: 1000.0, hits: Some(0.75) }, beat(&now, &before));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_told_over_what_was_known_last() {
+    fn an_error_is_shown_above_the_last_reading() {
         let (now, none) = (reading(5, 10, 5), VecDeque::new());
         let picture = Picture {
             trouble: Some("Nobody answers; do this."),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_trace_file_is_read_as_written() {
         let head = header(5, &json!([{ "route": "*/*", "every": 100 }]));
         let trace = r#"{"id":"1","start_us":7,"route":"*/*","cache":"hit","total_us":12,"stages":{"lookup":3,"write":9},"new":1}"#;
         let text = format!("{head}\n{trace}\n{}\n{trace}\n", lost(3));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_traces_is_refused_in_one_sentence() {
+    fn a_file_without_traces_is_rejected_in_one_sentence() {
         let head = "{\"larder_traces\":1}\n";
         let first = "the first line of a file of traces is {\"larder_traces\":1,…}, as `larder trace record` writes it";
         check("", Err(&format!("the file is empty; {first}")));
@@ -206,7 +206,7 @@ mod tests {
     proptest::proptest! {
         /// Whatever a file holds is read or refused.
         #[test]
-        fn nothing_makes_it_panic(bytes in proptest::collection::vec(proptest::arbitrary::any::<u8>(), 0..300), with in proptest::arbitrary::any::<bool>()) {
+        fn reading_any_bytes_as_traces_does_not_panic(bytes in proptest::collection::vec(proptest::arbitrary::any::<u8>(), 0..300), with in proptest::arbitrary::any::<bool>()) {
             let mut text = if with { b"{\"larder_traces\":1}\n".to_vec() } else { Vec::new() };
             text.extend(bytes);
             let _ = read(&mut &text[..]);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_one_and_names_that_look_like_html() {
+    fn a_plot_without_traces_and_with_names_that_look_like_html() {
         assert!(page(&RecordedTraces::default(), "none").contains("No traces to plot."));
         let text = "{\"larder_traces\":1}\n{\"start_us\":7,\"route\":\"<b>&\",\"cache\":\"hit\",\"stages\":{\"lookup\":0}}\n";
         let recorded = file::read(&mut text.as_bytes()).unwrap();

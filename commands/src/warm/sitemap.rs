@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_is_told_apart() {
+    fn a_truncated_sitemap_is_recognised() {
         let whole = "<?xml version=\"1.0\"?><!-- a --><sm:urlset a=\"b\"><sm:url><sm:loc>http://h/a</sm:loc></sm:url></sm:urlset >\n<!-- b -->";
         assert_eq!((1, false), (read(whole).pages.len(), read(whole).cut));
         // Before its first tag it may be anything.
