@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_can_be_read_from_it(old in "([abc]\n){0,12}", new in "([abc]\n){0,12}") {
+        fn both_texts_can_be_restored_from_a_diff(old in "([abc]\n){0,12}", new in "([abc]\n){0,12}") {
             let all = lines(&old, &new);
             let side = |old_side: bool| -> String {
                 let keep = |it: &DiffLine<'_>| match it {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_has_one_row_for_a_place() {
+    fn every_foreign_word_has_one_row_for_a_place() {
         let mut seen = std::collections::HashSet::new();
         for row in WORDS {
             for (place, it) in

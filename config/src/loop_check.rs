@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_listens_is_no_origin() {
+    fn an_origin_that_is_an_own_listener_is_rejected() {
         let at = |it: &str| Listen::Tcp(it.parse().unwrap());
         check_listener("http://127.0.0.1:8080", at("127.0.0.1:8080"), true);
         check_listener("http://127.1:8080", at("0.0.0.0:8080"), true);

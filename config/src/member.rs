@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hash_is_of() {
+    fn the_sources_of_a_hash_are_parsed() {
         assert_eq!(Some(HashBy::Cookie("id".into())), hash_by("cookie:id"));
         assert_eq!(Some(HashBy::Header("X-User".into())), hash_by("header:X-User"));
         assert_eq!([None, None, None], ["", "header:", "cookie:a b"].map(hash_by));

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_found_and_what_has_ended_is_not() {
+    fn running_processes_are_found_and_ended_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("larder");
         assert_eq!(Vec::<RunFileEntry>::new(), read_all(&folder));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_to_is_not_believed() {
+    fn a_run_file_that_other_users_may_write_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let running = written(folder.path());
         std::fs::set_permissions(&running.path, std::fs::Permissions::from_mode(0o622)).unwrap();

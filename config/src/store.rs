@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_earlier_texts_are_kept() {
+    fn the_history_keeps_a_bounded_number_of_texts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         fs::write(&path, "now").unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_told_apart() {
+    fn the_hash_of_a_text_depends_on_its_content() {
         assert_ne!(hash("a"), hash("b"));
         assert_eq!((32, hash("a")), (hash("").len(), hash("a")));
     }

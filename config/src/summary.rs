@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_what_differs() {
+    fn a_summary_names_the_changed_keys() {
         check(|it| it, "no key changed");
         check(|it| format!("# comment\n{it}"), "no key changed");
         check(|it| it.replace("1m", "2m"), "1 key: route /blog: cache.default_ttl");

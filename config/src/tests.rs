@@ -160,7 +160,7 @@ fn unknown_keys_name_the_nearest() {
 }
 
 #[test]
-fn wrong_values_say_what_is_allowed() {
+fn wrong_values_are_rejected_with_the_allowed_values() {
     refuse("workers = 0", "t.toml:1: workers: found 0; allowed: a whole number from 1 to 1024");
     refuse("workers = \"2\"", "t.toml:1: workers: found \"2\"; allowed: a whole number from 1 to 1024");
     refuse(
@@ -202,7 +202,7 @@ fn wrong_values_say_what_is_allowed() {
 }
 
 #[test]
-fn every_error_is_told_at_once() {
+fn all_errors_of_a_file_are_reported_together() {
     refuse(
         "lisen = 1\nworkers = 0",
         "t.toml:1: lisen: unknown key; did you mean `listen`?\n\
@@ -213,7 +213,7 @@ fn every_error_is_told_at_once() {
 }
 
 #[test]
-fn what_belongs_together() {
+fn contradicting_and_incomplete_sections_are_rejected() {
     refuse_whole(
         "[[site]]\n[[site.route]]",
         "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, cgi = { root = \"...\" }, redirect = { to = \"...\" }, respond = { body = \"...\" } or sql = { query = \"...\" }",
@@ -608,7 +608,7 @@ fn counters_name_keys_that_exist() {
 }
 
 #[test]
-fn a_file_that_is_not_utf_8_says_where() {
+fn a_file_that_is_not_utf_8_is_rejected_with_the_place_of_the_byte() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.toml");
     let check = |bytes: &[u8], expect: &str| {

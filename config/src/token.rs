@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_start_together_have_one_token() {
+    fn processes_that_start_at_the_same_time_share_one_token() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("admin-token");
         let tokens: Vec<Token> = std::thread::scope(|scope| {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused() {
+    fn a_token_file_that_other_users_may_read_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("admin-token");
         keep(&place).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn a_token_file_without_a_token_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("admin-token");
         keep(&place).unwrap();
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_and_cannot_be_read_is_refused() {
+    fn a_token_file_that_cannot_be_read_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let link = |to: &str, name: &str| {
             let place = folder.path().join(name);

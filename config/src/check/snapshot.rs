@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_keys_count_and_others_do_not() {
+    fn the_key_settings_depend_only_on_settings_of_keys() {
         let plain = read("", "").key_settings;
         let same = "workers = 3\nlog.access = \"off\"\nlimits.drain_timeout = \"1s\"\ncache.ram.size = \"64MiB\"\ncache.ram.snapshot = \"x\"";
         assert_eq!(plain, read(same, "").key_settings);

@@ -33,7 +33,7 @@ fn a_value_is_replaced_where_it_stands() {
 }
 
 #[test]
-fn what_is_not_there_is_made_in_the_style_of_its_place() {
+fn a_missing_key_is_added_in_the_style_of_its_section() {
     set("x = 1 # a\n\n# b\n[c]\n", json!(["y"]), json!(2), "x = 1 # a\ny = 2\n\n# b\n[c]\n");
     set("# top\n\n# b\n[c]\n", json!(["y"]), json!(2), "# top\n\ny = 2\n\n# b\n[c]\n");
     set("", json!(["y"]), json!(2), "y = 2\n");
@@ -66,7 +66,7 @@ fn what_is_not_there_is_made_in_the_style_of_its_place() {
 }
 
 #[test]
-fn what_is_removed_leaves_its_comments() {
+fn a_removed_key_leaves_its_comments() {
     remove("# a\nx = 1\ny = 2\n", json!(["x"]), "# a\ny = 2\n");
     remove("# a\n  x = 1 # b\ny = 2", json!(["x"]), "# a\n  # b\ny = 2");
     remove("a.b.c = 1 # d\n", json!(["a", "b", "c"]), "# d\n");
@@ -149,7 +149,7 @@ fn a_line_is_within_a_site_or_a_route() {
 }
 
 #[test]
-fn what_leads_nowhere_is_refused() {
+fn an_edit_with_a_wrong_path_is_rejected() {
     let refuse = |text: &str, path: Json, change: EditChange, expect: &str| {
         let sentence = edit(text, path.clone(), change).unwrap_err();
         assert!(sentence.contains(expect), "{path}: {sentence}");

@@ -174,7 +174,7 @@ fn columns_are_those_of_the_shown_text() {
 proptest! {
     /// Any text comes back unchanged, and its lines stay.
     #[test]
-    fn there_and_back(text in "(\\[site\\.access\\.jwt\\]|secret|workers|users| |=|=|\n|\n|\"|'|\"\"\"|'''|a|ü|\\\\|\\{|\\}|\\[|\\]|,|\\.|#|:|1){0,24}") {
+    fn hidden_secrets_are_restored_in_any_text(text in "(\\[site\\.access\\.jwt\\]|secret|workers|users| |=|=|\n|\n|\"|'|\"\"\"|'''|a|ü|\\\\|\\{|\\}|\\[|\\]|,|\\.|#|:|1){0,24}") {
         shown(&text);
     }
 }

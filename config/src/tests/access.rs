@@ -93,7 +93,7 @@ fn warnings_of_tokens() {
 }
 
 #[test]
-fn the_key_has_what_origins_learn_of_a_client() {
+fn the_key_contains_the_facts_of_a_client_that_origins_receive() {
     let key = |more: &str| {
         let jwt = format!("jwt = {{ secret = \"{SECRET}\", send = {{ X-User = \"sub\" }} }}{more}");
         with(&jwt).unwrap().sites[0].routes[0].cache.key.headers.clone()

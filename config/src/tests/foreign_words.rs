@@ -40,7 +40,7 @@ fn named(message: &str) -> Vec<&str> {
 const EXPECTED: &str = include_str!("foreign_words.txt");
 
 #[test]
-fn each_word_leads_to_its_key() {
+fn each_foreign_word_leads_to_its_key() {
     let mut wrong = Vec::new();
     for line in EXPECTED.lines().filter(|it| !it.is_empty() && !it.starts_with('#')) {
         let [place, keys, words] = line.splitn(3, " | ").collect::<Vec<_>>()[..] else { panic!("{line}") };

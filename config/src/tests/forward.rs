@@ -48,7 +48,7 @@ fn a_route_is_exempt_from_the_service_of_its_site() {
 }
 
 #[test]
-fn contradictions_are_told() {
+fn contradictions_of_forward_auth_are_rejected() {
     refuse_keys(
         &route("forward = { path = \"/auth\" }"),
         "forward.path: path has no effect without a service; add access.forward.to, such as \"http://127.0.0.1:4180\"",

@@ -41,7 +41,7 @@ fn a_site_sets_the_listeners_of_its_routes() {
 }
 
 #[test]
-fn errors_name_what_would_be_right() {
+fn errors_of_conditions_name_the_allowed_form() {
     let check = |line: &str, expect: &str| {
         let found = read(&format!("{SITE}{line}\n")).map(|_| ()).unwrap_err().to_string();
         assert!(found.starts_with(expect), "{line}: {found}");

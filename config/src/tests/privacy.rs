@@ -10,7 +10,7 @@ fn warnings(path: &str, cache: &str, all: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_lifetime_for_a_whole_site_says_nothing_of_sessions() {
+fn a_lifetime_for_a_whole_site_without_private_cookies_is_a_warning() {
     let text = |name: &str| {
         format!(
             "{name} shares responses that say nothing of caching among all visitors, session pages included; name the \

@@ -74,7 +74,7 @@ fn a_hash_of_few_bits_on_a_ring_is_a_warning() {
 }
 
 #[test]
-fn another_hash_than_md5_with_weights_is_a_warning() {
+fn a_hash_other_than_md5_with_weights_is_a_warning() {
     let warnings = |line: &str| {
         let text = format!(
             "[cache.fleet]\nservers = [\"a\", \"b\"]\ndistribution = \"ketama_weighted\"\n{line}\n{SITE}"
@@ -91,7 +91,7 @@ fn another_hash_than_md5_with_weights_is_a_warning() {
 }
 
 #[test]
-fn what_contradicts_in_a_fleet() {
+fn contradictions_of_a_fleet_are_rejected() {
     #[track_caller]
     fn fleet(lines: &str, expect: &str) {
         refuse(&format!("[cache.fleet]\nservers = [\"a\", \"b\"]\n{lines}"), expect);
@@ -211,7 +211,7 @@ fn levels_of_subsystems() {
 }
 
 #[test]
-fn what_only_a_start_takes_over() {
+fn the_keys_that_require_a_restart_are_listed() {
     let names: Vec<&str> = read(SITE).unwrap().at_start.iter().map(|it| it.0).collect();
     for name in ["workers", "cache.ram.size", "cache.disk.path", "cache.fleet.servers"] {
         assert!(names.contains(&name), "{name}");
@@ -220,7 +220,7 @@ fn what_only_a_start_takes_over() {
 }
 
 #[test]
-fn a_preset_gives_what_nobody_gave() {
+fn a_preset_sets_only_keys_without_a_value() {
     let cached = |cache: &str, all: &str| {
         let config = read(&format!("{all}\n{SITE}cache = {{ {cache} }}\n")).unwrap();
         config.sites.into_iter().next().unwrap().routes.remove(0)

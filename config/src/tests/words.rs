@@ -127,7 +127,7 @@ fn duplicate_keys_and_sections_before_their_site() {
 }
 
 #[test]
-fn values_say_which_is_wrong_and_what_to_write() {
+fn wrong_values_are_rejected_with_a_value_to_write() {
     let found = about_route("cache.default_ttl = \"5 minutes\"");
     assert!(
         found.ends_with("allowed: a duration in whole seconds such as \"5m\", up to \"3650d\", or \"off\""),
@@ -175,7 +175,7 @@ fn values_say_which_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn what_follows_allowed_is_allowed() {
+fn values_that_an_error_names_as_allowed_are_accepted() {
     let found = about_route("response_headers.set = { X-A = \"{no such}\" }");
     assert!(
         found.contains("; allowed: a text, with variables such as \"{host}\"; unknown variable "),
