@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_member() {
+    fn malformed_members_are_rejected() {
         for text in [
             "",
             "index.html",

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing() {
+    fn malformed_and_unservable_paths_are_rejected() {
         use BadPath::{Malformed, TooLong, Unservable};
         for raw in
             ["", "a", "*", "/%", "/%2", "/%zz", "/%2/", "/%%32e", "/a%00", "/%u002e", "/#", "/a#b", "/%+1"]
@@ -397,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_is_canonical(raw in "/[a.%25eE2fF/\\\\\u{0}-\u{ff}]{0,40}") {
+        fn every_accepted_path_is_canonical(raw in "/[a.%25eE2fF/\\\\\u{0}-\u{ff}]{0,40}") {
             if let Ok(path) = decoded(&raw) {
                 let inner = path.strip_prefix(b"/").unwrap();
                 let inner = inner.strip_suffix(b"/").unwrap_or(inner);

@@ -243,7 +243,7 @@ fn hostile() -> Site {
 }
 
 #[test]
-fn a_listing_names_what_can_be_had_and_nothing_else() {
+fn a_listing_names_exactly_the_files_that_are_served() {
     let site = hostile();
     let got = site.request("GET /dir/\nAccept: application/json");
     assert_eq!("application/json", got.field("content-type"));
@@ -285,7 +285,7 @@ fn a_listing_is_escaped() {
 }
 
 #[test]
-fn a_listing_says_where_it_was_cut() {
+fn a_truncated_listing_names_its_limit() {
     let site = Site::with(RootOptions { listing: Listing::On, ..RootOptions::default() }, &[]);
     for it in 0..10_001 {
         fs::write(site.path(&format!("{it}")), "").unwrap();

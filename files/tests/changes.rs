@@ -225,7 +225,7 @@ fn check_holds(at_rest: bool, change: &dyn Fn(&Site), expect: [bool; 6]) {
 
 /// A new time alone cuts nothing, nor does a recording whose header is written anew; what was edited is not sent.
 #[test]
-fn what_has_not_changed_is_sent() {
+fn bytes_of_a_changed_file_are_sent_only_if_unchanged() {
     let touch = |it: &Site| it.set_modified("f", 1_500_000_000);
     let (all, none) = ([true; 6], [false; 6]);
     check_holds(true, &touch, all);
@@ -350,7 +350,7 @@ fn never_two_halves(texts: [String; 2]) {
 }
 
 #[test]
-fn half_way_one_looks_and_the_others_are_served() {
+fn one_request_checks_a_file_halfway_while_other_requests_are_served() {
     let site = Site::new(&[("f", "text")]);
     check(&site, 1000, "text");
     let now = |at| site.root.lookup_now("/f", &[], Monotonic(at)).is_some();

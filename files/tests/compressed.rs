@@ -87,7 +87,7 @@ fn each_form_is_made_once() {
 }
 
 #[test]
-fn what_is_not_worth_it_stays_plain() {
+fn small_and_compressed_files_are_not_compressed() {
     let (site, works) = site(&[("small.txt", "small"), ("picture.png", &text()), ("archive.gz", &text())]);
     for target in ["/small.txt", "/picture.png", "/archive.gz"] {
         let got = accepting(&site, target, "gzip, br, zstd");

@@ -54,7 +54,7 @@ fn a_hit_allocates_nothing() {
 }
 
 #[test]
-fn what_nobody_is_sent_from_is_let_go() {
+fn files_without_readers_are_closed() {
     let large = "x".repeat(100_000);
     let files = [("a.bin", large.as_str()), ("b.bin", large.as_str()), ("s.txt", "in memory")];
     let site = Site::new(&files);

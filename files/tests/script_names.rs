@@ -116,7 +116,7 @@ fn clean_urls_lead_to_no_script() {
 }
 
 #[test]
-fn listings_show_what_is_served() {
+fn listings_contain_only_servable_entries() {
     let site = site(RootOptions { listing: Listing::On, ..RootOptions::default() });
     symlink("b.txt", site.path("name.php")).unwrap();
     site.write("old.php.d/x.txt", "x");

@@ -154,7 +154,7 @@ fn the_corpus_discloses_nothing() {
 }
 
 #[test]
-fn what_is_beside_the_corpus_is_served() {
+fn valid_targets_of_the_corpus_are_served() {
     let site = site(RootOptions::default());
     for (target, expect) in [
         ("/a.txt", "a"),
