@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_for_any_host_names_none() {
+    fn a_location_kept_for_any_host_names_no_host() {
         let own = [OriginAddress::Tcp("app".to_owned(), 8000)];
         let back = |own| WayBack { own, path: &|_| None, scheme: Scheme::Http, authority: "", sent: "" };
         let found = |it: &str| back(&own).written(it);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for() {
+    fn the_protocol_of_an_upgrade_is_chosen() {
         check("Upgrade", "websocket", Some("websocket"));
         check("keep-alive, UPGRADE", "WebSocket", Some("WebSocket"));
         check("upgrade", "h2c, x/1.1", Some("x/1.1"));

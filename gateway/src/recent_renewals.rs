@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renewal_in_vain_is_known_until_its_pause_ends() {
+    fn a_failed_renewal_is_remembered_until_its_pause_ends() {
         let renewals = RecentRenewals::default();
         let (one, other) = (KeyHash(1), KeyHash(2));
         assert!(!renewals.has(one, Monotonic(0)));

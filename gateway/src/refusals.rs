@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_refused_and_stored_in_turns_pushes_nobody_out() {
+    fn a_key_that_is_refused_and_stored_alternately_evicts_no_other() {
         let refusals = Refusals::default();
         refusals.note(KeyHash(1), WallTime(1), false, || refused(1));
         for second in 0..2 * CAPACITY as u64 {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn for_whom_responses_are_is_remembered_beyond_the_last() {
+    fn the_audience_of_refused_responses_is_remembered() {
         let (refusals, key) = (Refusals::default(), KeyHash(1));
         assert_eq!(Audience::Unknown, refusals.audience(key));
         for (second, tag, expect) in

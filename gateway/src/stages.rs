@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_measured_is_not_read() {
+    fn stages_that_are_off_record_nothing() {
         let stages = Stages::off();
         stages.enter(RequestStage::Wait);
         stages.told().enter(RequestStage::Read);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_that_is_left_alone_tells_nothing() {
+    fn a_fill_without_its_request_records_no_stage() {
         let stages = Stages::begin(0);
         let told = stages.told();
         stages.enter(RequestStage::Write);

@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_selects_no_variant() {
+    fn no_field_that_names_the_client_selects_a_variant() {
         for (name, deed) in FIELDS.iter().chain(&[("forwarded", FieldRule::Who), ("via", FieldRule::Who)]) {
             assert!(*deed != FieldRule::Who || larder_semantics::vary::is_told(name), "{name}");
         }
@@ -389,7 +389,7 @@ mod tests {
 
     /// They are asked about with every hit: by two letters and a length none of them is one.
     #[test]
-    fn what_browsers_send_overrides_nothing() {
+    fn no_field_of_browsers_is_an_override() {
         for name in [
             "host",
             "user-agent",
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_as_another_reaches_no_origin() {
+    fn fields_that_read_as_other_fields_reach_no_origin() {
         for name in ["X_Host", "X.Host", "X!Host", "Accept_Language", "x-scheme", "Proxy"] {
             assert!(!reaches_an_origin(name, true, |_| name != "x-scheme"), "{name}");
         }

@@ -46,7 +46,7 @@ mod tests {
 
     /// The example of RFC 6455 §1.3.
     #[test]
-    fn one_answer_is_right() {
+    fn only_the_computed_accept_key_is_right() {
         let challenge = Challenge { key: "dGhlIHNhbXBsZSBub25jZQ==".to_owned() };
         let check = |answers: &[&str], expect: bool| {
             let fields: Vec<_> = answers

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_can_be_decoded() {
+    fn every_flushed_prefix_can_be_decoded() {
         for coding in ALL {
             let plain = text(30_000);
             let mut coder = BodyEncoder::new(coding, LEVELS, None).unwrap();

@@ -30,7 +30,7 @@ fn coded(coding: Coding, plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_coded_is_decoded_to_the_same() {
+fn an_encoded_body_is_decoded_to_the_same() {
     for coding in ALL {
         for length in [1024, 5000, 100_000, 3 << 20] {
             let plain = text(length, 1);
@@ -50,7 +50,7 @@ fn a_body_that_comes_byte_by_byte_is_decoded_to_the_same() {
 }
 
 #[test]
-fn what_does_not_become_smaller_is_not_coded() {
+fn a_body_that_does_not_shrink_is_not_encoded() {
     for coding in ALL {
         assert_eq!(None, encode(coding, LEVELS, &noise(10_000)).unwrap(), "{coding:?}");
         assert_eq!(None, encode(coding, LEVELS, b"").unwrap(), "{coding:?}");
@@ -58,7 +58,7 @@ fn what_does_not_become_smaller_is_not_coded() {
 }
 
 #[test]
-fn what_ends_early_or_late_is_broken() {
+fn a_truncated_or_overlong_body_is_broken() {
     for coding in ALL {
         let whole = coded(coding, &text(5000, 3));
         for length in [0, 1, 5, whole.len() / 2, whole.len() - 1] {
@@ -90,7 +90,7 @@ fn plied(coding: Coding, plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_never_made_is_decoded() {
+fn stacked_codings_of_origins_are_decoded() {
     use Coding::{Brotli, Deflate, Gzip, Zstd};
     let plain = text(100_000, 8);
     for all in [&[Deflate][..], &[Gzip, Brotli], &[Gzip, Gzip], &[Zstd, Deflate, Gzip], &[Deflate, Deflate]] {
@@ -208,7 +208,7 @@ fn any_bytes_are_decoded_or_refused_and_in_pieces_alike() {
 }
 
 #[test]
-fn no_zstd_takes_more_than_is_said() {
+fn zstd_encoders_stay_within_their_computed_memory() {
     let mut wrong = Vec::new();
     for length in [1_000, 20_000, 200_000, 1_500_000, 9_000_000] {
         let plain: Vec<u8> = (0..length).map(|it| b"abcdefgh ijkl"[(it * it / 7) % 13]).collect();

@@ -72,7 +72,7 @@ fn an_order_is_made_by_a_thread() {
 }
 
 #[test]
-fn what_has_never_room_for_its_encoder_is_asked_for_once_and_the_next_best_is_made() {
+fn a_coding_whose_encoder_never_fits_is_tried_once_and_the_next_is_made() {
     let counters = Arc::default();
     let settings = larder_store::RamSettings { budget: 16 << 20, heap_line: 16 << 10, fills: 10 };
     let store = Store::new(settings, counters).unwrap();
@@ -94,7 +94,7 @@ fn what_has_never_room_for_its_encoder_is_asked_for_once_and_the_next_best_is_ma
 }
 
 #[test]
-fn what_cannot_be_decoded_is_remembered() {
+fn an_undecodable_response_is_decoded_once() {
     let store = store(&Arc::default());
     let pool = pool(&store, 1, 10);
     let bomb = codec::encode(Coding::Zstd, pool.settings.levels, &vec![0; 32 << 20]).unwrap().unwrap();
@@ -126,7 +126,7 @@ fn a_full_queue_refuses_for_now() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes() {
+fn the_coding_queue_is_bounded_in_bytes() {
     let store = store(&Arc::default());
     let pool = pool(&store, 1, 10);
     let large: Vec<_> = (0..2).map(|_| page(&store, "identity", vec![b'a'; 40 << 20])).collect();

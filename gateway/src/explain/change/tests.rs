@@ -57,7 +57,7 @@ fn within(asked: ChangedRequest) -> Option<ChangedRequest> {
 }
 
 #[test]
-fn however_many_things_stand_in_the_way_they_are_told() {
+fn all_conditions_that_prevent_caching_are_listed() {
     let mut fields = FieldList::new();
     [("Content-Length", "3"), ("Cookie", "session=1"), ("X-HTTP-Method-Override", "PUT")]
         .iter()
