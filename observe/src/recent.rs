@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_few_and_take_no_room_of_the_others() {
+    fn samples_are_few_and_take_no_room_of_other_records() {
         let (recent, ids) = (Recent::default(), Ids::default());
         let keeper = recent.worker(1);
         let outcome = RequestOutcome { report: None, ..hit() };

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_so_many_of_each_route() {
+    fn the_sampling_rates_of_routes_are_independent() {
         let sampling = sampling(&[("a", 3), ("b", 0), ("c", 1)]);
         let sampler = TraceSampler::new(sampling.clone());
         let taken = |route| (0..7).map(|_| u32::from(take(&sampler, route))).collect::<Vec<_>>();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_by_itself_and_what_was_before_is_back() {
+    fn an_expired_lease_restores_the_earlier_sampling_rate() {
         let sampling = sampling(&[("a", 5), ("b", 0)]);
         lease(&sampling, "*", "x", 1, 1000);
         assert_eq!(vec![1, 1], hold(&sampling));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_densest_holds_and_whoever_ends_leaves_those_of_others() {
+    fn the_densest_lease_holds_and_an_ended_lease_leaves_those_of_other_owners() {
         let sampling = sampling(&[("a", 0)]);
         let holds = |every, until: Option<u64>| {
             let rate = &sampling.rates()[0];
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_sets_is_left_by_leases() {
+    fn leases_leave_the_rate_that_an_operator_has_set() {
         let sampling = sampling(&[("a", 100)]);
         lease(&sampling, "a", "x", 10, 1000);
         sampling.set("a", 50);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_owners() {
+    fn the_owners_of_leases_are_bounded() {
         let sampling = sampling(&[("a", 0), ("b", 0)]);
         (0..OWNERS).for_each(|it| lease(&sampling, "a", &it.to_string(), 7, 1000));
         let one_more = TraceLease { owner: "more".into(), every: 1, until: Monotonic(1000) };
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_the_same_again_keeps_nobody_from_the_nth() {
+    fn a_renewed_lease_does_not_restart_the_count_of_samples() {
         let sampling = sampling(&[("a", 0)]);
         let sampler = TraceSampler::new(sampling.clone());
         let taken = (1..=6).map(|it| {

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_counted_for_what_it_was() {
+    fn a_request_is_counted_by_its_outcome() {
         let hit = |ttl, tier| Some(CacheReport::Hit { ttl, tier });
         let asked =
             |reason, status| Some(CacheReport::Forwarded { reason, status, stored: true, collapsed: false });
@@ -270,7 +270,7 @@ mod tests {
 
     /// Each hit saves what the origin took when it was hit: what was saved stays saved when the origin grows quick.
     #[test]
-    fn what_was_saved_never_falls() {
+    fn saved_time_does_not_fall_when_the_origin_becomes_faster() {
         let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), true));
         let saved = || (scope.counters.saved_us.get(), all.own.disk.saved_us.get());
         let hit = || all.slow(Some(&scope), &RequestOutcome::whole(200, 1, hit_of(AnsweringTier::Disk)), 5);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_in_a_second_some_stand_for_the_others() {
+    fn many_requests_of_a_second_are_timed_by_weighted_samples() {
         let sampler = TimingSampler::default();
         let weights =
             |second, count: u64| (0..count).filter_map(|_| sampler.weight(second)).collect::<Vec<_>>();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_counts_nothing() {
+    fn statistics_that_are_off_count_nothing() {
         let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), false));
         let outcome = RequestOutcome::whole(200, 1, None);
         assert!(all.begin().is_none());

@@ -214,7 +214,7 @@ mod tests {
     const NOT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
 
     #[test]
-    fn one_in_so_many_and_what_others_record() {
+    fn spans_follow_the_sampling_rate_and_the_sampled_parent() {
         let it = spans(3, true);
         let taken = [NOT, NOT, NOT, SAMPLED, "junk", "junk"].map(|parent| take(&it, parent));
         assert_eq!([false, false, true, true, false, true], taken.map(|it| it.is_some()));

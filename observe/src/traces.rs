@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overwritten_before_it_is_read_is_counted() {
+    fn traces_overwritten_before_they_are_read_are_counted() {
         let (traces, counters) = (Traces::default(), Counters::default());
         let more = KEPT as u64 + 3;
         (0..more).for_each(|it| traces.add(trace(it, "a"), &counters));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_follower_loses_and_nobody_waits() {
+    fn a_slow_follower_loses_traces_and_blocks_no_other() {
         let (traces, counters) = (Traces::default(), Counters::default());
         let mut all = traces.follow(None).unwrap();
         let mut one = traces.follow(Some("b".to_owned())).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_followers() {
+    fn the_followers_of_traces_are_bounded() {
         let traces = Traces::default();
         let all: Vec<_> = (0..FOLLOWERS).map(|_| traces.follow(None).unwrap()).collect();
         assert!(traces.follow(None).is_none());

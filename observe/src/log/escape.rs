@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_forges_a_line() {
+    fn control_characters_cannot_forge_a_log_line() {
         #[track_caller]
         fn check(bytes: &[u8], expect_quoted: &str, expect_json: &str) {
             let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_shown_says_the_same() {
+    fn printed_json_escapes_control_characters() {
         let shown = tame("{\"a\":\"\u{9b}é\u{202e}\"}");
         assert_eq!(r#"{"a":"\u009bé\u202e"}"#, shown);
         assert_eq!("plain", tame("plain"));
@@ -117,7 +117,7 @@ mod tests {
         }
 
         #[test]
-        fn quoted_is_one_printable_word(bytes: Vec<u8>) {
+        fn a_quoted_value_is_printable_ascii_without_quotes(bytes: Vec<u8>) {
             let mut out = Vec::new();
             quoted(&bytes, &mut out);
             proptest::prop_assert!(out.iter().all(|it| (b' '..0x7f).contains(it) && *it != b'"'));

@@ -117,7 +117,7 @@ fn a_form_may_need_an_identifier() {
 }
 
 #[test]
-fn a_form_that_says_nothing_is_refused() {
+fn a_log_format_without_fields_or_with_unknown_fields_is_rejected() {
     #[track_caller]
     fn check(text: &str, expect: &str) {
         let why = text.parse::<LogFormat>().unwrap_err();
@@ -204,7 +204,7 @@ fn closing_a_stuck_log_is_bounded() {
 }
 
 #[test]
-fn a_rotated_file_is_opened_anew() {
+fn a_rotated_log_file_is_reopened() {
     let directory = tempfile::tempdir().unwrap();
     let (path, old) = (directory.path().join("log"), directory.path().join("log.1"));
     let log = open(&path);
@@ -237,14 +237,14 @@ fn a_full_disk_is_counted() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_says_so() {
+fn a_log_that_cannot_be_opened_is_an_error() {
     let target = LogTarget::File("/nowhere/log".into());
     let opened = AccessLog::open(&target, LogFormat::Common, Arc::default(), ErrorLog::off());
     assert_eq!(Some(io::ErrorKind::NotFound), opened.err().map(|it| it.kind()));
 }
 
 #[test]
-fn limits_are_told_when_they_are_reached_each_minute_and_when_they_are_over() {
+fn limits_are_logged_when_reached_each_minute_and_when_cleared() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("errors");
     let errors = ErrorLog::open(&LogTarget::File(path.clone())).unwrap();
@@ -279,7 +279,7 @@ fn limits_are_told_when_they_are_reached_each_minute_and_when_they_are_over() {
 }
 
 #[test]
-fn what_repeats_is_told_once_a_second_of_each() {
+fn a_repeated_event_is_logged_once_a_second_for_each_source() {
     let errors = ErrorLog::off();
     let due = |of: &str, now| errors.due("failed", of, Monotonic(now));
     assert_eq!(Some(0), due("a", 0));

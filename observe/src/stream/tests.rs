@@ -111,7 +111,7 @@ fn every_name_of_the_language() {
 }
 
 #[test]
-fn each_listener_gets_what_its_filter_is_true_of() {
+fn each_listener_gets_the_records_that_match_its_filter() {
     let hub = Hub::new(Arc::default());
     let tap = Tap::new(hub.clone());
     assert!(!tap.is_on());
@@ -148,7 +148,7 @@ fn a_request_is_kept_once_and_before_anybody_hears_of_it() {
 }
 
 #[test]
-fn nobody_is_told_where_no_filter_is_true() {
+fn a_record_that_matches_no_filter_is_not_published() {
     let hub = Hub::new(Arc::default());
     let tap = Tap::new(hub.clone());
     let filter = Expression::parse_about(ExpressionSubject::Finished, "status >= 500").unwrap();
@@ -158,7 +158,7 @@ fn nobody_is_told_where_no_filter_is_true() {
 }
 
 #[test]
-fn a_slow_listener_loses_records_and_is_told_how_many() {
+fn a_slow_listener_loses_records_and_their_number_is_counted() {
     let counters: Arc<Counters> = Arc::default();
     let hub = Hub::new(counters.clone());
     let tap = Tap::new(hub.clone());
