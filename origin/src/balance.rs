@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_less_to_do_for_its_weight_is_asked() {
+    fn the_origin_with_the_least_load_for_its_weight_is_chosen() {
         let busy = |loads: [u32; 3]| move |at: usize| BalanceMember { load: loads[at], ..idle(at) };
         let least = Chooser::new(Balance::LeastRequests, 3);
         assert_eq!(1, least.choose(0b111, None, busy([1, 1, 3])));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hash_gave_to_others_stays_with_them_when_one_goes() {
+    fn keys_keep_their_origin_when_another_origin_goes() {
         for balance in [Balance::Hash, Balance::ConsistentHash] {
             let chooser = Chooser::new(balance, 3);
             let mut moved = [0; 2];
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_takes_only_its_share_of_consistent_keys() {
+    fn an_added_origin_takes_only_its_share_of_consistent_keys() {
         let chooser = Chooser::new(Balance::ConsistentHash, 4);
         let of = |at: usize| BalanceMember { share: 100, load: 0, name: hash(&[at as u8]) };
         let moved = (0..1000u64).filter(|it| {

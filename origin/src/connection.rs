@@ -300,7 +300,7 @@ mod tests {
 
     /// What one that is known to be long is read by: much, unless it is not taken soon, and much again by the next exchange.
     #[tokio::test]
-    async fn what_is_not_taken_soon_is_read_in_small_pieces() {
+    async fn a_large_body_that_is_read_slowly_is_read_in_small_pieces() {
         let (ours, mut origin) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let socket = tokio::net::UnixStream::from_std(ours).unwrap();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_moved_is_found_by_the_request_that_finds_nobody_at_its_old_address() {
+    async fn a_name_that_moved_is_resolved_again_by_the_request_that_cannot_connect() {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let result = moved_from(Ipv4Addr::new(127, 0, 0, 2), port, Duration::from_secs(10)).await;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_a_name_leads_to_nobody_what_was_wrong_is_told() {
+    async fn a_name_without_a_reachable_address_is_a_connect_error() {
         let unused = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = unused.local_addr().unwrap().port();
         drop(unused);

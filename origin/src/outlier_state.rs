@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_gets_its_share_little_by_little() {
+    fn the_share_of_a_recovered_origin_grows_gradually() {
         let it = OutlierState::default();
         assert_eq!(300, it.share(3, SLOW_START, at(0)));
         fail(&it, 3, 0);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sick_is_left_alone_until_well() {
+    fn an_unhealthy_origin_is_not_used_until_it_is_healthy() {
         let it = OutlierState::default();
         it.mark_unhealthy();
         assert_eq!(
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn drained_is_drained_whatever_else() {
+    fn a_drained_origin_stays_drained_until_it_is_restored() {
         let it = OutlierState::default();
         it.drain();
         assert_eq!(

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_does_not_come_back() {
+    fn a_discarded_replay_buffer_keeps_nothing_more() {
         let mut kept = ReplayBuffer::default();
         kept.add(b"ab");
         kept.forget();

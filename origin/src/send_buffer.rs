@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_comes_back_before_the_rest() {
+    fn bytes_taken_back_are_sent_before_the_rest() {
         for length in 4..12 {
             let mut unsent = SendBuffer::default();
             unsent.begin(Bytes::from_static(b"head"), 0, BodyRetention::Body);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_is_served_first() {
+    fn the_first_request_in_the_queue_is_served_first() {
         play(async {
             let it = Scene::new(QueueOrder::NewestFirst).await;
             for name in ["a", "b", "c"] {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_to_somebody_who_went_is_given_to_the_next() {
+    fn a_permit_of_a_cancelled_request_goes_to_the_next() {
         play(async {
             let it = Scene::new(QueueOrder::NewestFirst).await;
             let mut waiting = Box::pin(it.queue.take(|| now() + Duration::from_secs(5)));

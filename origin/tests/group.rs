@@ -140,7 +140,7 @@ fn each_in_turn() {
 }
 
 #[test]
-fn what_one_fails_another_answers_and_who_fails_again_is_left_alone() {
+fn a_failed_request_is_retried_at_another_origin_and_a_failing_origin_is_ejected() {
     for bad in [gone(), resets()] {
         let (a, b) = (says("a"), says("b"));
         let all = group(&[&bad, &a, &b]);
@@ -160,7 +160,7 @@ fn what_one_fails_another_answers_and_who_fails_again_is_left_alone() {
 }
 
 #[test]
-fn who_is_silent_costs_a_request_one_deadline_and_no_answer() {
+fn a_silent_origin_costs_a_request_one_deadline() {
     let silent = Scripted::tcp(|_, mut peer| {
         peer.head();
         peer.wait();
@@ -177,7 +177,7 @@ fn who_is_silent_costs_a_request_one_deadline_and_no_answer() {
 }
 
 #[test]
-fn what_is_not_idempotent_is_sent_once_where_it_may_have_been_seen() {
+fn a_request_that_is_not_idempotent_is_sent_once_if_an_origin_may_have_seen_it() {
     let (bad, a) = (resets(), says("a"));
     let all = group(&[&bad, &a]);
     run(async {
@@ -270,7 +270,7 @@ fn a_post_of_which_something_left_is_never_sent_again() {
 }
 
 #[test]
-fn what_was_answered_is_not_sent_again() {
+fn a_request_with_a_response_is_not_sent_again() {
     // A whole answer that came before it stopped reading, and hints that were given on.
     let early: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno"));
     let hints: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 103 Early Hints\r\n\r\n"));
@@ -284,7 +284,7 @@ fn what_was_answered_is_not_sent_again() {
 }
 
 #[test]
-fn an_answer_that_has_begun_is_read_to_its_end_though_the_body_finds_nobody() {
+fn a_response_that_has_begun_is_read_to_its_end_though_the_body_cannot_be_sent() {
     for framing in [Framing::Length(3), Framing::Chunked] {
         let bad = Scripted::tcp(|_, mut peer| {
             peer.head();
@@ -354,7 +354,7 @@ fn a_body_that_met_a_dying_connection_is_sent_again_to_the_same_origin() {
 }
 
 #[test]
-fn a_response_that_has_begun_is_nobody_elses() {
+fn a_response_that_has_begun_is_not_continued_by_another_origin() {
     let bad = Scripted::tcp(|_, mut peer| {
         peer.head();
         peer.send("HTTP/1.1 103 Early Hints\r\n\r\n");
@@ -380,7 +380,7 @@ fn a_response_that_has_begun_is_nobody_elses() {
 }
 
 #[test]
-fn a_status_of_failure_is_given_on_where_nobody_else_is() {
+fn an_error_status_is_passed_on_if_no_other_origin_is_left() {
     let busy = || {
         Scripted::tcp(|_, mut peer| {
             while !peer.head().is_empty() {
@@ -417,7 +417,7 @@ fn retries_have_a_budget_where_an_origin_may_have_seen_the_request() {
 }
 
 #[test]
-fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
+fn one_request_tries_an_ejected_origin_and_all_are_tried_if_all_are_ejected() {
     let (a, b) = (gone(), gone());
     let all = group(&[&a, &b]);
     run(async {
@@ -450,7 +450,7 @@ fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
 }
 
 #[test]
-fn who_answers_the_one_that_tries_is_back() {
+fn an_ejected_origin_that_answers_its_trial_is_readmitted() {
     let flaky = Scripted::tcp(|number, mut peer| {
         peer.head();
         match number {
@@ -475,7 +475,7 @@ fn who_answers_the_one_that_tries_is_back() {
 }
 
 #[test]
-fn who_is_drained_gets_nothing_new() {
+fn a_drained_origin_gets_no_new_request() {
     let (a, b) = (says("a"), says("b"));
     let all = group(&[&a, &b]);
     all.group.members()[0].outlier_state().drain();
@@ -490,7 +490,7 @@ fn who_is_drained_gets_nothing_new() {
 }
 
 #[test]
-fn who_has_no_place_sends_the_next_one_elsewhere() {
+fn a_full_origin_makes_the_next_request_choose_another() {
     let slow = Scripted::tcp(|_, mut peer| {
         peer.head();
         peer.wait();
@@ -512,7 +512,7 @@ fn who_has_no_place_sends_the_next_one_elsewhere() {
 }
 
 #[test]
-fn nothing_is_left_under_way() {
+fn no_request_stays_counted_as_in_flight() {
     let (bad, a) = (resets(), says("a"));
     let all = group(&[&bad, &a]);
     run(async {

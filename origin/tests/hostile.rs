@@ -45,7 +45,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 }
 
 #[test]
-fn whatever_comes_the_next_response_is_right() {
+fn a_hostile_response_does_not_change_the_next_response() {
     let hostile = Arc::new(Mutex::new(Vec::new()));
     let said = hostile.clone();
     let scripted = Scripted::tcp(move |_, mut peer| {

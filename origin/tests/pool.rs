@@ -102,7 +102,7 @@ fn a_connection_that_was_closed_while_unused_is_not_used() {
 }
 
 #[test]
-fn who_sent_too_much_once_gets_a_connection_for_each_request() {
+fn an_origin_with_surplus_bytes_gets_a_connection_for_each_request() {
     for later in [false, true] {
         let scripted = Scripted::tcp(move |_, mut peer| {
             while !peer.head().is_empty() {
@@ -134,7 +134,7 @@ fn who_sent_too_much_once_gets_a_connection_for_each_request() {
 }
 
 #[test]
-fn who_sent_too_much_is_trusted_again_after_a_while() {
+fn an_origin_with_surplus_bytes_is_trusted_again_later() {
     let scripted = Scripted::tcp(|number, mut peer| {
         while !peer.head().is_empty() {
             peer.send(if number == 0 { format!("{OK}HTTP/1.1 200 OK\r\n") } else { OK.to_owned() });
@@ -158,7 +158,7 @@ fn who_sent_too_much_is_trusted_again_after_a_while() {
 }
 
 #[test]
-fn who_sends_a_body_to_head_is_trusted_with_the_rest() {
+fn an_origin_that_sends_a_body_to_head_keeps_its_other_connections() {
     let scripted = Scripted::tcp(obliging);
     let (origin, counters) = client(&scripted, limits());
     run(async {
@@ -172,7 +172,7 @@ fn who_sends_a_body_to_head_is_trusted_with_the_rest() {
 }
 
 #[test]
-fn what_nobody_could_connect_to() {
+fn an_unreachable_origin_is_a_connect_error() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (address, expect) in [
         (OriginAddress::Tcp("127.0.0.1".to_owned(), port), "Connection refused"),
@@ -238,7 +238,7 @@ fn a_wait_for_a_place_is_bounded() {
 }
 
 #[test]
-fn so_is_the_number_of_those_who_wait() {
+fn the_number_of_waiting_requests_is_bounded() {
     let scripted = Scripted::tcp(obliging);
     let (origin, counters) = client(&scripted, OriginLimits { connections: 1, queue: 16, ..limits() });
     run(async {

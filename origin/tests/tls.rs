@@ -179,7 +179,7 @@ fn long() -> OriginLimits {
 }
 
 #[test]
-fn an_origin_is_who_its_certificate_says_and_is_used_again() {
+fn an_origin_is_verified_by_its_certificate_and_its_connection_is_reused() {
     let authority = Authority::new();
     let server = Server::obliging(&authority, "app.test");
     let (origin, counters) = server.origin("127.0.0.1", "app.test", &authority.settings(), long());
@@ -197,7 +197,7 @@ fn an_origin_is_who_its_certificate_says_and_is_used_again() {
 }
 
 #[test]
-fn who_is_not_who_it_should_be_gets_no_request() {
+fn an_origin_with_a_wrong_certificate_gets_no_request() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = Server::obliging(&authority, "app.test");
     let says = |name: &str, settings: &TlsSettings| {
@@ -217,7 +217,7 @@ fn who_is_not_who_it_should_be_gets_no_request() {
 }
 
 #[test]
-fn an_address_may_be_what_a_certificate_is_for() {
+fn a_certificate_may_be_for_an_ip_address() {
     let authority = Authority::new();
     let server = Server::obliging(&authority, "127.0.0.1");
     let (origin, _) = server.origin("127.0.0.1", "127.0.0.1", &authority.settings(), long());
@@ -226,7 +226,7 @@ fn an_address_may_be_what_a_certificate_is_for() {
 }
 
 #[test]
-fn an_origin_may_want_to_know_who_asks() {
+fn an_origin_may_require_a_client_certificate() {
     let authority = Authority::new();
     let server = Server::new(&authority, "app.test", true, Box::new(obliging));
     authority.issue("larder.test");
@@ -239,7 +239,7 @@ fn an_origin_may_want_to_know_who_asks() {
 }
 
 #[test]
-fn a_body_until_the_end_is_whole_only_where_the_end_was_said() {
+fn a_body_until_the_end_is_complete_only_with_a_close_notify() {
     let authority = Authority::new();
     for (closes, expect) in [(true, "200 all of it"), (false, "200 all of it Disconnected")] {
         let script = move |_: usize, peer: &mut Peer| {
@@ -287,7 +287,7 @@ fn a_large_body_comes_whole_and_a_large_one_goes() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_nobodys_answer() {
+fn an_unsolicited_response_answers_no_request() {
     let authority = Authority::new();
     let script = |_: usize, peer: &mut Peer| {
         peer.head();
@@ -327,7 +327,7 @@ fn a_connection_that_was_closed_meanwhile_is_not_used() {
 }
 
 #[test]
-fn who_shakes_no_hands_costs_the_time_for_that() {
+fn a_tls_handshake_without_an_answer_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let authority = Authority::new();
@@ -340,7 +340,7 @@ fn who_shakes_no_hands_costs_the_time_for_that() {
 }
 
 #[test]
-fn who_speaks_no_tls_is_told_so() {
+fn an_origin_without_tls_is_a_handshake_error() {
     let plain = scripted::Scripted::tcp(|_, mut peer| {
         peer.send("HTTP/1.1 400 Bad Request\r\n\r\n");
         peer.rest();

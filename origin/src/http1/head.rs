@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_will_not_be_kept_says_so() {
+    fn a_request_on_a_connection_that_will_not_be_kept_says_close() {
         let mut out = Vec::new();
         write(&request("GET", Framing::Empty, &[]), Persistence::Close, &mut out);
         assert_eq!(b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n", &*out);

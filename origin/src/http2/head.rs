@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_connection_are_not_said() {
+    fn connection_fields_are_not_sent() {
         let lines = [
             ("Host", "a"),
             ("Connection", "upgrade"),
