@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_acceptable() {
+    fn an_accept_without_an_offered_type_selects_none() {
         for accept in ["image/png", "text/html;q=0, text/markdown;q=0", "*/*;q=0", "text/*;q=0.000"] {
             check(accept, "none");
         }

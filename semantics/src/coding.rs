@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_over_the_other() {
+    fn stacked_codings_are_combined_up_to_three() {
         use Coding::{Brotli, Deflate, Gzip, Identity, Other};
         let check = |all: &[Coding], expect: Option<&[Coding]>| match Coding::over(all.iter().copied()) {
             Coding::Several(it) => assert_eq!(expect, Some(&it.iter().collect::<Vec<_>>()[..]), "{all:?}"),

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn a_malformed_date_is_none() {
         check("", None);
         check("0", None);
         check("-1", None);
@@ -245,7 +245,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(seconds in 0..=LAST) {
+        fn a_date_is_read_as_written(seconds in 0..=LAST) {
             let mut out = Vec::new();
             write(WallTime(seconds), &mut out);
             let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_any_length_is_what_it_was_made_of() {
+    fn a_tag_of_any_length_equals_the_bytes_of_its_origin() {
         assert_eq!(24, size_of::<Option<EntityTag>>());
         for length in 0..300 {
             let bytes: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();

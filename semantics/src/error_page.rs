@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_keeps_what_is_about_the_request() {
+    fn an_error_page_keeps_the_fields_about_the_request() {
         for name in
             ["Content-Disposition", "content-encoding", "Content-Length", "ETag", "Set-Cookie", "Link"]
         {

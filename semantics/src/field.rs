@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_names_has_what_was_inserted() {
+    fn a_set_of_names_contains_its_inserted_names() {
         let mut set = NameSet::default();
         set.insert("X-Powered-By");
         assert!(set.may_have("x-powered-by"));
@@ -401,7 +401,7 @@ mod tests {
 
     /// The names in most heads are in classes of their own: a rule for one of them does not slow down responses without it.
     #[test]
-    fn names_of_most_heads_are_told_apart() {
+    fn names_of_most_heads_are_in_different_classes() {
         let of_heads = [
             "Server",
             "Date",
@@ -458,7 +458,7 @@ mod tests {
         }
 
         #[test]
-        fn a_list_gives_back_what_it_took(
+        fn a_list_returns_the_fields_inserted(
             lines in proptest::collection::vec(("[A-Za-z-]{1,9}", "[ -~]{0,20}"), 0..9)
         ) {
             let fields: Vec<_> =

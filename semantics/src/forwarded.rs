@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_told() {
+    fn the_forwarded_field_lists_client_and_hops() {
         let hops = ["10.0.0.1", "unix"].map(node);
         let text = forwarded(node("2001:db8::1"), &hops, "h:8080", "https");
         assert_eq!("for=\"[2001:db8::1]\";host=\"h:8080\";proto=https, for=10.0.0.1, for=unknown", text);
@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_written_the_client_is_an_address_that_stands_there(text in "[0-9.:, \";=forx\\\\\\[\\]]{0,60}") {
+        fn the_client_of_any_forwarded_field_is_an_address_in_it(text in "[0-9.:, \";=forx\\\\\\[\\]]{0,60}") {
             for believed in [Believed::XForwardedFor, Believed::Forwarded] {
                 let name = if believed == Believed::Forwarded { "forwarded" } else { "x-forwarded-for" };
                 let fields = [Field { name, value: text.as_bytes() }];

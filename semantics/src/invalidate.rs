@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn other_origins_are_left_alone() {
+    fn references_to_other_origins_invalidate_nothing() {
         check_reference("https://example.com/x", None);
         check_reference("http://example.com:81/x", None);
         check_reference("http://example.org/x", None);

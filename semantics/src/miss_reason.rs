@@ -278,7 +278,7 @@ mod tests {
 
     /// No text may lead an operator to share what a response keeps for one client.
     #[test]
-    fn what_is_private_has_no_remedy() {
+    fn reasons_for_private_responses_have_no_remedy() {
         let theirs = [
             NotStorable::NoStore,
             NotStorable::Private,

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_part_lacks() {
+    fn the_missing_range_of_a_part() {
         check_missing("0-9/10", None);
         check_missing("0-4/10", Some("bytes=5-"));
         check_missing("0-4/*", Some("bytes=5-"));

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_and_odd_is_not_looked_at() {
+    fn a_long_path_of_many_readings_is_not_searched() {
         let mut room = Vec::new();
         let long = format!("/{}", "a/..%2f".repeat(400));
         assert!(!holds_for_all(long.as_bytes(), &mut room, |_, _| true));

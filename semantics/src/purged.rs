@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_validated_is_told_apart() {
+    fn a_response_that_must_be_validated_is_doubted() {
         assert!(!is_doubted(&meta()));
         assert!(!is_doubted(&PurgeVerdict::Soft(WallTime(1000)).apply(&meta()).unwrap()));
         assert!(is_doubted(&PurgeVerdict::Validate(WallTime(1000)).apply(&meta()).unwrap()));

@@ -450,7 +450,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
         #[test]
-        fn selects_what_was_asked_for((length, ranges) in ranges()) {
+        fn parts_contain_exactly_the_requested_bytes((length, ranges) in ranges()) {
             let mut asked = std::collections::BTreeSet::new();
             let mut total = 0;
             let mut valid = !ranges.is_empty();
@@ -507,7 +507,7 @@ mod tests {
         }
 
         #[test]
-        fn length_is_what_is_written(
+        fn the_multipart_length_is_the_length_written(
             parts in proptest::collection::vec((0..1_000_000u64, 0..300u64), 1..16), length in 2_000_000..u64::MAX,
             content_type in proptest::option::of("[a-z]{1,9}/[a-z]{1,9}"), boundary in "[a-z0-9]{1,40}"
         ) {

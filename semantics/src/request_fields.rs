@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_request_has_only_what_its_key_determines() {
+    fn a_shared_request_has_only_fields_that_its_key_determines() {
         let all = rules(
             &[
                 ("A", "{header.x-in}"),

@@ -572,7 +572,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_means_the_rewritten_normal_form(path in odd_paths(), at in 0..4_usize) {
+        fn the_target_sent_has_the_rewritten_normal_form(path in odd_paths(), at in 0..4_usize) {
             let (strip, added) = [("/a", ""), ("", "/v2"), ("/a", "/v2"), ("/a/b", "/v2/x")][at];
             let it = rewrite(strip, added);
             let found = it.target(&path, &RequestView::default());

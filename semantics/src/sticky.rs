@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_caches_may_store_binds_no_client() {
+    fn a_response_that_other_caches_may_store_sets_no_sticky_cookie() {
         let now = WallTime(784_111_777); // Sun, 06 Nov 1994 08:49:37 GMT
         let check = |method: &str, lines: &[(&'static str, &'static str)], expect: bool| {
             let fields: Vec<_> =

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_response_takes_the_place_of_what_is_stored() {
+    fn a_full_response_replaces_the_stored_one() {
         check("GET", &[], &[200, 203, 204, 301, 302, 303, 307, 308, 401, 403, 404, 405, 410, 451], true);
     }
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_one_visitor_leaves_what_is_stored_for_others() {
+    fn a_response_to_one_visitor_leaves_the_stored_one_for_other_visitors() {
         use RefusedEffect::{Supersedes, Unrelated};
         let private = Policy { private_cookies: vec!["sid".to_owned()], ..Policy::default() };
         let (cookie, other) = (&b"sid=1"[..], &b"theme=1"[..]);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_too_many_has_every_one() {
+    fn a_response_with_too_many_tags_matches_every_tag() {
         let many = |n: usize| (0..n).map(|it| format!("t{it}")).collect::<Vec<_>>().join(" ");
         let of = |text: &str| of(&fields(&[("Surrogate-Key", text)]), &TagPolicy::default(), KEY);
         assert_eq!(MOST, of(&many(MOST)).len());
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_see_what_the_policy_sends() {
+    fn clients_see_the_tag_fields_that_the_policy_sends() {
         let mut policy = TagPolicy::default();
         assert!(is_hidden("surrogate-key", &policy) && is_hidden("CACHE-TAG", &policy));
         assert!(!is_hidden("Cache-Groups", &policy) && !is_hidden("ETag", &policy));

@@ -79,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_browsers_send_is_well_formed() {
+    fn targets_of_browsers_are_well_formed() {
         for target in ["/", "/a/b-._~!$&'()*+,;=:@%2f%5B?c=d&e/?f", "/a|b[c]{d}^`?e[]=f|g{h}^`", "/%2e?%4F|"]
         {
             assert!(!is_malformed(target), "{target}");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_read_in_different_ways_is_malformed() {
+    fn ambiguous_targets_are_malformed() {
         for target in
             ["/%", "/%4", "/%zz", "/%%41%4", "/a?b=%|", "/a\"", "/<a", "/a>", "/a\\b", "/a?b=\"", "/a?b=\\"]
         {

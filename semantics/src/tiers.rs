@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ram_has_not_or_no_more_may_lie_below() {
+    fn a_response_that_is_absent_or_stale_in_ram_is_looked_up_below() {
         check_descent(None, "", 0, Descent::Worthwhile);
         check_descent(None, "only-if-cached", 0, Descent::Worthwhile);
         check_descent(Some("max-age=60"), "", 61, Descent::Worthwhile);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_the_origin_gets_it() {
+    fn a_request_for_the_origin_is_not_looked_up_below() {
         check_descent(None, "no-cache", 0, Descent::InVain);
         check_descent(None, "max-age=0", 0, Descent::InVain);
         check_descent(Some("max-age=60"), "no-cache", 1, Descent::InVain);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_purge_ended_may_lie_below_anew() {
+    fn a_purged_response_may_be_replaced_from_below() {
         for strength in [PurgeVerdict::Soft, PurgeVerdict::Validate] {
             // In its first second.
             let held = strength(THEN).apply(&stored("max-age=60")).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_asked_about_is_looked_for_when_it_is_due() {
+    fn a_response_validated_each_time_is_looked_up_below_when_it_is_due() {
         for it in ["max-age=0", "no-cache, max-age=60"] {
             assert_eq!(Descent::InVain, descent_of(&stored(it), false), "{it}");
             assert_eq!(Descent::Worthwhile, descent_of(&stored(it), true), "{it}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubted_is_asked_about() {
+    fn a_doubted_response_is_validated() {
         let policy = Policy::default();
         let fields = [Field { name: "Cache-Control", value: b"only-if-cached" }];
         let (plain, only) = (RequestFacts::read("GET", &[]), RequestFacts::read("GET", &fields));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_of_use_goes_down() {
+    fn only_a_usable_response_is_written_to_lower_tiers() {
         check_goes_down("max-age=60", 0, true);
         check_goes_down("max-age=60", 60, false);
         check_goes_down("max-age=60, stale-while-revalidate=5", 60, true);

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn one_meaning_is_told_and_several_are_none() {
+    fn a_target_with_one_meaning_is_forwarded_and_an_ambiguous_one_is_not() {
         check("/a?b=c&d=/../e", Some(("/a?b=c&d=/../e", false)));
         check("*", Some(("/", false)));
         check("/%61dmin/%c3%a9", Some(("/admin/%C3%A9", false)));
@@ -86,7 +86,7 @@ mod tests {
     proptest! {
         /// What is told is the path by which the route was chosen, and has one meaning.
         #[test]
-        fn the_told_path_is_the_routed_path(segments in proptest::collection::vec(
+        fn the_forwarded_path_is_the_routed_path(segments in proptest::collection::vec(
             prop_oneof![
                 Just("a"), Just(".."), Just("."), Just(""), Just("%2e%2e"), Just("%2E"), Just("%61"), Just("%2f"), Just("a;b"),
                 Just("..;"), Just("%5c"), Just("\\"), Just("%25"), Just("%252f"), Just("x y"), Just("%20"), Just("%"),

@@ -107,7 +107,7 @@ fn a_lifetime_alone_would_share_it() {
 }
 
 #[test]
-fn no_setting_for_what_is_rightly_not_cached() {
+fn responses_that_are_rightly_not_cached_get_no_proposed_setting() {
     let policy = Policy::default();
     for row in REASONS.iter().filter(|it| it.class == MissClass::Rightly) {
         assert!(settings_of(&changes(row.reason, &facts(&policy))).is_empty(), "{}", row.name);
@@ -199,7 +199,7 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
 }
 
 #[test]
-fn nothing_is_proposed_for_a_page_of_one_client() {
+fn a_page_of_one_client_gets_no_proposed_change() {
     for row in REASONS {
         for audience in [PageAudience::Differs, PageAudience::OneClient] {
             let told = summarize(&ExplainedFacts { audience, ..explained("miss", Some(row.reason)) });
@@ -296,7 +296,7 @@ fn cookies_of_analytics_on_a_route_that_names_no_private_ones() {
 
 /// The finding is about the routes without compression, and its change leaves responses for one client as they are.
 #[test]
-fn compression_is_proposed_for_what_is_stored() {
+fn compression_is_proposed_for_stored_responses() {
     let (without, reasons) = (Policy::default(), counts(&[(MissReason::FirstRequest, 100)]));
     let with = Policy { compress: Some(crate::compress::Compress::usual().into()), ..Policy::default() };
     let of = |policy, plain| CountedRoute { plain, ..route(policy, &reasons) };
@@ -324,7 +324,7 @@ fn few_requests_are_no_finding() {
 
 /// Neither a reason that is right nor a route whose responses differ gets a setting, whatever was counted.
 #[test]
-fn nothing_private_is_proposed_to_be_shared() {
+fn no_setting_is_proposed_that_shares_private_responses() {
     let named = Policy { private_cookies: vec!["session*".to_owned()], ..Policy::default() };
     for (policy, row) in
         [Policy::default(), named].iter().flat_map(|it| REASONS.iter().map(move |row| (it, row)))
@@ -370,7 +370,7 @@ fn nothing_private_is_proposed_to_be_shared() {
 }
 
 #[test]
-fn what_the_configuration_does_already_is_no_finding() {
+fn a_setting_in_force_is_not_proposed() {
     let policy = Policy {
         default_ttl: Some(1),
         stale_while_revalidate: 1,

@@ -34,7 +34,7 @@ fn max_age_in_every_spelling() {
 }
 
 #[test]
-fn what_is_no_number_is_stale() {
+fn a_malformed_max_age_is_stale() {
     for it in ["a100", "100a", "-100", "+100", "3600.0", "3600.5", "'3600'", "", "\"\"", "\"60", "6\"0\""] {
         max_age(&format!("max-age={it}"), Some(0));
     }
@@ -56,7 +56,7 @@ fn of_duplicates_the_lowest() {
 }
 
 #[test]
-fn quoted_strings_hide_what_is_in_them() {
+fn quoted_strings_hide_their_directives() {
     max_age("extension=\"max-age=3600\", max-age=1", Some(1));
     max_age("max-age=1, extension=\"max-age=0\"", Some(1));
     max_age("extension=\"a\\\", max-age=3600\", max-age=1", Some(1));

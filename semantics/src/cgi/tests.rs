@@ -118,7 +118,7 @@ fn over_tls_with_a_body() {
 }
 
 #[test]
-fn variables_of_the_operator_replace_others() {
+fn variables_of_the_operator_replace_those_of_the_request() {
     let more = [("HTTPS", "on"), ("APP_ENV", "prod"), ("HTTP_X_A", "own")];
     let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let script = Script { name: b"/i.php".into(), more: more.into(), ..Script::default() };

@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_places(text in r#"(header|cookie|query|\.X-Auth|\["|"|\]|==| |\\|é|\$\{A\}|&&|in){0,16}"#) {
+        fn secret_texts_of_any_text_are_nonempty_parts_of_it(text in r#"(header|cookie|query|\.X-Auth|\["|"|\]|==| |\\|é|\$\{A\}|&&|in){0,16}"#) {
             for it in secret_texts(&text) {
                 prop_assert!(text.get(it).is_some_and(|it| !it.is_empty()));
             }

@@ -156,7 +156,7 @@ fn check_error(text: &str, column: usize, sentence: &str) {
 }
 
 #[test]
-fn errors_say_where_and_what_would_be_right() {
+fn errors_name_the_column_and_the_allowed_form() {
     let fields = FIELDS_IN_ERRORS;
     check_error("", 1, &format!("a test is missing; expected {fields}"));
     check_error("status == 404 &&", 17, &format!("a test is missing; expected {fields}"));
@@ -280,7 +280,7 @@ fn each_subject_has_names_of_its_own() {
 
 proptest! {
     #[test]
-    fn a_pattern_means_what_the_crate_says(
+    fn a_plain_pattern_matches_as_the_regex_crate(
         pattern in "\\^?(\\\\?[ab/.*+?#~&$-]|[\\[\\]<>ab]){0,4}\\$?",
         page in "[ab/.*+?#~&$<>\n-]{0,6}",
     ) {

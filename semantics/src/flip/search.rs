@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_it_takes_and_no_more() {
+    fn the_search_finds_the_smallest_set_of_changes() {
         for needed in [&[3][..], &[0, 4], &[1, 2, 9], &[0, 3, 5, 6, 9], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
             assert_eq!(Some(needed.to_vec()), found(10, needed).0);
         }

@@ -144,7 +144,7 @@ fn a_request_that_forbids_a_hit_is_changed_too() {
 }
 
 #[test]
-fn as_many_changes_as_it_takes() {
+fn several_changes_are_proposed_if_all_are_required() {
     let rfc = &Policy::default();
     let off = Policy { enabled: false, ..Policy::default() };
     check(
@@ -159,7 +159,7 @@ fn as_many_changes_as_it_takes() {
 }
 
 #[test]
-fn nothing_helps_a_method_or_a_status() {
+fn no_change_is_proposed_for_a_method_or_a_status() {
     let rfc = &Policy::default();
     check(rfc, "PUT", "200 | Cache-Control: max-age=60", "");
     check(rfc, "GET", "304 | Cache-Control: max-age=60", "");
@@ -167,7 +167,7 @@ fn nothing_helps_a_method_or_a_status() {
 
 /// A page of one visitor's is rightly not shared, and no proposal shares it.
 #[test]
-fn nothing_is_proposed_for_what_is_one_visitors() {
+fn no_change_is_proposed_for_a_page_of_one_visitor() {
     let (rfc, sharing) = (&Policy::default(), &Policy { store_set_cookie: true, ..Policy::default() });
     for policy in [rfc, sharing] {
         for (request, response) in [
@@ -194,7 +194,7 @@ fn nothing_is_proposed_for_what_is_one_visitors() {
 
 /// Nor what was answered to another request's credentials.
 #[test]
-fn nothing_is_proposed_for_what_another_visitor_was_answered() {
+fn no_change_is_proposed_for_a_response_to_other_credentials() {
     let (theirs, response, policy) =
         (head("Authorization: x"), head("Cache-Control: max-age=0"), Policy::default());
     let (theirs, response) = (theirs.view(), response.view());
@@ -252,7 +252,7 @@ fn reuse(stored: &str, later: i64, request: &str, expect: &str) {
 }
 
 #[test]
-fn what_would_make_a_stored_response_answer() {
+fn changes_that_make_a_stored_response_reusable() {
     let without = "Send the request without Cache-Control.";
     let lifetime = "Configure the origin to respond with Cache-Control: max-age=60.";
     reuse("Cache-Control: max-age=60", 10, "", "");
@@ -290,7 +290,7 @@ fn advice_does_not_depend_on_the_clock() {
 
 /// No value that the configuration would refuse: of an age that nothing covers something else is proposed, or nothing.
 #[test]
-fn no_setting_is_beyond_what_the_configuration_takes() {
+fn no_proposed_setting_exceeds_the_allowed_values() {
     let (list, policy) =
         (head("Cache-Control: max-age=99999999999 | Age: 99999999999 | ETag: \"a\""), Policy::default());
     let fields = list.view();

@@ -20,7 +20,7 @@ fn selected(stored: &str, update: &str, expect: bool) {
 }
 
 #[test]
-fn a_304_is_about_what_its_validators_say() {
+fn a_304_updates_the_response_that_its_validators_select() {
     selected("ETag: \"a\"", "ETag: \"a\"", true);
     selected("ETag: \"a\"", "ETag: \"b\"", false);
     selected("ETag: W/\"a\"", "ETag: W/\"a\"", true);
@@ -124,7 +124,7 @@ fn then(request: &str, update: &str, expect: AfterFreshen) {
 }
 
 #[test]
-fn an_update_may_forbid_what_was_allowed() {
+fn an_update_may_forbid_storing() {
     then("", "", AfterFreshen::Update);
     then("", "Cache-Control: max-age=0", AfterFreshen::Update);
     then("", "Set-Cookie: a=b", AfterFreshen::Leave);

@@ -28,7 +28,7 @@ fn age_is_the_larger_of_apparent_and_received() {
 }
 
 #[test]
-fn late_is_what_was_fresh_when_it_was_asked_for() {
+fn a_response_is_late_if_it_expired_on_its_way() {
     let inputs = |text: &str, delay: i64| AgeInputs::read(&head(text).view(), at(-delay), NOW);
     let lifetime = |seconds| Lifetime { seconds, source: LifetimeSource::MaxAge };
     let late = |text: &str, delay: i64, seconds| inputs(text, delay).came_late(lifetime(seconds));
@@ -136,7 +136,7 @@ fn expires_against_date() {
 }
 
 #[test]
-fn which_forms_of_a_date_expires_may_have() {
+fn the_date_forms_that_expires_may_have() {
     let date = |text| date::parse(str::as_bytes(text)).is_some();
     for it in [
         "Tue, 19 Jan 2038 14:14:08 GMT",
@@ -196,7 +196,7 @@ fn the_route_has_a_say() {
 }
 
 #[test]
-fn each_source_is_told_in_order_of_precedence() {
+fn each_lifetime_source_is_recorded_in_order_of_precedence() {
     let list = head("Expires: @60 | Date: @0");
     let policy = Policy::default();
     let mut told = RuleRecord::default();

@@ -51,7 +51,7 @@ fn numbers_of_autonomous_systems() {
 }
 
 #[test]
-fn what_is_no_database_is_rejected() {
+fn a_malformed_geo_database_is_rejected() {
     for bytes in [&b""[..], b"not a database", &made()[..200], b"\xab\xcd\xefMaxMind.com"] {
         assert!(GeoDatabase::parse(bytes.to_vec()).is_err());
     }

@@ -134,7 +134,7 @@ fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCount
 }
 
 #[test]
-fn server_errors_are_told_by_route_within_the_minute() {
+fn server_errors_are_reported_by_route_within_the_minute() {
     let mut judge = HealthJudge::default();
     let mut look = |second, counts, troubled| {
         let report = judge.look(&HealthFacts { counts, troubled, ..at(second) });
@@ -475,7 +475,7 @@ fn fresh_pages_that_leave_ram_are_a_notice_without_a_lower_tier() {
 }
 
 #[test]
-fn the_worst_finding_comes_first_and_the_word_is_its_own() {
+fn the_worst_finding_comes_first_and_decides_the_state() {
     let facts = HealthFacts {
         waiting: vec!["workers".to_owned()],
         refused: Some(PastFact { at: NOW, why: "why".to_owned() }),

@@ -256,7 +256,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn two_requests_share_a_key_if_and_only_if_the_recipe_says_so(
+    fn two_requests_share_a_key_if_and_only_if_the_recipe_is_equal_for_both(
         recipe in recipe(), a in request(), b in request()
     ) {
         let key = |(authority, target, fields): &Request| {

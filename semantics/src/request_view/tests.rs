@@ -181,7 +181,7 @@ fn a_test() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_a_request_fulfils_is_possible(
+    fn an_expression_that_a_request_fulfils_is_possible(
         tests in proptest::collection::vec((a_test(), any::<bool>()), 1..5),
         is_all in any::<bool>(),
         path in "/[ab]{0,2}", client in "10\\.[01]\\.0\\.[01]", method in "(GET|PUT|POST)", x in "[12]?",

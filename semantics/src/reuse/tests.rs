@@ -105,7 +105,7 @@ fn request_directives() {
 }
 
 #[test]
-fn the_route_chooses_what_a_client_may_ask() {
+fn the_route_limits_the_directives_of_clients() {
     let under = |request_directives, request: &str| {
         let policy = Policy { request_directives, ..Policy::default() };
         verdict(
@@ -134,7 +134,7 @@ fn the_route_chooses_what_a_client_may_ask() {
 }
 
 #[test]
-fn what_is_not_a_plain_get() {
+fn only_a_plain_get_or_head_is_served() {
     let of = |request: &str| verdict("200 | Cache-Control: max-age=60", 0, request, &Policy::default());
     assert_eq!("serve", of("HEAD"));
     assert_eq!("forward method", of("POST"));
@@ -147,7 +147,7 @@ fn what_is_not_a_plain_get() {
 }
 
 #[test]
-fn nothing_stored() {
+fn a_request_without_a_stored_response_is_forwarded() {
     let facts = RequestFacts::read("GET", &[]);
     for reason in [ForwardReason::UriMiss, ForwardReason::VaryMiss] {
         let found = decide(Err(reason), &facts, &Policy::default(), NOW, &mut Silent);
@@ -227,7 +227,7 @@ fn stale_stands_in_for_an_origin_that_fails() {
 }
 
 #[test]
-fn the_operators_word_holds_for_pages_whose_database_was_not_followed() {
+fn stale_if_error_of_the_route_holds_for_pages_of_an_unfollowed_database() {
     let check = |page: &str, setting, purge: fn(WallTime) -> PurgeVerdict, expect| {
         let policy = Policy { stale_if_error: setting, ..Policy::default() };
         let meta = purge(at(5)).apply(&stored(&format!("200 | {page}"), &policy)).unwrap();
@@ -252,7 +252,7 @@ fn the_operators_word_holds_for_pages_whose_database_was_not_followed() {
 
 /// Of a guessed lifetime, or none, there is a page for strangers; a visitor with a session is asked about.
 #[test]
-fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
+fn a_response_with_a_guessed_lifetime_is_for_requests_without_credentials() {
     let guessed = format!("Last-Modified: @-100000 | {TAG}");
     for credentials in ["Cookie: sid=1", "Authorization: x", "Cookie: sid=1 | Cookie: b=2", "X-Api-Key: k"] {
         check(&guessed, 5, "", "serve");
@@ -286,7 +286,7 @@ fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
 }
 
 #[test]
-fn each_rule_is_told_with_its_arithmetic() {
+fn each_rule_is_recorded_with_its_arithmetic() {
     let meta = stored("200 | Cache-Control: max-age=60", &Policy::default());
     let facts = RequestFacts::read("GET", &[]);
     let mut told = RuleRecord::default();
@@ -344,7 +344,7 @@ proptest! {
 
     /// The requirements of RFC 9111 §4 for an answer without validation, sentence by sentence.
     #[test]
-    fn what_answers_from_the_store_may(meta in any_meta(), asked in any_asked(), later in 0i64..400) {
+    fn every_reuse_is_allowed_by_rfc_9111(meta in any_meta(), asked in any_asked(), later in 0i64..400) {
         let mut facts = RequestFacts::read("GET", &[]);
         facts.directives = asked;
         let policy = Policy::default();

@@ -164,7 +164,7 @@ fn forbidden_by_the_request() {
 
 /// A response is shared if it says so, or the route does: neither a guess nor a validator makes one visitor's page another's.
 #[test]
-fn what_credentials_brought_about_is_shared_by_its_own_or_the_routes_word() {
+fn a_response_to_credentials_is_shared_only_if_it_or_the_route_allows_it() {
     for credentials in ["Cookie: sid=1", "Cookie: a=1 | Cookie: b=2"] {
         let request = format!("GET | {credentials}");
         for silent in [
@@ -292,7 +292,7 @@ fn the_route_has_a_say() {
 }
 
 #[test]
-fn each_rule_is_told_in_order_up_to_the_one_that_decides() {
+fn each_rule_is_recorded_in_order_up_to_the_one_that_decides() {
     let list = head("Cache-Control: max-age=60, private");
     let facts = RequestFacts::read("GET", &[]);
     let mut told = RuleRecord::default();
@@ -482,7 +482,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn what_is_stored_is_what_rfc_9111_lets_be_stored(it in any_head()) {
+    fn every_stored_response_may_be_stored_by_rfc_9111(it in any_head()) {
         let (request, response) = (fields(&it.request), fields(&it.response));
         let request = request.view();
         let facts = RequestFacts::read(it.method, &request);

@@ -51,7 +51,7 @@ fn check_plan(head: &str, length: u64, expect: &str) {
 const ALL: &str = "identity: gzip br zstd";
 
 #[test]
-fn what_has_forms() {
+fn responses_that_are_compressed() {
     check_plan("Content-Type: text/html; charset=utf-8", 5000, ALL);
     check_plan("Content-Type: Application/JSON", 5000, ALL);
     check_plan("Content-Type: image/svg+xml", 5000, ALL);
@@ -69,7 +69,7 @@ fn what_has_forms() {
 }
 
 #[test]
-fn what_came_coded_is_made_plain_and_not_coded_anew() {
+fn an_encoded_response_is_decoded_and_not_encoded_again() {
     check_plan("Content-Type: text/html | Content-Encoding: gzip", 100, "gzip: identity");
     check_plan("Content-Type: image/png | Content-Encoding: X-GZIP", 9 << 20, "gzip: identity");
     check_plan("Content-Encoding: br", 100, "br: identity");
@@ -83,7 +83,7 @@ fn what_came_coded_is_made_plain_and_not_coded_anew() {
 }
 
 #[test]
-fn what_may_not_be_transformed_is_left_alone() {
+fn a_no_transform_response_keeps_its_coding() {
     check_plan("Content-Type: text/html | Cache-Control: max-age=9, No-Transform", 5000, "");
     check_plan("Content-Encoding: gzip | Cache-Control: public | Cache-Control: no-transform", 5000, "");
     check_plan("Content-Type: text/html | CDN-Cache-Control: no-transform", 5000, "");
@@ -163,7 +163,7 @@ fn the_best_that_is_there_is_served_and_the_best_that_could_be_is_made() {
 }
 
 #[test]
-fn who_says_nothing_gets_the_plain_form() {
+fn a_request_without_accept_encoding_gets_the_plain_form() {
     check("identity gzip", "", "own");
     check("identity gzip", "Accept-Encoding: *", "own");
     check("gzip", "", "identity? +identity");
@@ -172,7 +172,7 @@ fn who_says_nothing_gets_the_plain_form() {
 }
 
 #[test]
-fn who_does_not_accept_the_plain_form_waits() {
+fn a_request_that_rejects_the_plain_form_waits_for_another() {
     check("identity", "Accept-Encoding: identity;q=0, gzip", "gzip? +gzip");
     check("identity br", "Accept-Encoding: gzip, br;q=0.5, *;q=0", "br +gzip");
     check("identity", "Accept-Encoding: *;q=0", "unsuitable");
@@ -181,7 +181,7 @@ fn who_does_not_accept_the_plain_form_waits() {
 }
 
 #[test]
-fn what_came_coded_is_served_so_or_decoded() {
+fn an_encoded_response_is_served_as_it_is_or_decoded() {
     check("gzip", "Accept-Encoding: gzip, br, zstd", "own");
     check("gzip", "Accept-Encoding: gzip;q=0.1, br", "own");
     check("gzip", "Accept-Encoding: br", "identity? +identity");
@@ -191,7 +191,7 @@ fn what_came_coded_is_served_so_or_decoded() {
 }
 
 #[test]
-fn what_came_coded_is_coded_anew_where_nothing_else_will_do() {
+fn an_encoded_response_is_encoded_again_only_if_no_other_form_is_acceptable() {
     check("br", "Accept-Encoding: gzip, *;q=0", "gzip? +gzip");
     check("br identity", "Accept-Encoding: gzip, identity;q=0", "gzip? +gzip");
     check("br gzip", "Accept-Encoding: gzip, identity;q=0", "gzip");
@@ -262,7 +262,7 @@ fn vary_is_named_once() {
 }
 
 #[test]
-fn what_may_have_gone_out_in_several_codings() {
+fn responses_that_may_have_been_sent_in_several_codings() {
     #[track_caller]
     fn check(vary: &str, names: &[&str], expect: bool) {
         let mut meta = meta("e:\"a\"");
@@ -287,7 +287,7 @@ fn a_date_tells_no_forms_apart() {
 proptest! {
     /// Whatever is accepted, what is served is there, or is waited for and being made.
     #[test]
-    fn what_is_served_is_acceptable(
+    fn every_served_coding_is_acceptable(
         accept in "[a-z*;=0-9., ]{0,40}|gzip, (br|zstd), identity;q=0",
         own in prop::sample::select(vec!["identity", "gzip", "br", "zstd"]),
         made in 0u8..16,
@@ -325,7 +325,7 @@ fn check_transit(status: u16, response: &str, length: Option<u64>, request: &str
 }
 
 #[test]
-fn what_is_coded_on_its_way() {
+fn responses_that_are_encoded_in_transit() {
     const HTML: &str = "Content-Type: text/html";
     const ANY: &str = "Accept-Encoding: gzip, br, zstd";
     let check = |response: &str, request: &str, expect: &str| {
@@ -369,7 +369,7 @@ fn what_is_coded_on_its_way() {
 }
 
 #[test]
-fn nothing_is_coded_on_its_way_without_the_key() {
+fn no_response_is_encoded_in_transit_without_the_key() {
     let (mut policy, off) = (policy(), Policy::default());
     let compress = policy.compress.as_deref().cloned().unwrap();
     policy.compress = Some(Arc::new(Compress { uncached: false, ..compress }));

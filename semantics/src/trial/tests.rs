@@ -141,7 +141,7 @@ fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
 }
 
 #[test]
-fn a_sample_counts_what_it_stands_for() {
+fn a_sample_counts_with_its_weight() {
     let same = Policy::default();
     let mut trial = ConfigTrial::default();
     for (number, time) in (0..600_u64).step_by(10).enumerate() {
@@ -197,7 +197,7 @@ fn reasons(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> Vec<SharedRe
 }
 
 #[test]
-fn what_must_not_be_shared_is_found() {
+fn responses_that_must_not_be_shared_are_found() {
     let (same, shares) = (Policy::default(), policy(|it| it.store_set_cookie = true));
     let sets = misses(&[("/a", 1, 3)], SETS);
     assert_eq!([SharedReason::SetCookie], reasons(&sets, &same, &shares)[..]);

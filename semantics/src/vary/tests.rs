@@ -93,7 +93,7 @@ fn accept_encoding() {
 }
 
 #[test]
-fn known_encodings_are_what_reading_gives() {
+fn known_encodings_equal_the_parsed_ones() {
     for (value, normal) in KNOWN_ENCODINGS {
         assert_eq!(normal, Usual::of(&[Field { name: "accept-encoding", value }]));
     }
@@ -165,7 +165,7 @@ fn encoding_key(lines: &[String]) -> String {
 }
 
 #[test]
-fn two_meet_where_what_both_vary_on_is_the_same() {
+fn two_variants_may_meet_if_the_fields_of_both_are_equal() {
     let of = |names: &[&str], fields: &[(&str, &str)]| {
         let key = key(names, fields).into_bytes();
         (names.iter().map(|it| Box::from(*it)).collect::<Vec<Box<str>>>(), key)

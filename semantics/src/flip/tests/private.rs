@@ -182,7 +182,7 @@ proptest! {
 
     /// An applied proposal shares neither a response for one visitor nor such a field.
     #[test]
-    fn no_proposal_shares_what_is_one_visitors(case in cases()) {
+    fn no_proposal_shares_a_response_of_one_visitor(case in cases()) {
         let (request, answered, response) =
             (head(&case.request.join(" | ")), head(&case.answered.join(" | ")), case.response());
         let (request, answered, fields) = (request.view(), answered.view(), response.view());
@@ -208,7 +208,7 @@ proptest! {
 
     /// The same of what is stored, whatever its age: nothing is proposed of it but what concerns the request.
     #[test]
-    fn no_proposal_for_reuse_shares_what_is_one_visitors(case in cases(), later in 0i64..200) {
+    fn no_proposal_for_reuse_shares_a_response_of_one_visitor(case in cases(), later in 0i64..200) {
         let (request, response) = (head(&case.request.join(" | ")), case.response());
         let (request, fields) = (request.view(), response.view());
         let meta = Meta::of(case.status, &fields, &case.policy, NOW, NOW);
