@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_restart_is_kept_and_named() {
+    fn values_that_require_a_restart_are_kept_and_named() {
         #[track_caller]
         fn check(old: &str, new: &str, expect: &[&str]) {
             let read = |text: &str| {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_are_kept_for_others() {
+    fn descriptors_are_reserved_for_the_admin_and_files() {
         let check = |allowed, taken, for_clients, for_admin| {
             assert_eq!(Shares { allowed, for_clients, for_admin }, Shares::of(allowed, taken));
         };

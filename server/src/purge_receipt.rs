@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_says_whether_it_is_exact() {
+    fn the_receipt_names_the_exactness_of_a_count() {
         let of = |count| TierReceipt { count, ..TierReceipt::of("disk", PurgeState::Applied) }.json();
         let zero = of(MatchedCount::Known(0));
         assert_eq!(

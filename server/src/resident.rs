@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_is_read() {
+    fn the_resident_memory_of_the_kernel_is_read() {
         let status =
             "Name:\tlarder\nVmRSS:\t   30 kB\nRssAnon:\t   12 kB\nRssFile:\t   16 kB\nRssShmem:\t    2 kB\n";
         assert_eq!(Resident { anonymous: 12 << 10, file: 16 << 10, shared: 2 << 10 }, Resident::read(status));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_allocators_is_summed() {
+    fn anonymous_memory_outside_of_the_allocator_is_summed() {
         let maps = "1000-2000 rw-p 00000000 00:00 0\nRss:  9 kB\nAnonymous:   8 kB\n\
                     5000-6000 rw-p 00000000 00:00 0  [stack]\nAnonymous:   3 kB\nVmFlags: rd\n";
         assert_eq!(3 << 10, beside(maps, |start, _| start == 0x1000));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_look_when_somebody_has_asked() {
+    fn workers_report_their_heap_on_request() {
         let heap = Heap::new(NonZeroUsize::MIN);
         let used = || heap.workers[0].used.load(Relaxed);
         heap.tick(0, 0);

@@ -472,7 +472,7 @@ mod tests {
     const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
     #[test]
-    fn what_stays_keeps_its_numbers_and_what_goes_takes_them_along() {
+    fn an_unchanged_route_keeps_its_counters_and_a_removed_one_loses_them() {
         let old = config(
             "[[site]]\nhosts = [\"a\"]\nroute = [{ path = \"/x/*\", proxy = { to = \":1\" } }, \
              { path = \"/*\", methods = [\"GET\"], proxy = { to = \":2\" } }, { path = \"/*\", proxy = { to = \":1\" } }]\n",

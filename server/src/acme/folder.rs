@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_leaves_is_read_or_replaced() {
+    fn files_left_by_a_kill_are_read_or_replaced() {
         let (_here, it) = folder();
         let pause = StoredPause { failures: 3, ..StoredPause::default() };
         let state = NameState { pause, error: "why".into(), ..NameState::default() };

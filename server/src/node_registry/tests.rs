@@ -98,7 +98,7 @@ fn a_node_that_reports_no_more_is_silent_since_its_last_report() {
 
 /// A node that was silent before this one began to read.
 #[test]
-fn what_was_never_seen_to_report_is_silent_for_at_least_the_time_of_looking() {
+fn a_node_that_never_reported_is_silent_after_the_time_of_watching() {
     let mut reader = Reader::new();
     for _ in 0..3 {
         assert_eq!(Presence::Found, reader.only(living(1, -300)).presence);
@@ -132,7 +132,7 @@ fn a_node_that_left_is_listed_until_its_next_run_reports() {
 }
 
 #[test]
-fn a_server_that_cannot_be_read_says_nothing_about_nodes() {
+fn a_server_that_cannot_be_read_changes_no_node() {
     let mut reader = Reader::new();
     reader.read(living(1, 0));
     reader.read(living(2, 0));

@@ -78,7 +78,7 @@ mod tests {
 
     /// As in the older plugin: the text after `/cache/add/` is a path.
     #[test]
-    fn a_word_is_a_path_only_behind_one() {
+    fn a_bare_word_is_a_path_only_after_the_plugin_path() {
         for (uri, expect) in [
             ("index.html", "/index.html"),
             ("css/a.css", "/css/a.css"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_refused() {
+    fn a_uri_that_names_no_page_is_rejected() {
         let check = |uri: &str, expect: &str| {
             let sentence = OverlayTarget::read(uri, BareWord::IsRefused).unwrap_err();
             assert!(sentence.contains(expect), "{uri}: {sentence}");

@@ -79,7 +79,7 @@ fn a_lifetime_ends() {
 }
 
 #[test]
-fn what_they_take_is_bounded_counted_and_given_back() {
+fn the_memory_of_overlays_is_bounded_counted_and_freed() {
     let world = world();
     let before = world.store.used();
     let large = vec![b'x'; 100_000];
@@ -107,7 +107,7 @@ fn what_they_take_is_bounded_counted_and_given_back() {
 }
 
 #[test]
-fn there_are_not_too_many() {
+fn the_number_of_overlays_is_bounded() {
     let world = world();
     for number in 0..MOST {
         world.put(&format!("/{number}"), b"", None, u64::MAX).unwrap();
@@ -117,7 +117,7 @@ fn there_are_not_too_many() {
 }
 
 #[test]
-fn a_tag_is_of_what_is_sent() {
+fn an_etag_depends_on_body_and_content_type() {
     let world = world();
     let etag = |uri: &str, body: &[u8]| world.put(uri, body, None, 1 << 20).unwrap().etag;
     assert_eq!(etag("/a", b"one"), etag("/b", b"one"));

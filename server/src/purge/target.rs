@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked() {
+    fn purge_requests_are_parsed() {
         let with_wait = |body: &str| super::read(&serde_json::from_str(body).unwrap(), &Router::default());
         let read = |body: &str| with_wait(body).map(|it| it.0);
         assert!(with_wait("{\"all\": true, \"wait\": true}").is_ok_and(|it| it.1));

@@ -13,7 +13,7 @@ fn told(room: &ReleaseSignal) -> u64 {
 }
 
 #[test]
-fn what_its_threads_free_themselves_is_told_of_once_at_the_end() {
+fn the_end_of_a_sweep_is_signalled_once() {
     let (room, store) = (ReleaseSignal::default(), store());
     let mut freed = Freed::new(room.clone());
     for left in (0..1000).rev() {
@@ -27,7 +27,7 @@ fn what_its_threads_free_themselves_is_told_of_once_at_the_end() {
 }
 
 #[test]
-fn what_others_free_is_told_of_in_parts_of_what_there_is() {
+fn memory_freed_by_other_threads_is_signalled_in_proportion() {
     let room = ReleaseSignal::default();
     let mut freed = Freed::new(room.clone());
     freed.add(ENOUGH - 1, ENOUGH - 1, 0);
@@ -43,7 +43,7 @@ fn what_others_free_is_told_of_in_parts_of_what_there_is() {
 }
 
 #[test]
-fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
+fn the_end_of_a_sweep_without_deferred_bytes_is_signalled() {
     let (room, store) = (ReleaseSignal::default(), store());
     let mut freed = Freed::new(room.clone());
     let (next, wait) = std::sync::mpsc::channel::<()>();
@@ -72,7 +72,7 @@ fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
 }
 
 #[test]
-fn many_small_sweeps_are_told_of_together() {
+fn small_sweeps_are_signalled_together() {
     let (room, store) = (ReleaseSignal::default(), store());
     let mut freed = Freed::new(room.clone());
     for _ in 0..3 {
@@ -85,7 +85,7 @@ fn many_small_sweeps_are_told_of_together() {
 }
 
 #[test]
-fn who_has_something_to_free_looks_again_soon_until_there_is_no_more() {
+fn a_thread_with_deferred_memory_checks_again_soon_until_none_is_left() {
     let (room, store) = (ReleaseSignal::default(), store());
     let quiet = Quiet::new(room.clone(), Arc::default(), Some(store.free_list()));
     assert_eq!(LOOK, quiet.look());
