@@ -113,7 +113,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn what_codecs_work_with_pushes_out_what_is_stored_and_leaves_again() {
+    fn memory_of_codecs_evicts_responses_and_is_freed() {
         let store = store(16 << 20);
         for key in 0..15_u8 {
             let body = store.make_body(&[Bytes::from(vec![key; 1 << 20])]).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_what_eviction_can_make() {
+    fn the_available_room_is_the_room_that_eviction_can_make() {
         let budget = 4 << 20;
         let store = store(budget);
         let body = || store.make_body(&[Bytes::from(vec![7; 900_000])]).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_counted_for_its_purpose_and_leaves_again() {
+    fn memory_is_counted_for_its_purpose_and_freed() {
         let store = store(16 << 20);
         let empty = store.memory();
         assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.encodings, empty.fills));

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_is_missing_step_by_step() {
+    fn an_excess_of_resident_memory_is_corrected_gradually() {
         let budget = MemoryBudget::new(3200);
         budget.charge(2000);
         budget.enter_arena(1000);

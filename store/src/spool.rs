@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_as_it_was_written_is_not_read() {
+    async fn a_changed_part_of_the_spool_is_not_read() {
         let (directory, store, spool) = spool(8 << 20);
         let file = Spooled::new(&spool, 1000);
         let checks = file.append(1000, vec![piece(1), piece(2)], 0, CALL_TIMEOUT).await.unwrap();
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_spool_without_a_directory() {
+    fn a_spool_without_a_directory_is_refused() {
         let store = store(8 << 20);
         let directory = tempfile::tempdir().unwrap().path().join("none");
         assert!(store.spool_to(SpoolSettings { directory, size: 1 << 30 }).is_err());

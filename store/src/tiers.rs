@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_no_body() {
+    fn a_missing_range_of_a_file_is_no_body() {
         let store = store(16 << 20);
         assert!(store.copy_in(&slice(b"short", 0, 6)).is_none());
         assert!(store.copy_in(&slice(&vec![0; 9 << 20], 0, 9 << 20)).is_none());

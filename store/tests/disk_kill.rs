@@ -103,7 +103,7 @@ fn run(path: &Path, round: u64, removed: &mut HashMap<u64, u64>, purged: &mut Ve
 }
 
 #[test]
-fn whatever_it_was_doing_when_it_was_killed() {
+fn a_killed_tier_restores_no_removed_response() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tier");
     let (mut removed, mut purged, runtime) = (HashMap::new(), Vec::new(), runtime());

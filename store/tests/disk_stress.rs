@@ -12,7 +12,7 @@ const KEYS: u64 = 60;
 const STEPS: u64 = 3000;
 
 #[test]
-fn right_bytes_whatever_happens_at_once() {
+fn concurrent_reads_return_intact_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let counters = Arc::new(Counters::default());
     let disk = DiskTier::open(settings(&directory.path().join("tier"), 1 << 20), counters.clone()).unwrap();

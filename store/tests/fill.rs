@@ -94,7 +94,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn what_the_example_fills_is_found_and_read() {
+fn an_item_written_by_the_example_is_read() {
     let memcached = Memcached::start();
     let long = format!("http://example.com/{}", "x".repeat(300));
     let with_header = "http://example.com/ h:x-device=phone";

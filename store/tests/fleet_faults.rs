@@ -166,7 +166,7 @@ faults! {
 }
 
 #[test]
-fn one_that_answers_twice_is_not_believed() {
+fn a_server_that_answers_twice_is_not_trusted() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
@@ -183,7 +183,7 @@ fn one_that_answers_twice_is_not_believed() {
 }
 
 #[test]
-fn what_one_worker_finds_out_spares_the_others() {
+fn a_failure_seen_by_one_worker_suspends_the_server_for_all() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
@@ -211,7 +211,7 @@ fn what_one_worker_finds_out_spares_the_others() {
 }
 
 #[test]
-fn one_that_flaps_is_never_an_error() {
+fn a_flapping_server_is_never_an_error() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
@@ -232,7 +232,7 @@ fn one_that_flaps_is_never_an_error() {
 }
 
 #[test]
-fn one_without_memory_is_still_read() {
+fn a_full_server_is_still_read() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
@@ -315,7 +315,7 @@ fn a_slow_connection_is_hedged_by_the_other() {
 }
 
 #[test]
-fn what_waits_is_bounded() {
+fn the_queue_of_writes_is_bounded() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
@@ -349,7 +349,7 @@ fn what_waits_is_bounded() {
 }
 
 #[test]
-fn one_of_three_that_stops_does_not_hold_up_the_others() {
+fn a_stopped_server_of_three_does_not_delay_the_rest() {
     let _ours = clock_is_ours();
     let servers: Vec<_> = (0..3).map(|_| Memcached::start(On::Tcp, &[])).collect();
     run(async {
@@ -401,7 +401,7 @@ fn one_of_three_that_stops_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn one_of_three_that_is_killed_is_absorbed() {
+fn a_killed_server_of_three_is_absorbed() {
     let _ours = clock_is_ours();
     let mut servers: Vec<_> = (0..3).map(|_| Memcached::start(On::Unix, &[])).collect();
     run(async {
@@ -441,7 +441,7 @@ fn random(state: &mut u64, most: usize) -> usize {
 }
 
 #[test]
-fn through_any_mix_of_faults_bytes_are_right_and_what_is_removed_is_gone() {
+fn any_mix_of_faults_leaves_bytes_intact_and_removed_items_removed() {
     const FAULTS: [Fault; 14] = [
         Fault::Drop,
         Fault::Refuse,

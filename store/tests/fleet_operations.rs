@@ -29,7 +29,7 @@ fn each(test: impl AsyncFn(std::rc::Rc<larder_store::fleet::MemcachedServer>)) {
 }
 
 #[test]
-fn what_is_set_is_got_in_order() {
+fn items_are_read_in_the_order_of_the_keys() {
     each(async |server| {
         server.set(&key("a"), b"one", 0, WITHIN).await.unwrap();
         server.set(&key("b"), b"", 100, WITHIN).await.unwrap();
@@ -62,7 +62,7 @@ fn numbers_are_added_to() {
 }
 
 #[test]
-fn what_is_touched_or_deleted_was_there() {
+fn touch_and_delete_report_whether_the_item_existed() {
     each(async |server| {
         server.set(&key("a"), b"1", 100, WITHIN).await.unwrap();
         assert_eq!(Ok(true), server.touch(&key("a"), 200, WITHIN).await);
@@ -155,7 +155,7 @@ fn a_server_may_have_an_ipv6_address() {
 }
 
 #[test]
-fn where_nobody_listens_it_fails_at_once() {
+fn an_unreachable_server_fails_at_once() {
     run(async {
         let (fleet, counters) = fleet::fleet(patient(vec![FleetAddress { at: nowhere(), weight: 1 }]));
         assert_eq!(Err(OperationFailure::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
@@ -164,7 +164,7 @@ fn where_nobody_listens_it_fails_at_once() {
 }
 
 #[test]
-fn each_operation_is_told_to_whoever_follows() {
+fn each_operation_is_reported_to_the_follower() {
     let server = Memcached::start(On::Unix, &[]);
     run(async {
         let (fleet, _) = fleet::fleet(patient(vec![server.address()]));

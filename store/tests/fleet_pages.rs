@@ -60,7 +60,7 @@ fn pair(change: impl Fn(&mut FleetSettings), test: impl AsyncFn(Rc<Fleet>, Rc<Fl
 fn as_it_is(_: &mut FleetSettings) {}
 
 #[test]
-fn what_one_node_puts_another_gets() {
+fn a_page_of_one_node_is_read_by_another() {
     each(as_it_is, async |a, b, counters| {
         let fields = [
             ("Cache-Control", "max-age=600, stale-while-revalidate=30"),
@@ -218,7 +218,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
 
 /// The variants of an older page stay unreachable where the page varies on their names again.
 #[test]
-fn where_the_names_change_the_variants_of_before_are_gone() {
+fn variants_are_unreachable_after_the_vary_fields_changed() {
     each(as_it_is, async |a, b, _| {
         let by = |name| [("Cache-Control", "max-age=60"), ("Vary", name)];
         let (de, en) = ([("accept-language", "de")], [("accept-language", "en")]);
@@ -241,7 +241,7 @@ fn where_the_names_change_the_variants_of_before_are_gone() {
 }
 
 #[test]
-fn what_is_removed_is_gone() {
+fn a_removed_page_is_a_miss_on_every_node() {
     each(as_it_is, async |a, b, counters| {
         for at in 0..20 {
             let url = format!("http://a/{at}");
@@ -254,7 +254,7 @@ fn what_is_removed_is_gone() {
 }
 
 #[test]
-fn what_was_removed_while_it_was_on_its_way_does_not_come_back() {
+fn a_page_removed_during_its_write_is_not_restored() {
     pair(
         |it| it.compress_above = Some(1),
         async |a, b, _| {
@@ -293,7 +293,7 @@ fn a_copy_in_ram_is_to_be_checked_once_it_is_stored() {
 }
 
 #[test]
-fn nothing_is_written_where_nothing_is_to_be() {
+fn an_excluded_response_is_not_written() {
     pair(
         |it| it.put = false,
         async |a, b, _| {
@@ -389,7 +389,7 @@ fn a_record_of_another_key_is_a_miss() {
 }
 
 #[test]
-fn what_is_cut_or_changed_anywhere_is_a_miss() {
+fn a_damaged_record_is_a_miss() {
     pair(as_it_is, async |a, b, counters| {
         let server = a.server(0);
         put(&a, "http://a/", &text("some text")).await;
@@ -458,7 +458,7 @@ fn a_body_without_all_its_own_parts_is_a_miss() {
 }
 
 #[test]
-fn what_applications_write_is_read_where_it_may_be() {
+fn envelopes_of_applications_are_read_if_the_key_allows_it() {
     // An envelope without facts: key, fields, body.
     fn envelope(url: &str, fields: &str, body: &[u8]) -> Vec<u8> {
         let sections = [(1_u8, url.as_bytes()), (2, fields.as_bytes())];
@@ -581,7 +581,7 @@ fn expired(body: &'static str) -> larder_store::StoredArc {
 }
 
 #[test]
-fn one_node_of_four_recomputes_what_has_expired() {
+fn one_of_four_nodes_recomputes_an_expired_page() {
     let servers = [Memcached::start(On::Unix, &[])];
     let settings = FleetSettings { connections: 1, ..settings(&servers) };
     run(async {
@@ -647,7 +647,7 @@ fn a_turn_that_comes_to_nothing_is_given_back() {
 }
 
 #[test]
-fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
+fn a_lease_of_before_a_removal_does_not_fill_the_page() {
     pair(as_it_is, async |a, b, _| {
         let url = "http://a/";
         let got = get_as(&a, url, &[], Want::Recompute).await;
@@ -660,7 +660,7 @@ fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
 }
 
 #[test]
-fn what_was_removed_by_another_node_is_not_brought_back_by_what_replaces_it() {
+fn a_page_removed_by_another_node_is_not_restored_by_a_replacement() {
     for protocol in [MemcachedProtocol::Meta, MemcachedProtocol::Binary] {
         for recompute_once in [true, false] {
             let change =
@@ -736,7 +736,7 @@ fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
 }
 
 #[test]
-fn there_are_no_turns_where_there_cannot_be() {
+fn a_fleet_without_recompute_once_grants_no_lease() {
     for change in [
         (|it: &mut FleetSettings| it.protocol = MemcachedProtocol::Binary) as fn(&mut FleetSettings),
         |it: &mut FleetSettings| it.recompute_once = false,

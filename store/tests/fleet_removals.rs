@@ -42,7 +42,7 @@ async fn ask(node: &Rc<Fleet>) -> FleetResult {
 }
 
 #[test]
-fn what_was_on_its_way_when_it_was_removed_is_not_written() {
+fn a_page_in_flight_is_not_written_after_its_removal() {
     each(async |[a, b, c]| {
         // B finds nothing and asks the origin; A removes the page meanwhile.
         let turn = ask(b).await;
@@ -64,7 +64,7 @@ fn what_was_on_its_way_when_it_was_removed_is_not_written() {
 }
 
 #[test]
-fn what_was_asked_for_before_is_not_written_over_what_was_asked_for_after() {
+fn an_older_response_does_not_replace_one_requested_after_the_removal() {
     each(async |[a, b, c]| {
         let before = ask(b).await;
         assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
@@ -77,7 +77,7 @@ fn what_was_asked_for_before_is_not_written_over_what_was_asked_for_after() {
 }
 
 #[test]
-fn who_did_not_get_the_turn_writes_over_no_removal() {
+fn a_node_without_the_lease_does_not_overwrite_a_removal() {
     nodes(
         |_| {},
         async |[a, b, c]| {
@@ -94,7 +94,7 @@ fn who_did_not_get_the_turn_writes_over_no_removal() {
 }
 
 #[test]
-fn who_did_not_get_the_turn_may_be_the_first_that_writes() {
+fn a_node_without_the_lease_may_write_first() {
     nodes(
         |_| {},
         async |[a, b, c]| {
@@ -109,7 +109,7 @@ fn who_did_not_get_the_turn_may_be_the_first_that_writes() {
 }
 
 #[test]
-fn who_never_looked_writes_over_what_is_there_but_over_no_removal() {
+fn a_node_without_a_lookup_overwrites_a_page_but_no_removal() {
     each(async |[a, b, c]| {
         assert_eq!(Settled::Stored, put(a, URL, &text("first")).await);
         assert_eq!(Settled::Stored, put(b, URL, &text("second")).await);
@@ -167,7 +167,7 @@ fn after_a_removal_one_node_has_the_turn() {
 }
 
 #[test]
-fn what_applications_fill_is_removed_without_a_trace() {
+fn a_page_of_an_application_is_removed_completely() {
     nodes(
         |it| it.filled_by = larder_store::fleet::FilledBy::Applications,
         async |[a, b, _]| {
@@ -181,7 +181,7 @@ fn what_applications_fill_is_removed_without_a_trace() {
 
 /// What another node writes between the two looks of one that found the old page.
 #[test]
-fn what_was_written_between_two_looks_is_left_alone() {
+fn a_page_written_between_two_lookups_is_kept() {
     nodes(
         |it| it.stale_grace = Duration::from_secs(3),
         async |[a, b, c]| {

@@ -62,7 +62,7 @@ async fn is_done(node: &Rc<Fleet>) {
 }
 
 #[test]
-fn who_only_looks_leaves_the_turn_to_others() {
+fn a_reader_leaves_the_lease_to_other_nodes() {
     given_back(async |[_, b, c, _]| {
         for _ in 0..2 {
             let got = ask(b, "de", Want::ReadOnly).await;
@@ -75,7 +75,7 @@ fn who_only_looks_leaves_the_turn_to_others() {
 }
 
 #[test]
-fn who_wants_another_variant_leaves_the_turn_to_others() {
+fn a_request_for_another_variant_leaves_the_lease_to_other_nodes() {
     given_back(async |[_, b, c, _]| {
         // The newest is in German; its turn is not for who comes by it to the English one.
         for want in [Want::ReadOnly, Want::Recompute] {
@@ -91,7 +91,7 @@ fn who_wants_another_variant_leaves_the_turn_to_others() {
 }
 
 #[test]
-fn who_is_outdone_leaves_the_turn_to_others() {
+fn a_node_with_an_outdated_page_leaves_the_lease_to_other_nodes() {
     given_back(async |[a, b, c, _]| {
         // B asked before A gave the turn back, and what it brings is not written over what stands there since.
         let seen = ask(b, "de", Want::Recompute).await;
@@ -107,7 +107,7 @@ fn who_is_outdone_leaves_the_turn_to_others() {
 
 /// `cache.fleet.recompute_once` may be another on each node.
 #[test]
-fn who_takes_no_turns_writes_over_what_was_given_back() {
+fn a_node_without_leases_overwrites_a_released_page() {
     given_back(async |[_, _, c, d]| {
         assert_eq!(b"Guten Tag"[..], hit(ask(d, "de", Want::Recompute).await).body);
         is_done(d).await;

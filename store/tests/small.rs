@@ -71,7 +71,7 @@ fn check(load: &Load) {
 }
 
 #[test]
-fn what_responses_take_is_what_the_allocator_has_given_for_them() {
+fn the_counted_memory_of_responses_is_the_allocated_memory() {
     without_purge_delay();
     const ROOM: u64 = 1 << 30;
     let mixed: fn(&mut Random) -> u64 = |it| match it.below(3) {

@@ -216,7 +216,7 @@ fn change(world: &World, store: &Store, page: usize, way: u64) {
 }
 
 #[test]
-fn nothing_torn_and_nothing_older_than_a_removal_or_purge_is_read() {
+fn no_torn_response_and_none_older_than_a_removal_or_purge_is_read() {
     let settings = RamSettings { budget: 1 << 20, heap_line: 16 * 1024, fills: 100 };
     let counters = Arc::new(Counters::default());
     let store = Store::new(settings, counters.clone()).unwrap();

@@ -34,7 +34,7 @@ fn send(to: &impl AsFd, mut slice: FileSlice) -> FileSlice {
 }
 
 #[test]
-fn what_is_freed_goes_back_to_the_kernel() {
+fn freed_ranges_are_returned_to_the_kernel() {
     let (arena, budget) = arena(1 << 30);
     assert_eq!(0, arena.resident());
     let slices: Vec<_> = (0..10).map(|it| write(&arena, &budget, it, 100_000)).collect();
@@ -146,7 +146,7 @@ fn read_slowly(store: &Store, stop: &AtomicBool) -> u32 {
 }
 
 #[test]
-fn bytes_are_right_while_others_evict() {
+fn bodies_are_intact_while_other_threads_evict() {
     let budget = 8 << 20;
     let store = store(budget);
     let stop = AtomicBool::new(false);

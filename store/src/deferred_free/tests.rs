@@ -90,7 +90,7 @@ fn with_maker(
 }
 
 #[test]
-fn what_a_purge_takes_out_is_freed_by_the_thread_that_stored_it() {
+fn purged_responses_are_freed_by_the_thread_that_stored_them() {
     let store = store(64 << 20);
     let empty = store.used();
     let between = || {
@@ -109,7 +109,7 @@ fn what_a_purge_takes_out_is_freed_by_the_thread_that_stored_it() {
 }
 
 #[test]
-fn what_is_idle_is_freed_by_the_thread_that_stored_it() {
+fn idle_responses_are_freed_by_the_thread_that_stored_them() {
     let store = store(64 << 20);
     let idle = |now| loop {
         match store.sweep_idle(Duration::from_secs(80), WallTime(now), 1) {
@@ -157,7 +157,7 @@ fn a_sweep_waits_for_the_thread_that_is_behind() {
 }
 
 #[test]
-fn purges_in_a_row_wait_for_nobody() {
+fn repeated_purges_do_not_wait_for_the_owning_threads() {
     let store = store(64 << 20);
     let all = 4 * usize::try_from(FULL / 1000).unwrap();
     let between = || {
@@ -178,7 +178,7 @@ fn purges_in_a_row_wait_for_nobody() {
 const HURRIED_AND_MORE: u64 = crate::ram::MOST_BACKLOG + 1;
 
 #[test]
-fn large_bodies_are_no_work_for_who_serves() {
+fn large_bodies_are_freed_by_the_purging_thread() {
     let store = store(64 << 20);
     let between = || {
         purge(&store);
@@ -196,7 +196,7 @@ fn large_bodies_are_no_work_for_who_serves() {
 }
 
 #[test]
-fn what_was_left_for_a_thread_that_has_ended_is_freed() {
+fn deferred_memory_of_an_ended_thread_is_freed() {
     let store = store(64 << 20);
     let between = || {
         purge(&store);
@@ -221,7 +221,7 @@ fn what_was_left_for_a_thread_that_has_ended_is_freed() {
 }
 
 #[test]
-fn one_s_own_is_freed_at_once() {
+fn memory_of_the_purging_thread_is_freed_at_once() {
     let store = store(64 << 20);
     let free_list = store.free_list();
     let told = fill(&store, 10, 1000);

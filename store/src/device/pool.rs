@@ -124,7 +124,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn what_does_not_fit_is_refused_at_once() {
+    fn a_read_beyond_the_queue_is_refused_at_once() {
         let counters = Arc::new(Counters::default());
         let pool = Pool::new("test", 1, counters.clone());
         let (begun, has_begun) = mpsc::channel();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_not_done() {
+    fn a_read_without_a_waiting_request_is_skipped() {
         let pool = Pool::new("test", 1, Arc::default());
         let (release, wait) = mpsc::channel::<()>();
         let first = pool.run(move || wait.recv().is_err()).unwrap();

@@ -179,7 +179,7 @@ fn no_more_is_fetched_for_a_lone_reader_than_it_lets_lie() {
 
 /// Many clients that take nothing: once what lies here for all of them is much, no more is fetched for any.
 #[test]
-fn where_much_lies_here_a_body_comes_as_it_is_taken() {
+fn a_full_fill_budget_limits_read_ahead_to_the_bytes_taken() {
     let store = store(8 << 20);
     let private = || FillHead::Private(Arc::new(head()));
     let mut all: Vec<_> = (0..100_u8).map(|it| lead(&store, &[it])).collect();
@@ -214,7 +214,7 @@ fn look_again_and_failed_end_the_company() {
 }
 
 #[test]
-fn who_only_follows_begins_nothing() {
+fn a_follow_without_a_fill_begins_none() {
     let store = store(8 << 20);
     let empty = store.used();
     let hash = store.hash(b"k");
@@ -240,7 +240,7 @@ fn who_only_follows_begins_nothing() {
 }
 
 #[test]
-fn what_is_not_kept_waits_for_its_slowest_reader() {
+fn a_fill_that_is_not_stored_waits_for_its_slowest_reader() {
     let clock = clock();
     let _within = clock.enter();
     let store = store(8 << 20);
@@ -284,7 +284,7 @@ async fn one_lags(store: &Store, read: usize) -> (FillWriter, FillReader, FillRe
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_keeps_others_waiting_is_left_behind() {
+async fn a_reader_that_delays_other_readers_is_left_behind() {
     let store = store(8 << 20);
     let empty = store.used();
     let (mut writer, mut fast, mut slow) = one_lags(&store, 1).await;
@@ -331,7 +331,7 @@ async fn pour(mut writer: FillWriter, chunks: usize) {
 
 /// Whether they do not move, or move at a walk, and however many: the fast one loses half a second, and has everything.
 #[tokio::test(start_paused = true)]
-async fn others_wait_half_a_second_in_all() {
+async fn slow_readers_delay_other_readers_by_half_a_second_in_all() {
     const CHUNKS: usize = 256;
     for rests in [vec![u64::MAX / 2], vec![100], vec![20, 21], (1..=20).map(|it| it * 7).collect()] {
         let store = store(8 << 20);
@@ -375,7 +375,7 @@ async fn join_all<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
 
 /// Two that read at the same pace, each in bursts of its own, are not parted where RAM has room between them.
 #[tokio::test(start_paused = true)]
-async fn who_keeps_pace_in_bursts_is_not_left_behind() {
+async fn a_reader_that_keeps_pace_in_bursts_is_not_left_behind() {
     const CHUNKS: usize = 1024;
     for (budget, laggards) in [(256 << 20, 0), (16 << 20, 1)] {
         let store = store(budget);
@@ -395,7 +395,7 @@ async fn who_keeps_pace_in_bursts_is_not_left_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_keeps_nobody_waiting_is_waited_for() {
+async fn a_slow_reader_that_delays_no_other_is_waited_for() {
     let store = store(8 << 20);
     let hour = Duration::from_secs(3600);
     let (mut writer, reader) = lead(&store, b"alone");
@@ -424,7 +424,7 @@ async fn who_keeps_nobody_waiting_is_waited_for() {
 }
 
 #[test]
-fn what_outgrows_its_bound_goes_on_as_a_window() {
+fn a_fill_that_exceeds_the_object_limit_continues_as_a_window() {
     let store = store(8 << 20);
     let (mut writer, mut reader) = lead(&store, b"k");
     writer.head(shared(), true);
@@ -439,7 +439,7 @@ fn what_outgrows_its_bound_goes_on_as_a_window() {
 }
 
 #[test]
-fn what_outgrows_the_budget_goes_on_as_a_window() {
+fn a_fill_that_exceeds_the_budget_continues_as_a_window() {
     let store = store(1 << 20);
     let (mut writer, mut reader) = lead(&store, b"k");
     writer.head(shared(), true);
@@ -469,7 +469,7 @@ fn kept_fills_evict_to_make_room_and_do_not_wait_for_readers() {
 }
 
 #[test]
-fn what_is_removed_meanwhile_is_not_stored() {
+fn a_response_removed_during_its_fill_is_not_stored() {
     let store = store(8 << 20);
     let hash = store.hash(b"k");
     let (mut writer, mut reader) = lead(&store, b"k");
@@ -496,7 +496,7 @@ fn what_is_removed_meanwhile_is_not_stored() {
 }
 
 #[test]
-fn what_a_fill_found_below_while_that_was_removed_is_not_stored() {
+fn a_response_from_a_lower_tier_is_not_stored_if_removed_meanwhile() {
     let store = store(8 << 20);
     let hash = store.hash(b"k");
     let (was_there, (writer, _reader)) = store.remove_with(hash, b"k", || {
@@ -544,7 +544,7 @@ fn a_body_that_drips_is_a_few_chunks() {
 }
 
 #[test]
-fn who_is_deserted_is_joined_no_more() {
+fn a_fill_without_readers_cannot_be_joined() {
     let store = store(8 << 20);
     let (mut writer, reader) = lead(&store, b"k");
     writer.head(shared(), true);
@@ -679,7 +679,7 @@ fn no_wake_up_is_lost_in_any_order_of_turns() {
 }
 
 #[test]
-fn what_was_removed_while_the_origin_was_asked_alone_is_not_stored() {
+fn a_private_fetch_is_not_stored_if_its_key_was_removed_meanwhile() {
     let store = store(8 << 20);
     let hash = store.hash(b"k");
     let before = store.removals(hash);

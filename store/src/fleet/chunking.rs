@@ -190,7 +190,7 @@ mod tests {
     use std::os::fd::{AsFd, BorrowedFd};
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn a_compressed_body_is_decompressed_to_its_declared_length() {
         let body = b"larder ".repeat(1000);
         let packed = zstd::bulk::compress(&body, LEVEL).unwrap();
         assert_eq!(Some(body.clone()), unpack(&packed, body.len() as u64));

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn where_keys_stay_with_their_server_none_is_ejected() {
+    fn no_server_is_ejected_if_auto_eject_is_off() {
         let on_change: Arc<Mutex<Vec<ServerChange>>> = Arc::default();
         let heard = on_change.clone();
         let servers = vec![FleetAddress { at: MemcachedAddress::Tcp("a".to_owned(), 1), weight: 1 }];
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_between_failures_begins_the_row_anew() {
+    fn a_success_between_failures_restarts_the_count() {
         let health = health();
         fail(&health, 2);
         health.succeeded(0, at(0));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_does_not_bring_back_what_is_ejected() {
+    fn a_late_success_does_not_readmit_an_ejected_server() {
         let health = health();
         fail(&health, 3);
         health.succeeded(0, at(0));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_part_of_a_key_is_refused() {
+    fn an_invalid_prefix_or_namespace_is_rejected() {
         for bad in ["a b", "a\n", "ä", "a#", &"a".repeat(129)] {
             assert!(FleetKeys::new(bad, None, false).unwrap_err().contains("the prefix"), "{bad}");
             assert!(FleetKeys::new("", Some(bad), false).unwrap_err().contains("the namespace"), "{bad}");
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_url_the_key_is_clean(
+        fn the_fleet_key_of_any_url_is_printable(
             key in prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..400),
                 "(http|https)://[a-z.:]{0,40}[ -~]{0,300}".prop_map(String::into_bytes),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_moves_nothing_else() {
+    fn an_excluded_server_moves_only_its_own_keys() {
         let servers = servers(5);
         for (name, distribution) in RingDistribution::ALL {
             let all = ServerRing::new(&servers, distribution, KeyHashFunction::Default, |_| true);

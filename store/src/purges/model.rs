@@ -214,7 +214,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn purges_do_what_a_walk_over_everything_would(ops in proptest::collection::vec(op(), 0..60)) {
+    fn purges_have_the_effect_of_a_walk_over_all_entries(ops in proptest::collection::vec(op(), 0..60)) {
         let mut model = Model {
             store: store(1 << 20),
             purges: Vec::new(),
@@ -232,7 +232,7 @@ proptest! {
 
     /// Whatever is let go: what was purged so that it must not be used unseen never is.
     #[test]
-    fn the_floor_never_lets_through_what_a_rule_would_not(
+    fn the_floor_admits_no_response_that_a_rule_would_reject(
         purges in proptest::collection::vec((scope(), strength(), 0..3_u64), 1..30),
         epoch in 0..30_usize,
         key in 0..KEYS.len(),

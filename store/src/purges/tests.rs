@@ -120,7 +120,7 @@ fn check(scope: PurgeScope, strength: Strength, purged: &[&str], expect: Seen) {
 }
 
 #[test]
-fn where_hosts_share_a_purge_by_one_is_of_all() {
+fn a_purge_by_one_host_covers_all_hosts_that_share_keys() {
     let keys = ["http://a/x", "https://b:81/x", "http://c/x h:d=e", "http://b/y", "http://b/x/z"];
     let check = |scope: PurgeScope, purged: &[usize]| {
         let store = store(1 << 20);
@@ -141,7 +141,7 @@ fn where_hosts_share_a_purge_by_one_is_of_all() {
 }
 
 #[test]
-fn each_scope_reaches_what_it_names() {
+fn each_scope_purges_exactly_its_responses() {
     use Strength::Hard;
     check(url("http://a/x"), Hard, &KEYS[1..3], Seen::Nothing);
     check(url("http://a/x h:b=c"), Hard, &KEYS[2..3], Seen::Nothing);
@@ -159,7 +159,7 @@ fn each_scope_reaches_what_it_names() {
 }
 
 #[test]
-fn an_expression_reaches_what_it_is_true_of_when_it_is_made() {
+fn a_purge_expression_covers_the_responses_that_match_when_it_is_made() {
     let condition = |text: &str| PurgeScope::Where(Expression::parse(text).unwrap());
     use Strength::Hard;
     check(
@@ -193,7 +193,7 @@ fn every_prefix_of_a_key_is_found_among_its_neighbours() {
 }
 
 #[test]
-fn what_is_hit_again_is_met_once_only() {
+fn a_rule_is_applied_once_to_a_response_that_is_hit_again() {
     let store = store(1 << 20);
     put(&store, KEYS[0], &[]);
     store.purge(rule(tag("red"), Strength::Hard));
@@ -207,7 +207,7 @@ fn what_is_hit_again_is_met_once_only() {
 }
 
 #[test]
-fn a_reader_of_what_is_purged_finishes() {
+fn a_reader_of_a_purged_response_finishes() {
     let store = store(8 << 20);
     let body = store.make_body(&[vec![7; 100_000].into()]).unwrap();
     let key = KEYS[0].as_bytes();
@@ -219,7 +219,7 @@ fn a_reader_of_what_is_purged_finishes() {
 }
 
 #[test]
-fn what_is_purged_goes_before_what_may_be_used() {
+fn purged_responses_are_evicted_before_usable_ones() {
     let store = store(8 << 20);
     let put = |n: usize, tag: &str| {
         let key = format!("http://a/{n}");
@@ -359,7 +359,7 @@ fn a_displaced_fill_is_still_found_by_a_removal() {
 }
 
 #[test]
-fn what_comes_in_late_does_not_take_the_place_of_what_was_asked_for_since() {
+fn a_late_response_does_not_replace_one_requested_after_the_purge() {
     for strength in [Strength::Soft, Strength::Validate, Strength::Hard] {
         let store = store(1 << 20);
         let key = KEYS[0];
@@ -394,7 +394,7 @@ fn a_validation_that_began_before_is_no_validation() {
 
 /// The sweep puts a copy of what is to be validated into its place, also while that is being validated.
 #[test]
-fn a_validation_freshens_what_was_swept_meanwhile() {
+fn a_validation_freshens_a_response_that_was_swept_meanwhile() {
     let store = store(1 << 20);
     let (key, hash) = (KEYS[0].as_bytes(), store.hash(KEYS[0].as_bytes()));
     put(&store, KEYS[0], &["red"]);
@@ -457,7 +457,7 @@ fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: 
 }
 
 #[test]
-fn what_comes_from_the_fleet_goes_by_the_logs() {
+fn a_response_from_the_fleet_is_purged_by_its_log_positions() {
     let store = store(1 << 20);
     let positions = vec![position(1, 5), position(2, 7)];
     store.purge(PurgeRule { scope: tag("red"), strength: Strength::Hard, positions });
@@ -475,7 +475,7 @@ fn what_comes_from_the_fleet_goes_by_the_logs() {
 }
 
 #[test]
-fn what_comes_from_the_fleet_goes_by_the_clock_where_a_purge_is_of_this_node_alone() {
+fn a_response_from_the_fleet_is_purged_by_its_time_if_the_purge_is_local() {
     let store = store(1 << 20);
     let now = clock::wall().0;
     store.purge(rule(tag("red"), Strength::Hard));
@@ -533,7 +533,7 @@ fn rules_are_bounded_and_counted() {
 }
 
 #[test]
-fn rules_that_everything_has_met_are_forgotten_where_there_is_no_tier_below() {
+fn rules_applied_to_all_entries_are_dropped_without_a_lower_tier() {
     let used = |lower: bool| {
         let store = store(64 << 20);
         if !lower {
@@ -551,7 +551,7 @@ fn rules_that_everything_has_met_are_forgotten_where_there_is_no_tier_below() {
 }
 
 #[test]
-fn what_stands_purged_and_unmet_is_nothing_newer() {
+fn a_purged_stored_response_is_not_newer_than_a_fill() {
     let store = store(1 << 20);
     let (mut writer, _reader) = lead(&store, "a");
     let here = store.epoch();
@@ -564,7 +564,7 @@ fn what_stands_purged_and_unmet_is_nothing_newer() {
 }
 
 #[test]
-fn a_purge_of_a_tag_with_a_limit_is_met_by_what_has_the_tag_alone() {
+fn a_purge_of_a_tag_with_a_condition_covers_only_responses_with_the_tag() {
     let store = store(64 << 20);
     put(&store, "http://a/", &["red"]);
     put(&store, "http://b/", &["red"]);

@@ -28,7 +28,7 @@ fn language(value: &str) -> [Field<'_>; 1] {
 }
 
 #[test]
-fn what_is_put_is_found_until_it_is_removed() {
+fn a_stored_response_is_found_until_it_is_removed() {
     let store = store(1 << 20);
     put(&store, b"k", plain(text("one")));
     store.remove(store.hash(b"k"), b"k");
@@ -79,7 +79,7 @@ fn a_request_selects_the_newest_variant_that_matches() {
 }
 
 #[test]
-fn one_that_does_not_vary_is_alone() {
+fn a_response_without_vary_is_the_only_variant() {
     let store = store(1 << 20);
     put(&store, b"k", varied(&["x-language"], &language("da"), text("hej")));
     put(&store, b"k", plain(text("for all")));
@@ -89,7 +89,7 @@ fn one_that_does_not_vary_is_alone() {
 }
 
 #[test]
-fn what_varied_otherwise_is_not_gone_back_to() {
+fn a_variant_with_other_vary_fields_is_not_selected_again() {
     let both =
         |one, other| [Field { name: "x-language", value: one }, Field { name: "x-form", value: other }];
     let (da, en) = (both(b"da", b"1"), both(b"en", b"1"));
@@ -127,7 +127,7 @@ fn a_thousand_hostile_variants_cost_one_entry_and_spare_those_in_use() {
 }
 
 #[test]
-fn freshening_replaces_only_what_is_still_there() {
+fn freshening_replaces_only_an_unchanged_response() {
     let store = store(1 << 20);
     let hash = store.hash(b"k");
     let old = plain(text("old"));
@@ -162,7 +162,7 @@ fn misses_are_remembered_for_a_while_and_within_bounds() {
 }
 
 #[test]
-fn a_purge_that_names_a_key_ends_what_is_remembered_of_it() {
+fn a_purge_of_a_key_ends_its_hit_for_miss() {
     let url = |it: &str| PurgeScope::Url(it.as_bytes().into());
     let prefix = |it: &str| PurgeScope::Prefix(it.as_bytes().into());
     for (scope, ends) in [
@@ -222,7 +222,7 @@ fn the_variants_of_one_key_do_not_take_the_whole_store() {
 }
 
 #[test]
-fn bodies_go_where_their_size_says() {
+fn bodies_are_placed_by_their_size() {
     let store = store(8 << 20);
     let empty = store.used();
     let small = store.make_body(&[Bytes::from_static(b"ab"), Bytes::from_static(b"c")]).unwrap();
@@ -302,7 +302,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_lower_tier_takes_is_of_the_budget() {
+fn memory_of_a_lower_tier_is_charged_to_the_budget() {
     let store = store(4 << 20);
     let mut entered = 0;
     let before = store.used();

@@ -203,7 +203,7 @@ fn departures_are_remembered_within_bounds() {
 }
 
 #[test]
-fn where_nothing_is_left_nothing_is_kept_for_it() {
+fn an_empty_cache_frees_its_bookkeeping() {
     let mut policy: S3Fifo<u64> = S3Fifo::new(1000);
     let handles: Vec<_> = (0..100).map(|id| policy.insert(id, 1)).collect();
     assert!((0..50).all(|_| policy.evict(|_, _| 0).is_some()));
@@ -215,7 +215,7 @@ fn where_nothing_is_left_nothing_is_kept_for_it() {
 }
 
 #[test]
-fn a_walk_meets_all_that_stays_whatever_else_comes_and_goes() {
+fn a_walk_visits_every_entry_that_stays_while_other_entries_change() {
     let mut policy: S3Fifo<u64> = S3Fifo::new(1 << 30);
     let stays: Vec<u64> = (0..20_000).collect();
     let mut goes: Vec<(u64, Handle)> = Vec::new();
@@ -239,7 +239,7 @@ fn a_walk_meets_all_that_stays_whatever_else_comes_and_goes() {
 }
 
 #[test]
-fn a_walk_begins_anew_when_all_were_moved() {
+fn a_walk_restarts_when_all_entries_were_moved() {
     let mut policy: S3Fifo<u64> = S3Fifo::new(1 << 30);
     let handles: Vec<Handle> = (0..10_000).map(|id| policy.insert(id, 100)).collect();
     let place = policy.walk(WalkPosition::default(), 9_000, |_| {}).unwrap();

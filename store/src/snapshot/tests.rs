@@ -140,7 +140,7 @@ fn plan() -> EncodingPlan {
 }
 
 #[test]
-fn nothing_that_was_purged_comes_back() {
+fn a_purged_response_is_not_restored() {
     for strength in [Strength::Hard, Strength::Soft, Strength::Validate] {
         let scopes = [
             PurgeScope::Url(b"http://h/3"[..].into()),
@@ -168,7 +168,7 @@ fn nothing_that_was_purged_comes_back() {
 }
 
 #[test]
-fn a_purge_before_the_reading_applies_to_what_is_read() {
+fn a_purge_before_the_reading_applies_to_the_snapshot() {
     let bytes = written(&pages());
     let after = store(8 << 20);
     // As of a disk tier whose journal has it.
@@ -183,7 +183,7 @@ fn a_purge_before_the_reading_applies_to_what_is_read() {
 }
 
 #[test]
-fn what_is_of_no_use_is_left_out() {
+fn useless_responses_are_left_out_of_a_snapshot() {
     let before = store(8 << 20);
     let now = clock::wall();
     let with = |change: fn(&mut Stored, WallTime)| {
@@ -336,7 +336,7 @@ fn a_file_of_this_user_that_is_damaged_at_its_beginning_is_renamed_at_the_next_s
 }
 
 #[test]
-fn files_of_others_and_damaged_files_are_not_used() {
+fn foreign_and_damaged_files_are_not_read_as_snapshots() {
     let (folder, path) = folder();
     std::fs::write(
         &path,

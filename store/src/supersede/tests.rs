@@ -23,7 +23,7 @@ fn found(store: &Store, request: &[Field<'_>]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn the_selected_variant_goes_and_others_stay() {
+fn the_selected_variant_is_removed_and_other_variants_stay() {
     let store = store(8 << 20);
     let hash = store.hash(KEY);
     for it in ["de", "fr"] {
@@ -42,7 +42,7 @@ fn the_selected_variant_goes_and_others_stay() {
 }
 
 #[test]
-fn what_is_on_its_way_is_not_stored_after() {
+fn a_response_in_flight_is_not_stored_after_a_superseding_one() {
     let store = store(8 << 20);
     let hash = store.hash(KEY);
     let Begin::Lead(writer, _reader) = store.begin(hash, hash, KEY) else { panic!("nobody fetches it") };

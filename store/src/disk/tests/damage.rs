@@ -63,7 +63,7 @@ fn closed() -> Tier {
 }
 
 #[test]
-fn nothing_is_lost_where_nothing_is_damaged() {
+fn undamaged_segments_are_restored_completely() {
     assert_eq!(BODIES, after(&closed(), |_| ()));
 }
 
@@ -142,7 +142,7 @@ fn segments_of_another_directory_are_not_read() {
 }
 
 #[test]
-fn what_only_has_the_name_of_a_segment_is_none() {
+fn a_file_with_only_the_name_of_a_segment_is_ignored() {
     for kind in ["noise", "empty", "directory", "link", "fifo"] {
         let left = after(&closed(), |it| {
             let path = it[0].with_file_name("0000009999.segment");
@@ -159,7 +159,7 @@ fn what_only_has_the_name_of_a_segment_is_none() {
 }
 
 #[test]
-fn a_marker_that_is_damaged_begins_anew() {
+fn a_damaged_marker_empties_the_tier() {
     let tier = closed();
     for text in ["", "larder disk tier, version 1\nseed 0000000000000000\nsum 0\n"] {
         let left = after(&tier, |it| fs::write(it[0].with_file_name("larder-disk"), text).unwrap());
@@ -168,7 +168,7 @@ fn a_marker_that_is_damaged_begins_anew() {
 }
 
 #[test]
-fn what_is_damaged_while_we_run_is_not_served() {
+fn a_segment_damaged_at_runtime_is_not_served() {
     for damage in ["cut", "turn", "zero", "empty"] {
         let tier = filled();
         assert_eq!(BODIES, count(&tier));
@@ -195,7 +195,7 @@ fn what_is_damaged_while_we_run_is_not_served() {
 
 /// As on a device that turns bits: nothing tells of it but the bytes.
 #[test]
-fn what_rots_in_silence_is_not_served() {
+fn a_silently_changed_body_is_not_served() {
     for size in [1500, 20_000, 200_000] {
         let tier = Tier::sized(8 << 20, 1 << 20);
         tier.put("a", blob(1, size));
@@ -214,7 +214,7 @@ fn what_rots_in_silence_is_not_served() {
 
 /// The time of its last write is no proof that there was none since: anybody may set it.
 #[test]
-fn what_was_verified_a_moment_ago_is_verified_anew_where_a_time_was_set() {
+fn a_verified_body_is_verified_again_if_its_file_time_was_set() {
     let tier = Tier::sized(8 << 20, 1 << 20);
     tier.put("a", blob(1, 200_000));
     let path = tier.segments().remove(0);
@@ -234,7 +234,7 @@ fn what_was_verified_a_moment_ago_is_verified_anew_where_a_time_was_set() {
 
 /// Who is being sent a body must not get a mix of what was verified and what somebody wrote since.
 #[test]
-fn what_somebody_writes_to_is_not_sent_on() {
+fn a_body_that_another_process_overwrites_is_not_sent_on() {
     let tier = Tier::sized(8 << 20, 1 << 20);
     tier.put("a", blob(1, 200_000));
     let StoredBody::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
@@ -250,7 +250,7 @@ fn what_somebody_writes_to_is_not_sent_on() {
 
 /// Each part is looked at where it is sent from: what somebody writes there after it was verified goes to nobody.
 #[test]
-fn what_is_written_over_while_it_is_sent_is_sent_to_nobody() {
+fn a_part_overwritten_while_the_body_is_sent_is_not_sent() {
     for (place, is_sent) in [(10_000, 0), (100_000, 1), (199_999, 3)] {
         let tier = Tier::sized(8 << 20, 1 << 20);
         tier.put("a", blob(1, 200_000));
@@ -284,7 +284,7 @@ fn what_is_written_over_while_it_is_sent_is_sent_to_nobody() {
 }
 
 #[test]
-fn what_is_in_memory_was_asked_for() {
+fn only_a_verified_body_in_memory_is_read_without_waiting() {
     let tier = Tier::new();
     for key in ["first", "second", "third"] {
         tier.put(key, blob(1, 16_000));

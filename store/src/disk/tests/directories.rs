@@ -21,7 +21,7 @@ fn two_never_share_a_directory() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
+fn a_directory_with_foreign_files_is_refused_and_left_unchanged() {
     let tier = Tier::new();
     let path = tier.directory.path().join("home");
     fs::create_dir(&path).unwrap();
@@ -53,7 +53,7 @@ fn our_own_files_without_their_marker_are_given_up_and_not_called_foreign() {
 }
 
 #[test]
-fn another_version_is_refused() {
+fn a_directory_of_another_version_is_refused() {
     let mut tier = Tier::new();
     tier.close();
     let said = "larder disk tier, version 7\nseed whatever";
@@ -64,7 +64,7 @@ fn another_version_is_refused() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_told() {
+fn an_unusable_path_is_refused_with_its_reason() {
     let tier = Tier::new();
     let said = refused(&tier, &tier.directory.path().join("no/where"));
     assert!(said.contains("the parent directory does not exist"), "{said}");

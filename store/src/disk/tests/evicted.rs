@@ -83,7 +83,7 @@ fn behind_a_disk_that_hangs_ram_goes_on() {
 }
 
 #[test]
-fn what_a_full_queue_refused_is_written_when_ram_evicts_it() {
+fn a_response_refused_by_a_full_queue_is_written_on_eviction() {
     let (tier, store) = tiers();
     miss(&tier, &store, "a", &fresh(1, 5000));
     crowd_out(&store, "a");
@@ -92,7 +92,7 @@ fn what_a_full_queue_refused_is_written_when_ram_evicts_it() {
 }
 
 #[test]
-fn what_was_stored_while_the_disk_was_off_is_written_when_ram_evicts_it() {
+fn a_response_stored_while_the_disk_was_off_is_written_on_eviction() {
     let (tier, store) = tiers();
     tier.calls.faults.plan(Some(Fail { first: 1, count: 1, errno: Errno::NOSPC }));
     tier.put("fails", blob(0, 10));
@@ -104,7 +104,7 @@ fn what_was_stored_while_the_disk_was_off_is_written_when_ram_evicts_it() {
 }
 
 #[test]
-fn what_the_disk_has_or_is_about_to_have_is_not_written_twice() {
+fn a_response_on_disk_or_in_the_queue_is_not_written_twice() {
     let (tier, store) = tiers();
     keep(&tier, &store, "a", &fresh(1, 5000));
     tier.disk().flush().wait().unwrap();
@@ -124,7 +124,7 @@ fn what_the_disk_has_or_is_about_to_have_is_not_written_twice() {
 }
 
 #[test]
-fn what_the_disk_has_dropped_meanwhile_is_written_again() {
+fn a_response_that_the_disk_has_dropped_is_written_again() {
     let (tier, store) = tiers();
     keep(&tier, &store, "a", &fresh(1, 5000));
     for it in 0..100 {
@@ -175,7 +175,7 @@ fn a_purge_between_the_eviction_and_the_write_wins() {
 }
 
 #[test]
-fn what_is_of_no_use_any_more_is_not_written() {
+fn a_useless_response_is_not_written_on_eviction() {
     let (tier, store) = tiers();
     // Stale for years, and nothing to ask about it with.
     miss(&tier, &store, "a", &blob(1, 5000));
@@ -184,7 +184,7 @@ fn what_is_of_no_use_any_more_is_not_written() {
 }
 
 #[test]
-fn what_leaves_by_way_of_the_disk_is_counted_until_it_has_and_bounded() {
+fn evicted_responses_in_the_queue_are_counted_and_bounded() {
     let (tier, store) = tiers();
     miss(&tier, &store, "a", &fresh(1, 16_000));
     miss(&tier, &store, "b", &fresh(2, 64_000));

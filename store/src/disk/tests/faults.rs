@@ -70,7 +70,7 @@ fn live(fail: Option<Fail>) -> u64 {
 }
 
 #[test]
-fn nothing_fails_where_nothing_fails() {
+fn a_run_without_injected_faults_succeeds() {
     assert!(live(None) > 100);
 }
 
@@ -95,7 +95,7 @@ fn every_call_may_be_the_first_of_many_that_fail() {
 }
 
 #[test]
-fn a_failure_turns_the_tier_off_and_is_told() {
+fn a_write_failure_turns_the_tier_off_with_its_reason() {
     let tier = Tier::new();
     tier.text("a", "one");
     tier.calls.faults.plan(Some(Fail { first: 1, count: u64::MAX, errno: Errno::NOSPC }));
@@ -133,7 +133,7 @@ fn a_directory_that_is_renamed_stays_in_use() {
 }
 
 #[test]
-fn what_is_there_is_read_while_nothing_can_be_written() {
+fn stored_responses_are_read_while_writes_fail() {
     let tier = Tier::new();
     tier.text("a", "one");
     // The first call looks whether somebody else has written there.
@@ -144,7 +144,7 @@ fn what_is_there_is_read_while_nothing_can_be_written() {
 }
 
 #[test]
-fn a_removal_that_cannot_be_written_is_not_forgotten() {
+fn a_removal_that_cannot_be_written_holds_after_a_restart() {
     let mut tier = Tier::new();
     tier.text("a", "one");
     tier.calls.faults.plan(Some(Fail { first: 1, count: u64::MAX, errno: Errno::IO }));
@@ -157,7 +157,7 @@ fn a_removal_that_cannot_be_written_is_not_forgotten() {
 }
 
 #[test]
-fn where_a_removal_is_lost_with_the_process_everything_is_validated() {
+fn a_removal_lost_with_the_process_makes_the_tier_validate() {
     let mut tier = Tier::new();
     tier.text("a", "one");
     // The write fails, and taking the journal away does not.

@@ -58,7 +58,7 @@ fn the_order_of_arrival_does_not_matter() {
 }
 
 #[test]
-fn what_is_older_than_a_removal_comes_too_late() {
+fn a_record_older_than_a_removal_is_rejected() {
     let index = Index::new();
     index.put(7, &known(1, 1, 0));
     assert_eq!(1, index.remove(7, 5));
@@ -76,7 +76,7 @@ fn variants_are_bounded() {
 }
 
 #[test]
-fn a_segment_is_forgotten_whole() {
+fn all_records_of_a_removed_segment_are_removed() {
     let index = Index::new();
     (1..50).for_each(|it| {
         let _ = index.put(it, &known(it, 1, 0));

@@ -56,7 +56,7 @@ fn a_new_directory_has_no_purges() {
 }
 
 #[test]
-fn a_purge_does_not_wait_for_what_is_queued() {
+fn a_purge_does_not_wait_for_queued_writes() {
     let tier = Tier::sized(64 << 20, 1 << 20);
     let stored = blob(1, 50_000);
     for at in 0..1000 {
@@ -67,7 +67,7 @@ fn a_purge_does_not_wait_for_what_is_queued() {
 }
 
 #[test]
-fn what_was_being_written_when_it_was_killed_is_no_loss() {
+fn a_partially_written_purge_is_ignored_after_a_kill() {
     let mut tier = Tier::new();
     tier.text("a", "x");
     tier.disk().purged(1, &url("a")).wait().unwrap();
@@ -331,7 +331,7 @@ fn a_purge_that_is_too_large_has_all_validated() {
 }
 
 #[test]
-fn where_a_removal_may_be_lost_everything_is_validated() {
+fn a_possibly_lost_removal_makes_the_tier_validate() {
     for damage in ["beginning", "end", "middle"] {
         let mut tier = Tier::new();
         (0..40).for_each(|at| tier.put(&format!("k{at}"), blob(at, 5000)));

@@ -48,7 +48,7 @@ fn a_copy_for_ram_is_made_by_the_readers() {
 }
 
 #[test]
-fn nothing_of_a_response_is_lost() {
+fn a_response_is_restored_with_all_its_parts() {
     let mut tier = Tier::new();
     let mut meta = sample::meta(&["accept-encoding"]);
     meta.etag = Some(b"\"x\""[..].into());
@@ -130,7 +130,7 @@ fn the_newest_that_matches_is_selected() {
 }
 
 #[test]
-fn what_does_not_vary_answers_everything() {
+fn a_response_without_vary_replaces_all_variants() {
     let mut tier = Tier::new();
     tier.put("a", sample::varied(&["accept-encoding"], &ENCODED, sample::text("zipped")));
     tier.text("a", "all");
@@ -142,7 +142,7 @@ fn what_does_not_vary_answers_everything() {
 }
 
 #[test]
-fn what_is_removed_is_gone_at_once_and_stays_gone() {
+fn a_removed_response_stays_removed_after_a_restart() {
     let mut tier = Tier::new();
     tier.text("a", "one");
     tier.text("b", "two");
@@ -156,7 +156,7 @@ fn what_is_removed_is_gone_at_once_and_stays_gone() {
 }
 
 #[test]
-fn what_is_queued_when_its_key_is_removed_is_not_kept() {
+fn a_queued_response_is_not_kept_if_its_key_is_removed() {
     let mut tier = Tier::new();
     for _ in 0..200 {
         tier.disk().write(b"a", &sample::plain(sample::text("one")));
@@ -168,7 +168,7 @@ fn what_is_queued_when_its_key_is_removed_is_not_kept() {
 }
 
 #[test]
-fn what_is_written_after_a_removal_is_kept() {
+fn a_response_written_after_a_removal_is_kept() {
     let mut tier = Tier::new();
     tier.text("a", "one");
     tier.disk().remove(b"a");
@@ -215,7 +215,7 @@ fn after_a_kill(tier: &Tier) -> Tier {
 }
 
 #[test]
-fn a_removal_is_written_ahead_of_what_waits() {
+fn a_removal_is_written_before_the_queued_writes() {
     let tier = Tier::new();
     tier.text("a", "old");
     tier.calls.faults.let_in(Some(0));
@@ -233,7 +233,7 @@ fn a_removal_is_written_ahead_of_what_waits() {
 }
 
 #[test]
-fn what_waits_is_not_written_once_its_key_is_removed() {
+fn a_queued_response_is_not_written_if_its_key_is_removed() {
     let tier = Tier::new();
     tier.text("a", "there");
     tier.calls.faults.let_in(Some(0));
@@ -258,7 +258,7 @@ fn selected(tier: &Tier, language: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_is_displaced_stays_away_and_other_variants_stay() {
+fn a_displaced_variant_stays_removed_and_other_variants_stay() {
     let mut tier = Tier::new();
     tier.put("a", variant("de", "old"));
     tier.put("a", variant("fr", "french"));
@@ -305,7 +305,7 @@ fn other_variants_that_wait_are_written() {
 }
 
 #[test]
-fn what_varies_on_other_names_is_displaced() {
+fn a_variant_that_varies_on_other_fields_is_displaced() {
     let page = |names: &[&str], body| sample::varied(names, &PLAIN, sample::text(body));
     for (what, old) in [("nothing", page(&[], "old")), ("another field", page(&["accept-encoding"], "old"))] {
         for is_written in [true, false] {
@@ -327,7 +327,7 @@ fn what_varies_on_other_names_is_displaced() {
 }
 
 #[test]
-fn what_is_not_written_takes_the_place_of_what_is_all_the_same() {
+fn a_response_that_is_not_written_still_supersedes_the_old_one() {
     let mut tier = Tier::new();
     tier.settings.min_ttl = 10;
     tier.restart();

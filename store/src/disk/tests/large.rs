@@ -30,7 +30,7 @@ fn keep(tier: &Tier, key: &str, bytes: &[u8]) -> Result<(), BodyNotKept> {
 }
 
 #[test]
-fn what_came_in_pieces_is_found_whole_also_after_a_kill() {
+fn a_body_written_in_pieces_is_restored_also_after_a_kill() {
     let tier = tier();
     let bytes = noise(1, 900_000);
     keep(&tier, "a", &bytes).unwrap();
@@ -69,7 +69,7 @@ fn writes_that_are_lost_leave_no_body_that_could_be_taken_for_right() {
 }
 
 #[test]
-fn what_is_cut_off_leaves_nothing() {
+fn a_truncated_large_body_leaves_no_file() {
     let tier = tier();
     let names = || std::fs::read_dir(tier.path()).unwrap().count();
     let before = (tier.disk().bytes(), names());
@@ -90,7 +90,7 @@ fn what_is_cut_off_leaves_nothing() {
 }
 
 #[test]
-fn what_does_not_fit_a_segment_is_not_begun_or_given_up() {
+fn a_body_larger_than_a_segment_is_refused_or_abandoned() {
     let tier = tier();
     assert!(disk(&tier).begin_large(Some(SEGMENT)).is_none());
     assert_eq!(Err(BodyNotKept), keep(&tier, "a", &noise(1, 1_100_000)));
@@ -98,7 +98,7 @@ fn what_does_not_fit_a_segment_is_not_begun_or_given_up() {
 }
 
 #[test]
-fn a_hanging_device_delays_a_body_for_as_long_as_was_said_and_no_longer() {
+fn a_hanging_device_delays_a_body_for_at_most_its_timeout() {
     let tier = tier();
     let mut large = disk(&tier).begin_large(None).unwrap();
     large.patience = Duration::from_millis(1);
@@ -135,7 +135,7 @@ fn a_failing_device_gives_the_body_up_and_is_no_error_of_the_tier() {
 }
 
 #[test]
-fn all_together_stay_within_the_size() {
+fn all_large_bodies_together_stay_within_the_size() {
     let tier = tier();
     for round in 0..30 {
         keep(&tier, &format!("k{round}"), &noise(round, 700_000)).unwrap();

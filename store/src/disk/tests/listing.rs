@@ -160,7 +160,7 @@ fn a_page_ends_with_its_time_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn what_comes_and_goes_between_two_pages_moves_nothing() {
+fn objects_added_and_removed_between_two_pages_shift_no_object() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let mut turn = 0;
@@ -181,7 +181,7 @@ fn what_comes_and_goes_between_two_pages_moves_nothing() {
 }
 
 #[test]
-fn what_is_purged_is_not_listed() {
+fn a_purged_response_is_not_listed() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let all = |which| {
@@ -265,7 +265,7 @@ fn all_variants_of_a_key_are_one() {
 }
 
 #[test]
-fn what_cannot_be_read_is_passed_over() {
+fn an_unreadable_record_is_skipped_in_a_listing() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let fail = Fail { first: 3, count: 1, errno: Errno::IO };

@@ -19,7 +19,7 @@ fn a_restart_reads_footers_not_bodies() {
 }
 
 #[test]
-fn a_restart_is_far_faster_than_what_it_finds_was_written() {
+fn a_restart_reads_the_index_far_faster_than_it_was_written() {
     let mut tier = Tier::sized(64 << 20, 1 << 20);
     let objects = 30_000;
     let began = larder_stdx::clock::precise_micros();
@@ -65,7 +65,7 @@ fn a_very_large_body_is_verified_by_the_pool() {
 }
 
 #[test]
-fn what_this_process_wrote_needs_no_reader() {
+fn a_response_that_this_process_wrote_needs_no_reader() {
     let tier = Tier::new();
     tier.put("a", blob(1, 20_000));
     assert!(tier.get("a").is_some());
@@ -73,7 +73,7 @@ fn what_this_process_wrote_needs_no_reader() {
 }
 
 #[test]
-fn without_readers_what_must_be_verified_is_a_miss() {
+fn a_response_that_must_be_verified_is_a_miss_without_readers() {
     let mut tier = roomy();
     tier.put("a", blob(1, VERY_LARGE));
     tier.close();
@@ -85,7 +85,7 @@ fn without_readers_what_must_be_verified_is_a_miss() {
 }
 
 #[test]
-fn what_would_need_the_device_is_not_there_now() {
+fn a_response_that_requires_a_device_read_is_not_read_at_once() {
     let mut tier = roomy();
     tier.put("large", blob(1, 9_000));
     tier.put("very large", blob(2, VERY_LARGE));

@@ -38,7 +38,7 @@ fn within(future: impl Future<Output = ()>) {
 }
 
 #[test]
-fn after_some_reads_that_hang_nobody_waits_for_the_device() {
+fn reads_skip_a_device_after_several_that_hang() {
     let tier = Hanging::new(Duration::from_secs(10));
     within(async {
         tokio::time::pause();
@@ -71,7 +71,7 @@ fn after_some_reads_that_hang_nobody_waits_for_the_device() {
 }
 
 #[test]
-fn reads_that_hang_beside_each_other_are_one() {
+fn simultaneous_hanging_reads_count_once() {
     let tier = Hanging::new(Duration::from_secs(10));
     within(async {
         tokio::time::pause();
@@ -88,7 +88,7 @@ fn reads_that_hang_beside_each_other_are_one() {
 }
 
 #[test]
-fn a_device_that_answers_again_is_told_of_though_nobody_reads() {
+fn a_recovered_device_is_noticed_without_reads() {
     let tier = Hanging::new(Duration::from_secs(10));
     let disk = tier.0.disk();
     within(async {

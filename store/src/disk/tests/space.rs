@@ -41,7 +41,7 @@ fn the_oldest_goes_and_the_newest_stays() {
 }
 
 #[test]
-fn what_is_used_is_written_again() {
+fn used_responses_are_written_again_before_their_segment_is_dropped() {
     let mut tier = Tier::sized(1 << 20, 64 << 10);
     for at in 0..600 {
         tier.put(&format!("k{at}"), blob(at, 10_000));
@@ -59,7 +59,7 @@ fn what_is_used_is_written_again() {
 }
 
 #[test]
-fn what_is_removed_is_not_brought_back_by_being_written_again() {
+fn a_removed_response_is_not_restored_by_being_written_again() {
     let mut tier = Tier::sized(1 << 20, 64 << 10);
     for at in 0..600 {
         tier.put(&format!("k{at}"), blob(at, 10_000));
@@ -89,7 +89,7 @@ fn writing_again_does_not_spin_where_everything_is_used() {
 }
 
 #[test]
-fn a_segment_that_is_read_stays_and_others_go() {
+fn a_segment_with_a_reader_stays_and_other_segments_are_dropped() {
     let tier = Tier::sized(1 << 20, 64 << 10);
     tier.put("a", blob(1, 30_000));
     let held = tier.read("a", &[]).unwrap();
@@ -104,7 +104,7 @@ fn a_segment_that_is_read_stays_and_others_go() {
 }
 
 #[test]
-fn a_removal_does_not_go_before_what_it_removes() {
+fn a_removal_is_not_dropped_before_the_record_that_it_removes() {
     let mut tier = Tier::sized(1 << 20, 64 << 10);
     tier.put("a", blob(1, 30_000));
     let held = tier.read("a", &[]).unwrap();
@@ -119,7 +119,7 @@ fn a_removal_does_not_go_before_what_it_removes() {
 }
 
 #[test]
-fn whoever_reads_a_segment_without_a_name_finishes() {
+fn a_reader_of_an_unlinked_segment_finishes() {
     let tier = Tier::sized(1 << 20, 64 << 10);
     tier.put("a", blob(1, 30_000));
     let held = tier.read("a", &[]).unwrap();
@@ -136,7 +136,7 @@ fn whoever_reads_a_segment_without_a_name_finishes() {
 }
 
 #[test]
-fn what_readers_hold_is_counted_and_comes_back() {
+fn segments_held_by_readers_are_counted_and_released() {
     let tier = Tier::sized(1 << 20, 64 << 10);
     let mut held = Vec::new();
     let mut at = 0;
@@ -186,7 +186,7 @@ fn a_removal_is_kept_where_readers_hold_all_room() {
 }
 
 #[test]
-fn what_is_larger_than_a_segment_is_not_written() {
+fn a_response_larger_than_a_segment_is_not_written() {
     let tier = Tier::new();
     tier.put("a", blob(1, 70_000));
     tier.put("b", blob(2, (64 << 10) - 100));
@@ -242,7 +242,7 @@ fn a_device_that_is_smaller_than_the_size_goes_round() {
 }
 
 #[test]
-fn where_others_fill_the_device_a_quarter_is_kept() {
+fn a_device_filled_by_other_programs_keeps_a_quarter_of_the_tier() {
     let tier = Tier::sized(1 << 20, 64 << 10);
     (0..60).for_each(|at| tier.put(&format!("k{at}"), blob(at, 10_000)));
     let before = tier.segments().len();

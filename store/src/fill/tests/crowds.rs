@@ -12,7 +12,7 @@ fn spent(spent: SpentLifetime) -> FillHead {
 }
 
 #[test]
-fn one_of_those_who_waited_long_enough_begins_another() {
+fn a_waiting_request_whose_wait_is_over_begins_another_fill() {
     let store = store(1 << 20);
     let (first, _leader) = lead(&store, b"k");
     let (one, other) = (follow(&store, b"k"), follow(&store, b"k"));
@@ -27,7 +27,7 @@ fn one_of_those_who_waited_long_enough_begins_another() {
 }
 
 #[test]
-fn what_is_spent_is_for_those_who_waited() {
+fn an_expired_response_is_only_for_requests_that_waited() {
     for (how, stores) in [(SpentLifetime::Stored, true), (SpentLifetime::Passing, false)] {
         let store = store(1 << 20);
         let (mut writer, mut leader) = lead(&store, b"k");
@@ -45,7 +45,7 @@ fn what_is_spent_is_for_those_who_waited() {
 }
 
 #[test]
-fn one_that_joins_after_the_head_has_not_waited() {
+fn a_request_that_joins_after_the_head_has_not_waited() {
     let store = store(1 << 20);
     let (mut writer, _leader) = lead(&store, b"k");
     writer.head(shared(), true);
@@ -53,7 +53,7 @@ fn one_that_joins_after_the_head_has_not_waited() {
 }
 
 #[test]
-fn what_nobody_can_join_stays_where_it_is() {
+fn a_private_fill_leaves_the_fills_in_flight_unchanged() {
     let store = store(1 << 20);
     let hash = store.hash(b"k");
     let (mut writer, reader) = store.begin_private(hash, b"k", store.removals(hash));

@@ -80,7 +80,7 @@ async fn all_of(reader: &mut FillReader) -> (Vec<u8>, FillEnd) {
 }
 
 #[tokio::test]
-async fn who_lags_has_everything_from_the_spool() {
+async fn a_slow_reader_gets_the_whole_body_from_the_spool() {
     for laggards in [1, 2, 20] {
         let it = spooling(GIB, 3_000_000);
         let mut slow = it.pour_for_one(laggards).await;
@@ -100,7 +100,7 @@ async fn who_lags_has_everything_from_the_spool() {
 
 /// They go, stop within a piece, catch up, fall back: what they have is the body.
 #[tokio::test]
-async fn who_comes_and_goes_within_the_spool_loses_nothing() {
+async fn readers_that_move_within_the_spool_lose_no_bytes() {
     let it = spooling(GIB, 4_000_000);
     let (writer, mut fast, mut slow) = it.begin(3);
     let mut late = slow.pop().unwrap();
@@ -130,7 +130,7 @@ async fn who_comes_and_goes_within_the_spool_loses_nothing() {
 
 /// Whatever call fails, and from when on: whoever lags has a beginning, and the others have all.
 #[tokio::test]
-async fn who_lags_is_left_behind_where_the_device_fails() {
+async fn a_slow_reader_is_left_behind_if_the_device_fails() {
     let cases = [(1, Errno::ACCESS), (2, Errno::NOSPC), (4, Errno::IO), (6, Errno::NOSPC)];
     let check = async |first, errno| {
         let it = spooling(GIB, 2_000_000);
@@ -152,7 +152,7 @@ async fn who_lags_is_left_behind_where_the_device_fails() {
 }
 
 #[tokio::test]
-async fn who_lags_is_left_behind_where_the_spool_is_full() {
+async fn a_slow_reader_is_left_behind_if_the_spool_is_full() {
     for (size, spooled) in [(1 << 20, 1), (1, 0)] {
         let it = spooling(size, 3_000_000);
         let mut slow = it.pour_for_one(2).await;
@@ -187,7 +187,7 @@ async fn a_reader_whose_part_of_the_spool_cannot_be_read_is_cut_alone() {
 }
 
 #[tokio::test]
-async fn whoever_goes_away_the_others_have_everything() {
+async fn a_cancelled_reader_leaves_the_body_of_other_readers_complete() {
     // Those who lag, while it comes.
     let it = spooling(GIB, 3_000_000);
     let (mut writer, mut fast, slow) = it.begin(2);
@@ -252,7 +252,7 @@ async fn whoever_goes_away_the_others_have_everything() {
 
 /// A device that hangs is waited for once.
 #[tokio::test]
-async fn who_lags_is_left_behind_where_the_device_hangs() {
+async fn a_slow_reader_is_left_behind_if_the_device_hangs() {
     let it = spooling(GIB, 2_000_000);
     it.calls.faults.let_in(Some(2));
     let mut slow = it.pour_for_one(1).await;
@@ -321,7 +321,7 @@ async fn a_body_is_offered_again_after_a_failure() {
 
 /// Nobody waits, so nothing is written: one alone, and two of whom none has read what there is.
 #[tokio::test]
-async fn nothing_is_spooled_where_nobody_waits() {
+async fn a_fill_without_waiting_readers_is_not_spooled() {
     let it = spooling(GIB, 1_000_000);
     let (mut writer, reader, slow) = it.begin(1);
     while let Some(pushed) = now(writer.push(Bytes::from_static(&[7; CHUNK]), MOST)) {

@@ -423,7 +423,7 @@ fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
 }
 
 #[test]
-fn a_node_that_vanished_costs_a_lease_and_is_forgotten() {
+fn a_vanished_node_delays_purges_by_one_lease_and_is_removed() {
     let field = Field::new(1, 3, Without::Nothing);
     (0..2).for_each(|it| field.start(it));
     let sim = field.sim.clone();

@@ -85,7 +85,7 @@ fn forms_go_before_any_response_does() {
 }
 
 #[test]
-fn forms_that_are_used_stay_when_others_go() {
+fn used_encodings_stay_when_other_encodings_are_dropped() {
     let store = store(2 << 20);
     let encodings: Vec<_> = (0..20).map(|it| page(&store, it, 1000)).collect();
     encodings.iter().for_each(|it| keep(&store, it, Coding::Zstd, 500));
@@ -116,7 +116,7 @@ fn a_form_is_claimed_by_one_and_made_once() {
 }
 
 #[test]
-fn who_waits_is_told() {
+fn a_waiting_request_is_woken_when_its_encoding_is_made() {
     let store = store(2 << 20);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let encodings = page(&store, 0, 1000);
@@ -136,7 +136,7 @@ fn who_waits_is_told() {
 }
 
 #[test]
-fn what_is_freshened_keeps_its_forms() {
+fn a_freshened_response_keeps_its_encodings() {
     let store = store(2 << 20);
     let (old, new) = (page(&store, 0, 1000), page(&store, 1, 1000));
     keep(&store, &old, Coding::Gzip, 500);

@@ -30,7 +30,7 @@ fn sweep(store: &Store, now: u64) -> Swept {
 }
 
 #[test]
-fn what_is_not_used_goes_and_what_is_stays() {
+fn idle_responses_are_evicted_and_used_ones_stay() {
     let store = store(64 << 20);
     sweep(&store, 1000);
     put(&store, "used", "x");
@@ -47,7 +47,7 @@ fn what_is_not_used_goes_and_what_is_stays() {
 }
 
 #[test]
-fn a_leap_of_the_clock_makes_idle_only_what_was_not_used_since() {
+fn a_leap_of_the_clock_makes_only_responses_unused_since_idle() {
     let store = store(64 << 20);
     sweep(&store, 1000);
     put(&store, "before", "x");
@@ -69,7 +69,7 @@ fn a_leap_of_the_clock_makes_idle_only_what_was_not_used_since() {
 }
 
 #[test]
-fn what_many_needed_is_given_back_when_few_are_left() {
+fn memory_is_returned_when_few_of_many_responses_are_left() {
     let store = store(256 << 20);
     sweep(&store, 1000);
     let empty = store.used();
@@ -95,7 +95,7 @@ fn what_many_needed_is_given_back_when_few_are_left() {
 }
 
 #[test]
-fn what_is_used_while_it_sweeps_stays() {
+fn a_response_used_during_the_sweep_stays() {
     let store = store(64 << 20);
     sweep(&store, 1000);
     (0..5000).for_each(|n| put(&store, &format!("{n}"), "x"));

@@ -84,7 +84,7 @@ fn each_sort_has_its_order() {
 }
 
 #[test]
-fn a_page_has_what_is_asked_for_and_counts_the_rest() {
+fn a_page_has_the_matching_objects_and_the_counts_of_all() {
     let store = store(64 << 20);
     many(&store, 100);
     put(&store, "http://b/other", 1, 1, 60, 404, "some");
@@ -109,7 +109,7 @@ fn a_page_has_what_is_asked_for_and_counts_the_rest() {
 }
 
 #[test]
-fn two_threads_list_what_one_does() {
+fn two_threads_list_the_same_as_one() {
     let store = store(64 << 20);
     many(&store, 300);
     for sort in
@@ -130,7 +130,7 @@ fn two_threads_list_what_one_does() {
 }
 
 #[test]
-fn running_threads_are_told_by_the_system() {
+fn the_number_of_running_threads_is_read_from_the_kernel() {
     assert_eq!(Some(1), running("0.20 0.18 0.12 1/80 11206\n"));
     assert_eq!(None, running("0.20 0.18 0.12\n"));
     assert_eq!(None, running(""));
@@ -161,7 +161,7 @@ fn pages_stay_right_while_the_store_changes() {
 }
 
 #[test]
-fn what_is_purged_is_not_listed_before_it_is_swept() {
+fn a_purged_response_is_not_listed_before_it_is_swept() {
     let store = store(64 << 20);
     many(&store, 100);
     put(&store, "http://a/left", 1, 1, 60, 200, "left");
@@ -183,7 +183,7 @@ fn what_is_purged_is_not_listed_before_it_is_swept() {
 }
 
 #[test]
-fn hits_outlast_what_takes_the_place() {
+fn the_hit_count_stays_when_a_response_is_replaced() {
     let store = store(64 << 20);
     put(&store, "http://a/", 1, 1, 60, 200, "t");
     (0..5).for_each(|_| hit(&store, "http://a/"));

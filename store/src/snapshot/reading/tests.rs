@@ -43,7 +43,7 @@ fn read(bytes: &[u8], budget: u64, surplus: Surplus) -> (Arc<Store>, Result<Snap
 }
 
 #[test]
-fn nothing_stays_after_a_fault_in_any_batch() {
+fn a_fault_in_any_batch_leaves_no_entry() {
     let bytes = stream();
     let (store, count) = read(&bytes, 64 << 20, Surplus::Skipped);
     assert_eq!((RESPONSES, 0), count.map(|it| (it.responses, it.left_out)).unwrap());

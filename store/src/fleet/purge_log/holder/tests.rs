@@ -32,7 +32,7 @@ fn entry(deed: PurgeEffect) -> PurgeEntry {
 const NEVER: u64 = u64::MAX;
 
 #[test]
-fn what_comes_from_elsewhere_must_know_enough_of_the_logs() {
+fn a_foreign_response_must_know_a_majority_of_the_logs() {
     let store = store(1 << 20);
     store.follow(&[at(1, 5), at(2, 5), at(3, 0)], 2, NEVER);
     assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 5), at(2, 9)], 0));
@@ -42,7 +42,7 @@ fn what_comes_from_elsewhere_must_know_enough_of_the_logs() {
 }
 
 #[test]
-fn what_an_application_wrote_is_judged_by_when_it_did() {
+fn a_response_of_an_application_is_judged_by_its_time() {
     let store = store(1 << 20);
     let now = clock::wall().0;
     store.follow(&[at(1, 0)], 1, NEVER);
@@ -69,7 +69,7 @@ fn a_purge_is_known_by_any_of_its_places_and_by_none_before_it_has_one() {
 }
 
 #[test]
-fn a_doubt_is_about_what_this_process_holds() {
+fn a_required_revalidation_concerns_responses_of_this_process() {
     let store = store(1 << 20);
     store.restore(5, Vec::new());
     let earlier = |known: &[Position]| {
@@ -88,7 +88,7 @@ fn a_doubt_is_about_what_this_process_holds() {
 }
 
 #[test]
-fn nothing_is_trusted_before_the_logs_are_followed_nor_beyond_the_lease() {
+fn no_response_is_trusted_before_the_logs_are_followed_or_after_the_lease() {
     let store = store(1 << 20);
     clock::tick();
     put(&store, KEYS[0], &[]);
