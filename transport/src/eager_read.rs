@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pay_is_tried_seldom_and_learned_anew() {
+    fn an_eager_read_that_fails_is_rare_until_it_succeeds_again() {
         let haste = EagerRead::new();
         assert_eq!(100, tried(&haste, 100, 1));
         assert_eq!(100, tried(&haste, 100, 3), "one in three pays");

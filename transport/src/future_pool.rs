@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_is_used_again_and_what_was_in_it_is_dropped() {
+    fn a_pooled_future_is_reused_and_its_content_dropped() {
         let rooms = FuturePool::new();
         let held = Rc::new(7);
         let make = || {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_kept_as_take_little() {
+    fn the_number_of_pooled_futures_is_bounded_by_their_memory() {
         let rooms = FuturePool::new();
         let large = |it: [u8; KEPT / 4]| async move { it.iter().map(|it| u32::from(*it)).sum::<u32>() };
         drop((0..9).map(|it| rooms.lend(move || large([it; KEPT / 4]))).collect::<Vec<_>>());

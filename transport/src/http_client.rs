@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_where_its_framing_says() {
+    fn a_body_ends_as_its_framing_declares() {
         let ok = |text: &str| Some((200, text.to_owned()));
         assert_eq!(ok("ab"), answered(&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na", "b"]).ok());
         assert_eq!(ok("ab"), answered(&["HTTP/1.1 200 OK\r\n\r\na", "b"]).ok());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_too_long_is_an_error() {
+    fn a_truncated_or_too_long_response_is_an_error() {
         assert!(answered(&["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"]).is_err());
         assert!(answered(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"]).is_err());
         assert!(

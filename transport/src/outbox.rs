@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_owner_has_checked_is_sent_from_where_it_was_checked_and_nothing_else() {
+    fn only_checked_bytes_of_a_file_are_sent() {
         for (known, whole) in [(3000, true), (8000, true), (2000, false)] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             let mut outbox = Outbox::default();
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_written_to_is_not_sent_on() {
+    fn a_file_changed_while_it_is_sent_is_cut_off() {
         const LENGTH: u64 = 8 << 20;
         for changes in [false, true] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_from_before_is_not_sent_again() {
+    fn bytes_already_sent_are_not_sent_again() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut outbox = Outbox::default();
         let mut part = [0; 4096];
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_arrives_in_order() {
+    fn all_pieces_arrive_in_order() {
         check(&[]);
         check(&[(0, 0)]);
         check(&[(10, 0), (0, 5)]);

@@ -668,7 +668,7 @@ mod tests {
 
     /// What a large receive buffer does to a client that reads steadily: the kernel lets it be filled again in steps.
     #[test]
-    fn who_takes_in_steps_is_as_fast_as_its_steps_are_large() {
+    fn a_client_that_reads_in_large_steps_keeps_its_rate() {
         let steps = |bytes: u64| {
             let second = Cell::new(0);
             rate(128, 0, move |it| {
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn who_took_much_at_once_may_be_silent_for_longer() {
+    fn a_client_that_has_read_much_gets_a_longer_deadline() {
         let of = |taken| OpenSocket::patience(1000, taken);
         assert_eq!([1000, 1000, 2000, 4000, 4000], [0, 1 << 18, 1 << 19, 1 << 20, 1 << 30].map(of));
         assert_eq!(NEVER, OpenSocket::patience(NEVER, 1 << 20));

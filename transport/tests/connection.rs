@@ -100,7 +100,7 @@ fn head_has_no_body() {
 }
 
 #[test]
-fn interim_responses_reach_those_who_know_them() {
+fn interim_responses_are_sent_only_to_http11_clients() {
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
     let end = "HTTP/1.1 204 No Content\r\n\r\n";
     check(&(get("/interim") + &get("/fast")), &(early.to_owned() + end + &page("/fast")));
@@ -150,7 +150,7 @@ fn a_body_that_is_cut_short_malformed_or_too_long_is_no_body() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_go_on() {
+fn a_client_that_waits_for_100_continue_gets_it() {
     let server = Server::new();
     let mut peer = server.connect();
     peer.say(post("/echo", "Content-Length: 5\r\nExpect: 100-continue\r\n", ""));
@@ -165,7 +165,7 @@ fn a_client_that_waits_is_told_to_go_on() {
 }
 
 #[test]
-fn a_body_that_nobody_read_is_never_the_next_request() {
+fn an_unread_body_is_never_the_next_request() {
     let hidden = get("/hidden");
     let fields = format!("Content-Length: {}\r\n", hidden.len());
     check(&(post("/slow", &fields, &hidden) + &get("/fast")), &(page("/slow") + &page("/fast")));
@@ -274,7 +274,7 @@ impl Peer {
 }
 
 #[test]
-fn a_client_that_goes_away_is_counted_and_harms_nobody() {
+fn a_disconnected_client_is_counted_and_leaves_other_clients_served() {
     let server = Server::new();
     let mut peer = server.connect();
     peer.say(get("/file"));
@@ -301,7 +301,7 @@ fn a_panic_ends_one_connection_and_no_other() {
 }
 
 #[test]
-fn a_drain_closes_what_is_idle_and_lets_the_rest_finish() {
+fn a_drain_closes_idle_connections_and_finishes_requests_in_flight() {
     let server = Server::new();
     let mut idle = server.connect();
     idle.say(get("/fast"));

@@ -9,13 +9,13 @@ use support::Server;
 
 /// At a second for each few of the crowd, this would take half a minute.
 #[test]
-fn who_asks_does_not_wait_for_a_crowd_that_says_nothing() {
+fn a_request_does_not_wait_for_a_crowd_of_silent_connections() {
     before_a_crowd("");
 }
 
 #[test]
-fn nor_for_one_that_begins_and_says_no_more() {
-    alone("nor_for_one_that_begins_and_says_no_more", || before_a_crowd("G"));
+fn a_request_does_not_wait_for_a_crowd_of_partial_requests() {
+    alone("a_request_does_not_wait_for_a_crowd_of_partial_requests", || before_a_crowd("G"));
 }
 
 /// Has a test run in a process of its own: descriptors and the clock are the process's.
@@ -29,8 +29,8 @@ fn alone(name: &str, test: impl Fn()) {
 }
 
 #[test]
-fn who_rests_makes_room_where_all_connections_are_taken() {
-    alone("who_rests_makes_room_where_all_connections_are_taken", || {
+fn an_idle_connection_is_closed_if_all_connections_are_taken() {
+    alone("an_idle_connection_is_closed_if_all_connections_are_taken", || {
         let server = Server::with(ClientLimits { connections: 2, ..support::limits() });
         let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
         let ask = |peer: &mut support::Peer| {
@@ -48,8 +48,8 @@ fn who_rests_makes_room_where_all_connections_are_taken() {
 
 /// Whoever has it: the kernel gives a newcomer to any worker.
 #[test]
-fn who_rests_at_another_worker_makes_room() {
-    alone("who_rests_at_another_worker_makes_room", || {
+fn an_idle_connection_of_another_worker_is_closed_for_a_new_one() {
+    alone("an_idle_connection_of_another_worker_is_closed_for_a_new_one", || {
         let connection_limit = std::sync::Arc::default();
         let limits = ClientLimits { connections: 3, ..support::limits() };
         let servers: [Server; 2] = std::array::from_fn(|_| Server::among(&connection_limit, limits));
@@ -99,8 +99,8 @@ fn before_a_crowd(says: &str) {
 
 /// Who waited with its request is not taken for one that said nothing, and keeps its connection.
 #[test]
-fn who_asked_while_it_waited_is_not_one_of_them() {
-    alone("who_asked_while_it_waited_is_not_one_of_them", || {
+fn a_connection_whose_request_waited_is_not_closed_as_silent() {
+    alone("a_connection_whose_request_waited_is_not_closed_as_silent", || {
         descriptors::allow(4);
         let server = Server::within_descriptors();
         let mut slow = server.connect();

@@ -12,7 +12,7 @@ fn is_served(peer: &mut Peer) -> bool {
 }
 
 #[test]
-fn only_who_waits_at_the_door_is_counted() {
+fn only_a_connection_that_waits_to_be_accepted_is_counted() {
     descriptors::allow(4);
     let server = Server::within_descriptors();
     let errors = || server.counters.accept_errors.get();

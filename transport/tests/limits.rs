@@ -58,7 +58,7 @@ fn a_head_that_drips_is_cut_off_all_the_same() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_without_a_word() {
+fn an_idle_connection_is_closed_silently() {
     let server = Server::with(ClientLimits { idle_timeout: SHORT, ..limits() });
     let mut peer = server.connect();
     peer.say(GET);
@@ -95,7 +95,7 @@ fn a_client_that_does_not_read_is_reset() {
 /// Its receive buffer has grown, and is opened to us again in steps of a mebibyte or so, for which it may need long.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "what is looked at is how long it took")]
-fn who_read_fast_may_be_silent_for_longer() {
+fn a_client_that_has_read_fast_may_pause_for_longer() {
     // Long enough that this thread, waiting for a processor, is not taken for a client that pauses.
     const LIMIT: Duration = Duration::from_secs(1);
     let server = Server::with(ClientLimits { write_timeout: LIMIT, ..limits() });
@@ -140,7 +140,7 @@ fn an_address_in_use_is_refused_in_one_sentence() {
 }
 
 #[test]
-fn a_socket_file_is_replaced_only_if_nobody_listens() {
+fn a_socket_file_is_replaced_only_without_a_listener() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listen = Listen::Unix(path.clone());

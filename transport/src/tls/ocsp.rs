@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_successful_response_is_refused() {
+    fn a_malformed_or_unsuccessful_ocsp_response_is_rejected() {
         for length in [0, 20, 100, 200, 300, 5000] {
             let good = response(0, &vec![7; length]);
             assert_eq!(Ok(()), check(&good), "{length}");

@@ -482,7 +482,7 @@ mod tests {
     proptest! {
         /// However it comes: no panic, and one alert, but where it is one itself.
         #[test]
-        fn what_is_no_handshake_ends_with_an_alert(
+        fn a_malformed_handshake_ends_with_an_alert(
             records in proptest::collection::vec(record(), 1..50),
             cuts in proptest::collection::vec(1..200usize, 1..20),
             has_sites in any::<bool>(),
