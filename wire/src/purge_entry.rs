@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_said() {
+    fn a_text_that_is_too_long_is_an_error() {
         let about = About::Tag("x".repeat(MOST_TEXT + 1).into());
         let entry = PurgeEntry { id: 1, wall: 2, deed: PurgeEffect::Hard, about };
         assert_eq!(Err(TooLong(MOST_TEXT + 1)), entry.write());

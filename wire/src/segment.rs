@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_holds_nowhere_else() {
+    fn a_header_is_valid_only_at_its_place() {
         let bytes = header().write(PLACE);
         for other in [
             RecordPart { seed: 8, ..PLACE },

@@ -173,7 +173,7 @@ fn check_golden_mark(name: &str, mark: &Mark) {
 }
 
 #[test]
-fn what_an_application_left_out_is_computed() {
+fn facts_that_an_application_omitted_are_computed() {
     let raw = golden("envelope-1-application.bin");
     assert_eq!(Err(EnvelopeError::NoFacts), Envelope::read(&raw));
     let now = WallTime(1_700_000_031);
@@ -388,7 +388,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(envelope in envelopes(), behind in prop::collection::vec(any::<u8>(), 0..50)) {
+    fn a_written_envelope_is_read_to_the_same(envelope in envelopes(), behind in prop::collection::vec(any::<u8>(), 0..50)) {
         let mut raw = b"before".to_vec();
         envelope.write(&mut raw);
         let length = raw.len() - 6;

@@ -145,7 +145,7 @@ fn sizes_and_batches(it: &mut Connection, a: &FleetKey) {
 }
 
 #[test]
-fn both_protocols_say_the_same() {
+fn both_protocols_have_the_same_effect() {
     let server = Server::start();
     for protocol in [MemcachedProtocol::Meta, MemcachedProtocol::Binary] {
         let mut it = server.connect(protocol);
@@ -241,7 +241,7 @@ impl NamedAs for (MemcachedReply, Vec<u8>) {
 }
 
 #[test]
-fn one_of_all_that_ask_wins() {
+fn one_of_all_requesting_nodes_gets_the_lease() {
     let server = Server::start();
     let (mut a, mut b) = (server.connect(MemcachedProtocol::Meta), server.connect(MemcachedProtocol::Meta));
     let key = key("page");

@@ -82,7 +82,7 @@ fn partial_heads() {
 }
 
 #[test]
-fn what_is_no_head() {
+fn a_malformed_cgi_head_is_rejected() {
     check("\r\nX: 1\r\n\r\n", "Field");
     check("<html>\n", "Field");
     check("X: 1\r\n folded\r\n\r\n", "Field");

@@ -62,7 +62,7 @@ fn responses() {
 }
 
 #[test]
-fn what_is_no_response() {
+fn a_malformed_fastcgi_response_is_rejected() {
     check(&[b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()], "Version");
     check(&[record(STDOUT, 2, b"of another", 0)], "Request");
     check(&[record(STDOUT, 0, b"of none", 0)], "Request");

@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_streams_have_one_and_others_have_none() {
+    fn frames_of_streams_and_connections_require_their_stream_number() {
         for kind in [DATA, HEADERS, PRIORITY, RST_STREAM, CONTINUATION] {
             check(kind, 0, 0, &[0; 4], Err(ErrorCode::Protocol));
         }
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_frames_are_parsed_to_the_same() {
         let mut out = Vec::new();
         let at = begin_headers(&mut out);
         out.extend_from_slice(&[7; 2 * MAX_SIZE + 5]);

@@ -138,7 +138,7 @@ fn wrong_blocks() {
 }
 
 #[test]
-fn what_is_no_header() {
+fn a_malformed_proxy_header_is_rejected() {
     refuse(b"GET / HTTP/1.1\r\n\r\n", PreambleError::Missing, 1);
     refuse(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", PreambleError::Missing, 3);
     refuse(b"\x16\x03\x01", PreambleError::Missing, 1);
@@ -183,7 +183,7 @@ fn golden() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_proxy_header_is_parsed_to_the_same() {
     let ends = |from: &str, to: &str| ConnectionEnds { from: from.parse().unwrap(), to: to.parse().unwrap() };
     let written = |version, ends| {
         let mut out = b"before".to_vec();

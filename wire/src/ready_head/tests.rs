@@ -28,7 +28,7 @@ fn lines(head: &ReadyHead) -> String {
 
 proptest! {
     #[test]
-    fn all_forms_say_the_same(
+    fn all_forms_of_a_head_have_the_same_fields(
         status in 100..=999u16,
         fields in proptest::collection::vec(
             ("(Date|ETag|Via|Age|x|Set-Cookie|[A-Za-z0-9-]{1,40})", "[!-~\u{80}-\u{2ff}]([ -~]{0,300}[!-~])?|"), 0..12
@@ -66,7 +66,7 @@ fn sample(number: u32, more: &str) -> String {
 }
 
 #[test]
-fn those_of_a_known_kind_keep_their_own_lines_alone() {
+fn heads_of_a_known_kind_keep_only_their_own_lines() {
     let templates = Templates::default();
     let keep = |number| templates.keep(ReadyHead::passing(sample(number, "").as_bytes()));
     // Then its lines were seen, then what they are together.
@@ -82,7 +82,7 @@ fn those_of_a_known_kind_keep_their_own_lines_alone() {
 }
 
 #[test]
-fn what_is_different_each_time_makes_no_template_each_time() {
+fn changing_lines_do_not_make_new_templates() {
     let templates = Templates::default();
     for number in 0..5_000 {
         let text = sample(number, &format!("X-Request-Id: {number}\r\n"));

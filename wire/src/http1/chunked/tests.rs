@@ -290,7 +290,7 @@ fn a_refusal_is_final() {
 }
 
 #[test]
-fn what_an_encoder_writes() {
+fn chunk_sizes_and_trailers_are_written() {
     #[track_caller]
     fn size(length: usize, expected: &str) {
         let mut out = Vec::new();
@@ -341,7 +341,7 @@ proptest! {
 
     /// What was encoded is decoded again, and nothing else.
     #[test]
-    fn what_is_written_is_read(
+    fn an_encoded_body_is_decoded_to_the_same(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..6),
         values in prop::collection::vec("([!-~]([ -~]{0,20}[!-~])?)?", 0..4),
     ) {

@@ -537,7 +537,7 @@ fn bounds() {
 }
 
 #[test]
-fn what_can_only_be_wrong_is_not_waited_for() {
+fn a_beginning_that_can_only_be_invalid_is_rejected_at_once() {
     use Reject::Target;
     for (raw, why) in [
         (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], LineEnd),
@@ -632,7 +632,7 @@ fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, Reject> {
 proptest! {
     /// What one look finds in order, line by line is as well, whatever follows it.
     #[test]
-    fn one_look_says_what_many_do(raw in nearly()) {
+    fn the_fast_parser_agrees_with_the_line_parser(raw in nearly()) {
         let begun = [b"GET / HTTP/1.1\r\nHost: a\r\n", &raw[..]].concat();
         for it in [&raw, &begun] {
             prop_assert_eq!(told(parse_oddly(it, &LIMITS, &mut FieldStorage::new())), outcome(it));
@@ -654,7 +654,7 @@ proptest! {
 
     /// Nothing that is accepted has an odd byte or shape in it.
     #[test]
-    fn what_is_accepted_is_clean(raw in nearly()) {
+    fn an_accepted_head_has_no_invalid_bytes(raw in nearly()) {
         if let Ok(Some((length, _))) = outcome(&raw) {
             prop_assert!(is_clean(&raw[..length]));
         }
@@ -667,7 +667,7 @@ proptest! {
 
     /// What was written is read again, and nothing else.
     #[test]
-    fn what_is_written_is_read(
+    fn a_written_head_is_parsed_to_the_same(
         method in "[A-Z]{1,8}",
         target in "/[!-\"$-~]{0,40}",
         lines in prop::collection::vec(("[a-zA-Z0-9!#$%&'*+.^_`|~-]{1,20}x", "([!-~]([ -~]{0,20}[!-~])?)?"), 0..10),

@@ -286,7 +286,7 @@ fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, BadResponse> {
 proptest! {
     /// What one look finds in order, line by line is as well, whatever follows it.
     #[test]
-    fn one_look_says_what_many_do(raw in nearly()) {
+    fn the_fast_parser_agrees_with_the_line_parser(raw in nearly()) {
         let begun = [b"HTTP/1.1 200 OK\r\n", &raw[..]].concat();
         for it in [&raw, &begun].into_iter().filter(|it| it.starts_with(b"HTTP/1.")) {
             prop_assert_eq!(told(parse_oddly(it, LIMIT, "GET")), outcome(it));
@@ -314,7 +314,7 @@ proptest! {
 
     /// What was written is read again, and nothing else.
     #[test]
-    fn what_is_written_is_read(
+    fn a_written_head_is_parsed_to_the_same(
         status in 200u16..=599,
         lines in prop::collection::vec(("[a-zA-Z0-9!#$%&'*+.^_`|~-]{1,20}x", "([!-~]([ -~]{0,20}[!-~])?)?"), 0..10),
     ) {

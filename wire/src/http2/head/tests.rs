@@ -93,7 +93,7 @@ fn the_authority_is_one() {
 }
 
 #[test]
-fn whoever_asks_for_host_finds_it() {
+fn the_authority_is_found_as_host() {
     with(":method: GET|:scheme: http|:path: /|:authority: a:1|x: y", true, |got| {
         let fields: Vec<_> =
             got.unwrap().fields.iter().map(|it| (it.name.to_owned(), it.value.to_owned())).collect();
@@ -145,7 +145,7 @@ fn connect_with_a_protocol_is_a_request_for_it() {
 }
 
 #[test]
-fn nothing_speaks_of_a_connection() {
+fn connection_fields_are_rejected() {
     check("te: trailers", FINE);
     for bad in
         ["connection: close", "keep-alive: 1", "proxy-connection: x", "upgrade: h2c", "te: gzip", "te: "]

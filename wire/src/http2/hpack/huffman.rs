@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(text in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn an_encoded_text_is_decoded_to_the_same(text in proptest::collection::vec(any::<u8>(), 0..60)) {
             let mut coded = Vec::new();
             super::encode(&text, &mut coded);
             assert_eq!((encode(&text), coded.len()), (coded.clone(), length(&text)));

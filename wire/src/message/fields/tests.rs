@@ -9,7 +9,7 @@ fn stripped(fields: &[(&str, &str)], expected: &str) {
 }
 
 #[test]
-fn what_the_next_hop_does_not_see() {
+fn fields_removed_for_the_next_hop() {
     stripped(&[("A", "1"), ("a", "2")], "A: 1\r\na: 2\r\n");
     for name in [
         "Connection",

@@ -142,7 +142,7 @@ fn flawed(block: &[u8], expect: Option<Flaw>) {
 }
 
 #[test]
-fn flaws_are_told_and_remembered() {
+fn flaws_are_reported_and_remembered() {
     flawed(b"\x40\x01a\x01b", None);
     flawed(b"\x40\x01a\x00", None);
     flawed(b"\x40\x01a\x03b\tc", None);
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded(
+    fn an_encoded_section_is_decoded_to_the_same(
         status in 100..1000u16,
         fields in proptest::collection::vec(("[A-Za-z-]{1,30}", "([!-~]([ -~]{0,300}[!-~])?)?"), 0..20),
     ) {

@@ -85,7 +85,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 proptest! {
     #[test]
-    fn a_peer_reads_what_was_written(deeds in proptest::collection::vec(deed(), 1..60)) {
+    fn a_peer_decodes_every_written_section(deeds in proptest::collection::vec(deed(), 1..60)) {
         let (mut encoder, mut decoder) = (Encoder::default(), HpackDecoder::new(MOST));
         let mut allowed = MOST;
         for it in deeds {
@@ -112,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn what_recurs_takes_a_byte_each() {
+fn a_recurring_field_takes_one_byte() {
     let (mut encoder, mut decoder) = (Encoder::default(), HpackDecoder::new(MOST));
     let mut lengths = Vec::new();
     for page in 0..100 {
@@ -168,7 +168,7 @@ fn secrets_and_long_values_are_not_remembered() {
 }
 
 #[test]
-fn a_peer_that_keeps_no_table_has_it_said_first() {
+fn a_peer_without_a_table_gets_the_size_update_first() {
     let mut encoder = Encoder::default();
     encoder.set_limit(0);
     let own = fields(&[("Server", "nginx")]);
