@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_h2load_prints_is_read() {
+    fn the_output_of_h2load_is_read() {
         let text = "starting benchmark...\nTLS Protocol: TLSv1.3\nCipher: TLS_AES_128_GCM_SHA256\nApplication protocol: h2\n\n\
             finished in 1.50s, 167500.00 req/s, 291.85MB/s\n\
             requests: 167510 total, 167700 started, 167510 done, 167500 succeeded, 10 failed, 7 errored, 2 timeout\n\
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_sample() {
+    fn output_without_a_result_is_no_sample() {
         assert_eq!(None, parse(""));
         assert_eq!(None, parse("RESULT 1 2 3\n"));
         assert_eq!(None, parse("RESULT a 2 3 4 5 6 7 8 9 10\n"));

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn others() {
+    fn the_cpu_share_of_other_processes() {
         let earlier = Usage { busy: 100, all: 1000, ours: 50 };
         let later = Usage { busy: 200, all: 1200, ours: 110 };
         assert!((later.others_since(earlier) - 0.2).abs() < 1e-9);

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_are_held_against_what_was_asked() {
+    fn measured_figures_are_compared_with_their_targets() {
         assert_eq!(Hits { half: 50, most: 99, longest: 100 }, within((0..=100).collect()));
         assert_eq!(Hits::default(), within(Vec::new()));
         let before = Hits { half: 100, most: 200, longest: 900 };

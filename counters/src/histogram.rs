@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_since_is_the_difference() {
+    fn the_difference_of_snapshots_has_the_values_recorded_between_them() {
         let one = Histogram::default();
         one.record(3000, 9);
         let before = Snapshot::of([&one]);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_example_a_second_and_none_that_is_cut() {
+    fn one_example_a_second_is_kept_and_no_truncated_one() {
         let examples = ReasonExamples::default();
         let keep = |time, url: &str| examples.keep(2, time, "GET", || url.to_owned());
         keep(1, "http://a/1");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_origin_takes_of_late_follows_it() {
+    fn the_recent_latency_of_an_origin_follows_its_responses() {
         let lately = Lately::default();
         assert_eq!(0, lately.micros());
         lately.note(8000);

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moves_when_told() {
+    fn the_clock_moves_when_it_is_advanced() {
         let before = wall();
         advance(1000);
         assert!(wall().seconds_since(before) >= 1000);

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_let_in_finds_one_more() {
+    fn a_client_is_accepted_if_a_descriptor_for_its_request_is_left() {
         assert!(suffice(usize::MAX, 50_000, 50_000, 50_000));
         assert!(suffice(100, 49, 49, 0), "each may ask yet");
         assert!(!suffice(100, 50, 50, 0));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_given_back() {
+    fn a_held_descriptor_is_given_back_on_drop() {
         let before = FOR_CLIENTS.load(Relaxed);
         let held = HeldDescriptor::for_clients();
         assert_eq!(before + 1, FOR_CLIENTS.load(Relaxed));

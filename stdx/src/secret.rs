@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_not_shown() {
+    fn a_secret_is_not_printed() {
         let it = Secret::new("hunter2");
         assert_eq!("(secret) (secret)", format!("{it} {it:?}"));
         assert_eq!("Some((secret))", format!("{:?}", Some(&it)));

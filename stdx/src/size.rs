@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_number_alone_is_told_its_unit() {
+    fn a_small_number_without_a_unit_gets_a_hint() {
         assert_eq!(", which is in bytes; add a unit (KiB, MiB or GiB)", without_unit("64"));
         for text in ["", "0", "64KiB", "1048576", "-1"] {
             assert_eq!("", without_unit(text), "{text}");

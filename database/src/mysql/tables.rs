@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_depend_on_others_through_others() {
+    fn dependent_tables_are_found_across_several_references() {
         let one = |parent: &str, child: &str, by_delete, by_update| Reference {
             parent: place(parent),
             child: place(child),

@@ -522,7 +522,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_sees_what_was_committed_before() {
+    fn a_snapshot_sees_transactions_that_were_committed_before() {
         let check = |text: &str, transaction: u32, expect: bool| {
             assert_eq!(
                 expect,

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_arrived_is_read_at_once() {
+    async fn rows_that_have_arrived_are_read_without_waiting() {
         let (mut database, stream) = UnixStream::pair().unwrap();
         let now = Instant::now();
         let (stream, arrived) = (DatabaseStream::Unix(stream), BytesMut::new());
