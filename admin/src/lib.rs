@@ -443,7 +443,7 @@ async fn send_events(
             () = reply.gone() => return Err(ClientGone::Closed),
         };
         let Some(event) = event.filter(|_| access.lives(who)) else { return Ok(()) };
-        reply.piece(BodyPiece::Bytes(event)).await?;
+        reply.push_body(BodyPiece::Bytes(event)).await?;
         reply.flush().await?;
     }
     Ok(())

@@ -512,7 +512,7 @@ fn begin(
     fields.extend(body.map(|it| ("Content-Type", it.0.as_bytes())));
     let mut client = HttpClient::connect(admin, patience)?;
     let body = body.map(|it| it.1);
-    let head = client.ask(&ClientRequest { method, target, host: &host, fields: &fields, body })?;
+    let head = client.send(&ClientRequest { method, target, host: &host, fields: &fields, body })?;
     Ok((head.status, client))
 }
 

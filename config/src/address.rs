@@ -2,7 +2,7 @@
 
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
-use larder_transport::listener::{Entrance, Listen, Preamble};
+use larder_transport::listener::{Listen, ListenerAddress, Preamble};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ pub const ORIGIN: &str = "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\""
 
 /// Parses a client listener: an address, and whether it requires the PROXY protocol.
 #[must_use]
-pub fn entrance(text: &str) -> Option<Entrance> {
-    let plain = |at: Listen| Entrance { at, preamble: Preamble::None };
+pub fn entrance(text: &str) -> Option<ListenerAddress> {
+    let plain = |at: Listen| ListenerAddress { at, preamble: Preamble::None };
     let socket_address = listen_address;
-    let proxied = |at: Listen| Entrance { at, preamble: Preamble::Proxy };
+    let proxied = |at: Listen| ListenerAddress { at, preamble: Preamble::Proxy };
     let Some((scheme, rest)) = text.split_once("+proxy:") else { return listen(text).map(plain) };
     match (scheme, rest.strip_prefix("//")) {
         ("http", Some(address)) => socket_address(address).map(Listen::Tcp).map(proxied),

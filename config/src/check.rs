@@ -275,7 +275,7 @@ impl ConfigCheck {
     fn sites(
         &mut self,
         mut hosts: HashMap<HostPattern, Source>,
-        listen: &[larder_transport::listener::Entrance],
+        listen: &[larder_transport::listener::ListenerAddress],
         databases: &Databases,
     ) -> Vec<SiteConfig> {
         let (mut sites, mut names) = (Vec::new(), HashMap::new());

@@ -6,7 +6,7 @@ use crate::finish::FinishConfig;
 use crate::{Config, RouteConfig, SiteConfig, address};
 use larder_semantics::expression::Expression;
 use larder_semantics::template::{Template, TemplateInput};
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use larder_transport::tls::ClientAuth;
 
 /// A fact on which the responses of a route depend. Of two, the later one yields to fewer settings.
@@ -91,7 +91,7 @@ impl Config {
         let named: Vec<Listen> =
             these.iter().filter_map(|it| address::entrance(it)).map(|it| it.at).collect();
         let is_secure = |it: &Listen| matches!(it, Listen::Tls(_));
-        let others = self.listen.iter().filter(|it: &&Entrance| !named.contains(&it.at));
+        let others = self.listen.iter().filter(|it: &&ListenerAddress| !named.contains(&it.at));
         let schemes: Vec<bool> = others.map(|it| is_secure(&it.at)).collect();
         named.iter().any(|it| schemes.contains(&is_secure(it)))
     }

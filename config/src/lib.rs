@@ -92,7 +92,7 @@ use larder_stdx::error::plain;
 use larder_store::disk::DirectoryCheck;
 use larder_store::ram;
 use larder_transport::Client;
-use larder_transport::listener::Entrance;
+use larder_transport::listener::ListenerAddress;
 use larder_transport::worker;
 pub use member::{MemberProtocol, OriginMember, Origins};
 use std::borrow::Cow;
@@ -122,7 +122,7 @@ pub struct Config {
     /// The files that it includes, in the order in which they were read.
     pub included: Vec<include::IncludedFile>,
     /// The client listeners; never empty.
-    pub listen: Vec<Entrance>,
+    pub listen: Vec<ListenerAddress>,
     /// Whether HTTP/3 is served for those with TLS.
     pub http3: bool,
     /// TLS, if an address requires it.

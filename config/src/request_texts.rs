@@ -9,7 +9,7 @@ use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::path_of;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::{Template, TemplateInput};
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 
 impl Config {
     /// Whether requests of a route, or without one those of the site that have none, have an identifier: a text that applies to them
@@ -31,7 +31,7 @@ impl Config {
     /// The schemes that requests can have: those of the listeners, and both with a trusted proxy.
     #[must_use]
     pub fn schemes(&self) -> Vec<Scheme> {
-        let is_secure = |it: &Entrance| matches!(it.at, Listen::Tls(_));
+        let is_secure = |it: &ListenerAddress| matches!(it.at, Listen::Tls(_));
         let has = |it: &Scheme| {
             let secure = *it == Scheme::Https;
             !self.clients.trusted.is_empty() || self.listen.iter().any(|it| is_secure(it) == secure)

@@ -297,7 +297,7 @@ impl Observer {
 
     /// Logs a connection that was closed because of a missing or invalid PROXY header: at most once a second for each
     /// reason.
-    pub fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
+    pub fn proxy_header_missing(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
         let (why, from) = (why.name(), peer.map_or("unix".to_owned(), |it| it.to_string()));
         let teller = self.errors.of(Subsystem::Server);
         teller.seldom_of(Level::Warn, "proxy-header", why, &[("why", why), ("from", &from)]);

@@ -4,7 +4,7 @@
 use super::inherited::{InheritedSockets, SocketPurpose};
 use larder_config::Config;
 use larder_transport::http3::{QuicHandOver, QuicPort, QuicSocket, QuicSockets};
-use larder_transport::listener::{self, Bound, Entrance, Listen, Preamble, SocketHandle};
+use larder_transport::listener::{self, Bound, Listen, ListenerAddress, Preamble, SocketHandle};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// One open address.
 pub struct OpenAddress {
     /// As configured; port 0 stays 0.
-    entrance: Entrance,
+    entrance: ListenerAddress,
     /// As opened, for display.
     name: String,
     at: Option<SocketAddr>,
@@ -25,9 +25,9 @@ pub struct OpenAddress {
 
 impl OpenAddress {
     /// Opens an address for all workers; `ports` are those on which the process listens.
-    fn open(entrance: &Entrance, workers: NonZeroUsize, ports: &[u16]) -> Result<Arc<Self>, String> {
-        let first = listener::bind_beside(&entrance.at, ports)?.after(entrance.preamble);
-        let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.another()).collect();
+    fn open(entrance: &ListenerAddress, workers: NonZeroUsize, ports: &[u16]) -> Result<Arc<Self>, String> {
+        let first = listener::bind_beside(&entrance.at, ports)?.with_preamble(entrance.preamble);
+        let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.duplicate()).collect();
         let (name, at) = (first.to_string(), first.tcp());
         let sockets: Vec<Vec<Bound>> = std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
         let (handles, entrance) = (sockets.iter().flatten().map(Bound::handle).collect(), entrance.clone());
@@ -36,7 +36,11 @@ impl OpenAddress {
 
     /// Deals the sockets of another process out to the workers: each socket has its own queue, and every queue needs a
     /// worker. Where there are fewer sockets than workers, several workers take connections from one queue.
-    fn adopt(entrance: &Entrance, workers: NonZeroUsize, given: Vec<Bound>) -> Result<Arc<Self>, String> {
+    fn adopt(
+        entrance: &ListenerAddress,
+        workers: NonZeroUsize,
+        given: Vec<Bound>,
+    ) -> Result<Arc<Self>, String> {
         let count = given.len();
         let first = &given[0];
         let (name, at) = (first.to_string(), first.tcp());
@@ -67,7 +71,7 @@ impl OpenAddress {
 
 /// The UDP port of an open address, for HTTP/3.
 pub struct OpenQuic {
-    entrance: Entrance,
+    entrance: ListenerAddress,
     at: SocketAddr,
     /// All its sockets, for passing them on.
     pub handles: Vec<SocketHandle>,
@@ -182,7 +186,7 @@ impl OpenAddresses {
     pub fn open(config: &Config, workers: NonZeroUsize, before: &OpenAddresses) -> Result<Self, String> {
         let mut left = before.streams.clone();
         let ports: Vec<u16> = before.streams.iter().filter_map(|it| Some(it.at?.port())).collect();
-        let open = |entrance: &Entrance| match left.iter().position(|it| it.entrance == *entrance) {
+        let open = |entrance: &ListenerAddress| match left.iter().position(|it| it.entrance == *entrance) {
             Some(at) => Ok(left.remove(at)),
             None => OpenAddress::open(entrance, workers, &ports),
         };
@@ -227,12 +231,12 @@ impl OpenAddresses {
         workers: NonZeroUsize,
         given: &mut InheritedSockets,
     ) -> Result<Self, String> {
-        let open = |entrance: &Entrance| {
+        let open = |entrance: &ListenerAddress| {
             let sockets = given.take(SocketPurpose::Clients, &entrance.at)?;
             if sockets.is_empty() {
                 return OpenAddress::open(entrance, workers, &[]);
             }
-            let sockets = sockets.into_iter().map(|it| it.after(entrance.preamble)).collect();
+            let sockets = sockets.into_iter().map(|it| it.with_preamble(entrance.preamble)).collect();
             OpenAddress::adopt(entrance, workers, sockets)
         };
         let streams = config.listen.iter().map(open).collect::<Result<_, _>>()?;

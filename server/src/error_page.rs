@@ -102,7 +102,7 @@ fn ask(stream: UnixStream, host: &str, target: &str) -> Result<(String, Vec<u8>)
     let fields: [(&str, &[u8]); 3] =
         [("User-Agent", b"larder"), ("Accept", b"text/html, */*;q=0.1"), ("Connection", b"close")];
     let request = ClientRequest { method: "GET", target, host, fields: &fields, body: None };
-    let head = client.ask(&request).map_err(text)?;
+    let head = client.send(&request).map_err(text)?;
     if let Some(why) = error_page::refusal(head.status, &head.fields.view()) {
         return Err(why.to_owned());
     }

@@ -153,8 +153,8 @@ impl Handler for RequestHandler {
         self.observer.rejected(reject, client, body);
     }
 
-    fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
-        self.observer.unintroduced(why, peer);
+    fn proxy_header_missing(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
+        self.observer.proxy_header_missing(why, peer);
     }
 }
 
@@ -522,7 +522,7 @@ async fn unless_gone(decision: AdmissionDecision<'_>, reply: &Reply<'_>) -> Opti
     tokio::select! {
         biased;
         decided = decision => decided,
-        () = reply.taken_back() => Some(Synthetic::empty(503)),
+        () = reply.cancelled() => Some(Synthetic::empty(503)),
         () = is_needless => Some(Synthetic::empty(503)),
     }
 }

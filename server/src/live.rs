@@ -31,7 +31,7 @@ use larder_semantics::health::BrokenFileFact;
 use larder_semantics::policy::{Policy, TierSet};
 use larder_stdx::circuit_breaker::BreakerChange;
 use larder_stdx::duration::spell;
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use larder_transport::tls::ServerTls;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl Live {
     /// The same for a trial of `config` while `self` is in force: the two share no counters and no limits.
     ///
     /// # Errors
-    /// As [`Live::open`].
+    /// As [`Live::sendable_bytes`].
     pub fn open_for_trial(&self, config: Config, coders: &Arc<Coders>) -> Result<Arc<Self>, String> {
         let geo = LiveGeo::open(&config.geo, self.geo.as_ref())?;
         Self::open_with(config, geo, coders, &Arc::new(Counters::default()), self.workers, None)
@@ -215,7 +215,7 @@ impl Live {
 
     /// The sender of requests for the error pages of a site.
     fn page_asker(&self, site: &SiteConfig) -> PageAsker {
-        let is_tls = |it: &&Entrance| matches!(it.at, Listen::Tls(_));
+        let is_tls = |it: &&ListenerAddress| matches!(it.at, Listen::Tls(_));
         let named = site.hosts.iter().find_map(|it| match it {
             HostPattern::Exact(name) => Some(name.clone()),
             HostPattern::Below(_) | HostPattern::Any => None,
@@ -223,7 +223,8 @@ impl Live {
         let host = site.redirects.canonical_host.clone().or(named).unwrap_or_else(|| "localhost".to_owned());
         let secure = self.config.listen.iter().find(is_tls);
         let scheme = self.config.scheme_of_pages(site);
-        let listener = secure.or(self.config.listen.first()).map_or_else(String::new, Entrance::spelled);
+        let listener =
+            secure.or(self.config.listen.first()).map_or_else(String::new, ListenerAddress::spelled);
         PageAsker { host, scheme, listener: listener.into() }
     }
 

@@ -5,7 +5,7 @@ use larder_config::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use larder_config::{Config, OriginHost, Service, Source};
 use larder_origin::OriginAddress;
 use larder_stdx::clock;
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -60,9 +60,9 @@ fn place(source: &Source, what: &str, key: &str) -> String {
 
 /// Whether a name currently resolves only to larder's own listeners; it is resolved only if the port is the same. Later
 /// changes are detected by each request (508).
-fn leads_here(origin: &OriginAddress, listen: &[Entrance], resolver: &mut Resolver) -> bool {
+fn leads_here(origin: &OriginAddress, listen: &[ListenerAddress], resolver: &mut Resolver) -> bool {
     let OriginAddress::Tcp(host, port) = origin else { return false };
-    let is_ours = |it: &Entrance| matches!(it.at, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
+    let is_ours = |it: &ListenerAddress| matches!(it.at, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
     if origin.ip().is_some() || !listen.iter().any(is_ours) {
         return false;
     }
@@ -113,7 +113,7 @@ mod tests {
         let at = |it: &str| larder_config::address::entrance(it).unwrap();
         let to = |it: &str| OriginAddress::Tcp(it.to_owned(), 8080);
         let both = [at("127.0.0.1:8080"), at("[::1]:8080")];
-        let leads_here = |it: &str, listen: &[Entrance]| {
+        let leads_here = |it: &str, listen: &[ListenerAddress]| {
             leads_here(&to(it), listen, &mut Resolver { left: Duration::from_secs(60) })
         };
         assert!(leads_here("localhost", &both));

@@ -18,7 +18,7 @@ impl SiteTls {
     #[must_use]
     pub fn misdirected(&self, client: &Client) -> Option<Synthetic> {
         let secured = client.tls.as_ref()?;
-        (!secured.obeys(&self.0)).then(|| Synthetic::page(421, MISDIRECTED))
+        (!secured.satisfies(&self.0)).then(|| Synthetic::page(421, MISDIRECTED))
     }
 
     /// Whether it requires a client certificate.

@@ -125,12 +125,12 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let Own { counters, log, purges, errors } = own;
     let first = orders.borrow_and_update().clone();
     let live = first.live.clone();
-    let worker = TransportWorker::among(
+    let worker = TransportWorker::sharing(
         shared.connection_limit.clone(),
         counters.clone(),
         live.config.limits_of_clients(),
     );
-    worker.keep_within();
+    worker.reserve_descriptors();
     let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
@@ -145,7 +145,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         });
         Box::pin(async move { drop(done.await) })
     }));
-    worker.stamp_when(shared.traces.sampling.any.clone());
+    worker.measure_while(shared.traces.sampling.any.clone());
     let observer = observer(number, &shared, &live, &counters, &log, &errors);
     let overlays = shared.overlays.clone();
     let (router, clients) = (RefCell::default(), RefCell::default());

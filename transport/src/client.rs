@@ -23,9 +23,9 @@ pub struct Client {
     /// The result of its TLS handshake; `None` over clear text.
     pub tls: Option<Rc<crate::tls::Secured>>,
     /// The arrival of the first byte of the current head, over HTTP/2 of its first frame, in microseconds by the precise
-    /// clock; 0 if that was just now, or is not measured: see [`Worker::stamp_when`].
+    /// clock; 0 if that was just now, or is not measured: see [`Worker::measure_while`].
     ///
-    /// [`Worker::stamp_when`]: crate::worker::TransportWorker::stamp_when
+    /// [`Worker::measure_while`]: crate::worker::TransportWorker::measure_while
     pub began: Cell<u64>,
     /// Whether it is larder itself, which requests an error page of a site.
     pub is_own: bool,

@@ -50,13 +50,13 @@ const LINGER: u64 = 256 * 1024 * 1024;
 /// Bytes that are discarded before the other connections of the worker have their turn.
 const LINGER_TURN: u64 = 256 * 1024;
 /// The interval of checks whether a client has gone that sent more than is read ahead.
-const LOOK: Duration = Duration::from_millis(250);
+const HANG_UP_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Consecutive TLS steps without plain bytes, before other connections take their turn.
-const STEPS: usize = 32;
+const MAX_TLS_STEPS: usize = 32;
 
 /// The reason of a failed TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unsecured {
+pub(crate) enum HandshakeFailure {
     /// The client uses clear-text HTTP: so does this socket from now on.
     Plain,
     /// It failed; an alert with the cause is sent.
@@ -67,7 +67,7 @@ pub(crate) enum Unsecured {
 
 impl Drop for ClientSocket {
     fn drop(&mut self) {
-        self.worker.dismiss(&self.watched);
+        self.worker.remove(&self.watched);
     }
 }
 
@@ -85,16 +85,16 @@ impl ClientSocket {
 
     /// Sends the end of the TLS stream, if possible. Without it a client knows that the response was truncated, so this
     /// is only for orderly ends.
-    pub fn say_goodbye(&self) {
+    pub fn send_close_notify(&self) {
         if self.is_sealed() && !self.cut.get() && self.waiting() == 0 {
-            self.with_session(|it, _| it.say_goodbye(self.watched.fd()));
+            self.with_session(|it, _| it.send_close_notify(self.watched.fd()));
         }
     }
 
     /// Closes the sending side: the client sees the end of the output.
     pub fn end(&self) {
-        self.say_goodbye();
-        self.watched.shut(Shutdown::Write);
+        self.send_close_notify();
+        self.watched.shutdown(Shutdown::Write);
     }
 
     /// Closes the sending side, and lets the client read the last output: closing with unread bytes would discard it.
@@ -114,7 +114,7 @@ impl ClientSocket {
                     _ => return Poll::Ready(()),
                 }
                 let rest = end.saturating_sub(clock::monotonic().0);
-                self.watched.read_for(ReadPhase::Linger, rest.min(LINGER_SILENCE));
+                self.watched.set_read_deadline(ReadPhase::Linger, rest.min(LINGER_SILENCE));
             }
             if left == 0 {
                 return Poll::Ready(());
@@ -133,33 +133,33 @@ impl ClientSocket {
     /// Performs the TLS handshake.
     ///
     /// # Errors
-    /// See [`Unsecured`]; it is counted.
-    pub async fn greet(&self, tls: &ServerTls) -> Result<Secured, Unsecured> {
+    /// See [`HandshakeFailure`]; it is counted.
+    pub async fn handshake(&self, tls: &ServerTls) -> Result<Secured, HandshakeFailure> {
         let counters = &self.worker.counters;
-        let Ok(session) = TlsSession::new(tls, counters) else { return Err(Unsecured::Gone) };
+        let Ok(session) = TlsSession::new(tls, counters) else { return Err(HandshakeFailure::Gone) };
         *self.session.borrow_mut() = Some(Box::new(session));
         let mut has_begun = false;
         loop {
-            let step = poll_fn(|context| self.greet_on(context)).await;
+            let step = poll_fn(|context| self.continue_handshake(context)).await;
             has_begun |= step.is_ok();
             let sent = self.flush().await;
             match step {
-                Ok(HandshakeStage::Greeting) if sent.is_ok() => {}
-                Ok(_) if self.with_session(|it, _| it.is_greeted() && it.is_challenge) => {
-                    return Err(Unsecured::Gone);
+                Ok(HandshakeStage::Handshaking) if sent.is_ok() => {}
+                Ok(_) if self.with_session(|it, _| it.is_open() && it.is_challenge) => {
+                    return Err(HandshakeFailure::Gone);
                 }
                 // A client that leaves at once has completed the handshake.
-                Ok(_) if self.with_session(|it, _| it.is_greeted()) => {
-                    self.watched.read_for(ReadPhase::First, self.worker.times().head);
+                Ok(_) if self.with_session(|it, _| it.is_open()) => {
+                    self.watched.set_read_deadline(ReadPhase::First, self.worker.times().head);
                     return Ok(self.with_session(|it, _| it.secured(counters)));
                 }
-                Ok(_) | Err(Unsecured::Gone) => {
+                Ok(_) | Err(HandshakeFailure::Gone) => {
                     match self.watched.expired() {
                         // A connection without a byte, as of a health check, has not begun a handshake.
                         Expired::No => counters.tls_failed_cut.add(u64::from(has_begun)),
                         _ => counters.tls_failed_timeout.add(1),
                     }
-                    return Err(Unsecured::Gone);
+                    return Err(HandshakeFailure::Gone);
                 }
                 Err(why) => return Err(why),
             }
@@ -167,24 +167,27 @@ impl ClientSocket {
     }
 
     /// One step of a handshake.
-    fn greet_on(&self, context: &mut Context<'_>) -> Poll<Result<HandshakeStage, Unsecured>> {
+    fn continue_handshake(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<HandshakeStage, HandshakeFailure>> {
         let mut room = self.worker.sealed.borrow_mut();
         room.resize(INCOMING, 0);
         let kept = self.with_session(|it, _| it.kept(&mut room));
         let count = match ready!(self.receive_some(context, &mut room[kept..])) {
             Ok(count) if count > 0 => count,
-            _ => return Poll::Ready(Err(Unsecured::Gone)),
+            _ => return Poll::Ready(Err(HandshakeFailure::Gone)),
         };
         if kept == 0 && room[0].is_ascii_alphabetic() {
             self.worker.counters.tls_failed_plain.add(1);
             *self.session.borrow_mut() = None;
-            return Poll::Ready(Err(Unsecured::Plain));
+            return Poll::Ready(Err(HandshakeFailure::Plain));
         }
         let opened = self.with_session(|it, _| it.open(&mut room[..kept + count], &mut []).map(|_| it.stage));
         Poll::Ready(opened.map_err(|error| {
             session::count_failure(&error, &self.worker.counters);
             self.cut.set(true);
-            Unsecured::Refused
+            HandshakeFailure::Refused
         }))
     }
 
@@ -224,7 +227,7 @@ impl ClientSocket {
         }
         let mut room = self.worker.sealed.borrow_mut();
         room.resize(INCOMING, 0);
-        for _ in 0..STEPS {
+        for _ in 0..MAX_TLS_STEPS {
             let kept = self.with_session(|it, _| it.kept(&mut room));
             let count = ready!(self.receive_some(context, &mut room[kept..]))?;
             if count == 0 {
@@ -256,10 +259,10 @@ impl ClientSocket {
     /// system call.
     #[inline]
     fn receive_some(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
-        if self.watched.may_read_unwatched() && self.worker.haste.is_due() {
+        if self.watched.may_read_unregistered() && self.worker.eager_read.is_due() {
             let received = self.receive(into);
             let came = !matches!(received, Err(Errno::AGAIN | Errno::INTR));
-            self.worker.haste.tell(came);
+            self.worker.eager_read.record(came);
             if came {
                 return Poll::Ready(received);
             }
@@ -358,23 +361,23 @@ impl ClientSocket {
                 guard.clear_ready();
             }
             if self.waiting() < before {
-                self.watched.write_for(limit);
+                self.watched.set_write_deadline(limit);
             }
         }
     }
 
     /// Waits until the other side has closed, without consuming its bytes.
-    pub async fn gone_away(&self) {
+    pub async fn until_closed(&self) {
         tokio::select! {
             biased;
-            () = self.says_end() => {}
-            () = self.hangs_up() => {}
+            () = self.until_end() => {}
+            () = self.until_hang_up() => {}
         }
     }
 
     /// The same if there are more unread bytes than are read ahead: the buffered bytes then do not show the end. The
     /// kernel reports it, a quarter of a second later at most.
-    async fn hangs_up(&self) {
+    async fn until_hang_up(&self) {
         let Ok(io) = self.watched.io() else { return };
         loop {
             let Ok(guard) = io.ready(Interest::READABLE | Interest::ERROR).await else { return };
@@ -382,15 +385,15 @@ impl ClientSocket {
                 return;
             }
             drop(guard);
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(HANG_UP_CHECK_INTERVAL).await;
         }
     }
 
     /// The same if no other bytes arrived.
-    async fn says_end(&self) {
+    async fn until_end(&self) {
         let Ok(io) = self.watched.io() else { return };
         if self.is_sealed() {
-            return self.sealed_gone_away().await;
+            return self.until_closed_over_tls().await;
         }
         loop {
             let Ok(mut guard) = io.readable().await else { return };
@@ -404,7 +407,7 @@ impl ClientSocket {
     }
 
     /// The same with TLS: other decrypted bytes are kept for the next reader.
-    async fn sealed_gone_away(&self) {
+    async fn until_closed_over_tls(&self) {
         let has_plain = || self.with_session(|it, _| it.has_plain());
         let read = poll_fn(|context| if has_plain() { Poll::Pending } else { self.read(context, &mut []) });
         if matches!(read.await, Ok(0)) && has_plain() {

@@ -92,7 +92,7 @@ pub struct ResponseFinish {
 }
 
 /// The fields that let a cache keep a response with `Set-Cookie` lines of its client.
-const OF_CACHES: [&str; 4] = ["cache-control", "expires", "cdn-cache-control", "surrogate-control"];
+const CACHE_FIELDS: [&str; 4] = ["cache-control", "expires", "cdn-cache-control", "surrogate-control"];
 
 /// The most rules with a default: one bit each while a response is written.
 pub const MAX_RULES: usize = 64;
@@ -130,7 +130,7 @@ impl ResponseFinish {
     pub fn with_cookies(mut self, lines: &[Vec<u8>]) -> Self {
         self.cookies.extend_from_slice(lines);
         (self.client_ttl, self.is_private) = (None, false);
-        OF_CACHES.iter().for_each(|it| self.names.insert(it));
+        CACHE_FIELDS.iter().for_each(|it| self.names.insert(it));
         self
     }
 
@@ -265,7 +265,7 @@ impl FinishPass {
         if self.lifetime.is_some() && client_ttl::REPLACED.iter().any(|it| name.eq_ignore_ascii_case(it)) {
             return false;
         }
-        if !finish.cookies.is_empty() && OF_CACHES.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+        if !finish.cookies.is_empty() && CACHE_FIELDS.iter().any(|it| name.eq_ignore_ascii_case(it)) {
             return false;
         }
         let Some(at) = finish.rules.iter().position(|it| name.eq_ignore_ascii_case(&it.name)) else {
@@ -285,7 +285,7 @@ impl FinishPass {
             finish.cookies.iter().for_each(|it| add("Set-Cookie", AddedValue::Text(it)));
         }
         let is_settled = |name: &str| {
-            !finish.cookies.is_empty() && OF_CACHES.iter().any(|it| name.eq_ignore_ascii_case(it))
+            !finish.cookies.is_empty() && CACHE_FIELDS.iter().any(|it| name.eq_ignore_ascii_case(it))
         };
         let status = self.status;
         let fits = |name: &str| (status != 304 || conditional::in_not_modified(name)) && !is_settled(name);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// The approximate bytes of unused slots that are kept.
-const KEPT: usize = 256 * 1024;
+const MOST_POOLED: usize = 256 * 1024;
 
 /// The slots of one worker, for futures of one type.
 pub struct FuturePool {
@@ -53,9 +53,9 @@ impl FuturePool {
         NonNull::new(room).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
-    fn give(&self, room: NonNull<u8>, layout: Layout) {
+    fn put_back(&self, room: NonNull<u8>, layout: Layout) {
         let mut free = self.free.borrow_mut();
-        if self.layout.get() == Some(layout) && free.len() < KEPT / layout.size() {
+        if self.layout.get() == Some(layout) && free.len() < MOST_POOLED / layout.size() {
             free.push(room);
         } else {
             // SAFETY: `take` had it from `alloc` with this layout.
@@ -74,7 +74,7 @@ impl Drop for FuturePool {
     fn drop(&mut self) {
         let Some(layout) = self.layout.get() else { return };
         for room in self.free.get_mut().drain(..) {
-            // SAFETY: only rooms of this layout, which `take` had from `alloc`, are kept.
+            // SAFETY: only slots of this layout, which `take` had from `alloc`, are kept.
             unsafe { dealloc(room.as_ptr(), layout) };
         }
     }
@@ -83,19 +83,19 @@ impl Drop for FuturePool {
 /// A future in a slot: pinned, as it stays there until it is dropped.
 pub struct PooledFuture<R: Deref<Target = FuturePool>, F: Future> {
     at: NonNull<F>,
-    rooms: R,
+    pool: R,
 }
 
 impl<R: Deref<Target = FuturePool>, F: Future> PooledFuture<R, F> {
-    fn new(rooms: R, make: impl FnOnce() -> F) -> Self {
+    fn new(pool: R, make: impl FnOnce() -> F) -> Self {
         let layout = Layout::new::<F>();
         let at = match layout.size() {
             0 => NonNull::dangling(),
-            _ => rooms.take(layout).cast::<F>(),
+            _ => pool.take(layout).cast::<F>(),
         };
         // SAFETY: `at` is aligned for `F` and large enough for it, and this value is its only owner.
         unsafe { at.write(make()) };
-        Self { at, rooms }
+        Self { at, pool: pool }
     }
 }
 
@@ -117,7 +117,7 @@ impl<R: Deref<Target = FuturePool>, F: Future> Drop for PooledFuture<R, F> {
         // SAFETY: it was written by `new`, and is dropped here once.
         unsafe { self.at.drop_in_place() };
         if layout.size() > 0 {
-            self.rooms.give(self.at.cast(), layout);
+            self.pool.put_back(self.at.cast(), layout);
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_pooled_future_is_reused_and_its_content_dropped() {
-        let rooms = FuturePool::new();
+        let pool = FuturePool::new();
         let held = Rc::new(7);
         let make = || {
             let held = held.clone();
@@ -142,32 +142,32 @@ mod tests {
                 *held
             }
         };
-        let mut first = rooms.lend(make);
-        let mut second = rooms.lend(make);
+        let mut first = pool.lend(make);
+        let mut second = pool.lend(make);
         assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
         let at = first.at;
         drop(first);
-        assert_eq!((2, 1), (Rc::strong_count(&held), rooms.free.borrow().len()));
-        let third = rooms.lend(make);
+        assert_eq!((2, 1), (Rc::strong_count(&held), pool.free.borrow().len()));
+        let third = pool.lend(make);
         assert_eq!(at, third.at, "the same room");
         drop((second, third));
-        assert_eq!((1, 2), (Rc::strong_count(&held), rooms.free.borrow().len()));
+        assert_eq!((1, 2), (Rc::strong_count(&held), pool.free.borrow().len()));
     }
 
     #[test]
     fn a_task_keeps_its_rooms() {
-        let rooms = Rc::new(FuturePool::new());
+        let pool = Rc::new(FuturePool::new());
         let held = Rc::new(7);
         let mut it = {
             let held = held.clone();
-            rooms.pooled(|| async move {
+            pool.pooled(|| async move {
                 std::future::pending::<()>().await;
                 *held
             })
         };
         assert!(poll(&mut it).is_pending());
-        let kept = Rc::downgrade(&rooms);
-        drop(rooms);
+        let kept = Rc::downgrade(&pool);
+        drop(pool);
         assert_eq!((2, true), (Rc::strong_count(&held), kept.upgrade().is_some()));
         drop(it);
         assert_eq!((1, true), (Rc::strong_count(&held), kept.upgrade().is_none()));
@@ -175,24 +175,25 @@ mod tests {
 
     #[test]
     fn the_number_of_pooled_futures_is_bounded_by_their_memory() {
-        let rooms = FuturePool::new();
-        let large = |it: [u8; KEPT / 4]| async move { it.iter().map(|it| u32::from(*it)).sum::<u32>() };
-        drop((0..9).map(|it| rooms.lend(move || large([it; KEPT / 4]))).collect::<Vec<_>>());
-        assert!((1..=4).contains(&rooms.free.borrow().len()));
+        let pool = FuturePool::new();
+        let large =
+            |it: [u8; MOST_POOLED / 4]| async move { it.iter().map(|it| u32::from(*it)).sum::<u32>() };
+        drop((0..9).map(|it| pool.lend(move || large([it; MOST_POOLED / 4]))).collect::<Vec<_>>());
+        assert!((1..=4).contains(&pool.free.borrow().len()));
     }
 
     #[test]
     fn other_sizes_are_not_kept() {
-        let rooms = FuturePool::new();
+        let pool = FuturePool::new();
         let small = |it: u8| async move { it };
-        let mut all: Vec<_> = (0..80).map(|it| rooms.lend(move || small(it))).collect();
+        let mut all: Vec<_> = (0..80).map(|it| pool.lend(move || small(it))).collect();
         assert_eq!(Poll::Ready(79), poll(&mut all[79]));
         let large = [1u64; 50];
-        let mut other = rooms.lend(|| async move { large.iter().sum::<u64>() });
+        let mut other = pool.lend(|| async move { large.iter().sum::<u64>() });
         assert_eq!(Poll::Ready(50), poll(&mut other));
         drop((all, other));
-        assert_eq!(80, rooms.free.borrow().len());
-        let mut none = rooms.lend(|| std::future::ready(()));
+        assert_eq!(80, pool.free.borrow().len());
+        let mut none = pool.lend(|| std::future::ready(()));
         assert_eq!(Poll::Ready(()), poll(&mut none));
     }
 }

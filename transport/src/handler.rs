@@ -54,7 +54,7 @@ pub trait Handler: 'static {
     fn rejected(&self, reject: Reject, client: &Client, body: u64);
 
     /// A connection that requires a PROXY header was closed without one. For logs.
-    fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
+    fn proxy_header_missing(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
         let _ = (why, peer);
     }
 
@@ -149,7 +149,7 @@ impl<'c> Reply<'c> {
     }
 
     /// The same, which tells the client of the HTTP/3 service of its listener, if there is one.
-    pub(crate) fn telling(mut self, client: &Client) -> Self {
+    pub(crate) fn informing(mut self, client: &Client) -> Self {
         self.2 = client.alternative.clone();
         self
     }
@@ -190,12 +190,12 @@ impl<'c> Reply<'c> {
     ) -> Result<(), ClientGone> {
         let finished = self.1.as_ref().map(|it| it.apply(status, fields));
         let fields = finished.as_ref().unwrap_or(fields);
-        let told = self.2.as_ref().map(|it| {
+        let informed = self.2.as_ref().map(|it| {
             let mut fields = fields.clone();
             fields.push("Alt-Svc", it.value());
             fields
         });
-        let fields = told.as_ref().unwrap_or(fields);
+        let fields = informed.as_ref().unwrap_or(fields);
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => it.head(status, fields, body).await,
             TunnelOutgoing::Streams(it) => it.head(status, fields, body),
@@ -206,10 +206,10 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
+    pub async fn push_body(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         match &mut self.0 {
-            TunnelOutgoing::Http1(it) => it.piece(piece).await,
-            TunnelOutgoing::Streams(it) => it.piece(piece).await,
+            TunnelOutgoing::Http1(it) => it.push_body(piece).await,
+            TunnelOutgoing::Streams(it) => it.push_body(piece).await,
         }
     }
 
@@ -246,7 +246,7 @@ impl<'c> Reply<'c> {
     }
 
     /// Waits until the client has cancelled its request. HTTP/1 has no cancellation: there this waits forever.
-    pub async fn taken_back(&self) {
+    pub async fn cancelled(&self) {
         match &self.0 {
             TunnelOutgoing::Http1(_) => std::future::pending().await,
             TunnelOutgoing::Streams(it) => it.gone().await,
@@ -377,7 +377,7 @@ impl Synthetic {
         self.fields.push("Date", date::format(clock::wall()));
         if let Some(finish) = reply.finisher() {
             let finish = finish.clone();
-            self.dress(&finish);
+            self.add_fields(&finish);
         }
         let status = self.status;
         let complete = self.send_by(&mut reply).await;
@@ -390,7 +390,7 @@ impl Synthetic {
             return false;
         }
         for piece in self.body {
-            if reply.piece(piece).await.is_err() {
+            if reply.push_body(piece).await.is_err() {
                 return false;
             }
         }

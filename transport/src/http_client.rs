@@ -86,7 +86,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The connection is closed or times out, or the response head is malformed.
-    pub fn ask(&mut self, request: &ClientRequest<'_>) -> Result<ResponseHead> {
+    pub fn send(&mut self, request: &ClientRequest<'_>) -> Result<ResponseHead> {
         let mut head =
             format!("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, request.host);
         if let Some(body) = request.body {
@@ -250,7 +250,7 @@ mod tests {
         let mut client = HttpClient::connect(&at, Duration::from_secs(60)).unwrap();
         let fields: &[(&str, &[u8])] = &[("A", b"b")];
         let asked = ClientRequest { method: "POST", target: "/t", host: "h", fields, body: Some(b"x") };
-        let head = client.ask(&asked)?;
+        let head = client.send(&asked)?;
         let body = client.body(64)?;
         assert_eq!(
             "POST /t HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nA: b\r\n\r\nx",

@@ -6,11 +6,11 @@ mod handed;
 pub use handed::{SocketFileOwner, SocketHandle, SocketPlace, adopt};
 
 use crate::client::Client;
-use crate::client_socket::{ClientSocket, Unsecured};
+use crate::client_socket::{ClientSocket, HandshakeFailure};
 use crate::handler::Handler;
 use crate::proxy_protocol::MissingPreamble;
 use crate::tls::{AlpnProtocol, ServerTls};
-use crate::worker::{ConnectionPermit, SHED, TransportWorker};
+use crate::worker::{ConnectionPermit, MOST_CLOSED, TransportWorker};
 use crate::{http1, http2};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
@@ -87,7 +87,7 @@ pub enum Preamble {
 
 /// A client listener: its address, and the beginning of its connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Entrance {
+pub struct ListenerAddress {
     /// The address.
     pub at: Listen,
     /// The required beginning.
@@ -105,7 +105,7 @@ impl Listen {
     }
 }
 
-impl Entrance {
+impl ListenerAddress {
     /// In the notation of the configuration.
     #[must_use]
     pub fn spelled(&self) -> String {
@@ -116,7 +116,7 @@ impl Entrance {
     }
 }
 
-impl fmt::Display for Entrance {
+impl fmt::Display for ListenerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.preamble, &self.at) {
             (Preamble::None, it) => it.fmt(f),
@@ -134,7 +134,7 @@ const MAX_UNIX_PATH: usize = 107;
 /// Connections accepted in one go before other tasks take their turn.
 const BATCH: usize = 64;
 /// The pause of accepting when the system has no descriptor or memory left.
-const REST: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// An open listening socket.
 pub struct Bound {
@@ -173,11 +173,11 @@ impl Drop for SocketFile {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entrance().fmt(f)
+        self.address().fmt(f)
     }
 }
 
-/// Opens an address that other workers will share (see [`Bound::another`]).
+/// Opens an address that other workers will share (see [`Bound::duplicate`]).
 ///
 /// # Errors
 /// One sentence: the failed operation, the reason, and the remedy.
@@ -246,26 +246,26 @@ impl Bound {
     pub fn shared(&self) -> Result<Bound, String> {
         let socket = self.socket.try_clone().map_err(|it| refused(&self.listen, &it))?;
         let bound = Bound::new(socket.into(), self.listen.clone(), self.file.clone());
-        Ok(bound.after(self.preamble))
+        Ok(bound.with_preamble(self.preamble))
     }
 
     /// Another socket on the same address: its own queue for TCP, the same one for Unix sockets.
     ///
     /// # Errors
     /// One sentence.
-    pub fn another(&self) -> Result<Bound, String> {
+    pub fn duplicate(&self) -> Result<Bound, String> {
         let (Listen::Tcp(address) | Listen::Tls(address)) = &self.listen else { return self.shared() };
         let socket = tcp(*address, Sharing::Port).map_err(|it| refused(&self.listen, &it))?;
-        Ok(Bound::new(socket, self.listen.clone(), None).after(self.preamble))
+        Ok(Bound::new(socket, self.listen.clone(), None).with_preamble(self.preamble))
     }
 
-    fn entrance(&self) -> Entrance {
-        Entrance { at: self.listen.clone(), preamble: self.preamble }
+    fn address(&self) -> ListenerAddress {
+        ListenerAddress { at: self.listen.clone(), preamble: self.preamble }
     }
 
     /// The same, with connections that begin with `preamble`.
     #[must_use]
-    pub fn after(self, preamble: Preamble) -> Bound {
+    pub fn with_preamble(self, preamble: Preamble) -> Bound {
         Bound { preamble, ..self }
     }
 
@@ -424,7 +424,7 @@ pub async fn serve_until<H: Handler>(
     handler: Rc<H>,
     closed: impl Future<Output = ()>,
 ) {
-    let (local, name) = (bound.tcp(), bound.entrance().spelled().into());
+    let (local, name) = (bound.tcp(), bound.address().spelled().into());
     let _file = bound.file.clone();
     let Ok(listener) = crate::worker::watch(bound.socket) else {
         worker.counters.accept_errors.add(1);
@@ -446,9 +446,9 @@ pub async fn serve_until<H: Handler>(
         match acceptor.accept_batch() {
             AcceptResult::All => ready.clear_ready(),
             AcceptResult::Batch => tokio::task::yield_now().await,
-            AcceptResult::OutOfDescriptors => tokio::time::sleep(REST).await,
+            AcceptResult::OutOfDescriptors => tokio::time::sleep(ACCEPT_PAUSE).await,
             AcceptResult::Full => {
-                let has_closed = acceptor.worker.close_idle().await;
+                let has_closed = acceptor.worker.close_idle_for_permit().await;
                 acceptor.to_refuse.set(if has_closed { 0 } else { BACKLOG });
             }
         }
@@ -546,7 +546,7 @@ impl<H: Handler> Acceptor<H> {
 
     fn out_of_descriptors(&self) -> AcceptResult {
         self.worker.counters.accept_errors.add(1);
-        if self.worker.shed(SHED) > 0 {
+        if self.worker.close_idle(MOST_CLOSED) > 0 {
             return AcceptResult::Batch; // As soon as these are gone.
         }
         // Connections of other workers may be idle.
@@ -561,9 +561,9 @@ impl<H: Handler> Acceptor<H> {
             }
             one => one,
         };
-        if self.preamble == Preamble::Proxy && !self.worker.lets_introduce(peer.map(|it| it.ip())) {
+        if self.preamble == Preamble::Proxy && !self.worker.accepts_proxy_headers(peer.map(|it| it.ip())) {
             MissingPreamble::Refused.count(&self.worker.counters);
-            return self.handler.unintroduced(MissingPreamble::Refused, peer);
+            return self.handler.proxy_header_missing(MissingPreamble::Refused, peer);
         }
         let Some(permit) = permit else {
             self.to_refuse.update(|it| it - 1);
@@ -580,7 +580,7 @@ impl<H: Handler> Acceptor<H> {
         match self.preamble {
             Preamble::None => begin_served(link, tls, client, handler),
             Preamble::Proxy => {
-                drop(tokio::task::spawn_local(serve_introduced(link, tls, client, handler)));
+                drop(tokio::task::spawn_local(serve_after_proxy_header(link, tls, client, handler)));
             }
         }
     }
@@ -595,13 +595,13 @@ fn begin_served<H: Handler>(link: ClientSocket, tls: Option<Arc<ServerTls>>, cli
 }
 
 /// Waits for the PROXY header, and serves its client in a task of its own: this task is sized for the header alone.
-async fn serve_introduced<H: Handler>(
+async fn serve_after_proxy_header<H: Handler>(
     link: ClientSocket,
     tls: Option<Arc<ServerTls>>,
     mut client: Client,
     handler: Rc<H>,
 ) {
-    match link.introduced().await {
+    match link.with_proxy_header().await {
         Ok(source) => {
             if let ConnectionSource::Client(address) = source {
                 client.peer = Some(address);
@@ -609,7 +609,7 @@ async fn serve_introduced<H: Handler>(
             begin_served(link, tls, client, handler);
         }
         Err(MissingPreamble::Nothing) => {}
-        Err(why) => handler.unintroduced(why, client.peer),
+        Err(why) => handler.proxy_header_missing(why, client.peer),
     }
 }
 
@@ -623,7 +623,7 @@ async fn serve_secured<H: Handler>(
     mut client: Client,
     handler: Rc<H>,
 ) {
-    match link.greet(&tls).await {
+    match link.handshake(&tls).await {
         Ok(secured) => {
             let protocol = secured.protocol;
             // Handshakes over QUIC request the certificates of all sites: others would be answered with 421 there.
@@ -636,11 +636,11 @@ async fn serve_secured<H: Handler>(
                 AlpnProtocol::Http2 => Box::pin(http2::serve(link, Vec::new(), client, handler)).await,
             }
         }
-        Err(Unsecured::Plain) => {
+        Err(HandshakeFailure::Plain) => {
             http1::turn_away(link, &*handler, 400, PLAIN_SENTENCE).await;
         }
-        Err(Unsecured::Refused) => link.linger().await,
-        Err(Unsecured::Gone) => {}
+        Err(HandshakeFailure::Refused) => link.linger().await,
+        Err(HandshakeFailure::Gone) => {}
     }
 }
 

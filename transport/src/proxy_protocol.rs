@@ -64,7 +64,7 @@ impl TransportWorker {
         *self.proxies.borrow_mut() = proxies;
     }
 
-    pub(crate) fn lets_introduce(&self, peer: Option<IpAddr>) -> bool {
+    pub(crate) fn accepts_proxy_headers(&self, peer: Option<IpAddr>) -> bool {
         self.proxies.borrow().as_ref().is_none_or(|it| it.has(peer))
     }
 }
@@ -75,7 +75,7 @@ struct PartialPreamble {
     /// Its beginning, which is known to be incomplete. Most headers arrive whole, and nothing is kept.
     kept: Vec<u8>,
     /// Whether the socket was read before it was registered: most headers arrive along with their connection.
-    was_asked: bool,
+    was_read: bool,
 }
 
 impl ClientSocket {
@@ -83,7 +83,7 @@ impl ClientSocket {
     ///
     /// # Errors
     /// There is none; it is counted.
-    pub async fn introduced(&self) -> Result<ConnectionSource, MissingPreamble> {
+    pub async fn with_proxy_header(&self) -> Result<ConnectionSource, MissingPreamble> {
         let mut coming = PartialPreamble::default();
         let introduced = poll_fn(|context| self.read_header(context, &mut coming)).await;
         match introduced {
@@ -102,7 +102,7 @@ impl ClientSocket {
         let mut had = coming.kept.len();
         room[..had].copy_from_slice(&coming.kept);
         loop {
-            let came = match ready!(self.look(context, &mut room[had..], &mut coming.was_asked)) {
+            let came = match ready!(self.peek(context, &mut room[had..], &mut coming.was_read)) {
                 Ok(0) | Err(_) => return Poll::Ready(Err(self.without_header(had))),
                 Ok(came) => came,
             };
@@ -127,7 +127,7 @@ impl ClientSocket {
     }
 
     /// Reads the available bytes without consuming them.
-    fn look(
+    fn peek(
         &self,
         context: &mut Context<'_>,
         into: &mut [u8],

@@ -89,7 +89,7 @@ impl Synthetic {
     }
 
     /// Gives an error page of larder the body of the route's error page, if there is one.
-    pub fn dress(&mut self, finish: &ResponseFinish) {
+    pub fn add_fields(&mut self, finish: &ResponseFinish) {
         if let Some((media, body)) = finish.page(self.status).filter(|_| self.is_error_page) {
             self.fields.retain(|it| !error_page::is_of_body(it.name));
             self.fields.set("Content-Type", media.as_bytes());
@@ -105,7 +105,7 @@ impl Synthetic {
         }
         if let Some(finish) = answer.finish().filter(|_| self.is_error_page) {
             let mut page = Synthetic { is_error_page: true, ..self.clone() };
-            page.dress(finish);
+            page.add_fields(finish);
             page.is_error_page = false;
             return page.write_now(method, answer);
         }
@@ -180,7 +180,7 @@ mod tests {
         let pages = ErrorPages { pages, replaces_origins: false };
         let finish = ResponseFinish::new(Vec::new(), None, Rc::new(pages));
         let dressed = |mut it: Synthetic| {
-            it.dress(&finish);
+            it.add_fields(&finish);
             it.length()
         };
         assert_eq!(3, dressed(Synthetic::page(503, "No.")));

@@ -68,7 +68,7 @@ const RATE_WINDOW: u64 = 10_000;
 const STEP: u64 = 256 * 1024;
 const MOST_STEPS: u64 = 4;
 /// The time for which a new connection without a request, or an idle one, delays a drain, milliseconds.
-const GRACE: u64 = 1_000;
+const SHUTDOWN_GRACE: u64 = 1_000;
 /// Queries the bytes of a socket that its peer has not acknowledged (`SIOCOUTQ` of tcp(7), which is the same number).
 const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 /// No deadline.
@@ -92,7 +92,7 @@ mod shedding;
 pub use connection_limit::ConnectionLimit;
 pub(crate) use connection_limit::{ConnectionPermit, ConnectionPresence, QuicConnections, QuicServices};
 pub use request_limits::{RequestLimits, TransferLimits};
-pub(crate) use shedding::SHED;
+pub(crate) use shedding::MOST_CLOSED;
 
 /// The state of one worker.
 pub struct TransportWorker {
@@ -104,16 +104,16 @@ pub struct TransportWorker {
     leaves_queues: Cell<bool>,
     /// The time for which an idle connection is still read during a drain, milliseconds.
     grace: Cell<u64>,
-    watched: RefCell<Vec<Option<Rc<OpenSocket>>>>,
+    sockets: RefCell<Vec<Option<Rc<OpenSocket>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
     /// The limit for its connections, and its upgraded streams, including requested upgrades.
     connection_limit: Arc<ConnectionLimit>,
-    swept: Cell<u64>,
-    /// Whether clients wait in the accept queue while descriptors are scarce: see [`TransportWorker::keep_within`].
-    within: Cell<bool>,
-    /// Whether requests are measured: see [`TransportWorker::stamp_when`].
-    stamped: OnceCell<Arc<AtomicBool>>,
+    last_check: Cell<u64>,
+    /// Whether clients wait in the accept queue while descriptors are scarce: see [`TransportWorker::reserve_descriptors`].
+    reserves_descriptors: Cell<bool>,
+    /// Whether requests are measured: see [`TransportWorker::measure_while`].
+    is_measured: OnceCell<Arc<AtomicBool>>,
     tls: OnceCell<Arc<ServerTls>>,
     /// The peers that may send PROXY headers; `None` is every peer.
     pub(crate) proxies: RefCell<Option<Peers>>,
@@ -124,8 +124,8 @@ pub struct TransportWorker {
     /// Received sealed bytes, and the buffers for opening and sealing: empty without TLS.
     pub(crate) sealed: RefCell<Vec<u8>>,
     pub(crate) seals: RefCell<TlsBuffers>,
-    pub(crate) rooms: FuturePool,
-    pub(crate) haste: EagerRead,
+    pub(crate) future_pool: FuturePool,
+    pub(crate) eager_read: EagerRead,
     pub(crate) quic: QuicServices,
     stop: Notify,
     empty: Notify,
@@ -193,53 +193,53 @@ pub(crate) struct OpenSocket {
     read_by: Cell<u64>,
     write_by: Cell<u64>,
     /// Bytes that the kernel got for the client, and the acknowledged ones of these at the last check.
-    sent: Cell<u64>,
-    taken: Cell<u64>,
+    sent_bytes: Cell<u64>,
+    acked_bytes: Cell<u64>,
     /// Bytes that it acknowledged without a pause, most recently; and whether it has been silent since.
-    at_once: Cell<u64>,
+    burst_bytes: Cell<u64>,
     is_silent: Cell<bool>,
     expired: Cell<Expired>,
     /// Bytes transferred since the start of the rate's window.
-    moved: Cell<u64>,
+    window_bytes: Cell<u64>,
     /// Milliseconds of that window in which the client was waited for.
-    waited: Cell<u64>,
-    place: Cell<usize>,
+    window_wait: Cell<u64>,
+    index: Cell<usize>,
     /// Whether its protocol handles the drain and the close itself.
-    says_goodbye: Cell<bool>,
+    drains_itself: Cell<bool>,
     /// The limits of its current request, if they are not those of the worker.
-    own: Cell<Option<Box<TransferLimits>>>,
+    transfer_limits: Cell<Option<Box<TransferLimits>>>,
     /// Its permit of the connection limit.
-    _taken: ConnectionPermit,
+    _permit: ConnectionPermit,
     /// Its counted descriptor.
-    held: Option<HeldDescriptor>,
+    descriptor: Option<HeldDescriptor>,
     /// Present while the client may need another descriptor for its request.
-    soon: Cell<Option<HeldDescriptor>>,
+    reserved_descriptor: Cell<Option<HeldDescriptor>>,
 }
 
 impl TransportWorker {
     /// A worker without connections, and without other workers. [`TransportWorker::watch`] must run concurrently.
     #[must_use]
     pub fn new(counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
-        Self::among(Arc::default(), counters, limits)
+        Self::sharing(Arc::default(), counters, limits)
     }
 
     /// The same, as one of several that share a connection limit.
     #[must_use]
-    pub fn among(shared: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
+    pub fn sharing(limit: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Rc::new(Self {
-            connection_limit: shared,
+            connection_limit: limit,
             counters,
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),
             draining: Cell::new(false),
             leaves_queues: Cell::new(false),
-            grace: Cell::new(GRACE),
-            watched: RefCell::default(),
+            grace: Cell::new(SHUTDOWN_GRACE),
+            sockets: RefCell::default(),
             free: RefCell::default(),
             open: Cell::new(0),
-            swept: Cell::new(clock::monotonic().0),
-            within: Cell::new(false),
-            stamped: OnceCell::new(),
+            last_check: Cell::new(clock::monotonic().0),
+            reserves_descriptors: Cell::new(false),
+            is_measured: OnceCell::new(),
             tls: OnceCell::new(),
             proxies: RefCell::default(),
             input: RefCell::default(),
@@ -247,8 +247,8 @@ impl TransportWorker {
             output: Cell::new(None),
             sealed: RefCell::default(),
             seals: RefCell::default(),
-            rooms: FuturePool::new(),
-            haste: EagerRead::new(),
+            future_pool: FuturePool::new(),
+            eager_read: EagerRead::new(),
             quic: QuicServices::default(),
             stop: Notify::new(),
             empty: Notify::new(),
@@ -262,18 +262,18 @@ impl TransportWorker {
     }
 
     /// Accepts clients from now on only while there are descriptors for their requests: `larder_stdx::descriptors`.
-    pub fn keep_within(&self) {
-        self.within.set(true);
+    pub fn reserve_descriptors(&self) {
+        self.reserves_descriptors.set(true);
     }
 
     /// Stamps heads from now on with the time of their first byte while `on` is true; later calls change nothing.
-    pub fn stamp_when(&self, on: Arc<AtomicBool>) {
-        let _ = self.stamped.set(on);
+    pub fn measure_while(&self, on: Arc<AtomicBool>) {
+        let _ = self.is_measured.set(on);
     }
 
     /// The time by the precise clock, never 0, if requests are measured; otherwise 0.
-    pub(crate) fn stamp(&self) -> u64 {
-        match self.stamped.get() {
+    pub(crate) fn arrival_micros(&self) -> u64 {
+        match self.is_measured.get() {
             Some(on) if on.load(Relaxed) => clock::precise_micros().max(1),
             _ => 0,
         }
@@ -307,35 +307,35 @@ impl TransportWorker {
 
     /// Ticks the clock, cuts slow clients and makes room for other connections, as long as the worker lives.
     pub async fn watch(self: Rc<Self>) {
-        tokio::join!(self.keep_time(), self.close_idle_for_others());
+        tokio::join!(self.run_timer(), self.close_idle_for_other_workers());
     }
 
-    async fn keep_time(&self) {
+    async fn run_timer(&self) {
         loop {
-            tokio::time::sleep(self.pace()).await;
+            tokio::time::sleep(self.check_interval()).await;
             clock::tick();
-            self.sweep(clock::monotonic().0);
-            if self.within.get() && descriptors::are_missed() {
-                self.shed(SHED);
+            self.close_expired(clock::monotonic().0);
+            if self.reserves_descriptors.get() && descriptors::are_missed() {
+                self.close_idle(MOST_CLOSED);
             }
         }
     }
 
     /// A quarter of the shortest limit, within bounds: a deadline is met at most that much late.
-    fn pace(&self) -> Duration {
+    fn check_interval(&self) -> Duration {
         let it = self.times.get();
         let shortest = it.head.min(it.body).min(it.idle).min(it.write);
         Duration::from_millis((shortest / 4).clamp(10, 250))
     }
 
-    fn sweep(&self, now: u64) {
-        let passed = now.saturating_sub(self.swept.replace(now));
+    fn close_expired(&self, now: u64) {
+        let passed = now.saturating_sub(self.last_check.replace(now));
         let min_rate = self.limits.get().min_rate;
-        for it in self.watched.borrow().iter().flatten() {
+        for it in self.sockets.borrow().iter().flatten() {
             let min_rate = it.min_rate(min_rate);
             let expired = it.expired.get();
             if it.write_by.get() != NEVER && expired != Expired::Writing {
-                it.see_what_was_taken(self.times_of(it).write);
+                it.update_acked_bytes(self.times_of(it).write);
             }
             let why = if expired == Expired::Writing {
                 continue;
@@ -360,14 +360,14 @@ impl TransportWorker {
                 Expired::Reading(ReadPhase::Body) => counters.client_body_timeouts.add(1),
                 Expired::Reading(ReadPhase::Linger | ReadPhase::Nothing) | Expired::No => {}
             }
-            it.shut(if why == Expired::Writing { Shutdown::Both } else { Shutdown::Read });
+            it.shutdown(if why == Expired::Writing { Shutdown::Both } else { Shutdown::Read });
         }
     }
 
     /// Takes over a connection.
     pub(crate) fn admit(&self, socket: OwnedFd, taken: ConnectionPermit) -> Rc<OpenSocket> {
         let place = self.free.borrow_mut().pop();
-        let mut watched = self.watched.borrow_mut();
+        let mut watched = self.sockets.borrow_mut();
         let place = place.unwrap_or(watched.len());
         let it = Rc::new(OpenSocket {
             io: OnceCell::new(),
@@ -376,27 +376,27 @@ impl TransportWorker {
             reading: Cell::new(ReadPhase::Nothing),
             read_by: Cell::new(NEVER),
             write_by: Cell::new(NEVER),
-            sent: Cell::new(0),
-            taken: Cell::new(0),
-            at_once: Cell::new(0),
+            sent_bytes: Cell::new(0),
+            acked_bytes: Cell::new(0),
+            burst_bytes: Cell::new(0),
             is_silent: Cell::new(false),
             expired: Cell::new(Expired::No),
-            moved: Cell::new(0),
-            waited: Cell::new(0),
-            place: Cell::new(place),
-            says_goodbye: Cell::new(false),
-            own: Cell::default(),
-            _taken: taken,
-            held: self.within.get().then(HeldDescriptor::by_client),
-            soon: Cell::default(),
+            window_bytes: Cell::new(0),
+            window_wait: Cell::new(0),
+            index: Cell::new(place),
+            drains_itself: Cell::new(false),
+            transfer_limits: Cell::default(),
+            _permit: taken,
+            descriptor: self.reserves_descriptors.get().then(HeldDescriptor::by_client),
+            reserved_descriptor: Cell::default(),
         });
-        it.asks();
+        it.reserve_descriptor();
         let limit = if self.draining.get() {
             self.grace.get().min(self.times.get().head)
         } else {
             self.times.get().head
         };
-        it.read_for(ReadPhase::First, limit);
+        it.set_read_deadline(ReadPhase::First, limit);
         if place == watched.len() {
             watched.push(Some(it.clone()));
         } else {
@@ -408,9 +408,9 @@ impl TransportWorker {
         it
     }
 
-    pub(crate) fn dismiss(&self, it: &OpenSocket) {
-        let place = it.place.get();
-        self.watched.borrow_mut()[place] = None;
+    pub(crate) fn remove(&self, it: &OpenSocket) {
+        let place = it.index.get();
+        self.sockets.borrow_mut()[place] = None;
         self.free.borrow_mut().push(place);
         self.open.set(self.open.get() - 1);
         self.counters.connections_open.sub(1);
@@ -431,22 +431,22 @@ impl TransportWorker {
 
 impl OpenSocket {
     /// Records that the client may need a descriptor: it is new, or its request is not a plain hit.
-    pub fn asks(&self) {
-        if self.held.is_some() {
-            let soon = self.soon.take().unwrap_or_else(HeldDescriptor::soon);
-            self.soon.set(Some(soon));
+    pub fn reserve_descriptor(&self) {
+        if self.descriptor.is_some() {
+            let soon = self.reserved_descriptor.take().unwrap_or_else(HeldDescriptor::soon);
+            self.reserved_descriptor.set(Some(soon));
         }
     }
 
     /// Records that the client has its descriptor, or needs none.
-    fn has_asked(&self) {
-        drop(self.soon.take());
+    fn release_reservation(&self) {
+        drop(self.reserved_descriptor.take());
     }
 
     /// Starts a wait for input of the client, at most `limit` milliseconds from now.
-    pub fn read_for(&self, reading: ReadPhase, limit: u64) {
+    pub fn set_read_deadline(&self, reading: ReadPhase, limit: u64) {
         if reading == ReadPhase::Idle {
-            self.has_asked();
+            self.release_reservation();
         }
         self.reading.set(reading);
         self.read_by.set(clock::monotonic().0.saturating_add(limit));
@@ -454,46 +454,46 @@ impl OpenSocket {
 
     /// The same, until the result is dropped: for waits that may be abandoned.
     pub fn read_while(&self, reading: ReadPhase, limit: u64) -> DeadlineGuard<'_> {
-        self.read_for(reading, limit);
+        self.set_read_deadline(reading, limit);
         DeadlineGuard { watched: self, side: WaitSide::Read }
     }
 
     /// Starts a wait for the client to take output, until the result is dropped.
     pub fn write_while(&self, limit: u64) -> DeadlineGuard<'_> {
-        self.has_asked();
-        self.write_for(limit);
+        self.release_reservation();
+        self.set_write_deadline(limit);
         DeadlineGuard { watched: self, side: WaitSide::Write }
     }
 
-    /// Records progress of the client: it has another `limit` milliseconds, or the time of [`OpenSocket::patience`].
-    pub fn write_for(&self, limit: u64) {
-        let patience = Self::patience(limit, self.at_once.get());
+    /// Records progress of the client: it has another `limit` milliseconds, or the time of [`OpenSocket::silence_limit`].
+    pub fn set_write_deadline(&self, limit: u64) {
+        let patience = Self::silence_limit(limit, self.burst_bytes.get());
         self.write_by.set(clock::monotonic().0.saturating_add(patience));
     }
 
     /// Extends the deadline of a client that acknowledged bytes in the kernel's buffer by `limit` milliseconds. The
     /// socket itself reports room only when a third of its buffer is empty: megabytes, for which a legitimate client may
     /// need minutes.
-    fn see_what_was_taken(&self, limit: u64) {
+    fn update_acked_bytes(&self, limit: u64) {
         // SAFETY: this request writes one `c_int` to the given address, which the getter provides.
         let queued =
             unsafe { rustix::ioctl::ioctl(self.fd(), rustix::ioctl::Getter::<TIOCOUTQ, i32>::new()) };
         let Ok(queued) = queued.map(|it| u64::try_from(it).unwrap_or(0)) else { return };
-        let taken = self.sent.get().saturating_sub(queued);
-        let more = taken.saturating_sub(self.taken.replace(taken));
+        let taken = self.sent_bytes.get().saturating_sub(queued);
+        let more = taken.saturating_sub(self.acked_bytes.replace(taken));
         if more == 0 {
             return self.is_silent.set(true);
         }
         self.note(more);
-        let at_once = if self.is_silent.replace(false) { 0 } else { self.at_once.get() };
-        self.at_once.set(at_once.saturating_add(more));
-        self.write_by.set(clock::monotonic().0.saturating_add(Self::patience(limit, at_once + more)));
+        let at_once = if self.is_silent.replace(false) { 0 } else { self.burst_bytes.get() };
+        self.burst_bytes.set(at_once.saturating_add(more));
+        self.write_by.set(clock::monotonic().0.saturating_add(Self::silence_limit(limit, at_once + more)));
     }
 
     /// The permitted silence of a client that received `at_once` bytes before without a pause. A fast reader has a
     /// receive buffer of up to 32 MiB in its kernel; once that is full, its kernel announces room only when a sixteenth
     /// of it is free. A client that then reads 40 KB a second acknowledges only two megabytes every 48 seconds.
-    fn patience(limit: u64, at_once: u64) -> u64 {
+    fn silence_limit(limit: u64, at_once: u64) -> u64 {
         limit.saturating_mul((at_once / STEP).clamp(1, MOST_STEPS))
     }
 
@@ -503,7 +503,7 @@ impl OpenSocket {
     }
 
     /// Records that the client took all output.
-    pub fn written(&self) {
+    pub fn clear_write_deadline(&self) {
         self.write_by.set(NEVER);
     }
 
@@ -518,36 +518,36 @@ impl OpenSocket {
     }
 
     /// Resets the deadlines, since the answer to the timeout itself is being sent.
-    pub fn forgive(&self) {
+    pub fn reset_deadlines(&self) {
         self.expired.set(Expired::No);
-        self.rest();
+        self.clear_read_deadline();
     }
 
     /// Lets the connection's task handle the drain itself.
-    pub fn say_goodbye(&self) {
-        self.says_goodbye.set(true);
+    pub fn drain_itself(&self) {
+        self.drains_itself.set(true);
     }
 
     /// Records that no input is awaited.
-    pub fn rest(&self) {
+    pub fn clear_read_deadline(&self) {
         self.reading.set(ReadPhase::Nothing);
         self.read_by.set(NEVER);
     }
 
     /// Ends a request: a new window of the rate begins.
     pub fn begin_window(&self) {
-        self.moved.set(0);
-        self.waited.set(0);
+        self.window_bytes.set(0);
+        self.window_wait.set(0);
     }
 
     /// Records bytes that the kernel got for the client, which it has yet to acknowledge.
     pub fn note_sent(&self, bytes: u64) {
-        self.sent.set(self.sent.get().wrapping_add(bytes));
+        self.sent_bytes.set(self.sent_bytes.get().wrapping_add(bytes));
     }
 
     /// Records bytes that the client sent or took.
     pub fn note(&self, bytes: u64) {
-        self.moved.set(self.moved.get().wrapping_add(bytes));
+        self.window_bytes.set(self.window_bytes.get().wrapping_add(bytes));
     }
 
     /// Counts a time of waiting for the client; once it fills a window, the transferred bytes are compared with the
@@ -557,17 +557,17 @@ impl OpenSocket {
         if self.reading.get() != ReadPhase::Body && self.write_by.get() == NEVER {
             return false;
         }
-        let waited = self.waited.get().saturating_add(passed);
-        self.waited.set(waited);
-        if waited < RATE_WINDOW || self.moved.get() == 0 {
+        let waited = self.window_wait.get().saturating_add(passed);
+        self.window_wait.set(waited);
+        if waited < RATE_WINDOW || self.window_bytes.get() == 0 {
             return false;
         }
-        let slow = self.moved.get() < min_rate.saturating_mul(waited) / 1000;
+        let slow = self.window_bytes.get() < min_rate.saturating_mul(waited) / 1000;
         self.begin_window();
         slow
     }
 
-    pub fn shut(&self, how: Shutdown) {
+    pub fn shutdown(&self, how: Shutdown) {
         // It may be closed already; its task will see it.
         let _ = rustix::net::shutdown(self.fd(), how);
     }
@@ -590,7 +590,7 @@ impl OpenSocket {
     }
 
     /// Whether a read may be tried before the socket is registered: true once.
-    pub fn may_read_unwatched(&self) -> bool {
+    pub fn may_read_unregistered(&self) -> bool {
         !self.read_once.replace(true) && self.io.get().is_none()
     }
 }
@@ -609,7 +609,7 @@ pub(crate) struct DeadlineGuard<'a> {
 impl Drop for DeadlineGuard<'_> {
     fn drop(&mut self) {
         match self.side {
-            WaitSide::Read => self.watched.rest(),
+            WaitSide::Read => self.watched.clear_read_deadline(),
             WaitSide::Write => self.watched.write_by.set(NEVER),
         }
     }
@@ -639,15 +639,15 @@ mod tests {
             let (ours, _theirs) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
             let it = worker.admit(ours.into(), worker.acquire_permit().unwrap());
-            it.rest();
+            it.clear_read_deadline();
             let start = clock::monotonic().0;
             for second in 1..=25 {
                 // Each wait is a new one, as if something came each time.
                 let _wait = wait(&it);
                 it.note(bytes);
-                worker.sweep(start + second * 1000);
+                worker.close_expired(start + second * 1000);
             }
-            worker.dismiss(&it);
+            worker.remove(&it);
             it.expired()
         })
     }
@@ -683,9 +683,9 @@ mod tests {
 
     #[test]
     fn a_client_that_has_read_much_gets_a_longer_deadline() {
-        let of = |taken| OpenSocket::patience(1000, taken);
+        let of = |taken| OpenSocket::silence_limit(1000, taken);
         assert_eq!([1000, 1000, 2000, 4000, 4000], [0, 1 << 18, 1 << 19, 1 << 20, 1 << 30].map(of));
-        assert_eq!(NEVER, OpenSocket::patience(NEVER, 1 << 20));
+        assert_eq!(NEVER, OpenSocket::silence_limit(NEVER, 1 << 20));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_server::router::Router;
 use larder_server::site_tls::SiteTls;
-use larder_transport::tls::{ClientAuth, HandshakeRules, Least};
+use larder_transport::tls::{ClientAuth, HandshakeRules, MinTlsVersion};
 use serde_json::{Value, json};
 
 impl Admin {
@@ -53,14 +53,14 @@ impl Admin {
             let own = of_site.filter(|it| *it != Source::Default);
             own.unwrap_or_else(|| live.config.decided.by(&format!("tls.{name}"))).to_string()
         };
-        let HandshakeRules { least, client } = rules;
+        let HandshakeRules { min_version: least, client } = rules;
         let auth = match client {
             ClientAuth::Off => "off",
             ClientAuth::Optional(_) => "optional",
             ClientAuth::Required(_) => "required",
         };
         json!({
-            "min_version": if *least == Least::Tls13 { "1.3" } else { "1.2" },
+            "min_version": if *least == MinTlsVersion::Tls13 { "1.3" } else { "1.2" },
             "client_auth": auth,
             "where": { "min_version": by("min_version"), "client_auth": by("client_auth") },
         })

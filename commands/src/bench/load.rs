@@ -93,7 +93,7 @@ impl LoadConnection {
     /// Requests one page; returns its status after the last byte.
     fn get(&mut self, page: &str) -> std::io::Result<u16> {
         let request = ClientRequest { method: "GET", target: page, host: "bench", fields: &[], body: None };
-        let head = self.0.ask(&request)?;
+        let head = self.0.send(&request)?;
         self.0.skip_body()?;
         Ok(head.status)
     }

@@ -18,7 +18,7 @@ use larder_semantics::budget::{BudgetClass, BudgetSettings, TimeShare};
 use larder_semantics::expression::ExpressionSubject;
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::rate::{Gcra, Rate};
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use larder_wire::htpasswd::PasswordEntry;
 
 /// The most mistakes that are reported for one password file.
@@ -228,7 +228,7 @@ impl ConfigCheck {
         let has_tls = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let named = self.texts(&self.site_key(at, "listeners"));
         let named: Vec<_> = named.iter().filter_map(|it| address::entrance(it)).map(|it| it.at).collect();
-        let is_of_route = |it: &&Entrance| named.is_empty() || named.contains(&it.at);
+        let is_of_route = |it: &&ListenerAddress| named.is_empty() || named.contains(&it.at);
         let clear = listen.iter().filter(is_of_route).find(|it| matches!(it.at, Listen::Tcp(_)));
         let redirects = self.flag(&at.of_site("redirect_https"));
         let text = match clear.filter(|_| !redirects) {

@@ -6,7 +6,7 @@ use crate::kind::HostPattern;
 use crate::problem::{Problem, Source};
 use crate::tls::{AcmeAuthority, AcmeChallenge, AcmeConfig, ExternalBinding, LETS_ENCRYPT};
 use crate::token;
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ impl ConfigCheck {
     }
 
     /// Automatic certificates, if configured; `covered` are the names of the certificates from files.
-    pub(super) fn acme(&mut self, listen: &[Entrance], covered: &[String]) -> Option<AcmeConfig> {
+    pub(super) fn acme(&mut self, listen: &[ListenerAddress], covered: &[String]) -> Option<AcmeConfig> {
         if !self.has_acme() {
             return None;
         }
@@ -189,7 +189,7 @@ impl ConfigCheck {
     }
 
     /// The ways in which a CA can reach larder to validate a name, the better one first.
-    fn challenges(&mut self, listen: &[Entrance]) -> Vec<AcmeChallenge> {
+    fn challenges(&mut self, listen: &[ListenerAddress]) -> Vec<AcmeChallenge> {
         // A port that the system chooses is one that something forwards to.
         let is_at = |port: u16| {
             let fits = move |it: u16| it == port || it == 0;

@@ -9,7 +9,7 @@ use crate::redirect_map::{self, RedirectMap};
 use crate::redirect_target;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use std::sync::Arc;
 
 /// The statuses of redirects.
@@ -150,7 +150,7 @@ impl ConfigCheck {
             }
         }
         let to_https = self.flag(&key("redirect_https"));
-        let is_tls = |it: &Entrance| matches!(it.at, Listen::Tls(_));
+        let is_tls = |it: &ListenerAddress| matches!(it.at, Listen::Tls(_));
         if to_https && !self.listen().iter().any(is_tls) && self.texts("clients.trusted").is_empty() {
             let text = "no address of listen has TLS, so every request is redirected to a port that does not answer; add one, such \
                         as \"https://0.0.0.0:443\", or the TLS proxy in front to clients.trusted";

@@ -7,7 +7,7 @@ use crate::{Config, HostPattern, Methods, RouteConfig, SiteConfig};
 use larder_semantics::expression::{Expression, RequestDomain, TextDomain};
 use larder_semantics::path::{self, Decode};
 use larder_semantics::scheme::Scheme;
-use larder_transport::listener::Entrance;
+use larder_transport::listener::ListenerAddress;
 
 /// A condition of a route, with the effect of each truth.
 struct RouteRule<'a> {
@@ -28,7 +28,7 @@ impl ConfigCheck {
     pub(super) fn warn_conditions(&mut self, config: &Config) {
         let (sites, listen) = (&config.sites[..], &config.listen[..]);
         let schemes = config.schemes();
-        let listeners: Vec<String> = listen.iter().map(Entrance::spelled).collect();
+        let listeners: Vec<String> = listen.iter().map(ListenerAddress::spelled).collect();
         for (at, site) in sites.iter().enumerate() {
             let (only, has) = (exact_hosts(site), |it: &[u8]| is_host_of(at, sites, it));
             let hosts = TextDomain { only: only.as_deref(), prefix: b"", has: &has };

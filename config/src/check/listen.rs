@@ -4,24 +4,24 @@ use super::ConfigCheck;
 use crate::{Clients, address};
 use larder_semantics::forwarded::Believed;
 use larder_semantics::network::{Network, Peers};
-use larder_transport::listener::{Entrance, Listen, Preamble};
+use larder_transport::listener::{Listen, ListenerAddress, Preamble};
 
 impl ConfigCheck {
     /// The client listeners. With a self-signed certificate an address without a scheme uses TLS.
-    pub(super) fn listen(&mut self) -> Vec<Entrance> {
+    pub(super) fn listen(&mut self) -> Vec<ListenerAddress> {
         let is_trial = self.flag("tls.self_signed");
         let entrance = |text: &String| {
             let it = address::entrance(text)?;
             let at = if is_trial && !text.contains("://") { it.at.secured() } else { it.at };
-            Some(Entrance { at, ..it })
+            Some(ListenerAddress { at, ..it })
         };
         self.texts("listen").iter().filter_map(entrance).collect()
     }
 
     /// Whether HTTP/3 is served: where a client can connect with TLS.
-    pub(super) fn http3(&mut self, listen: &[Entrance]) -> bool {
+    pub(super) fn http3(&mut self, listen: &[ListenerAddress]) -> bool {
         let is_on = self.flag("http3");
-        let serves = |it: &Entrance| matches!(it.at, Listen::Tls(_)) && it.preamble == Preamble::None;
+        let serves = |it: &ListenerAddress| matches!(it.at, Listen::Tls(_)) && it.preamble == Preamble::None;
         if is_on && !listen.iter().any(serves) {
             let text = "no address of listen is for it: HTTP/3 requires TLS, and has no PROXY protocol header; add one, such as \
                         \"https://0.0.0.0:443\"";
@@ -31,8 +31,8 @@ impl ConfigCheck {
     }
 
     /// Rejects a repeated address, with any scheme.
-    pub(super) fn refuse_twice(&mut self, listen: &[Entrance]) {
-        let place = |it: &Entrance| match &it.at {
+    pub(super) fn refuse_twice(&mut self, listen: &[ListenerAddress]) {
+        let place = |it: &ListenerAddress| match &it.at {
             Listen::Tcp(address) | Listen::Tls(address) => {
                 Some(address.to_string()).filter(|_| address.port() != 0)
             }
@@ -45,12 +45,12 @@ impl ConfigCheck {
     }
 
     /// The proxies that are trusted for the client address.
-    pub(super) fn clients(&mut self, listen: &[Entrance]) -> Clients {
+    pub(super) fn clients(&mut self, listen: &[ListenerAddress]) -> Clients {
         let proxies = self.values.given.contains_key("clients.proxies");
         let proxies = proxies.then(|| Peers::of(&self.texts("clients.proxies")));
         if let Some(proxies) = proxies.as_ref().filter(|_| !self.is_wrong("clients.proxies")) {
             let wanted: Vec<_> = listen.iter().filter(|it| it.preamble == Preamble::Proxy).collect();
-            let is_unix = |it: &&&Entrance| matches!(it.at, Listen::Unix(_));
+            let is_unix = |it: &&&ListenerAddress| matches!(it.at, Listen::Unix(_));
             if wanted.is_empty() {
                 let text = "no address of listen requires a PROXY protocol header; use for example listen = \
                             [\"http+proxy://0.0.0.0:8080\"]";

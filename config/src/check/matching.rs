@@ -7,7 +7,7 @@ use crate::{Methods, RouteConfig, Service, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::method::REGISTERED;
-use larder_transport::listener::Entrance;
+use larder_transport::listener::ListenerAddress;
 
 /// The known method that has the same letters, or almost the same name.
 fn almost(upper: &str) -> Option<&'static str> {
@@ -102,7 +102,7 @@ impl ConfigCheck {
         for text in given {
             let wanted = address::entrance(&text);
             // The scheme may be left out, as it may in `listen`.
-            let is_same = |it: &&Entrance| {
+            let is_same = |it: &&ListenerAddress| {
                 wanted.as_ref().is_some_and(|wanted| {
                     it.preamble == wanted.preamble
                         && (it.at == wanted.at || it.at == wanted.at.clone().secured())

@@ -6,13 +6,13 @@ use crate::SiteConfig;
 use crate::problem::Problem;
 use crate::tls::TlsConfig;
 use larder_stdx::clock;
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use larder_transport::tls::certificates::{Certificate, CertificateError, CertificateFiles, CertificatePart};
-use larder_transport::tls::{ClientAuth, HandshakeRules, Least};
+use larder_transport::tls::{ClientAuth, HandshakeRules, MinTlsVersion};
 
 impl ConfigCheck {
     /// TLS, if an address requires it.
-    pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<TlsConfig> {
+    pub(super) fn tls(&mut self, listen: &[ListenerAddress]) -> Option<TlsConfig> {
         let is_wanted = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let self_signed = self.flag("tls.self_signed");
         let mut covered = Vec::new();
@@ -44,12 +44,12 @@ impl ConfigCheck {
             let text = "an https address requires a certificate; add [[tls.certificates]] or [tls.acme], or try --tls-self-signed";
             self.problem(self.source("listen"), "listen", text);
         }
-        let rules = HandshakeRules { least: least(&self.text("tls.min_version")), client };
+        let rules = HandshakeRules { min_version: least(&self.text("tls.min_version")), client };
         Some(TlsConfig { certificates, rules, self_signed, acme })
     }
 
     /// The rules of handshakes of a site; `None` without rules of its own.
-    pub(super) fn site_tls(&mut self, site: &str, listen: &[Entrance]) -> Option<HandshakeRules> {
+    pub(super) fn site_tls(&mut self, site: &str, listen: &[ListenerAddress]) -> Option<HandshakeRules> {
         let key = |name: &str| format!("{site}.tls.{name}");
         let [version, auth, ca] = ["min_version", "client_auth", "client_ca"].map(key);
         let given = [&version, &auth, &ca].into_iter().find(|it| self.values.given.contains_key(*it))?;
@@ -83,7 +83,7 @@ impl ConfigCheck {
             let at = if self.values.given.contains_key(&ca) { ca } else { auth };
             self.problem(self.source(&at), "site.tls.client_ca", why.trim_end_matches('.'));
         }
-        Some(HandshakeRules { least: least(&version), client })
+        Some(HandshakeRules { min_version: least(&version), client })
     }
 
     /// Warns of sites that are not served over HTTP/3: a handshake over QUIC begins before the name is known, so that client certificates
@@ -227,6 +227,6 @@ impl ConfigCheck {
     }
 }
 
-fn least(version: &str) -> Least {
-    if version == "1.3" { Least::Tls13 } else { Least::Tls12 }
+fn least(version: &str) -> MinTlsVersion {
+    if version == "1.3" { MinTlsVersion::Tls13 } else { MinTlsVersion::Tls12 }
 }

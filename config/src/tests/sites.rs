@@ -1,7 +1,7 @@
 //! Limits of routes, TLS rules of sites, and origins that are bound to clients: values, defaults and mistakes.
 
 use super::*;
-use larder_transport::tls::{ClientAuth, HandshakeRules, Least};
+use larder_transport::tls::{ClientAuth, HandshakeRules, MinTlsVersion};
 use std::time::Duration;
 
 fn proxied(more: &str) -> String {
@@ -51,8 +51,8 @@ fn rules_of_handshakes_are_those_of_the_site_and_otherwise_all() {
     let text = "tls.min_version = \"1.3\"\n[[site]]\nhosts = \"a\"\ntls.min_version = \"1.2\"\n[[site.route]]\nproxy.to = \"b:1\"\n\
                 [[site]]\nhosts = \"b\"\n[[site.route]]\nproxy.to = \"b:1\"\n";
     let config = read(text).unwrap();
-    let rules = |least| Some(HandshakeRules { least, client: ClientAuth::Off });
-    assert_eq!(rules(Least::Tls12), config.sites[0].tls);
+    let rules = |least| Some(HandshakeRules { min_version: least, client: ClientAuth::Off });
+    assert_eq!(rules(MinTlsVersion::Tls12), config.sites[0].tls);
     assert!(config.sites[1].tls.is_some(), "all have rules where one has");
     assert!(config.warnings.iter().any(|it| it.text.contains("no address of listen uses TLS")));
     let plain = read(&text.replacen("tls.min_version = \"1.2\"\n", "", 1)).unwrap();

@@ -56,7 +56,7 @@ impl<'c> Machine<'_, 'c> {
         let Some((mut decoding, mut progress)) = self.begin(coding, part(stored, &mut at)) else {
             let length = ResponseBody::Length(stored.body.len());
             self.head(reply, stored.meta.status, fields, length, Some(report)).await?;
-            reply.piece(stored.body.piece()).await?;
+            reply.push_body(stored.body.piece()).await?;
             return Ok(stored.trailers().cloned().map(Arc::new));
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -98,7 +98,7 @@ impl<'c> Machine<'_, 'c> {
             self.head(reply, head.status, fields, body, Some(report)).await?;
             loop {
                 match next {
-                    Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
+                    Ok(bytes) => reply.push_body(BodyPiece::Bytes(bytes)).await?,
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
                     Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
                     Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
@@ -160,7 +160,7 @@ fn part(stored: &Stored, at: &mut u64) -> Option<Bytes> {
 
 async fn send(reply: &mut Reply<'_>, decoding: &Decoding) -> Result<(), DeliveryCut> {
     if !decoding.plain().is_empty() {
-        reply.piece(BodyPiece::Bytes(Bytes::copy_from_slice(decoding.plain()))).await?;
+        reply.push_body(BodyPiece::Bytes(Bytes::copy_from_slice(decoding.plain()))).await?;
     }
     // A step takes about 0.1 ms; a client that accepts everything at once must not delay the others for all steps.
     tokio::task::yield_now().await;

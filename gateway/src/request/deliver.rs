@@ -301,7 +301,7 @@ impl<'c> Machine<'_, 'c> {
         }
         let body = ResponseBody::Length(encoding.body.len());
         self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
-        reply.piece(encoding.body.piece()).await?;
+        reply.push_body(encoding.body.piece()).await?;
         Ok(None)
     }
 
@@ -332,7 +332,7 @@ impl<'c> Machine<'_, 'c> {
                     None => ResponseBody::Length(length),
                 };
                 self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
-                reply.piece(whole).await?;
+                reply.push_body(whole).await?;
                 Ok(stored.trailers().cloned().map(Arc::new))
             }
             Selection::One(first, last) => {
@@ -402,7 +402,7 @@ impl<'c> Machine<'_, 'c> {
         let length = pieces.iter().map(BodyPiece::len).sum();
         self.head(reply, status, fields, ResponseBody::Length(length), Some(report)).await?;
         for piece in pieces {
-            reply.piece(piece).await?;
+            reply.push_body(piece).await?;
         }
         Ok(None)
     }
@@ -483,11 +483,11 @@ impl<'c> Machine<'_, 'c> {
                     let (start, end) = (at, at + piece.len());
                     at = end;
                     match window {
-                        None => reply.piece(piece).await?,
+                        None => reply.push_body(piece).await?,
                         Some((first, last)) => {
                             let (from, to) = (first.max(start), (last + 1).min(end));
                             if from < to {
-                                reply.piece(piece.slice(from - start, to - from)).await?;
+                                reply.push_body(piece.slice(from - start, to - from)).await?;
                             }
                             if end > last {
                                 return Ok(None);
@@ -560,7 +560,9 @@ impl<'c> Machine<'_, 'c> {
             }
             match next {
                 // Both sides send at once; the permit is not given back in between.
-                Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(BodyPiece::Bytes(bytes)).await?,
+                Ok(Some(bytes)) if direct.upload.is_some() => {
+                    reply.push_body(BodyPiece::Bytes(bytes)).await?
+                }
                 Ok(Some(bytes)) => {
                     if let Some(reader) = pressure::send(self.gateway, source, reply, bytes).await? {
                         self.digest = None; // The rest is not hashed.
@@ -582,12 +584,12 @@ impl<'c> Machine<'_, 'c> {
         report: Option<CacheReport>,
     ) -> Sent {
         if let Some(finish) = reply.finisher() {
-            page.dress(finish);
+            page.add_fields(finish);
         }
         let framing = page.framing();
         self.head(reply, page.status, page.fields, framing, report).await?;
         for piece in page.body {
-            reply.piece(piece).await?;
+            reply.push_body(piece).await?;
         }
         Ok(None)
     }

@@ -38,7 +38,7 @@ impl FillReading {
             tokio::select! {
                 biased;
                 next = read(reader, room) => return next,
-                () = reply.taken_back() => return Err(FillEnd::Failed),
+                () = reply.cancelled() => return Err(FillEnd::Failed),
                 () = pressure::may_be_gone(reply, *ends_with_client), if !may_be_gone => {
                     if *ends_with_client {
                         return Err(FillEnd::Failed);

@@ -43,7 +43,7 @@ pub(crate) async fn send(
 async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone> {
     while !bytes.is_empty() {
         let demand = reply.demand().await?;
-        reply.piece(BodyPiece::Bytes(fill::part(bytes, demand.now))).await?;
+        reply.push_body(BodyPiece::Bytes(fill::part(bytes, demand.now))).await?;
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> 
     loop {
         let demand = reply.demand().await?;
         match fill_reader::read(&mut reader, demand).await {
-            Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
+            Ok(bytes) => reply.push_body(BodyPiece::Bytes(bytes)).await?,
             Err(FillEnd::Complete(trailers)) => return Ok(trailers),
             Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
             Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
@@ -88,7 +88,7 @@ pub(crate) async fn next_for(
     tokio::select! {
         biased;
         next = source.next() => return next,
-        () = reply.taken_back() => {}
+        () = reply.cancelled() => {}
         () = is_needless => {}
     }
     source.give_up();
@@ -116,7 +116,7 @@ impl Machine<'_, '_> {
     /// Waits until the client has cancelled its request.
     pub async fn taken_back(&self) {
         match &self.reply {
-            Some(reply) => reply.taken_back().await,
+            Some(reply) => reply.cancelled().await,
             None => std::future::pending().await,
         }
     }

@@ -206,7 +206,7 @@ impl HttpClient for CollectorClient {
         let own = request.headers().iter().filter(|it| it.0 != "content-length" && it.0 != "host");
         let mut fields: Vec<(&str, &[u8])> = own.map(|it| (it.0.as_str(), it.1.as_bytes())).collect();
         fields.push(("Connection", b"close"));
-        let head = self.connect()?.ask(&ClientRequest {
+        let head = self.connect()?.send(&ClientRequest {
             method: "POST",
             target: request.uri().path(),
             host: request.uri().authority().map_or("localhost", |it| it.as_str()),

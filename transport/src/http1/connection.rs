@@ -86,11 +86,11 @@ enum Farewell {
 /// Serves one connection to its end.
 pub async fn serve<H: Handler>(link: ClientSocket, client: Client, handler: Rc<H>) {
     let connection = Http1Connection::new(link);
-    let mut fresh = Fresh::No;
+    let mut fresh = IsFirstRequest::No;
     loop {
         let turn = poll_fn(|context| connection.turn(context, &client, &*handler, &mut fresh)).await;
         match turn {
-            ReadTurn::Gone if !connection.link.is_broken() => return connection.link.say_goodbye(),
+            ReadTurn::Gone if !connection.link.is_broken() => return connection.link.send_close_notify(),
             ReadTurn::Http2 => {
                 let Http1Connection { link, input, .. } = connection;
                 // Boxed: other connections have no room for it.
@@ -99,10 +99,10 @@ pub async fn serve<H: Handler>(link: ClientSocket, client: Client, handler: Rc<H
             _ => {}
         }
         // In a pooled slot of the worker: an idle connection has none.
-        let rooms = &connection.link.worker.rooms;
-        match rooms.lend(|| connection.end_turn(turn, &client, &*handler)).await {
-            AfterResponse::KeepAlive => fresh = Fresh::Yes,
-            AfterResponse::Close => return connection.link.say_goodbye(),
+        let pool = &connection.link.worker.future_pool;
+        match pool.lend(|| connection.end_turn(turn, &client, &*handler)).await {
+            AfterResponse::KeepAlive => fresh = IsFirstRequest::Yes,
+            AfterResponse::Close => return connection.link.send_close_notify(),
             AfterResponse::Cut => return,
             AfterResponse::Reset => return connection.link.reset(),
         }
@@ -119,7 +119,7 @@ pub async fn turn_away<H: Handler>(link: ClientSocket, handler: &H, status: u16,
 
 /// Whether the kept bytes have not been parsed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fresh {
+enum IsFirstRequest {
     Yes,
     No,
 }
@@ -138,7 +138,7 @@ impl Http1Connection {
 
     /// Handles the end of a turn; returns whether there is another one.
     async fn end_turn<H: Handler>(&self, turn: ReadTurn, client: &Client, handler: &H) -> AfterResponse {
-        self.link.watched.rest();
+        self.link.watched.clear_read_deadline();
         let after = match turn {
             ReadTurn::Slow(request, keep_alive) => self.slow(request, keep_alive, client, handler).await,
             ReadTurn::Write if self.link.flush().await.is_ok() => AfterResponse::KeepAlive,
@@ -165,14 +165,14 @@ impl Http1Connection {
         context: &mut Context<'_>,
         client: &Client,
         handler: &H,
-        fresh: &mut Fresh,
+        fresh: &mut IsFirstRequest,
     ) -> Poll<ReadTurn> {
         let mut scratch = self.link.worker.input.borrow_mut();
         let mut limits = self.link.worker.size_input(&mut scratch);
         limits.scheme = client.scheme;
         for _ in 0..TURNS {
-            let filled = match std::mem::replace(fresh, Fresh::No) {
-                Fresh::Yes if !self.input.borrow().is_empty() => self.fetch_kept(&mut scratch),
+            let filled = match std::mem::replace(fresh, IsFirstRequest::No) {
+                IsFirstRequest::Yes if !self.input.borrow().is_empty() => self.fetch_kept(&mut scratch),
                 _ => match ready!(self.read_head(context, &mut scratch, client)) {
                     Ok(filled) => filled,
                     Err(turn) => return Poll::Ready(turn),
@@ -200,11 +200,11 @@ impl Http1Connection {
                 (AnsweringEnd::Last, Ok(SendProgress::All)) if filled == consumed => ReadTurn::Gone,
                 (AnsweringEnd::Last, _) => ReadTurn::Close,
                 (_, Ok(SendProgress::Blocked | SendProgress::Turn)) => {
-                    *fresh = Fresh::Yes;
+                    *fresh = IsFirstRequest::Yes;
                     ReadTurn::Write
                 }
                 (AnsweringEnd::Full, Ok(SendProgress::All)) => {
-                    *fresh = Fresh::Yes;
+                    *fresh = IsFirstRequest::Yes;
                     continue;
                 }
                 (AnsweringEnd::All, Ok(SendProgress::All)) => continue,
@@ -241,10 +241,10 @@ impl Http1Connection {
         }
         let times = self.link.worker.times();
         if self.input.borrow().is_empty() {
-            self.link.watched.read_for(ReadPhase::Idle, self.link.worker.idle_limit());
+            self.link.watched.set_read_deadline(ReadPhase::Idle, self.link.worker.idle_limit());
         } else if consumed > 0 || self.link.watched.reading() != ReadPhase::Head {
-            self.link.watched.read_for(ReadPhase::Head, times.head);
-            client.began.set(self.link.worker.stamp());
+            self.link.watched.set_read_deadline(ReadPhase::Head, times.head);
+            client.began.set(self.link.worker.arrival_micros());
         }
     }
 
@@ -304,9 +304,9 @@ impl Http1Connection {
             return self.after_failure();
         }
         if client.began.get() == 0 {
-            client.began.set(self.link.worker.stamp());
+            client.began.set(self.link.worker.arrival_micros());
         }
-        self.link.watched.asks();
+        self.link.watched.reserve_descriptor();
         self.link.watched.begin_window();
         let begun = !self.input.borrow().is_empty();
         *self.body.borrow_mut() = BodyState::new(&request, self.link.worker.limits().body_size, begun);
@@ -314,7 +314,7 @@ impl Http1Connection {
         self.has_answer.set(false);
         let reply = Http1Reply::new(self, request.method == "HEAD", request.version, keep_alive);
         let body = handler::RequestBody::http1(Http1RequestBody::new(self));
-        handler.answer(request, client, body, handler::Reply::http1(reply).telling(client)).await;
+        handler.answer(request, client, body, handler::Reply::http1(reply).informing(client)).await;
         client.began.set(0);
         let after = self.end_request(keep_alive).await;
         self.link.watched.limit(None);
@@ -368,7 +368,7 @@ impl Http1Connection {
         self.link.with_output(|output| {
             page.write_now("GET", &mut ResponseWriter::http1(Version::Http11, true, output))
         });
-        self.link.watched.forgive();
+        self.link.watched.reset_deadlines();
         self.close(Farewell::Lingering).await
     }
 
@@ -422,7 +422,7 @@ fn take<H: Handler>(
             || handler.answer_now(
                 &head,
                 client,
-                &mut ResponseWriter::http1(head.version, last, output).telling(client),
+                &mut ResponseWriter::http1(head.version, last, output).informing(client),
             ) == AnswerNow::Later;
         if declined {
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };

@@ -55,7 +55,7 @@ impl<'c> Http1Reply<'c> {
         if self.version == Version::Http10 || self.started() || !matches!(status, 100 | 102..=199) {
             return Ok(());
         }
-        if status == 100 && !self.connection.body.borrow_mut().was_told_to_continue() {
+        if status == 100 && !self.connection.body.borrow_mut().take_continue_due() {
             return Ok(()); // It does not wait for one, or has had it.
         }
         self.connection.link.with_output(|it| {
@@ -144,7 +144,7 @@ impl<'c> Http1Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
+    pub async fn push_body(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         let length = piece.len();
         if !self.rest.takes(length)? {
             return Ok(());
@@ -174,7 +174,7 @@ impl<'c> Http1Reply<'c> {
     /// Waits until the client has closed its side: for responses without an end, which have to stop. If it sent another
     /// request meanwhile this waits forever, and a failed write shows the end.
     pub async fn gone(&self) {
-        self.connection.link.gone_away().await;
+        self.connection.link.until_closed().await;
     }
 
     /// Sends `101 Switching Protocols`, which ends HTTP on this connection. `fields` are end-to-end fields only.

@@ -15,9 +15,9 @@ use std::future::poll_fn;
 pub(super) struct BodyState {
     left: BodyLeft,
     /// Bytes that may still come, by the limit of the route.
-    room: u64,
+    remaining_limit: u64,
     /// Whether the client waits for `100 Continue`.
-    waits: bool,
+    awaits_continue: bool,
     trailers: Option<FieldList>,
     gone: Option<ClientGone>,
 }
@@ -41,7 +41,7 @@ impl BodyState {
         };
         // A client that already sends does not wait (RFC 9110 §10.1.1).
         let waits = request.expects_continue && !begun;
-        Self { left, room, waits, ..Self::default() }
+        Self { left, remaining_limit: room, awaits_continue: waits, ..Self::default() }
     }
 
     pub fn is_at_end(&self) -> bool {
@@ -55,19 +55,19 @@ impl BodyState {
             BodyLeft::Length(left) => left > DRAIN,
             BodyLeft::Nothing | BodyLeft::Chunked(_) => false,
         };
-        long || self.waits && !self.is_at_end() || self.gone.is_some()
+        long || self.awaits_continue && !self.is_at_end() || self.gone.is_some()
     }
 
     /// Whether a `100 Continue` is due; returns true only once.
-    pub fn was_told_to_continue(&mut self) -> bool {
-        std::mem::take(&mut self.waits) && !self.is_at_end()
+    pub fn take_continue_due(&mut self) -> bool {
+        std::mem::take(&mut self.awaits_continue) && !self.is_at_end()
     }
 
     /// The next bytes of body from `input`, as many as are available; `None` if more input is needed, or at the end.
     fn take(&mut self, input: &mut Vec<u8>) -> Result<Option<Bytes>, ClientGone> {
         let bytes = match &mut self.left {
             BodyLeft::Nothing => return Ok(None),
-            BodyLeft::Length(left) if *left > self.room => return Err(ClientGone::TooLarge),
+            BodyLeft::Length(left) if *left > self.remaining_limit => return Err(ClientGone::TooLarge),
             BodyLeft::Length(left) => {
                 let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 *left -= count as u64;
@@ -86,7 +86,8 @@ impl BodyState {
                 bytes
             }
         };
-        self.room = self.room.checked_sub(bytes.len() as u64).ok_or(ClientGone::TooLarge)?;
+        self.remaining_limit =
+            self.remaining_limit.checked_sub(bytes.len() as u64).ok_or(ClientGone::TooLarge)?;
         Ok((!bytes.is_empty()).then_some(bytes))
     }
 }
@@ -139,7 +140,7 @@ impl<'c> Http1RequestBody<'c> {
 
     /// Applies the limits of the route, before the first read.
     pub fn limit(&mut self, limits: &RequestLimits) {
-        let room = &mut self.connection.body.borrow_mut().room;
+        let room = &mut self.connection.body.borrow_mut().remaining_limit;
         *room = limits.body_size.min(*room);
         self.connection.link.watched.limit(limits.transfer);
     }
@@ -157,7 +158,7 @@ impl<'c> Http1RequestBody<'c> {
             if self.connection.body.borrow().is_at_end() {
                 return Ok(None);
             }
-            self.invite().await?;
+            self.send_continue().await?;
             if let Err(gone) = self.fill().await {
                 self.connection.body.borrow_mut().gone = Some(gone);
             }
@@ -202,9 +203,9 @@ impl<'c> Http1RequestBody<'c> {
     }
 
     /// Sends `100 Continue` to a client that waits for it, unless it has its response.
-    async fn invite(&self) -> Result<(), ClientGone> {
+    async fn send_continue(&self) -> Result<(), ClientGone> {
         let connection = self.connection;
-        let due = connection.body.borrow_mut().was_told_to_continue();
+        let due = connection.body.borrow_mut().take_continue_due();
         if !due || connection.has_answer.get() {
             return Ok(());
         }

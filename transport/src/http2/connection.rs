@@ -1,7 +1,7 @@
 //! The life of one HTTP/2 connection: one loop that reads, answers, and writes, over its streams. The effects of frames
 //! are in `frames`; tasks of slow answers pass their output to this loop.
 
-use super::frames::{ConnectionEnded, Taking};
+use super::frames::{ConnectionEnded, FrameBatch};
 use crate::client::Client;
 use crate::client_socket::{ClientGone, ClientSocket};
 use crate::handler::Handler;
@@ -33,11 +33,11 @@ const TURNS: usize = 8;
 /// Bytes that all streams may send before they are read.
 pub(super) const WINDOW: u32 = 1024 * 1024;
 /// The PING behind which no stream follows that was started before the client received GOAWAY...
-pub(super) const LEAVING: [u8; 8] = *b"farewell";
+pub(super) const GOAWAY_PING: [u8; 8] = *b"farewell";
 /// ...whose answer is awaited for this many milliseconds on a connection without streams.
-const FAREWELL: u64 = 1_000;
+const GOAWAY_WAIT: u64 = 1_000;
 /// Streams that larder ended and the client may not know of yet.
-const FORGOTTEN: usize = 256;
+const MOST_ENDED: usize = 256;
 
 /// One connection; its streams' tasks share it.
 pub(super) struct Http2Connection {
@@ -77,9 +77,9 @@ pub(super) struct Http2State {
     pub ready: VecDeque<Rc<ClientStream>>,
     /// The latest stream, and the first of the consecutive ones up to it.
     pub last: u32,
-    pub first_of_run: u32,
+    pub first_consecutive: u32,
     /// Streams that larder ended and the client had not: further frames of them are not an error.
-    pub forgotten: VecDeque<u32>,
+    pub ended_streams: VecDeque<u32>,
     /// Bytes that larder may send.
     pub window: i64,
     /// The initial window of new streams.
@@ -87,11 +87,11 @@ pub(super) struct Http2State {
     /// Bytes that the client may send.
     pub credit: i64,
     /// Bytes that were read and not yet returned as credit.
-    pub owed: u32,
+    pub uncredited: u32,
     pub floods: Floods,
-    pub leaving: GoawayState,
+    pub goaway: GoawayState,
     /// Whether a request was answered or begun in this turn.
-    pub was_asked: bool,
+    pub had_request: bool,
 }
 
 /// The progress of a graceful shutdown of the connection (RFC 9113 §6.8).
@@ -132,20 +132,20 @@ pub(crate) async fn serve<H: Handler>(link: ClientSocket, input: Vec<u8>, client
             streams: BTreeMap::new(),
             ready: VecDeque::new(),
             last: 0,
-            first_of_run: 1,
-            forgotten: VecDeque::new(),
+            first_consecutive: 1,
+            ended_streams: VecDeque::new(),
             window: i64::from(frame::FIRST_WINDOW),
             first_window: i64::from(frame::FIRST_WINDOW),
             credit: i64::from(WINDOW),
-            owed: 0,
+            uncredited: 0,
             floods: Floods::default(),
-            leaving: GoawayState::No,
-            was_asked: true,
+            goaway: GoawayState::No,
+            had_request: true,
         }),
         waker: RefCell::default(),
     });
-    connection.greet();
-    connection.link.watched.say_goodbye();
+    connection.send_settings();
+    connection.link.watched.drain_itself();
     let ended = {
         let worker = connection.link.worker.clone();
         let mut stopped = pin!(worker.stopped());
@@ -153,13 +153,13 @@ pub(crate) async fn serve<H: Handler>(link: ClientSocket, input: Vec<u8>, client
         poll_fn(|context| {
             if !is_stopped && stopped.as_mut().poll(context).is_ready() {
                 is_stopped = true;
-                connection.announce_leave();
+                connection.announce_goaway();
             }
             turn(&connection, context, &client, &handler)
         })
         .await
     };
-    connection.farewell(ended).await;
+    connection.close(ended).await;
 }
 
 /// Reads, answers and writes as long as that is possible without waiting.
@@ -186,7 +186,7 @@ fn turn<H: Handler>(
         }
         connection.collect();
         match connection.link.send_now() {
-            Ok(SendProgress::All) => connection.link.watched.written(),
+            Ok(SendProgress::All) => connection.link.watched.clear_write_deadline(),
             Ok(SendProgress::Turn) => goes_on = true,
             Ok(SendProgress::Blocked) => match connection.poll_writable(context) {
                 Ok(again) => goes_on |= again,
@@ -221,7 +221,7 @@ impl Http2State {
 
 impl Http2Connection {
     /// Sends the settings, and the window of the whole connection.
-    fn greet(&self) {
+    fn send_settings(&self) {
         let limits = self.link.worker.limits();
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         self.link.with_output(|out| {
@@ -272,15 +272,15 @@ impl Http2Connection {
         let done = self.link.with_output(|out| {
             let state = &mut *state;
             let began = state.began;
-            Taking { connection: self, state, limits: &limits, client, handler, out, began }
-                .all(bytes, &mut consumed)
+            FrameBatch { connection: self, state, limits: &limits, client, handler, out, began }
+                .process_all(bytes, &mut consumed)
         });
         let rest = &scratch[consumed..filled];
         state.began = match state.began {
             _ if rest.is_empty() => 0,
-            0 => worker.stamp(),
+            0 => worker.arrival_micros(),
             began if consumed == 0 => began,
-            _ => worker.stamp(),
+            _ => worker.arrival_micros(),
         };
         if state.input.is_empty() {
             state.input = rest.to_vec();
@@ -362,7 +362,7 @@ impl Http2Connection {
         if ends || trailers.is_some() {
             *stream.end.borrow_mut() = Ending::Sent;
         }
-        stream.ring();
+        stream.wake();
     }
 
     /// Waits for room in the socket; returns whether there is room again.
@@ -370,7 +370,7 @@ impl Http2Connection {
         self.link.with_output(Outbox::compact);
         let watched = &self.link.watched;
         if !watched.is_writing() {
-            watched.write_for(self.link.worker.times_of(watched).write);
+            watched.set_write_deadline(self.link.worker.times_of(watched).write);
         }
         let io = watched.io().map_err(drop)?;
         match io.poll_write_ready(context) {
@@ -380,7 +380,7 @@ impl Http2Connection {
                 let before = self.link.waiting();
                 let sent = self.link.send_now().map_err(|error| self.link.note_failure(error))?;
                 if self.link.waiting() < before {
-                    watched.write_for(self.link.worker.times_of(watched).write);
+                    watched.set_write_deadline(self.link.worker.times_of(watched).write);
                 }
                 if sent == SendProgress::Blocked {
                     guard.clear_ready();
@@ -393,7 +393,7 @@ impl Http2Connection {
     /// Whether every stream is answered, and no new one is accepted.
     fn is_over(&self) -> bool {
         let state = self.state.borrow();
-        state.leaving == GoawayState::Yes && state.streams.is_empty() && self.link.waiting() == 0
+        state.goaway == GoawayState::Yes && state.streams.is_empty() && self.link.waiting() == 0
     }
 
     /// Sets the deadline for the client.
@@ -401,50 +401,50 @@ impl Http2Connection {
         let mut state = self.state.borrow_mut();
         let (watched, times) = (&self.link.watched, self.link.worker.times());
         let has_begun = state.block.is_some() || (!state.input.is_empty() && state.streams.is_empty());
-        let was_asked = std::mem::take(&mut state.was_asked);
+        let was_asked = std::mem::take(&mut state.had_request);
         if has_begun || !state.has_preface {
             if watched.reading() != ReadPhase::Head {
-                watched.read_for(ReadPhase::Head, times.head);
+                watched.set_read_deadline(ReadPhase::Head, times.head);
             }
         } else if !state.streams.is_empty() {
-            watched.rest();
-        } else if let GoawayState::Announced(since) = state.leaving {
+            watched.clear_read_deadline();
+        } else if let GoawayState::Announced(since) = state.goaway {
             let passed = clock::monotonic().0.saturating_sub(since);
-            watched.read_for(ReadPhase::Idle, FAREWELL.saturating_sub(passed));
+            watched.set_read_deadline(ReadPhase::Idle, GOAWAY_WAIT.saturating_sub(passed));
         } else if was_asked || watched.reading() != ReadPhase::Idle {
-            watched.read_for(ReadPhase::Idle, times.idle);
+            watched.set_read_deadline(ReadPhase::Idle, times.idle);
             watched.begin_window();
         }
     }
 
     /// Sends the first GOAWAY: requests that the client has sent by then are still served.
-    fn announce_leave(&self) {
+    fn announce_goaway(&self) {
         if !self.state.borrow().has_preface {
-            return self.leave(ErrorCode::None);
+            return self.send_goaway(ErrorCode::None);
         }
-        self.state.borrow_mut().leaving = GoawayState::Announced(clock::monotonic().0);
+        self.state.borrow_mut().goaway = GoawayState::Announced(clock::monotonic().0);
         self.link.with_output(|out| {
             frame::write_goaway(i32::MAX.cast_unsigned(), ErrorCode::None, out.text());
-            frame::write_ping(LEAVING, false, out.text());
+            frame::write_ping(GOAWAY_PING, false, out.text());
         });
     }
 
     /// Accepts no new streams; existing ones continue.
-    pub fn leave(&self, code: ErrorCode) {
+    pub fn send_goaway(&self, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
-        if state.leaving != GoawayState::Yes {
-            state.leaving = GoawayState::Yes;
+        if state.goaway != GoawayState::Yes {
+            state.goaway = GoawayState::Yes;
             let last = state.last;
             self.link.with_output(|out| frame::write_goaway(last, code, out.text()));
         }
     }
 
     /// The end: all waiting tasks are notified, and the client gets the reason.
-    async fn farewell(&self, ended: ConnectionEnded) {
+    async fn close(&self, ended: ConnectionEnded) {
         let streams = std::mem::take(&mut self.state.borrow_mut().streams);
         let gone = self.link.gone();
         for it in streams.values() {
-            it.give_up(gone);
+            it.close(gone);
         }
         self.state.borrow_mut().ready.clear();
         match ended {
@@ -461,10 +461,10 @@ impl Http2Connection {
                     ErrorCode::EnhanceYourCalm => counters.http2_floods.add(1),
                     _ => counters.http2_errors.add(1),
                 }
-                self.leave(code);
+                self.send_goaway(code);
             }
         }
-        self.link.watched.forgive();
+        self.link.watched.reset_deadlines();
         if self.link.flush().await.is_err() {
             return;
         }
@@ -482,15 +482,15 @@ impl Http2Connection {
     pub fn end_stream(&self, stream: &ClientStream, code: ErrorCode, why: ClientGone) {
         if stream.gone.get().is_none() {
             self.link.with_output(|out| frame::write_reset(stream.id, code, out.text()));
-            self.forget(stream);
-            self.used(stream.give_up(why));
+            self.remember_ended(stream);
+            self.record_used(stream.close(why));
             self.wake();
         }
     }
 
     /// Records used bytes of the connection's window.
-    pub fn used(&self, bytes: u32) {
-        let due = self.state.borrow_mut().owe(bytes);
+    pub fn record_used(&self, bytes: u32) {
+        let due = self.state.borrow_mut().credit_due(bytes);
         if let Some(due) = due {
             self.link.with_output(|out| frame::write_window_update(0, due, out.text()));
             self.wake();
@@ -506,7 +506,7 @@ impl Http2Connection {
                 self.end_stream(stream, ErrorCode::None, ClientGone::Closed);
             }
         }
-        self.used(stream.take_unread());
+        self.record_used(stream.take_unread());
         let streams = &mut self.state.borrow_mut().streams;
         streams.remove(&stream.id);
         if streams.is_empty() {
@@ -514,9 +514,9 @@ impl Http2Connection {
         }
     }
 
-    fn forget(&self, stream: &ClientStream) {
+    fn remember_ended(&self, stream: &ClientStream) {
         if !stream.body.borrow().is_whole {
-            self.state.borrow_mut().forget(stream.id);
+            self.state.borrow_mut().remember_ended(stream.id);
         }
     }
 }
@@ -568,20 +568,20 @@ impl StreamsLink for Http2Connection {
 
     fn give_credit(&self, stream: &ClientStream, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.let_send(stream, bytes);
-        self.used(bytes);
+        self.extend_window(stream, bytes);
+        self.record_used(bytes);
     }
 
-    fn let_send(&self, stream: &ClientStream, bytes: u32) {
-        let due = stream.body.borrow_mut().owe(bytes);
+    fn extend_window(&self, stream: &ClientStream, bytes: u32) {
+        let due = stream.body.borrow_mut().credit_due(bytes);
         if let Some(due) = due {
             self.link.with_output(|out| frame::write_window_update(stream.id, due, out.text()));
             self.wake();
         }
     }
 
-    fn owe(&self, bytes: u32) {
-        self.used(bytes);
+    fn return_credit(&self, bytes: u32) {
+        self.record_used(bytes);
     }
 
     fn has_credit(&self) -> bool {
@@ -593,7 +593,7 @@ impl StreamsLink for Http2Connection {
     }
 
     /// By the windows and the waiting output of the socket.
-    fn open(&self, stream: &ClientStream) -> u64 {
+    fn sendable_bytes(&self, stream: &ClientStream) -> u64 {
         let state = self.state.borrow();
         let queued: u64 = state.streams.values().map(|it| it.queued.get()).sum();
         let windows = (stream.window.get() - stream.queued.get().cast_signed())
@@ -615,20 +615,20 @@ impl Http2State {
     }
 
     /// Records a stream that larder ended.
-    pub fn forget(&mut self, stream: u32) {
-        if self.forgotten.len() == FORGOTTEN {
-            self.forgotten.pop_front();
+    pub fn remember_ended(&mut self, stream: u32) {
+        if self.ended_streams.len() == MOST_ENDED {
+            self.ended_streams.pop_front();
         }
-        self.forgotten.push_back(stream);
+        self.ended_streams.push_back(stream);
     }
 
     /// Records used bytes of the connection's window; returns the credit that is due.
-    pub fn owe(&mut self, bytes: u32) -> Option<u32> {
-        self.owed = self.owed.saturating_add(bytes);
-        if self.owed < WINDOW / 2 {
+    pub fn credit_due(&mut self, bytes: u32) -> Option<u32> {
+        self.uncredited = self.uncredited.saturating_add(bytes);
+        if self.uncredited < WINDOW / 2 {
             return None;
         }
-        let owed = std::mem::take(&mut self.owed);
+        let owed = std::mem::take(&mut self.uncredited);
         self.credit += i64::from(owed);
         Some(owed)
     }

@@ -1,6 +1,6 @@
 //! The effect of each frame of a client (RFC 9113 §5, §6, §8), and the reaction to protocol errors.
 
-use super::connection::{BATCH, Block, FULL, GoawayState, Guard, Http2State, LEAVING, Shared};
+use super::connection::{BATCH, Block, FULL, GOAWAY_PING, GoawayState, Guard, Http2State, Shared};
 use crate::ResponseWriter;
 use crate::body::BodyPiece;
 use crate::client::Client;
@@ -22,7 +22,7 @@ use std::rc::Rc;
 const SECTION_FRAMES: u32 = 64;
 /// The limit of requests in progress, including those of closed streams: this multiple of the permitted number of
 /// streams.
-const WORK: usize = 4;
+const TASKS_PER_STREAM: usize = 4;
 
 /// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl From<ErrorCode> for ConnectionEnded {
 }
 
 /// The common state of processing the frames of one read.
-pub(super) struct Taking<'a, H> {
+pub(super) struct FrameBatch<'a, H> {
     pub connection: &'a Shared,
     pub state: &'a mut Http2State,
     pub limits: &'a HeadLimits,
@@ -53,9 +53,9 @@ pub(super) struct Taking<'a, H> {
     pub began: u64,
 }
 
-impl<H: Handler> Taking<'_, H> {
+impl<H: Handler> FrameBatch<'_, H> {
     /// Processes every complete frame of `bytes`.
-    pub fn all(&mut self, bytes: &[u8], consumed: &mut usize) -> Result<(), ConnectionEnded> {
+    pub fn process_all(&mut self, bytes: &[u8], consumed: &mut usize) -> Result<(), ConnectionEnded> {
         if !self.state.has_preface {
             let length = bytes.len().min(PREFACE.len());
             if bytes[..length] != PREFACE[..length] {
@@ -69,7 +69,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         while let ParsedFrame::Frame(frame, length) = frame::parse(&bytes[*consumed..])? {
             *consumed += length;
-            self.one(frame)?;
+            self.process(frame)?;
             self.began = 0;
             if self.out.len() >= FULL {
                 self.state.is_unread = true;
@@ -79,7 +79,7 @@ impl<H: Handler> Taking<'_, H> {
         Ok(())
     }
 
-    fn one(&mut self, frame: Http2Frame<'_>) -> Result<(), ConnectionEnded> {
+    fn process(&mut self, frame: Http2Frame<'_>) -> Result<(), ConnectionEnded> {
         let is_settings = matches!(frame, Http2Frame::Settings(_));
         let goes_on = match (&self.state.block, frame) {
             (Some(block), Http2Frame::Continuation { stream, .. }) => block.stream == stream,
@@ -95,7 +95,8 @@ impl<H: Handler> Taking<'_, H> {
                 self.section(stream, block, end_stream)
             }
             Http2Frame::Headers { stream, block, end_stream, .. } => {
-                let began = if self.began == 0 { self.connection.link.worker.stamp() } else { self.began };
+                let began =
+                    if self.began == 0 { self.connection.link.worker.arrival_micros() } else { self.began };
                 let bytes = block.to_vec();
                 self.state.block = Some(Block { stream, end_stream, bytes, frames: 1, began });
                 Ok(())
@@ -111,8 +112,8 @@ impl<H: Handler> Taking<'_, H> {
             Http2Frame::Broken { stream, .. } if self.is_idle(stream) => Err(ErrorCode::Protocol.into()),
             Http2Frame::Broken { stream, code } => self.reset(stream, code, ClientGone::Malformed),
             Http2Frame::Priority { .. } | Http2Frame::Unknown => self.count(FloodKind::Nothing),
-            Http2Frame::PingAck(LEAVING) if matches!(self.state.leaving, GoawayState::Announced(_)) => {
-                self.state.leaving = GoawayState::Yes;
+            Http2Frame::PingAck(GOAWAY_PING) if matches!(self.state.goaway, GoawayState::Announced(_)) => {
+                self.state.goaway = GoawayState::Yes;
                 frame::write_goaway(self.state.last, ErrorCode::None, self.out.text());
                 Ok(())
             }
@@ -132,10 +133,10 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// The reaction to a frame of a closed, unknown stream: none if larder ended it.
-    fn of_closed(&self, stream: u32) -> Result<(), ConnectionEnded> {
-        if self.state.forgotten.contains(&stream) {
+    fn frame_of_closed(&self, stream: u32) -> Result<(), ConnectionEnded> {
+        if self.state.ended_streams.contains(&stream) {
             Ok(())
-        } else if stream % 2 == 1 && (self.state.first_of_run..=self.state.last).contains(&stream) {
+        } else if stream % 2 == 1 && (self.state.first_consecutive..=self.state.last).contains(&stream) {
             Err(ErrorCode::StreamClosed.into())
         } else {
             Err(ErrorCode::Protocol.into())
@@ -143,7 +144,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// The reaction to a frame of a stream that has ended, and whose task does not know yet.
-    fn of_ended(&mut self, stream: &ClientStream) -> Result<(), ConnectionEnded> {
+    fn frame_of_ended(&mut self, stream: &ClientStream) -> Result<(), ConnectionEnded> {
         if !stream.body.borrow().is_whole {
             return Ok(()); // We ended it, and the client does not know either.
         }
@@ -155,7 +156,7 @@ impl<H: Handler> Taking<'_, H> {
         frame::write_reset(id, code, self.out.text());
         if let Some(stream) = self.state.streams.get(&id).cloned() {
             if !stream.body.borrow().is_whole {
-                self.state.forget(id);
+                self.state.remember_ended(id);
             }
             self.give_up(&stream, why);
         }
@@ -164,8 +165,8 @@ impl<H: Handler> Taking<'_, H> {
 
     /// Ends reading and writing on a stream; its unread bytes become credit of the connection again.
     fn give_up(&mut self, stream: &ClientStream, why: ClientGone) {
-        let unread = stream.give_up(why);
-        self.give_back(unread);
+        let unread = stream.close(why);
+        self.return_credit(unread);
     }
 
     fn data(&mut self, id: u32, data: &[u8], flow: u32, end_stream: bool) -> Result<(), ConnectionEnded> {
@@ -181,12 +182,12 @@ impl<H: Handler> Taking<'_, H> {
             self.count(FloodKind::Nothing)?;
         }
         let Some(stream) = self.state.streams.get(&id).cloned() else {
-            self.give_back(flow);
-            return self.of_closed(id);
+            self.return_credit(flow);
+            return self.frame_of_closed(id);
         };
         if stream.gone.get().is_some() {
-            self.give_back(flow);
-            return self.of_ended(&stream);
+            self.return_credit(flow);
+            return self.frame_of_ended(&stream);
         }
         match self.take_data(&stream, data, flow, end_stream) {
             Ok(()) => Ok(()),
@@ -198,8 +199,8 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// Returns the credit of bytes that will not be read.
-    fn give_back(&mut self, flow: u32) {
-        if let Some(due) = self.state.owe(flow) {
+    fn return_credit(&mut self, flow: u32) {
+        if let Some(due) = self.state.credit_due(flow) {
             frame::write_window_update(0, due, self.out.text());
         }
     }
@@ -218,37 +219,37 @@ impl<H: Handler> Taking<'_, H> {
         if body.is_whole {
             return Err(ErrorCode::StreamClosed);
         }
-        body.came += length;
+        body.received += length;
         body.window -= i64::from(flow);
         if body.window < 0 {
             return Err(ErrorCode::FlowControl);
         }
-        if let Some(left) = &mut body.left {
+        if let Some(left) = &mut body.remaining {
             *left = left.checked_sub(length).ok_or(ErrorCode::Protocol)?;
         }
         if body.refused.is_some() {
             unused = flow;
-        } else if let Some(room) = body.room.checked_sub(length) {
-            body.room = room;
+        } else if let Some(room) = body.remaining_limit.checked_sub(length) {
+            body.remaining_limit = room;
             body.bytes.extend_from_slice(data);
         } else {
             self.connection.link.worker.counters.body_too_large.add(1);
             body.refused = Some(ClientGone::TooLarge);
             unused = flow;
         }
-        body.waits &= data.is_empty();
+        body.awaits_continue &= data.is_empty();
         if end {
-            if body.left.is_some_and(|it| it > 0) {
+            if body.remaining.is_some_and(|it| it > 0) {
                 return Err(ErrorCode::Protocol);
             }
             body.is_whole = true;
         }
         // Padding is never read: its credit is due with or without data (RFC 9113 §6.9.1).
-        if let Some(due) = body.owe(padding) {
+        if let Some(due) = body.credit_due(padding) {
             frame::write_window_update(stream.id, due, self.out.text());
         }
-        self.give_back(unused);
-        stream.ring();
+        self.return_credit(unused);
+        stream.wake();
         Ok(())
     }
 
@@ -280,14 +281,14 @@ impl<H: Handler> Taking<'_, H> {
         if id > self.state.last {
             return self.request(id, section, end_stream);
         }
-        let Some(stream) = self.state.streams.get(&id).cloned() else { return self.of_closed(id) };
+        let Some(stream) = self.state.streams.get(&id).cloned() else { return self.frame_of_closed(id) };
         if stream.gone.get().is_some() {
-            return self.of_ended(&stream);
+            return self.frame_of_ended(&stream);
         }
         if stream.body.borrow().is_whole {
             return self.reset(id, ErrorCode::StreamClosed, ClientGone::Malformed);
         }
-        let is_short = stream.body.borrow().left.is_some_and(|it| it > 0);
+        let is_short = stream.body.borrow().remaining.is_some_and(|it| it > 0);
         match head::trailers(section) {
             // In a tunnel no field section is permitted (RFC 9113 §8.5).
             Ok(list) if end_stream && !is_short && !stream.is_tunnel => {
@@ -295,7 +296,7 @@ impl<H: Handler> Taking<'_, H> {
                 body.trailers = (!list.is_empty()).then_some(list);
                 body.is_whole = true;
                 drop(body);
-                stream.ring();
+                stream.wake();
                 Ok(())
             }
             _ => {
@@ -309,16 +310,16 @@ impl<H: Handler> Taking<'_, H> {
         let state = &mut *self.state;
         let next = if state.last == 0 { 1 } else { state.last.saturating_add(2) };
         if id != next {
-            state.first_of_run = id;
+            state.first_consecutive = id;
         }
         state.last = id;
-        state.was_asked = true;
+        state.had_request = true;
         if !end_stream {
-            state.forget(id); // Until it is known.
+            state.remember_ended(id); // Until it is known.
         }
         let worker = self.connection.link.worker.clone();
         let is_full = state.has_open(worker.limits().http2_streams as usize);
-        if state.leaving == GoawayState::Yes || is_full {
+        if state.goaway == GoawayState::Yes || is_full {
             if is_full {
                 worker.counters.http2_streams_refused.add(1);
             }
@@ -344,7 +345,7 @@ impl<H: Handler> Taking<'_, H> {
             let room = BATCH.saturating_sub(self.out.len()).cast_signed();
             let window = self.state.window.min(self.state.first_window).min(room);
             let answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
-            let mut answer = answer.telling(self.client);
+            let mut answer = answer.informing(self.client);
             self.client.began.set(self.began);
             if self.handler.answer_now(head, self.client, &mut answer) == AnswerNow::Answered {
                 let (sent, rest) = answer.into_rest();
@@ -354,15 +355,15 @@ impl<H: Handler> Taking<'_, H> {
             answer.take_back();
         }
         // Work of reset streams continues, mostly at origins: hits do not wait for that.
-        if self.state.streams.len() >= WORK * worker.limits().http2_streams as usize {
+        if self.state.streams.len() >= TASKS_PER_STREAM * worker.limits().http2_streams as usize {
             worker.counters.http2_streams_refused.add(1);
             return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
         }
         if head.protocol.is_some() {
-            self.connection.link.watched.rest(); // It is not this client that makes room.
+            self.connection.link.watched.clear_read_deadline(); // It is not this client that makes room.
         }
         if !end_stream {
-            self.state.forgotten.pop_back();
+            self.state.ended_streams.pop_back();
         }
         let request = Rc::new(head.to_owned());
         let room = worker.limits().body_size;
@@ -371,10 +372,10 @@ impl<H: Handler> Taking<'_, H> {
         let stream = Rc::new(ClientStream::new(id, self.state.first_window, credit, Some(&request), room));
         stream.body.borrow_mut().is_whole |= end_stream;
         self.state.streams.insert(id, stream.clone());
-        self.connection.link.watched.asks();
+        self.connection.link.watched.reserve_descriptor();
         let (handler, client) = (self.handler.clone(), self.client.clone());
         // Further requests of this read may come before the task runs.
-        client.began.set(if self.began == 0 { worker.stamp() } else { self.began });
+        client.began.set(if self.began == 0 { worker.arrival_micros() } else { self.began });
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
             let (connection, stream) = (&guard.connection, &guard.stream);
@@ -391,7 +392,7 @@ impl<H: Handler> Taking<'_, H> {
             let reply = StreamReply::new(connection.clone(), stream.clone(), is_head);
             let rest = StreamRequestBody::new(connection.clone(), stream.clone());
             let (body, reply) =
-                (handler::RequestBody::streams(body), handler::Reply::streams(reply).telling(&client));
+                (handler::RequestBody::streams(body), handler::Reply::streams(reply).informing(&client));
             handler.answer(request, &client, body, reply).await;
             rest.drain().await;
         });
@@ -471,7 +472,7 @@ impl<H: Handler> Taking<'_, H> {
                     self.state.first_window = i64::from(size);
                     let streams: Vec<_> = self.state.streams.values().cloned().collect();
                     for stream in streams {
-                        self.widen(&stream, by)?;
+                        self.change_window(&stream, by)?;
                     }
                 }
                 Http2Setting::HeaderTableSize(size) => self.state.encoder.set_limit(size),
@@ -494,7 +495,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         match self.state.streams.get(&id).cloned() {
             Some(stream) if stream.gone.get().is_none() => {
-                if self.widen(&stream, i64::from(increment)).is_err() {
+                if self.change_window(&stream, i64::from(increment)).is_err() {
                     return self.reset(id, ErrorCode::FlowControl, ClientGone::Malformed);
                 }
                 Ok(())
@@ -504,7 +505,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// Changes the window of a stream.
-    fn widen(&mut self, stream: &Rc<ClientStream>, by: i64) -> Result<(), ErrorCode> {
+    fn change_window(&mut self, stream: &Rc<ClientStream>, by: i64) -> Result<(), ErrorCode> {
         stream.window.set(stream.window.get() + by);
         if stream.window.get() > i64::from(MAX_WINDOW) {
             return Err(ErrorCode::FlowControl);

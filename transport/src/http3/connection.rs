@@ -2,7 +2,7 @@
 //! `output`.
 
 use super::code;
-use super::endpoint::Bell;
+use super::endpoint::EndpointWaker;
 use super::output::StreamOutput;
 use super::requests::RequestReader;
 use super::uni_streams::UniStreams;
@@ -27,11 +27,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time between the announcement that a connection ends, and its final GOAWAY.
-const FAREWELL: Duration = Duration::from_secs(1);
+const GOAWAY_WAIT: Duration = Duration::from_secs(1);
 /// The time for which a client may acknowledge nothing of its last response where the connection ends, or is needed for another client.
-const UNDELIVERED: Duration = Duration::from_secs(5);
+const ACK_WAIT: Duration = Duration::from_secs(5);
 /// The interval of checks of a connection with requests.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests of one connection, after which clients use another: their numbers have 31 bits.
 const MOST_REQUESTS: u32 = 1 << 30;
 
@@ -44,12 +44,12 @@ pub(super) struct Http3Connection {
     /// The client, from the end of the handshake on.
     pub client: RefCell<Option<Client>>,
     pub rules: Arc<HandshakeRules>,
-    pub asked: RefCell<HelloNames>,
+    pub hello_names: RefCell<HelloNames>,
     /// The negotiated cipher suite.
     pub cipher: Cell<&'static str>,
-    pub bell: Rc<Bell>,
+    pub endpoint_waker: Rc<EndpointWaker>,
     /// Whether it waits for its turn.
-    pub is_dirty: Cell<bool>,
+    pub is_queued: Cell<bool>,
     /// The time at which the endpoint looks at it.
     pub timer: Cell<Option<Instant>>,
     pub presence: RefCell<Option<ConnectionPresence>>,
@@ -75,9 +75,9 @@ pub(super) struct Http3State {
     pub floods: Floods,
     /// The number of requests so far.
     pub count: u32,
-    pub leaving: Http3Leaving,
+    pub goaway: Http3GoawayState,
     /// The last change between idle and busy; at first that of the handshake.
-    pub since: Instant,
+    pub last_change: Instant,
     /// The acknowledgements from the client when it leaves, and the time of the last one.
     pub acked: (u64, Instant),
     pub is_closed: bool,
@@ -85,7 +85,7 @@ pub(super) struct Http3State {
 
 /// The progress of a graceful shutdown (RFC 9114 §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Http3Leaving {
+pub(super) enum Http3GoawayState {
     No,
     /// It is announced since this time.
     Announced(Instant),
@@ -110,7 +110,7 @@ impl Http3Connection {
         quic: Connection,
         presence: ConnectionPresence,
         rules: Arc<HandshakeRules>,
-        (worker, bell): (Rc<TransportWorker>, Rc<Bell>),
+        (worker, waker): (Rc<TransportWorker>, Rc<EndpointWaker>),
         now: Instant,
     ) -> Rc<Self> {
         let state = Http3State {
@@ -123,8 +123,8 @@ impl Http3Connection {
             uni: UniStreams::default(),
             floods: Floods::default(),
             count: 0,
-            leaving: Http3Leaving::No,
-            since: now,
+            goaway: Http3GoawayState::No,
+            last_change: now,
             acked: (0, now),
             is_closed: false,
         };
@@ -135,10 +135,10 @@ impl Http3Connection {
             state: RefCell::new(state),
             client: RefCell::default(),
             rules,
-            asked: RefCell::default(),
+            hello_names: RefCell::default(),
             cipher: Cell::default(),
-            bell,
-            is_dirty: Cell::new(false),
+            endpoint_waker: waker,
+            is_queued: Cell::new(false),
             timer: Cell::new(None),
             presence: RefCell::new(Some(presence)),
             is_half_open: Cell::new(true),
@@ -159,7 +159,7 @@ impl Http3Connection {
         let result = self.events(handler, now).and_then(|()| {
             self.read_resumed(handler)?;
             if is_leaving && self.client.borrow().is_some() {
-                self.leave(now);
+                self.advance_goaway(now);
             }
             Ok(())
         });
@@ -208,10 +208,10 @@ impl Http3Connection {
             {
                 let mut state = self.state.borrow_mut();
                 state.count = index.saturating_add(1);
-                state.since = now;
-                if state.count >= MOST_REQUESTS && state.leaving == Http3Leaving::No {
+                state.last_change = now;
+                if state.count >= MOST_REQUESTS && state.goaway == Http3GoawayState::No {
                     drop(state);
-                    self.go_away(index);
+                    self.reject_from(index);
                     self.reject(index);
                     continue;
                 }
@@ -237,7 +237,7 @@ impl Http3Connection {
         }
         let is_open = stream.is_some() || self.state.borrow().readers.contains_key(&index);
         self.end_stream(index, Http3Error::RequestCancelled, ClientGone::Closed);
-        if is_open { self.tally(FloodKind::Reset) } else { Ok(()) }
+        if is_open { self.count_flood(FloodKind::Reset) } else { Ok(()) }
     }
 
     /// Ends both directions of a stream at once.
@@ -256,33 +256,33 @@ impl Http3Connection {
         }
         if let Some(stream) = stream {
             stream.body.borrow_mut().is_whole = true;
-            stream.give_up(why);
+            stream.close(why);
         }
         self.wake();
     }
 
-    pub fn tally(&self, kind: FloodKind) -> Result<(), Closing> {
+    pub fn count_flood(&self, kind: FloodKind) -> Result<(), Closing> {
         if self.state.borrow().floods.add(kind) { Err(Http3Error::ExcessiveLoad) } else { Ok(()) }
     }
 
     /// Puts the connection in line for a turn.
     pub fn wake(&self) {
-        self.bell.ring(self);
+        self.endpoint_waker.enqueue(self);
     }
 
     /// Announces the end, or completes it.
-    fn leave(&self, now: Instant) {
-        let leaving = self.state.borrow().leaving;
+    fn advance_goaway(&self, now: Instant) {
+        let leaving = self.state.borrow().goaway;
         match leaving {
-            Http3Leaving::No => {
-                self.state.borrow_mut().leaving = Http3Leaving::Announced(now);
+            Http3GoawayState::No => {
+                self.state.borrow_mut().goaway = Http3GoawayState::Announced(now);
                 self.send_goaway((1 << 62) - 4);
             }
-            Http3Leaving::Announced(since) if now >= since + FAREWELL => {
+            Http3GoawayState::Announced(since) if now >= since + GOAWAY_WAIT => {
                 let count = self.state.borrow().count;
-                self.go_away(count);
+                self.reject_from(count);
             }
-            Http3Leaving::Announced(_) | Http3Leaving::From(_) => {}
+            Http3GoawayState::Announced(_) | Http3GoawayState::From(_) => {}
         }
         let (is_over, is_late) = {
             let state = &mut *self.state.borrow_mut();
@@ -290,7 +290,7 @@ impl Http3Connection {
             if state.acked.0 != count {
                 state.acked = (count, now);
             }
-            let is_over = matches!(state.leaving, Http3Leaving::From(_)) && state.is_idle();
+            let is_over = matches!(state.goaway, Http3GoawayState::From(_)) && state.is_idle();
             (is_over, now >= state.undelivered_until())
         };
         if is_over && (is_late || self.is_delivered()) {
@@ -299,8 +299,8 @@ impl Http3Connection {
     }
 
     /// Requests from this one on are rejected.
-    fn go_away(&self, from: u32) {
-        self.state.borrow_mut().leaving = Http3Leaving::From(from);
+    fn reject_from(&self, from: u32) {
+        self.state.borrow_mut().goaway = Http3GoawayState::From(from);
         self.send_goaway(u64::from(from) * 4);
     }
 
@@ -312,13 +312,13 @@ impl Http3Connection {
             return None;
         }
         if self.client.borrow().is_none() {
-            return state.since.checked_add(limits.head_timeout);
+            return state.last_change.checked_add(limits.head_timeout);
         }
-        match state.leaving {
-            Http3Leaving::Announced(since) => Some(since + FAREWELL),
-            Http3Leaving::From(_) if state.is_idle() => Some(state.undelivered_until()),
-            _ if state.is_idle() => state.since.checked_add(limits.idle_timeout),
-            _ => state.since.checked_add(LOOK),
+        match state.goaway {
+            Http3GoawayState::Announced(since) => Some(since + GOAWAY_WAIT),
+            Http3GoawayState::From(_) if state.is_idle() => Some(state.undelivered_until()),
+            _ if state.is_idle() => state.last_change.checked_add(limits.idle_timeout),
+            _ => state.last_change.checked_add(CHECK_INTERVAL),
         }
     }
 
@@ -334,20 +334,20 @@ impl Http3Connection {
         }
         let (is_idle, leaving) = {
             let state = self.state.borrow();
-            (state.is_idle(), state.leaving)
+            (state.is_idle(), state.goaway)
         };
-        if matches!(leaving, Http3Leaving::Announced(_)) || is_idle && leaving != Http3Leaving::No {
-            return self.leave(now);
+        if matches!(leaving, Http3GoawayState::Announced(_)) || is_idle && leaving != Http3GoawayState::No {
+            return self.advance_goaway(now);
         }
         if is_idle {
             counters.client_idle_timeouts.add(1);
             return self.close(now, Http3Error::None);
         }
-        self.look(now);
+        self.check_requests(now);
     }
 
     /// Ends requests whose head does not come, and keeps the connection alive while requests are in work.
-    fn look(&self, now: Instant) {
+    fn check_requests(&self, now: Instant) {
         let limit = self.worker.limits().head_timeout;
         let write_timeout = self.worker.limits().write_timeout;
         let most_looks = u32::try_from(write_timeout.as_secs()).unwrap_or(u32::MAX);
@@ -355,8 +355,8 @@ impl Http3Connection {
             let state = &mut *self.state.borrow_mut();
             let alone = state.outputs.iter_mut().filter(|it| !state.streams.contains_key(it.0));
             let stuck = alone.filter_map(|(index, output)| {
-                output.looks += 1;
-                (output.looks > most_looks.saturating_add(1) && most_looks > 0).then_some(*index)
+                output.checks += 1;
+                (output.checks > most_looks.saturating_add(1) && most_looks > 0).then_some(*index)
             });
             stuck.collect()
         };
@@ -366,7 +366,7 @@ impl Http3Connection {
         }
         let late: Vec<u32> = {
             let mut state = self.state.borrow_mut();
-            state.since = now;
+            state.last_change = now;
             let is_late = |it: &RequestReader| it.is_in_head() && now >= it.began + limit;
             state.readers.iter().filter(|it| !limit.is_zero() && is_late(it.1)).map(|it| *it.0).collect()
         };
@@ -411,19 +411,19 @@ impl Http3Connection {
         };
         for it in streams.values() {
             it.body.borrow_mut().is_whole = true;
-            it.give_up(ClientGone::Closed);
+            it.close(ClientGone::Closed);
         }
         if self.client.borrow().is_some() {
             self.worker.counters.http3_open.sub(1);
         }
-        self.greeted();
+        self.end_handshake();
         self.presence.take();
     }
 
     /// The handshake has ended, in any way.
-    pub fn greeted(&self) {
+    pub fn end_handshake(&self) {
         if self.is_half_open.replace(false) {
-            self.bell.half_open.update(|it| it - 1);
+            self.endpoint_waker.half_open.update(|it| it - 1);
         }
     }
 
@@ -440,7 +440,7 @@ impl Http3Connection {
         let mut state = self.state.borrow_mut();
         state.streams.remove(&index);
         if state.is_idle() {
-            state.since = self.bell.now();
+            state.last_change = self.endpoint_waker.now();
         }
         drop(state);
         self.wake();
@@ -459,12 +459,12 @@ impl Http3Connection {
     }
 
     /// Closes the connection if it has been idle for `least`, or for longer where the last response is not delivered; whether it did.
-    pub fn shed(&self, now: Instant, least: Duration) -> bool {
-        let least = if self.is_delivered() { least } else { least.max(UNDELIVERED) };
+    pub fn close_if_idle(&self, now: Instant, least: Duration) -> bool {
+        let least = if self.is_delivered() { least } else { least.max(ACK_WAIT) };
         let may = {
             let state = self.state.borrow();
             let is_open = self.client.borrow().is_some() && !state.is_closed;
-            is_open && state.is_idle() && now >= state.since + least
+            is_open && state.is_idle() && now >= state.last_change + least
         };
         if may {
             self.worker.counters.connections_shed.add(1);
@@ -482,7 +482,7 @@ impl Http3State {
 
     /// The time until which acknowledgements of the last response are waited for.
     fn undelivered_until(&self) -> Instant {
-        self.since.max(self.acked.1) + UNDELIVERED
+        self.last_change.max(self.acked.1) + ACK_WAIT
     }
 }
 
@@ -539,11 +539,11 @@ impl StreamsLink for Http3Connection {
         }
     }
 
-    fn let_send(&self, stream: &ClientStream, bytes: u32) {
+    fn extend_window(&self, stream: &ClientStream, bytes: u32) {
         self.give_credit(stream, bytes as usize);
     }
 
-    fn owe(&self, _bytes: u32) {}
+    fn return_credit(&self, _bytes: u32) {}
 
     fn has_credit(&self) -> bool {
         true
@@ -553,7 +553,7 @@ impl StreamsLink for Http3Connection {
         self.state.borrow().streams.len() as u64
     }
 
-    fn open(&self, _stream: &ClientStream) -> u64 {
+    fn sendable_bytes(&self, _stream: &ClientStream) -> u64 {
         0
     }
 

@@ -34,18 +34,18 @@ const BUFFER: usize = 64 * 1024;
 /// Receives of one turn, before other tasks have theirs.
 const TURNS: usize = 4;
 /// Sends of one connection in one turn.
-const SENDS: usize = 16;
+const MAX_SENDS: usize = 16;
 /// Incomplete handshakes after which clients must prove their address, and after which they are refused.
 const HALF_OPEN: usize = 64;
 const MOST_HALF_OPEN: usize = 1024;
 /// The interval of checks whether earlier ports have connections, where this one has none.
-const LOOK: Duration = Duration::from_secs(1);
+const EARLIER_PORTS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The time for which a connection must have been idle to be closed for lack of room.
-const SHED_AFTER: Duration = Duration::from_secs(1);
+const LEAST_IDLE: Duration = Duration::from_secs(1);
 
 /// Wakes the loop of a socket for its connections.
-pub(super) struct Bell {
-    dirty: RefCell<VecDeque<Rc<Http3Connection>>>,
+pub(super) struct EndpointWaker {
+    queue: RefCell<VecDeque<Rc<Http3Connection>>>,
     connections: RefCell<BTreeMap<usize, Rc<Http3Connection>>>,
     waker: RefCell<Option<Waker>>,
     /// The number of incomplete handshakes.
@@ -57,16 +57,16 @@ pub(super) struct Bell {
     pub name: Rc<str>,
 }
 
-impl Bell {
+impl EndpointWaker {
     /// Puts a connection in line.
-    pub fn ring(&self, connection: &Http3Connection) {
-        if connection.is_dirty.get() {
+    pub fn enqueue(&self, connection: &Http3Connection) {
+        if connection.is_queued.get() {
             return;
         }
         let connections = self.connections.borrow();
         if let Some(it) = connections.get(&connection.handle.0) {
-            it.is_dirty.set(true);
-            self.dirty.borrow_mut().push_back(it.clone());
+            it.is_queued.set(true);
+            self.queue.borrow_mut().push_back(it.clone());
             if let Some(waker) = &*self.waker.borrow() {
                 waker.wake_by_ref();
             }
@@ -78,11 +78,11 @@ impl Bell {
     }
 }
 
-impl QuicConnections for Bell {
-    fn shed(&self, count: usize) -> usize {
+impl QuicConnections for EndpointWaker {
+    fn close_idle(&self, count: usize) -> usize {
         let now = clock::instant();
         let all: Vec<_> = self.connections.borrow().values().cloned().collect();
-        all.iter().filter(|it| it.shed(now, SHED_AFTER)).take(count).count()
+        all.iter().filter(|it| it.close_if_idle(now, LEAST_IDLE)).take(count).count()
     }
 }
 
@@ -92,11 +92,11 @@ struct SocketLoop<H> {
     udp: UdpSocketState,
     port: Arc<QuicPort>,
     number: u16,
-    mail: mpsc::Receiver<Packet>,
+    forwarded: mpsc::Receiver<Packet>,
     /// The packets from a later port that reads the socket now.
     passed: Option<AsyncFd<Arc<OwnedFd>>>,
     endpoint: Endpoint,
-    bell: Rc<Bell>,
+    waker: Rc<EndpointWaker>,
     timers: BTreeSet<(Instant, usize)>,
     settings: Option<Rc<QuicSettings>>,
     tls: Arc<ServerTls>,
@@ -131,7 +131,7 @@ pub async fn serve_until<H: Handler>(
     let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|context| {
         if !it.is_leaving && stopped.as_mut().poll(context).is_ready() {
-            it.leave(context.waker());
+            it.drain(context.waker());
         }
         it.turn(context, sleep.as_mut())
     })
@@ -154,8 +154,8 @@ impl<H: Handler> SocketLoop<H> {
             return None;
         };
         let endpoint = Endpoint::new(Arc::new(config), None, !udp.may_fragment(), None);
-        let bell = Rc::new(Bell {
-            dirty: RefCell::default(),
+        let waker = Rc::new(EndpointWaker {
+            queue: RefCell::default(),
             connections: RefCell::default(),
             waker: RefCell::default(),
             half_open: Cell::new(0),
@@ -164,8 +164,8 @@ impl<H: Handler> SocketLoop<H> {
             name: name.into(),
         });
         let idle: Weak<dyn QuicConnections> = {
-            let bell: Rc<dyn QuicConnections> = bell.clone();
-            Rc::downgrade(&bell)
+            let waker: Rc<dyn QuicConnections> = waker.clone();
+            Rc::downgrade(&waker)
         };
         let alternative = worker.new_alternative(at);
         alternative.begin();
@@ -176,10 +176,10 @@ impl<H: Handler> SocketLoop<H> {
             udp,
             port,
             number,
-            mail: socket.mail,
+            forwarded: socket.forwarded,
             passed: None,
             endpoint,
-            bell,
+            waker: waker,
             timers: BTreeSet::new(),
             settings: None,
             tls,
@@ -194,15 +194,15 @@ impl<H: Handler> SocketLoop<H> {
     }
 
     /// No connection is accepted any more, and those that exist end.
-    fn leave(&mut self, waker: &Waker) {
+    fn drain(&mut self, waker: &Waker) {
         self.is_leaving = true;
         // After an upgrade it answers in another process.
         if !self.worker.leaves_queues() {
             self.alternative.end();
         }
-        self.look_for_later_port(waker);
+        self.check_for_later_port(waker);
         let (now, is_passed) = (clock::instant(), self.passed.is_some());
-        let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
+        let all: Vec<_> = self.waker.connections.borrow().values().cloned().collect();
         for it in all {
             let is_lost = match self.worker.leaves_queues() {
                 // A process reads the socket that does not pass packets on.
@@ -217,7 +217,7 @@ impl<H: Handler> SocketLoop<H> {
     }
 
     /// Takes the end of a hand-over, if there is a new one: the socket is not read any more.
-    fn look_for_later_port(&mut self, waker: &Waker) {
+    fn check_for_later_port(&mut self, waker: &Waker) {
         if let Some(socket) = self.port.passed.take(self.number, waker) {
             self.passed = crate::worker::watch(Arc::new(socket)).ok();
         }
@@ -226,36 +226,36 @@ impl<H: Handler> SocketLoop<H> {
     /// Whether a later port reads the socket, since a moment ago perhaps: new packets at it are for that one.
     fn has_later_port(&mut self) -> bool {
         if self.is_leaving {
-            let waker = self.bell.waker.borrow().clone();
-            waker.iter().for_each(|it| self.look_for_later_port(it));
+            let waker = self.waker.waker.borrow().clone();
+            waker.iter().for_each(|it| self.check_for_later_port(it));
         }
         self.passed.is_some()
     }
 
     fn turn(&mut self, context: &mut Context<'_>, mut sleep: Pin<&mut tokio::time::Sleep>) -> Poll<()> {
-        self.bell.waker.replace(Some(context.waker().clone()));
+        self.waker.waker.replace(Some(context.waker().clone()));
         if self.is_leaving {
-            self.look_for_later_port(context.waker());
+            self.check_for_later_port(context.waker());
         }
         let mut goes_on = true;
         for _ in 0..TURNS {
-            goes_on = self.receive(context) | self.receive_mail(context) | self.receive_passed(context);
+            goes_on = self.receive(context) | self.receive_forwarded(context) | self.receive_passed(context);
             self.expire(clock::instant());
-            goes_on |= self.pump(context);
+            goes_on |= self.serve_queued(context);
             if !goes_on {
                 break;
             }
         }
         let is_open = |it: &Rc<Http3Connection>| it.presence.borrow().is_some();
-        let is_idle = self.is_leaving && !goes_on && !self.bell.connections.borrow().values().any(is_open);
+        let is_idle = self.is_leaving && !goes_on && !self.waker.connections.borrow().values().any(is_open);
         // No other loop reads the packets of connections from before.
         let is_needed = is_idle && self.passed.is_none() && self.port.has_open_earlier();
         if is_idle && !is_needed {
             // They refer to it.
-            let _ = (self.bell.connections.take(), self.bell.dirty.take());
+            let _ = (self.waker.connections.take(), self.waker.queue.take());
             return Poll::Ready(());
         }
-        let look = is_needed.then(|| clock::instant() + LOOK);
+        let look = is_needed.then(|| clock::instant() + EARLIER_PORTS_CHECK_INTERVAL);
         let timer = self.timers.first().map(|it| it.0);
         if goes_on {
             context.waker().wake_by_ref();
@@ -372,14 +372,14 @@ impl<H: Handler> SocketLoop<H> {
 
     /// The port that read the socket has ended without notice, with its process: no packet arrives any more.
     fn lost_packets(&self) {
-        let all: Vec<_> = self.bell.connections.borrow().values().cloned().collect();
+        let all: Vec<_> = self.waker.connections.borrow().values().cloned().collect();
         all.iter().for_each(|it| it.close(clock::instant(), Http3Error::None));
     }
 
     /// Takes packets that arrived at other workers.
-    fn receive_mail(&mut self, context: &mut Context<'_>) -> bool {
+    fn receive_forwarded(&mut self, context: &mut Context<'_>) -> bool {
         for _ in 0..BUFFERS {
-            match self.mail.poll_recv(context) {
+            match self.forwarded.poll_recv(context) {
                 Poll::Ready(Some(packet)) => self.packet(clock::instant(), packet),
                 _ => return false,
             }
@@ -394,7 +394,7 @@ impl<H: Handler> SocketLoop<H> {
         match self.endpoint.handle(now, from, to, ecn, bytes, &mut out) {
             None => {}
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let connection = self.bell.connections.borrow().get(&handle.0).cloned();
+                let connection = self.waker.connections.borrow().get(&handle.0).cloned();
                 if let Some(it) = connection {
                     // That of a packet without a connection.
                     quic_suites::last();
@@ -426,7 +426,7 @@ impl<H: Handler> SocketLoop<H> {
 
     fn accept(&mut self, now: Instant, incoming: Incoming, mut out: Vec<u8>) {
         let (worker, settings) = (self.worker.clone(), self.settings.clone());
-        let half_open = self.bell.half_open.get();
+        let half_open = self.waker.half_open.get();
         let permit = worker.acquire_permit();
         if (half_open >= HALF_OPEN || permit.is_none()) && !incoming.remote_address_validated() {
             worker.counters.http3_retries.add(1);
@@ -437,7 +437,7 @@ impl<H: Handler> SocketLoop<H> {
             return;
         }
         let permit = permit.or_else(|| {
-            worker.shed(1);
+            worker.close_idle(1);
             worker.acquire_permit()
         });
         let (Some(permit), Some(settings), false, true) =
@@ -451,10 +451,10 @@ impl<H: Handler> SocketLoop<H> {
         match self.endpoint.accept(incoming, now, &mut out, Some(settings.config.clone())) {
             Ok((handle, quic)) => {
                 let rules = settings.rules.clone();
-                let ours = (worker, self.bell.clone());
+                let ours = (worker, self.waker.clone());
                 let it = Http3Connection::new(handle, quic, presence, rules, ours, now);
-                self.bell.half_open.set(half_open + 1);
-                self.bell.connections.borrow_mut().insert(handle.0, it.clone());
+                self.waker.half_open.set(half_open + 1);
+                self.waker.connections.borrow_mut().insert(handle.0, it.clone());
                 note_handshake(&it);
                 it.wake();
             }
@@ -470,7 +470,7 @@ impl<H: Handler> SocketLoop<H> {
     fn expire(&mut self, now: Instant) {
         while let Some((_, handle)) = self.timers.first().copied().filter(|it| it.0 <= now) {
             self.timers.pop_first();
-            let connection = self.bell.connections.borrow().get(&handle).cloned();
+            let connection = self.waker.connections.borrow().get(&handle).cloned();
             if let Some(it) = connection {
                 it.timer.set(None);
                 it.quic.borrow_mut().handle_timeout(now);
@@ -481,15 +481,15 @@ impl<H: Handler> SocketLoop<H> {
     }
 
     /// Gives the connections in line their turn; whether there are more.
-    fn pump(&mut self, context: &mut Context<'_>) -> bool {
+    fn serve_queued(&mut self, context: &mut Context<'_>) -> bool {
         if !self.unblock(context) {
             return false;
         }
-        let count = self.bell.dirty.borrow().len();
+        let count = self.waker.queue.borrow().len();
         for _ in 0..count {
-            let connection = self.bell.dirty.borrow_mut().pop_front();
+            let connection = self.waker.queue.borrow_mut().pop_front();
             let Some(it) = connection else { return false };
-            it.is_dirty.set(false);
+            it.is_queued.set(false);
             let now = clock::instant();
             it.turn(now, &self.handler, self.is_leaving);
             let goes_on = self.transmit(&it, now);
@@ -502,12 +502,12 @@ impl<H: Handler> SocketLoop<H> {
                 return self.unblock(context);
             }
         }
-        !self.bell.dirty.borrow().is_empty()
+        !self.waker.queue.borrow().is_empty()
     }
 
     /// Sends the packets of a connection; `false` if there are more.
     fn transmit(&mut self, it: &Http3Connection, now: Instant) -> bool {
-        for _ in 0..SENDS {
+        for _ in 0..MAX_SENDS {
             let mut out = std::mem::take(&mut self.out);
             out.clear();
             let transmit = it.quic.borrow_mut().poll_transmit(now, self.udp.max_gso_segments(), &mut out);
@@ -540,7 +540,7 @@ impl<H: Handler> SocketLoop<H> {
                 if let Some(at) = it.timer.take() {
                     self.timers.remove(&(at, it.handle.0));
                 }
-                self.bell.connections.borrow_mut().remove(&it.handle.0);
+                self.waker.connections.borrow_mut().remove(&it.handle.0);
             }
         }
     }
@@ -549,7 +549,7 @@ impl<H: Handler> SocketLoop<H> {
         let own = it.deadline();
         let quic = it.quic.borrow_mut().poll_timeout();
         let next = [own, quic].into_iter().flatten().min();
-        let next = next.filter(|_| self.bell.connections.borrow().contains_key(&it.handle.0));
+        let next = next.filter(|_| self.waker.connections.borrow().contains_key(&it.handle.0));
         let before = it.timer.replace(next);
         if before != next {
             before.map(|at| self.timers.remove(&(at, it.handle.0)));
@@ -605,8 +605,8 @@ fn send(udp: &UdpSocketState, socket: &OwnedFd, transmit: &Transmit, bytes: &[u8
 
 /// Keeps the name that a certificate was selected for, and the cipher suite, if a handshake just did.
 fn note_handshake(it: &Http3Connection) {
-    if let Some(asked) = certificates::asked() {
-        it.asked.replace(asked);
+    if let Some(asked) = certificates::hello_names() {
+        it.hello_names.replace(asked);
     }
     if let Some(suite) = quic_suites::last() {
         it.cipher.set(suite);

@@ -76,14 +76,14 @@ fn transport(streams: u32, idle: Duration) -> TransportConfig {
 impl Http3Connection {
     /// The handshake has succeeded.
     pub fn connected(&self, now: Instant) -> Result<(), Closing> {
-        self.greeted();
+        self.end_handshake();
         let counters = &self.worker.counters;
         counters.tls_handshakes.add(1);
         counters.tls_13.add(1);
         counters.http3_connections.add(1);
         counters.http3_open.add(1);
-        let asked = self.asked.take();
-        if !asked.known {
+        let names = self.hello_names.take();
+        if !names.known {
             counters.tls_unknown_names.add(1);
         }
         let (peer, local, name, certificates) = {
@@ -105,21 +105,21 @@ impl Http3Connection {
             certificate: shown.map(|it| it.as_ref().into()),
             rules: self.rules.clone(),
         };
-        let bell = &self.bell;
-        let local = local.map(|it| (it.to_canonical(), bell.at.port()).into()).or(Some(bell.at));
+        let waker = &self.endpoint_waker;
+        let local = local.map(|it| (it.to_canonical(), waker.at.port()).into()).or(Some(waker.at));
         let peer = Some((peer.ip().to_canonical(), peer.port()).into());
         self.client.replace(Some(Client {
             peer,
             hops: Vec::new(),
             local,
-            listener: bell.name.clone(),
+            listener: waker.name.clone(),
             scheme: Scheme::Https,
             tls: Some(Rc::new(secured)),
             began: Cell::default(),
             is_own: false,
             alternative: None,
         }));
-        self.state.borrow_mut().since = now;
+        self.state.borrow_mut().last_change = now;
         self.open_control()
     }
 

@@ -32,12 +32,12 @@ pub(super) struct StreamOutput {
     /// Whether the stream ends after these bytes.
     ends: bool,
     /// The number of looks at the connection since it was queued.
-    pub looks: u32,
+    pub checks: u32,
 }
 
 /// The result of passing bytes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passed {
+enum FrameOutcome {
     /// This many bytes.
     Some(u64),
     /// QUIC takes none now.
@@ -86,7 +86,7 @@ impl Http3Connection {
         self.flush_control();
         let flush = std::mem::take(&mut self.state.borrow_mut().flush);
         for index in flush {
-            if let Passed::Failed(reset) = self.flush(index) {
+            if let FrameOutcome::Failed(reset) = self.flush(index) {
                 self.end_stream(index, reset, ClientGone::Closed);
             }
         }
@@ -98,7 +98,7 @@ impl Http3Connection {
             let stream = self.state.borrow_mut().ready.pop_front();
             let Some(stream) = stream else { return };
             match self.send_part(&stream) {
-                Passed::Some(count) => {
+                FrameOutcome::Some(count) => {
                     moved += count;
                     if stream.has_work() {
                         self.state.borrow_mut().ready.push_back(stream);
@@ -106,8 +106,8 @@ impl Http3Connection {
                         stream.is_ready.set(false);
                     }
                 }
-                Passed::Blocked => stream.is_ready.set(false),
-                Passed::Failed(reset) => {
+                FrameOutcome::Blocked => stream.is_ready.set(false),
+                FrameOutcome::Failed(reset) => {
                     stream.is_ready.set(false);
                     self.end_stream(stream.id, reset, ClientGone::Closed);
                 }
@@ -116,47 +116,47 @@ impl Http3Connection {
     }
 
     /// Passes on queued heads of a stream, and its end.
-    fn flush(&self, index: u32) -> Passed {
+    fn flush(&self, index: u32) -> FrameOutcome {
         let mut state = self.state.borrow_mut();
-        let Some(output) = state.outputs.get_mut(&index) else { return Passed::Some(0) };
+        let Some(output) = state.outputs.get_mut(&index) else { return FrameOutcome::Some(0) };
         if output.is_blocked {
-            return Passed::Blocked;
+            return FrameOutcome::Blocked;
         }
         let mut quic = self.quic.borrow_mut();
         let mut stream = quic.send_stream(Self::id(index));
         match output.pass(&mut stream) {
-            Passed::Some(count) => {
+            FrameOutcome::Some(count) => {
                 if output.ends {
                     let _ = stream.finish();
                 }
                 if output.ends || output.frame_left == 0 {
                     state.outputs.remove(&index);
                 }
-                Passed::Some(count)
+                FrameOutcome::Some(count)
             }
-            Passed::Blocked => Passed::Blocked,
-            Passed::Failed(reset) => {
+            FrameOutcome::Blocked => FrameOutcome::Blocked,
+            FrameOutcome::Failed(reset) => {
                 state.outputs.remove(&index);
-                Passed::Failed(reset)
+                FrameOutcome::Failed(reset)
             }
         }
     }
 
     /// Some output of a stream: the bytes queued before it, a part of its body, or its end.
-    fn send_part(&self, stream: &Rc<ClientStream>) -> Passed {
+    fn send_part(&self, stream: &Rc<ClientStream>) -> FrameOutcome {
         let index = stream.id;
         match self.flush(index) {
-            Passed::Some(_) => {}
+            FrameOutcome::Some(_) => {}
             other => return other,
         }
         if stream.queued.get() > 0 {
             let passed = self.send_body(stream);
-            stream.ring();
+            stream.wake();
             return passed;
         }
         let ending = std::mem::replace(&mut *stream.end.borrow_mut(), Ending::Open);
         let bytes = match ending {
-            Ending::Open => return Passed::Some(0),
+            Ending::Open => return FrameOutcome::Some(0),
             Ending::Last => Bytes::new(),
             Ending::Trailers(list) => {
                 let mut out = Vec::new();
@@ -170,30 +170,30 @@ impl Http3Connection {
         *stream.end.borrow_mut() = Ending::Sent;
         self.queue(index, bytes, EndFlag::Stream);
         let passed = self.flush(index);
-        stream.ring();
-        if let Passed::Failed(_) = passed { passed } else { Passed::Some(0) }
+        stream.wake();
+        if let FrameOutcome::Failed(_) = passed { passed } else { FrameOutcome::Some(0) }
     }
 
-    fn send_body(&self, stream: &ClientStream) -> Passed {
+    fn send_body(&self, stream: &ClientStream) -> FrameOutcome {
         let mut state = self.state.borrow_mut();
         let mut quic = self.quic.borrow_mut();
         let mut to = quic.send_stream(Self::id(stream.id));
         let output = state.outputs.entry(stream.id).or_default();
-        let Some(piece) = stream.queue.borrow().front().cloned() else { return Passed::Some(0) };
+        let Some(piece) = stream.queue.borrow().front().cloned() else { return FrameOutcome::Some(0) };
         if output.frame_left == 0 {
             let mut head = Vec::with_capacity(9);
             write_data_header(piece.len(), &mut head);
             output.raw.push_back(head.into());
             output.frame_left = piece.len();
             match output.pass(&mut to) {
-                Passed::Some(_) => {}
+                FrameOutcome::Some(_) => {}
                 other => return other,
             }
         }
         let most = output.frame_left.min(piece.len()).min(PART);
         let passed = pass_piece(&piece, most, &mut to);
         match passed {
-            Passed::Some(count) => {
+            FrameOutcome::Some(count) => {
                 output.frame_left -= count;
                 drop(stream.take(count));
                 stream.sent.set(stream.sent.get() + count);
@@ -201,8 +201,8 @@ impl Http3Connection {
                     state.outputs.remove(&stream.id);
                 }
             }
-            Passed::Blocked => output.is_blocked = true,
-            Passed::Failed(_) => {}
+            FrameOutcome::Blocked => output.is_blocked = true,
+            FrameOutcome::Failed(_) => {}
         }
         passed
     }
@@ -234,7 +234,7 @@ impl Http3Connection {
 
 impl StreamOutput {
     /// Passes the queued bytes on; `Some` if all of them are.
-    fn pass(&mut self, to: &mut SendStream<'_>) -> Passed {
+    fn pass(&mut self, to: &mut SendStream<'_>) -> FrameOutcome {
         let mut sum = 0;
         while let Some(first) = self.raw.front_mut() {
             if first.is_empty() {
@@ -245,17 +245,17 @@ impl StreamOutput {
                 Ok(written) => sum += written.bytes as u64,
                 Err(WriteError::Blocked) => {
                     self.is_blocked = true;
-                    return Passed::Blocked;
+                    return FrameOutcome::Blocked;
                 }
-                Err(_) => return Passed::Failed(Http3Error::RequestCancelled),
+                Err(_) => return FrameOutcome::Failed(Http3Error::RequestCancelled),
             }
         }
-        Passed::Some(sum)
+        FrameOutcome::Some(sum)
     }
 }
 
 /// Passes up to `most` bytes of a piece on.
-fn pass_piece(piece: &BodyPiece, most: u64, to: &mut SendStream<'_>) -> Passed {
+fn pass_piece(piece: &BodyPiece, most: u64, to: &mut SendStream<'_>) -> FrameOutcome {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let written = match piece {
         BodyPiece::Bytes(bytes) => {
@@ -266,14 +266,14 @@ fn pass_piece(piece: &BodyPiece, most: u64, to: &mut SendStream<'_>) -> Passed {
             Some(written) => written,
             None => {
                 slice.owner.failed();
-                return Passed::Failed(Http3Error::Internal);
+                return FrameOutcome::Failed(Http3Error::Internal);
             }
         },
     };
     match written {
-        Ok(count) => Passed::Some(count as u64),
-        Err(WriteError::Blocked) => Passed::Blocked,
-        Err(_) => Passed::Failed(Http3Error::RequestCancelled),
+        Ok(count) => FrameOutcome::Some(count as u64),
+        Err(WriteError::Blocked) => FrameOutcome::Blocked,
+        Err(_) => FrameOutcome::Failed(Http3Error::RequestCancelled),
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 /// Bytes of a connection ID: the number of the socket, a mark of this process, and random bytes.
 pub(super) const ID: usize = 12;
 /// Packets that may wait for another worker.
-const MAIL: usize = 1024;
+const MOST_FORWARDED: usize = 1024;
 /// The wanted receive buffer of a socket, bytes: the kernel grants up to `net.core.rmem_max`.
 const RECEIVE: usize = 4 << 20;
 
@@ -66,7 +66,7 @@ pub struct QuicPort {
     /// The key of tokens in Retry packets.
     pub(super) token_key: [u8; 32],
     /// By the number of the socket; closed once its worker has ended.
-    mail: Vec<mpsc::Sender<Packet>>,
+    workers: Vec<mpsc::Sender<Packet>>,
 }
 
 impl QuicPort {
@@ -124,7 +124,7 @@ impl QuicPort {
 
     /// Passes a packet on to another socket's worker; whether it was taken.
     pub(super) fn pass_on(&self, owner: u16, packet: Packet) -> bool {
-        self.mail.get(usize::from(owner)).is_some_and(|it| it.try_send(packet).is_ok())
+        self.workers.get(usize::from(owner)).is_some_and(|it| it.try_send(packet).is_ok())
     }
 }
 
@@ -143,7 +143,7 @@ pub struct QuicSocket {
     pub(super) socket: Arc<OwnedFd>,
     pub(super) port: Arc<QuicPort>,
     pub(super) number: u16,
-    pub(super) mail: mpsc::Receiver<Packet>,
+    pub(super) forwarded: mpsc::Receiver<Packet>,
     /// The address.
     pub at: SocketAddr,
 }
@@ -208,15 +208,23 @@ impl QuicSockets {
         let (mark, keys) = (bytes[64], &bytes[..64]);
         let mut token_key = [0; 32];
         token_key.copy_from_slice(&keys[32..]);
-        let (mail, mails): (Vec<_>, Vec<_>) = sockets.iter().map(|_| mpsc::channel(MAIL)).unzip();
+        let (forwarded, receivers): (Vec<_>, Vec<_>) =
+            sockets.iter().map(|_| mpsc::channel(MOST_FORWARDED)).unzip();
         let reset_key = hmac::Key::new(hmac::HMAC_SHA256, &keys[..32]);
         let (mark, passed) = (AtomicU8::new(mark), PassedSockets::of(sockets.len()));
-        let port =
-            Arc::new(QuicPort { at, mark, earlier: OnceLock::new(), passed, reset_key, token_key, mail });
-        let each = sockets.into_iter().zip(mails).zip(0..);
-        let socket = |((socket, mail), number)| {
+        let port = Arc::new(QuicPort {
+            at,
+            mark,
+            earlier: OnceLock::new(),
+            passed,
+            reset_key,
+            token_key,
+            workers: forwarded,
+        });
+        let each = sockets.into_iter().zip(receivers).zip(0..);
+        let socket = |((socket, forwarded), number)| {
             let socket: Arc<OwnedFd> = Arc::new(socket);
-            QuicSocket { socket, port: port.clone(), number, mail, at }
+            QuicSocket { socket, port: port.clone(), number, forwarded: forwarded, at }
         };
         Ok(Self { at, sockets: each.map(socket).collect(), port })
     }

@@ -1,6 +1,6 @@
 //! The streams of requests: their frames (RFC 9114 §4.1), and the beginning of an answer.
 
-use super::connection::{Closing, Http3Connection, Http3Leaving, Http3State, StreamTaskGuard};
+use super::connection::{Closing, Http3Connection, Http3GoawayState, Http3State, StreamTaskGuard};
 use crate::ResponseWriter;
 use crate::body::BodyPiece;
 use crate::client::Client;
@@ -27,7 +27,7 @@ const HEADS: usize = 1024 * 1024;
 /// Bytes of one such head beyond which those of the connection are added up: most heads arrive whole, or have fewer.
 const LARGE_HEAD: usize = 1024;
 /// The limit of requests in work, including those of closed streams: this multiple of the permitted number of streams.
-const WORK: usize = 4;
+const TASKS_PER_STREAM: usize = 4;
 
 /// The incoming side of a request.
 pub(super) struct RequestReader {
@@ -106,7 +106,9 @@ impl Http3Connection {
             match read {
                 Ok(Some(chunk)) => self.request_bytes(index, &chunk.bytes, handler)?,
                 Ok(None) => return self.request_ends(index, handler),
-                Err(ReadError::Blocked) => return self.settle(index, HeadFollowedBy::Unknown, handler),
+                Err(ReadError::Blocked) => {
+                    return self.begin_if_complete(index, HeadFollowedBy::Unknown, handler);
+                }
                 Err(ReadError::Reset(_)) => return self.reset_by_client(index),
             }
         }
@@ -119,7 +121,7 @@ impl Http3Connection {
             self.worker.counters.client_aborts.add(1);
         }
         self.end_stream(index, Http3Error::RequestCancelled, ClientGone::Closed);
-        self.tally(FloodKind::Reset)
+        self.count_flood(FloodKind::Reset)
     }
 
     fn request_bytes<H: Handler>(
@@ -133,7 +135,7 @@ impl Http3Connection {
                 let mut state = self.state.borrow_mut();
                 let Some(reader) = state.readers.get_mut(&index) else { return Ok(()) };
                 if reader.stamp == 0 {
-                    reader.stamp = self.worker.stamp();
+                    reader.stamp = self.worker.arrival_micros();
                 }
                 let frame = reader.frames.read(&mut bytes)?;
                 if frame.is_none() && reader.frames.kept() > LARGE_HEAD {
@@ -153,9 +155,9 @@ impl Http3Connection {
         handler: &Rc<H>,
     ) -> Result<(), Closing> {
         if frame == Http3Frame::Unknown {
-            return self.tally(FloodKind::Nothing);
+            return self.count_flood(FloodKind::Nothing);
         }
-        self.settle(index, HeadFollowedBy::More, handler)?;
+        self.begin_if_complete(index, HeadFollowedBy::More, handler)?;
         let mut state = self.state.borrow_mut();
         // The request may have been rejected.
         let Some(reader) = state.readers.get_mut(&index) else { return Ok(()) };
@@ -199,19 +201,19 @@ impl Http3Connection {
         if !is_whole {
             self.worker.counters.requests_rejected.add(1);
             self.end_stream(index, Http3Error::RequestIncomplete, ClientGone::Malformed);
-            return self.tally(FloodKind::Reset);
+            return self.count_flood(FloodKind::Reset);
         }
-        self.settle(index, HeadFollowedBy::End, handler)?;
+        self.begin_if_complete(index, HeadFollowedBy::End, handler)?;
         if self.state.borrow_mut().readers.remove(&index).is_none() {
             return Ok(());
         }
         let stream = self.state.borrow().streams.get(&index).cloned();
         let Some(stream) = stream else { return Ok(()) };
-        if stream.body.borrow().left.is_some_and(|it| it > 0) {
+        if stream.body.borrow().remaining.is_some_and(|it| it > 0) {
             return self.malformed(index);
         }
         stream.body.borrow_mut().is_whole = true;
-        stream.ring();
+        stream.wake();
         Ok(())
     }
 
@@ -219,7 +221,7 @@ impl Http3Connection {
     fn malformed(&self, index: u32) -> Result<(), Closing> {
         self.worker.counters.requests_rejected.add(1);
         self.end_stream(index, Http3Error::Message, ClientGone::Malformed);
-        self.tally(FloodKind::Reset)
+        self.count_flood(FloodKind::Reset)
     }
 
     fn trailers(&self, index: u32, block: &[u8]) -> Result<(), Closing> {
@@ -240,36 +242,36 @@ impl Http3Connection {
 
     fn data(&self, index: u32, data: &[u8]) -> Result<(), Closing> {
         if data.is_empty() {
-            self.tally(FloodKind::Nothing)?;
+            self.count_flood(FloodKind::Nothing)?;
         }
         let stream = self.state.borrow().streams.get(&index).cloned();
         let Some(stream) = stream.filter(|it| it.gone.get().is_none()) else { return Ok(()) };
         let length = data.len() as u64;
         {
             let body = &mut *stream.body.borrow_mut();
-            body.came += length;
-            if let Some(left) = &mut body.left {
+            body.received += length;
+            if let Some(left) = &mut body.remaining {
                 match left.checked_sub(length) {
                     Some(less) => *left = less,
                     None => *left = u64::MAX,
                 }
             }
-            if body.left == Some(u64::MAX) {
+            if body.remaining == Some(u64::MAX) {
                 // More than Content-Length.
             } else if body.refused.is_some() {
-            } else if let Some(room) = body.room.checked_sub(length) {
-                body.room = room;
+            } else if let Some(room) = body.remaining_limit.checked_sub(length) {
+                body.remaining_limit = room;
                 body.bytes.extend_from_slice(data);
             } else {
                 self.worker.counters.body_too_large.add(1);
                 body.refused = Some(ClientGone::TooLarge);
             }
-            body.waits &= data.is_empty();
+            body.awaits_continue &= data.is_empty();
         }
-        if stream.body.borrow().left == Some(u64::MAX) {
+        if stream.body.borrow().remaining == Some(u64::MAX) {
             return self.malformed(index);
         }
-        stream.ring();
+        stream.wake();
         Ok(())
     }
 
@@ -279,7 +281,7 @@ impl Http3Connection {
     }
 
     /// Begins a request whose head has arrived, if it is known what follows, or does not matter.
-    fn settle<H: Handler>(
+    fn begin_if_complete<H: Handler>(
         self: &Rc<Self>,
         index: u32,
         behind: HeadFollowedBy,
@@ -330,7 +332,7 @@ impl Http3Connection {
         handler: &Rc<H>,
     ) -> Result<(), Closing> {
         let worker = &self.worker;
-        if matches!(self.state.borrow().leaving, Http3Leaving::From(from) if index >= from) {
+        if matches!(self.state.borrow().goaway, Http3GoawayState::From(from) if index >= from) {
             self.state.borrow_mut().readers.remove(&index);
             self.reject(index);
             return Ok(());
@@ -340,7 +342,7 @@ impl Http3Connection {
         let stamp = self.state.borrow().readers.get(&index).map_or(0, |it| it.stamp);
         client.began.set(stamp);
         if head.framing == Framing::Empty && head.protocol.is_none() {
-            let mut out = self.bell.scratch.borrow_mut();
+            let mut out = self.endpoint_waker.scratch.borrow_mut();
             let mut answer = ResponseWriter::http3(&mut out);
             if handler.answer_now(head, &client, &mut answer) == AnswerNow::Answered {
                 let (_, rest) = answer.into_rest();
@@ -350,12 +352,12 @@ impl Http3Connection {
             answer.take_back();
         }
         // Work of reset streams continues, mostly at origins: hits do not wait for that.
-        let most = WORK * worker.limits().http2_streams as usize;
+        let most = TASKS_PER_STREAM * worker.limits().http2_streams as usize;
         if self.state.borrow().streams.len() >= most {
             worker.counters.http3_requests_refused.add(1);
             self.state.borrow_mut().readers.remove(&index);
             self.reject(index);
-            return self.tally(FloodKind::Reset);
+            return self.count_flood(FloodKind::Reset);
         }
         self.start(index, head, behind, client, handler);
         Ok(())
@@ -379,7 +381,7 @@ impl Http3Connection {
         self.state.borrow_mut().streams.insert(index, stream.clone());
         let handler = handler.clone();
         if client.began.get() == 0 {
-            client.began.set(self.worker.stamp());
+            client.began.set(self.worker.arrival_micros());
         }
         let guard = StreamTaskGuard { connection: self.clone(), stream };
         tokio::task::spawn_local(async move {
@@ -444,7 +446,7 @@ impl Http3Connection {
         counters.requests_rejected.add(1);
         let page = handler.refusal(reject.status(), reject.sentence()).with("Cache-Control", "no-store");
         handler.rejected(reject, client, page.length());
-        let mut out = self.bell.scratch.borrow_mut();
+        let mut out = self.endpoint_waker.scratch.borrow_mut();
         let mut answer = ResponseWriter::http3(&mut out);
         page.write_now("GET", &mut answer);
         let (_, rest) = answer.into_rest();
@@ -453,7 +455,7 @@ impl Http3Connection {
             return Ok(());
         }
         self.stop_reading(index);
-        self.tally(FloodKind::Reset)
+        self.count_flood(FloodKind::Reset)
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct UniStreams {
     /// The largest number of pushes that the client accepts.
     pushes: Option<u64>,
     /// The push from which on the client accepts none.
-    went_away: Option<u64>,
+    has_goaway: Option<u64>,
 }
 
 /// A stream of the client.
@@ -116,11 +116,11 @@ impl Http3Connection {
     fn uni_bytes(&self, id: StreamId, bytes: &[u8]) -> Result<(), Closing> {
         let count = self.state.borrow_mut().uni.bytes(id, bytes)?;
         match count {
-            Some(frames) => (0..frames).try_for_each(|_| self.tally(FloodKind::Nothing)),
+            Some(frames) => (0..frames).try_for_each(|_| self.count_flood(FloodKind::Nothing)),
             // Unknown ones are not read (RFC 9114 §6.2).
             None => {
                 let _ = self.quic.borrow_mut().recv_stream(id).stop(code(Http3Error::StreamCreation));
-                self.tally(FloodKind::Nothing)
+                self.count_flood(FloodKind::Nothing)
             }
         }
     }
@@ -200,9 +200,9 @@ impl UniStreams {
             }
             // None was promised.
             Http3Frame::CancelPush(_) => Err(Http3Error::Id),
-            Http3Frame::GoAway(id) if self.went_away.is_some_and(|it| it < *id) => Err(Http3Error::Id),
+            Http3Frame::GoAway(id) if self.has_goaway.is_some_and(|it| it < *id) => Err(Http3Error::Id),
             Http3Frame::GoAway(id) => {
-                self.went_away = Some(*id);
+                self.has_goaway = Some(*id);
                 Ok(())
             }
             Http3Frame::Unknown => Ok(()),

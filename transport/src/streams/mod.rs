@@ -58,10 +58,10 @@ pub(crate) trait StreamsLink {
     fn give_credit(&self, stream: &ClientStream, bytes: usize);
 
     /// The same, if the connection's credit was returned already.
-    fn let_send(&self, stream: &ClientStream, bytes: u32);
+    fn extend_window(&self, stream: &ClientStream, bytes: u32);
 
     /// Records discarded bytes, which are credit of the connection again.
-    fn owe(&self, bytes: u32);
+    fn return_credit(&self, bytes: u32);
 
     /// Whether the client has credit of the connection: not if its other streams have used that up.
     fn has_credit(&self) -> bool;
@@ -70,7 +70,7 @@ pub(crate) trait StreamsLink {
     fn count(&self) -> u64;
 
     /// Bytes of a stream that can be sent at once, beyond those that wait already.
-    fn open(&self, stream: &ClientStream) -> u64;
+    fn sendable_bytes(&self, stream: &ClientStream) -> u64;
 
     /// A request has these limits: the connection itself has the longest of its requests.
     fn limit(&self, own: TransferLimits);

@@ -51,7 +51,7 @@ impl StreamReply {
             return Ok(());
         }
         self.check()?;
-        if status == 100 && !std::mem::take(&mut self.stream.body.borrow_mut().waits) {
+        if status == 100 && !std::mem::take(&mut self.stream.body.borrow_mut().awaits_continue) {
             return Ok(()); // It does not wait for one, or has had it.
         }
         self.connection.write_head(&self.stream, status, &mut fields.iter(), None, EndFlag::Open);
@@ -95,7 +95,7 @@ impl StreamReply {
     ///
     /// # Errors
     /// The client is gone, or took nothing for its time limit.
-    pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
+    pub async fn push_body(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         let length = piece.len();
         if !self.rest.takes(length)? {
             return Ok(());
@@ -116,23 +116,23 @@ impl StreamReply {
     pub async fn demand(&self) -> Result<ClientDemand, ClientGone> {
         let (stream, limit) = (&self.stream, self.buffer_limit());
         wait(&*self.connection, stream, StreamSide::Takes, || stream.queued.get() <= limit / 2).await?;
-        let now = self.connection.open(stream).max(limit - stream.queued.get());
-        Ok(ClientDemand { now, ahead: self.share(MAX_AHEAD) })
+        let now = self.connection.sendable_bytes(stream).max(limit - stream.queued.get());
+        Ok(ClientDemand { now, ahead: self.buffer_share(MAX_AHEAD) })
     }
 
     /// This stream's share of an amount for the whole connection.
-    fn share(&self, all: u64) -> u64 {
+    fn buffer_share(&self, all: u64) -> u64 {
         all / self.connection.count().max(1)
     }
 
     /// Bytes that may wait for the client: fewer for clients with more simultaneous requests.
     fn buffer_limit(&self) -> u64 {
-        self.share(MAX_BUFFERED).clamp(MIN_BUFFERED_PER_STREAM, MAX_BUFFERED_PER_STREAM)
+        self.buffer_share(MAX_BUFFERED).clamp(MIN_BUFFERED_PER_STREAM, MAX_BUFFERED_PER_STREAM)
     }
 
     /// Returns when the client gives the stream up.
     pub async fn gone(&self) {
-        self.stream.given_up().await;
+        self.stream.until_closed().await;
     }
 
     /// Accepts an extended CONNECT with these fields; the stream carries the bytes of the tunnel from now on.

@@ -35,8 +35,8 @@ impl StreamRequestBody {
     pub fn limit(&mut self, limits: &RequestLimits) {
         if !self.stream.is_tunnel {
             let body = &mut *self.stream.body.borrow_mut();
-            match limits.body_size.checked_sub(body.came) {
-                Some(room) => body.room = room.min(body.room),
+            match limits.body_size.checked_sub(body.received) {
+                Some(room) => body.remaining_limit = room.min(body.remaining_limit),
                 None if body.refused.is_none() => {
                     self.connection.worker().counters.body_too_large.add(1);
                     body.refused = Some(ClientGone::TooLarge);
@@ -58,7 +58,7 @@ impl StreamRequestBody {
             return Ok(None);
         }
         let has_answer = self.stream.has_answer.get();
-        let is_due = !has_answer && std::mem::take(&mut self.stream.body.borrow_mut().waits);
+        let is_due = !has_answer && std::mem::take(&mut self.stream.body.borrow_mut().awaits_continue);
         if is_due {
             self.connection.write_head(&self.stream, 100, &mut std::iter::empty(), None, EndFlag::Open);
         }
@@ -76,7 +76,7 @@ impl StreamRequestBody {
         }
         let part = {
             let body = &mut *self.stream.body.borrow_mut();
-            if body.refused.is_none() && body.left.is_some_and(|it| it > body.room) {
+            if body.refused.is_none() && body.remaining.is_some_and(|it| it > body.remaining_limit) {
                 self.connection.worker().counters.body_too_large.add(1);
                 body.refused = Some(ClientGone::TooLarge);
             }
@@ -107,20 +107,20 @@ impl StreamRequestBody {
         let mut seen = {
             let mut body = stream.body.borrow_mut();
             body.refused.get_or_insert(ClientGone::Closed);
-            body.came - body.bytes.len() as u64
+            body.received - body.bytes.len() as u64
         };
-        connection.owe(stream.take_unread());
+        connection.return_credit(stream.take_unread());
         let most = seen + DRAIN;
         let is_over = || stream.gone.get().is_some() || stream.body.borrow().is_whole;
         let drained = async {
             while !is_over() {
-                let came = stream.body.borrow().came;
+                let came = stream.body.borrow().received;
                 if came > seen && seen < most {
-                    connection.let_send(stream, u32::try_from(came - seen).unwrap_or(u32::MAX));
+                    connection.extend_window(stream, u32::try_from(came - seen).unwrap_or(u32::MAX));
                     seen = came;
                 }
                 let changed = poll_fn(|context| {
-                    if is_over() || stream.body.borrow().came > came {
+                    if is_over() || stream.body.borrow().received > came {
                         return Poll::Ready(());
                     }
                     stream.wait(context);

@@ -61,32 +61,32 @@ pub(crate) enum Ending {
 pub(crate) struct IncomingBody {
     pub bytes: Vec<u8>,
     /// Bytes received so far, read or not.
-    pub came: u64,
+    pub received: u64,
     /// Remaining bytes, if the length was announced.
-    pub left: Option<u64>,
+    pub remaining: Option<u64>,
     /// Bytes that may still come, by the limit of the route.
-    pub room: u64,
+    pub remaining_limit: u64,
     /// Bytes that the client may still send before it gets more credit.
     pub window: i64,
     /// Bytes that were read and not yet returned as credit.
-    pub owed: u32,
+    pub uncredited: u32,
     pub is_whole: bool,
     /// The reason why it is not read further, although the request may still be answered.
     pub refused: Option<ClientGone>,
     pub trailers: Option<FieldList>,
     /// Whether the client waits for `100 Continue`.
-    pub waits: bool,
+    pub awaits_continue: bool,
 }
 
 impl IncomingBody {
     /// Records `bytes` of the stream's window that were used and are free again; returns the credit to send now, if it is
     /// worth a frame.
-    pub fn owe(&mut self, bytes: u32) -> Option<u32> {
-        self.owed += bytes;
-        if self.owed < STREAM_WINDOW / 2 || self.is_whole {
+    pub fn credit_due(&mut self, bytes: u32) -> Option<u32> {
+        self.uncredited += bytes;
+        if self.uncredited < STREAM_WINDOW / 2 || self.is_whole {
             return None;
         }
-        let due = std::mem::take(&mut self.owed);
+        let due = std::mem::take(&mut self.uncredited);
         self.window += i64::from(due);
         Some(due)
     }
@@ -99,8 +99,8 @@ impl ClientStream {
         let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
         let body = IncomingBody {
             bytes: Vec::new(),
-            came: 0,
-            left: match framing {
+            received: 0,
+            remaining: match framing {
                 Framing::Length(length) => Some(length),
                 // Its end has not arrived yet, and no byte may come before it.
                 Framing::Chunked if request.is_some_and(|it| it.fields.get("content-length").is_some()) => {
@@ -109,13 +109,13 @@ impl ClientStream {
                 _ => None,
             },
             // A tunnel has no length limit.
-            room: if is_tunnel { u64::MAX } else { room },
+            remaining_limit: if is_tunnel { u64::MAX } else { room },
             window: credit,
-            owed: 0,
+            uncredited: 0,
             is_whole: framing == Framing::Empty && !is_tunnel,
             refused: None,
             trailers: None,
-            waits: request.is_some_and(|it| it.expects_continue),
+            awaits_continue: request.is_some_and(|it| it.expects_continue),
         };
         Self {
             id,
@@ -160,7 +160,7 @@ impl ClientStream {
     }
 
     /// Waits until no more can be read or written.
-    pub async fn given_up(&self) {
+    pub async fn until_closed(&self) {
         poll_fn(|context| {
             if self.gone.get().is_some() {
                 return Poll::Ready(());
@@ -172,7 +172,7 @@ impl ClientStream {
     }
 
     /// Notifies the waiting tasks of a change.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         for it in self.waiting.borrow_mut().drain(..) {
             it.wake();
         }
@@ -184,13 +184,13 @@ impl ClientStream {
     }
 
     /// Ends reading and writing; returns the number of received bytes that will not be read.
-    pub fn give_up(&self, why: ClientGone) -> u32 {
+    pub fn close(&self, why: ClientGone) -> u32 {
         if self.gone.get().is_none() {
             self.gone.set(Some(why));
         }
         self.queue.borrow_mut().clear();
         self.queued.set(0);
-        self.ring();
+        self.wake();
         self.take_unread()
     }
 

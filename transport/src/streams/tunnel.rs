@@ -70,7 +70,7 @@ impl StreamTunnel {
     }
 
     pub async fn gone(&self) {
-        self.stream.given_up().await;
+        self.stream.until_closed().await;
     }
 
     pub async fn close(self) {

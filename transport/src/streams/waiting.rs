@@ -29,7 +29,7 @@ impl StreamSide {
     /// Bytes transferred so far.
     fn moved(self, stream: &ClientStream) -> u64 {
         match self {
-            StreamSide::Sends => stream.body.borrow().came,
+            StreamSide::Sends => stream.body.borrow().received,
             StreamSide::Takes => stream.sent.get(),
         }
     }

@@ -81,7 +81,7 @@ enum CertificateScope {
 }
 
 /// The rest of its lifetime below which a certificate is warned of when it is read, seconds.
-const SOON: i64 = 14 * 86_400;
+const EXPIRES_SOON: i64 = 14 * 86_400;
 
 impl Certificate {
     /// Reads one, and returns warnings about it, each in one sentence; `now` in seconds since the Unix epoch.
@@ -103,7 +103,7 @@ impl Certificate {
         let day = |at: i64| date::format(WallTime(u64::try_from(at).unwrap_or(0)))[5..16].to_owned();
         if it.until < now {
             odd.push(format!("{file} expired on {}; clients reject it.", day(it.until)));
-        } else if it.until - now < SOON {
+        } else if it.until - now < EXPIRES_SOON {
             odd.push(format!("{file} expires on {}; renew it.", day(it.until)));
         }
         if it.from > now {
@@ -138,7 +138,7 @@ impl Certificate {
         let certs: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let certs = certs.map_err(|it| of_cert(format!("{file} is damaged PEM: {it}.")))?;
         let Some(first) = certs.first() else {
-            return Err(of_cert(Wanted::Certificate.lacks(chain, file)));
+            return Err(of_cert(PemContent::Certificate.lacks(chain, file)));
         };
         let CertificateFacts { names, validity: Validity { from, until } } =
             facts(first, file).map_err(of_cert)?;
@@ -216,21 +216,21 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
 
 /// The expected content of a file.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum PemContent {
     Certificate,
     Key,
 }
 
-impl Wanted {
+impl PemContent {
     /// The actual content of a file, in one sentence.
     fn lacks(self, text: &[u8], file: &str) -> String {
         let (what, other, mark, openssl) = match self {
-            Wanted::Certificate => ("certificate", "private key", "CERTIFICATE", "x509"),
-            Wanted::Key => ("private key", "certificate", "PRIVATE KEY", "pkey"),
+            PemContent::Certificate => ("certificate", "private key", "CERTIFICATE", "x509"),
+            PemContent::Key => ("private key", "certificate", "PRIVATE KEY", "pkey"),
         };
         let others = match self {
-            Wanted::Certificate => &b"PRIVATE KEY-----"[..],
-            Wanted::Key => b"-----BEGIN CERTIFICATE-----",
+            PemContent::Certificate => &b"PRIVATE KEY-----"[..],
+            PemContent::Key => b"-----BEGIN CERTIFICATE-----",
         };
         if text.trim_ascii().is_empty() {
             format!("{file} is empty; expected a {what} in PEM.")
@@ -257,7 +257,7 @@ fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String
         ));
     }
     PrivateKeyDer::from_pem_slice(text).map_err(|it| match it {
-        pem::Error::NoItemsFound => Wanted::Key.lacks(text, file),
+        pem::Error::NoItemsFound => PemContent::Key.lacks(text, file),
         damaged => format!("{file} is damaged PEM: {damaged}."),
     })
 }
@@ -325,7 +325,7 @@ pub(crate) struct HelloNames {
 }
 
 /// The request of the last ClientHello on this thread, once.
-pub(crate) fn asked() -> Option<HelloNames> {
+pub(crate) fn hello_names() -> Option<HelloNames> {
     ASKED.take()
 }
 

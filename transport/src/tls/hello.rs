@@ -17,7 +17,7 @@ const KEY_SHARE: u16 = 51;
 
 /// The error and alert that replace `error`; `None` if rustls's is right. `bytes` begin with the record in which the
 /// message began, its pieces already joined.
-pub fn judge(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
+pub fn rejection(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
     let Error::PeerIncompatible(why) = error else {
         // RFC 6066 section 3, for a name without a certificate.
         return matches!(error, Error::General(_)).then(|| (error.clone(), UNRECOGNIZED_NAME));

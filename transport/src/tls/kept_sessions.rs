@@ -2,7 +2,7 @@
 //! certificates outlive a reload, and their ticket keys an upgrade.
 
 use super::tickets::{KeySchedule, TicketKeys};
-use super::{ClientAuth, HandshakeRules, Least};
+use super::{ClientAuth, HandshakeRules, MinTlsVersion};
 use larder_stdx::clock;
 use rustls::server::ServerSessionMemoryCache;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ impl SessionState {
 }
 
 /// The sessions under the rules that request no client certificates: these differ by the lowest version alone.
-pub(super) struct KeptSessions([(Least, SessionState); 2]);
+pub(super) struct KeptSessions([(MinTlsVersion, SessionState); 2]);
 
 impl KeptSessions {
     pub(super) fn new() -> Result<Self, String> {
-        Ok(Self([(Least::Tls12, SessionState::new()?), (Least::Tls13, SessionState::new()?)]))
+        Ok(Self([(MinTlsVersion::Tls12, SessionState::new()?), (MinTlsVersion::Tls13, SessionState::new()?)]))
     }
 
     /// Those under these rules; new ones if the rules request client certificates.
     pub(super) fn of(&self, rules: &HandshakeRules) -> Result<SessionState, String> {
-        let kept = self.0.iter().find(|it| rules.client == ClientAuth::Off && it.0 == rules.least);
+        let kept = self.0.iter().find(|it| rules.client == ClientAuth::Off && it.0 == rules.min_version);
         kept.map_or_else(SessionState::new, |it| Ok(it.1.clone()))
     }
 
@@ -72,8 +72,8 @@ mod tests {
     use rustls::server::ProducesTickets as _;
     use std::path::PathBuf;
 
-    fn rules(least: Least) -> HandshakeRules {
-        HandshakeRules { least, client: ClientAuth::Off }
+    fn rules(least: MinTlsVersion) -> HandshakeRules {
+        HandshakeRules { min_version: least, client: ClientAuth::Off }
     }
 
     fn keys_of(sessions: &KeptSessions, rules: &HandshakeRules) -> Arc<TicketKeys> {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn each_of_the_rules_has_keys_of_its_own_over_a_reload_and_an_upgrade() {
         let (old, new) = (KeptSessions::new().unwrap(), KeptSessions::new().unwrap());
-        let (low, high) = (rules(Least::Tls12), rules(Least::Tls13));
+        let (low, high) = (rules(MinTlsVersion::Tls12), rules(MinTlsVersion::Tls13));
         let ticket = keys_of(&old, &low).encrypt(b"session").unwrap();
         assert!(keys_of(&old, &low).decrypt(&ticket).is_some());
         assert!(keys_of(&old, &high).decrypt(&ticket).is_none());
@@ -99,7 +99,7 @@ mod tests {
     fn sessions_with_certificates_end_with_a_reload() {
         let sessions = KeptSessions::new().unwrap();
         for client in [ClientAuth::Optional(PathBuf::new()), ClientAuth::Required(PathBuf::new())] {
-            let rules = HandshakeRules { least: Least::Tls12, client };
+            let rules = HandshakeRules { min_version: MinTlsVersion::Tls12, client };
             let ticket = keys_of(&sessions, &rules).encrypt(b"session").unwrap();
             assert!(keys_of(&sessions, &rules).decrypt(&ticket).is_none());
         }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn keys_of_another_form_change_nothing() {
         let (old, new) = (KeptSessions::new().unwrap(), KeptSessions::new().unwrap());
-        let (low, keys) = (rules(Least::Tls12), old.ticket_keys());
+        let (low, keys) = (rules(MinTlsVersion::Tls12), old.ticket_keys());
         let ticket = keys_of(&new, &low).encrypt(b"session").unwrap();
         new.take_ticket_keys(&[]).unwrap();
         for length in 1..keys.len() {

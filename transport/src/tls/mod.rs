@@ -36,7 +36,7 @@ const HTTP2: &[u8] = b"h2";
 
 /// The lowest supported version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Least {
+pub enum MinTlsVersion {
     /// TLS 1.2 and 1.3.
     #[default]
     Tls12,
@@ -97,9 +97,9 @@ pub struct Secured {
 impl Secured {
     /// Whether the handshake was one under `rules`. QUIC has no version below TLS 1.3, so that of the rules does not matter.
     #[must_use]
-    pub fn obeys(&self, rules: &HandshakeRules) -> bool {
+    pub fn satisfies(&self, rules: &HandshakeRules) -> bool {
         let is_quic = self.protocol == AlpnProtocol::Http3;
-        self.rules.client == rules.client && (is_quic || self.rules.least == rules.least)
+        self.rules.client == rules.client && (is_quic || self.rules.min_version == rules.min_version)
     }
 }
 
@@ -196,7 +196,7 @@ fn config(
     sessions: SessionState,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-    let versions = if rules.least == Least::Tls13 { &BOTH[..1] } else { BOTH };
+    let versions = if rules.min_version == MinTlsVersion::Tls13 { &BOTH[..1] } else { BOTH };
     let provider = Arc::new(quic_suites::provider());
     let refused = |it: rustls::Error| format!("The TLS configuration is invalid: {it}.");
     let builder = ServerConfig::builder_with_provider(provider.clone())

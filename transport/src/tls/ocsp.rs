@@ -31,20 +31,20 @@ pub fn check(bytes: &[u8]) -> Result<(), String> {
 
 /// The status, and the response itself if there is one.
 fn parse(bytes: &[u8]) -> Option<(u8, Option<&[u8]>)> {
-    let mut inner = alone(bytes, SEQUENCE)?;
+    let mut inner = single_element(bytes, SEQUENCE)?;
     let &[status] = next(&mut inner, ENUMERATED)? else { return None };
     let response = match inner.is_empty() {
         true => None,
-        false => Some(alone(inner, RESPONSE)?),
+        false => Some(single_element(inner, RESPONSE)?),
     };
     Some((status, response))
 }
 
 /// The type, and a sequence of three or four elements: data, algorithm, signature, certificates.
 fn is_basic(response: &[u8]) -> Option<()> {
-    let mut parts = alone(response, SEQUENCE)?;
+    let mut parts = single_element(response, SEQUENCE)?;
     let is_known = next(&mut parts, OBJECT)? == BASIC;
-    let mut basic = alone(alone(parts, OCTETS)?, SEQUENCE)?;
+    let mut basic = single_element(single_element(parts, OCTETS)?, SEQUENCE)?;
     next(&mut basic, SEQUENCE)?;
     next(&mut basic, SEQUENCE)?;
     next(&mut basic, 3)?;
@@ -52,7 +52,7 @@ fn is_basic(response: &[u8]) -> Option<()> {
 }
 
 /// The content of an element that consists of all these bytes.
-fn alone(mut bytes: &[u8], tag: u8) -> Option<&[u8]> {
+fn single_element(mut bytes: &[u8], tag: u8) -> Option<&[u8]> {
     let content = next(&mut bytes, tag)?;
     bytes.is_empty().then_some(content)
 }

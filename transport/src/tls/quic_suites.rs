@@ -22,11 +22,11 @@ pub(crate) fn last() -> Option<&'static str> {
 /// The provider of larder's handshakes.
 pub(super) fn provider() -> CryptoProvider {
     static SUITES: LazyLock<Vec<SupportedCipherSuite>> =
-        LazyLock::new(|| ring::default_provider().cipher_suites.into_iter().map(noted).collect());
+        LazyLock::new(|| ring::default_provider().cipher_suites.into_iter().map(recording).collect());
     CryptoProvider { cipher_suites: SUITES.clone(), ..ring::default_provider() }
 }
 
-fn noted(suite: SupportedCipherSuite) -> SupportedCipherSuite {
+fn recording(suite: SupportedCipherSuite) -> SupportedCipherSuite {
     let SupportedCipherSuite::Tls13(all @ Tls13CipherSuite { quic: Some(of), .. }) = suite else {
         return suite;
     };

@@ -1,7 +1,7 @@
 //! The rules of handshakes: those of all sites, and those of some, chosen by the name in the ClientHello. A connection keeps the
 //! rules of its handshake, and the requests on it are compared with them: the name alone is the client's own claim.
 
-use super::{ChallengeConfigs, ClientAuth, Least, challenge};
+use super::{ChallengeConfigs, ClientAuth, MinTlsVersion, challenge};
 use rustls::ServerConfig;
 use rustls::server::Acceptor;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandshakeRules {
     /// The lowest version.
-    pub least: Least,
+    pub min_version: MinTlsVersion,
     /// The policy for client certificates.
     pub client: ClientAuth,
 }
@@ -154,8 +154,11 @@ mod tests {
 
     #[test]
     fn the_closest_name_has_its_rules() {
-        let strict = HandshakeRules { least: Least::Tls13, client: ClientAuth::Required("ca.pem".into()) };
-        let modern = HandshakeRules { least: Least::Tls13, client: ClientAuth::Off };
+        let strict = HandshakeRules {
+            min_version: MinTlsVersion::Tls13,
+            client: ClientAuth::Required("ca.pem".into()),
+        };
+        let modern = HandshakeRules { min_version: MinTlsVersion::Tls13, client: ClientAuth::Off };
         let plain = HandshakeRules::default();
         let exact = |it: &str| NamePattern::Exact(it.to_owned());
         let mut rules = TlsRules {

@@ -30,7 +30,7 @@ const OVERHEAD: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeStage {
     /// The handshake needs more bytes.
-    Greeting,
+    Handshaking,
     /// Bytes pass in both directions.
     Open,
     /// The client has announced its end.
@@ -64,7 +64,7 @@ pub(crate) struct TlsSession {
     rules: Arc<HandshakeRules>,
     /// Whether a CA validates a name: the connection ends after the handshake.
     pub is_challenge: bool,
-    asked: HelloNames,
+    hello_names: HelloNames,
     counters: Arc<Counters>,
     /// The last result of [`TlsSession::count_waiting`].
     counted: u64,
@@ -94,11 +94,11 @@ impl TlsSession {
             plain: Vec::new(),
             sealed: Vec::new(),
             sent: 0,
-            stage: HandshakeStage::Greeting,
+            stage: HandshakeStage::Handshaking,
             awaited,
             rules,
             is_challenge: false,
-            asked: HelloNames::default(),
+            hello_names: HelloNames::default(),
             counters: counters.clone(),
             counted: 0,
         })
@@ -115,7 +115,7 @@ impl TlsSession {
     }
 
     /// Whether the handshake is done.
-    pub fn is_greeted(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         !self.tls.is_handshaking()
     }
 
@@ -165,14 +165,14 @@ impl TlsSession {
             let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut bytes[used..]);
             let stage = match state {
                 Err(error) => {
-                    if let Some((error, alert)) = hello::judge(&error, &bytes[used..]) {
+                    if let Some((error, alert)) = hello::rejection(&error, &bytes[used..]) {
                         self.stage = HandshakeStage::Broken;
                         self.sealed.extend([21, 3, 3, 0, 2, 2, alert]);
                         used = bytes.len();
                         break Err(error);
                     }
                     used += discard;
-                    self.say_alert(&error, &mut bytes[used..]);
+                    self.send_alert(&error, &mut bytes[used..]);
                     break Err(error);
                 }
                 Ok(ConnectionState::ReadTraffic(mut it)) => {
@@ -193,7 +193,7 @@ impl TlsSession {
                     it.done();
                     None
                 }
-                Ok(ConnectionState::BlockedHandshake) => Some(HandshakeStage::Greeting),
+                Ok(ConnectionState::BlockedHandshake) => Some(HandshakeStage::Handshaking),
                 Ok(ConnectionState::WriteTraffic(_)) => Some(HandshakeStage::Open),
                 // Early data are never accepted.
                 Ok(_) => Some(HandshakeStage::Over),
@@ -204,8 +204,8 @@ impl TlsSession {
                 break Ok(filled);
             }
         };
-        if let Some(asked) = certificates::asked() {
-            self.asked = asked;
+        if let Some(names) = certificates::hello_names() {
+            self.hello_names = names;
         }
         if used < bytes.len() || !self.kept.is_empty() {
             self.kept = bytes[used..].to_vec();
@@ -214,7 +214,7 @@ impl TlsSession {
     }
 
     /// Fetches rustls's output on an error, which is its last.
-    fn say_alert(&mut self, error: &Error, bytes: &mut [u8]) {
+    fn send_alert(&mut self, error: &Error, bytes: &mut [u8]) {
         self.stage = HandshakeStage::Broken;
         let is_ours_to_say = matches!(error, Error::PeerMisbehaved(_) | Error::InvalidMessage(_));
         if is_ours_to_say && !self.tls.wants_write() {
@@ -247,7 +247,7 @@ impl TlsSession {
             "TLSv1.3" => counters.tls_13.add(1),
             _ => counters.tls_12.add(1),
         }
-        if !self.asked.known {
+        if !self.hello_names.known {
             counters.tls_unknown_names.add(1);
         }
         let cipher = self.tls.negotiated_cipher_suite().map(|it| name_of_suite(it.suite()));
@@ -255,7 +255,7 @@ impl TlsSession {
         let shown = self.tls.peer_certificates().and_then(<[_]>::first);
         let client = shown.and_then(certificates::subject).unwrap_or_default();
         let certificate = shown.map(|it| it.as_ref().into());
-        let (cipher, name) = (cipher.unwrap_or_default(), self.asked.name.clone());
+        let (cipher, name) = (cipher.unwrap_or_default(), self.hello_names.name.clone());
         Secured { version, cipher, name, protocol, client, certificate, rules: self.rules.clone() }
     }
 
@@ -317,9 +317,9 @@ impl TlsSession {
     }
 
     /// Sends `close_notify`, if possible: without it a client knows that the response was truncated.
-    pub fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
+    pub fn send_close_notify(&mut self, socket: BorrowedFd<'_>) {
         let mut bytes = [0; 256];
-        if matches!(self.stage, HandshakeStage::Greeting | HandshakeStage::Broken) || self.waiting() > 0 {
+        if matches!(self.stage, HandshakeStage::Handshaking | HandshakeStage::Broken) || self.waiting() > 0 {
             return;
         }
         if let Ok(count) = self.write(&mut bytes, |it, out| it.queue_close_notify(out).ok()) {
@@ -425,7 +425,7 @@ fn is_of_other_version(error: &CertificateError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{ClientAuth, Least, NamePattern, TlsRules, verifier};
+    use crate::tls::{ClientAuth, MinTlsVersion, NamePattern, TlsRules, verifier};
     use proptest::prelude::*;
     use rustls::pki_types::UnixTime;
 
@@ -487,7 +487,7 @@ mod tests {
             cuts in proptest::collection::vec(1..200usize, 1..20),
             has_sites in any::<bool>(),
         ) {
-            let strict = HandshakeRules { least: Least::Tls13, client: ClientAuth::Off };
+            let strict = HandshakeRules { min_version: MinTlsVersion::Tls13, client: ClientAuth::Off };
             let site = (vec![NamePattern::Exact("a.test".to_owned())], strict);
             let sites = if has_sites { vec![site] } else { Vec::new() };
             let tls = ServerTls::new(&[], TlsRules { sites, ..TlsRules::default() }).unwrap();

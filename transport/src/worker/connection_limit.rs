@@ -1,7 +1,7 @@
 //! The connection limit of all workers together. The kernel assigns a new connection to any of them, with or without idle
 //! connections to close: so the limit is shared, and a worker without idle connections notifies the other workers.
 
-use super::{SHED, TransportWorker};
+use super::{MOST_CLOSED, TransportWorker};
 use crate::alternative::AlternativeService;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// The time for which the other workers are given to close idle connections: a turn of theirs, unless overloaded.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PERMIT_WAIT: Duration = Duration::from_millis(100);
 
 /// The shared limit of connections of all workers.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ pub(crate) struct QuicServices {
 /// Closes idle connections that the sweep does not know.
 pub(crate) trait QuicConnections {
     /// Closes up to `count` of them; returns the number closed.
-    fn shed(&self, count: usize) -> usize;
+    fn close_idle(&self, count: usize) -> usize;
 }
 
 impl TransportWorker {
@@ -131,7 +131,7 @@ impl TransportWorker {
             if permit.is_some() {
                 return permit;
             }
-            if !self.close_idle().await {
+            if !self.close_idle_for_permit().await {
                 self.counters.connections_refused.add(1);
                 return None;
             }
@@ -139,8 +139,8 @@ impl TransportWorker {
     }
 
     /// Lets idle connections close, here or at another worker; returns whether there is a permit then, or soon.
-    pub(crate) async fn close_idle(&self) -> bool {
-        if self.shed(SHED) > 0 {
+    pub(crate) async fn close_idle_for_permit(&self) -> bool {
+        if self.close_idle(MOST_CLOSED) > 0 {
             tokio::task::yield_now().await; // Those are gone after a turn of the loop.
             return true;
         }
@@ -150,18 +150,18 @@ impl TransportWorker {
         self.connection_limit.waiting.fetch_add(1, SeqCst);
         self.connection_limit.requests.send_modify(|it| *it += 1);
         let free = self.connection_limit.free(self.limits().connections);
-        let is_free = tokio::time::timeout(PATIENCE, free).await.is_ok();
+        let is_free = tokio::time::timeout(PERMIT_WAIT, free).await.is_ok();
         self.connection_limit.waiting.fetch_sub(1, SeqCst);
         is_free
     }
 
     /// Closes idle connections whenever another worker needs a permit; each worker a part, so that they do not all close the
     /// full number.
-    pub(super) async fn close_idle_for_others(&self) {
+    pub(super) async fn close_idle_for_other_workers(&self) {
         let mut requests = self.connection_limit.requests.subscribe();
         while requests.changed().await.is_ok() {
             let others = self.connection_limit.requests.receiver_count().saturating_sub(1).max(1);
-            self.shed(SHED.div_ceil(others));
+            self.close_idle(MOST_CLOSED.div_ceil(others));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a worker: it accepts no new connections, and requests in progress continue. The time limit is not known
 //! here.
 
-use super::{GRACE, ReadPhase, TransportWorker};
+use super::{ReadPhase, SHUTDOWN_GRACE, TransportWorker};
 use larder_stdx::clock;
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ impl TransportWorker {
         self.draining.get()
     }
 
-    /// Stops accepting, and lets requests in progress finish. An idle HTTP/1 connection is still read for `GRACE`: a
+    /// Stops accepting, and lets requests in progress finish. An idle HTTP/1 connection is still read for `SHUTDOWN_GRACE`: a
     /// request that its client had sent before it saw the drain is answered, with `Connection: close` (RFC 9112 §9.6).
     /// That time is at most `within`.
     pub fn drain(&self, within: Duration) {
-        let grace = u64::try_from(within.as_millis()).unwrap_or(GRACE).min(GRACE);
+        let grace = u64::try_from(within.as_millis()).unwrap_or(SHUTDOWN_GRACE).min(SHUTDOWN_GRACE);
         self.draining.set(true);
         self.grace.set(grace);
         self.stop.notify_waiters();
-        for it in self.watched.borrow().iter().flatten() {
+        for it in self.sockets.borrow().iter().flatten() {
             match it.reading.get() {
-                ReadPhase::Idle if it.says_goodbye.get() => {}
+                ReadPhase::Idle if it.drains_itself.get() => {}
                 ReadPhase::First | ReadPhase::Idle => {
                     it.read_by.set(it.read_by.get().min(clock::monotonic().0 + grace));
                 }

@@ -62,15 +62,15 @@ impl Times {
 impl OpenSocket {
     /// The limits of the current request; `None` for those of the worker.
     pub fn own_limits(&self) -> Option<TransferLimits> {
-        let own = self.own.take();
+        let own = self.transfer_limits.take();
         let limits = own.as_deref().copied();
-        self.own.set(own);
+        self.transfer_limits.set(own);
         limits
     }
 
     /// Sets the limits of the current request.
     pub fn limit(&self, own: Option<TransferLimits>) {
-        self.own.set(own.map(Box::new));
+        self.transfer_limits.set(own.map(Box::new));
     }
 
     /// The minimum rate of the current request, where that of the worker is `of_worker`.

@@ -7,39 +7,39 @@ use rustix::net::Shutdown;
 use std::os::fd::AsRawFd;
 
 /// The time for which a client must have been idle to be closed for lack of descriptors, milliseconds.
-const GRACE: u64 = 1_000;
+const LEAST_IDLE: u64 = 1_000;
 /// The same, if no byte has arrived since the client connected: a request arrives along with its connection, or right
 /// behind it.
-const SILENT: u64 = 250;
+const LEAST_SILENCE: u64 = 250;
 /// Idle connections that are closed at a time, to make room for waiting ones.
-pub(crate) const SHED: usize = 16;
+pub(crate) const MOST_CLOSED: usize = 16;
 
 impl TransportWorker {
     /// Whether another connection would take a descriptor that is needed elsewhere.
     pub(crate) fn lacks_descriptors(&self) -> bool {
-        self.within.get() && !descriptors::suffice_for_another()
+        self.reserves_descriptors.get() && !descriptors::suffice_for_another()
     }
 
     /// Closes up to `count` connections that have waited for their first or next request for a time; and if there are
     /// fewer, those whose head has been arriving for that time; of each the longest silent first. Called when descriptors
     /// or connections run out; returns the number closed. Active connections are never closed.
-    pub(crate) fn shed(&self, count: usize) -> usize {
-        let closed = self.shed_at(clock::monotonic().0, count);
+    pub(crate) fn close_idle(&self, count: usize) -> usize {
+        let closed = self.close_idle_at(clock::monotonic().0, count);
         let quic: Vec<_> = self.quic.connections.borrow().iter().filter_map(std::rc::Weak::upgrade).collect();
-        quic.iter().fold(closed, |closed, it| closed + it.shed(count - closed.min(count)))
+        quic.iter().fold(closed, |closed, it| closed + it.close_idle(count - closed.min(count)))
     }
 
-    fn shed_at(&self, now: u64, count: usize) -> usize {
+    fn close_idle_at(&self, now: u64, count: usize) -> usize {
         let times = self.times.get();
-        let watched = self.watched.borrow();
-        let resting = watched.iter().flatten().filter_map(|it| Some((it.rests_since(now, &times)?, it)));
+        let watched = self.sockets.borrow();
+        let resting = watched.iter().flatten().filter_map(|it| Some((it.idle_since(now, &times)?, it)));
         let mut resting: Vec<_> = resting.collect();
         resting.sort_by_key(|(since, it)| (it.reading.get() == ReadPhase::Head, *since));
         resting.truncate(count);
         for (_, it) in &resting {
             it.expired.set(Expired::Reading(it.reading.get()));
             self.counters.connections_shed.add(1);
-            it.shut(Shutdown::Read);
+            it.shutdown(Shutdown::Read);
         }
         resting.len()
     }
@@ -47,11 +47,11 @@ impl TransportWorker {
 
 impl OpenSocket {
     /// The start of its silence, if it may be closed for that by now.
-    fn rests_since(&self, now: u64, times: &Times) -> Option<u64> {
+    fn idle_since(&self, now: u64, times: &Times) -> Option<u64> {
         let (limit, grace) = match self.reading.get() {
-            ReadPhase::First => (times.head, SILENT),
-            ReadPhase::Head => (times.head, GRACE),
-            ReadPhase::Idle => (times.idle, GRACE),
+            ReadPhase::First => (times.head, LEAST_SILENCE),
+            ReadPhase::Head => (times.head, LEAST_IDLE),
+            ReadPhase::Idle => (times.idle, LEAST_IDLE),
             _ => return None,
         };
         let since = self.read_by.get().saturating_sub(limit);
@@ -124,7 +124,7 @@ pub(super) mod tests {
                 it
             });
             let admitted: Vec<_> = admitted.collect();
-            assert_eq!(expect.len(), worker.shed_at(now, count));
+            assert_eq!(expect.len(), worker.close_idle_at(now, count));
             let gone = |it: &usize| admitted[*it].expired() != Expired::No;
             assert_eq!(expect, (0..ages.len()).filter(gone).collect::<Vec<_>>());
         };

@@ -78,7 +78,7 @@ impl Server {
     /// One that lets clients in only while descriptors suffice.
     pub fn within_descriptors() -> Self {
         let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
-        Self::begin(bound, Arc::default(), limits(), |it| it.keep_within())
+        Self::begin(bound, Arc::default(), limits(), |it| it.reserve_descriptors())
     }
 
     fn begin(
@@ -94,7 +94,7 @@ impl Server {
         let shared = counters.clone();
         let thread = std::thread::spawn(move || {
             worker::runtime().unwrap().block_on(async move {
-                let worker = TransportWorker::among(connection_limit, shared, limits);
+                let worker = TransportWorker::sharing(connection_limit, shared, limits);
                 prepare(&worker);
                 tokio::task::spawn_local(worker.clone().watch());
                 tokio::task::spawn_local(listener::serve(bound, worker.clone(), Rc::new(Answers)));
@@ -218,7 +218,7 @@ impl Answers {
             "/stream" => {
                 reply.head(200, &none, ResponseBody::Stream).await?;
                 for it in ["one", "two", "three"] {
-                    reply.piece(bytes(it)).await?;
+                    reply.push_body(bytes(it)).await?;
                     reply.flush().await?;
                 }
                 let mut trailers = FieldList::new();
@@ -233,11 +233,11 @@ impl Answers {
             }
             "/short" => {
                 reply.head(200, &none, ResponseBody::Length(10)).await?;
-                reply.piece(bytes("half")).await?;
+                reply.push_body(bytes("half")).await?;
             }
             "/cut" => {
                 reply.head(200, &none, ResponseBody::Stream).await?;
-                reply.piece(bytes("half")).await?;
+                reply.push_body(bytes("half")).await?;
                 return Ok(());
             }
             "/file" => {
@@ -249,15 +249,15 @@ impl Answers {
                     })
                 };
                 reply.head(200, &none, ResponseBody::Length(FILE as u64)).await?;
-                reply.piece(slice(0, 1000)).await?;
-                reply.piece(slice(1000, FILE - 1000)).await?;
+                reply.push_body(slice(0, 1000)).await?;
+                reply.push_body(slice(1000, FILE - 1000)).await?;
             }
             "/panic" => panic!("asked for"),
             "/forever" => std::future::pending().await,
             _ => {
                 tokio::task::yield_now().await;
                 reply.head(200, &none, length(&request.target)).await?;
-                reply.piece(bytes(&request.target)).await?;
+                reply.push_body(bytes(&request.target)).await?;
             }
         }
         reply.finish(None).await
@@ -286,7 +286,7 @@ async fn echo(mut body: RequestBody<'_>, mut reply: Reply<'_>) -> Result<(), Cli
         }
     };
     reply.head(status, &none, length(&said)).await?;
-    reply.piece(bytes(&said)).await?;
+    reply.push_body(bytes(&said)).await?;
     reply.finish(None).await
 }
 
