@@ -21,39 +21,39 @@ export class Problem extends Error {
 /** What was thrown, as a problem with its sentence. */
 export const problemOf = (error: unknown, otherwise = String(error)): Problem => (error instanceof Problem ? error : new Problem(0, otherwise));
 
-const KEPT = 'larder.token';
-let token: string | null = localStorage.getItem(KEPT);
-let lost: () => void = () => {};
-let changed: () => void = () => {};
+const STORAGE_KEY = 'larder.token';
+let token: string | null = localStorage.getItem(STORAGE_KEY);
+let sessionEnded: () => void = () => {};
+let sessionChanged: () => void = () => {};
 
 /** Whether there is a token; it may have expired. */
 export const hasToken = (): boolean => token !== null;
 
 /** Called when larder does not know the token any more. */
-export const onLost = (then: () => void): void => {
-  lost = then;
+export const onSessionEnded = (then: () => void): void => {
+  sessionEnded = then;
 };
 
 /** Called when another tab has logged in. */
-export const onChanged = (then: () => void): void => {
-  changed = then;
+export const onSessionChanged = (then: () => void): void => {
+  sessionChanged = then;
 };
 
 export function setToken(it: string | null, kept = true): void {
   token = it;
-  if (it === null) localStorage.removeItem(KEPT);
-  else if (kept) localStorage.setItem(KEPT, it);
+  if (it === null) localStorage.removeItem(STORAGE_KEY);
+  else if (kept) localStorage.setItem(STORAGE_KEY, it);
 }
 
 // Another tab logged in or out: there is one session for all.
 addEventListener('storage', (event) => {
-  if (event.key !== KEPT && event.key !== null) return;
-  token = localStorage.getItem(KEPT);
-  if (token === null) lost();
-  else changed();
+  if (event.key !== STORAGE_KEY && event.key !== null) return;
+  token = localStorage.getItem(STORAGE_KEY);
+  if (token === null) sessionEnded();
+  else sessionChanged();
 });
 
-interface Ask {
+interface RequestOptions {
   method?: string;
   json?: unknown;
   body?: BodyInit;
@@ -63,7 +63,7 @@ interface Ask {
 
 const authorization = (): string => `Bearer ${token}`;
 
-async function send(path: string, it: Ask): Promise<Response> {
+async function send(path: string, it: RequestOptions): Promise<Response> {
   const headers: Record<string, string> = {};
   if (token !== null) headers['Authorization'] = authorization();
   if (it.json !== undefined) headers['Content-Type'] = 'application/json';
@@ -81,22 +81,22 @@ async function send(path: string, it: Ask): Promise<Response> {
   }
   if (response.ok) return response;
   const body: unknown = await response.json().catch(() => null);
-  const told = (body ?? {}) as { detail?: unknown; where?: unknown };
-  const detail = typeof told.detail === 'string' ? told.detail : `larder answered ${response.status}.`;
+  const problem = (body ?? {}) as { detail?: unknown; where?: unknown };
+  const detail = typeof problem.detail === 'string' ? problem.detail : `larder answered ${response.status}.`;
   // Not where another tab has a newer session: the next question takes that one.
-  if (response.status === 401 && path !== '/api/v1/login' && headers['Authorization'] === authorization()) lost();
-  throw new Problem(response.status, detail, typeof told.where === 'string' ? told.where : null, body);
+  if (response.status === 401 && path !== '/api/v1/login' && headers['Authorization'] === authorization()) sessionEnded();
+  throw new Problem(response.status, detail, typeof problem.where === 'string' ? problem.where : null, body);
 }
 
-export async function ask<T>(path: string, it: Ask = {}): Promise<T> {
+export async function request<T>(path: string, it: RequestOptions = {}): Promise<T> {
   const response = await send(path, it);
   const text = await response.text();
   return (text === '' ? null : JSON.parse(text)) as T;
 }
 
-export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => ask<T>(path, signal ? { signal } : {});
-export const post = <T>(path: string, json: unknown): Promise<T> => ask<T>(path, { method: 'POST', json });
-export const put = <T>(path: string, json: unknown): Promise<T> => ask<T>(path, { method: 'PUT', json });
+export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => request<T>(path, signal ? { signal } : {});
+export const post = <T>(path: string, json: unknown): Promise<T> => request<T>(path, { method: 'POST', json });
+export const put = <T>(path: string, json: unknown): Promise<T> => request<T>(path, { method: 'PUT', json });
 
 /** `?a=1&b=2` of what is there: empty texts, null and undefined are left out. */
 export function query(of: Record<string, string | number | null | undefined>): string {
@@ -111,7 +111,7 @@ export async function events(
   path: string,
   signal: AbortSignal,
   opened: () => void,
-  heard: (event: string, data: unknown) => void,
+  received: (event: string, data: unknown) => void,
 ): Promise<void> {
   const response = await send(path, { signal });
   opened();
@@ -129,7 +129,7 @@ export async function events(
         if (line.startsWith('event:')) event = line.slice(6).trim();
         else if (line.startsWith('data:')) data += line.slice(5).trim();
       }
-      if (data !== '') heard(event, JSON.parse(data));
+      if (data !== '') received(event, JSON.parse(data));
     }
   }
 }

@@ -1,7 +1,7 @@
 // The frame around every view: where one can go, whether larder answers, keys, and the login in front of it.
 import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, hasToken, onChanged, onLost, post, problemOf, setToken } from './api';
+import { request, hasToken, onSessionChanged, onSessionEnded, post, problemOf, setToken } from './api';
 import { Chunk, type Draw, type Load } from './chunk';
 import { go, useMedia, usePlace, useReadings } from './hooks';
 import { useKeys } from './keys';
@@ -17,7 +17,7 @@ import { State, Tab } from './parts/state';
 import { readings } from './readings';
 import { setTheme, theme, type Theme } from './theme';
 import { VIEWS as ALL_VIEWS } from './views';
-import { type Role, learn, may, who } from './who';
+import { type Role, fetchIdentity, may, identity } from './identity';
 
 export interface View {
   name: string;
@@ -39,7 +39,7 @@ export interface View {
 const views = (): View[] => ALL_VIEWS.filter((it) => may(it.needs ?? 'viewer'));
 
 /** Takes the code of a login link out of the address, and the session for it. */
-async function follow(link: string): Promise<string | null> {
+async function navigate(link: string): Promise<string | null> {
   history.replaceState(null, '', `${location.pathname}#/overview`);
   try {
     const { token } = await post<{ token: string }>('/api/v1/login', { code: link });
@@ -61,14 +61,14 @@ export function App(): JSX.Element {
   const admit = async (): Promise<void> => {
     while (hasToken()) {
       try {
-        await learn();
+        await fetchIdentity();
         turn((it) => it + 1);
         return set('in');
       } catch (error) {
         const it = problemOf(error);
         if (it.status === 401) return;
         // The page shows by itself that larder does not answer.
-        if (it.status === 0 && who()) return set('in');
+        if (it.status === 0 && identity()) return set('in');
         if (it.status !== 0) {
           setProblem(it.message);
           break;
@@ -80,15 +80,15 @@ export function App(): JSX.Element {
   };
 
   useEffect(() => {
-    onLost(() => {
+    onSessionEnded(() => {
       setToken(null);
       setProblem('The session has ended: it was ended or not used for 12 hours, or its token was changed or removed.');
       set('out');
     });
-    onChanged(() => void admit());
+    onSessionChanged(() => void admit());
     const enter = async (): Promise<void> => {
       const link = /^#login=(.+)$/.exec(location.hash)?.[1];
-      if (link) setProblem(await follow(link));
+      if (link) setProblem(await navigate(link));
       await admit();
     };
     const changed = (): void => {
@@ -118,9 +118,9 @@ export function App(): JSX.Element {
   }
   return (
     <Shell
-      key={`${who()?.name} ${who()?.role}`}
+      key={`${identity()?.name} ${identity()?.role}`}
       leave={(path) => {
-        void ask(path, { method: 'POST' }).catch(() => null);
+        void request(path, { method: 'POST' }).catch(() => null);
         setToken(null);
         setProblem(null);
         set('out');
@@ -210,8 +210,8 @@ function Shell({ leave }: { leave: Leave }): JSX.Element {
           <Links now={now} />
         </nav>
         <div class="side-foot">
-          <Pending />
-          <Standing />
+          <RestartPendingLink />
+          <ConnectionState />
           <Client leave={leave} />
           <div class="side-tools">
             <ThemeSwitch />
@@ -225,10 +225,10 @@ function Shell({ leave }: { leave: Leave }): JSX.Element {
         </div>
       </header>
       <main id="main" ref={main} tabIndex={-1} aria-label={title}>
-        <Lost />
+        <ConnectionLost />
         <State />
         {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
-        <Guard key={turn}>{now ? <Content of={now} params={params} /> : <Nowhere name={view} />}</Guard>
+        <Guard key={turn}>{now ? <Content of={now} params={params} /> : <NotFound name={view} />}</Guard>
       </main>
       <Tab title={title} />
       <Help open={help} close={() => setHelp(false)} />
@@ -270,7 +270,7 @@ function Content({ of, params }: { of: View; params: URLSearchParams }): JSX.Ele
 }
 
 /** In place of a view that there is none of. */
-function Nowhere({ name }: { name: string }): JSX.Element {
+function NotFound({ name }: { name: string }): JSX.Element {
   return (
     <>
       <Head title="No such view" />
@@ -291,7 +291,7 @@ function Nowhere({ name }: { name: string }): JSX.Element {
 }
 
 /** Over every view while larder does not answer; what was known stays beneath. */
-function Lost(): JSX.Element | null {
+function ConnectionLost(): JSX.Element | null {
   const { link, latest, problem } = useReadings();
   if (link !== 'lost') return null;
   return (
@@ -305,12 +305,12 @@ function Lost(): JSX.Element | null {
 }
 
 /** That the file waits for a restart, wherever one is; it leads to what it waits with. */
-function Pending(): JSX.Element | null {
+function RestartPendingLink(): JSX.Element | null {
   const keys = useReadings().latest?.pending ?? [];
   if (keys.length === 0) return null;
-  const told = `Restart pending: the file changes ${keys.join(', ')}`;
+  const label = `Restart pending: the file changes ${keys.join(', ')}`;
   return (
-    <a class="pending" href="#/config" aria-label={told} title={told}>
+    <a class="pending" href="#/config" aria-label={label} title={label}>
       <Icon name="clock" />
       <span class="side-text">Restart pending</span>
     </a>
@@ -318,7 +318,7 @@ function Pending(): JSX.Element | null {
 }
 
 /** Whether larder answers, in one word. */
-function Standing(): JSX.Element {
+function ConnectionState(): JSX.Element {
   const { link, latest, problem } = useReadings();
   const text = link === 'live' ? 'Live' : link === 'starting' ? 'Connecting' : 'No answer';
   const up = latest?.uptime;
@@ -334,18 +334,18 @@ function Standing(): JSX.Element {
 /** The name and the role of the token, and the end of its sessions. */
 function Client({ leave }: { leave: Leave }): JSX.Element | null {
   const [open, setOpen] = useState(false);
-  const it = who();
+  const it = identity();
   if (!it) return null;
-  const told = `Logged in as ${it.name}, role ${it.role}`;
+  const label = `Logged in as ${it.name}, role ${it.role}`;
   return (
     <>
-      <button class="client" title={told} aria-label={`${it.name === it.role ? it.name : `${it.name} ${it.role}`}, logged in`} onClick={() => setOpen(true)}>
+      <button class="client" title={label} aria-label={`${it.name === it.role ? it.name : `${it.name} ${it.role}`}, logged in`} onClick={() => setOpen(true)}>
         <Icon name="access" />
         <span class="side-text client-name">{it.name}</span>{' '}
         {it.name !== it.role && <span class="side-text faint">{it.role}</span>}
       </button>
       {open && (
-        <Dialog title={told} close={() => setOpen(false)}>
+        <Dialog title={label} close={() => setOpen(false)}>
           <p>{RIGHTS[it.role]}</p>
           <div class="form-end">
             <button class="button" onClick={() => leave('/api/v1/logout/everywhere')}>

@@ -1,7 +1,7 @@
 // A view whose code is a file of its own, loaded when the view is first opened: pending, shown, or a sentence with Retry.
 import type { ComponentType, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Bones, Empty, Head } from './parts/basic';
+import { Skeleton, Empty, Head } from './parts/basic';
 import { readings } from './readings';
 
 export type Draw = ComponentType<{ params: URLSearchParams }>;
@@ -73,13 +73,13 @@ export function Chunk({ name, title, load, params }: Props): JSX.Element {
     );
     return () => void (isOpen = false);
   }, [name, isPending]);
-  useEffect(() => (failed === 'silent' ? readings.hear(() => readings.link === 'live' && fail(null)) : undefined), [failed]);
+  useEffect(() => (failed === 'silent' ? readings.listen(() => readings.link === 'live' && fail(null)) : undefined), [failed]);
   if (Drawn) return <Drawn params={params} />;
   return (
     <>
       <Head title={title} />
       {failed === null ? (
-        <Bones />
+        <Skeleton />
       ) : (
         <div role="alert">
           <Empty icon="warn" title="This view was not loaded">

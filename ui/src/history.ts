@@ -32,7 +32,7 @@ const JOINED = 300;
 class Series {
   steps: Step[] = [];
   points: Point[] = [];
-  asked = 0;
+  requestedAt = 0;
 
   constructor(readonly step: number) {}
 
@@ -124,11 +124,11 @@ class History {
     const series = this.all.get(step) ?? new Series(step);
     this.all.set(step, series);
     // A step ends a little before it is read.
-    if (now - series.asked < Math.min(60, Math.max(10, step))) return;
-    series.asked = now;
+    if (now - series.requestedAt < Math.min(60, Math.max(10, step))) return;
+    series.requestedAt = now;
     const since = series.since(now);
     const kept = await get<Kept>(`/api/v1/history${query({ since, step })}`, AbortSignal.timeout(5000)).catch(() => null);
-    if (!kept) return void (series.asked = 0);
+    if (!kept) return void (series.requestedAt = 0);
     // Their times are of larder's clock; charts are by the browser's.
     const ahead = Date.now() / 1000 - kept.now;
     this.skew = Math.abs(ahead) > LATE ? ahead : 0;

@@ -6,7 +6,7 @@ import { readings } from './readings';
 /** Draws anew at each reading. */
 export function useReadings(): typeof readings {
   const [, turn] = useState(0);
-  useEffect(() => readings.hear(() => turn((it) => it + 1)), []);
+  useEffect(() => readings.listen(() => turn((it) => it + 1)), []);
   return readings;
 }
 
@@ -54,7 +54,7 @@ export function useMedia(text: string): boolean {
   return it;
 }
 
-export interface Asked<T> {
+export interface Fetched<T> {
   data: T | null;
   problem: Problem | null;
   busy: boolean;
@@ -67,7 +67,7 @@ export interface Asked<T> {
  * Asks when `key` changes, every `every` milliseconds, and once larder is back that was lost; what was answered stays until the next
  * answer.
  */
-export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => Promise<T>, every = 0): Asked<T> {
+export function useFetched<T>(key: string | null, asks: (signal: AbortSignal) => Promise<T>, every = 0): Fetched<T> {
   const [state, set] = useState<{ data: T | null; problem: Problem | null; busy: boolean }>({
     data: null,
     problem: null,
@@ -103,7 +103,7 @@ export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => P
   const again = (): void => setTurn((it) => it + 1);
   // What nobody answered is asked again once larder answers something.
   const unanswered = state.problem?.status === 0 && !state.busy;
-  useEffect(() => (unanswered ? readings.hear(() => readings.link === 'live' && again()) : undefined), [unanswered]);
+  useEffect(() => (unanswered ? readings.listen(() => readings.link === 'live' && again()) : undefined), [unanswered]);
   const take = (data: T): void => set((it) => ({ ...it, data, problem: null }));
   return { ...state, again, take };
 }
@@ -133,7 +133,7 @@ export function useSend(): Sending {
 }
 
 /** The latest value, once it has not changed for `ms`. */
-export function useSettled<T>(value: T, ms: number): T {
+export function useDebounced<T>(value: T, ms: number): T {
   const [it, set] = useState(value);
   useEffect(() => {
     const timer = window.setTimeout(() => set(value), ms);

@@ -3,11 +3,11 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Problem, post, setToken } from './api';
 import { Mark } from './parts/icons';
-import { sessionFor } from './who';
+import { sessionFor } from './identity';
 
 export function Login({ problem, enter }: { problem: string | null; enter: () => Promise<void> }): JSX.Element {
   const [text, set] = useState('');
-  const [told, tell] = useState(problem);
+  const [message, setMessage] = useState(problem);
   const [busy, setBusy] = useState(false);
 
   const submit = async (event: Event): Promise<void> => {
@@ -15,7 +15,7 @@ export function Login({ problem, enter }: { problem: string | null; enter: () =>
     // A link or a code can be pasted as well as a token.
     const code = /#login=(\S+)/.exec(text)?.[1];
     const given = text.trim();
-    if (!given) return tell('Paste a token or a login link.');
+    if (!given) return setMessage('Paste a token or a login link.');
     setBusy(true);
     try {
       if (code) {
@@ -28,7 +28,7 @@ export function Login({ problem, enter }: { problem: string | null; enter: () =>
     } catch (error) {
       setToken(null);
       const unknown = error instanceof Problem && error.status === 401 && !code;
-      tell(unknown ? 'The token is wrong.' : error instanceof Error ? error.message : String(error));
+      setMessage(unknown ? 'The token is wrong.' : error instanceof Error ? error.message : String(error));
     } finally {
       setBusy(false);
     }
@@ -51,13 +51,13 @@ export function Login({ problem, enter }: { problem: string | null; enter: () =>
             spellcheck={false}
             value={text}
             autofocus
-            aria-invalid={told !== null}
+            aria-invalid={message !== null}
             aria-describedby="login-told"
             onInput={(event) => set(event.currentTarget.value)}
           />
         </label>
         <p id="login-told" class="told" role="alert">
-          {told}
+          {message}
         </p>
         <button class="button primary" disabled={busy}>
           {busy ? 'Logging in …' : 'Open'}

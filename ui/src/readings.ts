@@ -41,7 +41,7 @@ class Readings {
   /** Views that show routes or origins, and whether one of them needs a reading now. */
   private viewers = 0;
   private urgent = false;
-  private hearers = new Set<() => void>();
+  private listeners = new Set<() => void>();
   private timer: number | undefined;
   private running = false;
 
@@ -86,24 +86,24 @@ class Readings {
     return this.urgent || !last || this.scoped.length === 1 || Date.now() / 1000 - last.at > SCOPES - 0.5;
   }
 
-  hear(it: () => void): () => void {
-    this.hearers.add(it);
-    return () => this.hearers.delete(it);
+  listen(it: () => void): () => void {
+    this.listeners.add(it);
+    return () => this.listeners.delete(it);
   }
 
   start(): void {
     if (this.running) return;
     this.running = true;
-    this.points = recalled();
-    addEventListener('pagehide', remember);
+    this.points = storedPoints();
+    addEventListener('pagehide', storePoints);
     void this.turn();
   }
 
   stop(): void {
     if (!this.running) return;
     this.running = false;
-    removeEventListener('pagehide', remember);
-    sessionStorage.removeItem(KEPT);
+    removeEventListener('pagehide', storePoints);
+    sessionStorage.removeItem(STORAGE_KEY);
     window.clearTimeout(this.timer);
     this.timer = undefined;
     this.readings = [];
@@ -131,7 +131,7 @@ class Readings {
         this.link = 'lost';
         this.problem = error instanceof Problem ? error.message : 'larder does not respond.';
       }
-      for (const it of this.hearers) it();
+      for (const it of this.listeners) it();
     }
     const spent = performance.now() - began;
     const isUrgent = this.urgent && this.viewers > 0 && this.link === 'live' && !document.hidden;
@@ -211,19 +211,19 @@ const point = (before: Reading, after: Reading, minute: Reading): Point =>
   pointOf(after.at, span(before, after), grown(before.stats, after.stats), timesOf(minute.stats, after.stats));
 
 /** Where the points wait while the page is loaded anew. */
-const KEPT = 'larder.points';
+const STORAGE_KEY = 'larder.points';
 
-function remember(): void {
+function storePoints(): void {
   try {
-    sessionStorage.setItem(KEPT, JSON.stringify(readings.points));
+    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(readings.points));
   } catch {
     // Without room for them, the charts begin anew.
   }
 }
 
-function recalled(): Point[] {
+function storedPoints(): Point[] {
   try {
-    const kept: unknown = JSON.parse(sessionStorage.getItem(KEPT) ?? '[]');
+    const kept: unknown = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? '[]');
     const oldest = Date.now() / 1000 - (KEPT_POINTS * PERIOD) / 1000;
     return Array.isArray(kept) ? (kept as Point[]).filter((it) => typeof it?.at === 'number' && it.at > oldest && it.at <= Date.now() / 1000).map((it) => ({ ...EMPTY, ...it })) : []; // What an older page kept may lack some.
   } catch {

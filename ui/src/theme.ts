@@ -1,18 +1,18 @@
 // Dark, light, or as the system has it; and the colours that canvases need to know.
 
 export type Theme = 'system' | 'light' | 'dark';
-const KEPT = 'larder.theme';
+const STORAGE_KEY = 'larder.theme';
 
 export function theme(): Theme {
-  const it = localStorage.getItem(KEPT);
+  const it = localStorage.getItem(STORAGE_KEY);
   return it === 'light' || it === 'dark' ? it : 'system';
 }
 
-const hearers = new Set<() => void>();
+const listeners = new Set<() => void>();
 
 export function setTheme(it: Theme): void {
-  if (it === 'system') localStorage.removeItem(KEPT);
-  else localStorage.setItem(KEPT, it);
+  if (it === 'system') localStorage.removeItem(STORAGE_KEY);
+  else localStorage.setItem(STORAGE_KEY, it);
   apply();
 }
 
@@ -20,16 +20,16 @@ export function apply(): void {
   const it = theme();
   if (it === 'system') delete document.documentElement.dataset['theme'];
   else document.documentElement.dataset['theme'] = it;
-  for (const hearer of hearers) hearer();
+  for (const listener of listeners) listener();
 }
 
 /** Called when colours change; returns what ends that. */
 export function onTheme(then: () => void): () => void {
   const media = matchMedia('(prefers-color-scheme: dark)');
-  hearers.add(then);
+  listeners.add(then);
   media.addEventListener('change', then);
   return () => {
-    hearers.delete(then);
+    listeners.delete(then);
     media.removeEventListener('change', then);
   };
 }

@@ -1,6 +1,6 @@
 // A button for a change: disabled, with the reason, where the role of the client does not permit it.
 import type { JSX } from 'preact';
-import { type Role, may, needs } from '../who';
+import { type Role, may, needs } from '../identity';
 
 type Props = JSX.IntrinsicElements['button'] & { role?: never; of?: Role };
 

@@ -52,7 +52,7 @@ export function Failed({ problem, again }: { problem: Problem | null; again?: ()
 }
 
 /** Grey lines where rows will be. */
-export function Bones({ rows = 8 }: { rows?: number }): JSX.Element {
+export function Skeleton({ rows = 8 }: { rows?: number }): JSX.Element {
   return (
     <div class="bones" role="status" aria-label="Loading">
       {Array.from({ length: rows }, (_, at) => (

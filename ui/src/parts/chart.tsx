@@ -71,7 +71,7 @@ const decades = (it: uPlot): number[] => {
 const POWERS = Array.from({ length: 50 }, (_, at) => 2 ** at);
 
 /** The readings with nothing on either side: a line has no length there, so that a point is drawn. */
-const alone = (it: uPlot, series: number): number[] => {
+const isolatedPoints = (it: uPlot, series: number): number[] => {
   const values = it.data[series]!;
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 };
@@ -106,13 +106,13 @@ function timeOf(unix: number, by: number): string {
   return it.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 }
 
-interface Heard {
+interface ChartHandlers {
   moved: (at: number | null, mark: Mark | null) => void;
   zoomed: (to: [number, number] | null) => void;
   marks: () => Mark[];
 }
 
-function options(props: Props, width: number, heard: Heard): uPlot.Options {
+function options(props: Props, width: number, handlers: ChartHandlers): uPlot.Options {
   const { series, figure, stacked, range, log } = props;
   const faint = colour('--text-faint');
   const grid = { stroke: colour('--line'), width: 1 };
@@ -120,14 +120,14 @@ function options(props: Props, width: number, heard: Heard): uPlot.Options {
   const drawn = stacked ? [...series].reverse() : series;
   const near = (it: uPlot): Mark | null => {
     const x = it.cursor.left ?? -1;
-    return x < 0 ? null : (heard.marks().find((mark) => Math.abs(it.valToPos(mark.at, 'x') - x) <= NEAR) ?? null);
+    return x < 0 ? null : (handlers.marks().find((mark) => Math.abs(it.valToPos(mark.at, 'x') - x) <= NEAR) ?? null);
   };
   return {
     width,
     height: height(),
     padding: [8, 26, 0, 0], // Room for the half of a time that stands at the right end.
     legend: { show: false },
-    cursor: { drag: { x: true, y: false, setScale: false, dist: 8 }, points: { size: 6 }, y: false, bind: { dblclick: () => () => (heard.zoomed(null), null) } },
+    cursor: { drag: { x: true, y: false, setScale: false, dist: 8 }, points: { size: 6 }, y: false, bind: { dblclick: () => () => (handlers.zoomed(null), null) } },
     scales: {
       x: { time: true },
       y: log
@@ -149,22 +149,22 @@ function options(props: Props, width: number, heard: Heard): uPlot.Options {
       {},
       ...drawn.map((one): uPlot.Series => {
         const stroke = colour(one.colour);
-        const it: uPlot.Series = { label: one.label, stroke, width: one.width ?? 1.5, points: { show: false, size: 5, width: 0, fill: stroke, filter: alone }, spanGaps: false };
+        const it: uPlot.Series = { label: one.label, stroke, width: one.width ?? 1.5, points: { show: false, size: 5, width: 0, fill: stroke, filter: isolatedPoints }, spanGaps: false };
         if (stacked || one.fill) it.fill = stacked ? stroke : `${stroke}22`;
         if (stacked) Object.assign(it, { width: 0, points: { show: false } });
         return it;
       }),
     ],
     hooks: {
-      setCursor: [(it) => heard.moved(it.cursor.idx ?? null, near(it))],
+      setCursor: [(it) => handlers.moved(it.cursor.idx ?? null, near(it))],
       setSelect: [
         (it) => {
           const { left, width: wide } = it.select;
-          if (wide > 0) heard.zoomed([it.posToVal(left, 'x'), it.posToVal(left + wide, 'x')]);
+          if (wide > 0) handlers.zoomed([it.posToVal(left, 'x'), it.posToVal(left + wide, 'x')]);
           it.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
         },
       ],
-      draw: [(it) => drawMarks(it, heard.marks())],
+      draw: [(it) => drawMarks(it, handlers.marks())],
     },
   };
 }
@@ -188,7 +188,7 @@ export function Chart(props: Props): JSX.Element {
 
   const shape = series.map((it) => it.label).join();
   useEffect(() => {
-    const heard: Heard = {
+    const handlers: ChartHandlers = {
       moved: (to, mark) => {
         setHover(to);
         setPointed(mark);
@@ -196,7 +196,7 @@ export function Chart(props: Props): JSX.Element {
       zoomed: setZoom,
       marks: () => events.current,
     };
-    const it = new uPlot(options(props, box.current!.clientWidth, heard), data, box.current!);
+    const it = new uPlot(options(props, box.current!.clientWidth, handlers), data, box.current!);
     plot.current = it;
     const sizes = new ResizeObserver(() => it.setSize({ width: box.current!.clientWidth, height: height() }));
     sizes.observe(box.current!);
@@ -222,7 +222,7 @@ export function Chart(props: Props): JSX.Element {
 
   const shown = hover ?? at.length - 1;
   const now = series.map((it) => it.values[shown] ?? null);
-  const latest = series.map((it) => `${it.label} ${told(it.values.at(-1) ?? null, figure)}`).join(', ');
+  const latest = series.map((it) => `${it.label} ${formatted(it.values.at(-1) ?? null, figure)}`).join(', ');
   const seen = marks.filter((it) => it.at >= from && it.at <= to);
   return (
     <figure class="chart" aria-label={title}>
@@ -244,10 +244,10 @@ export function Chart(props: Props): JSX.Element {
                   <span class="swatch" style={{ background: `var(${it.colour})` }} />
                   {it.label}
                 </th>
-                <td data-value>{told(now[index] ?? null, figure)}</td>
+                <td data-value>{formatted(now[index] ?? null, figure)}</td>
                 <td class="faint">
                   <span aria-hidden="true">max </span>
-                  {told(most(it.values, at, from, to), figure)}
+                  {formatted(most(it.values, at, from, to), figure)}
                 </td>
               </tr>
             ))}
@@ -281,7 +281,7 @@ function Marks({ of, more }: { of: Mark[]; more: number }): JSX.Element | null {
   );
 }
 
-const told = (value: number | null, figure: (value: number) => Figure): string => (value === null ? '–' : flat(figure(value)));
+const formatted = (value: number | null, figure: (value: number) => Figure): string => (value === null ? '–' : flat(figure(value)));
 
 function most(values: (number | null)[], at: number[], from: number, to: number): number | null {
   let found: number | null = null;

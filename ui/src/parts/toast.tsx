@@ -11,21 +11,21 @@ interface Toast {
 }
 
 /** Milliseconds that one is shown. */
-const SHOWN = 6000;
+const SHOWN_MILLIS = 6000;
 /** Characters that one has at most. */
 const MOST = 240;
 let toasts: Toast[] = [];
 let next = 0;
 let draw: () => void = () => {};
 
-export function say(text: string, bad = false): void {
+export function showToast(text: string, bad = false): void {
   const id = next++;
   toasts = [...toasts.slice(-2), { id, text: cut(text, MOST), bad }];
   draw();
   setTimeout(() => {
     toasts = toasts.filter((it) => it.id !== id);
     draw();
-  }, SHOWN);
+  }, SHOWN_MILLIS);
 }
 
 export function Toasts(): JSX.Element {

@@ -1,15 +1,15 @@
 // Who may do what: the sessions of the page, the tokens, and the latest entries of the audit log.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ask, get, problemOf, query } from '../api';
-import { Bones, Empty, Failed, Head, Segments } from '../parts/basic';
+import { request, get, problemOf, query } from '../api';
+import { Skeleton, Empty, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import { useShort } from '../parts/short';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import * as format from '../format';
-import { useAsked, useSend, useSettled } from '../hooks';
+import { useFetched, useSend, useDebounced } from '../hooks';
 import type { AuditEntry, Session, Token } from '../types';
 
 /** Milliseconds between two questions. */
@@ -28,12 +28,12 @@ const fetchState = async (signal: AbortSignal): Promise<State> => {
 };
 
 export function Access(): JSX.Element {
-  const { data, problem, busy, again } = useAsked<State>('', fetchState, EVERY);
+  const { data, problem, busy, again } = useFetched<State>('', fetchState, EVERY);
   return (
     <>
       <Head title="Access" />
       <Failed problem={problem} again={again} />
-      {!data && busy && <Bones />}
+      {!data && busy && <Skeleton />}
       {data && <Sessions of={data.sessions} again={again} />}
       {data && <Tokens of={data.tokens} />}
       <Audit names={(data?.tokens ?? []).map((it) => it.name)} />
@@ -46,11 +46,11 @@ function Sessions({ of, again }: { of: Session[]; again: () => void }): JSX.Elem
   const [shown, more] = useShort(of, 'sessions', FEW);
   const end = async (it: Session): Promise<void> => {
     try {
-      await ask(`/api/v1/sessions/${it.id}`, { method: 'DELETE' });
-      say(`The session of ${it.name} from ${it.from} has ended.`);
+      await request(`/api/v1/sessions/${it.id}`, { method: 'DELETE' });
+      showToast(`The session of ${it.name} from ${it.from} has ended.`);
       again();
     } catch (error) {
-      say(problemOf(error).message, true);
+      showToast(problemOf(error).message, true);
     }
   };
   return (
@@ -112,7 +112,7 @@ function Sessions({ of, again }: { of: Session[]; again: () => void }): JSX.Elem
 function EndAll({ count, close }: { count: number; close: () => void }): JSX.Element {
   const { busy, problem, send } = useSend();
   const end = async (): Promise<void> => {
-    await ask('/api/v1/sessions', { method: 'DELETE' });
+    await request('/api/v1/sessions', { method: 'DELETE' });
     close();
   };
   return (
@@ -185,8 +185,8 @@ function Audit({ names }: { names: string[] }): JSX.Element {
   const [who, setWho] = useState('');
   const [search, setSearch] = useState('');
   const [status, setStatus] = useState('');
-  const filter = useSettled(query({ kind: kind === 'all' ? '' : kind, who, search, status: /^[1-5]\d\d$/.test(status) ? status : '' }), 200);
-  const { data, problem, busy, again } = useAsked<{ entries: AuditEntry[]; file: string | null }>(filter, (signal) => get(`/api/v1/audit${filter}`, signal), EVERY);
+  const filter = useDebounced(query({ kind: kind === 'all' ? '' : kind, who, search, status: /^[1-5]\d\d$/.test(status) ? status : '' }), 200);
+  const { data, problem, busy, again } = useFetched<{ entries: AuditEntry[]; file: string | null }>(filter, (signal) => get(`/api/v1/audit${filter}`, signal), EVERY);
   const entries = data?.entries ?? [];
   const [shown, more] = useShort(entries, 'entries', FEW);
   // A token that is gone has entries still.
@@ -213,7 +213,7 @@ function Audit({ names }: { names: string[] }): JSX.Element {
         <input class="narrow" aria-label="Status" placeholder="Status" inputMode="numeric" value={status} onInput={(event) => setStatus(event.currentTarget.value.trim())} />
       </div>
       <Failed problem={problem} again={again} />
-      {!data && busy && <Bones />}
+      {!data && busy && <Skeleton />}
       {data && entries.length === 0 && (
         <Empty icon="access" title="No entries">
           Changes and rejected requests appear here.

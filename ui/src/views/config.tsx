@@ -2,16 +2,16 @@
 // back.
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Problem, ask, post, problemOf, put } from '../api';
+import { Problem, request, post, problemOf, put } from '../api';
 import { Act } from '../parts/act';
-import { Bones, Failed, Head, Segments } from '../parts/basic';
+import { Skeleton, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Diff, Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import { Trial } from '../parts/trial';
 import * as format from '../format';
-import { note, useAsked, useSettled } from '../hooks';
+import { note, useFetched, useDebounced } from '../hooks';
 import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings, Tried } from '../types';
 import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { Certificates } from './config_certificates';
@@ -21,7 +21,7 @@ import { Merge, isOutdated } from './config_merge';
 import { Keys, RestartPending } from './config_restart';
 import { TLS } from './config_sections';
 import { ConfigText, type Target } from './config_text';
-import { may, needs } from '../who';
+import { may, needs } from '../identity';
 import '../style/config.css';
 
 type Part = 'form' | 'text' | 'history';
@@ -51,9 +51,9 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const text = files.length ? JSON.stringify(texts(files)) : '';
   // The difference is one to the files, so it is requested again after a file has changed.
   const hashes = onDisk.map((it) => it.base).join(' ');
-  const asked = `${hashes} ${text}`;
-  const settled = useSettled(asked, 250);
-  const checked = useAsked(admin && data && settled === asked ? asked : null, async (signal) => ({ of: asked, ...(await ask<Checked>('/api/v1/config/check', { method: 'POST', json: JSON.parse(text), signal })) }));
+  const checkKey = `${hashes} ${text}`;
+  const settled = useDebounced(checkKey, 250);
+  const checked = useFetched(admin && data && settled === checkKey ? checkKey : null, async (signal) => ({ of: checkKey, ...(await request<Checked>('/api/v1/config/check', { method: 'POST', json: JSON.parse(text), signal })) }));
   const changed = draft !== null && data !== null && draft.files.some(isChanged);
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.
@@ -61,7 +61,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   if (checked.data?.document) known.current = { document: checked.data.document, siteFiles: checked.data.site_files };
   else if (data?.document) known.current ??= { document: data.document, siteFiles: data.site_files };
   const { document, siteFiles } = known.current ?? { document: {}, siteFiles: [] };
-  const fresh = checked.data?.of === asked;
+  const fresh = checked.data?.of === checkKey;
   const [chosen, setFile] = useState<number | null>(null);
   // A link to a line names its file by the end of its path.
   const linked = files.findIndex((it) => params.get('file')?.split('/').at(-1) === it.name.split('/').at(-1));
@@ -89,7 +89,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
     setMerging(null);
     setWasMerged(true);
     setReviewing(it.some(isChanged));
-    if (!it.some(isChanged)) say('The file has all changes of the draft.');
+    if (!it.some(isChanged)) showToast('The file has all changes of the draft.');
   };
   useEffect(() => {
     if (draft === null) setWasMerged(false);
@@ -98,7 +98,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   useEffect(() => {
     if (!reviewing || editing || !data || (changed && !fresh)) return;
     setReviewing(false);
-    if (isBehind) void merge().catch((error) => say(problemOf(error).message, true));
+    if (isBehind) void merge().catch((error) => showToast(problemOf(error).message, true));
     else setChecking(changed && problems.length === 0);
   }, [reviewing, editing, changed, fresh, data]);
 
@@ -106,7 +106,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
     return (
       <>
         <Head title="Configuration" />
-        {busy ? <Bones /> : <Failed problem={problem} again={retry} />}
+        {busy ? <Skeleton /> : <Failed problem={problem} again={retry} />}
       </>
     );
   }
@@ -114,7 +114,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
     setDraft(null);
     setChecking(false);
     setWasMerged(false);
-    say(said);
+    showToast(said);
     again((it) => it + 1);
   };
   return (
@@ -153,7 +153,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <p>
             <b>The file changed after this draft began.</b> Both are merged by lines before the draft is applied.
           </p>
-          <button class="link" onClick={() => void merge().catch((error) => say(problemOf(error).message, true))}>
+          <button class="link" onClick={() => void merge().catch((error) => showToast(problemOf(error).message, true))}>
             Merge …
           </button>
         </div>
@@ -270,7 +270,7 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
   const main = draft.files[0]!;
   // Apply does not depend on the trial, which may be slow or fail: only a result that shows a danger requires a confirmation.
   const text = JSON.stringify(texts(draft.files));
-  const trial = useAsked(fresh && checked.problems.length === 0 ? text : null, async () => ({ of: text, ...(await post<Tried>('/api/v1/config/trial', JSON.parse(text))) }));
+  const trial = useFetched(fresh && checked.problems.length === 0 ? text : null, async () => ({ of: text, ...(await post<Tried>('/api/v1/config/trial', JSON.parse(text))) }));
   const tried = trial.data?.of === text ? trial.data : null;
   const [confirmed, confirm] = useState('');
   const isConfirmed = confirmed === text;
@@ -405,13 +405,13 @@ interface RollBackProps {
 
 /** What would change, before it does. */
 function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Element {
-  const checked = useAsked(`${config.hash} ${to.id}`, () => post<Checked>('/api/v1/config/check', { to: to.id }));
+  const checked = useFetched(`${config.hash} ${to.id}`, () => post<Checked>('/api/v1/config/check', { to: to.id }));
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const it = checked.data;
   const needsStart = (it?.restart.length ?? 0) > 0;
   const isSame = it !== null && [it.diff, ...it.included.map((one) => one.diff)].every((diff) => diff.every((line) => line.op === ' '));
-  const trial = useAsked(it && it.problems.length === 0 && !isSame ? `${config.hash} ${to.id}` : null, () => post<Tried>('/api/v1/config/trial', { to: to.id }));
+  const trial = useFetched(it && it.problems.length === 0 && !isSame ? `${config.hash} ${to.id}` : null, () => post<Tried>('/api/v1/config/trial', { to: to.id }));
   const [confirmed, confirm] = useState(false);
   const back = async (): Promise<void> => {
     setBusy(true);
@@ -446,7 +446,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
       </p>
       {drafted && <p>Unapplied changes are discarded.</p>}
       {trial.data && <Trial of={trial.data} confirmed={confirmed} confirm={confirm} />}
-      {it ? isSame ? <p class="hint">The file is identical.</p> : <Diffs of={it} name={saved(config)[0]!.name} /> : checked.busy && <Bones />}
+      {it ? isSame ? <p class="hint">The file is identical.</p> : <Diffs of={it} name={saved(config)[0]!.name} /> : checked.busy && <Skeleton />}
       {it && it.problems.length > 0 && <Problems of={it.problems} />}
       {needsStart && (
         <div class="waits">

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { get } from '../api';
 import * as format from '../format';
-import { useAsked } from '../hooks';
+import { useFetched } from '../hooks';
 import { Failed } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
@@ -18,7 +18,7 @@ interface List {
 
 /** Shows nothing where there is no certificate and none is expected. */
 export function Certificates(): JSX.Element | null {
-  const { data, problem, again } = useAsked<List>('certificates', (signal) => get('/api/v1/certificates', signal), EVERY);
+  const { data, problem, again } = useFetched<List>('certificates', (signal) => get('/api/v1/certificates', signal), EVERY);
   if (!data) return <Failed problem={problem} again={again} />;
   if (data.certificates.length === 0 && data.folder_error === null) return null;
   // Those that need an operator come first.

@@ -189,9 +189,9 @@ function asWritten(key: Key): string | null {
 
 /** The values that are known of a key: its words, or its default and an example. */
 function values(key: Key): Completion[] {
-  const told = (insert: string): string => (insert === asWritten(key) || insert === key.default || insert === JSON.stringify(key.default) ? 'the default' : '');
-  if (key.kind === 'bool') return ['true', 'false'].map((it) => ({ insert: it, label: it, about: told(it) }));
-  if (key.words) return key.words.map((it) => ({ insert: JSON.stringify(it), label: it, about: told(JSON.stringify(it)) }));
+  const detail = (insert: string): string => (insert === asWritten(key) || insert === key.default || insert === JSON.stringify(key.default) ? 'the default' : '');
+  if (key.kind === 'bool') return ['true', 'false'].map((it) => ({ insert: it, label: it, about: detail(it) }));
+  if (key.words) return key.words.map((it) => ({ insert: JSON.stringify(it), label: it, about: detail(JSON.stringify(it)) }));
   const own = asWritten(key);
   const all: Completion[] = own === null ? [] : [{ insert: own, label: own, about: 'the default' }];
   if (key.example && key.example !== own) all.push({ insert: key.example, label: key.example, about: `an example: ${key.allowed ?? ''}` });

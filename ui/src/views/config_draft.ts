@@ -43,11 +43,11 @@ let draft: Draft | null = null;
 let era = 0;
 /** Edits that were not answered yet, and the last that was asked for. */
 let open = 0;
-let asked = { number: 0, field: '' };
+let requested = { number: 0, field: '' };
 let queue: Promise<unknown> = Promise.resolve();
-const hearers = new Set<() => void>();
+const listeners = new Set<() => void>();
 
-const tell = (): void => hearers.forEach((it) => it());
+const notify = (): void => listeners.forEach((it) => it());
 
 // Whoever leaves the page with something that is not applied is asked.
 addEventListener('beforeunload', (event) => {
@@ -74,7 +74,7 @@ export const texts = (files: DraftFile[]): Texts => ({
 /** A draft that says what the files say is none. */
 function keep(it: Draft | null): void {
   draft = it?.files.some(isChanged) ? it : null;
-  tell();
+  notify();
 }
 
 /** Sets the draft, whatever edits are on their way; null discards it. */
@@ -87,9 +87,9 @@ export function setDraft(it: Draft | null): void {
 export function useDraft(): { draft: Draft | null; busy: boolean; era: number } {
   const [, turn] = useState(0);
   useEffect(() => {
-    const hearer = (): void => turn((it) => it + 1);
-    hearers.add(hearer);
-    return () => void hearers.delete(hearer);
+    const listener = (): void => turn((it) => it + 1);
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
   }, []);
   return { draft, busy: open > 0, era };
 }
@@ -114,13 +114,13 @@ function fieldOf(set: Edit[]): string {
  */
 export function edit(config: Config, set: Edit[]): Promise<void> {
   const field = fieldOf(set);
-  const mine = { number: asked.number + 1, field };
+  const mine = { number: requested.number + 1, field };
   const ofEra = era;
-  asked = mine;
+  requested = mine;
   open += 1;
-  tell();
+  notify();
   const run = async (): Promise<void> => {
-    const overtaken = field !== '' && asked.field === field && asked.number !== mine.number;
+    const overtaken = field !== '' && requested.field === field && requested.number !== mine.number;
     if (era !== ofEra || overtaken) return;
     const before = field !== '' && draft?.last?.field === field ? draft.last : { field, files: draft?.files ?? saved(config) };
     const files = await edited(before.files, set);
@@ -128,7 +128,7 @@ export function edit(config: Config, set: Edit[]): Promise<void> {
   };
   const made = queue.then(run).finally(() => {
     open -= 1;
-    tell();
+    notify();
   });
   queue = made.catch(() => null);
   return made;

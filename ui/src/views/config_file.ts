@@ -2,7 +2,7 @@
 // have changed the file.
 import { useEffect, useRef } from 'preact/hooks';
 import { get } from '../api';
-import { type Asked, useAsked } from '../hooks';
+import { type Fetched, useFetched } from '../hooks';
 import type { Config } from '../types';
 
 /** Milliseconds between two readings. */
@@ -11,12 +11,12 @@ const EVERY = 30_000;
 export const configuration = (signal?: AbortSignal): Promise<Config> => get<Config>('/api/v1/config', signal);
 
 /** What may change of it. */
-const told = (it: Config | null): string => JSON.stringify(it && { ...it, keys: null });
+const withoutKeys = (it: Config | null): string => JSON.stringify(it && { ...it, keys: null });
 
 /** The saved configuration; `turn` reads it again. */
-export function useSaved(turn: number): Asked<Config> {
-  const asked = useAsked<Config>(String(turn), configuration);
-  const { data, take } = asked;
+export function useSaved(turn: number): Fetched<Config> {
+  const fetched = useFetched<Config>(String(turn), configuration);
+  const { data, take } = fetched;
   const known = useRef(data);
   known.current = data;
   useEffect(() => {
@@ -24,7 +24,7 @@ export function useSaved(turn: number): Asked<Config> {
     const read = (): void => {
       if (document.hidden) return;
       // The frame shows that larder does not respond.
-      void configuration().then((it) => isOpen && told(it) !== told(known.current) && take(it), () => null);
+      void configuration().then((it) => isOpen && withoutKeys(it) !== withoutKeys(known.current) && take(it), () => null);
     };
     const timer = window.setInterval(read, EVERY);
     addEventListener('focus', read);
@@ -37,5 +37,5 @@ export function useSaved(turn: number): Asked<Config> {
     };
     // What was read before a change was applied is not taken after it.
   }, [turn]);
-  return asked;
+  return fetched;
 }

@@ -3,10 +3,10 @@
 import { Fragment, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { post } from '../api';
-import { Bones } from '../parts/basic';
+import { Skeleton } from '../parts/basic';
 import { Icon } from '../parts/icons';
-import { say } from '../parts/toast';
-import { useAsked } from '../hooks';
+import { showToast } from '../parts/toast';
+import { useFetched } from '../hooks';
 import type { Config, ConfigProblem, Layers, Setting, Settings } from '../types';
 import { AddSetting, SERVICES } from './config_add';
 import { Certificates } from './config_certificates';
@@ -64,7 +64,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
       await draft.edit(config, set);
       return true;
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
+      showToast(error instanceof Error ? error.message : String(error), true);
       return false;
     }
   };
@@ -74,7 +74,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
     const of = it.of!;
     if (to < of.first || to > of.last || !(await edit({ path: [...of.list, of.at], to }))) return false;
     follow(idOf(of, of.at), idOf(of, to));
-    say(`The ${nameOf(of)} ${it.title} is now number ${to + 1} of ${of.count}.`);
+    showToast(`The ${nameOf(of)} ${it.title} is now number ${to + 1} of ${of.count}.`);
     return true;
   };
   // A member of the list goes along with the keys that move it.
@@ -97,7 +97,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
     if (!(await edit({ path: alone ? list : [...list, at], value: null }))) return;
     follow(it.id, isCertificates(list) ? TLS : list.length === 1 ? 'top' : `site ${list[1]}`);
     const what = nameOf(it.of!);
-    say(`${what[0]!.toUpperCase()}${what.slice(1)} ${it.title} was removed from the draft.`);
+    showToast(`${what[0]!.toUpperCase()}${what.slice(1)} ${it.title} was removed from the draft.`);
   };
   const certificates = members(root, ['tls', 'certificates']).length;
   // With names that are files nowhere, so that what is still to be said is marked as wrong.
@@ -261,8 +261,8 @@ interface SectionProps {
 
 function OneSection({ it, searched, config, root, files, problems, era, edit, move, remove }: SectionProps): JSX.Element {
   const given = (field: Field): Setting | undefined => at(root, field.path);
-  const told = useLayers(searched ? undefined : it.layered, files);
-  const layers = told ?? NO_LAYERS;
+  const fetched = useLayers(searched ? undefined : it.layered, files);
+  const layers = fetched ?? NO_LAYERS;
   const [opened, setOpened] = useState<string[]>([]);
   const [adding, setAdding] = useState(false);
   const focus = useRef<string | null>(null);
@@ -320,9 +320,9 @@ function OneSection({ it, searched, config, root, files, problems, era, edit, mo
       </header>
       {it.id === TLS && !searched && <Certificates />}
       {it.depth > 0 && <Unreached it={it} routes={paths(at(root, it.of!.list.slice(0, 2)) as Settings)} />}
-      {told === null ? (
+      {fetched === null ? (
         // So that nothing moves under the hand that opened it.
-        <Bones rows={4} />
+        <Skeleton rows={4} />
       ) : it.layered === undefined || searched ? (
         <>
           {folds && !searched && shown.length === 0 && <p class="hint">Nothing is set here: the defaults apply.</p>}
@@ -375,8 +375,8 @@ function sorted(of: Field[], given: (it: Field) => Setting | undefined, asIs: bo
 
 /** What a site, a route or a block sets and inherits, in the files as they are in the draft; null until larder has told. */
 function useLayers(of: Section['layered'], files: DraftFile[]): Layers | null {
-  const asked = of === undefined ? null : JSON.stringify({ ...draft.texts(files), at: of });
-  const { data, problem } = useAsked(asked, async () => ({ of: JSON.stringify(of), ...(await post<{ keys: Layers }>('/api/v1/config/layers', JSON.parse(asked!))) }));
+  const layersKey = of === undefined ? null : JSON.stringify({ ...draft.texts(files), at: of });
+  const { data, problem } = useFetched(layersKey, async () => ({ of: JSON.stringify(of), ...(await post<{ keys: Layers }>('/api/v1/config/layers', JSON.parse(layersKey!))) }));
   // Of another section, what was told is of no use; of another text of this one, it is until the next answer.
   if (data !== null && data.of === JSON.stringify(of)) return data.keys;
   return of === undefined || problem !== null ? NO_LAYERS : null;

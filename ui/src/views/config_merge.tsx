@@ -113,8 +113,8 @@ function mergeOf(draft: DraftFile[], file: DraftFile): FileMerge {
 /** A piece that is no conflict, as lines of a difference. */
 function lines({ kind, base, mine, theirs }: Piece): DiffLine[] {
   const now = kind === 'theirs' ? theirs : mine;
-  const told = (op: string, of: string[]): DiffLine[] => of.map((it) => ({ op, text: it.replace(/\r?\n$/, '') }));
-  return kind === 'same' ? told(' ', base) : [...told('-', base), ...told('+', now)];
+  const diffLines = (op: string, of: string[]): DiffLine[] => of.map((it) => ({ op, text: it.replace(/\r?\n$/, '') }));
+  return kind === 'same' ? diffLines(' ', base) : [...diffLines('-', base), ...diffLines('+', now)];
 }
 
 interface FileProps {

@@ -6,10 +6,10 @@ import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import { useReadings, useSend } from '../hooks';
 import { readings } from '../readings';
-import { may } from '../who';
+import { may } from '../identity';
 
 /** Names of keys, as a sentence lists them. */
 export function Keys({ of }: { of: string[] }): JSX.Element {
@@ -71,7 +71,7 @@ function Restart({ keys, close, done }: { keys: string[]; close: () => void; don
   const restart = async (): Promise<void> => {
     const { process, version } = await post<{ process: number; version: string }>('/api/v1/upgrade', {});
     readings.look();
-    say(`larder ${version} serves as process ${process}, with the saved configuration.`);
+    showToast(`larder ${version} serves as process ${process}, with the saved configuration.`);
     done();
   };
   return (

@@ -2,12 +2,12 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { post } from '../api';
-import { Bones, Cache, Empty, Failed, Head } from '../parts/basic';
+import { Skeleton, Cache, Empty, Failed, Head } from '../parts/basic';
 import { Changes, Where } from '../parts/changes';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import * as format from '../format';
-import { go, note, useAsked } from '../hooks';
+import { go, note, useFetched } from '../hooks';
 import type { Explanation, RequestRecord, Rule } from '../types';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'];
@@ -29,27 +29,27 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
   const [url, setUrl] = useState(params.get('url') ?? '');
   const [method, setMethod] = useState(params.get('method') ?? 'GET');
   const [headers, setHeaders] = useState(params.get('headers') ?? '');
-  const [asked, setAsked] = useState(id ? JSON.stringify({ id }) : url ? JSON.stringify({ ask: url.trim(), method, headers: fields(headers) }) : null);
+  const [question, setQuestion] = useState(id ? JSON.stringify({ id }) : url ? JSON.stringify({ ask: url.trim(), method, headers: fields(headers) }) : null);
   const [turn, again] = useState(0);
 
   // A link from another view while this one is open.
   useEffect(() => {
-    if (id) return setAsked(JSON.stringify({ id }));
+    if (id) return setQuestion(JSON.stringify({ id }));
     const given = params.get('url');
     if (given && given !== url) {
       setUrl(given);
-      setAsked(JSON.stringify({ ask: given.trim(), method, headers: fields(headers) }));
+      setQuestion(JSON.stringify({ ask: given.trim(), method, headers: fields(headers) }));
     }
   }, [params]);
 
-  const { data, problem, busy } = useAsked<Explanation>(asked && `${asked} ${turn}`, () => post('/api/v1/explain', JSON.parse(asked!)));
+  const { data, problem, busy } = useFetched<Explanation>(question && `${question} ${turn}`, () => post('/api/v1/explain', JSON.parse(question!)));
   const submit = (event: Event): void => {
     event.preventDefault();
     const given = url.trim();
     if (given === '') return;
     setUrl(given);
     note('explain', { url: given, method: method === 'GET' ? '' : method, headers });
-    setAsked(JSON.stringify({ ask: given, method, headers: fields(headers) }));
+    setQuestion(JSON.stringify({ ask: given, method, headers: fields(headers) }));
     again((it) => it + 1);
   };
 
@@ -90,18 +90,18 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
         </details>
       </form>
       <Failed problem={problem} />
-      {busy && !data && asked && <Bones rows={6} />}
-      {!asked && (
+      {busy && !data && question && <Skeleton rows={6} />}
+      {!question && (
         <Empty icon="explain" title="Enter a URL">
           Says whether it is served from the cache, whether that is right, and the changes that would help. <kbd>Ctrl</kbd> <kbd>K</kbd> asks from every view.
         </Empty>
       )}
-      {data && !problem && <Told it={data} />}
+      {data && !problem && <Result it={data} />}
     </>
   );
 }
 
-function Told({ it }: { it: Explanation }): JSX.Element {
+function Result({ it }: { it: Explanation }): JSX.Element {
   return (
     <article class="told-all" aria-live="polite">
       {it.then && <Then it={it.then} />}

@@ -3,14 +3,14 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get, post } from '../api';
 import { Act } from '../parts/act';
-import { Bones, Failed } from '../parts/basic';
+import { Skeleton, Failed } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import { Receipts } from '../parts/receipts';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import * as format from '../format';
-import { go, useAsked } from '../hooks';
+import { go, useFetched } from '../hooks';
 import type { Purged, Inspected, Variant } from '../types';
 
 interface Props {
@@ -21,7 +21,7 @@ interface Props {
 }
 
 export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
-  const { data, problem, busy } = useAsked<Inspected>(id, (signal) => get(`/api/v1/objects/${encodeURIComponent(id)}`, signal));
+  const { data, problem, busy } = useFetched<Inspected>(id, (signal) => get(`/api/v1/objects/${encodeURIComponent(id)}`, signal));
   const [done, setDone] = useState<Purged | null>(null);
   const purge = async (soft: boolean): Promise<void> => {
     if (!data) return;
@@ -29,7 +29,7 @@ export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
       setDone(await post<Purged>('/api/v1/purge', soft ? { url: data.url, soft } : { url: data.url }));
       purged();
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
+      showToast(error instanceof Error ? error.message : String(error), true);
     }
   };
   const foot = data && (
@@ -58,7 +58,7 @@ export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
     <Drawer title={data?.url ?? 'Stored object'} over="Stored object" close={close} foot={foot}>
       {done && <Receipts of={done} />}
       <Failed problem={problem} />
-      {busy && !data && <Bones rows={6} />}
+      {busy && !data && <Skeleton rows={6} />}
       {data && <Facts it={data} />}
     </Drawer>
   );

@@ -4,7 +4,7 @@ import { type Problem, events, problemOf, query } from '../api';
 import type { RequestRecord } from '../types';
 
 /** Requests that are kept here, and that may wait; what is older goes. */
-export const KEPT = 300;
+export const MOST_KEPT = 300;
 /** Milliseconds between two drawings: more often, nobody could read it. */
 const DRAW = 250;
 
@@ -27,7 +27,7 @@ const EMPTY: Stream = { rows: [], waiting: [], fresh: 0, seen: 0, lost: 0, rate:
 /** Both, each request but once. Ids sort as the requests finished. */
 function joined(came: RequestRecord[], rows: RequestRecord[]): RequestRecord[] {
   const all = new Map([...rows, ...came].map((it) => [it.id, it]));
-  return [...all.values()].sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, KEPT);
+  return [...all.values()].sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, MOST_KEPT);
 }
 
 /** With what waits among the rows. */
@@ -71,7 +71,7 @@ export function useStream(filter: string, paused: boolean, still: boolean): Stre
     const follow = async (): Promise<void> => {
       try {
         await events(
-          `/api/v1/stream${query({ filter, recent: KEPT })}`,
+          `/api/v1/stream${query({ filter, recent: MOST_KEPT })}`,
           ends.signal,
           () => {
             past = [];
@@ -87,7 +87,7 @@ export function useStream(filter: string, paused: boolean, still: boolean): Stre
               take(past ?? [], () => ({}));
               past = null;
             }
-            if (fresh.length > KEPT) lost += fresh.splice(0, fresh.length - KEPT).length;
+            if (fresh.length > MOST_KEPT) lost += fresh.splice(0, fresh.length - MOST_KEPT).length;
           },
         );
       } catch (error) {

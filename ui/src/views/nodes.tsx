@@ -3,8 +3,8 @@
 import type { JSX } from 'preact';
 import { get } from '../api';
 import * as format from '../format';
-import { useAsked } from '../hooks';
-import { Bones, Empty, Failed, Head } from '../parts/basic';
+import { useFetched } from '../hooks';
+import { Skeleton, Empty, Failed, Head } from '../parts/basic';
 import { Icon, type IconName } from '../parts/icons';
 import { Long } from '../parts/long';
 import type { FleetNode, Nodes as NodesOf } from '../types';
@@ -26,12 +26,12 @@ const DIFFERS: Record<string, string> = {
 const span = (ms: number): string => format.flat(format.seconds(ms / 1000));
 
 export function Nodes(): JSX.Element {
-  const { data, problem, busy, again } = useAsked<NodesOf>('nodes', (signal) => get('/api/v1/nodes', signal), 2000);
+  const { data, problem, busy, again } = useFetched<NodesOf>('nodes', (signal) => get('/api/v1/nodes', signal), 2000);
   return (
     <>
       <Head title="Nodes" sub={data?.shared ? `The nodes with the same cache.fleet.servers, figures of a minute${data.read_ms == null ? '' : `, read ${span(data.read_ms)} ago`}` : ''} />
       <Failed problem={problem} again={again} />
-      {!data && busy && <Bones />}
+      {!data && busy && <Skeleton />}
       {data && !data.shared && (
         <Empty icon="nodes" title="No list of nodes">
           {data.why}

@@ -3,15 +3,15 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, query } from '../api';
 import { Act } from '../parts/act';
-import { Bones, Empty, Failed, Head, Segments, Status, Url } from '../parts/basic';
+import { Skeleton, Empty, Failed, Head, Segments, Status, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import * as format from '../format';
-import { note, useAsked, useSettled } from '../hooks';
+import { note, useFetched, useDebounced } from '../hooks';
 import { useKeys } from '../keys';
 import type { ObjectPage, StoredObject } from '../types';
-import { may } from '../who';
+import { may } from '../identity';
 import { Inspect } from './inspect';
 import { OverlayEditor, Overlays } from './overlays';
 import { PurgeDialog } from './purge';
@@ -106,14 +106,14 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
   const rows = useRef<HTMLTableElement>(null);
   const unsorted = tier === 'disk' && RAM_ONLY.includes(sort);
   const by = unsorted ? { sort: 'size' as const, order: 'desc' as const } : { sort, order };
-  const asked = useSettled(JSON.stringify({ search, tag, status, tier: tier === 'all' ? '' : tier, ...by }), 200);
-  const page = useAsked<ObjectPage & { of: Tier }>(`${asked} ${turn}`, async (signal) => {
-    const question = JSON.parse(asked);
+  const queryKey = useDebounced(JSON.stringify({ search, tag, status, tier: tier === 'all' ? '' : tier, ...by }), 200);
+  const page = useFetched<ObjectPage & { of: Tier }>(`${queryKey} ${turn}`, async (signal) => {
+    const question = JSON.parse(queryKey);
     return { of: question.tier || 'all', ...(await get<ObjectPage>(`/api/v1/objects${query({ ...question, limit: PAGE })}`, signal)) };
   });
-  const more = useMore(page.data, asked);
+  const more = useMore(page.data, queryKey);
 
-  useEffect(() => note('objects', JSON.parse(asked)), [asked]);
+  useEffect(() => note('objects', JSON.parse(queryKey)), [queryKey]);
 
   const column = (name: Sort, text: string, numeric = true, more = ''): JSX.Element => {
     const now = by.sort === name ? by.order : undefined;
@@ -177,7 +177,7 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
         </button>
       </div>
       <Failed problem={page.problem} again={page.again} />
-      {!page.data && page.busy && <Bones />}
+      {!page.data && page.busy && <Skeleton />}
       {page.data && (
         <>
           <p class="found" role="status">
@@ -306,7 +306,7 @@ interface More {
 }
 
 /** The first page and those behind it that were asked for. */
-function useMore(first: ObjectPage | null, asked: string): More {
+function useMore(first: ObjectPage | null, queryKey: string): More {
   const [rest, setRest] = useState<{ of: ObjectPage; rows: StoredObject[]; last: ObjectPage } | null>(null);
   const [busy, setBusy] = useState(false);
   const known = first && rest?.of === first ? rest : null;
@@ -318,11 +318,11 @@ function useMore(first: ObjectPage | null, asked: string): More {
     try {
       let page = last;
       for (let look = 0; look < LOOKS && page?.next && (look === 0 || page.objects.length === 0); look += 1) {
-        page = await get<ObjectPage>(`/api/v1/objects${query({ ...JSON.parse(asked), limit: PAGE, cursor: page.next })}`);
+        page = await get<ObjectPage>(`/api/v1/objects${query({ ...JSON.parse(queryKey), limit: PAGE, cursor: page.next })}`);
         setRest({ of: first, rows: [...(known?.rows ?? []), ...page.objects], last: page });
       }
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
+      showToast(error instanceof Error ? error.message : String(error), true);
     } finally {
       setBusy(false);
     }

@@ -1,15 +1,15 @@
 // Overlays: responses in place of those of a URL, until they are removed or their time is over.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Problem, ask, get, query } from '../api';
+import { Problem, request, get, query } from '../api';
 import { Act } from '../parts/act';
-import { Bones, Empty, Failed, Url } from '../parts/basic';
+import { Skeleton, Empty, Failed, Url } from '../parts/basic';
 import { Dialog, Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import * as format from '../format';
-import { go, useAsked, useSend } from '../hooks';
+import { go, useFetched, useSend } from '../hooks';
 import type { Overlay } from '../types';
 
 interface List {
@@ -25,19 +25,19 @@ interface Props {
 }
 
 export function Overlays({ turn, changed, lay }: Props): JSX.Element {
-  const { data, problem, busy, again } = useAsked<List>(String(turn), (signal) => get('/api/v1/overlays', signal), 5000);
+  const { data, problem, busy, again } = useFetched<List>(String(turn), (signal) => get('/api/v1/overlays', signal), 5000);
   const [open, setOpen] = useState<Overlay | null>(null);
   const remove = async (uri: string): Promise<void> => {
     setOpen(null);
     try {
-      await ask(`/api/v1/overlays${query({ uri })}`, { method: 'DELETE' });
-      say(`The overlay of ${uri} was removed.`);
+      await request(`/api/v1/overlays${query({ uri })}`, { method: 'DELETE' });
+      showToast(`The overlay of ${uri} was removed.`);
       changed();
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
+      showToast(error instanceof Error ? error.message : String(error), true);
     }
   };
-  if (!data) return busy ? <Bones rows={4} /> : <Failed problem={problem} again={again} />;
+  if (!data) return busy ? <Skeleton rows={4} /> : <Failed problem={problem} again={again} />;
   return (
     <>
       <Failed problem={problem} again={again} />
@@ -172,9 +172,9 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
   const submit = async (): Promise<void> => {
     // larder takes a word for a path of every host: of somebody who forgot the scheme, that is not what was meant.
     if (!/^(\/|(https?|\*):\/\/)/i.test(uri.trim())) throw new Problem(0, `${uri.trim()} is ambiguous: path or host; write /PATH for every host, or http://HOST/PATH for one.`);
-    const put = await ask<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
+    const put = await request<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
     const where = put.uri;
-    say(where.startsWith('/') ? `The overlay of ${where} is active on every host.` : `The overlay of ${where} is active.`);
+    showToast(where.startsWith('/') ? `The overlay of ${where} is active on every host.` : `The overlay of ${where} is active.`);
     close(true);
   };
   return (

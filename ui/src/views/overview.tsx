@@ -101,14 +101,14 @@ function TileOf(it: Tile): JSX.Element {
 /** The value of an hour ago, and how this one differs. */
 function Then({ value, then, as, points }: Tile): JSX.Element {
   if (then === null) return <>an hour ago –</>;
-  const told = format.flat(as(then));
-  if (value === null) return <>an hour ago {told}</>;
+  const earlier = format.flat(as(then));
+  if (value === null) return <>an hour ago {earlier}</>;
   const by = points ? (value - then) * 100 : then > 0 ? (value / then - 1) * 100 : value > 0 ? Infinity : 0;
   const size = Math.abs(by);
   const text = !Number.isFinite(by) ? 'new' : size < (points ? 0.05 : 0.5) ? 'the same' : `${by > 0 ? '+' : '−'}${size < 10 ? size.toFixed(1) : Math.round(size).toLocaleString('en')} %`;
   return (
     <>
-      an hour ago {told} <span class="delta">{text}</span>
+      an hour ago {earlier} <span class="delta">{text}</span>
     </>
   );
 }

@@ -1,12 +1,12 @@
 // What was different in a time range, against the time of the same length before it: routes with their reasons, URLs, slow and failed requests.
 import type { JSX } from 'preact';
 import { get, query } from '../api';
-import { Bones, Failed, Url, reasonWords } from '../parts/basic';
+import { Skeleton, Failed, Url, reasonWords } from '../parts/basic';
 import { useShort } from '../parts/short';
 import { WorstTable } from '../parts/worst';
 import * as format from '../format';
 import { history } from '../history';
-import { useAsked } from '../hooks';
+import { useFetched } from '../hooks';
 import { ratio } from '../points';
 import type { Difference as Found, RouteFigures, WorstRequest } from '../types';
 
@@ -21,7 +21,7 @@ type Row = Found['routes'][number];
 export function Difference({ from, to, close }: { from: number; to: number; close: () => void }): JSX.Element {
   // Of larder's clock.
   const [a, b] = [Math.floor(from - history.skew), Math.ceil(to - history.skew)];
-  const { data, problem, again } = useAsked<Found>(`${a} ${b}`, (signal) => get(`/api/v1/history/difference${query({ from: a, to: b })}`, signal));
+  const { data, problem, again } = useFetched<Found>(`${a} ${b}`, (signal) => get(`/api/v1/history/difference${query({ from: a, to: b })}`, signal));
   return (
     <section class="block difference" aria-label="What was different">
       <div class="block-head">
@@ -38,13 +38,13 @@ export function Difference({ from, to, close }: { from: number; to: number; clos
         </button>
       </div>
       <Failed problem={problem} again={again} />
-      {!data && !problem && <Bones rows={4} />}
-      {data && <Told of={data} />}
+      {!data && !problem && <Skeleton rows={4} />}
+      {data && <DifferenceSummary of={data} />}
     </section>
   );
 }
 
-function Told({ of }: { of: Found }): JSX.Element {
+function DifferenceSummary({ of }: { of: Found }): JSX.Element {
   const rows = of.routes.filter((it) => it.now.requests + it.before.requests > 0);
   const isRecent = Date.now() / 1000 - history.skew - of.to < RECENT;
   const none = isRecent ? 'The figures of routes follow when the minute has ended: select the time again then.' : 'No minute of this time has figures of routes: they are kept for 6 hours, by whole minutes.';

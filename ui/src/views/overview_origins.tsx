@@ -1,12 +1,12 @@
 // A row for every origin, the worst first; one can be drained, after the page has said what that does.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ask, problemOf, query } from '../api';
+import { request, problemOf, query } from '../api';
 import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { useShort } from '../parts/short';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import * as format from '../format';
 import { useMedia, useSend } from '../hooks';
 import { between, quantile } from '../points';
@@ -131,11 +131,11 @@ function DrainButton({ of, drain }: { of: Origin; drain: () => void }): JSX.Elem
   const restore = async (): Promise<void> => {
     setBusy(true);
     try {
-      await ask(path(of), { method: 'DELETE' });
+      await request(path(of), { method: 'DELETE' });
       readings.look();
-      say(`${of.name} receives requests again.`);
+      showToast(`${of.name} receives requests again.`);
     } catch (error) {
-      say(problemOf(error).message, true);
+      showToast(problemOf(error).message, true);
     } finally {
       setBusy(false);
     }
@@ -170,9 +170,9 @@ function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: ()
   const { others, without } = routesOf(of, stats);
   const flying = of.in_flight ?? 0;
   const drain = async (): Promise<void> => {
-    await ask(path(of), { method: 'PUT' });
+    await request(path(of), { method: 'PUT' });
     readings.look();
-    say(`${of.name} is drained.`);
+    showToast(`${of.name} is drained.`);
     close();
   };
   return (

@@ -1,14 +1,14 @@
 // The URLs that matter most, by four orders. The counts are those of a sketch: each is too high by its error at most.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ask, get, query } from '../api';
+import { request, get, query } from '../api';
 import { Act } from '../parts/act';
-import { Bones, Empty, Failed, Head, Segments, Url } from '../parts/basic';
+import { Skeleton, Empty, Failed, Head, Segments, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import * as format from '../format';
-import { go, note, useAsked } from '../hooks';
+import { go, note, useFetched } from '../hooks';
 import type { Order, Top as TopList } from '../types';
 
 const ORDERS: [Order, string][] = [
@@ -34,14 +34,14 @@ function figure(by: Order, value: number): string {
 
 export function Top({ params }: { params: URLSearchParams }): JSX.Element {
   const [by, setBy] = useState<Order>((params.get('by') as Order | null) ?? 'requests');
-  const { data, problem, busy, again } = useAsked<TopList>(by, (signal) => get(`/api/v1/top${query({ by, limit: 50 })}`, signal), 2000);
+  const { data, problem, busy, again } = useFetched<TopList>(by, (signal) => get(`/api/v1/top${query({ by, limit: 50 })}`, signal), 2000);
   const reset = async (): Promise<void> => {
     try {
-      await ask('/api/v1/top/reset', { method: 'POST' });
-      say('The counts were reset.');
+      await request('/api/v1/top/reset', { method: 'POST' });
+      showToast('The counts were reset.');
       again();
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
+      showToast(error instanceof Error ? error.message : String(error), true);
     }
   };
   const list = data?.by === by ? data : null;
@@ -63,7 +63,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
         </Act>
       </Head>
       <Failed problem={problem} again={again} />
-      {!list && busy && <Bones />}
+      {!list && busy && <Skeleton />}
       {list && list.entries.length === 0 && (
         <Empty icon="top" title="No data yet">
           {by === 'misses' || by === 'origin_time' ? 'No request needed the origin since the last reset.' : 'No requests since the last reset.'}

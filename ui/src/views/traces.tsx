@@ -2,19 +2,19 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, put } from '../api';
-import { Bones, Cache, Empty, Failed, Head, Segments, Url, cacheWords } from '../parts/basic';
+import { Skeleton, Cache, Empty, Failed, Head, Segments, Url, cacheWords } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import { type Dot, Scatter } from '../parts/scatter';
 import { useShort } from '../parts/short';
 import { STAGES, StageBar, StageKey, StageTable } from '../parts/stages';
-import { say } from '../parts/toast';
+import { showToast } from '../parts/toast';
 import { WorstTable } from '../parts/worst';
 import * as format from '../format';
-import { go, note, useAsked } from '../hooks';
+import { go, note, useFetched } from '../hooks';
 import type { Trace, Traces as All, WorstRequest } from '../types';
-import { may, needs } from '../who';
+import { may, needs } from '../identity';
 import { useTraces } from './traces_stream';
 
 const ROWS = 60;
@@ -34,7 +34,7 @@ function measured(it: Trace, of: string[]): number | null {
 }
 
 /** How many are here, and what is not. */
-function told(count: number, lost: number, stopped: boolean): string {
+function countSentence(count: number, lost: number, stopped: boolean): string {
   if (count === 0 && !stopped) return 'No request yet';
   const left = lost > 0 ? `, ${lost.toLocaleString('en')} dropped` : '';
   return `${stopped ? 'Paused at the latest' : 'The latest'} ${count.toLocaleString('en')} requests${left}`;
@@ -61,7 +61,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
 
   return (
     <>
-      <Head title="Traces" sub={data ? told(traces.length, lost, stopped) : ''}>
+      <Head title="Traces" sub={data ? countSentence(traces.length, lost, stopped) : ''}>
         <select
           class="auto"
           aria-label="Route"
@@ -93,7 +93,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
         </button>
       </Head>
       <Failed problem={problem} again={again} />
-      {!data && !problem && <Bones />}
+      {!data && !problem && <Skeleton />}
       {data && (
         <>
           <div class="bar-row">
@@ -214,7 +214,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
 /** The requests that larder keeps without sampling, over restarts. */
 function Worst(): JSX.Element | null {
   const [which, setWhich] = useState<'slow' | 'failed'>('slow');
-  const { data } = useAsked<{ slow: WorstRequest[]; failed: WorstRequest[] }>('worst', (signal) => get('/api/v1/worst', signal), 10_000);
+  const { data } = useFetched<{ slow: WorstRequest[]; failed: WorstRequest[] }>('worst', (signal) => get('/api/v1/worst', signal), 10_000);
   const [shown, more] = useShort(data?.[which] ?? [], 'requests', 10);
   if (!data) return null;
   return (
@@ -256,10 +256,10 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
   const set = async (route: string, every: number): Promise<void> => {
     try {
       await put('/api/v1/traces/sampling', { route, every });
-      say(`Sampling of ${route === '*' ? 'every route' : route}: ${rated(every).toLowerCase()}.`);
+      showToast(`Sampling of ${route === '*' ? 'every route' : route}: ${rated(every).toLowerCase()}.`);
       changed();
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
+      showToast(error instanceof Error ? error.message : String(error), true);
     }
   };
   const [shown, more] = useShort(all.sampling, 'routes');

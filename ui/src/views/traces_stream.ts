@@ -4,7 +4,7 @@ import { type Problem, events, get, problemOf, query } from '../api';
 import type { Trace, Traces } from '../types';
 
 /** Traces that are kept here; what is older goes. */
-const KEPT = 1000;
+const MOST_KEPT = 1000;
 /** Milliseconds between two drawings: more often, nobody could follow the dots. */
 const DRAW = 1000;
 /** Milliseconds after which a stream that ended is opened anew. */
@@ -25,7 +25,7 @@ export interface Followed {
 /** The latest of two bunches, each but once, in order. */
 function joined(old: Trace[], fresh: Trace[]): Trace[] {
   const known = new Set(fresh.map((it) => it.id));
-  return [...old.filter((it) => !known.has(it.id)), ...fresh].sort((a, b) => a.start_us - b.start_us).slice(-KEPT);
+  return [...old.filter((it) => !known.has(it.id)), ...fresh].sort((a, b) => a.start_us - b.start_us).slice(-MOST_KEPT);
 }
 
 /** Follows the traces of a route, or of all where it is empty, while `stopped` is not set. */
@@ -58,7 +58,7 @@ export function useTraces(route: string, stopped: boolean): Followed {
           (event, data) => {
             if (event === 'trace') fresh.push(data as Trace);
             else if (event === 'lost') lost += (data as { count: number }).count;
-            if (fresh.length > KEPT) fresh.splice(0, fresh.length - KEPT);
+            if (fresh.length > MOST_KEPT) fresh.splice(0, fresh.length - MOST_KEPT);
           },
         );
       } catch (error) {
@@ -69,7 +69,7 @@ export function useTraces(route: string, stopped: boolean): Followed {
     };
     const list = async (): Promise<void> => {
       try {
-        const all = await get<Traces>(`/api/v1/traces${query({ route, limit: KEPT })}`, ends.signal);
+        const all = await get<Traces>(`/api/v1/traces${query({ route, limit: MOST_KEPT })}`, ends.signal);
         set((it) => ({ ...it, data: all, traces: joined(all.traces, it.traces), problem: null }));
       } catch (error) {
         if (!ends.signal.aborted) failed(error);

@@ -3,12 +3,12 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { get } from '../api';
-import { Bones, Empty, Failed, Head, reasonWords } from '../parts/basic';
+import { Skeleton, Empty, Failed, Head, reasonWords } from '../parts/basic';
 import { Changes } from '../parts/changes';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import * as format from '../format';
-import { go, note, useAsked } from '../hooks';
+import { go, note, useFetched } from '../hooks';
 import type { Advice, Reason, ReasonClass, Why as WhyOf, WhyRoute } from '../types';
 
 type Part = 'hits' | ReasonClass;
@@ -39,8 +39,8 @@ interface Row {
 export function Why({ params }: { params: URLSearchParams }): JSX.Element {
   const [route, setRoute] = useState(params.get('route') ?? '');
   const [only, setOnly] = useState<Part | ''>((params.get('class') as Part | null) ?? '');
-  const { data, problem, busy, again } = useAsked<WhyOf>('why', (signal) => get('/api/v1/why', signal), 3000);
-  const advice = useAsked<Advice>('advice', (signal) => get('/api/v1/advice', signal), 30_000).data;
+  const { data, problem, busy, again } = useFetched<WhyOf>('why', (signal) => get('/api/v1/why', signal), 3000);
+  const advice = useFetched<Advice>('advice', (signal) => get('/api/v1/advice', signal), 30_000).data;
   const names = [...new Set((data?.routes ?? []).map((it) => it.name))];
   const routes = (data?.routes ?? []).filter((it) => route === '' || it.name === route);
   const rows = rowsOf(routes, data?.reasons ?? []);
@@ -69,7 +69,7 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
         )}
       </Head>
       <Failed problem={problem} again={again} />
-      {!data && busy && <Bones />}
+      {!data && busy && <Skeleton />}
       {data?.statistics === 'off' && <p class="warn">Statistics are off (admin.statistics): nothing is counted.</p>}
       {data && parts.length === 0 && (
         <Empty icon="why" title="No requests yet">

@@ -3,7 +3,7 @@ import { get, post } from './api';
 
 export type Role = 'viewer' | 'operator' | 'admin';
 
-export interface Who {
+export interface Identity {
   /** The name of the token. */
   name: string;
   role: Role;
@@ -14,28 +14,28 @@ export interface Who {
 const ROLES: Role[] = ['viewer', 'operator', 'admin'];
 
 /** Where the latest answer is kept, for a page that is opened while larder does not answer. */
-const KEPT = 'larder.who';
+const STORAGE_KEY = 'larder.who';
 
-let now: Who | null = read();
+let current: Identity | null = read();
 
-function read(): Who | null {
+function read(): Identity | null {
   try {
-    return JSON.parse(localStorage.getItem(KEPT) ?? 'null') as Who | null;
+    return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? 'null') as Identity | null;
   } catch {
     return null;
   }
 }
 
 /** Asks larder; before that nothing is offered. */
-export async function learn(): Promise<void> {
-  now = await get<Who>('/api/v1/whoami');
-  localStorage.setItem(KEPT, JSON.stringify(now));
+export async function fetchIdentity(): Promise<void> {
+  current = await get<Identity>('/api/v1/whoami');
+  localStorage.setItem(STORAGE_KEY, JSON.stringify(current));
 }
 
-export const who = (): Who | null => now;
+export const identity = (): Identity | null => current;
 
 /** Whether the client has the rights of a role. */
-export const may = (role: Role): boolean => now !== null && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
+export const may = (role: Role): boolean => current !== null && ROLES.indexOf(current.role) >= ROLES.indexOf(role);
 
 /** Why something is not offered. */
 export const needs = (role: Role): string => `Requires the role ${role}`;
