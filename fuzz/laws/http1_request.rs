@@ -27,7 +27,7 @@ pub fn check(raw: &[u8]) {
         assert!(raw[..length].windows(2).all(|it| (it[1] == b'\n') == (it[0] == b'\r')), "a bare CR or LF");
         fields_are_clean(&head.fields);
         is_read_again(&head);
-        nothing_frames_twice(&head.fields.view());
+        assert_framing_fields_removed(&head.fields.view());
     } else if matches!(whole, Ok(None)) {
         assert!(raw.len() < LIMITS.head, "an incomplete head is over the limit");
     }
@@ -84,7 +84,7 @@ fn is_read_again(head: &Request) {
     }
 }
 
-fn nothing_frames_twice(fields: &[Field<'_>]) {
+fn assert_framing_fields_removed(fields: &[Field<'_>]) {
     let kept = strip_hop_by_hop(fields);
     for name in ["Content-Length", "Transfer-Encoding", "Connection", "TE", "Upgrade"] {
         assert!(!kept.contains(name), "{name} is passed on");

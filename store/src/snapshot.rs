@@ -236,7 +236,7 @@ impl<W: Write> SnapshotWriter<W> {
     /// The header of a record under this key; that of the end has none.
     fn header(&self, kind: RecordKind, key: &[u8], applied: Seq) -> RecordHeader {
         let (stamp, hash) = (self.count.responses, sum(self.seed, key));
-        RecordHeader { kind, stamp, hash, ..RecordHeader::note(applied) }
+        RecordHeader { kind, stamp, hash, ..RecordHeader::purge_note(applied) }
     }
 
     /// A response to which the purges up to `met` were applied.

@@ -71,7 +71,7 @@ pub fn verify(
     demands: &TokenDemands,
     now: u64,
 ) -> Result<TokenClaims, TokenFault> {
-    judge(token, keys, demands, now, VerificationKey::verifies)
+    verify_by(token, keys, demands, now, VerificationKey::verifies)
 }
 
 /// The same for a token whose signature was verified by the same keys before: only the rest of it is judged.
@@ -84,10 +84,10 @@ pub fn verify_again(
     demands: &TokenDemands,
     now: u64,
 ) -> Result<TokenClaims, TokenFault> {
-    judge(token, keys, demands, now, |_, _, _, _| true)
+    verify_by(token, keys, demands, now, |_, _, _, _| true)
 }
 
-fn judge(
+fn verify_by(
     token: &[u8],
     keys: &JwtKeys,
     demands: &TokenDemands,
@@ -110,7 +110,7 @@ fn judge(
         return Err(TokenFault::Signature);
     }
     let claims = object(payload).ok_or(TokenFault::Malformed)?;
-    TokenClaims::judge(claims, demands, now)
+    TokenClaims::check(claims, demands, now)
 }
 
 /// The key and the algorithm of a token.

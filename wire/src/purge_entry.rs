@@ -97,7 +97,7 @@ pub struct PurgeEntry {
     /// The time of the request, in seconds since the epoch by the clock of the receiving node. For display.
     pub wall: u64,
     /// Its effect.
-    pub deed: PurgeEffect,
+    pub effect: PurgeEffect,
     /// Its target.
     pub about: About,
 }
@@ -128,7 +128,7 @@ impl PurgeEntry {
         if text.len() > MOST_TEXT {
             return Err(TooLong(text.len()));
         }
-        let deed = match self.deed {
+        let deed = match self.effect {
             PurgeEffect::Soft => 0,
             PurgeEffect::Validate => 1,
             PurgeEffect::Hard => 2,
@@ -167,7 +167,7 @@ impl PurgeEntry {
             4 if rest.is_empty() => About::All,
             _ => return None,
         };
-        Some(Self { id, wall, deed, about })
+        Some(Self { id, wall, effect: deed, about })
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_text_that_is_too_long_is_an_error() {
         let about = About::Tag("x".repeat(MOST_TEXT + 1).into());
-        let entry = PurgeEntry { id: 1, wall: 2, deed: PurgeEffect::Hard, about };
+        let entry = PurgeEntry { id: 1, wall: 2, effect: PurgeEffect::Hard, about };
         assert_eq!(Err(TooLong(MOST_TEXT + 1)), entry.write());
         let node = NodeReport {
             id: 1,

@@ -128,17 +128,17 @@ impl ReadyHead {
     /// A head in all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
-        Self::alone(text, &HeadForm::ALL)
+        Self::without_template(text, &HeadForm::ALL)
     }
 
     /// A head as text only, for responses that are not stored: another form is made for each client that needs it.
     #[must_use]
     pub fn passing(text: &[u8]) -> Self {
-        Self::alone(text, &[HeadForm::Text])
+        Self::without_template(text, &[HeadForm::Text])
     }
 
     /// A head without template, in these forms.
-    fn alone(text: &[u8], forms: &[HeadForm]) -> Self {
+    fn without_template(text: &[u8], forms: &[HeadForm]) -> Self {
         let mut bytes = Vec::with_capacity(PREFIX + forms.len() * text.len());
         bytes.resize(LENGTHS, 0);
         // A head that is sent once is searched when it is sent, if at all.

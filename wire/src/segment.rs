@@ -141,7 +141,7 @@ pub struct RecordHeader {
 impl RecordHeader {
     /// The record that the purge with this number was acknowledged: a journal without it is damaged.
     #[must_use]
-    pub fn note(purge: u64) -> RecordHeader {
+    pub fn purge_note(purge: u64) -> RecordHeader {
         RecordHeader {
             kind: RecordKind::Removal,
             hash: 0,

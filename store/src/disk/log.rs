@@ -129,7 +129,7 @@ impl SegmentLog {
         if self.base.segments.read().is_empty() {
             return Ok(());
         }
-        self.append(&RecordHeader::note(self.purged), &[], BodySource::Bytes(&[])).map(drop)
+        self.append(&RecordHeader::purge_note(self.purged), &[], BodySource::Bytes(&[])).map(drop)
     }
 
     /// Whether a record can be written there: not to a segment that another process was seen to write to.
@@ -246,8 +246,12 @@ impl SegmentLog {
         let segment = Segment::new(id, file, calls.clone(), self.base.space.clone(), self.base.segment_size);
         let mut active = Active { segment: segment.clone(), end: START as u64, entries: Vec::new() };
         if self.purged > 0
-            && let Err(NotWritten::Failed(failed)) =
-                self.append_to(&mut active, &RecordHeader::note(self.purged), &[], BodySource::Bytes(&[]))
+            && let Err(NotWritten::Failed(failed)) = self.append_to(
+                &mut active,
+                &RecordHeader::purge_note(self.purged),
+                &[],
+                BodySource::Bytes(&[]),
+            )
         {
             let _ = calls.unlink(directory, &name);
             return Err(failed);

@@ -255,7 +255,7 @@ impl SegmentWriter {
 
     fn append_removal(&mut self, hash: u64, variant: u32, stamp: u64) -> Result<(), NotWritten> {
         let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
-        let header = RecordHeader { hash, stamp, variant, ..RecordHeader::note(0) };
+        let header = RecordHeader { hash, stamp, variant, ..RecordHeader::purge_note(0) };
         log.append(&header, &[], BodySource::Bytes(&[])).map(drop)
     }
 

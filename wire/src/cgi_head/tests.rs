@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn told(parsed: Result<ParsedResponse, BadResponse>) -> String {
+fn described(parsed: Result<ParsedResponse, BadResponse>) -> String {
     match parsed {
         Ok(ParsedResponse::Head(head, length)) => {
             let fields: String = head
@@ -20,7 +20,7 @@ fn told(parsed: Result<ParsedResponse, BadResponse>) -> String {
 
 #[track_caller]
 fn check(raw: &str, expect: &str) {
-    assert_eq!(expect, told(parse(raw.as_bytes(), 200, "GET")), "{raw:?}");
+    assert_eq!(expect, described(parse(raw.as_bytes(), 200, "GET")), "{raw:?}");
 }
 
 #[test]
@@ -107,5 +107,5 @@ fn a_malformed_cgi_head_is_rejected() {
 #[test]
 fn a_response_to_head_has_no_body() {
     let raw = b"Content-Length: 7\r\n\r\n";
-    assert_eq!("200 Empty Content-Length=7 (21)", told(parse(raw, 200, "HEAD")));
+    assert_eq!("200 Empty Content-Length=7 (21)", described(parse(raw, 200, "HEAD")));
 }

@@ -18,7 +18,7 @@ pub(super) enum BadLines {
 
 /// Finds the first line and the end of the head in `window`.
 ///
-/// A bare LF is found here, as soon as it arrives; a bare CR or a NUL is found by [`odd_byte`] while the head is
+/// A bare LF is found here, as soon as it arrives; a bare CR or a NUL is found by [`invalid_byte`] while the head is
 /// incomplete and by the field parser when it is complete. The line count is limited here, so that a head which arrives
 /// byte by byte is cheap to scan again.
 pub(super) fn scan(window: &[u8]) -> Result<HeadLines, BadLines> {
@@ -55,7 +55,7 @@ pub(super) fn has_bare_feed(head: &[u8]) -> bool {
 }
 
 /// Whether `bytes` contain a NUL, or a CR without a following LF.
-pub(super) fn odd_byte(bytes: &[u8]) -> bool {
+pub(super) fn invalid_byte(bytes: &[u8]) -> bool {
     memchr::memchr2_iter(b'\r', 0, bytes)
         .any(|at| bytes[at] == 0 || bytes.get(at + 1).is_some_and(|next| *next != b'\n'))
 }

@@ -107,7 +107,7 @@ fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
     if first == Some(0) {
         return Err(Reject::RequestLine);
     }
-    if lines::odd_byte(window) {
+    if lines::invalid_byte(window) {
         return Err(Reject::LineEnd);
     }
     let line = &window[..first.unwrap_or(window.len())];
@@ -183,7 +183,7 @@ fn judge<'a, 'b: 'a>(
 /// The error for the parser's error. Cold: an invalid head is parsed again.
 #[cold]
 fn blame(error: httparse::Error, head: &[u8], line: &[u8]) -> Reject {
-    if lines::odd_byte(head) {
+    if lines::invalid_byte(head) {
         return Reject::LineEnd;
     }
     match error {

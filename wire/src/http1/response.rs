@@ -54,7 +54,7 @@ fn parse_oddly(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedRespon
     };
     match lines.end {
         Some(end) => read_head(&window[..end], method).map(|it| ParsedResponse::Head(it, end)),
-        None if lines::odd_byte(window) => Err(BadResponse::Field),
+        None if lines::invalid_byte(window) => Err(BadResponse::Field),
         None if buffer.len() < limit => Ok(ParsedResponse::Partial),
         None => Err(BadResponse::TooLarge),
     }

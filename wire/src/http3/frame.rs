@@ -73,7 +73,7 @@ enum FrameState {
 
 /// The result of reading the head of a frame.
 enum FrameStart {
-    Goes(FrameState),
+    Begun(FrameState),
     EmptyData,
 }
 
@@ -107,7 +107,7 @@ impl Http3FrameReader {
                 FrameState::Head => match self.head(bytes)? {
                     None => return Ok(None),
                     Some(FrameStart::EmptyData) => return Ok(Some(Http3Frame::Data(&[]))),
-                    Some(FrameStart::Goes(state)) => self.state = state,
+                    Some(FrameStart::Begun(state)) => self.state = state,
                 },
                 FrameState::Data(left) => {
                     let data = take(bytes, left);
@@ -179,7 +179,7 @@ impl Http3FrameReader {
     }
 
     fn start(&self, kind: u64, size: u64) -> Result<FrameStart, Http3Error> {
-        Ok(FrameStart::Goes(match kind {
+        Ok(FrameStart::Begun(match kind {
             0x00 if size == 0 => return Ok(FrameStart::EmptyData),
             0x00 => FrameState::Data(size),
             0x01 if size > self.limit => FrameState::Skipped { left: size, is_section: true },

@@ -22,7 +22,7 @@ pub struct TokenClaims(Map<String, Value>);
 
 impl TokenClaims {
     /// Judges the registered claims.
-    pub(super) fn judge(
+    pub(super) fn check(
         claims: Map<String, Value>,
         demands: &TokenDemands,
         now: u64,

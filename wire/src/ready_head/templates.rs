@@ -52,7 +52,7 @@ impl Templates {
             return head;
         }
         let text = head.bytes(HeadForm::Text);
-        let kept = self.split(text).and_then(|split| own(text, &split, self.find(text, &split)?));
+        let kept = self.split(text).and_then(|split| with_own_values(text, &split, self.find(text, &split)?));
         match kept {
             Some(it) => it,
             None if head.bytes(HeadForm::Hpack).is_empty() => ReadyHead::new(text),
@@ -118,7 +118,7 @@ impl Templates {
             None => return None,
         };
         // An origin could construct two heads with the same hash.
-        template.is_of(text, split).then_some(template)
+        template.matches(text, split).then_some(template)
     }
 
     fn make(&self, text: &[u8], split: &Split) -> Option<Arc<HeadTemplate>> {
@@ -144,7 +144,7 @@ fn values(split: &Split) -> usize {
     split.pieces.len() / 2
 }
 
-fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
+fn with_own_values(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
     let mut own = vec![0; FORMS * values(split)];
     own.reserve(FORMS * text.len());
     for form in HeadForm::ALL {
@@ -199,7 +199,7 @@ impl HeadTemplate {
     }
 
     /// Whether it has the very bytes that a head shares, in the same places.
-    fn is_of(&self, head: &[u8], split: &Split) -> bool {
+    fn matches(&self, head: &[u8], split: &Split) -> bool {
         let mut at = 0;
         let mut cuts = self.cuts.iter();
         let mut left = values(split);

@@ -5,7 +5,7 @@ use crate::http2::hpack::{HpackDecoder, Section, TABLE};
 use proptest::prelude::*;
 
 /// A block's content as a client reads it, in HTTP/1.1 form with names in lower case.
-fn said(block: &[u8]) -> String {
+fn decoded(block: &[u8]) -> String {
     let mut section = Section::default();
     section.begin(1 << 20);
     HpackDecoder::new(TABLE).decode(block, &mut section).unwrap();
@@ -51,7 +51,7 @@ proptest! {
         let again = [(); 2].map(|()| templates.keep(passing.clone()))[1].clone();
         for head in [ReadyHead::new(text.as_bytes()), passing, kept, again.clone(), templates.keep(again)] {
             prop_assert_eq!(text.as_bytes(), head.text());
-            prop_assert_eq!(&expect, &said(&block(&head)));
+            prop_assert_eq!(&expect, &decoded(&block(&head)));
             prop_assert_eq!(&all, &lines(&head));
         }
     }

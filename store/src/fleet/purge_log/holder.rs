@@ -19,7 +19,7 @@ pub fn rule_of(entry: &PurgeEntry, positions: Vec<Position>) -> Option<PurgeRule
         About::Where(text) => PurgeScope::Where(Expression::parse(text).ok()?),
         About::All => PurgeScope::All,
     };
-    let strength = match entry.deed {
+    let strength = match entry.effect {
         PurgeEffect::Soft => Strength::Soft,
         PurgeEffect::Validate => Strength::Validate,
         PurgeEffect::Hard => Strength::Hard,
@@ -37,12 +37,12 @@ pub fn entry_of(scope: &PurgeScope, strength: Strength, id: u128) -> PurgeEntry 
         PurgeScope::Where(expression) => About::Where(expression.text().into()),
         PurgeScope::All => About::All,
     };
-    let deed = match strength {
+    let effect = match strength {
         Strength::Soft => PurgeEffect::Soft,
         Strength::Validate => PurgeEffect::Validate,
         Strength::Hard => PurgeEffect::Hard,
     };
-    PurgeEntry { id, wall: clock::wall().0, deed, about }
+    PurgeEntry { id, wall: clock::wall().0, effect, about }
 }
 
 impl Store {

@@ -288,7 +288,7 @@ impl Field {
         let about = if all { About::All } else { About::Url([page as u8].into()) };
         let field = self.clone();
         let entry =
-            PurgeEntry { id: u128::from(self.sim.chance.next()), wall: 0, deed: PurgeEffect::Hard, about };
+            PurgeEntry { id: u128::from(self.sim.chance.next()), wall: 0, effect: PurgeEffect::Hard, about };
         self.sim.spawn(Some(id), async move {
             let begin = field.sim.now();
             let Ok(_) = node.log.purge(&entry, wait).await else { return count(&field.tally.uncertain) };

@@ -618,7 +618,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The parsed head, in a form that outlives its buffer.
-fn told(parsed: Result<ParsedRequest<'_>, Reject>) -> Result<Option<(usize, String)>, Reject> {
+fn owned_head(parsed: Result<ParsedRequest<'_>, Reject>) -> Result<Option<(usize, String)>, Reject> {
     parsed.map(|it| match it {
         ParsedRequest::Head(head, length) => Some((length, format!("{head:?}"))),
         ParsedRequest::Partial => None,
@@ -626,7 +626,7 @@ fn told(parsed: Result<ParsedRequest<'_>, Reject>) -> Result<Option<(usize, Stri
 }
 
 fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, Reject> {
-    told(parse(raw, &LIMITS, &mut FieldStorage::new()))
+    owned_head(parse(raw, &LIMITS, &mut FieldStorage::new()))
 }
 
 proptest! {
@@ -635,7 +635,7 @@ proptest! {
     fn the_fast_parser_agrees_with_the_line_parser(raw in nearly()) {
         let begun = [b"GET / HTTP/1.1\r\nHost: a\r\n", &raw[..]].concat();
         for it in [&raw, &begun] {
-            prop_assert_eq!(told(parse_oddly(it, &LIMITS, &mut FieldStorage::new())), outcome(it));
+            prop_assert_eq!(owned_head(parse_oddly(it, &LIMITS, &mut FieldStorage::new())), outcome(it));
         }
     }
 

@@ -31,10 +31,10 @@ pub struct Encoder {
     /// `None` until a field could enter it.
     table: Option<Box<Table>>,
     /// The announced size of the table, bytes.
-    told: usize,
+    announced_size: usize,
     /// The size that the peer permits now, and the minimum since the last announcement.
     limit: usize,
-    least: usize,
+    min_size: usize,
 }
 
 /// The peer's table. Entries are compared by their literals as sent, without the first byte's flags: the same field in
@@ -89,7 +89,7 @@ enum Known {
     /// Its name, by this index.
     Name(usize),
     /// None yet, but it recurs.
-    Due,
+    Recurring,
     /// None.
     No,
 }
@@ -130,7 +130,7 @@ impl PreparedLiteral {
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self { table: None, told: MOST, limit: MOST, least: MOST }
+        Self { table: None, announced_size: MOST, limit: MOST, min_size: MOST }
     }
 }
 
@@ -138,7 +138,7 @@ impl Encoder {
     /// Sets the peer's `SETTINGS_HEADER_TABLE_SIZE`, from the next section on (RFC 7541 §4.2).
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = usize::try_from(limit).unwrap_or(MOST).min(MOST);
-        self.least = self.least.min(self.limit);
+        self.min_size = self.min_size.min(self.limit);
         if let Some(table) = &mut self.table {
             table.evict(0, self.limit);
         }
@@ -146,30 +146,30 @@ impl Encoder {
 
     /// Handles a section that was begun and not sent: the peer's table is emptied at the beginning of the next one.
     pub fn forget(&mut self) {
-        (self.table, self.told, self.least) = (None, MOST, 0);
+        (self.table, self.announced_size, self.min_size) = (None, MOST, 0);
     }
 
     /// Begins a section: required for every one.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
-        if self.told != self.limit || self.least != self.limit {
+        if self.announced_size != self.limit || self.min_size != self.limit {
             self.resize(out);
         }
     }
 
     #[cold]
     fn resize(&mut self, out: &mut Vec<u8>) {
-        if self.least < self.told {
-            encode::integer(0x20, 5, self.least, out);
-            self.told = self.least;
+        if self.min_size < self.announced_size {
+            encode::integer(0x20, 5, self.min_size, out);
+            self.announced_size = self.min_size;
             if let Some(table) = &mut self.table {
-                table.evict(0, self.told);
+                table.evict(0, self.announced_size);
             }
         }
-        if self.told != self.limit {
+        if self.announced_size != self.limit {
             encode::integer(0x20, 5, self.limit, out);
         }
-        (self.told, self.least) = (self.limit, self.limit);
+        (self.announced_size, self.min_size) = (self.limit, self.limit);
     }
 
     /// Appends a block of `:status` and literals without indexing, as made by [`encode::compact_head`].
@@ -215,7 +215,7 @@ impl Encoder {
         out.extend_from_slice(name);
         out.extend_from_slice(value);
         if self.limit > 0 && NEVER >> known.place & 1 == 0 {
-            self.settle(at, known.place, name.len(), out);
+            self.index_literal(at, known.place, name.len(), out);
         }
     }
 
@@ -238,13 +238,13 @@ impl Encoder {
         if self.limit > 0
             && let Some((place, value)) = Literal::name(&out[at..])
         {
-            self.settle(at, place, value, out);
+            self.index_literal(at, place, value, out);
         }
     }
 
     /// Replaces the literal at the end of `out` by its index if it is in the table. `place` is that of its name in the static table,
     /// `value` the offset of its value.
-    fn settle(&mut self, at: usize, place: u8, value: usize, out: &mut Vec<u8>) {
+    fn index_literal(&mut self, at: usize, place: u8, value: usize, out: &mut Vec<u8>) {
         let literal = Literal { bytes: &out[at..], place, value };
         let table = self.table.get_or_insert_with(Table::new);
         match table.known(literal, || hash(literal.bytes)) {
@@ -261,7 +261,7 @@ impl Encoder {
                 out.copy_within(value..end, at + prefix);
                 out.truncate(at + prefix + end - value);
             }
-            Known::Due => table.add(at, self.limit, out),
+            Known::Recurring => table.add(at, self.limit, out),
             Known::No => {}
         }
     }
@@ -369,7 +369,7 @@ impl Table {
                 out.extend_from_slice(&literal.bytes[literal.value..]);
             }
             Known::No => out.extend_from_slice(literal.bytes),
-            Known::Due => {
+            Known::Recurring => {
                 let at = out.len();
                 out.extend_from_slice(literal.bytes);
                 self.add(at, limit, out);
@@ -386,7 +386,7 @@ impl Table {
         let hash = hash();
         match self.find(hash, |it| it == literal.bytes) {
             FoundEntry::At(index) => Known::Field(index),
-            FoundEntry::Once => Known::Due,
+            FoundEntry::Once => Known::Recurring,
             FoundEntry::Nothing => {
                 self.set(hash, Place(tag(hash)));
                 if literal.place > 0 { Known::No } else { self.known_name(literal) }
@@ -399,7 +399,7 @@ impl Table {
         let hash = hash(name);
         match self.find(hash, |it| it.starts_with(name)) {
             FoundEntry::At(index) => Known::Name(index),
-            FoundEntry::Once => Known::Due,
+            FoundEntry::Once => Known::Recurring,
             FoundEntry::Nothing => {
                 self.set(hash, Place(tag(hash)));
                 Known::No

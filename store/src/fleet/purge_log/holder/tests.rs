@@ -25,8 +25,8 @@ fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
     }
 }
 
-fn entry(deed: PurgeEffect) -> PurgeEntry {
-    PurgeEntry { id: 7, wall: 0, deed, about: About::Tag("red".into()) }
+fn entry(effect: PurgeEffect) -> PurgeEntry {
+    PurgeEntry { id: 7, wall: 0, effect, about: About::Tag("red".into()) }
 }
 
 const NEVER: u64 = u64::MAX;
@@ -117,6 +117,6 @@ fn an_entry_and_its_rule_say_the_same() {
             assert_eq!(PurgeRule { scope: scope.clone(), strength, positions: vec![at(1, 2)] }, rule);
         }
     }
-    let strange = PurgeEntry { id: 1, wall: 0, deed: PurgeEffect::Hard, about: About::Where("(".into()) };
+    let strange = PurgeEntry { id: 1, wall: 0, effect: PurgeEffect::Hard, about: About::Where("(".into()) };
     assert_eq!(Expression::parse("(").is_err(), rule_of(&strange, Vec::new()).is_none());
 }

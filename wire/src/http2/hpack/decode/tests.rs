@@ -13,7 +13,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|it| it[0] << 4 | it[1]).collect()
 }
 
-fn said(section: &Section) -> String {
+fn decoded(section: &Section) -> String {
     let lines = section.iter().map(|(name, value)| {
         format!("{}: {}\n", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     });
@@ -28,7 +28,7 @@ fn check(max: usize, blocks: &[(&str, &str, usize)]) {
         let mut section = Section::default();
         section.begin(1 << 16);
         decoder.decode(&hex(block), &mut section).unwrap();
-        assert_eq!(*expect, said(&section));
+        assert_eq!(*expect, decoded(&section));
         assert_eq!((*size, None), (decoder.table.size(), section.flaw()));
     }
 }
@@ -165,7 +165,7 @@ fn crumbs_of_cookies_are_one_line() {
         let mut section = Section::default();
         section.begin(1 << 16);
         HpackDecoder::new(0).decode(&block, &mut section).unwrap();
-        assert_eq!(expect, said(&section));
+        assert_eq!(expect, decoded(&section));
     }
     let apart = [("cookie", "a=1"), ("cookie", "b=2"), ("x", "y"), ("cookie", "c=3"), ("cookie", "d=4")];
     check(&apart, "cookie: a=1; b=2; c=3; d=4\nx: y\n");
@@ -187,7 +187,7 @@ fn a_bomb_is_given_up_and_the_table_stays_in_step() {
     assert!(section.text.capacity() < 100_000, "{}", section.text.capacity());
     section.begin(32 * 1024);
     decoder.decode(&[0xbe], &mut section).unwrap();
-    assert_eq!("b: c\n", said(&section));
+    assert_eq!("b: c\n", decoded(&section));
 }
 
 #[test]
@@ -232,7 +232,7 @@ proptest! {
         let mut section = Section::default();
         section.begin(1 << 20);
         HpackDecoder::new(0).decode(&block, &mut section).unwrap();
-        prop_assert_eq!(expect, said(&section));
+        prop_assert_eq!(expect, decoded(&section));
         prop_assert_eq!(None, section.flaw());
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::http2::hpack::{HpackDecoder, Section};
 use proptest::prelude::*;
 
-fn said(decoder: &mut HpackDecoder, block: &[u8]) -> String {
+fn decoded(decoder: &mut HpackDecoder, block: &[u8]) -> String {
     let mut section = Section::default();
     section.begin(1 << 20);
     decoder.decode(block, &mut section).unwrap();
@@ -46,7 +46,7 @@ fn fields(lines: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// An event on a connection.
 #[derive(Clone, Debug)]
-enum Deed {
+enum EncoderAction {
     /// A head is sent: ready fields, and others.
     Send(Vec<(String, String)>, Vec<(String, String)>),
     /// A head is begun, and not sent.
@@ -75,32 +75,32 @@ fn some_fields() -> impl Strategy<Value = Vec<(String, String)>> {
     proptest::collection::vec((name.prop_map(str::to_owned), value), 0..8)
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn encoder_action() -> impl Strategy<Value = EncoderAction> {
     prop_oneof![
-        12 => (some_fields(), some_fields()).prop_map(|it| Deed::Send(it.0, it.1)),
-        1 => some_fields().prop_map(Deed::TakeBack),
-        1 => prop_oneof![Just(0), Just(4096), Just(65_536), 0..300u32].prop_map(Deed::Allow),
+        12 => (some_fields(), some_fields()).prop_map(|it| EncoderAction::Send(it.0, it.1)),
+        1 => some_fields().prop_map(EncoderAction::TakeBack),
+        1 => prop_oneof![Just(0), Just(4096), Just(65_536), 0..300u32].prop_map(EncoderAction::Allow),
     ]
 }
 
 proptest! {
     #[test]
-    fn a_peer_decodes_every_written_section(deeds in proptest::collection::vec(deed(), 1..60)) {
+    fn a_peer_decodes_every_written_section(deeds in proptest::collection::vec(encoder_action(), 1..60)) {
         let (mut encoder, mut decoder) = (Encoder::default(), HpackDecoder::new(MOST));
         let mut allowed = MOST;
         for it in deeds {
             match it {
-                Deed::Allow(size) => {
+                EncoderAction::Allow(size) => {
                     encoder.set_limit(size);
                     allowed = MOST.min(size as usize);
                 }
-                Deed::TakeBack(fields) => {
+                EncoderAction::TakeBack(fields) => {
                     section(&mut encoder, &fields, &fields);
                     encoder.forget();
                 }
-                Deed::Send(fields, own) => {
+                EncoderAction::Send(fields, own) => {
                     let (block, expect) = section(&mut encoder, &fields, &own);
-                    prop_assert_eq!(expect, said(&mut decoder, &block));
+                    prop_assert_eq!(expect, decoded(&mut decoder, &block));
                     prop_assert!(decoder.table_size() <= allowed, "more than the peer allows");
                     let table = encoder.table.as_ref();
                     prop_assert_eq!(decoder.table_size(), table.map_or(0, |it| it.size));
@@ -131,7 +131,7 @@ fn a_recurring_field_takes_one_byte() {
         let status = format!("larder; hit; ttl={}", 86_300 + page);
         let own = fields(&[("Age", "17"), ("Cache-Status", &status)]);
         let (block, expect) = section(&mut encoder, &fields(&head), &own);
-        assert_eq!(expect, said(&mut decoder, &block));
+        assert_eq!(expect, decoded(&mut decoder, &block));
         lengths.push(block.len());
     }
     assert_eq!((166, 53), (lengths[0], lengths[99]));
@@ -150,7 +150,7 @@ fn a_full_table_forgets_its_oldest() {
             encoder.begin(&mut out);
             own.iter().for_each(|it| encoder.field(it.0.as_bytes(), it.1.as_bytes(), &mut out));
             let expect = format!("x-number: {value}\nserver: nginx\n");
-            assert_eq!(expect, said(&mut decoder, &out), "{number}");
+            assert_eq!(expect, decoded(&mut decoder, &out), "{number}");
         }
         assert_eq!(decoder.table_size(), encoder.table.as_ref().unwrap().size);
     }
