@@ -531,7 +531,7 @@ impl Admin {
                     Some(_) => clock::hold(),
                     None => {}
                 }
-                uptime.iter().for_each(|it| clock::pass(*it));
+                uptime.iter().for_each(|it| clock::advance_monotonic(*it));
                 AdminResponse::Json(200, json!({ "now": clock::wall().0 }))
             }
             None => problem_at(400, "advance=SECONDS is missing.", "advance"),

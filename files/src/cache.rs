@@ -7,8 +7,8 @@ use crate::forms::{FileForms, FormChoice};
 use crate::negotiate::FileCoding;
 use crate::open_file::OpenFile;
 use larder_semantics::field::Field;
-use larder_stdx::as_is::AsIs;
 use larder_stdx::clock::Monotonic;
+use larder_stdx::identity_hasher::IdentityHasher;
 use parking_lot::RwLock;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
@@ -162,7 +162,7 @@ pub struct Cache {
 #[derive(Default)]
 struct FileShard {
     /// By the hash of the path; two paths of one hash share a slot, and only one of them is cached.
-    entries: HashMap<u64, Arc<OpenFileEntry>, BuildHasherDefault<AsIs>>,
+    entries: HashMap<u64, Arc<OpenFileEntry>, BuildHasherDefault<IdentityHasher>>,
     /// The clock: from the oldest to the newest; an entry that is kept moves to the end.
     clock: VecDeque<u64>,
     size: CacheSize,

@@ -291,7 +291,7 @@ impl Root {
             };
             match found {
                 Err(NotServed::Busy) if tried < TRIES => {}
-                Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::miss(),
+                Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::record_shortage(),
                 Err(refusal) => {
                     self.served.counters.files_busy.add_shared(u64::from(refusal.status() == 503));
                     return Err(refusal);

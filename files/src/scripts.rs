@@ -132,7 +132,7 @@ impl ScriptRoot {
                 found
             });
             match work.await.unwrap_or(FoundScript::None(NotServed::Failed)) {
-                FoundScript::None(NotServed::NoDescriptor) => descriptors::miss(),
+                FoundScript::None(NotServed::NoDescriptor) => descriptors::record_shortage(),
                 FoundScript::None(NotServed::Busy) => {}
                 found => return found,
             }

@@ -1,8 +1,8 @@
 //! Renewals in the background that left the stored response stale, for a few seconds: a stale page with many hits is not requested
 //! from an application that fails, or refuses it, by each of them.
 
-use larder_stdx::as_is::AsIs;
 use larder_stdx::clock::Monotonic;
+use larder_stdx::identity_hasher::IdentityHasher;
 use larder_store::ram::KeyHash;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -25,7 +25,7 @@ pub struct RecentRenewals {
 #[derive(Default)]
 struct KnownRenewals {
     /// Until when each is kept, milliseconds of the monotonic clock.
-    until: HashMap<u128, u64, BuildHasherDefault<AsIs>>,
+    until: HashMap<u128, u64, BuildHasherDefault<IdentityHasher>>,
     /// Oldest first.
     order: VecDeque<u128>,
 }

@@ -90,7 +90,7 @@ pub fn run(
     // From here on its readings are times since the start.
     let _ = larder_stdx::clock::precise_micros();
     if let Some(second) = test_clock() {
-        larder_stdx::clock::stand_at(second);
+        larder_stdx::clock::stop_at(second);
     }
     // Before the start, which may take seconds: its file may be replaced from now on.
     let program = program::of_this_process();

@@ -284,7 +284,7 @@ mod tests {
         failures: 3,
         window: Duration::from_secs(10),
         time: Duration::from_secs(5),
-        most: Duration::from_secs(15),
+        max_time: Duration::from_secs(15),
     };
     const SLOW_START: Duration = Duration::from_secs(10);
 

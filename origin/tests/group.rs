@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Longer than any test moves the clock, which all tests have together.
 const LONG: Duration = Duration::from_secs(1 << 20);
 
-const EJECTION: BreakerSettings = BreakerSettings { failures: 2, window: LONG, time: LONG, most: LONG };
+const EJECTION: BreakerSettings = BreakerSettings { failures: 2, window: LONG, time: LONG, max_time: LONG };
 
 /// For those who move the clock, one at a time.
 const SHORT: BreakerSettings = BreakerSettings { time: Duration::from_secs(5), ..EJECTION };
@@ -440,7 +440,7 @@ fn one_request_tries_an_ejected_origin_and_all_are_tried_if_all_are_ejected() {
     });
     assert_eq!(4, all.counters.origin_connect_failures.get(), "the circuit is open");
     assert_eq!(5, all.counters.origin_refused_ejected.get());
-    clock::pass(5_000);
+    clock::advance_monotonic(5_000);
     clock::tick();
     assert_eq!(vec!["probing", "probing"], all.states(), "half-open");
     run(async { assert!(all.fetch().await.starts_with("Connect(")) });
@@ -465,7 +465,7 @@ fn an_ejected_origin_that_answers_its_trial_is_readmitted() {
         for _ in 0..6 {
             assert_eq!("200 a", all.fetch().await);
         }
-        clock::pass(5_000);
+        clock::advance_monotonic(5_000);
         clock::tick();
         assert_eq!("200 a", all.ask("POST", Framing::Empty).await, "a POST tries nobody");
         assert_eq!("200 flaky", all.fetch().await);

@@ -22,13 +22,17 @@ pub struct BreakerSettings {
     /// The first time; each one that follows soon is twice as long.
     pub time: Duration,
     /// The longest; `time` if it is less.
-    pub most: Duration,
+    pub max_time: Duration,
 }
 
 impl BreakerSettings {
     /// A breaker that never opens.
-    pub const OFF: BreakerSettings =
-        BreakerSettings { failures: 0, window: Duration::ZERO, time: Duration::ZERO, most: Duration::ZERO };
+    pub const OFF: BreakerSettings = BreakerSettings {
+        failures: 0,
+        window: Duration::ZERO,
+        time: Duration::ZERO,
+        max_time: Duration::ZERO,
+    };
 }
 
 /// The state of a breaker.
@@ -81,7 +85,7 @@ pub struct CircuitBreaker {
     /// The time at which it was closed again; zero if it never opened.
     closed_since: AtomicU64,
     /// A trial is in progress.
-    is_tried: AtomicBool,
+    is_in_trial: AtomicBool,
 }
 
 fn millis(of: Duration) -> u64 {
@@ -94,7 +98,7 @@ impl CircuitBreaker {
     pub fn state(&self, now: Monotonic) -> BreakerState {
         match self.open_until.load(Relaxed) {
             0 => BreakerState::Closed,
-            until if now.0 >= until && !self.is_tried.load(Relaxed) => BreakerState::TrialDue,
+            until if now.0 >= until && !self.is_in_trial.load(Relaxed) => BreakerState::TrialDue,
             until => BreakerState::Open(Duration::from_millis(until.saturating_sub(now.0))),
         }
     }
@@ -119,12 +123,12 @@ impl CircuitBreaker {
 
     /// Whether the caller makes the trial. It calls [`Self::end_trial`] when its attempt is over, whatever the result.
     pub fn begin_trial(&self) -> bool {
-        !self.is_tried.swap(true, Relaxed)
+        !self.is_in_trial.swap(true, Relaxed)
     }
 
     /// Ends the trial.
     pub fn end_trial(&self) {
-        self.is_tried.store(false, Relaxed);
+        self.is_in_trial.store(false, Relaxed);
     }
 
     /// An attempt succeeded.
@@ -186,7 +190,7 @@ impl CircuitBreaker {
         let again = seen != 0 || closed != 0 && now.0.saturating_sub(closed) < last;
         let first = millis(by.time).max(1);
         let time = if again { last.saturating_mul(2) } else { first };
-        let time = time.clamp(1, millis(by.most).max(first));
+        let time = time.clamp(1, millis(by.max_time).max(first));
         let until = now.0.saturating_add(time).max(1);
         self.open_until.compare_exchange(seen, until, Relaxed, Relaxed).ok()?;
         self.open_for.store(time, Relaxed);
@@ -203,7 +207,7 @@ mod tests {
         failures: 3,
         window: Duration::from_secs(10),
         time: Duration::from_secs(5),
-        most: Duration::from_secs(15),
+        max_time: Duration::from_secs(15),
     };
 
     fn at(seconds: u64) -> Monotonic {

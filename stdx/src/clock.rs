@@ -2,7 +2,7 @@
 //!
 //! Two readings, both coarse: [`tick`] refreshes them, and every worker calls it once per turn of its timer, so that a
 //! RAM hit never makes a system call for the time. A process that was stopped continues with an old reading: receiving
-//! code calls [`arrived`] where that matters.
+//! code calls [`bytes_received`] where that matters.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
@@ -62,27 +62,27 @@ pub struct Monotonic(pub u64);
 static WALL: AtomicU64 = AtomicU64::new(0);
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
 /// Milliseconds by which tests have advanced the monotonic reading; zero in production.
-static PASSED: AtomicU64 = AtomicU64::new(0);
+static ADVANCED_MILLIS: AtomicU64 = AtomicU64::new(0);
 /// Seconds by which tests have moved the wall clock; zero in production.
-static MOVED: AtomicI64 = AtomicI64::new(0);
+static ADVANCED_SECONDS: AtomicI64 = AtomicI64::new(0);
 /// The second at which a test has stopped the wall clock; zero if it runs, as in production.
-static STANDS: AtomicU64 = AtomicU64::new(0);
+static STOPPED_AT: AtomicU64 = AtomicU64::new(0);
 /// Milliseconds of the machine's clock at which a test holds the monotonic reading; zero if it runs, as in production.
-static HELD: AtomicU64 = AtomicU64::new(0);
+static HELD_AT: AtomicU64 = AtomicU64::new(0);
 static START: OnceLock<Instant> = OnceLock::new();
 /// Milliseconds of the machine's clock at the first reading of this process.
-static BOOTED: OnceLock<u64> = OnceLock::new();
+static BOOT_MILLIS: OnceLock<u64> = OnceLock::new();
 /// Whether a component requires a fresh monotonic reading after every receive.
-static MINDED: AtomicBool = AtomicBool::new(false);
+static REFRESHES_ON_RECEIVE: AtomicBool = AtomicBool::new(false);
 
 /// Reads the kernel's clocks once and publishes both readings to every thread.
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 pub fn tick() {
-    let wall = match STANDS.load(Relaxed) {
+    let wall = match STOPPED_AT.load(Relaxed) {
         0 => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs()),
         second => second,
     };
-    WALL.store(wall.saturating_add_signed(MOVED.load(Relaxed)), Relaxed);
+    WALL.store(wall.saturating_add_signed(ADVANCED_SECONDS.load(Relaxed)), Relaxed);
     tick_monotonic();
 }
 
@@ -93,29 +93,29 @@ fn booted_millis() -> u64 {
 }
 
 fn tick_monotonic() {
-    let millis = match HELD.load(Relaxed) {
+    let millis = match HELD_AT.load(Relaxed) {
         0 => booted_millis(),
         held => held,
     };
     // Zero is before every reading: a lease that ends at zero has never been valid.
-    let now = millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1 + PASSED.load(Relaxed);
+    let now = millis.saturating_sub(*BOOT_MILLIS.get_or_init(|| millis)) + 1 + ADVANCED_MILLIS.load(Relaxed);
     // Written once a millisecond at most: other threads read it with every request.
     if MONOTONIC.load(Relaxed) < now {
         MONOTONIC.fetch_max(now, Relaxed);
     }
 }
 
-/// Makes [`arrived`] refresh the monotonic reading from now on: data that is trusted until a certain time must not be
+/// Makes [`bytes_received`] refresh the monotonic reading from now on: data that is trusted until a certain time must not be
 /// served by a process that was stopped meanwhile. See docs/decisions/0081.
-pub fn mind_arrivals() {
-    MINDED.store(true, Relaxed);
+pub fn refresh_on_receive() {
+    REFRESHES_ON_RECEIVE.store(true, Relaxed);
 }
 
-/// To be called after every receive of client bytes. Costs nothing unless [`mind_arrivals`] was called, then some tens of
+/// To be called after every receive of client bytes. Costs nothing unless [`refresh_on_receive`] was called, then some tens of
 /// nanoseconds.
 #[inline]
-pub fn arrived() {
-    if MINDED.load(Relaxed) {
+pub fn bytes_received() {
+    if REFRESHES_ON_RECEIVE.load(Relaxed) {
         tick_monotonic();
     }
 }
@@ -159,7 +159,7 @@ pub fn precise_micros() -> u64 {
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 pub fn instant() -> Instant {
-    Instant::now() + Duration::from_millis(PASSED.load(Relaxed))
+    Instant::now() + Duration::from_millis(ADVANCED_MILLIS.load(Relaxed))
 }
 
 /// Microseconds of the kernel's monotonic clock, by which a service manager orders its messages.
@@ -174,39 +174,39 @@ pub fn kernel_micros() -> u64 {
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 pub fn unix_micros(precise: u64) -> u64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros());
-    let moved = MOVED.load(Relaxed).saturating_mul(1_000_000);
+    let moved = ADVANCED_SECONDS.load(Relaxed).saturating_mul(1_000_000);
     let wall = u64::try_from(wall).unwrap_or(u64::MAX).saturating_add_signed(moved);
     wall.saturating_sub(precise_micros().saturating_sub(precise))
 }
 
 /// Moves the wall clock of this process by `seconds`: for tests, which never sleep.
 pub fn advance(seconds: i64) {
-    MOVED.fetch_add(seconds, Relaxed);
+    ADVANCED_SECONDS.fetch_add(seconds, Relaxed);
     tick();
 }
 
 /// Advances the monotonic clock of this process by `millis`; the wall clock stays: for tests, which never sleep. Every
 /// deadline comes nearer by that time.
-pub fn pass(millis: u64) {
-    PASSED.fetch_add(millis, Relaxed);
+pub fn advance_monotonic(millis: u64) {
+    ADVANCED_MILLIS.fetch_add(millis, Relaxed);
     tick_monotonic();
 }
 
-/// Holds the monotonic clock of this process, so that only [`pass`] moves it: a busy machine then cannot make a test
+/// Holds the monotonic clock of this process, so that only [`advance_monotonic`] moves it: a busy machine then cannot make a test
 /// exceed a limit of a second. Timers of the runtime continue.
 pub fn hold() {
-    HELD.store(booted_millis().max(1), Relaxed);
+    HELD_AT.store(booted_millis().max(1), Relaxed);
 }
 
 /// Undoes [`hold`]: the reading continues as if it had never been held.
 pub fn release() {
-    HELD.store(0, Relaxed);
+    HELD_AT.store(0, Relaxed);
 }
 
 /// Stops the wall clock of this process at `second` since the Unix epoch, so that only [`advance`] moves it: a second of
 /// a test then has any length, on a busy machine too. The monotonic reading continues.
-pub fn stand_at(second: u64) {
-    STANDS.store(second, Relaxed);
+pub fn stop_at(second: u64) {
+    STOPPED_AT.store(second, Relaxed);
     tick();
 }
 
@@ -221,7 +221,7 @@ mod tests {
         assert!(wall().seconds_since(before) >= 1000);
         assert_eq!(0, before.seconds_since(wall()), "never negative");
         let (wall, uptime) = (wall(), monotonic_now());
-        pass(1_000_000);
+        advance_monotonic(1_000_000);
         assert!(monotonic().0 >= uptime.0 + 1_000_000);
         assert!(super::wall().seconds_since(wall) < 1000, "the wall clock is another");
     }

@@ -11,14 +11,14 @@ static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CLIENTS: AtomicUsize = AtomicUsize::new(0);
 /// Clients that may need one more: new ones, and those with a request in progress of whose response no bytes wait to be
 /// sent.
-static ASKING: AtomicUsize = AtomicUsize::new(0);
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// Files and connections to origins, including unused ones that are kept.
 static FOR_CLIENTS: AtomicUsize = AtomicUsize::new(0);
 /// The last time at which no descriptor was available, by the monotonic clock; 0 is never.
-static MISSED: AtomicU64 = AtomicU64::new(0);
+static LAST_SHORTAGE: AtomicU64 = AtomicU64::new(0);
 
 /// The time for which unused descriptors are released after a request found none, milliseconds.
-const MINDED: u64 = 1_000;
+const SHORTAGE_MILLIS: u64 = 1_000;
 
 /// A descriptor that is held, or may be needed, as long as this lives.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct HeldDescriptor(DescriptorUser);
 #[derive(Clone, Copy, Debug)]
 enum DescriptorUser {
     Client,
-    Asking,
+    Reserved,
     ForClients,
 }
 
@@ -40,8 +40,8 @@ impl HeldDescriptor {
 
     /// Not yet held, but a client may need it for its request at any moment.
     #[must_use]
-    pub fn soon() -> Self {
-        Self::new(DescriptorUser::Asking)
+    pub fn reserved() -> Self {
+        Self::new(DescriptorUser::Reserved)
     }
 
     /// Held for requests of clients: a file, a connection to an origin.
@@ -66,7 +66,7 @@ impl DescriptorUser {
     fn count(self) -> &'static AtomicUsize {
         match self {
             DescriptorUser::Client => &CLIENTS,
-            DescriptorUser::Asking => &ASKING,
+            DescriptorUser::Reserved => &RESERVED,
             DescriptorUser::ForClients => &FOR_CLIENTS,
         }
     }
@@ -81,29 +81,29 @@ pub fn allow(most: usize) {
 /// one. One client is always accepted.
 #[must_use]
 pub fn suffice_for_another() -> bool {
-    suffice(MOST.load(Relaxed), CLIENTS.load(Relaxed), ASKING.load(Relaxed), FOR_CLIENTS.load(Relaxed))
+    suffice(MOST.load(Relaxed), CLIENTS.load(Relaxed), RESERVED.load(Relaxed), FOR_CLIENTS.load(Relaxed))
 }
 
 fn suffice(most: usize, clients: usize, asking: usize, for_clients: usize) -> bool {
     clients == 0 || clients + asking + for_clients + 2 <= most
 }
 
-/// Reports that no descriptor was available. [`are_missed`] and [`are_scarce`] return true for a second.
-pub fn miss() {
-    MISSED.store(clock::monotonic().0.max(1), Relaxed);
+/// Reports that no descriptor was available. [`ran_out_lately`] and [`are_scarce`] return true for a second.
+pub fn record_shortage() {
+    LAST_SHORTAGE.store(clock::monotonic().0.max(1), Relaxed);
 }
 
 /// Whether a request lately found none: idle clients are closed.
 #[must_use]
-pub fn are_missed() -> bool {
-    let missed = MISSED.load(Relaxed);
-    missed > 0 && clock::monotonic().0.saturating_sub(missed) < MINDED
+pub fn ran_out_lately() -> bool {
+    let missed = LAST_SHORTAGE.load(Relaxed);
+    missed > 0 && clock::monotonic().0.saturating_sub(missed) < SHORTAGE_MILLIS
 }
 
 /// Whether a request or a new connection waits for one: unused files and connections are closed.
 #[must_use]
 pub fn are_scarce() -> bool {
-    are_missed() || !suffice_for_another()
+    ran_out_lately() || !suffice_for_another()
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ const WAYS: usize = 8;
 /// Slots of a table.
 pub const SLOTS: usize = 1 << 18;
 /// Bits of the key in the word of the number.
-const MARK: u32 = 12;
+const TAG_BITS: u32 = 12;
 /// These bits.
-const MARKS: u64 = (1 << MARK) - 1;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// How often a change that other threads overtake is tried again. After that the event is admitted without a trace.
 const TRIES: usize = 1000;
 
@@ -36,15 +36,15 @@ impl Default for RateTable {
 }
 
 fn pack(number: u64, key: u64) -> u64 {
-    number << MARK | mark(key)
+    number << TAG_BITS | tag(key)
 }
 
-fn mark(key: u64) -> u64 {
-    key >> (u64::BITS - MARK)
+fn tag(key: u64) -> u64 {
+    key >> (u64::BITS - TAG_BITS)
 }
 
 fn number(word: u64) -> u64 {
-    word >> MARK
+    word >> TAG_BITS
 }
 
 impl RateTable {
@@ -72,7 +72,7 @@ impl RateTable {
     fn find(set: &[Slot], key: u64) -> Option<(&Slot, u64)> {
         let slot = set.iter().find(|it| it.key.load(Acquire) == key)?;
         let word = slot.word.load(Acquire);
-        (mark(key) == word & MARKS).then_some((slot, word))
+        (tag(key) == word & TAG_MASK).then_some((slot, word))
     }
 
     /// Replaces the number of `key` by that which `rule` makes of it; 0 is that of a key without a slot. Numbers have 52 bits.
@@ -114,9 +114,9 @@ pub struct CountTable {
 }
 
 /// Bits of a count; the rest of its word is the key.
-const COUNT: u32 = 16;
+const COUNT_BITS: u32 = 16;
 /// Slots of counts.
-const COUNTS: usize = 1 << 15;
+const COUNT_SLOTS: usize = 1 << 15;
 
 /// The place of what was counted.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub struct Counted(usize);
 
 impl Default for CountTable {
     fn default() -> Self {
-        Self { words: (0..COUNTS).map(|_| AtomicU64::new(0)).collect() }
+        Self { words: (0..COUNT_SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
@@ -134,10 +134,10 @@ impl CountTable {
     /// # Errors
     /// The number that is counted already.
     pub fn enter(&self, key: u64, most: u32) -> Result<Option<Counted>, u32> {
-        let tag = (key >> COUNT).max(1) << COUNT;
+        let tag = (key >> COUNT_BITS).max(1) << COUNT_BITS;
         let at = (usize::try_from(key & u64::from(u32::MAX)).unwrap_or(0) % (self.words.len() / WAYS)) * WAYS;
-        let count = |word: u64| u32::try_from(word & ((1 << COUNT) - 1)).unwrap_or(0);
-        let is_ours = |word: u64| word >> COUNT == tag >> COUNT;
+        let count = |word: u64| u32::try_from(word & ((1 << COUNT_BITS) - 1)).unwrap_or(0);
+        let is_ours = |word: u64| word >> COUNT_BITS == tag >> COUNT_BITS;
         for _ in 0..TRIES {
             // Read once: a word that changes afterwards fails the swap.
             let words: [u64; WAYS] = std::array::from_fn(|it| self.words[at + it].load(Acquire));
@@ -160,7 +160,7 @@ impl CountTable {
 
     /// Counts one less.
     pub fn leave(&self, counted: &Counted) {
-        let less = |word: u64| Some(if word & ((1 << COUNT) - 1) == 1 { 0 } else { word - 1 });
+        let less = |word: u64| Some(if word & ((1 << COUNT_BITS) - 1) == 1 { 0 } else { word - 1 });
         let _ = self.words[counted.0].fetch_update(Release, Acquire, less);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::key::KeyHash;
 use crate::purge_position::Seq;
-use larder_stdx::as_is::AsIs;
+use larder_stdx::identity_hasher::IdentityHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
@@ -13,7 +13,7 @@ pub(crate) const MISS_COST: u64 = 96;
 /// The misses of one shard.
 #[derive(Default)]
 pub(crate) struct HitForMissTable {
-    known: HashMap<u128, HitForMiss, BuildHasherDefault<AsIs>>,
+    known: HashMap<u128, HitForMiss, BuildHasherDefault<IdentityHasher>>,
     order: VecDeque<u128>,
     most: usize,
 }

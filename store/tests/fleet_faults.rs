@@ -64,7 +64,7 @@ fn is_ejected(fleet: &Fleet, server: usize) -> bool {
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.
 async fn until_back(fleet: &Rc<Fleet>, server: usize) {
-    clock::pass(6_000);
+    clock::advance_monotonic(6_000);
     let deadline = Instant::now() + Duration::from_secs(10);
     while is_ejected(fleet, server) && Instant::now() < deadline {
         let _ = get(fleet, "http://whatever/").await;
@@ -221,7 +221,7 @@ fn a_flapping_server_is_never_an_error() {
             server.does(if round % 2 == 0 { Fault::Flapping } else { Fault::None });
             get_in_time(&fleet, URL, b"a").await;
             if is_ejected(&fleet, 0) {
-                clock::pass(6_000);
+                clock::advance_monotonic(6_000);
             }
         }
         server.does(Fault::None);
@@ -475,7 +475,7 @@ fn any_mix_of_faults_leaves_bytes_intact_and_removed_items_removed() {
             match random(&mut state, 20) {
                 0 => servers[random(&mut state, 3)].does(FAULTS[random(&mut state, FAULTS.len())]),
                 1 | 2 => servers[random(&mut state, 3)].does(Fault::None),
-                3 => clock::pass(6_000),
+                3 => clock::advance_monotonic(6_000),
                 4 | 5 => {
                     if node.remove(url.as_bytes()).await == Removed::Everywhere {
                         removed[key] = version;

@@ -295,7 +295,7 @@ impl ClientSocket {
     pub fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
         // The bytes may have been sent while this process was stopped, so the clock is read again.
-        larder_stdx::clock::arrived();
+        larder_stdx::clock::bytes_received();
         self.worker.counters.client_bytes_received.add(count as u64);
         self.watched.note(count as u64);
         Ok(count)

@@ -550,7 +550,7 @@ impl<H: Handler> Acceptor<H> {
             return AcceptResult::Batch; // As soon as these are gone.
         }
         // Connections of other workers may be idle.
-        descriptors::miss();
+        descriptors::record_shortage();
         AcceptResult::OutOfDescriptors
     }
 

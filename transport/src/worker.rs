@@ -315,7 +315,7 @@ impl TransportWorker {
             tokio::time::sleep(self.check_interval()).await;
             clock::tick();
             self.close_expired(clock::monotonic().0);
-            if self.reserves_descriptors.get() && descriptors::are_missed() {
+            if self.reserves_descriptors.get() && descriptors::ran_out_lately() {
                 self.close_idle(MOST_CLOSED);
             }
         }
@@ -433,7 +433,7 @@ impl OpenSocket {
     /// Records that the client may need a descriptor: it is new, or its request is not a plain hit.
     pub fn reserve_descriptor(&self) {
         if self.descriptor.is_some() {
-            let soon = self.reserved_descriptor.take().unwrap_or_else(HeldDescriptor::soon);
+            let soon = self.reserved_descriptor.take().unwrap_or_else(HeldDescriptor::reserved);
             self.reserved_descriptor.set(Some(soon));
         }
     }

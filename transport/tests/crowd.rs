@@ -38,7 +38,7 @@ fn an_idle_connection_is_closed_if_all_connections_are_taken() {
             assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
         };
         kept.iter_mut().for_each(ask);
-        larder_stdx::clock::pass(2_000);
+        larder_stdx::clock::advance_monotonic(2_000);
         ask(&mut server.connect());
         let seen =
             [&server.counters.connections_shed, &server.counters.connections_refused].map(|it| it.get());
@@ -60,7 +60,7 @@ fn an_idle_connection_of_another_worker_is_closed_for_a_new_one() {
             peer
         };
         let resting = [asks(&servers[1]), asks(&servers[1])];
-        larder_stdx::clock::pass(2_000);
+        larder_stdx::clock::advance_monotonic(2_000);
         let kept: Vec<_> = (0..3).map(|_| asks(&servers[0])).collect();
         let seen = || {
             servers.each_ref().map(|it| {

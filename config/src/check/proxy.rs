@@ -81,7 +81,7 @@ impl ConfigCheck {
             failures: if is_alone { 0 } else { number("eject_after") },
             window: self.time(&key("eject_window")),
             time: self.time(&key("eject_time")),
-            most: self.time(&key("eject_max")),
+            max_time: self.time(&key("eject_max")),
         };
         let health = self.health(at);
         let (tls, tls_name) = self.tls_to(at, &members);

@@ -106,7 +106,7 @@ impl OriginPool {
                 Err(OriginError::NoDescriptor) => {}
                 connected => return connected,
             }
-            descriptors::miss();
+            descriptors::record_shortage();
             let until = *until.get_or_insert_with(|| {
                 self.counters.origin_descriptor_waits.add(1);
                 after(now(), DESCRIPTOR_TIMEOUT)

@@ -72,12 +72,12 @@ impl Model {
         let (key, step) = self.threads[at].clone();
         next.threads[at].1 = match step {
             Step::ReadKey => Step::ReadWord(self.key == key),
-            Step::ReadWord(own) => Step::Swap { word: self.word, own: own && self.word & 0xfff == mark(key) },
+            Step::ReadWord(own) => Step::Swap { word: self.word, own: own && self.word & 0xfff == tag(key) },
             Step::Swap { word, .. } if self.word != word => Step::ReadKey,
             Step::Swap { word, own } => {
                 // A number is the sum of the events of its key; a number of another key is never added to.
                 if own {
-                    assert_eq!(mark(key), word & 0xfff, "an event was counted for another key");
+                    assert_eq!(tag(key), word & 0xfff, "an event was counted for another key");
                 }
                 next.word = pack(if own { number(word) + 1 } else { 1 }, key);
                 if own { Step::Done } else { Step::WriteKey }
@@ -109,7 +109,7 @@ fn every_order_of_the_steps() {
             if next.is_empty() {
                 ends += 1;
                 let events = |key: u64| keys.iter().filter(|it| K[**it] == key).count() as u64;
-                let owner = K.into_iter().find(|it| mark(*it) == model.word & 0xfff).unwrap();
+                let owner = K.into_iter().find(|it| tag(*it) == model.word & 0xfff).unwrap();
                 assert!((1..=events(owner)).contains(&number(model.word)));
                 if keys == [0, 0, 0] {
                     assert!(model.key == K[0]);

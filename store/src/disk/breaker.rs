@@ -41,7 +41,7 @@ impl DiskBreaker {
             failures: MOST_SLOW,
             window: FAILURE_WINDOW,
             time: retry.max(READ_TIMEOUT),
-            most: retry,
+            max_time: retry,
         };
         Self { breaker: CircuitBreaker::default(), settings, since: Instant::now(), counters }
     }

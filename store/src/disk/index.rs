@@ -2,7 +2,7 @@
 //! same hash share a slot; readers compare the key in the record. This module knows no files.
 
 use crate::s3fifo::table_bytes;
-use larder_stdx::as_is::AsIs;
+use larder_stdx::identity_hasher::IdentityHasher;
 use larder_wire::segment::UNIT;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -130,7 +130,7 @@ impl DiskSlot {
     }
 }
 
-type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<AsIs>>;
+type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<IdentityHasher>>;
 
 /// The writes in the queue under the hash of a variant that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,7 +115,7 @@ impl Health {
                 failures: settings.failures.max(1),
                 window: Duration::MAX,
                 time: settings.retry,
-                most: settings.retry,
+                max_time: settings.retry,
             },
             ejects: settings.auto_eject,
             counters,

@@ -6,13 +6,13 @@ use crate::hit_for_miss::HitForMissTable;
 use crate::key::{KeyHash, PackedHash};
 use crate::memory_budget::{MemoryBudget, on_heap};
 use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
-use larder_stdx::as_is::AsIs;
+use larder_stdx::identity_hasher::IdentityHasher;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 #[derive(Default)]
 pub(crate) struct RamShard {
-    pub(crate) slots: HashMap<PackedHash, Entry, BuildHasherDefault<AsIs>>,
+    pub(crate) slots: HashMap<PackedHash, Entry, BuildHasherDefault<IdentityHasher>>,
     pub(crate) misses: HitForMissTable,
     /// The bytes charged to the budget for the table.
     pub(super) footprint: u64,
@@ -20,7 +20,7 @@ pub(crate) struct RamShard {
 
 /// The data that only one thread at a time may change.
 pub(crate) struct EvictionState {
-    pub(super) policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
+    pub(super) policy: S3Fifo<PackedHash, BuildHasherDefault<IdentityHasher>>,
     /// The bytes charged to the budget for the policy.
     pub(super) footprint: u64,
     /// See [`ChangedKeys`].

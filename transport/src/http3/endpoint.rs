@@ -179,7 +179,7 @@ impl<H: Handler> SocketLoop<H> {
             forwarded: socket.forwarded,
             passed: None,
             endpoint,
-            waker: waker,
+            waker,
             timers: BTreeSet::new(),
             settings: None,
             tls,
@@ -299,7 +299,7 @@ impl<H: Handler> SocketLoop<H> {
         };
         drop(guard);
         let now = clock::instant();
-        clock::arrived();
+        clock::bytes_received();
         for (meta, buffer) in metas.iter().zip(buffers.chunks(BUFFER)).take(count) {
             let stride = u32::try_from(meta.stride.max(1)).unwrap_or(u32::MAX);
             let ecn = meta.ecn.map_or(0, |it| it as u8);

@@ -307,7 +307,7 @@ async fn a_body_is_offered_again_after_a_failure() {
         let before = counters.fill_spool_bytes.get();
         tokio::time::advance(Duration::from_secs(9)).await;
         assert_eq!(before, counters.fill_spool_bytes.get(), "it rests");
-        larder_stdx::clock::pass(11_000);
+        larder_stdx::clock::advance_monotonic(11_000);
         tokio::time::advance(Duration::from_secs(2)).await;
     };
     tokio::join!(it.pour(writer), seconds);

@@ -54,7 +54,7 @@ impl Store {
 
     /// From now on purges arrive through the fleet's logs: nothing is trusted before they are followed.
     pub fn follows_logs(&self) {
-        clock::mind_arrivals();
+        clock::refresh_on_receive();
         self.trust_until(0);
         self.change_log(|all| *all = vec![Position::NOTHING]);
     }

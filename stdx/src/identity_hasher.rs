@@ -4,9 +4,9 @@ use std::hash::Hasher;
 
 /// Returns a hash unchanged.
 #[derive(Default)]
-pub struct AsIs(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for AsIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
