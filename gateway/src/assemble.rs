@@ -18,12 +18,12 @@ pub(crate) fn assemble(
     trailers: Option<FieldList>,
     body: StoredBody,
     variant: Box<[u8]>,
-    marks: PurgeFacts,
+    purge_facts: PurgeFacts,
     policy: &TagPolicy,
 ) -> Stored {
     fields.remove("content-length");
     let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
-    Stored::new(meta, head, fields, body).with(variant, trailers, marks)
+    Stored::new(meta, head, fields, body).with(variant, trailers, purge_facts)
 }
 
 /// Joins two parts of one representation; `None` where they do not fit together.
@@ -60,8 +60,8 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
         fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
     }
     // The age is the older part's.
-    let marks = PurgeFacts { tags: new.tags().into(), epoch: old.epoch() };
-    Some(assemble(meta, fields, None, body, new.variant().into(), marks, policy))
+    let purge_facts = PurgeFacts { tags: new.tags().into(), epoch: old.epoch() };
+    Some(assemble(meta, fields, None, body, new.variant().into(), purge_facts, policy))
 }
 
 /// The bytes of a stored body, in RAM or on disk.

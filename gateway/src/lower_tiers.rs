@@ -236,8 +236,8 @@ impl Gateway {
             false => None,
         };
         let fields = permitted.as_ref().unwrap_or(&it.fields);
-        let marks = marks_of(it, fields, policy, by_application);
-        self.store.has_purged(&it.key, &it.meta, fields, &marks, it.body.length)
+        let purge_facts = purge_facts_of(it, fields, policy, by_application);
+        self.store.has_purged(&it.key, &it.meta, fields, &purge_facts, it.body.length)
     }
 
     /// A response of the disk as it is to be served, and whether RAM takes it: a small one at once, a large one after
@@ -290,8 +290,8 @@ impl Gateway {
             .store
             .make_body(std::slice::from_ref(&body))
             .unwrap_or_else(|_| StoredBody::on_the_heap(&[body]));
-        let marks = marks_of(&it, &fields, policy, by_application);
-        let stored = assemble(it.meta, fields, it.trailers, body, it.variant, marks, &policy.tags);
+        let purge_facts = purge_facts_of(&it, &fields, policy, by_application);
+        let stored = assemble(it.meta, fields, it.trailers, body, it.variant, purge_facts, &policy.tags);
         Some(coding::ready(stored, policy))
     }
 }
@@ -315,7 +315,7 @@ pub(crate) enum PromoteToRam {
 }
 
 /// The facts that purges compare, for a record.
-fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> PurgeFacts {
+fn purge_facts_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> PurgeFacts {
     let known: Vec<Position> = it.known.iter().map(|&(log, entry)| Position { log, entry }).collect();
     // An application need not repeat its tags outside the fields.
     let tags = match by_application {

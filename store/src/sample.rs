@@ -65,7 +65,7 @@ pub fn owned(stored: StoredArc) -> Stored {
     StoredArc::try_unwrap(stored).ok().unwrap()
 }
 
-/// The marks of a response with one tag.
+/// The purge facts of a response with one tag.
 #[must_use]
 pub fn tagged(tag: &str) -> PurgeFacts {
     PurgeFacts { tags: [tags::hash(tag)].into(), ..PurgeFacts::default() }

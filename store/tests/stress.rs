@@ -96,7 +96,7 @@ const MOODS: [Mood; 8] =
 
 /// Asks the origin, shares the answer, and stores it if the mood is right.
 async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter, mood: Mood) {
-    let marks = PurgeFacts { tags: [tags::hash(&tag(page))].into(), epoch: store.epoch() };
+    let purge_facts = PurgeFacts { tags: [tags::hash(&tag(page))].into(), epoch: store.epoch() };
     tokio::task::yield_now().await;
     let version = world.pages[page].origin.load(SeqCst);
     let word = version * KEYS as u64 + page as u64;
@@ -107,7 +107,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         length: Some(body.len() as u64),
         vary: Vec::new(),
         variant: Box::default(),
-        purge_facts: marks.clone(),
+        purge_facts: purge_facts.clone(),
         meta: sample::meta(&[]),
         spent: SpentLifetime::No,
     };
@@ -123,15 +123,15 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         tokio::task::yield_now().await;
     }
     if writer.may_store() {
-        keep(store, &writer, marks);
+        keep(store, &writer, purge_facts);
     }
     writer.finish(FillEnd::Complete(None));
 }
 
-fn keep(store: &Store, writer: &FillWriter, marks: PurgeFacts) {
+fn keep(store: &Store, writer: &FillWriter, purge_facts: PurgeFacts) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
-    let stored = sample::stored(body).with_purge_facts(marks);
+    let stored = sample::stored(body).with_purge_facts(purge_facts);
     let _ = writer.insert(StoredArc::new(stored), 1);
 }
 

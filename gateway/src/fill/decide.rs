@@ -175,7 +175,7 @@ impl FillJob {
         *self.local.own.borrow_mut() = Some((meta.status, own));
         let mut variant = Vec::new();
         vary::write_key(meta.vary(), &self.request.fields.view(), &mut variant);
-        let marks = self.marks(&kept, arrived.epoch.clone());
+        let purge_facts = self.purge_facts(&kept, arrived.epoch.clone());
         SharedHead {
             status: meta.status,
             fields: kept,
@@ -183,7 +183,7 @@ impl FillJob {
             vary: meta.vary().to_vec(),
             variant: variant.into_boxed_slice(),
             meta,
-            purge_facts: marks,
+            purge_facts,
             spent,
         }
     }
@@ -256,7 +256,7 @@ impl FillJob {
         meta.status = 200;
         meta.set_partial(None);
         // The age is that of the held part.
-        let marks = self.marks(&kept, old.epoch());
+        let purge_facts = self.purge_facts(&kept, old.epoch());
         let head = Arc::new(SharedHead {
             status: 200,
             fields: kept,
@@ -264,7 +264,7 @@ impl FillJob {
             vary: old.meta.vary().to_vec(),
             variant: old.variant().into(),
             meta,
-            purge_facts: marks,
+            purge_facts,
             spent: SpentLifetime::No,
         });
         let (stored, none) = (contents(&old.body)?, Bytes::new());
@@ -296,7 +296,7 @@ impl FillJob {
     }
 
     /// The facts that purges compare, for a response with these stored fields.
-    pub(super) fn marks(&self, fields: &FieldList, epoch: PurgeEpoch) -> PurgeFacts {
+    pub(super) fn purge_facts(&self, fields: &FieldList, epoch: PurgeEpoch) -> PurgeFacts {
         let tags = tags::of(&fields.view(), &self.route.policy.tags, &self.key);
         self.gateway.counters.purge_tags_full.add(u64::from(tags::are_every(&tags)));
         PurgeFacts { tags, epoch }

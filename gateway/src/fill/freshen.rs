@@ -106,9 +106,9 @@ impl FillJob {
         if update.iter().any(|it| it.is("via")) {
             request_headers::mark_stored(&mut fields, arrived.response.version, policy);
         }
-        let marks = self.marks(&fields, arrived.epoch.clone());
+        let purge_facts = self.purge_facts(&fields, arrived.epoch.clone());
         let (trailers, body, variant) = (old.trailers().cloned(), old.body.clone(), old.variant().into());
-        let new = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
+        let new = assemble(meta, fields, trailers, body, variant, purge_facts, &policy.tags);
         let new = coding::ready(new, policy);
         coding::carry(&self.gateway.store, old, &new);
         new

@@ -95,11 +95,11 @@ impl LargeProgress {
         drop(job.win.take());
         let Ok(body) = large.finish().await else { return };
         let (meta, fields) = (head.meta.clone(), head.fields.clone());
-        let (variant, marks) = (head.variant.clone(), head.purge_facts.clone());
+        let (variant, purge_facts) = (head.variant.clone(), head.purge_facts.clone());
         if body.len() > policy.max_object || meta.partial().is_some() {
             return;
         }
-        let stored = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
+        let stored = assemble(meta, fields, trailers, body, variant, purge_facts, &policy.tags);
         let stored = StoredArc::new(coding::ready(stored, policy));
         job.gateway.counters.disk_large_writes.add(1);
         disk.write_unless(&job.key, &stored, || watch.was_removed());

@@ -117,7 +117,7 @@ impl RecomputeWait {
             self.has_changed = true;
         } else if self.sign.is_elapsed() {
             match fleet.holder_state(&theirs).await {
-                HolderState::Yes => self.sign = Box::pin(sleep(SIGN_AGAIN)),
+                HolderState::Alive => self.sign = Box::pin(sleep(SIGN_AGAIN)),
                 HolderState::Silent if !self.has_taken_over => {
                     fleet.end_lease(&theirs);
                     (self.has_taken_over, self.pause) = (true, FIRST_PAUSE);

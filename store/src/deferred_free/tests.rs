@@ -45,8 +45,8 @@ fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> 
 }
 
 fn put(store: &Store, key: &str, body: StoredBody) {
-    let marks = PurgeFacts { epoch: store.epoch(), ..PurgeFacts::default() };
-    let stored = StoredArc::new(Stored { body, ..stored(text("")) }.with_purge_facts(marks));
+    let purge_facts = PurgeFacts { epoch: store.epoch(), ..PurgeFacts::default() };
+    let stored = StoredArc::new(Stored { body, ..stored(text("")) }.with_purge_facts(purge_facts));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
 

@@ -44,9 +44,9 @@ pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
     }
     let positions: Vec<Position> = known.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
     let epoch = PurgeEpoch { seq, log: Positions::new(&positions) };
-    let marks = PurgeFacts { tags, epoch };
+    let purge_facts = PurgeFacts { tags, epoch };
     // It is probably sent once only.
-    Stored::new(meta, ReadyHead::passing(&head), fields, body).with(variant, trailers, marks)
+    Stored::new(meta, ReadyHead::passing(&head), fields, body).with(variant, trailers, purge_facts)
 }
 
 /// The index's identity of a variant.

@@ -131,7 +131,7 @@ pub enum FleetCopy {
 }
 
 impl Stored {
-    /// A response that does not vary, without trailers and marks. `head` has the lines of `fields`, or some of them, and
+    /// A response that does not vary, without trailers and purge facts. `head` has the lines of `fields`, or some of them, and
     /// a `Content-Length`, which `fields` lack.
     #[must_use]
     pub fn new(meta: Meta, head: ReadyHead, fields: FieldList, body: StoredBody) -> Stored {
@@ -167,7 +167,7 @@ impl Stored {
         self.uncommon = (!parts.is_empty()).then_some(parts);
     }
 
-    /// The same with this variant key, these trailers and marks.
+    /// The same with this variant key, these trailers and purge facts.
     #[must_use]
     pub fn with(
         mut self,
@@ -183,7 +183,7 @@ impl Stored {
         self
     }
 
-    /// The same with these marks.
+    /// The same with these purge facts.
     #[must_use]
     pub fn with_purge_facts(mut self, purge_facts: PurgeFacts) -> Stored {
         let PurgeFacts { tags, epoch: PurgeEpoch { seq, log } } = purge_facts;

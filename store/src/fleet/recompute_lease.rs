@@ -132,7 +132,7 @@ async fn write_liveness(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderState {
     /// It sent a sign of life a moment ago.
-    Yes,
+    Alive,
     /// It sent none; but there is none in its first half second either.
     Silent,
     /// The server with the lease does not answer.
@@ -144,7 +144,7 @@ impl Fleet {
     pub async fn holder_state(&self, it: &OtherNodesLease) -> HolderState {
         let keys = [self.keys.liveness_key(&it.0.key)];
         match self.servers[it.0.server].get_many(&keys, self.settings.timeout).await.as_deref() {
-            Ok([Some(_)]) => HolderState::Yes,
+            Ok([Some(_)]) => HolderState::Alive,
             Ok(_) => HolderState::Silent,
             Err(_) => HolderState::Unknown,
         }

@@ -254,7 +254,7 @@ proptest! {
             all.add(rule, WallTime(n as u64));
         }
         prop_assert!(few.len() <= 3);
-        let purge_facts = marks(&tags, PurgeEpoch::default());
+        let purge_facts = purge_facts(&tags, PurgeEpoch::default());
         let subject = RuleSubject {
             key: KEYS[key].as_bytes(),
             meta: &meta(&[]),

@@ -17,14 +17,14 @@ pub(crate) const KEYS: [&str; 6] =
     ["http://a/", "http://a/x", "http://a/x h:b=c", "http://a/xy", "http://b/", "http://b/x?y"];
 pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
 
-pub(crate) fn marks(tags: &[&str], epoch: PurgeEpoch) -> PurgeFacts {
+pub(crate) fn purge_facts(tags: &[&str], epoch: PurgeEpoch) -> PurgeFacts {
     let mut tags: Vec<u64> = tags.iter().map(|it| tags::hash(it)).collect();
     tags.sort_unstable();
     PurgeFacts { tags: tags.into(), epoch }
 }
 
 pub(crate) fn tagged(tags: &[&str], epoch: PurgeEpoch, body: &str) -> StoredArc {
-    StoredArc::new(stored(text(body)).with_purge_facts(marks(tags, epoch)))
+    StoredArc::new(stored(text(body)).with_purge_facts(purge_facts(tags, epoch)))
 }
 
 pub(crate) fn rule(scope: PurgeScope, strength: Strength) -> PurgeRule {
@@ -98,7 +98,7 @@ pub(crate) fn head(tags: &[&str], epoch: PurgeEpoch) -> FillHead {
         vary: Vec::new(),
         variant: Box::default(),
         meta: meta(&[]),
-        purge_facts: marks(tags, epoch),
+        purge_facts: purge_facts(tags, epoch),
         spent: SpentLifetime::No,
     }))
 }

@@ -21,9 +21,9 @@ pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: StoredBody)
     vary::write_key(meta.vary(), &as_fields(request), &mut variant);
     let head = ReadyHead::new(b"HTTP/1.1 200 OK\r\n");
     let trailers = FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]);
-    let marks = PurgeFacts { tags: Box::from([3, 5]), epoch: PurgeEpoch::default() };
+    let purge_facts = PurgeFacts { tags: Box::from([3, 5]), epoch: PurgeEpoch::default() };
     let stored = Stored::new(meta, head, stored_fields(&fields, &policy, now), body);
-    StoredArc::new(stored.with(variant.into(), Some(trailers), marks))
+    StoredArc::new(stored.with(variant.into(), Some(trailers), purge_facts))
 }
 
 pub fn as_fields<'a>(fields: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {

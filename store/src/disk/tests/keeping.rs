@@ -65,9 +65,9 @@ fn a_response_is_restored_with_all_its_parts() {
     let head =
         ReadyHead::new(b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nX-Two: a\r\nX-Two: \xff\r\nContent-Length: 2\r\n");
     let trailers = FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]);
-    let marks = PurgeFacts { tags: [1, 9][..].into(), epoch };
+    let purge_facts = PurgeFacts { tags: [1, 9][..].into(), epoch };
     let stored = Stored::new(meta, head, fields, sample::text("hi"));
-    let stored = StoredArc::new(stored.with(variant.into(), Some(trailers), marks));
+    let stored = StoredArc::new(stored.with(variant.into(), Some(trailers), purge_facts));
     tier.put("http://a/", stored.clone());
     tier.restart();
     let found = tier.read("http://a/", &ENCODED).unwrap();
