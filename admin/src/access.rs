@@ -33,9 +33,9 @@ const WRITE_USE: u64 = 600;
 /// Seconds after which a session ends in any case.
 const SESSION_LIFE: u64 = 7 * 24 * 3600;
 /// Consecutive wrong tokens that are answered before the response is only "too many" ...
-const GUESSES: u64 = 20;
+const MOST_WRONG_TOKENS: u64 = 20;
 /// ... and the seconds after which one more is answered.
-const GUESS_SECONDS: u64 = 1;
+const WRONG_TOKEN_SECONDS: u64 = 1;
 
 /// The reason for rejecting a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum AccessRefusal {
     Host,
     /// The request came through a route of this larder, under any name of its origin: the route is open to all its
     /// clients.
-    Circle,
+    Loop,
     /// The request was made by a web page of another origin.
     Origin,
     /// The request had no token.
@@ -57,7 +57,7 @@ pub enum AccessRefusal {
 
 impl AccessRefusal {
     /// Status, sentence, and the field concerned.
-    fn told(self) -> (u16, &'static str, &'static str) {
+    fn response(self) -> (u16, &'static str, &'static str) {
         match self {
             AccessRefusal::Host => (
                 421,
@@ -65,7 +65,7 @@ impl AccessRefusal {
                  to admin.hosts.",
                 "Host",
             ),
-            AccessRefusal::Circle => (
+            AccessRefusal::Loop => (
                 403,
                 "This request came through a route of this larder; a route must not have the admin as its origin.",
                 "CDN-Loop",
@@ -99,7 +99,7 @@ impl AccessRefusal {
 
 impl From<AccessRefusal> for AdminResponse {
     fn from(it: AccessRefusal) -> Self {
-        let (status, sentence, field) = it.told();
+        let (status, sentence, field) = it.response();
         problem_at(status, sentence, field)
     }
 }
@@ -131,7 +131,7 @@ impl BrowserSession {
         (self.used + SESSION_IDLE).min(self.born + SESSION_LIFE)
     }
 
-    fn who(&self) -> Requester {
+    fn requester(&self) -> Requester {
         Requester::Session(self.number, self.of.clone())
     }
 }
@@ -167,7 +167,7 @@ pub struct AdminAccess {
     /// Wakes streams after a session or a token has ended.
     ended: Notify,
     /// The remaining wrong tokens, and the time of that count.
-    guesses: Cell<(u64, u64)>,
+    wrong_tokens_left: Cell<(u64, u64)>,
     counters: Arc<Counters>,
 }
 
@@ -179,7 +179,8 @@ impl AdminAccess {
         first: Option<SocketAddr>,
         counters: Arc<Counters>,
     ) -> Self {
-        let page = first.map_or_else(|| "http://localhost".to_owned(), |it| format!("http://{}", near(it)));
+        let page =
+            first.map_or_else(|| "http://localhost".to_owned(), |it| format!("http://{}", local_address(it)));
         let own = NamedToken {
             name: ADMIN_NAME.to_owned(),
             role: AdminRole::Admin,
@@ -195,7 +196,7 @@ impl AdminAccess {
             kept: RefCell::default(),
             unwritten: RefCell::default(),
             ended: Notify::new(),
-            guesses: Cell::new((GUESSES, clock::wall().0)),
+            wrong_tokens_left: Cell::new((MOST_WRONG_TOKENS, clock::wall().0)),
             counters,
         }
     }
@@ -291,7 +292,7 @@ impl AdminAccess {
     ///
     /// # Errors
     /// The client is rejected.
-    pub fn who(&self, request: &Request, client: &Client) -> Result<Requester, AccessRefusal> {
+    pub fn authenticate(&self, request: &Request, client: &Client) -> Result<Requester, AccessRefusal> {
         let mut shown = request.fields.get_all("authorization");
         let (Some(first), None) = (shown.next(), shown.next()) else {
             return if is_direct(request, client) {
@@ -306,13 +307,14 @@ impl AdminAccess {
         };
         // The right ones first: no number of wrong ones locks them out.
         let shown = token::fingerprint(shown.1.trim());
-        let who = self.token(&shown).or_else(|| self.session(&shown)).ok_or_else(|| self.wrong())?;
-        if let Some(of) = who.token() {
+        let requester =
+            self.token(&shown).or_else(|| self.session(&shown)).ok_or_else(|| self.count_wrong_token())?;
+        if let Some(of) = requester.token() {
             let tokens = self.tokens.borrow();
             let used = tokens.iter().find(|it| it.of == *of);
             used.iter().for_each(|it| drop(it.last.replace(Some((clock::wall().0, address_of(client))))));
         }
-        Ok(who)
+        Ok(requester)
     }
 
     fn token(&self, shown: &str) -> Option<Requester> {
@@ -328,24 +330,25 @@ impl AdminAccess {
         let found = find_equal(sessions.iter().map(|it| &*it.fingerprint), shown)?;
         let mut session = sessions.remove(found)?;
         session.used = now;
-        let who = session.who();
+        let requester = session.requester();
         sessions.push_back(session);
         drop(sessions);
         let is_due = self.kept.borrow().as_ref().is_some_and(|it| now.saturating_sub(it.1) >= WRITE_USE);
         if is_due {
             self.write_sessions();
         }
-        Some(who)
+        Some(requester)
     }
 
     /// Counts a wrong token.
-    fn wrong(&self) -> AccessRefusal {
+    fn count_wrong_token(&self) -> AccessRefusal {
         self.counters.admin_wrong_tokens.add_shared(1);
         let now = clock::wall().0;
-        let (left, since) = self.guesses.get();
-        let more = now.saturating_sub(since) / GUESS_SECONDS;
-        let left = left.saturating_add(more).min(GUESSES);
-        self.guesses.set((left.saturating_sub(1), if more > 0 || now < since { now } else { since }));
+        let (left, since) = self.wrong_tokens_left.get();
+        let more = now.saturating_sub(since) / WRONG_TOKEN_SECONDS;
+        let left = left.saturating_add(more).min(MOST_WRONG_TOKENS);
+        self.wrong_tokens_left
+            .set((left.saturating_sub(1), if more > 0 || now < since { now } else { since }));
         match left {
             0 => {
                 self.counters.admin_throttled.add_shared(1);
@@ -359,8 +362,8 @@ impl AdminAccess {
     ///
     /// # Errors
     /// The system has no randomness.
-    pub fn link(&self, who: Option<&Requester>) -> std::io::Result<(String, u64)> {
-        let of = who.and_then(Requester::token).cloned();
+    pub fn link(&self, requester: Option<&Requester>) -> std::io::Result<(String, u64)> {
+        let of = requester.and_then(Requester::token).cloned();
         let of = of.unwrap_or_else(|| self.tokens.borrow()[0].of.clone());
         let code = Token::random::<16>()?;
         let (text, until) = (code.text().to_owned(), clock::wall().0 + LINK_LIFE);
@@ -374,7 +377,7 @@ impl AdminAccess {
     }
 
     /// The page with a new login link, for a browser on this machine.
-    pub fn link_here(&self) -> Option<String> {
+    pub fn page_with_link(&self) -> Option<String> {
         self.link(None).ok().map(|(code, _)| format!("{}/#login={code}", self.page))
     }
 
@@ -398,7 +401,7 @@ impl AdminAccess {
                 if it.code.is(code) { Some(at) } else { found }
             },
         );
-        let Some(link) = found.and_then(|it| links.remove(it)) else { return Err(self.wrong()) };
+        let Some(link) = found.and_then(|it| links.remove(it)) else { return Err(self.count_wrong_token()) };
         let token = match Token::random::<32>() {
             Ok(it) => it,
             Err(error) => return Ok(Err(error)),
@@ -419,7 +422,7 @@ impl AdminAccess {
             used: now,
             born: now,
         };
-        let made = (token.text().to_owned(), session.until(), session.who());
+        let made = (token.text().to_owned(), session.until(), session.requester());
         sessions.push_back(session);
         drop(sessions);
         self.write_sessions();
@@ -427,9 +430,9 @@ impl AdminAccess {
     }
 
     /// Whether an accepted client would still be accepted.
-    pub fn lives(&self, who: &Requester) -> bool {
+    pub fn is_accepted(&self, requester: &Requester) -> bool {
         let now = clock::wall().0;
-        match who {
+        match requester {
             Requester::Nobody | Requester::Socket => true,
             Requester::Token(it) => self.has(it),
             Requester::Session(number, _) => {
@@ -469,13 +472,13 @@ impl AdminAccess {
     }
 
     /// The sessions, the latest used first; `who` is marked among them.
-    pub fn sessions(&self, who: &Requester) -> Vec<Value> {
+    pub fn sessions(&self, requester: &Requester) -> Vec<Value> {
         let now = clock::wall().0;
         let sessions = self.sessions.borrow();
         let row = |it: &BrowserSession| {
             json!({
                 "id": it.number, "name": it.of.name, "role": it.of.role.name(), "from": it.from, "login": it.born,
-                "used": it.used, "expires": it.until(), "own": who.session() == Some(it.number),
+                "used": it.used, "expires": it.until(), "own": requester.session() == Some(it.number),
             })
         };
         sessions.iter().rev().filter(|it| now < it.until()).map(row).collect()
@@ -527,7 +530,7 @@ fn address_of(client: &Client) -> String {
 }
 
 /// The address for a browser on this machine.
-fn near(it: SocketAddr) -> SocketAddr {
+fn local_address(it: SocketAddr) -> SocketAddr {
     match it.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], it.port())),
         IpAddr::V6(ip) if ip.is_unspecified() => {
@@ -540,9 +543,11 @@ fn near(it: SocketAddr) -> SocketAddr {
 /// Whether a request over the Unix socket is from its direct client: a proxy, recognised by its fields, sends other
 /// clients' requests.
 fn is_direct(request: &Request, client: &Client) -> bool {
-    const OF_OTHERS: [&str; 6] =
+    const PROXY_FIELDS: [&str; 6] =
         ["authorization", "forwarded", "x-forwarded-for", "x-real-ip", "via", "origin"];
-    client.local.is_none() && client.peer.is_none() && !OF_OTHERS.iter().any(|it| request.fields.contains(it))
+    client.local.is_none()
+        && client.peer.is_none()
+        && !PROXY_FIELDS.iter().any(|it| request.fields.contains(it))
 }
 
 /// Whether the request is meant for the admin: its `Host` is the admin's address or a configured name, and no page of
@@ -550,10 +555,10 @@ fn is_direct(request: &Request, client: &Client) -> bool {
 ///
 /// # Errors
 /// The foreign part.
-pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result<(), AccessRefusal> {
+pub fn check_host(request: &Request, client: &Client, hosts: &[String]) -> Result<(), AccessRefusal> {
     let local = client.local;
     if let Some(local) = local
-        && !names_us(&request.authority, local, hosts)
+        && !names_admin(&request.authority, local, hosts)
     {
         return Err(AccessRefusal::Host);
     }
@@ -562,7 +567,7 @@ pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result
         let (scheme, authority) = it.split_once("://").unwrap_or(("", &it));
         let named = is_named(authority, hosts);
         match scheme {
-            "http" => named || local.is_some_and(|local| names_us(authority, local, hosts)),
+            "http" => named || local.is_some_and(|local| names_admin(authority, local, hosts)),
             // The admin has no TLS: only a proxy before it may have it.
             "https" => named,
             _ => false,
@@ -581,7 +586,7 @@ pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result
 }
 
 /// Whether an authority is `local`, or a name of this machine for itself with the same port.
-fn names_us(authority: &str, local: SocketAddr, hosts: &[String]) -> bool {
+fn names_admin(authority: &str, local: SocketAddr, hosts: &[String]) -> bool {
     let Some((host, port)) = parts(authority) else { return false };
     let ours = host.eq_ignore_ascii_case("localhost")
         || host

@@ -61,8 +61,8 @@ impl Admin {
     pub(super) async fn advice(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
         let mut known = self.known_routes(&live.config.sites, &live.scopes);
-        let mut told = advised(&live.config, &known);
-        let sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = told
+        let mut found = advised(&live.config, &known);
+        let sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
             .findings
             .iter()
             .filter(|it| it.kind.shares())
@@ -73,10 +73,10 @@ impl Admin {
             // A change that cannot be tried is not proposed.
             let red = self.red_routes(sharing).await.unwrap_or(tried);
             known.iter_mut().for_each(|it| it.is_red = red.contains(&it.place));
-            told = advised(&live.config, &known);
+            found = advised(&live.config, &known);
         }
         let uptime = clock::precise_micros() / 1_000_000;
-        let findings: Vec<Value> = told
+        let findings: Vec<Value> = found
             .findings
             .iter()
             .map(|it| {
@@ -90,7 +90,7 @@ impl Admin {
                 })
             })
             .collect();
-        let rightly: Vec<Value> = told
+        let rightly: Vec<Value> = found
             .rightly
             .iter()
             .map(|it| {

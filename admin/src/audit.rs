@@ -19,14 +19,14 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use storm::{LeftOut, RefusalKind, Storm};
+use storm::{OmittedRefusals, RefusalKind, Storm};
 
 /// The event of a change.
 const WRITE: &str = "admin-write";
 /// The event of a rejected request.
 const REFUSED: &str = "admin-refused";
 /// The most bytes of a body or a path that are logged.
-const TOLD: usize = 200;
+const MOST_LOGGED: usize = 200;
 
 /// The outputs.
 pub struct Audit {
@@ -38,13 +38,13 @@ pub struct Audit {
     /// Rejections of authenticated clients, which others cannot crowd out ...
     operators: RefCell<Storm>,
     /// ... and of all other clients.
-    strangers: RefCell<Storm>,
+    unauthenticated: RefCell<Storm>,
 }
 
 /// One request, as logged.
 pub struct AuditEntry<'a> {
     /// The client, as far as authenticated.
-    pub who: &'a Requester,
+    pub requester: &'a Requester,
     /// Its address.
     pub client: &'a Client,
     /// Its head.
@@ -68,7 +68,7 @@ impl Audit {
             counters,
             latest: RefCell::default(),
             operators: RefCell::default(),
-            strangers: RefCell::default(),
+            unauthenticated: RefCell::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Audit {
         let writes = entry.endpoint.is_some_and(|it| it.effect == Effect::Writes);
         match entry.status {
             400.. => self.refused(entry),
-            _ if writes => self.tell(Level::Info, WRITE, entry),
+            _ if writes => self.write(Level::Info, WRITE, entry),
             _ => {}
         }
     }
@@ -97,16 +97,17 @@ impl Audit {
     }
 
     fn refused(&self, entry: &AuditEntry<'_>) {
-        if self.admits(entry.who, entry.client, entry.status) {
-            self.tell(Level::Warn, REFUSED, entry);
+        if self.admits(entry.requester, entry.client, entry.status) {
+            self.write(Level::Warn, REFUSED, entry);
         }
     }
 
     /// Counts a rejection; returns whether it is logged in full.
-    fn admits(&self, who: &Requester, client: &Client, status: u16) -> bool {
+    fn admits(&self, requester: &Requester, client: &Client, status: u16) -> bool {
         self.counters.admin_refusals.add_shared(1);
-        self.look();
-        let storm = if matches!(who, Requester::Nobody) { &self.strangers } else { &self.operators };
+        self.write_summaries();
+        let storm =
+            if matches!(requester, Requester::Nobody) { &self.unauthenticated } else { &self.operators };
         let admits = storm.borrow_mut().admits(RefusalKind::of(client.peer.map(|it| it.ip()), status));
         if !admits {
             self.counters.admin_refusals_unlogged.add_shared(1);
@@ -123,15 +124,15 @@ impl Audit {
     }
 
     /// Logs the number of omitted rejections of each client at the end of a second; to be called about once a second.
-    pub fn look(&self) {
+    pub fn write_summaries(&self) {
         let now = clock::wall().0;
-        for storm in [&self.operators, &self.strangers] {
-            let left_out = storm.borrow_mut().over(now);
-            left_out.iter().for_each(|it| self.tell_left_out(it));
+        for storm in [&self.operators, &self.unauthenticated] {
+            let left_out = storm.borrow_mut().end_second(now);
+            left_out.iter().for_each(|it| self.write_summary(it));
         }
     }
 
-    fn tell_left_out(&self, LeftOut { kind, count }: &LeftOut) {
+    fn write_summary(&self, OmittedRefusals { kind, count }: &OmittedRefusals) {
         let from = match kind {
             None => "others".to_owned(),
             Some(RefusalKind { from: None, .. }) => "unix".to_owned(),
@@ -145,14 +146,14 @@ impl Audit {
         self.event(Level::Warn, "admin-refused-summary", &values);
     }
 
-    fn tell(&self, level: Level, event: &str, entry: &AuditEntry<'_>) {
+    fn write(&self, level: Level, event: &str, entry: &AuditEntry<'_>) {
         let from = from(entry.client);
-        let session = entry.who.session().map(|it| it.to_string());
+        let session = entry.requester.session().map(|it| it.to_string());
         let (path, query) = entry.request.target.split_once('?').unwrap_or((&entry.request.target, ""));
         let status = entry.status.to_string();
-        let what = what(entry);
-        let mut values = vec![("who", entry.who.name())];
-        if let Some(role) = entry.who.role() {
+        let what = short_body(entry);
+        let mut values = vec![("who", entry.requester.name())];
+        if let Some(role) = entry.requester.role() {
             values.push(("role", role.name()));
         }
         if let Some(session) = &session {
@@ -202,18 +203,20 @@ fn from(client: &Client) -> String {
 
 /// A short form of a body: short JSON of an authenticated client unchanged, never a login code, and no text of a configuration,
 /// which may have secrets.
-fn what(entry: &AuditEntry<'_>) -> String {
+fn short_body(entry: &AuditEntry<'_>) -> String {
     let has_text = |it: &Endpoint| it.path.starts_with("/api/v1/config") && !it.path.ends_with("/rollback");
     let needs_token = |it: &Endpoint| matches!(it.needs, EndpointAccess::Role(_));
     let is_open = entry.endpoint.is_none_or(|it| !needs_token(it) || has_text(it));
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
-        Ok(text) if !is_open && text.len() <= TOLD && text.trim_start().starts_with('{') => text.to_owned(),
+        Ok(text) if !is_open && text.len() <= MOST_LOGGED && text.trim_start().starts_with('{') => {
+            text.to_owned()
+        }
         _ => format!("({} bytes)", entry.body.len()),
     }
 }
 
 fn beginning(text: &str) -> &str {
-    let cut = (0..=TOLD.min(text.len())).rev().find(|it| text.is_char_boundary(*it));
+    let cut = (0..=MOST_LOGGED.min(text.len())).rev().find(|it| text.is_char_boundary(*it));
     &text[..cut.unwrap_or(0)]
 }

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 /// The most characters of an invalid value that are shown.
-const TOLD: usize = 60;
+const MOST_QUOTED: usize = 60;
 
 /// A body as JSON; `null` if the endpoint takes none, or raw bytes.
 ///
@@ -104,11 +104,11 @@ fn check_members(schema: &Value, members: &Map<String, Value>, at: &str) -> Resu
 
 fn unknown(name: &str, known: &Map<String, Value>) -> String {
     let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    let told = short(name);
+    let quoted = short(name);
     match nearest(name, names.iter().copied()) {
-        Some(near) => format!("{told:?} is unknown; did you mean {near:?}?"),
-        None if names.len() == 1 => format!("{told:?} is unknown; the only known name is {}.", names[0]),
-        None => format!("{told:?} is unknown; known names are {}.", names.join(", ")),
+        Some(near) => format!("{quoted:?} is unknown; did you mean {near:?}?"),
+        None if names.len() == 1 => format!("{quoted:?} is unknown; the only known name is {}.", names[0]),
+        None => format!("{quoted:?} is unknown; known names are {}.", names.join(", ")),
     }
 }
 
@@ -181,7 +181,7 @@ fn found(value: &Value) -> String {
 
 /// The beginning of a received text.
 fn short(text: &str) -> String {
-    match text.char_indices().nth(TOLD) {
+    match text.char_indices().nth(MOST_QUOTED) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
@@ -286,21 +286,21 @@ mod tests {
     /// Every object of a body says that nothing else may be in it.
     #[test]
     fn every_body_is_closed() {
-        fn look(schema: &Value, about: &str) {
+        fn check_text(schema: &Value, about: &str) {
             if schema["properties"].is_object() {
                 assert_eq!(false, schema["additionalProperties"], "{about}: {schema}");
             }
             for it in schema["properties"].as_object().into_iter().flatten() {
-                look(it.1, about);
+                check_text(it.1, about);
             }
             if schema["items"].is_object() {
-                look(&schema["items"], about);
+                check_text(&schema["items"], about);
             }
         }
         let mut looked = 0;
         for it in ENDPOINTS {
             if let Some(Content::Json(schema)) = it.takes {
-                look(&serde_json::from_str(schema).unwrap(), it.path);
+                check_text(&serde_json::from_str(schema).unwrap(), it.path);
                 looked += 1;
             }
         }

@@ -166,7 +166,7 @@ impl Admin {
         };
         let (saved, cover) = (text.unwrap_or_default(), &self.configuring.cover);
         let text = cover.hide(&saved).text;
-        let is_admin = asked.who.may(AdminRole::Admin);
+        let is_admin = asked.requester.may(AdminRole::Admin);
         let past = |it: larder_config::store::Past| {
             // The addresses of clients are of the audit log.
             let by = if is_admin { &*it.by } else { it.by.split(" from ").next().unwrap_or_default() };
@@ -253,7 +253,7 @@ impl Admin {
             }))
         });
         match edited.await {
-            Ok(Ok(told)) => AdminResponse::Json(200, told),
+            Ok(Ok(result)) => AdminResponse::Json(200, result),
             Ok(Err(detail)) => problem_at(400, detail, "set"),
             Err(refusal) => refusal,
         }
@@ -264,7 +264,7 @@ impl Admin {
         let (texts, at) = (AskedTexts::of(asked.json), asked.json["at"].clone());
         let read = self.apart(move |it| texts::layers(&it.plan, &it.cover, texts, &at));
         match read.await {
-            Ok(Ok(told)) => AdminResponse::Json(200, told),
+            Ok(Ok(result)) => AdminResponse::Json(200, result),
             Ok(Err(refusal)) | Err(refusal) => refusal,
         }
     }

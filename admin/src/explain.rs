@@ -62,16 +62,16 @@ impl Admin {
             false => match self.asked_for(&asked).await {
                 Ok(question) => {
                     let mut answer = self.explain_question(&question).await;
-                    if let AdminResponse::Json(200, told) = &mut answer {
-                        told["url"] = question["url"].clone();
+                    if let AdminResponse::Json(200, explained) = &mut answer {
+                        explained["url"] = question["url"].clone();
                     }
                     answer
                 }
                 Err(answer) => answer,
             },
         };
-        if let AdminResponse::Json(200, told) = &mut answer {
-            summary::add(told);
+        if let AdminResponse::Json(200, explained) = &mut answer {
+            summary::add(explained);
         }
         answer
     }
@@ -109,7 +109,7 @@ impl Admin {
     /// Explains a request whose URL has a scheme that its listener does not serve: only that can be explained. A URL that
     /// was copied from a browser may be served by TLS of a proxy before larder; `other` is the corresponding URL.
     async fn explain_misdirected(&self, mut request: Request, other: String, asked: &Value) -> AdminResponse {
-        let mut told = match request.scheme {
+        let mut explained = match request.scheme {
             Scheme::Https => refused(Reject::NotSecured.status(), Reject::NotSecured.sentence()),
             Scheme::Http => refused(400, PLAIN_SENTENCE),
         };
@@ -121,9 +121,9 @@ impl Admin {
                 true => "as requested by a proxy in front of larder that terminates TLS",
                 false => "the scheme of its listener",
             };
-            told["change"] = format!("Explain {other} instead, {why}: {name}.").into();
+            explained["change"] = format!("Explain {other} instead, {why}: {name}.").into();
         }
-        AdminResponse::Json(200, told)
+        AdminResponse::Json(200, explained)
     }
 
     /// Explains a past request, as it would be answered now, with its recorded result.
@@ -157,9 +157,9 @@ impl Admin {
             (None, Ok(request)) => self.explain_request(request, &then).await,
             (None, Err(reject)) => AdminResponse::Json(200, refused(reject.status(), reject.sentence())),
         };
-        if let AdminResponse::Json(200, told) = &mut answer {
-            told["then"] = then;
-            told["withheld"] = json!(kept.withheld);
+        if let AdminResponse::Json(200, explained) = &mut answer {
+            explained["then"] = then;
+            explained["withheld"] = json!(kept.withheld);
         }
         answer
     }
@@ -167,9 +167,9 @@ impl Admin {
     /// Explains a parsed request; `asked` may name its client and listener.
     async fn explain_request(&self, request: Request, asked: &Value) -> AdminResponse {
         if request.method == "CONNECT" {
-            let mut told = refused(405, explain::error_sentence(405));
-            told["change"] = EXTENDED_CONNECT.into();
-            return AdminResponse::Json(200, told);
+            let mut explained = refused(405, explain::error_sentence(405));
+            explained["change"] = EXTENDED_CONNECT.into();
+            return AdminResponse::Json(200, explained);
         }
         let router = self.router.borrow().clone();
         let fields = request.fields.view();
@@ -183,12 +183,13 @@ impl Admin {
         let mut answer = self.explain_on_route(&request, asked, &router, without, &sender).await;
         let found = router.find_without(without, view.method, view.authority, view.target, || *view);
         // An overlay and a purge may be those of another route, or of none.
-        let decides =
-            |told: &Value, it: &Found<'_>| told["overlay"].is_null() && told["route"] == it.target.name();
-        if let (AdminResponse::Json(200, told), Some(found)) = (&mut answer, found)
-            && decides(told, &found)
+        let decides = |explained: &Value, it: &Found<'_>| {
+            explained["overlay"].is_null() && explained["route"] == it.target.name()
+        };
+        if let (AdminResponse::Json(200, explained), Some(found)) = (&mut answer, found)
+            && decides(explained, &found)
         {
-            told["matched"] = self.matching(&router, found.at, view);
+            explained["matched"] = self.matching(&router, found.at, view);
         }
         answer
     }
@@ -208,21 +209,21 @@ impl Admin {
             .misdirected_handshake(router, view, &asked["server_name"])
             .or_else(|| self.own_answer(router, without, request, view, AdmissionStep::BeforeAccess))
             .or_else(|| self.clear_text(router, view));
-        if let Some(told) = before_access {
-            return AdminResponse::Json(200, told);
+        if let Some(explained) = before_access {
+            return AdminResponse::Json(200, explained);
         }
         let access = self.access_of(router, without, view);
-        if let Some(it) = access.as_ref().filter(|it| it.told["verdict"].is_object()) {
-            return AdminResponse::Json(200, it.told.clone());
+        if let Some(it) = access.as_ref().filter(|it| it.json["verdict"].is_object()) {
+            return AdminResponse::Json(200, it.json.clone());
         }
         let tls = if request.scheme == Scheme::Https { self.tls_of(router, view) } else { Value::Null };
         let mut answer = self.explain_admitted(request, router, without, sender, access.as_ref()).await;
-        if let AdminResponse::Json(200, told) = &mut answer {
+        if let AdminResponse::Json(200, explained) = &mut answer {
             if let Some(access) = access {
-                told["access"] = access.told["access"].clone();
+                explained["access"] = access.json["access"].clone();
             }
             if !tls.is_null() {
-                told["tls"] = tls;
+                explained["tls"] = tls;
             }
         }
         answer
@@ -240,8 +241,8 @@ impl Admin {
         let fields = request.fields.view();
         let view = &sender.view(request, &fields, router.geo());
         let find = || router.find_without(without, view.method, view.authority, view.target, || *view);
-        if let Some(told) = self.own_answer(router, without, request, view, AdmissionStep::Service) {
-            return AdminResponse::Json(200, told);
+        if let Some(explained) = self.own_answer(router, without, request, view, AdmissionStep::Service) {
+            return AdminResponse::Json(200, explained);
         }
         if let Some(overlay) = self.overlays.over(
             &request.method,
@@ -269,7 +270,7 @@ impl Admin {
                 else {
                     return problem_at(409, "The configuration changed in the meantime; retry.", "url");
                 };
-                let (verdict, file) = files::told(&finding, of_route, decided);
+                let (verdict, file) = files::to_json(&finding, of_route, decided);
                 AdminResponse::Json(
                     200,
                     json!({

@@ -101,7 +101,7 @@ impl HealthState {
 impl Admin {
     /// `GET /api/v1/health`: one word for every client, the findings with the token.
     pub(super) fn health(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        match asked.who {
+        match asked.requester {
             // Without a look: requests of strangers must not cost more than a word.
             Requester::Nobody => {
                 let word = self.health.word.get().name();
@@ -139,7 +139,7 @@ impl Admin {
             disk: self.disk_fact(),
             purge_log: self.nodes.as_ref().map(|it| it.purge_log()),
             nodes: self.node_facts(),
-            databases: self.followed.all().into_iter().map(|it| database(it, &live)).collect(),
+            databases: self.followed.all().into_iter().map(|it| database_fact(it, &live)).collect(),
             refused: state.refused(),
             refused_certificates: state.refused_certificates.borrow().clone(),
             broken_files: live.broken_files(),
@@ -247,7 +247,7 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
     judged_routes(live).filter_map(fact).collect()
 }
 
-fn database((name, standing): (String, FollowState), live: &Live) -> DatabaseFact {
+fn database_fact((name, standing): (String, FollowState), live: &Live) -> DatabaseFact {
     let (requests, errors_5xx) = requests_for_rows(live, &name);
     let mut fact = DatabaseFact { name, requests, errors_5xx, ..DatabaseFact::default() };
     match standing {

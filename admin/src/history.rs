@@ -39,7 +39,7 @@ const RETRY: u64 = 60_000;
 /// Why a file is not opened whose lock another process has.
 const LOCKED: &str = "another larder writes it";
 /// URLs that are requested from each worker, by requests and by misses.
-const OF_WORKER: usize = 12;
+const URLS_OF_WORKER: usize = 12;
 /// The steps of samples in the API, seconds. The last two are joined from samples of a minute.
 const STEPS: [&str; 5] = ["1", "10", "60", "300", "1800"];
 
@@ -168,7 +168,7 @@ impl HistoryState {
 
     /// Opens the file, if that is due, and takes over its content.
     fn connect(&self, history: &mut KeptHistory) -> Option<(u64, bool)> {
-        let HistoryLink::Waiting { path, why: told, next } = &mut history.link else { return None };
+        let HistoryLink::Waiting { path, why: reported, next } = &mut history.link else { return None };
         let uptime = clock::monotonic_now().0;
         if uptime < *next {
             return None;
@@ -182,7 +182,7 @@ impl HistoryState {
                     HistoryFault::Failed(why) => (why, RETRY),
                 };
                 *next = uptime + wait;
-                if *told != why {
+                if *reported != why {
                     let name = path.display().to_string();
                     let values = [
                         ("path", &*name),
@@ -191,7 +191,7 @@ impl HistoryState {
                     ];
                     let level = if wait == 0 { Level::Info } else { Level::Warn };
                     self.errors.event(level, "history-not-kept", &values);
-                    *told = why;
+                    *reported = why;
                 }
                 return None;
             }
@@ -225,8 +225,8 @@ impl HistoryState {
     /// Has everything that is not in the file written; or `all`, in place of the file.
     fn save(&self, history: &mut KeptHistory, all: bool) {
         let HistoryLink::Open(file) = &history.link else { return };
-        let standing = file.standing();
-        self.tell_fault(file, standing.fault.as_deref(), history.is_failing);
+        let standing = file.state();
+        self.log_fault(file, standing.fault.as_deref(), history.is_failing);
         history.is_failing = standing.fault.is_some();
         // A failed write has left out records.
         let all = all || standing.fault.is_some() || standing.bytes > MOST_BYTES;
@@ -261,7 +261,7 @@ impl HistoryState {
         }
     }
 
-    fn tell_fault(&self, file: &HistoryFile, fault: Option<&str>, was_failing: bool) {
+    fn log_fault(&self, file: &HistoryFile, fault: Option<&str>, was_failing: bool) {
         let name = file.path().display().to_string();
         match fault {
             Some(why) if !was_failing => {
@@ -278,7 +278,7 @@ impl HistoryState {
     fn request_urls(&self) {
         let (tops, urls) = (self.tops.clone(), self.urls.clone());
         tokio::task::spawn_local(async move {
-            let [requests, misses] = tops.grown(OF_WORKER).await;
+            let [requests, misses] = tops.grown(URLS_OF_WORKER).await;
             *urls.borrow_mut() = Some(busiest(&requests, &misses));
         });
     }
@@ -289,7 +289,7 @@ impl HistoryState {
             HistoryLink::Ram(why) => json!({ "in": "ram", "why": why }),
             HistoryLink::Waiting { path, why, .. } => json!({ "in": "ram", "path": path, "why": why }),
             HistoryLink::Open(file) => {
-                let standing = file.standing();
+                let standing = file.state();
                 let mut kept = json!({ "in": "file", "path": file.path(), "bytes": standing.bytes });
                 if let Some(why) = standing.fault {
                     kept["why"] = why.into();
@@ -350,7 +350,7 @@ fn busiest(requests: &[Heavy], misses: &[Heavy]) -> Vec<UrlCount> {
 impl Admin {
     /// `GET /api/v1/history`.
     pub(super) fn history(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        self.look_at_history();
+        self.update_history();
         let since = asked.query_value("since").and_then(|it| it.parse().ok()).unwrap_or(0);
         let step = asked.query_value("step").and_then(|it| it.parse().ok()).unwrap_or(10);
         let kept = self.history.kept();
@@ -376,7 +376,7 @@ impl Admin {
     }
 
     /// Marks events, takes samples if a step is over, and has them written once a minute.
-    pub fn look_at_history(&self) {
+    pub fn update_history(&self) {
         let (wall, uptime) = (clock::wall().0, clock::monotonic_now().0);
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
@@ -384,7 +384,7 @@ impl Admin {
         let mut history = state.history.borrow_mut();
         let history = &mut *history;
         state.connect(history);
-        history.marks.note(wall, self.event_counts(scopes));
+        history.marks.record(wall, self.event_counts(scopes));
         let urls = state.urls.borrow_mut().take();
         if let Some(urls) = urls {
             history.minutes.urls(&urls);
@@ -411,7 +411,7 @@ impl Admin {
     /// Ends the history of this process: a stop is marked, and everything is written.
     pub fn end_history(&self, end: HistoryEnd) {
         clock::tick();
-        self.look_at_history();
+        self.update_history();
         let state = &self.history;
         let mut history = state.history.borrow_mut();
         let history = &mut *history;

@@ -152,7 +152,7 @@ pub struct AdminRequest<'a> {
     /// Its head.
     pub request: &'a Request,
     /// The authenticated client ...
-    pub who: &'a Requester,
+    pub requester: &'a Requester,
     /// ... or, of a request that starts a session, the session: the audit log names it ...
     pub began: &'a OnceCell<Requester>,
     /// ... and its address.
@@ -176,8 +176,8 @@ impl AdminRequest<'_> {
     /// The client, for logs and lists: `admin from 127.0.0.1`.
     pub fn by(&self) -> String {
         match self.client.peer {
-            Some(peer) => format!("{} from {}", self.who, peer.ip().to_canonical()),
-            None => self.who.to_string(),
+            Some(peer) => format!("{} from {}", self.requester, peer.ip().to_canonical()),
+            None => self.requester.to_string(),
         }
     }
 }
@@ -194,7 +194,7 @@ pub enum AdminResponse {
 
 impl AdminResponse {
     /// Status, and the sentence of a problem.
-    fn told(&self) -> (u16, &str) {
+    fn response(&self) -> (u16, &str) {
         match self {
             AdminResponse::Json(status, value) => (*status, value["detail"].as_str().unwrap_or("")),
             AdminResponse::Whole(it) => (it.status, ""),
@@ -222,27 +222,27 @@ impl From<InputError> for AdminResponse {
 }
 
 /// The refusal of a client whose role is too small.
-fn too_small(who: &Requester, needed: AdminRole) -> AdminResponse {
-    let role = who.role().map_or("none", AdminRole::name);
+fn too_small(requester: &Requester, needed: AdminRole) -> AdminResponse {
+    let role = requester.role().map_or("none", AdminRole::name);
     let detail = format!(
         "This request requires the role {}; the token \"{}\" has the role {role}.",
         needed.name(),
-        who.name()
+        requester.name()
     );
     problem_at(403, detail, "Authorization")
 }
 
 /// A request with its endpoint.
-struct Let<'a> {
+struct AcceptedRequest<'a> {
     endpoint: &'static Endpoint,
     /// The value of `{...}` in its path.
     named: Option<&'a str>,
-    who: Requester,
+    requester: Requester,
 }
 
 /// A rejected request.
 struct RefusedRequest {
-    who: Requester,
+    requester: Requester,
     answer: AdminResponse,
 }
 
@@ -269,44 +269,44 @@ impl Handler for Admin {
         let overlays = usize::try_from(self.live.borrow().config.admin.overlay_size).unwrap_or(usize::MAX);
         let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body).min(overlays.max(table::CONFIG));
         let read = match request.framing {
-            Framing::Length(length) if length > most as u64 => Read::TooLarge,
+            Framing::Length(length) if length > most as u64 => BodyRead::TooLarge,
             _ => read(&mut body, most, BodyMemory::none(&self.held, BODIES + overlays)).await,
         };
-        if !matches!(read, Read::Whole(_)) {
+        if !matches!(read, BodyRead::Whole(_)) {
             reply.close_after();
         }
         let none = Vec::new();
-        let (who, endpoint, body, answer) = match (&read, found) {
-            (Read::Gone, _) => return,
-            (_, Err(refused)) => (refused.who, None, &none, refused.answer),
-            (Read::TooLarge, Ok(it)) => {
+        let (requester, endpoint, body, answer) = match (&read, found) {
+            (BodyRead::Gone, _) => return,
+            (_, Err(refused)) => (refused.requester, None, &none, refused.answer),
+            (BodyRead::TooLarge, Ok(it)) => {
                 let answer = problem_at(413, format!("The body exceeds {most} bytes."), "body");
-                (it.who, Some(it.endpoint), &none, answer)
+                (it.requester, Some(it.endpoint), &none, answer)
             }
-            (Read::Malformed, Ok(it)) => {
+            (BodyRead::Malformed, Ok(it)) => {
                 let answer = problem_at(400, "The body's chunks are not valid.", "body");
-                (it.who, Some(it.endpoint), &none, answer)
+                (it.requester, Some(it.endpoint), &none, answer)
             }
-            (Read::NoRoom, Ok(it)) => {
+            (BodyRead::NoRoom, Ok(it)) => {
                 let answer = problem(503, "Too many request bodies are being received; retry.");
-                (it.who, Some(it.endpoint), &none, answer)
+                (it.requester, Some(it.endpoint), &none, answer)
             }
-            (Read::Whole(body), Ok(it)) if self.is_for_successor(it.endpoint) => {
+            (BodyRead::Whole(body), Ok(it)) if self.is_for_successor(it.endpoint) => {
                 reply.close_after();
                 let answer = problem(
                     503,
                     "A new process has replaced this one, and this change would be lost; repeat it on a new connection.",
                 );
-                (it.who, Some(it.endpoint), &body.bytes, answer)
+                (it.requester, Some(it.endpoint), &body.bytes, answer)
             }
-            (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
+            (BodyRead::Whole(body), Ok(AcceptedRequest { endpoint, named, requester })) => {
                 let body = &body.bytes;
                 let began = OnceCell::new();
                 let answer = match body::read(endpoint, body) {
                     Ok(json) => {
                         let asked = AdminRequest {
                             request: &request,
-                            who: &who,
+                            requester: &requester,
                             began: &began,
                             client,
                             named,
@@ -318,12 +318,12 @@ impl Handler for Admin {
                     }
                     Err(wrong) => wrong.into(),
                 };
-                (began.into_inner().unwrap_or(who), Some(endpoint), body, answer)
+                (began.into_inner().unwrap_or(requester), Some(endpoint), body, answer)
             }
         };
-        let (status, why) = answer.told();
-        let (who, request) = (&who, &request);
-        self.audit.answered(&audit::AuditEntry { who, client, request, endpoint, body, status, why });
+        let (status, why) = answer.response();
+        let (requester, request) = (&requester, &request);
+        self.audit.answered(&audit::AuditEntry { requester, client, request, endpoint, body, status, why });
         match answer {
             AdminResponse::Json(status, value) => {
                 let text = serde_json::to_vec(&value).unwrap_or_default();
@@ -331,7 +331,7 @@ impl Handler for Admin {
             }
             AdminResponse::Whole(whole) => send(whole, request, reply).await,
             AdminResponse::Events(events) => {
-                if send_events(events, &mut reply, &self.access, who).await.is_ok() {
+                if send_events(events, &mut reply, &self.access, requester).await.is_ok() {
                     let _ = reply.finish(None).await;
                 }
             }
@@ -349,7 +349,7 @@ impl Handler for Admin {
 }
 
 /// The result of reading a body.
-enum Read {
+enum BodyRead {
     /// All of it.
     Whole(BodyMemory),
     /// It exceeds the limit; the rest was not read.
@@ -392,16 +392,16 @@ impl Drop for BodyMemory {
     }
 }
 
-async fn read(body: &mut RequestBody<'_>, most: usize, mut held: BodyMemory) -> Read {
+async fn read(body: &mut RequestBody<'_>, most: usize, mut held: BodyMemory) -> BodyRead {
     loop {
         match body.next().await {
-            Ok(Some(more)) if held.bytes.len() + more.len() > most => return Read::TooLarge,
+            Ok(Some(more)) if held.bytes.len() + more.len() > most => return BodyRead::TooLarge,
             Ok(Some(more)) if held.take(&more) => {}
-            Ok(Some(_)) => return Read::NoRoom,
-            Err(ClientGone::TooLarge) => return Read::TooLarge,
-            Ok(None) => return Read::Whole(held),
-            Err(ClientGone::Malformed) => return Read::Malformed,
-            Err(_) => return Read::Gone,
+            Ok(Some(_)) => return BodyRead::NoRoom,
+            Err(ClientGone::TooLarge) => return BodyRead::TooLarge,
+            Ok(None) => return BodyRead::Whole(held),
+            Err(ClientGone::Malformed) => return BodyRead::Malformed,
+            Err(_) => return BodyRead::Gone,
         }
     }
 }
@@ -427,14 +427,14 @@ async fn send_events(
     mut events: mpsc::Receiver<Bytes>,
     reply: &mut Reply<'_>,
     access: &AdminAccess,
-    who: &Requester,
+    requester: &Requester,
 ) -> Result<(), ClientGone> {
     let mut fields = access::guards();
     fields.push("Date", date::format(clock::wall()));
     fields.push("Content-Type", "text/event-stream");
     reply.head(200, &fields, ResponseBody::Stream).await?;
     reply.flush().await?;
-    while access.lives(who) {
+    while access.is_accepted(requester) {
         // Otherwise events would be sent forever to a client that left during a quiet time.
         let event = tokio::select! {
             biased;
@@ -442,7 +442,7 @@ async fn send_events(
             event = events.recv() => event,
             () = reply.gone() => return Err(ClientGone::Closed),
         };
-        let Some(event) = event.filter(|_| access.lives(who)) else { return Ok(()) };
+        let Some(event) = event.filter(|_| access.is_accepted(requester)) else { return Ok(()) };
         reply.push_body(BodyPiece::Bytes(event)).await?;
         reply.flush().await?;
     }
@@ -470,11 +470,11 @@ impl Admin {
         client: &Client,
         path: &'a str,
         query: &str,
-    ) -> Result<Let<'a>, RefusedRequest> {
+    ) -> Result<AcceptedRequest<'a>, RefusedRequest> {
         let refuse =
-            |refusal: AccessRefusal| RefusedRequest { who: Requester::Nobody, answer: refusal.into() };
+            |refusal: AccessRefusal| RefusedRequest { requester: Requester::Nobody, answer: refusal.into() };
         if self.gateway.has_passed(&request.fields.view()) {
-            return Err(refuse(AccessRefusal::Circle));
+            return Err(refuse(AccessRefusal::Loop));
         }
         let found = table::find(&request.method, path);
         let needs = match &found {
@@ -488,13 +488,15 @@ impl Admin {
             EndpointAccess::Named | EndpointAccess::Role(_) => false,
         };
         if !is_word {
-            access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
+            access::check_host(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
         }
-        let who = match needs {
+        let requester = match needs {
             EndpointAccess::Every | EndpointAccess::Named => Requester::Nobody,
-            EndpointAccess::Word if is_word => self.access.who(request, client).unwrap_or(Requester::Nobody),
+            EndpointAccess::Word if is_word => {
+                self.access.authenticate(request, client).unwrap_or(Requester::Nobody)
+            }
             EndpointAccess::Role(_) | EndpointAccess::Word => {
-                self.access.who(request, client).map_err(refuse)?
+                self.access.authenticate(request, client).map_err(refuse)?
             }
         };
         let (endpoint, named) = match found {
@@ -502,22 +504,22 @@ impl Admin {
             EndpointMatch::OtherMethod => {
                 let detail = format!("{} is not a method of {path}.", request.method);
                 let answer = problem_at(405, detail, "method");
-                return Err(RefusedRequest { who, answer });
+                return Err(RefusedRequest { requester, answer });
             }
             _ => {
                 let detail =
                     format!("No endpoint exists at {path}; /api/v1/openapi.json lists the endpoints.");
                 let answer = problem_at(404, detail, "path");
-                return Err(RefusedRequest { who, answer });
+                return Err(RefusedRequest { requester, answer });
             }
         };
-        if let Some(role) = needs.role().filter(|it| !is_word && !who.may(*it)) {
-            return Err(RefusedRequest { answer: too_small(&who, role), who });
+        if let Some(role) = needs.role().filter(|it| !is_word && !requester.may(*it)) {
+            return Err(RefusedRequest { answer: too_small(&requester, role), requester });
         }
         let checked = if endpoint.free_query { Ok(()) } else { parameters::check(endpoint.query, query) };
         match checked {
-            Ok(()) => Ok(Let { endpoint, named, who }),
-            Err(wrong) => Err(RefusedRequest { who, answer: wrong.into() }),
+            Ok(()) => Ok(AcceptedRequest { endpoint, named, requester }),
+            Err(wrong) => Err(RefusedRequest { requester, answer: wrong.into() }),
         }
     }
 

@@ -33,7 +33,7 @@ const ANSWER: u64 = 80_000;
 const DISK: u64 = 20_000;
 
 /// The time limit of the wait for another listing, and for a device that does not respond.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LISTING_WAIT: Duration = Duration::from_secs(1);
 
 /// The parameters of a listing.
 #[rustfmt::skip]
@@ -127,52 +127,52 @@ impl Admin {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
-        let mut told = KnownPage::default();
+        let mut output = KnownPage::default();
         if let Some(query) = ram {
             let store = self.gateway.store.clone();
-            let Ok(walk) = self.listing.ram.begin(PATIENCE, move || store.list(&query)).await else {
+            let Ok(walk) = self.listing.ram.begin(LISTING_WAIT, move || store.list(&query)).await else {
                 return problem(503, "Too many listings of stored objects are in progress; retry.");
             };
             let Ok(page) = walk.await else {
                 return problem(500, "The listing was cancelled; retry.");
             };
-            self.tell_ram(&mut told, &page, sort);
+            self.add_ram(&mut output, &page, sort);
         }
         if tier != ListedTier::Ram {
-            disk.limit = room - told.objects.len();
-            if let Err(Slow) = self.list_disk(&mut told, disk, tier.of_disk(), began).await {
+            disk.limit = room - output.objects.len();
+            if let Err(Slow) = self.list_disk(&mut output, disk, tier.of_disk(), began).await {
                 return problem(
                     503,
                     "The disk does not respond, or another listing of it is in progress; retry.",
                 );
             }
         }
-        AdminResponse::Json(200, told.json(precise_micros() - began))
+        AdminResponse::Json(200, output.json(precise_micros() - began))
     }
 
-    fn tell_ram(&self, told: &mut KnownPage, page: &ListingPage, sort: question::ListingSort) {
+    fn add_ram(&self, output: &mut KnownPage, page: &ListingPage, sort: question::ListingSort) {
         let now = clock::wall();
         let listed = |it: &Listed| Object::in_ram(it.hash, &it.entry, self.disk()).listed(now);
-        told.objects = page.listed.iter().map(listed).collect();
-        (told.total, told.matched) = (page.total, page.matched);
-        told.next = page.next.as_ref().map(|it| question::cursor(it, sort));
+        output.objects = page.listed.iter().map(listed).collect();
+        (output.total, output.matched) = (page.total, page.matched);
+        output.next = page.next.as_ref().map(|it| question::cursor(it, sort));
     }
 
     /// Entries on disk that fit into the page.
     async fn list_disk(
         &self,
-        told: &mut KnownPage,
+        output: &mut KnownPage,
         query: below::DiskListingQuery,
         those: below::DiskKeySelection,
         began: u64,
     ) -> Result<(), Slow> {
         let Some(disk) = self.gateway.tiers.disk.clone() else { return Ok(()) };
-        let (sort, after, is_all) = (query.sort, query.after, told.total == 0);
-        if told.next.is_some() || query.limit == 0 {
+        let (sort, after, is_all) = (query.sort, query.after, output.total == 0);
+        if output.next.is_some() || query.limit == 0 {
             let left = disk.keys();
-            told.disk = json!({ "objects": left, "looked_at": 0, "left": left });
+            output.disk = json!({ "objects": left, "looked_at": 0, "left": left });
             // After the end of RAM, the disk begins.
-            told.next.get_or_insert_with(|| question::disk_cursor(None, sort));
+            output.next.get_or_insert_with(|| question::disk_cursor(None, sort));
             return Ok(());
         }
         let until = (began + ANSWER).max(precise_micros() + DISK);
@@ -186,9 +186,9 @@ impl Admin {
             }
         };
         let now = clock::wall();
-        told.objects.extend(page.listed.iter().map(|it| self.on_disk(it).listed(now)));
-        told.disk = json!({ "objects": page.keys, "looked_at": page.heads_read, "left": page.left });
-        told.next = (page.left > 0).then(|| question::disk_cursor(page.next, sort));
+        output.objects.extend(page.listed.iter().map(|it| self.on_disk(it).listed(now)));
+        output.disk = json!({ "objects": page.keys, "looked_at": page.heads_read, "left": page.left });
+        output.next = (page.left > 0).then(|| question::disk_cursor(page.next, sort));
         Ok(())
     }
 
@@ -200,24 +200,24 @@ impl Admin {
         until: u64,
     ) -> Result<below::DiskListingPage, Slow> {
         let store = self.gateway.store.clone();
-        self.reading_disk(move || disk.list(&store, &query, those, until)).await
+        self.with_disk_read(move || disk.list(&store, &query, those, until)).await
     }
 
     /// Performs a walk over RAM, one at a time; `None` if others take too long.
-    pub(super) async fn walking_ram<T: Send + 'static>(
+    pub(super) async fn with_ram_walk<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        self.listing.ram.begin(PATIENCE, work).await.ok()?.await.ok()
+        self.listing.ram.begin(LISTING_WAIT, work).await.ok()?.await.ok()
     }
 
     /// Performs an operation that may wait for the device, one at a time.
-    pub(super) async fn reading_disk<T: Send + 'static>(
+    pub(super) async fn with_disk_read<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Slow> {
-        let reading = self.listing.disk.begin(PATIENCE, work).await?;
-        match tokio::time::timeout(PATIENCE, reading).await {
+        let reading = self.listing.disk.begin(LISTING_WAIT, work).await?;
+        match tokio::time::timeout(LISTING_WAIT, reading).await {
             Ok(Ok(done)) => Ok(done),
             _ => Err(Slow),
         }
@@ -238,15 +238,15 @@ impl Admin {
             ),
             Some(ObjectId::Ram(hash)) => match self.gateway.store.inspect(hash) {
                 Some(entry) => {
-                    AdminResponse::Json(200, Object::in_ram(hash, &entry, self.disk()).in_full(&asked))
+                    AdminResponse::Json(200, Object::in_ram(hash, &entry, self.disk()).details(&asked))
                 }
                 None => problem_at(404, GONE, "id"),
             },
             Some(ObjectId::Disk(id)) => {
                 let Some(disk) = self.gateway.tiers.disk.clone() else { return problem_at(404, GONE, "id") };
                 let store = self.gateway.store.clone();
-                match self.reading_disk(move || disk.inspect(&store, id)).await {
-                    Ok(Some(found)) => AdminResponse::Json(200, self.on_disk(&found).in_full(&asked)),
+                match self.with_disk_read(move || disk.inspect(&store, id)).await {
+                    Ok(Some(found)) => AdminResponse::Json(200, self.on_disk(&found).details(&asked)),
                     Ok(None) => problem_at(404, GONE, "id"),
                     Err(Slow) => problem(503, "The disk does not respond; retry."),
                 }
@@ -320,37 +320,37 @@ impl<'a> Object<'a> {
 
     /// Its form in a list.
     fn listed(&self, now: WallTime) -> Value {
-        let mut told = self.common();
-        let Some(newest) = self.variants.first() else { return told };
+        let mut output = self.common();
+        let Some(newest) = self.variants.first() else { return output };
         let meta = &newest.meta;
         let (age, lifetime) = (meta.age(now), meta.lifetime.seconds);
-        told["status"] = meta.status.into();
-        told["bytes"] = self.variants.iter().map(|it| it.body.len()).sum::<u64>().into();
-        told["variants"] = self.variants.len().into();
-        told["age"] = age.into();
-        told["lifetime"] = lifetime.into();
-        told["expires_in"] = (i64::from(lifetime) - i64::from(age)).into();
-        told["fresh"] = (age < lifetime).into();
-        told["tags"] = match tags::are_every(newest.tags()) {
+        output["status"] = meta.status.into();
+        output["bytes"] = self.variants.iter().map(|it| it.body.len()).sum::<u64>().into();
+        output["variants"] = self.variants.len().into();
+        output["age"] = age.into();
+        output["lifetime"] = lifetime.into();
+        output["expires_in"] = (i64::from(lifetime) - i64::from(age)).into();
+        output["fresh"] = (age < lifetime).into();
+        output["tags"] = match tags::are_every(newest.tags()) {
             true => tags::MOST.into(),
             false => newest.tags().len().into(),
         };
-        told["content_type"] =
+        output["content_type"] =
             newest.lines().find(|it| it.is("content-type")).map(|it| lossy(it.value)).into();
-        told["stored_at"] = meta.response_time.0.into();
-        told
+        output["stored_at"] = meta.response_time.0.into();
+        output
     }
 
     /// With all its variants.
-    fn in_full(&self, asked: &AdminRequest<'_>) -> Value {
+    fn details(&self, asked: &AdminRequest<'_>) -> Value {
         let now = clock::wall();
-        let mut told = self.common();
+        let mut output = self.common();
         // It is what they purge.
-        if asked.who.role().is_some_and(|it| it >= AdminRole::Operator) {
-            told["url"] = lossy(self.url()).into();
+        if asked.requester.role().is_some_and(|it| it >= AdminRole::Operator) {
+            output["url"] = lossy(self.url()).into();
         }
-        told["variants"] = self.variants.iter().map(|it| variant_json(it, now)).collect::<Vec<_>>().into();
-        told
+        output["variants"] = self.variants.iter().map(|it| variant_json(it, now)).collect::<Vec<_>>().into();
+        output
     }
 
     /// The additions of a recipe follow the target after a space.

@@ -24,7 +24,7 @@ impl Admin {
         match named(&live.scopes, asked) {
             Ok(origin) => {
                 origin.standing.drain();
-                told(&live.scopes, origin)
+                to_json(&live.scopes, origin)
             }
             Err(wrong) => wrong,
         }
@@ -43,7 +43,7 @@ impl Admin {
             }
             Ok(origin) => {
                 origin.standing.restore(clock::monotonic());
-                told(&live.scopes, origin)
+                to_json(&live.scopes, origin)
             }
             Err(wrong) => wrong,
         }
@@ -71,7 +71,7 @@ fn named<'a>(scopes: &'a ConfigScopes, asked: &AdminRequest<'_>) -> Result<&'a O
 }
 
 /// Its current state, and its routes without an origin that is up.
-fn told(scopes: &ConfigScopes, origin: &OriginScopes) -> AdminResponse {
+fn to_json(scopes: &ConfigScopes, origin: &OriginScopes) -> AdminResponse {
     let is_unused = |it: &usize| {
         let it = &scopes.origins[*it];
         it.drained_by().is_some() || is_down(it)
@@ -79,7 +79,7 @@ fn told(scopes: &ConfigScopes, origin: &OriginScopes) -> AdminResponse {
     let routes = origin.routes.iter().map(|it| &scopes.routes[*it]);
     let without: Vec<&str> =
         routes.filter(|it| it.origins.iter().all(is_unused)).map(|it| it.name.as_str()).collect();
-    let mut told = origin_json(origin);
-    told["routes_without"] = json!(without);
-    AdminResponse::Json(200, told)
+    let mut details = origin_json(origin);
+    details["routes_without"] = json!(without);
+    AdminResponse::Json(200, details)
 }

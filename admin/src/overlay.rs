@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 impl Admin {
     /// `GET /api/v1/overlays`.
     pub(super) fn overlays(&self) -> AdminResponse {
-        let (told, bytes) = self.overlays.list(clock::monotonic_now());
-        let told: Vec<Value> = told.iter().map(overlay_json).collect();
+        let (rows, bytes) = self.overlays.list(clock::monotonic_now());
+        let rows: Vec<Value> = rows.iter().map(overlay_json).collect();
         let most = self.live.borrow().config.admin.overlay_size;
-        AdminResponse::Json(200, json!({ "overlays": told, "bytes": bytes, "limit_bytes": most }))
+        AdminResponse::Json(200, json!({ "overlays": rows, "bytes": bytes, "limit_bytes": most }))
     }
 
     /// `PUT /api/v1/overlays?uri=…` and `POST /cache/add/…`.
@@ -42,7 +42,7 @@ impl Admin {
         };
         let most = self.live.borrow().config.admin.overlay_size;
         match self.overlays.put(order.place, &page, most, OverlayTime::read()) {
-            Ok(told) => AdminResponse::Json(200, overlay_json(&told)),
+            Ok(rows) => AdminResponse::Json(200, overlay_json(&rows)),
             Err(refused) => {
                 // The number of overlays is exceeded; or the size of this one.
                 let at = if refused == overlay::OverlayRefusal::TooMany { "uri" } else { "body" };
@@ -58,7 +58,7 @@ impl Admin {
             Err(wrong) => return wrong.into(),
         };
         match self.overlays.remove(&place, clock::monotonic_now()) {
-            Some(told) => AdminResponse::Json(200, overlay_json(&told)),
+            Some(rows) => AdminResponse::Json(200, overlay_json(&rows)),
             None => {
                 let detail = format!(
                     "No overlay is set for {place}; `larder overlay list` or GET /api/v1/overlays lists them."

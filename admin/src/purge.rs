@@ -77,9 +77,9 @@ impl Admin {
         let order = PurgeOrder { asked, by, wait, here: None, receipt: ReceiptDetail::Counted };
         match self.purges.purge(order).await {
             Ok(done) => {
-                let mut told = done.json();
-                told["took_us"] = (precise_micros() - began).into();
-                AdminResponse::Json(200, told)
+                let mut answer = done.json();
+                answer["took_us"] = (precise_micros() - began).into();
+                AdminResponse::Json(200, answer)
             }
             Err(detail) => problem(503, detail),
         }
@@ -93,7 +93,7 @@ impl Admin {
             Ok((it, _)) => it,
             Err(wrong) => return wrong.into(),
         };
-        let mut told = asked.json();
+        let mut answer = asked.json();
         let rule = PurgeRule { scope: asked.scope, strength: asked.strength, positions: Vec::new() };
         let mut counts = vec![("ram", self.preview_of_ram(&rule).await)];
         if let Some(disk) = self.gateway.tiers.disk.clone() {
@@ -104,16 +104,16 @@ impl Admin {
             false => None,
         };
         counts.extend(self.preview_of_fleet().map(|it| ("fleet", it)));
-        told["tiers"] = counts.iter().map(|(of, it)| it.json(of)).collect();
-        told["hint"] = hint.into();
-        told["took_us"] = (precise_micros() - began).into();
-        AdminResponse::Json(200, told)
+        answer["tiers"] = counts.iter().map(|(of, it)| it.json(of)).collect();
+        answer["hint"] = hint.into();
+        answer["took_us"] = (precise_micros() - began).into();
+        AdminResponse::Json(200, answer)
     }
 
     async fn preview_of_ram(&self, rule: &PurgeRule) -> PreviewCount {
         let (store, rule) = (self.gateway.store.clone(), rule.clone());
         let count = move || store.count_until(&rule, precise_micros() + IN_RAM);
-        match self.walking_ram(count).await {
+        match self.with_ram_walk(count).await {
             Some((found, true)) => PreviewCount::Exact(found),
             Some((found, false)) => PreviewCount::More(found, "the count reached its time limit".to_owned()),
             None => {
@@ -125,7 +125,7 @@ impl Admin {
     async fn preview_of_disk(&self, disk: Arc<DiskTier>, rule: &PurgeRule) -> PreviewCount {
         let (store, rule) = (self.gateway.store.clone(), rule.clone());
         let count = move || count_on_disk(&disk, &store, &rule, precise_micros() + ON_DISK, u64::MAX);
-        let Ok(count) = self.reading_disk(count).await else {
+        let Ok(count) = self.with_disk_read(count).await else {
             let why = "not counted: the disk does not respond, or another listing of it is in progress";
             return PreviewCount::Unknown(why.to_owned());
         };
@@ -196,7 +196,7 @@ impl Admin {
             after: None,
         };
         let store = self.gateway.store.clone();
-        let page = self.walking_ram(move || store.list(&query)).await?;
+        let page = self.with_ram_walk(move || store.list(&query)).await?;
         let url = page.listed.first()?.entry.key().split(|it| *it == b' ').next()?.to_vec();
         Some(String::from_utf8_lossy(&url).into_owned())
     }
@@ -235,7 +235,11 @@ mod tests {
             !PreviewCount::More(none, String::new()).is_zero()
                 && !PreviewCount::Unknown(String::new()).is_zero()
         );
-        let told = PreviewCount::More(PurgeMatches { responses: 3, bytes: 9 }, "why".to_owned()).json("ram");
-        assert_eq!(json!({ "of": "ram", "count": 3, "bytes": 9, "count_is": "more", "detail": "why" }), told);
+        let answer =
+            PreviewCount::More(PurgeMatches { responses: 3, bytes: 9 }, "why".to_owned()).json("ram");
+        assert_eq!(
+            json!({ "of": "ram", "count": 3, "bytes": 9, "count_is": "more", "detail": "why" }),
+            answer
+        );
     }
 }

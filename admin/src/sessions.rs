@@ -33,13 +33,13 @@ impl Admin {
     /// `POST /api/v1/login`.
     pub(super) fn login(&self, asked: AdminRequest<'_>) -> AdminResponse {
         match self.access.login(asked.json["code"].as_str().unwrap_or_default(), asked.client) {
-            Ok(Ok((token, expires, who))) => {
-                let told = json!({
-                    "token": token, "expires": expires, "session": who.session(), "name": who.name(),
-                    "role": who.role().map(|it| it.name()),
+            Ok(Ok((token, expires, requester))) => {
+                let details = json!({
+                    "token": token, "expires": expires, "session": requester.session(), "name": requester.name(),
+                    "role": requester.role().map(|it| it.name()),
                 });
-                let _ = asked.began.set(who);
-                AdminResponse::Json(200, told)
+                let _ = asked.began.set(requester);
+                AdminResponse::Json(200, details)
             }
             Ok(Err(error)) => no_randomness(&error),
             Err(AccessRefusal::TooMany) => AccessRefusal::TooMany.into(),
@@ -53,7 +53,7 @@ impl Admin {
 
     /// `POST /api/v1/login-links`.
     pub(super) fn login_link(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        let (code, expires) = match self.access.link(Some(asked.who)) {
+        let (code, expires) = match self.access.link(Some(asked.requester)) {
             Ok(it) => it,
             Err(error) => return no_randomness(&error),
         };
@@ -73,7 +73,7 @@ impl Admin {
 
     /// `POST /api/v1/logout`.
     pub(super) fn logout(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        match asked.who {
+        match asked.requester {
             Requester::Session(number, _) => {
                 self.access.end(*number);
                 self.ended(json!({ "ended": number }))
@@ -89,7 +89,7 @@ impl Admin {
 
     /// `POST /api/v1/logout/everywhere`.
     pub(super) fn logout_everywhere(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        let own = match asked.who.token() {
+        let own = match asked.requester.token() {
             Some(it) => Some(it.clone()),
             None => self.access.named(larder_config::admin_role::ADMIN_NAME),
         };
@@ -98,16 +98,16 @@ impl Admin {
 
     /// `GET /api/v1/whoami`.
     pub(super) fn whoami(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let who = asked.who;
+        let requester = asked.requester;
         AdminResponse::Json(
             200,
-            json!({ "name": who.name(), "role": who.role().map(|it| it.name()), "session": who.session() }),
+            json!({ "name": requester.name(), "role": requester.role().map(|it| it.name()), "session": requester.session() }),
         )
     }
 
     /// `GET /api/v1/sessions`.
     pub(super) fn sessions(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        AdminResponse::Json(200, json!({ "sessions": self.access.sessions(asked.who) }))
+        AdminResponse::Json(200, json!({ "sessions": self.access.sessions(asked.requester) }))
     }
 
     /// `GET /api/v1/tokens`.

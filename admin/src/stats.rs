@@ -221,11 +221,11 @@ fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
 fn origins(scopes: &ConfigScopes) -> Vec<Value> {
     let one = |(at, it): (usize, &OriginScopes)| {
         let sums = scopes.of_origin(at);
-        let mut told = origin_json(it);
-        told["routes"] = json!(it.routes);
-        told["counters"] = named(OriginCounters::TABLE, &sums.counters).into();
-        told["latency"] = histogram(&sums.latency);
-        told
+        let mut details = origin_json(it);
+        details["routes"] = json!(it.routes);
+        details["counters"] = named(OriginCounters::TABLE, &sums.counters).into();
+        details["latency"] = histogram(&sums.latency);
+        details
     };
     scopes.origins.iter().enumerate().map(one).collect()
 }

@@ -324,7 +324,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(&[one_of("by", &TopOrder::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
         .gives(TOP).example("by=bytes&limit=2", ""),
     row("POST", "/api/v1/top/reset", OPERATOR, "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
-    row("GET", "/api/v1/why", VIEWER, "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.why() })).gives(why::WHY).example("", ""),
+    row("GET", "/api/v1/why", VIEWER, "Returns why requests reached origins: the reasons, their counts by route, and an example of each.", |it, _| Box::pin(async move { it.reasons() })).gives(why::WHY).example("", ""),
     row("GET", "/api/v1/nodes", VIEWER, "Lists the nodes of the fleet as their records in the memcached servers state them: state, version, hit ratio, distance to the end of the purge logs; and the servers.", |it, _| Box::pin(async move { it.nodes() })).gives(nodes::NODES).example("", ""),
     row("GET", "/api/v1/advice", VIEWER, "Returns findings about the cache from the counted requests: each with the requests that it costs, and changes that share nothing private.", |it, _| Box::pin(it.advice())).gives(advice::ADVICE).example("", ""),
     row("GET", "/api/v1/stream", VIEWER, "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))

@@ -124,15 +124,15 @@ impl Admin {
     fn sampling(&self) -> Value {
         let now = clock::monotonic_now();
         self.traces.sampling.expire(now);
-        let told = |it: TraceRate| {
-            let mut told = json!({ "route": it.route, "every": it.now() });
+        let details = |it: TraceRate| {
+            let mut details = json!({ "route": it.route, "every": it.now() });
             if let Some(until) = it.until() {
-                told["for"] = until.0.saturating_sub(now.0).div_ceil(1000).into();
-                told["set"] = it.every.into();
+                details["for"] = until.0.saturating_sub(now.0).div_ceil(1000).into();
+                details["set"] = it.every.into();
             }
-            told
+            details
         };
-        self.traces.sampling.rates().into_iter().map(told).collect()
+        self.traces.sampling.rates().into_iter().map(details).collect()
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","rea
 
 impl Admin {
     /// The reasons of all routes since the counters began.
-    pub(super) fn why(&self) -> AdminResponse {
+    pub(super) fn reasons(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
         let reasons: Vec<Value> = REASONS
@@ -69,7 +69,7 @@ fn route(scopes: &ConfigScopes, at: usize) -> Value {
             let example = examples.get(sum.row.reason.index()).cloned().flatten();
             json!({
                 "reason": sum.row.name, "requests": sum.requests, "origin_us": sum.micros,
-                "example": example.map(told),
+                "example": example.map(to_json),
             })
         })
         .collect();
@@ -80,6 +80,6 @@ fn route(scopes: &ConfigScopes, at: usize) -> Value {
     })
 }
 
-fn told(it: ExampleRequest) -> Value {
+fn to_json(it: ExampleRequest) -> Value {
     json!({ "time": it.time, "method": it.method, "url": it.url })
 }

@@ -316,7 +316,7 @@ impl Opened {
         running.write_run_file();
         let certificate =
             running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::tell);
-        let way_in = AccessUrls { link: access.link_here(), kept: &running.kept };
+        let way_in = AccessUrls { link: access.page_with_link(), kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
         let (admin, predecessor) = (sockets.admin, None);
         Ok(Started { running, purge_worker, nodes, threads, admin, access, audit, inbox, predecessor })

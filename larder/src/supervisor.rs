@@ -273,7 +273,7 @@ impl Supervisor {
         self.look_at_certificates(admin);
         self.look_at_access_files();
         larder_stdx::clock::tick();
-        admin.iter().for_each(|it| it.audit.look());
+        admin.iter().for_each(|it| it.audit.write_summaries());
         let now = larder_stdx::clock::monotonic();
         self.running.shared.overlays.sweep(now);
         self.running.shared.traces.sampling.expire(now);
@@ -283,7 +283,7 @@ impl Supervisor {
         let sums = self.running.shared.totals.sums();
         limits.log_changes(now, sums.into_iter(), &self.running.errors);
         admin.iter().for_each(|it| drop(it.look_at_health()));
-        admin.iter().for_each(|it| it.look_at_history());
+        admin.iter().for_each(|it| it.update_history());
     }
 
     /// Opens the logs again: they were rotated.
@@ -353,7 +353,7 @@ impl Supervisor {
         admin.apply_config(live.clone());
         self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
         let _ = admin.look_at_health();
-        admin.look_at_history();
+        admin.update_history();
         // Its own counters: requests to the admin are not client requests.
         let mut limits = live.config.limits.client;
         // Its own share, so that many clients cannot lock the operator out.

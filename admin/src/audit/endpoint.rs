@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 impl Admin {
     /// `GET /api/v1/audit`.
     pub(crate) fn audit_entries(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let who = asked.query_value("who");
+        let token = asked.query_value("who");
         let search = asked.query_value("search");
         let kind = asked.query_value("kind");
         let status: Option<u16> = asked.query_value("status").and_then(|it| it.parse().ok());
         let limit = asked.query_value("limit").and_then(|it| it.parse().ok()).unwrap_or(usize::MAX);
         let fits = |it: &&AuditRecord| {
-            who.as_ref().is_none_or(|name| **name == *it.who)
+            token.as_ref().is_none_or(|name| **name == *it.token)
                 && search.as_ref().is_none_or(|text| format!("{} {}", it.method, it.path).contains(&**text))
                 && kind.as_ref().is_none_or(|kind| (kind == "refused") == it.is_refused)
                 && status.is_none_or(|status| status == it.status)

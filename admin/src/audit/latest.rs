@@ -21,7 +21,7 @@ pub struct AuditRecord {
     /// Whether the request was rejected.
     pub is_refused: bool,
     /// The name of the token; empty if it is not known.
-    pub who: Box<str>,
+    pub token: Box<str>,
     /// Its role.
     pub role: Box<str>,
     /// The number of the session.
@@ -65,7 +65,7 @@ impl AuditRecord {
                     it.status = value.parse().ok()?;
                     continue;
                 }
-                "who" => &mut it.who,
+                "who" => &mut it.token,
                 "role" => &mut it.role,
                 "from" => &mut it.from,
                 "method" => &mut it.method,
@@ -85,7 +85,7 @@ impl AuditRecord {
     pub fn json(&self) -> Value {
         let text = |it: &str| if it.is_empty() { Value::Null } else { it.into() };
         json!({
-            "time": self.time, "refused": self.is_refused, "who": &*self.who, "role": text(&self.role),
+            "time": self.time, "refused": self.is_refused, "who": &*self.token, "role": text(&self.role),
             "session": self.session, "from": &*self.from, "method": text(&self.method), "path": text(&self.path),
             "query": text(&self.query), "body": text(&self.body), "status": self.status, "why": text(&self.why),
         })
@@ -102,7 +102,7 @@ pub struct LatestEntries {
     /// Rejections of clients with a token ...
     refused: NumberedEntries,
     /// ... and of others.
-    strangers: NumberedEntries,
+    unauthenticated: NumberedEntries,
     /// Entries so far.
     count: u64,
 }
@@ -110,9 +110,9 @@ pub struct LatestEntries {
 impl LatestEntries {
     /// Adds the latest.
     pub fn push(&mut self, it: AuditRecord) {
-        let (list, most) = match (it.is_refused, &*it.who) {
+        let (list, most) = match (it.is_refused, &*it.token) {
             (false, _) => (&mut self.changes, CHANGES),
-            (true, NO_NAME) => (&mut self.strangers, REFUSALS),
+            (true, NO_NAME) => (&mut self.unauthenticated, REFUSALS),
             (true, _) => (&mut self.refused, REFUSALS),
         };
         if list.len() >= most {
@@ -124,7 +124,7 @@ impl LatestEntries {
 
     /// All, the latest first.
     pub fn all(&self) -> Vec<&AuditRecord> {
-        let lists = [&self.changes, &self.refused, &self.strangers];
+        let lists = [&self.changes, &self.refused, &self.unauthenticated];
         let mut all: Vec<&(u64, AuditRecord)> = lists.into_iter().flatten().collect();
         all.sort_unstable_by_key(|it| std::cmp::Reverse(it.0));
         all.into_iter().map(|it| &it.1).collect()
@@ -135,8 +135,8 @@ impl LatestEntries {
 mod tests {
     use super::*;
 
-    fn record(event: &str, who: &str, path: &str) -> AuditRecord {
-        AuditRecord::of(1, event, [("who", who), ("path", path), ("status", "200")].into_iter()).unwrap()
+    fn record(event: &str, token: &str, path: &str) -> AuditRecord {
+        AuditRecord::of(1, event, [("who", token), ("path", path), ("status", "200")].into_iter()).unwrap()
     }
 
     #[test]

@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(1, found.len(), "{found:?}");
         assert_eq!(
             ("a", Some(7), "{\"a\":1}", 1_769_853_600),
-            (&*found[0].who, found[0].session, &*found[0].body, found[0].time)
+            (&*found[0].token, found[0].session, &*found[0].body, found[0].time)
         );
         let many = LINE.repeat(10_000);
         std::fs::write(&path, &many).unwrap();

@@ -33,7 +33,7 @@ impl RefusalKind {
 
 /// Omitted rejections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedRefusals {
     /// The kind; `None` for all beyond [`KINDS`].
     pub kind: Option<RefusalKind>,
     /// Their number.
@@ -54,38 +54,38 @@ pub struct Storm {
 #[derive(Debug)]
 struct RefusalCount {
     kind: RefusalKind,
-    told: u64,
-    left_out: u64,
+    logged: u64,
+    omitted: u64,
 }
 
 impl Storm {
-    /// Whether a rejection is to be logged in full; otherwise it is counted. To be called after [`Storm::over`].
+    /// Whether a rejection is to be logged in full; otherwise it is counted. To be called after [`Storm::end_second`].
     pub fn admits(&mut self, kind: RefusalKind) -> bool {
         let Some(seen) = self.kinds.iter_mut().find(|it| it.kind == kind) else {
             let has_room = self.kinds.len() < KINDS;
             match has_room {
-                true => self.kinds.push(RefusalCount { kind, told: 1, left_out: 0 }),
+                true => self.kinds.push(RefusalCount { kind, logged: 1, omitted: 0 }),
                 false => self.beyond += 1,
             }
             return has_room;
         };
-        let admits = seen.told < OF_KIND && self.more < MORE;
+        let admits = seen.logged < OF_KIND && self.more < MORE;
         if admits {
-            (seen.told, self.more) = (seen.told + 1, self.more + 1);
+            (seen.logged, self.more) = (seen.logged + 1, self.more + 1);
         } else {
-            seen.left_out += 1;
+            seen.omitted += 1;
         }
         admits
     }
 
     /// The omitted rejections of a second that has ended at `now`; a new one begins then.
-    pub fn over(&mut self, now: u64) -> Vec<LeftOut> {
+    pub fn end_second(&mut self, now: u64) -> Vec<OmittedRefusals> {
         if self.second == now {
             return Vec::new();
         }
         let last = std::mem::replace(self, Storm { second: now, ..Storm::default() });
-        let of_kind = |it: &RefusalCount| LeftOut { kind: Some(it.kind), count: it.left_out };
-        let beyond = LeftOut { kind: None, count: last.beyond };
+        let of_kind = |it: &RefusalCount| OmittedRefusals { kind: Some(it.kind), count: it.omitted };
+        let beyond = OmittedRefusals { kind: None, count: last.beyond };
         let all = last.kinds.iter().map(of_kind).chain([beyond]);
         all.filter(|it| it.count > 0).collect()
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     /// How many of `count` refusals of a kind are told whole.
-    fn told(storm: &mut Storm, kind: RefusalKind, count: usize) -> usize {
+    fn logged_in_full(storm: &mut Storm, kind: RefusalKind, count: usize) -> usize {
         (0..count).filter(|_| storm.admits(kind)).count()
     }
 
@@ -111,26 +111,26 @@ mod tests {
     fn a_storm_of_one_hides_nothing_of_another() {
         let mut storm = Storm::default();
         let (loud, quiet) = (kind(1, 401), kind(2, 401));
-        assert!(storm.over(7).is_empty());
-        assert_eq!(5, told(&mut storm, loud, 1000));
-        assert_eq!(1, told(&mut storm, quiet, 1));
-        assert_eq!(1, told(&mut storm, kind(1, 413), 1), "of another status");
-        assert!(storm.over(7).is_empty(), "the second is not over");
-        assert_eq!(vec![LeftOut { kind: Some(loud), count: 995 }], storm.over(8));
-        assert!(storm.over(9).is_empty());
-        assert_eq!(5, told(&mut storm, loud, 6), "another second");
+        assert!(storm.end_second(7).is_empty());
+        assert_eq!(5, logged_in_full(&mut storm, loud, 1000));
+        assert_eq!(1, logged_in_full(&mut storm, quiet, 1));
+        assert_eq!(1, logged_in_full(&mut storm, kind(1, 413), 1), "of another status");
+        assert!(storm.end_second(7).is_empty(), "the second is not over");
+        assert_eq!(vec![OmittedRefusals { kind: Some(loud), count: 995 }], storm.end_second(8));
+        assert!(storm.end_second(9).is_empty());
+        assert_eq!(5, logged_in_full(&mut storm, loud, 6), "another second");
     }
 
     #[test]
     fn the_audit_entries_of_a_second_are_bounded() {
         let mut storm = Storm::default();
-        storm.over(7);
-        let whole: usize = (0..1000).map(|it| told(&mut storm, kind(it, 401), 10)).sum();
+        storm.end_second(7);
+        let whole: usize = (0..1000).map(|it| logged_in_full(&mut storm, kind(it, 401), 10)).sum();
         assert_eq!(KINDS + MORE as usize, whole);
-        let left_out = storm.over(8);
+        let left_out = storm.end_second(8);
         assert_eq!(KINDS + 1, left_out.len());
         assert_eq!(10_000 - whole as u64, left_out.iter().map(|it| it.count).sum::<u64>());
-        assert_eq!(Some(&LeftOut { kind: None, count: 10 * (1000 - KINDS as u64) }), left_out.last());
+        assert_eq!(Some(&OmittedRefusals { kind: None, count: 10 * (1000 - KINDS as u64) }), left_out.last());
     }
 
     #[test]

@@ -47,12 +47,12 @@ impl Admin {
             path.iter().map(step).collect()
         };
         let restarts = |it: &SafeSetting| table::find(it.key()).is_some_and(|it| it.takes == Takes::AtStart);
-        let told: Vec<Value> =
+        let list: Vec<Value> =
             edits.iter().map(|(path, value)| json!({ "path": as_json(path), "value": value })).collect();
         json!({
             "by": "configuration", "sentence": sentence,
             "settings": settings.iter().map(line_of).collect::<Vec<_>>(),
-            "restart": settings.iter().any(restarts), "edits": told, "diff": self.difference(edits),
+            "restart": settings.iter().any(restarts), "edits": list, "diff": self.difference(edits),
         })
     }
 

@@ -40,7 +40,7 @@ impl Admin {
         };
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
         match self.apart(move |it| it.answer(asked, &real, &now)).await {
-            Ok(told) => AdminResponse::Json(200, told),
+            Ok(result) => AdminResponse::Json(200, result),
             Err(refusal) => refusal,
         }
     }
@@ -107,19 +107,19 @@ impl TextCheck {
             files,
             hidden: self.cover.hide(&real.text),
         };
-        let told = |it: &Problem| places.told(it);
+        let result = |it: &Problem| places.to_json(it);
         let in_force = FilesInForce::of(&self.live.config);
         match self.plan.read(&real.text, &real.others, &in_force) {
             Ok(new) => {
                 let restart = config_watch::at_start(&self.live.config, &new);
                 CheckedConfig {
                     problems: Vec::new(),
-                    warnings: new.warnings.iter().map(told).collect(),
+                    warnings: new.warnings.iter().map(result).collect(),
                     restart,
                 }
             }
             Err(rejected) => CheckedConfig {
-                problems: rejected.0.iter().map(told).collect(),
+                problems: rejected.0.iter().map(result).collect(),
                 warnings: Vec::new(),
                 restart: Vec::new(),
             },
@@ -164,7 +164,7 @@ struct ProblemPlaces<'f> {
 
 impl ProblemPlaces<'_> {
     /// Place, key, and text: as on the command line. `file` is null for the main file.
-    fn told(&self, it: &Problem) -> Value {
+    fn to_json(&self, it: &Problem) -> Value {
         let place = match &it.source {
             Source::Line { file, line, column } => {
                 self.files.number(file, self.main.as_deref()).map(|number| (number, file, *line, *column))

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 pub(super) fn keys() -> Vec<Value> {
     let row = |pattern: String| {
         let key = table::find(&pattern)?;
-        let mut told = kind_json(key.kind);
-        told["key"] = dotted(&pattern).into();
-        told["pattern"] = pattern.into();
-        told["default"] = key.default.into();
-        told["help"] = key.help.into();
-        told["example"] = key.example.into();
-        told["restart"] = (key.takes == Takes::AtStart).into();
-        told["secret"] = key.kind.is_secret().into();
-        told["lines"] = key.kind.has_lines().into();
-        told["phase"] =
-            RoutePhase::of(told["pattern"].as_str().unwrap_or_default()).map(RoutePhase::name).into();
-        Some(told)
+        let mut described = kind_json(key.kind);
+        described["key"] = dotted(&pattern).into();
+        described["pattern"] = pattern.into();
+        described["default"] = key.default.into();
+        described["help"] = key.help.into();
+        described["example"] = key.example.into();
+        described["restart"] = (key.takes == Takes::AtStart).into();
+        described["secret"] = key.kind.is_secret().into();
+        described["lines"] = key.kind.has_lines().into();
+        described["phase"] =
+            RoutePhase::of(described["pattern"].as_str().unwrap_or_default()).map(RoutePhase::name).into();
+        Some(described)
     };
     table::patterns().filter_map(row).collect()
 }
@@ -42,11 +42,13 @@ fn kind_json(kind: ValueKind) -> Value {
         ValueKind::StatusTtls { .. } => "status-ttls",
         ValueKind::Pairs { .. } => "pairs",
     };
-    let mut told = json!({ "key": "", "kind": name, "allowed": kind.allowed() });
+    let mut described = json!({ "key": "", "kind": name, "allowed": kind.allowed() });
     match kind {
-        ValueKind::Integer { least, most } => (told["least"], told["most"]) = (least.into(), most.into()),
-        ValueKind::OneOf(words) => told["words"] = words.into(),
+        ValueKind::Integer { least, most } => {
+            (described["least"], described["most"]) = (least.into(), most.into())
+        }
+        ValueKind::OneOf(words) => described["words"] = words.into(),
         _ => {}
     }
-    told
+    described
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 const LIMIT: u64 = 5_000_000;
 
 /// Requests between two looks at the clock.
-const LOOK: usize = 64;
+const CLOCK_CHECK_INTERVAL: usize = 64;
 
 /// The inputs of a trial.
 struct TrialContext {
@@ -53,10 +53,10 @@ impl Admin {
                 return it.checked_hidden(&real).refusal();
             };
             let file = it.plan.file().map(|it| it.display().to_string());
-            match means.run(changed, |telling, report| telling.told(report)) {
-                Ok(mut told) => {
-                    told["file"] = file.into();
-                    AdminResponse::Json(200, told)
+            match means.run(changed, |telling, report| telling.to_json(report)) {
+                Ok(mut result) => {
+                    result["file"] = file.into();
+                    AdminResponse::Json(200, result)
                 }
                 Err(why) => problem_at(422, why, "text"),
             }
@@ -178,7 +178,7 @@ impl TrialContext {
         let mut trial = ConfigTrial::default();
         let mut places = Vec::with_capacity(parsed.len());
         for (number, it) in parsed.iter().enumerate() {
-            if number % LOOK == 0 && clock::precise_micros().saturating_sub(began) > LIMIT {
+            if number % CLOCK_CHECK_INTERVAL == 0 && clock::precise_micros().saturating_sub(began) > LIMIT {
                 break;
             }
             let of_store = stored.get(&number).zip(views.get(&number)).map(|(it, fields)| RecordedResponse {
@@ -343,7 +343,7 @@ struct TrialTelling<'t> {
 }
 
 impl TrialTelling<'_> {
-    fn told(&self, it: &TrialReport) -> Value {
+    fn to_json(&self, it: &TrialReport) -> Value {
         let changes = ChangeKind::ALL.iter().map(|kind| {
             let list = it.of(*kind);
             let examples: Vec<Value> = list.examples.iter().map(|it| self.example(*kind, it)).collect();
@@ -396,7 +396,7 @@ impl TrialTelling<'_> {
     }
 
     fn example(&self, kind: ChangeKind, it: &ChangeExample) -> Value {
-        let mut told = self.request(it.number);
+        let mut result = self.request(it.number);
         let row = self.places.get(it.number).copied().flatten();
         let row = row.and_then(|(site, route)| self.then.sites.get(site)?.routes.get(route));
         let (from, to) = match kind {
@@ -409,16 +409,16 @@ impl TrialTelling<'_> {
             ChangeKind::Route => Some("site[].route[].path"),
             _ => it.key,
         };
-        (told["from"], told["to"]) = (from.into(), to.into());
+        (result["from"], result["to"]) = (from.into(), to.into());
         if let (Some(row), Some(key)) = (row, key) {
             // A table such as `cache.key` has the place of the first of its keys that is set.
             let below = format!("{key}.");
             let found = row.decided.iter().find(|it| it.0 == key || it.0.starts_with(&below));
             let (key, place) = found.map_or((key, None), |(key, place)| (key, Some(place)));
-            told["key"] = dotted(key).into();
+            result["key"] = dotted(key).into();
             let place = place.filter(|it| **it != Source::Default);
-            told["where"] = place.map_or(Value::Null, |it| it.to_string().into());
+            result["where"] = place.map_or(Value::Null, |it| it.to_string().into());
         }
-        told
+        result
     }
 }

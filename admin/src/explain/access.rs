@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// The access rules of a route, as far as they decide about a request.
 pub(super) struct ExplainedAccess {
     /// The rule that decides, as `access`; with a `verdict` if it refuses the request.
-    pub told: Value,
+    pub json: Value,
     /// The changes of the request, if it is admitted.
     pub changes: Admitted,
     /// The verification on which it depends: one sentence without its full stop.
@@ -20,25 +20,25 @@ pub(super) struct ExplainedAccess {
 
 impl ExplainedAccess {
     /// Replaces the explanation of a request whose identity only a verification would prove, on a route with the identity in its key.
-    pub fn tell_unknown_identity(&self, told: &mut Value) {
+    pub fn explain_unknown_identity(&self, explained: &mut Value) {
         let Some(why) = &self.depends_on else { return };
         let sentence = format!(
             "Depends on access: {why}. Each client has pages of its own (access.key = \"identity\")."
         );
-        told["verdict"] = json!({ "name": "depends", "sentence": sentence, "status": null });
-        told["rules"] = json!([]);
+        explained["verdict"] = json!({ "name": "depends", "sentence": sentence, "status": null });
+        explained["rules"] = json!([]);
         for key in ["bypass", "reason", "change", "changes", "stored", "last_refusal"] {
-            told[key] = Value::Null;
+            explained[key] = Value::Null;
         }
     }
 
-    fn refused(told: Value) -> Self {
-        Self { told, changes: Admitted::default(), depends_on: None }
+    fn refused(explained: Value) -> Self {
+        Self { json: explained, changes: Admitted::default(), depends_on: None }
     }
 
-    fn new(told: Value, changes: Admitted, finding: AccessFinding) -> Self {
+    fn new(explained: Value, changes: Admitted, finding: AccessFinding) -> Self {
         let depends_on = Some(finding.sentence).filter(|_| finding.verdict == AccessVerdict::Depends);
-        Self { told, changes, depends_on }
+        Self { json: explained, changes, depends_on }
     }
 }
 
@@ -77,14 +77,14 @@ impl Admin {
         };
         let access =
             json!({ "name": name, "key": dotted(finding.key), "sentence": finding.sentence, "where": place });
-        let mut told = json!({ "access": access });
+        let mut explained = json!({ "access": access });
         if let Some(status) = status {
             let sentence = format!("Refused by larder before the cache: {}.", finding.sentence);
-            told["verdict"] = json!({ "name": "refused", "sentence": sentence, "status": status });
-            told["site"] = json!(found.map(|it| it.at.0));
-            told["route"] = json!(found.map(|it| it.target.name()));
-            told["settings"] = found.map_or(Value::Null, |it| self.settings(it.at.0, it.at.1));
+            explained["verdict"] = json!({ "name": "refused", "sentence": sentence, "status": status });
+            explained["site"] = json!(found.map(|it| it.at.0));
+            explained["route"] = json!(found.map(|it| it.target.name()));
+            explained["settings"] = found.map_or(Value::Null, |it| self.settings(it.at.0, it.at.1));
         }
-        Some(ExplainedAccess::new(told, rules.known_changes(view), finding))
+        Some(ExplainedAccess::new(explained, rules.known_changes(view), finding))
     }
 }

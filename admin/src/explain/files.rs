@@ -10,7 +10,7 @@ const PHP: &str = "site[].route[].php.root";
 const CLEAN: &str = "site[].route[].files.clean_urls";
 
 /// The verdict about a request over files, and its details.
-pub(super) fn told(finding: &FileFinding, files: &FilesConfig, decided: &Decided) -> (Value, Value) {
+pub(super) fn to_json(finding: &FileFinding, files: &FilesConfig, decided: &Decided) -> (Value, Value) {
     let key = key_of(finding, files, decided);
     let given = decided.by(key);
     // Without the key its default decides, in the directory of the route.
@@ -35,7 +35,7 @@ pub(super) fn told(finding: &FileFinding, files: &FilesConfig, decided: &Decided
             ("file", 200, Some(path), format!("The names in the directory /{path} are listed, by {by}."))
         }
         FileOutcome::Redirect(to) => {
-            ("redirect", 301, None, format!("Redirected to {to}, {}.", why(finding.by, &by)))
+            ("redirect", 301, None, format!("Redirected to {to}, {}.", reason(finding.by, &by)))
         }
         FileOutcome::Refused { why, page } => {
             let page = page.as_ref().map_or(String::new(), |it| format!(" The page is {it}, by {by}."));
@@ -81,7 +81,7 @@ fn key_of(finding: &FileFinding, files: &FilesConfig, decided: &Decided) -> &'st
 }
 
 /// The reason for a redirect, with the key `by`.
-fn why(rule: Option<FileRule>, by: &str) -> String {
+fn reason(rule: Option<FileRule>, by: &str) -> String {
     match rule {
         Some(FileRule::Slash) => "since the URL of a directory ends with a slash".to_owned(),
         Some(FileRule::Merged) => "since each file has one URL, without \"//\"".to_owned(),

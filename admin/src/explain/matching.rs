@@ -139,7 +139,7 @@ impl Admin {
         let view = &RequestView { path, ..*view };
         let routes = site.and_then(|it| live.config.sites.get(it)).map_or(&[][..], |it| &it.routes);
         let passed = passed_over(routes, router, view);
-        let mut told = match no_route {
+        let mut explained = match no_route {
             NoRoute::Nothing if passed.is_empty() => {
                 let detail = format!("No site has a route for {}{}.", view.authority, view.target);
                 return problem_at(404, detail, "url");
@@ -150,9 +150,9 @@ impl Admin {
                 refused(405, &format!("The routes of this path accept {these}, not {}.", view.method))
             }
         };
-        told["site"] = json!(site);
-        told["matched"] = json!({ "passed_over": passed });
-        AdminResponse::Json(200, told)
+        explained["site"] = json!(site);
+        explained["matched"] = json!({ "passed_over": passed });
+        AdminResponse::Json(200, explained)
     }
 }
 

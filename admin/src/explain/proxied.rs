@@ -38,8 +38,8 @@ impl Admin {
             keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
         }
         let mut explanation = self.gateway.explain(proxied, &keyed).await;
-        if let Some(told) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
-            explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
+        if let Some(explained) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
+            explanation.verdict.sentence = format!("{} {explained}", explanation.verdict.sentence);
         }
         let sent = SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
         let live = self.live.borrow().clone();
@@ -47,22 +47,22 @@ impl Admin {
         let Some((of_site, row)) = of_site.and_then(|it| Some((it, it.routes.get(route)?))) else {
             return problem_at(409, "The configuration changed in the meantime; retry.", "url");
         };
-        let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
+        let mut explained = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
         let asked = sent.as_ref().map_or(&request.target, |it| &it.target);
         let asked = (&*request.method, &**asked);
-        script::tell(&mut told, proxied, asked, of_site, &row.decided).await;
-        told["origin_request"] = sent_json(sent.as_ref(), row);
-        told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
-        told["sql"] = sql::told(row, &request, &self.followed);
-        told["sticky"] = sticky::told(proxied, &request, &row.decided);
-        told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
-        self.tell_reason(&mut told, &explanation, &proxied.policy, &request.target, (site, row));
-        told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
+        script::add_script(&mut explained, proxied, asked, of_site, &row.decided).await;
+        explained["origin_request"] = sent_json(sent.as_ref(), row);
+        explained["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
+        explained["sql"] = sql::to_json(row, &request, &self.followed);
+        explained["sticky"] = sticky::to_json(proxied, &request, &row.decided);
+        explained["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+        self.add_reason(&mut explained, &explanation, &proxied.policy, &request.target, (site, row));
+        explained["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
         let is_in_key = proxied.policy.credentials == CredentialUse::InKey;
         if let Some(it) = access.filter(|_| is_in_key && lacks_credentials(&explanation)) {
-            it.tell_unknown_identity(&mut told);
+            it.explain_unknown_identity(&mut explained);
         }
-        AdminResponse::Json(200, told)
+        AdminResponse::Json(200, explained)
     }
 }
 

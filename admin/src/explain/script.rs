@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 /// Adds the script for a target as origins get it, on a route with scripts. Where there is none, the verdict about a request for the
 /// application becomes that of larder's own answer.
-pub(super) async fn tell(
-    told: &mut Value,
+pub(super) async fn add_script(
+    explained: &mut Value,
     route: &GatewayRoute,
     (method, target): (&str, &str),
     site: &SiteConfig,
@@ -65,12 +65,12 @@ pub(super) async fn tell(
         }
     };
     // A stored page answers without a look at the disk.
-    let asks = ["miss", "revalidate", "pass"].iter().any(|it| told["verdict"]["name"] == *it);
+    let asks = ["miss", "revalidate", "pass"].iter().any(|it| explained["verdict"]["name"] == *it);
     if let Some((name, status, sentence)) = verdict.filter(|_| asks) {
-        told["verdict"] = json!({ "name": name, "status": status, "sentence": sentence });
+        explained["verdict"] = json!({ "name": name, "status": status, "sentence": sentence });
     }
     let given = decided.by(key);
     let place = if given == Source::Default { decided.by(root) } else { given };
-    told["script"] =
+    explained["script"] =
         json!({ "name": name, "sentence": sentence, "key": dotted(key), "where": place.to_string() });
 }

@@ -8,7 +8,7 @@ use larder_wire::message::Request;
 use serde_json::{Value, json};
 
 /// Null for a route without a query.
-pub(super) fn told(route: &RouteConfig, request: &Request, standings: &FollowStates) -> Value {
+pub(super) fn to_json(route: &RouteConfig, request: &Request, standings: &FollowStates) -> Value {
     let Service::Sql(config) = &route.service else { return Value::Null };
     let freshness = PageFreshness::of(config, &route.path, request, standings);
     let rows: Vec<Value> = freshness

@@ -6,7 +6,7 @@ use larder_wire::message::Request;
 use serde_json::{Value, json};
 
 /// The effect of the cookie; null for a route without one.
-pub(super) fn told(route: &GatewayRoute, request: &Request, decided: &Decided) -> Value {
+pub(super) fn to_json(route: &GatewayRoute, request: &Request, decided: &Decided) -> Value {
     let Some(cookie) = &route.sticky else { return Value::Null };
     let number = cookie.take(&request.fields.view()).map(|it| it.1);
     let bound = number.flatten().and_then(|it| route.origins.bound(it));

@@ -20,9 +20,9 @@ const AUDIENCES: [(PageAudience, &str); 3] = [
 
 impl Admin {
     /// Adds the reason for asking an origin, and the changes that help requests of this reason.
-    pub(super) fn tell_reason(
+    pub(super) fn add_reason(
         &self,
-        told: &mut Value,
+        explained: &mut Value,
         explanation: &Explanation,
         policy: &Policy,
         target: &str,
@@ -30,9 +30,9 @@ impl Admin {
     ) {
         let judged = &explanation.judged;
         let audience = AUDIENCES.iter().find(|it| it.0 == judged.audience).map(|it| it.1);
-        told["tier"] = explanation.tier.name().into();
-        told["audience"] = audience.into();
-        told["reason"] = judged.reason.map(|it| it.name()).into();
+        explained["tier"] = explanation.tier.name().into();
+        explained["audience"] = audience.into();
+        explained["reason"] = judged.reason.map(|it| it.name()).into();
         let Some(reason) = judged.reason else { return };
         let live = self.live.borrow().clone();
         let ram_size = live.config.ram.budget;
@@ -48,20 +48,21 @@ impl Admin {
                 has_disk: live.config.disk.is_some(),
             },
         );
-        told["changes"] = changes.iter().map(|it| self.advised(it, Some((site, route.number)))).collect();
+        explained["changes"] =
+            changes.iter().map(|it| self.advised(it, Some((site, route.number)))).collect();
     }
 }
 
 /// Adds the two lines; changes that must not be shown are removed.
-pub(super) fn add(told: &mut Value) {
+pub(super) fn add(explained: &mut Value) {
     let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-    let reason = told["reason"].as_str().and_then(|name| REASONS.iter().find(|it| it.name == name));
+    let reason = explained["reason"].as_str().and_then(|name| REASONS.iter().find(|it| it.name == name));
     let audience =
-        AUDIENCES.iter().find(|it| told["audience"] == it.1).map_or(PageAudience::Unknown, |it| it.0);
-    let failure = told["failure"].as_str().map(str::to_owned);
-    let changes = told["changes"].as_array().cloned().unwrap_or_default();
-    let (verdict, sentence) = (text(&told["verdict"]["name"]), text(&told["verdict"]["sentence"]));
-    let (tier, freshness) = (text(&told["tier"]), text(&told["stored"]["freshness"]));
+        AUDIENCES.iter().find(|it| explained["audience"] == it.1).map_or(PageAudience::Unknown, |it| it.0);
+    let failure = explained["failure"].as_str().map(str::to_owned);
+    let changes = explained["changes"].as_array().cloned().unwrap_or_default();
+    let (verdict, sentence) = (text(&explained["verdict"]["name"]), text(&explained["verdict"]["sentence"]));
+    let (tier, freshness) = (text(&explained["tier"]), text(&explained["stored"]["freshness"]));
     let summary = advice::summarize(&ExplainedFacts {
         verdict: &verdict,
         sentence: &sentence,
@@ -69,23 +70,23 @@ pub(super) fn add(told: &mut Value) {
         tier: &tier,
         freshness: &freshness,
         failure: failure.as_deref(),
-        by_access: told["bypass"] == Bypass::Credentials.sentence(),
+        by_access: explained["bypass"] == Bypass::Credentials.sentence(),
         audience,
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
     });
     let shown = if summary.shows_changes { changes } else { Vec::new() };
-    let answer = match told["access"]["name"] == "depends" && verdict != "depends" {
+    let answer = match explained["access"]["name"] == "depends" && verdict != "depends" {
         true => format!(
             "If access admits the request ({}): {}",
-            text(&told["access"]["sentence"]),
+            text(&explained["access"]["sentence"]),
             summary.answer
         ),
         false => summary.answer,
     };
-    told["summary"] = json!({
+    explained["summary"] = json!({
         "answer": answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
     });
-    if let Some(it) = told.as_object_mut() {
+    if let Some(it) = explained.as_object_mut() {
         ["changes", "audience", "failure"].iter().for_each(|name| drop(it.shift_remove(*name)));
     }
 }

@@ -24,9 +24,9 @@ impl Admin {
         let of_all = live.config.tls.as_ref().map(|it| &it.rules);
         let theirs = router.tls(named).map(|it| &it.0).or(of_all)?;
         (*theirs != ours.0).then(|| {
-            let mut told = refused(421, larder_server::site_tls::MISDIRECTED);
-            told["tls"] = self.tls_of(router, view);
-            told
+            let mut explained = refused(421, larder_server::site_tls::MISDIRECTED);
+            explained["tls"] = self.tls_of(router, view);
+            explained
         })
     }
 
@@ -35,9 +35,9 @@ impl Admin {
         let is_refused =
             view.scheme == Scheme::Http && router.tls(view.authority).is_some_and(SiteTls::requires);
         is_refused.then(|| {
-            let mut told = refused(403, larder_server::site_tls::CLEAR);
-            told["tls"] = self.tls_of(router, view);
-            told
+            let mut explained = refused(403, larder_server::site_tls::CLEAR);
+            explained["tls"] = self.tls_of(router, view);
+            explained
         })
     }
 

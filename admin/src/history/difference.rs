@@ -71,8 +71,9 @@ impl Admin {
         let until = number(asked, "until").unwrap_or(u64::MAX);
         let (slow, failed) = self.history.worst.lists();
         let is_within = |it: &&Arc<WorstRequest>| (since..=until).contains(&it.request.at);
-        let of =
-            |all: &[Arc<WorstRequest>]| all.iter().filter(is_within).map(|it| told(it)).collect::<Vec<_>>();
+        let of = |all: &[Arc<WorstRequest>]| {
+            all.iter().filter(is_within).map(|it| to_json(it)).collect::<Vec<_>>()
+        };
         AdminResponse::Json(200, json!({ "now": clock::wall().0, "slow": of(&slow), "failed": of(&failed) }))
     }
 
@@ -86,7 +87,7 @@ impl Admin {
 
     /// `GET /api/v1/history/difference`.
     pub(crate) fn history_difference(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        self.look_at_history();
+        self.update_history();
         let (from, to) =
             (number(asked, "from").unwrap_or(0), number(asked, "to").unwrap_or_else(|| clock::wall().0));
         if to <= from || to - from > 60 * MINUTES as u64 {
@@ -101,7 +102,7 @@ impl Admin {
         // A request belongs to the second of its end.
         let is_within = |it: &&Arc<WorstRequest>| it.request.at >= from && it.request.at <= to;
         let some = |all: &[Arc<WorstRequest>]| {
-            all.iter().filter(is_within).take(REQUESTS).map(|it| told(it)).collect::<Vec<_>>()
+            all.iter().filter(is_within).take(REQUESTS).map(|it| to_json(it)).collect::<Vec<_>>()
         };
         AdminResponse::Json(
             200,
@@ -119,7 +120,7 @@ fn number(asked: &AdminRequest<'_>, name: &str) -> Option<u64> {
     asked.query_value(name)?.parse().ok()
 }
 
-fn told(it: &WorstRequest) -> Value {
+fn to_json(it: &WorstRequest) -> Value {
     let request = &it.request;
     let mut all = Map::new();
     for (name, text) in TEXTS.iter().zip(&request.texts) {

@@ -64,7 +64,7 @@ enum HistoryWrite {
 pub struct HistoryFile {
     path: PathBuf,
     orders: SyncSender<HistoryWrite>,
-    standing: Arc<Mutex<HistoryFileState>>,
+    state: Arc<Mutex<HistoryFileState>>,
     thread: JoinHandle<()>,
 }
 
@@ -93,7 +93,7 @@ impl HistoryFile {
         };
         let mut open = OpenHistory { path: path.to_owned(), file, good: good as u64 };
         if let Some(why) = why {
-            let aside = beside(path, "damaged");
+            let aside = with_suffix(path, "damaged");
             std::fs::rename(path, &aside).map_err(failed)?;
             open.file = open_locked(path, OFlags::CREATE | OFlags::EXCL)?;
             open.good = 0;
@@ -110,7 +110,7 @@ impl HistoryFile {
         let shared = standing.clone();
         let thread = std::thread::Builder::new().name("history".to_owned());
         let thread = thread.spawn(move || open.work(&inbox, &shared)).map_err(failed)?;
-        Ok((Self { path: path.to_owned(), orders, standing, thread }, loaded))
+        Ok((Self { path: path.to_owned(), orders, state: standing, thread }, loaded))
     }
 
     /// Its path.
@@ -119,8 +119,8 @@ impl HistoryFile {
     }
 
     /// Its state.
-    pub fn standing(&self) -> HistoryFileState {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn state(&self) -> HistoryFileState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Has records appended; `false` if earlier ones are still being written.
@@ -181,7 +181,7 @@ impl OpenHistory {
     }
 
     fn replace(&mut self, records: &[u8]) -> io::Result<()> {
-        let draft = beside(&self.path, "new");
+        let draft = with_suffix(&self.path, "new");
         let _ = std::fs::remove_file(&draft);
         let written = create_locked(&draft).and_then(|file| {
             file.write_all_at(START, 0)?;
@@ -204,7 +204,7 @@ impl OpenHistory {
 }
 
 /// `PATH.END`.
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
     name.push(end);

@@ -145,7 +145,7 @@ impl MarkList {
     }
 
     /// Adds the events since the last call.
-    pub fn note(&mut self, at: u64, now: EventCounts) {
+    pub fn record(&mut self, at: u64, now: EventCounts) {
         for (kind, what) in now.since(&self.events) {
             self.add(at, kind, what);
         }

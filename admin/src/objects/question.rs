@@ -36,7 +36,7 @@ pub struct Question {
 
 /// The start of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Behind {
+enum ListingStart {
     Ram(ListingCursor),
     /// `None` is the beginning.
     Disk(Option<below::DiskListingCursor>),
@@ -88,7 +88,7 @@ impl Question {
         };
         let status = filled("status").map(statuses_of).transpose()?;
         let behind = match filled("cursor") {
-            Some(text) => Some(behind_of(text, tier, sort).ok_or_else(|| {
+            Some(text) => Some(start_of(text, tier, sort).ok_or_else(|| {
                 InputError::at(
                     "cursor",
                     "The parameter cursor is not a `next` value of this listing; remove it to start from the \
@@ -102,8 +102,8 @@ impl Question {
         let tag = || filled("tag").map(str::to_owned);
         let (after, disk_after, in_ram) = match behind {
             None => (None, None, tier != ListedTier::Disk),
-            Some(Behind::Ram(place)) => (Some(place), None, true),
-            Some(Behind::Disk(place)) => (None, place, false),
+            Some(ListingStart::Ram(place)) => (Some(place), None, true),
+            Some(ListingStart::Disk(place)) => (None, place, false),
         };
         let ram = ListingQuery {
             pattern: pattern(),
@@ -207,12 +207,12 @@ pub fn disk_cursor(place: Option<below::DiskListingCursor>, sort: below::DiskLis
     place.map_or(begin.to_owned(), |it| format!("{begin}.{}.{}", it.rank, it.stamp))
 }
 
-fn behind_of(text: &str, tier: ListedTier, sort: ListingSort) -> Option<Behind> {
+fn start_of(text: &str, tier: ListedTier, sort: ListingSort) -> Option<ListingStart> {
     if text.starts_with('d') {
         let place = disk_place(text, on_disk(sort, SortDirection::Ascending).0)?;
-        return (tier != ListedTier::Ram).then_some(Behind::Disk(place));
+        return (tier != ListedTier::Ram).then_some(ListingStart::Disk(place));
     }
-    cursor_of(text, sort).filter(|_| tier != ListedTier::Disk).map(Behind::Ram)
+    cursor_of(text, sort).filter(|_| tier != ListedTier::Disk).map(ListingStart::Ram)
 }
 
 fn cursor_of(text: &str, sort: ListingSort) -> Option<ListingCursor> {
@@ -286,12 +286,12 @@ mod tests {
         for place in [None, Some(on_disk)] {
             let text = disk_cursor(place, below::DiskListingSort::Hits);
             assert_eq!(
-                Some(Behind::Disk(place)),
-                behind_of(&text, ListedTier::All, ListingSort::Hits),
+                Some(ListingStart::Disk(place)),
+                start_of(&text, ListedTier::All, ListingSort::Hits),
                 "{text}"
             );
-            assert_eq!(None, behind_of(&text, ListedTier::All, ListingSort::Size), "of another sort");
-            assert_eq!(None, behind_of(&text, ListedTier::Ram, ListingSort::Hits), "of another tier");
+            assert_eq!(None, start_of(&text, ListedTier::All, ListingSort::Size), "of another sort");
+            assert_eq!(None, start_of(&text, ListedTier::Ram, ListingSort::Hits), "of another tier");
         }
         for wrong in [
             "",
@@ -305,8 +305,8 @@ mod tests {
             "s.x.00000000000000000000000000000001",
             "k.6é.00000000000000000000000000000001",
         ] {
-            assert_eq!(None, behind_of(wrong, ListedTier::All, ListingSort::Key), "{wrong}");
-            assert_eq!(None, behind_of(wrong, ListedTier::All, ListingSort::Size), "{wrong}");
+            assert_eq!(None, start_of(wrong, ListedTier::All, ListingSort::Key), "{wrong}");
+            assert_eq!(None, start_of(wrong, ListedTier::All, ListingSort::Size), "{wrong}");
         }
     }
 }
