@@ -139,7 +139,7 @@ pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Res
     parse_answer(admin, exchange(admin, patience, "POST", path, &body.to_string()))
 }
 
-fn nobody(admin: &Listen, error: &std::io::Error) -> String {
+fn unanswered_by(admin: &Listen, error: &std::io::Error) -> String {
     unanswered(admin, &format!(" ({})", plain(error)))
 }
 
@@ -156,7 +156,7 @@ fn unanswered(admin: &Listen, why: &str) -> String {
 }
 
 fn parse_answer(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
-    let (status, text) = answer.map_err(|error| nobody(admin, &error))?;
+    let (status, text) = answer.map_err(|error| unanswered_by(admin, &error))?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|_| format!("The server at {} is not the admin of larder.", admin.spelled()))?;
     match status {
@@ -242,7 +242,7 @@ impl ServerEvents {
     /// # Errors
     /// No larder responds, or it rejects the request.
     pub fn open(admin: &Listen, path: &str) -> Result<Self, StreamRefusal> {
-        let other = |error| StreamRefusal::Other(nobody(admin, &error));
+        let other = |error| StreamRefusal::Other(unanswered_by(admin, &error));
         let (status, mut from) = begin(admin, SILENCE, ("GET", path), None).map_err(other)?;
         if status == 200 {
             return Ok(Self { from, bytes: Vec::new() });

@@ -15,7 +15,7 @@ fn is_of_family(name: &str) -> bool {
 }
 
 /// Whether [`tell`] must change the request's fields before the key is made from them.
-pub(crate) fn is_told(route: &GatewayRoute, client: &Client, fields: &[Field<'_>]) -> bool {
+pub(crate) fn must_change_fields(route: &GatewayRoute, client: &Client, fields: &[Field<'_>]) -> bool {
     route.tells_certificate && (shown(client).is_some() || fields.iter().any(|it| is_of_family(it.name)))
 }
 

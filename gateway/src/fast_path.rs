@@ -65,7 +65,7 @@ impl Gateway {
         let facts = RequestFacts::read(head.method, head.fields);
         if facts.range.is_some()
             || request_headers::has_nominated(head.fields)
-            || certificate::is_told(route, client, head.fields)
+            || certificate::must_change_fields(route, client, head.fields)
             || request_headers::bypass(&route.policy, &facts, head.target, head.fields).is_some()
         {
             return None;

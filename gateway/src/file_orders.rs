@@ -113,7 +113,7 @@ impl OrderedFile {
             Ok(path) => self.files.root.file(path).await.map_err(NotHanded::File),
             Err(fault) => Err(NotHanded::Order(*fault)),
         };
-        opened.inspect_err(|it| (self.files.report)(&self.value, it.why()))
+        opened.inspect_err(|it| (self.files.report)(&self.value, it.clause()))
     }
 }
 
@@ -129,7 +129,7 @@ impl NotHanded {
     }
 
     /// One clause for the log.
-    fn why(self) -> &'static str {
+    fn clause(self) -> &'static str {
         match self {
             NotHanded::Order(fault) => fault.sentence(),
             NotHanded::File(NotServed::Forbidden) => "the operating system denies reading the file",

@@ -148,7 +148,7 @@ impl Gateway {
     }
 
     /// Waits until purges have been sent where other nodes read them, at most for the time that takes normally.
-    pub(crate) async fn reaches_others(&self, spreading: Vec<Spreading>) {
+    pub(crate) async fn wait_until_spread(&self, spreading: Vec<Spreading>) {
         let all = async {
             for it in spreading {
                 it.await;
@@ -191,7 +191,7 @@ impl Gateway {
 
     /// Tells the other nodes, which wait for this node's fetch, that they will not get it: `says` what may not be shared.
     /// Where applications fill the fleet, larder must not write in their way.
-    pub(crate) fn tell_others(
+    pub(crate) fn mark_unshared(
         &self,
         policy: &Policy,
         key: &[u8],

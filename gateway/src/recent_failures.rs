@@ -32,7 +32,7 @@ struct RecentFailure {
 }
 
 /// The hash of everything in a request but its target: equal requests cause equal failures.
-pub(crate) fn says(store: &Store, request: &Request) -> KeyHash {
+pub(crate) fn content_hash(store: &Store, request: &Request) -> KeyHash {
     store.hash(request.fields.text())
 }
 

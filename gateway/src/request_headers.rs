@@ -122,7 +122,7 @@ pub fn outgoing(
     let scheme = request.scheme.name();
     if route.telling.tells_x() {
         if !strict {
-            say_who(&mut fields, client);
+            add_client_address(&mut fields, client);
         }
         say(&mut fields, policy, "X-Forwarded-Proto", scheme);
         if !authority.is_empty() {
@@ -237,7 +237,7 @@ fn line(
 }
 
 /// Adds the client's address, after those of the trusted proxies that passed the request on.
-pub fn say_who(fields: &mut FieldList, client: &Client) {
+pub fn add_client_address(fields: &mut FieldList, client: &Client) {
     let Some(peer) = client.peer else { return };
     let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
     let length = write_address(peer.ip().to_canonical(), &mut text);

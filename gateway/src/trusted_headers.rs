@@ -297,7 +297,7 @@ const QUICK: [(u64, u32); 32] = {
     quick
 };
 
-fn deed(name: &str) -> Option<FieldRule> {
+fn field_rule(name: &str) -> Option<FieldRule> {
     let letter = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
     let lengths = *LENGTHS.get(usize::from(letter))?;
     let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
@@ -313,7 +313,7 @@ fn deed(name: &str) -> Option<FieldRule> {
 /// it, `in_key` whether a field is in the route's key by its name.
 pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bool) -> bool {
     name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
-        && match deed(name) {
+        && match field_rule(name) {
             Some(FieldRule::Drop) => false,
             Some(FieldRule::Who) => believed && !name.eq_ignore_ascii_case("x-forwarded-for"),
             Some(FieldRule::Way) => in_key(name),
@@ -323,8 +323,8 @@ pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bo
 
 /// Whether a field names the client, also among other facts (`Forwarded`): only a trusted proxy may send it.
 #[must_use]
-pub fn says_who(name: &str) -> bool {
-    deed(name) == Some(FieldRule::Who) || name.eq_ignore_ascii_case("forwarded")
+pub fn names_client(name: &str) -> bool {
+    field_rule(name) == Some(FieldRule::Who) || name.eq_ignore_ascii_case("forwarded")
 }
 
 /// Whether clients send a field with every request and no answer has to obey it: content negotiation, hints, conditions
@@ -358,7 +358,7 @@ pub fn overrides(name: &str) -> bool {
     // Evaluated for every field of every hit.
     let (lengths, thirds) = QUICK[usize::from(first & 31)];
     let may_be = lengths >> (name.len() & 63) | u64::from(thirds >> (third & 31));
-    may_be & 1 == 1 && deed(name) == Some(FieldRule::Bypass)
+    may_be & 1 == 1 && field_rule(name) == Some(FieldRule::Bypass)
 }
 
 #[cfg(test)]
@@ -375,10 +375,10 @@ mod tests {
     #[test]
     fn every_row_is_found_in_any_case() {
         for (name, expect) in FIELDS {
-            assert_eq!(Some(*expect), deed(name), "{name}");
-            assert_eq!(Some(*expect), deed(&name.to_ascii_uppercase()), "{name}");
+            assert_eq!(Some(*expect), field_rule(name), "{name}");
+            assert_eq!(Some(*expect), field_rule(&name.to_ascii_uppercase()), "{name}");
             assert_eq!(*expect == FieldRule::Bypass, overrides(name), "{name}");
-            assert_eq!(*expect == FieldRule::Who || *name == "forwarded", says_who(name), "{name}");
+            assert_eq!(*expect == FieldRule::Who || *name == "forwarded", names_client(name), "{name}");
         }
         assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything") && overrides("X-Debug"));
         assert!(

@@ -196,7 +196,7 @@ fn run_demo(plan: Plan) -> ExitCode {
     serve(plan, |larder, admin| {
         let explain = admin.map(|it| explain::command(&called, it));
         let file = file.as_ref().ok().map(demo::DemoFile::path);
-        demo::what_to_try(larder, site, explain.as_deref(), file)
+        demo::hints(larder, site, explain.as_deref(), file)
     })
 }
 

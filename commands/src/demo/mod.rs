@@ -46,28 +46,26 @@ pub fn start_with(slowness: Duration) -> io::Result<SocketAddr> {
 /// site's. `explain` is the command for this larder, `larder explain` or longer; there is none if the admin is off.
 /// `file` is the configuration, if there is one.
 #[must_use]
-pub fn what_to_try(larder: &str, site: SocketAddr, explain: Option<&str>, file: Option<&Path>) -> String {
+pub fn hints(larder: &str, site: SocketAddr, explain: Option<&str>, file: Option<&Path>) -> String {
     let why = explain.map_or(String::new(), |it| WHY.replace("EXPLAIN", it));
     let own = file.map_or(String::new(), |it| CONFIGURATION.replace("FILE", &it.display().to_string()));
-    (WHAT_TO_TRY.to_owned() + &own + &why)
-        .replace("LARDER", larder)
-        .replace("SITE", &format!("http://{site}"))
+    (HINTS.to_owned() + &own + &why).replace("LARDER", larder).replace("SITE", &format!("http://{site}"))
 }
 
-/// The middle of [`what_to_try`], with `FILE` in place of the configuration's path.
+/// The middle of [`hints`], with `FILE` in place of the configuration's path.
 const CONFIGURATION: &str = r#"
   Change its configuration, with an editor or in the page above; it goes when this ends.
   $EDITOR FILE
 "#;
 
-/// The end of [`what_to_try`], with `EXPLAIN` in place of the command.
+/// The end of [`hints`], with `EXPLAIN` in place of the command.
 const WHY: &str = r#"
   Why?  EXPLAIN LARDER/recipes/1
         EXPLAIN LARDER/me -H 'Cookie: session=Ada'
 "#;
 
-/// The text of [`what_to_try`], with `LARDER` and `SITE` in place of the addresses.
-const WHAT_TO_TRY: &str = r#"
+/// The text of [`hints`], with `LARDER` and `SITE` in place of the addresses.
+const HINTS: &str = r#"
 Open LARDER/ in a browser, and reload: the first time takes 300 ms, then none.
 Every page says at its foot when it was made, and how slowly. The site without larder: SITE/
 

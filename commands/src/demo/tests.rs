@@ -79,7 +79,7 @@ fn a_picture_is_whole() {
 
 #[test]
 fn the_hints_of_the_demo_name_its_addresses() {
-    let text = what_to_try(
+    let text = hints(
         "http://127.0.0.1:8080",
         ([127, 0, 0, 1], 4000).into(),
         Some("./larder explain"),
@@ -89,7 +89,7 @@ fn the_hints_of_the_demo_name_its_addresses() {
     assert!(text.contains("curl -sD- -o /dev/null http://127.0.0.1:8080/recipes/1 "));
     assert!(text.contains("http://127.0.0.1:4000/") && !text.contains("LARDER") && !text.contains("SITE"));
     assert!(text.contains("  Why?  ./larder explain http://127.0.0.1:8080/recipes/1\n"));
-    let text = what_to_try("http://127.0.0.1:8080", ([127, 0, 0, 1], 4000).into(), None, None);
+    let text = hints("http://127.0.0.1:8080", ([127, 0, 0, 1], 4000).into(), None, None);
     assert!(!text.to_lowercase().contains("explain"), "nobody is there to be asked");
     assert!(!text.contains("EDITOR"), "there is no file");
 }

@@ -54,7 +54,7 @@ impl ConfigCheck {
                 self.problem(source, "cache.key", text);
             }
         }
-        if let Some(name) = recipe.headers.iter().find(|it| trusted_headers::says_who(it)) {
+        if let Some(name) = recipe.headers.iter().find(|it| trusted_headers::names_client(it)) {
             let text = format!(
                 "{name} cannot be part of the key: it carries the client address, which clients.trusted controls"
             );

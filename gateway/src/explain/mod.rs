@@ -235,12 +235,12 @@ impl Gateway {
         let stored = selected.as_ref().ok().cloned();
         let known = PageKnowledge { holds, refused: refused_lately.clone(), audience, stored };
         let change = match (refused, bypass) {
-            (Some(405), _) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
+            (Some(405), _) => self.changes_to_use_cache(&asked, (scheme, authority), known, &key, now),
             // The request is valid; it was sent to the wrong place.
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             (None, Some(it)) if !it.has_remedy() => None,
-            (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
+            (None, Some(_)) => self.changes_to_use_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
         let asking = AskedReason { facts: &facts, hash, looked, doubted, selected: selected.as_ref(), now };

@@ -99,7 +99,7 @@ impl Unknown {
 impl Gateway {
     /// Changes after which a request uses the cache, and is answered from it as far as the page is known. For requests
     /// that bypass the cache, or are refused for their method.
-    pub(crate) fn what_uses_the_cache(
+    pub(crate) fn changes_to_use_cache(
         &self,
         asked: &ChangedRequest,
         at: (Scheme, &str),
@@ -164,14 +164,14 @@ impl Proposal {
         if matches!(verdict, "hit" | "stale-hit") {
             return None; // There is nothing to mend.
         }
-        if self.is_for_others(&stored.meta) {
+        if self.is_for_requests_without_credentials(&stored.meta) {
             return Some(ONE_VISITORS.to_owned());
         }
         self.for_reuse(stored).map(|it| self.told(&it))
     }
 
     /// Whether the stored response is for requests without credentials, and this one has some.
-    fn is_for_others(&self, stored: &Meta) -> bool {
+    fn is_for_requests_without_credentials(&self, stored: &Meta) -> bool {
         let fields = self.asked.fields.view();
         let facts = RequestFacts::read(&self.asked.method, &fields);
         reuse::is_for_others(stored, &facts, &self.asked.policy)
@@ -181,7 +181,7 @@ impl Proposal {
     /// is renewed by it.
     fn of_one_outside(mut self, known: &PageKnowledge) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
-        if self.is_for_others(&stored.meta) {
+        if self.is_for_requests_without_credentials(&stored.meta) {
             return Some(ONE_VISITORS.to_owned());
         }
         let renewed =

@@ -135,7 +135,7 @@ impl FillJob {
         }
         let length = length_of(arrived);
         let spent = self.spent(arrived, &meta, verdict == Storable::Store);
-        if let Some(says) = self.not_for_others(verdict, spent, arrived, &meta, length) {
+        if let Some(says) = self.unshared_reason(verdict, spent, arrived, &meta, length) {
             return Disposition::Forward { says, meta };
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
@@ -203,7 +203,7 @@ impl FillJob {
 
     /// Why waiting requests are to ask for themselves, if so. Either the response came too late; or its body will
     /// certainly not be kept and has no strong tag, so that a reader that is cut off cannot request the rest.
-    fn not_for_others(
+    fn unshared_reason(
         &self,
         verdict: Storable,
         spent: SpentLifetime,

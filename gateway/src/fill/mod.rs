@@ -239,7 +239,7 @@ pub(crate) enum Waiters<'a> {
 
 impl Waiters<'_> {
     /// Waits until no reader is left; after that none can join.
-    pub async fn deserted(self) {
+    pub async fn without_waiters(self) {
         match self {
             Waiters::Unconditional => std::future::pending().await,
             Waiters::Readers(writer) => writer.without_readers().await,
@@ -283,7 +283,7 @@ pub(crate) struct ArrivedHead {
 
 impl ArrivedHead {
     /// The fields as the origin sent them, orders of files included: the decision about storing needs them.
-    pub fn said(&self) -> Vec<Field<'_>> {
+    pub fn all_fields(&self) -> Vec<Field<'_>> {
         let mut said = self.response.fields.view();
         said.extend(self.order.iter().flat_map(|it| it.lines()));
         said
@@ -529,7 +529,7 @@ impl FillRun {
             FillOutcome::Found(stored, tier, turn) => {
                 writer.head(FillHead::Found(stored.clone(), tier), false);
                 writer.finish(FillEnd::Complete(None));
-                self.job.make_anew(stored, turn);
+                self.job.renew_in_background(stored, turn);
             }
             FillOutcome::OverBudget => {
                 // Other clients have budgets of their own.
@@ -569,7 +569,7 @@ impl FillJob {
     /// Names the request that may have caused a failure. The second failure is recorded before the readers see it: a request
     /// that looks up in between would start a third fetch.
     fn name_cause(&self, writer: &mut FillWriter, status: u16) {
-        let says = recent_failures::says(&self.gateway.store, &self.request);
+        let says = recent_failures::content_hash(&self.gateway.store, &self.request);
         writer.provoked_by(says);
         if self.is_second && status >= 500 {
             self.gateway.refusals.failing.note(self.hash, says, status, clock::monotonic());

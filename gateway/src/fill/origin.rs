@@ -137,7 +137,7 @@ impl FillRun {
         }
         let job = &self.job;
         if self.ask.is_none() {
-            self.ask = Some(job.what_is_held());
+            self.ask = Some(job.request_for_held());
         }
         if let Some(ask) = &self.ask
             && let Some(arrived) = job.without_script(ask).await
@@ -230,7 +230,7 @@ impl FillRun {
 
 impl FillJob {
     /// The request that the held response needs: for the rest, for a validation, or for the whole.
-    fn what_is_held(&self) -> OriginAsk {
+    fn request_for_held(&self) -> OriginAsk {
         match self.rest() {
             Some((range, validator)) => OriginAsk::Rest(range, validator),
             None if self.fetch == FetchKind::Validation => OriginAsk::Validation,

@@ -124,7 +124,7 @@ impl FillJob {
         tokio::select! {
             biased;
             reserved = reserving => return Some(reserved),
-            () = waiters.deserted() => {}
+            () = waiters.without_waiters() => {}
             () = self.gives_way(waiters) => {}
         }
         self.gateway.counters.fill_given_up.add(1);
@@ -190,7 +190,7 @@ pub(super) async fn left(waiters: Waiters<'_>) {
         }
     };
     tokio::select! {
-        () = waiters.deserted() => {}
+        () = waiters.without_waiters() => {}
         () = closed => {}
     }
 }

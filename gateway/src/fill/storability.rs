@@ -29,7 +29,7 @@ impl StorabilityCheck<'_> {
     /// Decides about storing. A refusal is counted, remembered so that no request waits for such a response, and recorded
     /// for `explain`.
     pub fn decide(&self, arrived: &ArrivedHead) -> Storable {
-        let fields = arrived.said();
+        let fields = arrived.all_fields();
         let policy = rules::of_response(&self.route.policy, self.request, arrived.response.status, &fields);
         let verdict = storable::decide(
             self.facts,
@@ -70,7 +70,7 @@ impl StorabilityCheck<'_> {
                 failure: None,
                 is_one_visitors: theirs,
                 status: arrived.response.status,
-                response: FieldList::from_fields(&arrived.said()),
+                response: FieldList::from_fields(&arrived.all_fields()),
                 request_time: arrived.request_time,
                 response_time: arrived.response_time,
             };

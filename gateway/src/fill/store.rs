@@ -148,7 +148,7 @@ impl FillJob {
                 &self.route.policy.tags,
             );
             stored.exchanged = exchanged;
-            let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
+            let Some(stored) = self.with_stored(stored) else { return Ok(()) };
             let stored = coding::ready(stored, policy);
             if !policy.tiers.ram {
                 down = Some(StoredArc::new(stored));

@@ -71,7 +71,7 @@ impl Gateway {
 impl FillJob {
     /// A part joined with the response stored meanwhile, as RFC 9111 §3.4 allows; `None` where the stored one is better
     /// alone.
-    pub(crate) fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
+    pub(crate) fn with_stored(&self, new: Stored) -> Option<Stored> {
         if new.meta.partial().is_none() {
             return Some(new);
         }
@@ -137,7 +137,7 @@ impl FillJob {
     /// Ends this node's lease, if any, at once: the origin's answer is not for other nodes.
     pub(crate) fn leave_turn(&self, meta: &Meta, epoch: &PurgeEpoch, says: Unshared) {
         if let Some(win) = self.win.take() {
-            self.gateway.tell_others(&self.route.policy, &self.key, meta, epoch, says, win);
+            self.gateway.mark_unshared(&self.route.policy, &self.key, meta, epoch, says, win);
         }
     }
 

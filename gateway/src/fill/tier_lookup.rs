@@ -106,7 +106,7 @@ impl RecomputeWait {
 
     /// Waits until it is time to look again. Returns whether the wait is over: it was long enough, or the lease holder is
     /// silent and the lease was already taken over once.
-    async fn is_in_vain(&mut self, fleet: &Fleet, theirs: OtherNodesLease) -> bool {
+    async fn wait_is_over(&mut self, fleet: &Fleet, theirs: OtherNodesLease) -> bool {
         if self.theirs.is_none() {
             // As far as known, that lease has just begun.
             (self.sign, self.theirs) = (Box::pin(sleep(SILENT)), Some(theirs));
@@ -350,7 +350,7 @@ impl FillJob {
             };
             self.told.enter(RequestStage::Wait);
             self.gateway.counters.recompute_waits.add(u64::from(waiting.has_just_begun()));
-            if waiting.is_in_vain(fleet, theirs).await {
+            if waiting.wait_is_over(fleet, theirs).await {
                 self.gateway.counters.recompute_wait_timeouts.add(1);
                 return self.on_our_turn(held, None);
             }
@@ -482,7 +482,7 @@ impl FillJob {
     }
 
     /// A response served stale is renewed in the background, by the node that has the lease.
-    pub fn make_anew(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
+    pub fn renew_in_background(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
         let win = match turn {
             Some(RecomputeTurn::Ours(win)) => Some(win),
             Some(RecomputeTurn::Free) => None,

@@ -16,7 +16,7 @@ impl Machine<'_, '_> {
         miss_reason::judge(&MissFacts {
             forward: self.reason,
             stored: stored.map(|it| &it.meta),
-            is_for_others: stored.map_or(self.has_variants_of_others(), |it| others(&it.meta)),
+            is_for_others: stored.map_or(self.has_variants_for_other_credentials(), |it| others(&it.meta)),
             is_doubted: self.ram == RamCopy::Doubted || stored.is_some_and(|it| it.is_superseded()),
             is_hit_for_miss: self.is_hit_for_miss(),
             is_head: self.facts.method == "HEAD",

@@ -544,7 +544,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Whether the variants under this key are for clients with other credentials.
-    fn has_variants_of_others(&self) -> bool {
+    fn has_variants_for_other_credentials(&self) -> bool {
         self.marker == RamMarker::OfOthers
     }
 

@@ -242,7 +242,7 @@ impl<'c> Machine<'_, 'c> {
             // An entry with a validator may turn out to be still valid.
             self.purge(PurgeScope::Tag(tag.into()), Strength::Validate, &mut spreading).await;
         }
-        self.gateway.reaches_others(spreading).await;
+        self.gateway.wait_until_spread(spreading).await;
     }
 
     /// Puts a purge in force here, and begins to tell the other nodes of it.

@@ -186,10 +186,10 @@ impl Machine<'_, '_> {
         if self.failures < LOOKS {
             return Step::Lookup;
         }
-        if reader.provoked_by() != Some(self.says()) {
+        if reader.provoked_by() != Some(self.content_hash()) {
             return self.alone();
         }
-        self.gateway.refusals.failing.note(self.hash, self.says(), status, clock::monotonic());
+        self.gateway.refusals.failing.note(self.hash, self.content_hash(), status, clock::monotonic());
         self.failed_for_another(status)
     }
 
@@ -203,12 +203,16 @@ impl Machine<'_, '_> {
     /// The failure of identical requests within the last second.
     pub fn failed_lately(&self) -> Option<u16> {
         let failing = &self.gateway.refusals.failing;
-        if failing.is_empty() { None } else { failing.get(self.hash, self.says(), clock::monotonic()) }
+        if failing.is_empty() {
+            None
+        } else {
+            failing.get(self.hash, self.content_hash(), clock::monotonic())
+        }
     }
 
     /// The hash of this request's content.
-    fn says(&self) -> KeyHash {
-        recent_failures::says(&self.gateway.store, self.request)
+    fn content_hash(&self) -> KeyHash {
+        recent_failures::content_hash(&self.gateway.store, self.request)
     }
 
     /// A response that a 304 freshened for the waiting requests and that is stale again: it still answers them.

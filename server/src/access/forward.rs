@@ -222,7 +222,7 @@ impl ForwardAuth {
         strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.tells(it.name), &mut fields);
         let (host, scheme) = (host(view), view.scheme.name());
         fields.push("CDN-Loop", means.gateway.id.as_bytes());
-        request_headers::say_who(&mut fields, means.client);
+        request_headers::add_client_address(&mut fields, means.client);
         if let Some(id) = means.request_id {
             fields.push(REQUEST_ID, id);
         }
