@@ -1,10 +1,8 @@
 // Proposed changes: each with its sentence, the difference in the configuration, and the way to its review.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { get } from '../api';
-import { go } from '../hooks';
-import type { Change, Config } from '../types';
-import { edit } from '../views/config_draft';
+import { review } from '../review';
+import type { Change } from '../types';
 import { Act } from './act';
 import { Diff } from './diff';
 import { Icon } from './icons';
@@ -24,14 +22,7 @@ export function Changes({ of }: { of: Change[] }): JSX.Element | null {
 
 function One({ it }: { it: Change }): JSX.Element {
   const [problem, setProblem] = useState('');
-  const follow = async (): Promise<void> => {
-    try {
-      await edit(await get<Config>('/api/v1/config'), it.edits ?? []);
-      go('config', { review: '1' });
-    } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
-    }
-  };
+  const follow = (): void => void review(it).catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
   const files = it.diff ?? [];
   return (
     <>
@@ -49,7 +40,7 @@ function One({ it }: { it: Change }): JSX.Element {
       ))}
       {files.length === 0 && it.settings && <pre class="diff">{it.settings.join('\n')}</pre>}
       {files.length > 0 && (
-        <Act of="admin" class="button" onClick={() => void follow()}>
+        <Act of="admin" class="button" onClick={follow}>
           Review this change …
         </Act>
       )}

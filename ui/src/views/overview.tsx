@@ -1,4 +1,4 @@
-// The overview, on one screen: four figures against an hour ago, one chart, routes and origins with the worst first, the tiers.
+// The overview, on one screen: four figures against an hour ago, an advice, one chart, routes and origins with the worst first, the tiers.
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { Fig, Head } from '../parts/basic';
@@ -10,6 +10,7 @@ import { useReadings } from '../hooks';
 import type { Point } from '../points';
 import { ratio } from '../points';
 import { BASE, grown, type Over, readings, timesOf } from '../readings';
+import { Advice } from './overview_advice';
 import { Charts } from './overview_chart';
 import { Origins } from './overview_origins';
 import { Routes } from './overview_routes';
@@ -38,6 +39,7 @@ export function Overview({ params }: { params: URLSearchParams }): JSX.Element {
     <>
       <Head title="Overview" sub={<TimeBase of={over} />} />
       <Tiles now={latest.now} over={over} />
+      <Advice />
       <Charts points={points} version={history.version} />
       {scopes && (
         <div class="worst">

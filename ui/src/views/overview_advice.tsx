@@ -1,0 +1,41 @@
+// The advice of the overview: the finding that costs the most requests and has a change, with the way to its review. All findings are in the view Why.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { get } from '../api';
+import { Act } from '../parts/act';
+import * as format from '../format';
+import { useAsked } from '../hooks';
+import { review } from '../review';
+import type { Advice as AdviceOf, Change } from '../types';
+
+const changeOf = (it: AdviceOf['findings'][number]): Change | undefined => it.changes.find((one) => one.diff?.length);
+
+export function Advice(): JSX.Element | null {
+  const { data } = useAsked<AdviceOf>('advice', (signal) => get('/api/v1/advice', signal), 60_000);
+  const [problem, setProblem] = useState('');
+  const findings = data?.findings ?? [];
+  const first = findings.find(changeOf);
+  const change = first && changeOf(first);
+  if (!first || !change) return null;
+  const follow = (): void => void review(change).catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+  return (
+    <section class="advice" aria-labelledby="advice">
+      <h2 id="advice">Advice</h2>
+      <p title={change.sentence}>
+        {first.sentence} {first.route && <span class="faint">{first.route}</span>}{' '}
+        <span class="advice-gain">up to {format.flat(format.count(first.per_hour))} requests an hour</span>
+      </p>
+      <Act of="admin" class="button" onClick={follow}>
+        Review this change …
+      </Act>
+      <a class="link" href="#/why">
+        {findings.length === 1 ? 'Details' : `All ${findings.length}`}
+      </a>
+      {problem && (
+        <p class="warn" role="alert">
+          {problem}
+        </p>
+      )}
+    </section>
+  );
+}
