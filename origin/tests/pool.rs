@@ -173,7 +173,10 @@ fn an_origin_that_sends_a_body_to_head_keeps_its_other_connections() {
 
 #[test]
 fn an_unreachable_origin_is_a_connect_error() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Bound without listening: no other test gets the port.
+    let closed = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    closed.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let port = closed.local_addr().unwrap().as_socket().unwrap().port();
     for (address, expect) in [
         (OriginAddress::Tcp("127.0.0.1".to_owned(), port), "Connection refused"),
         (OriginAddress::Unix("/nowhere/at.all".into()), "No such file or directory"),
@@ -226,7 +229,7 @@ fn connections_are_bounded_and_waiters_served_in_order() {
 #[test]
 fn a_wait_for_a_place_is_bounded() {
     let scripted = Scripted::tcp(obliging);
-    let short = OriginLimits { connections: 1, connect: Duration::from_millis(20), ..limits() };
+    let short = OriginLimits { connections: 1, connect: Duration::from_secs(1), ..limits() };
     let (origin, counters) = client(&scripted, short);
     run(async {
         let first = origin.send(get()).await.unwrap();

@@ -1,7 +1,8 @@
-//! Apache with any configuration, on a port that was free, ended by its process id.
+//! Apache with any configuration, on a port of its own, ended by its process id.
 
-use super::{Client, until};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use super::{Client, reserved_address, until};
+use socket2::Socket;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -9,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 pub struct Apache {
     process: Child,
     address: SocketAddr,
+    _reserved: Socket,
 }
 
 impl Drop for Apache {
@@ -24,14 +26,7 @@ impl Apache {
     /// # Panics
     /// Where it is not installed, or the configuration is wrong.
     pub fn start(folder: &Path, modules: &[&str], lines: &str) -> Self {
-        // Another process may take the port before Apache does.
-        (0..10).find_map(|_| Self::try_start(folder, modules, lines)).unwrap_or_else(|| {
-            panic!("Apache: {}", std::fs::read_to_string(folder.join("apache.log")).unwrap_or_default())
-        })
-    }
-
-    fn try_start(folder: &Path, modules: &[&str], lines: &str) -> Option<Self> {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (_reserved, address) = reserved_address();
         let load: String = ["mpm_event", "authz_core"]
             .iter()
             .chain(modules)
@@ -51,13 +46,14 @@ impl Apache {
         let process = command.spawn();
         let process =
             process.unwrap_or_else(|it| panic!("Apache (Debian's apache2-bin, see tests/install): {it}"));
-        let mut it = Self { process, address };
-        let mut is_running = true;
+        let mut it = Self { process, address, _reserved };
+        let log = folder.join("apache.log");
         until("Apache listens", || {
-            is_running = it.process.try_wait().unwrap().is_none();
-            !is_running || TcpStream::connect(address).is_ok()
+            let ended = it.process.try_wait().unwrap();
+            assert!(ended.is_none(), "Apache ended: {}", std::fs::read_to_string(&log).unwrap_or_default());
+            TcpStream::connect(address).is_ok()
         });
-        is_running.then_some(it)
+        it
     }
 
     /// A connection to it.

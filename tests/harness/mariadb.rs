@@ -1,6 +1,7 @@
 //! A real MariaDB on a Unix socket and a free port, in a folder of its own. It can be stopped and started again at the same place.
 
-use super::until;
+use super::{reserved_address, until};
+use socket2::Socket;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,8 @@ pub struct MariaDb {
     folder: tempfile::TempDir,
     settings: Vec<String>,
     port: u16,
+    /// The port, also while it is stopped.
+    _reserved: Socket,
 }
 
 impl MariaDb {
@@ -33,9 +36,9 @@ impl MariaDb {
         let folder = tempfile::tempdir().unwrap();
         copy(template(), &folder.path().join("data"));
         own(folder.path());
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = serve(&folder, port, &settings);
-        let it = Self { child, folder, settings, port };
+        let (_reserved, address) = reserved_address();
+        let child = serve(&folder, address.port(), &settings);
+        let it = Self { child, folder, settings, port: address.port(), _reserved };
         it.wait_until_it_answers();
         it.sql("create database shop character set utf8mb4; create user larder identified by 'geheim'; grant all on shop.* to larder");
         it.sql(&format!("use shop; {statements}"));

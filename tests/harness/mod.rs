@@ -49,7 +49,21 @@ pub fn begun() -> u64 {
 
 /// An address that refuses connections for as long as the socket lives: bound without listening, so that no other test gets it.
 pub fn closed_address() -> (socket2::Socket, SocketAddr) {
+    bound(|_| {})
+}
+
+/// The same, where a server that is started later may listen: it sets `SO_REUSEADDR`, as each does. No other socket gets the
+/// port, since the kernel gives none that is bound.
+pub fn reserved_address() -> (socket2::Socket, SocketAddr) {
+    bound(|socket| {
+        socket.set_reuse_address(true).unwrap();
+        socket.set_reuse_port(true).unwrap();
+    })
+}
+
+fn bound(prepare: impl FnOnce(&socket2::Socket)) -> (socket2::Socket, SocketAddr) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    prepare(&socket);
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
     (socket, address)

@@ -1,8 +1,9 @@
 //! Pebble, the test CA of Let's Encrypt, with a resolver that sends every name to this machine.
 
 use super::secure::Authority;
-use super::until;
+use super::{reserved_address, until};
 use serde_json::json;
+use socket2::Socket;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub struct Pebble {
     pub root: PathBuf,
     management: u16,
     child: Child,
+    _ports: [Socket; 2],
     authority: Authority,
 }
 
@@ -24,7 +26,9 @@ impl Pebble {
     pub fn start(http: u16, tls: u16) -> Self {
         let authority = Authority::new();
         authority.sign("pebble", &["localhost", "127.0.0.1"]);
-        let [acme, management] = free_ports();
+        // Pebble takes no port 0.
+        let reserved = [reserved_address(), reserved_address()];
+        let [acme, management] = reserved.each_ref().map(|it| it.1.port());
         let config = json!({ "pebble": {
             "listenAddress": format!("127.0.0.1:{acme}"), "managementListenAddress": format!("127.0.0.1:{management}"),
             "certificate": authority.path("pebble.pem"), "privateKey": authority.path("pebble.key"),
@@ -47,7 +51,8 @@ impl Pebble {
             [acme, management].iter().all(|it| TcpStream::connect(("127.0.0.1", *it)).is_ok())
         });
         let root = authority.path("ca.pem");
-        Self { directory: format!("https://localhost:{acme}/dir"), root, management, child, authority }
+        let (directory, _ports) = (format!("https://localhost:{acme}/dir"), reserved.map(|it| it.0));
+        Self { directory, root, management, child, _ports, authority }
     }
 
     /// The section of a configuration, with a profile.
@@ -87,12 +92,6 @@ impl Drop for Pebble {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Ports that are free now; Pebble takes no port 0.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|it| it.local_addr().unwrap().port())
 }
 
 /// A DNS server over TCP for which every name is at 127.0.0.1; its address.

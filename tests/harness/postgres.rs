@@ -1,6 +1,7 @@
 //! A real PostgreSQL on a Unix socket, in a folder of its own. It can be stopped and started again at the same place.
 
-use super::until;
+use super::{reserved_address, until};
+use socket2::Socket;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +11,8 @@ pub struct Postgres {
     child: Child,
     folder: tempfile::TempDir,
     settings: Vec<String>,
+    /// Its TCP port, also while it is stopped.
+    reserved: Option<Socket>,
 }
 
 impl Postgres {
@@ -36,7 +39,7 @@ impl Postgres {
         let access = "local all larder scram-sha-256\nlocal all all trust\nlocal replication all trust\nhostssl all larder 127.0.0.1/32 scram-sha-256\n";
         std::fs::write(data.join("pg_hba.conf"), access).unwrap();
         let child = serve(&folder, &settings);
-        let it = Self { child, folder, settings };
+        let it = Self { child, folder, settings, reserved: None };
         it.wait_until_it_answers();
         it.sql("create role larder login password 'geheim'; alter default privileges grant all on tables to larder");
         it.sql("alter default privileges grant all on sequences to larder; grant create on schema public to larder");
@@ -59,7 +62,7 @@ impl Postgres {
             .unwrap();
         assert!(made.success(), "pg_basebackup copies the cluster");
         let settings = self.settings.clone();
-        let it = Self { child: serve(&folder, &settings), folder, settings };
+        let it = Self { child: serve(&folder, &settings), folder, settings, reserved: None };
         it.wait_until_it_answers();
         it
     }
@@ -79,9 +82,10 @@ impl Postgres {
 
     /// Starts one on a TCP port, too, where it demands TLS with this certificate and key; returns the port.
     pub fn secure(settings: &[&str], certificate: &Path, key: &Path, statements: &str) -> (Self, u16) {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (reserved, address) = reserved_address();
+        let port = address.port();
         let of_port = format!("port={port}");
-        let it = Self::with(&[settings, &["listen_addresses=127.0.0.1", &of_port]].concat(), statements);
+        let mut it = Self::with(&[settings, &["listen_addresses=127.0.0.1", &of_port]].concat(), statements);
         for (name, from) in [("server.crt", certificate), ("server.key", key)] {
             let to = it.folder.path().join("data").join(name);
             std::fs::copy(from, &to).unwrap();
@@ -92,6 +96,7 @@ impl Postgres {
         }
         it.sql("alter system set ssl = on");
         it.sql("select pg_reload_conf()");
+        it.reserved = Some(reserved);
         until("it has TLS", || it.sql("show ssl") == "on");
         (it, port)
     }

@@ -347,7 +347,7 @@ fn an_origin_drained_by_an_operator_gets_no_new_request_until_it_is_restored() {
     let config = std::fs::read_to_string(larder.config()).unwrap();
     std::fs::write(larder.config(), config.replace("round_robin", "least_requests")).unwrap();
     larder.signal(libc::SIGHUP);
-    until("it is reloaded", || larder.counter("config_reloads") == 1);
+    until("it is reloaded", || larder.counter("config_reloads") >= 1);
     assert_eq!(["b"; 6], answers()[..]);
     for told in [command(&larder, "list"), run_explain(&larder)] {
         assert!(told.contains(&format!("{} drained by the operator", a.url())), "{told}");
@@ -513,7 +513,7 @@ fn a_backup_gets_requests_only_while_no_other_may() {
     until("it is used again", || states(&larder) == ["up", "drained", "up"]);
     assert_eq!(vec!["main"; 8], pages(8));
     // A request that the only other origin failed is repeated at the backup.
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_closed, dead) = crate::harness::closed_address();
     let larder = before(&[format!("http://{dead}")], &format!("backup = [\"{}\"]", backup.url()), "");
     assert_eq!("backup", larder.get("/").text());
     let mut http2 = crate::harness::http2::Http2::connect(&larder);

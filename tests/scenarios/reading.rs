@@ -247,11 +247,6 @@ fn every_mistake_is_reported_at_once() {
     assert!(ended.out.contains(&format!("  include  conf.d/x.toml -> {}", real.display())), "{}", ended.out);
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// The response to a request in clear text, whatever listens.
 fn clear_text(address: std::net::SocketAddr) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -281,8 +276,7 @@ fn a_reload_opens_and_closes_addresses() {
     let larder = Larder::start(Setup { config: with(first), env: Vec::new() });
     let mut kept = larder.client();
     assert_eq!(200, kept.get("/").status);
-    let port = free_port();
-    let address: std::net::SocketAddr = format!("127.0.0.1:{port}").parse().unwrap();
+    let (_reserved, address) = crate::harness::reserved_address();
     let both = with(&format!("{first}, \"{address}\", \"unix:more.sock\""));
     reload(&larder, &both);
     let ask = || std::net::TcpStream::connect(address).is_ok();
@@ -315,7 +309,7 @@ fn a_reload_opens_and_closes_addresses() {
     fs::write(larder.config(), text).unwrap();
     larder.signal(libc::SIGHUP);
     until("it is rejected", || larder.counter("config_rejections") > refused);
-    assert!(error_log(&larder).contains("the address is in use"));
+    until("the reason is in the log", || error_log(&larder).contains("the address is in use"));
     assert!(!ask(), "the address before it is not open either");
     assert_eq!(200, larder.get("/").status);
 }

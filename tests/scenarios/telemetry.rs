@@ -179,7 +179,7 @@ fn a_collector_that_never_answers_delays_no_request() {
 
 #[test]
 fn a_collector_that_is_not_there_is_counted() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_closed, nobody) = crate::harness::closed_address();
     let origin = page();
     let larder = observed(&origin, nobody, "sample = 1");
     assert_eq!("ok", larder.get("/a").text());
