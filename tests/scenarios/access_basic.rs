@@ -254,12 +254,11 @@ fn a_reload_with_a_broken_password_file_keeps_its_users() {
     until("the stricter rule is in force", || far() == 403);
     assert_eq!([200, 401], [ALICES, BOBS].map(status));
     assert_eq!(0, larder.counter("config_rejections"));
-    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
     let warning = format!("{}: line 1: not NAME:HASH", file.display());
-    assert!(
-        log.contains(&warning) && log.contains("the content that was read before stays in force"),
-        "{log}"
-    );
+    until("the log warns", || {
+        log().contains(&warning) && log().contains("the content that was read before stays in force")
+    });
     let health = || larder.admin_get("/api/v1/health").text();
     assert!(health().contains("access-file-broken"), "{}", health());
     let checked = run(larder.folder.path(), &["check", "-c", larder.config().to_str().unwrap()]);
@@ -313,7 +312,7 @@ fn a_reload_that_was_rejected_for_a_broken_file_is_tried_again_after_its_repair(
     let status = |lines: &str| larder.client().get_with("/", lines).status;
     std::fs::write(at("second"), "garbage\n").unwrap();
     edit(&larder, "/first\"", "/second\"");
-    until("the reload is rejected", || larder.counter("config_rejections") == 1);
+    until("the reload is rejected", || larder.counter("config_rejections") >= 1);
     let health = || larder.admin_get("/api/v1/health").text();
     assert!(health().contains("not NAME:HASH"), "{}", health());
     assert_eq!([200, 401], [ALICES, BOBS].map(status));

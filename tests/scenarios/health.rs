@@ -261,7 +261,7 @@ fn errors_that_the_operator_has_ordered_are_no_state() {
     let text = std::fs::read_to_string(larder.config()).unwrap();
     std::fs::write(larder.config(), text.replace("maintenance.enabled = true", "")).unwrap();
     larder.signal(libc::SIGHUP);
-    until("it is over", || larder.counter("config_reloads") == 1);
+    until("it is over", || larder.counter("config_reloads") >= 1);
     let mut client = larder.client();
     (0..40).for_each(|_| assert_eq!(200, client.get("/").status));
     assert_eq!(

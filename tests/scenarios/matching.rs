@@ -320,7 +320,7 @@ fn routes_of_one_path_have_origins_of_their_own() {
         format!("{first}when = 'cookie.beta == \"1\"'\n{rest}\n[[site.route]]\nwhen = {condition}\n{second}");
     std::fs::write(larder.config(), text).unwrap();
     larder.signal(libc::SIGHUP);
-    crate::harness::until("the new routes are in force", || larder.counter("config_reloads") == 1);
+    crate::harness::until("the new routes are in force", || larder.counter("config_reloads") >= 1);
     crate::harness::until("all workers serve them", || {
         larder.client().get_with("/c", "Cookie: canary=1\r\n").text() == "one /c"
     });

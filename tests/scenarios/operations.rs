@@ -117,7 +117,7 @@ fn a_changed_file_is_noticed() {
     std::fs::write(larder.config(), config(&origin, "x_cache = true", "")).unwrap();
     until("the change is there", || larder.get("/").field("x-cache").is_some());
     std::fs::write(larder.config(), "listen = [").unwrap();
-    until("the refusal is counted", || larder.counter("config_rejections") == 1);
+    until("the refusal is counted", || larder.counter("config_rejections") >= 1);
     assert!(larder.get("/").field("x-cache").is_some());
     // What needs a restart is named with its line, and the rest applies.
     let more = config(&origin, "server_timing = false", "").replacen("workers = 2", "workers = 3", 1);
@@ -479,7 +479,7 @@ fn an_unresolvable_name_in_a_reload_is_a_warning() {
     let text = config(&origin, "", "").replace(&origin.url(), "http://nohost.invalid:80");
     std::fs::write(larder.config(), &text).unwrap();
     larder.signal(libc::SIGHUP);
-    until("the reload is counted", || larder.counter("config_reloads") == 1);
+    until("the reload is counted", || larder.counter("config_reloads") >= 1);
     let line = 1 + text.lines().position(|it| it.contains("nohost")).unwrap();
     let expect =
         format!("larder.toml:{line}: site.route.proxy.to: the name nohost.invalid cannot be resolved now (");

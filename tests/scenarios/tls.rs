@@ -478,7 +478,7 @@ fn the_ocsp_response_is_stapled_and_reloaded() {
     until("the new one is stapled", || shown("-tls1_3", "said later").0);
     // What is none is not taken over.
     std::fs::write(&staple, "noise").unwrap();
-    until("that is told", || larder.counter("config_rejections") == 1);
+    until("that is told", || larder.counter("config_rejections") >= 1);
     assert!(shown("-tls1_3", "said later").0);
 }
 

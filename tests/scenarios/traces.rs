@@ -258,7 +258,7 @@ fn a_reload_takes_the_sampling_of_the_file() {
     let text = std::fs::read_to_string(larder.config()).unwrap().replace("trace = 0", "trace = 2");
     std::fs::write(larder.config(), text).unwrap();
     larder.signal(libc::SIGHUP);
-    until("the file is taken", || larder.counter("config_reloads") == 1);
+    until("the file is taken", || larder.counter("config_reloads") >= 1);
     let (_, value) = asked(&larder, "GET", "/api/v1/traces", "");
     assert_eq!(serde_json::json!([{"route":"*/*","every":2}]), value["sampling"]);
 }
@@ -486,7 +486,7 @@ fn a_reload_while_traces_are_recorded_is_not_undone() {
     let text = std::fs::read_to_string(larder.config()).unwrap().replace("trace = 0", "trace = 2");
     std::fs::write(larder.config(), text).unwrap();
     larder.signal(libc::SIGHUP);
-    until("the file is taken", || larder.counter("config_reloads") == 1);
+    until("the file is taken", || larder.counter("config_reloads") >= 1);
     assert_eq!(1, sampling(&larder).0, "it goes on");
     end(&mut recorder, libc::SIGTERM);
     assert_eq!((2, None), sampling(&larder));
