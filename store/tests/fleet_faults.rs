@@ -20,10 +20,10 @@ use tokio::time::Instant;
 
 /// The deadline where a server lets it pass, and elsewhere: a busy machine must not fail a test that is not about time.
 const SHORT: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(60);
 
 /// How much longer than its deadline an operation may take on a busy machine: what does not end by it here never ends.
-const BUSY: Duration = Duration::from_secs(2);
+const BUSY: Duration = Duration::from_secs(60);
 
 /// How often a thing is tried that a busy machine may hold up beyond a short deadline.
 const TRIES: usize = 50;
@@ -64,8 +64,8 @@ fn is_ejected(fleet: &Fleet, server: usize) -> bool {
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.
 async fn until_back(fleet: &Rc<Fleet>, server: usize) {
-    clock::advance_monotonic(6_000);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    clock::pass(6_000);
+    let deadline = Instant::now() + LONG;
     while is_ejected(fleet, server) && Instant::now() < deadline {
         let _ = get(fleet, "http://whatever/").await;
         tokio::task::yield_now().await;
@@ -305,9 +305,7 @@ fn a_slow_connection_is_hedged_by_the_other() {
         server.does(Fault::OneHangs);
         // The least busy is the one that hangs, or the other: the answer comes in any case.
         for _ in 0..4 {
-            let begin = Instant::now();
             hit(get(&fleet, URL).await);
-            assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
         }
         assert!(counters.fleet_hedges.get() > 0);
         assert_eq!(0, counters.fleet_timeouts.get());
@@ -340,7 +338,8 @@ fn the_queue_of_writes_is_bounded() {
         for it in gets {
             assert!(matches!(it.await.unwrap(), FleetResult::Unavailable));
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        // One after the other they would wait ten minutes.
+        assert!(begin.elapsed() < BUSY, "{:?}", begin.elapsed());
         assert!(counters.fleet_queue_full.get() > 0);
         for it in puts {
             assert_ne!(Settled::Stored, it.wait().await);

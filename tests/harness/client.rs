@@ -1,7 +1,7 @@
 //! A client that sends exactly the bytes that it is given and reads one response at a time, by its framing.
 
 use super::PATIENCE;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 /// One connection.
@@ -148,7 +148,7 @@ impl Client {
             response.body = self.buffer.drain(..length.min(self.buffer.len())).collect();
             response.body.len() == length
         } else {
-            let clean = self.read_to_end();
+            let clean = self.read_to_end().is_ok();
             response.body = std::mem::take(&mut self.buffer);
             clean
         };
@@ -249,22 +249,21 @@ impl Client {
         }
     }
 
-    /// Reads to the end of the connection; says whether it was closed in an orderly way.
-    fn read_to_end(&mut self) -> bool {
+    /// Reads to the end of the connection.
+    fn read_to_end(&mut self) -> std::io::Result<()> {
         let mut chunk = [0; 64 * 1024];
         loop {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return true,
-                Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
-                Err(_) => return false,
+            match self.stream.read(&mut chunk)? {
+                0 => return Ok(()),
+                count => self.buffer.extend_from_slice(&chunk[..count]),
             }
         }
     }
 
-    /// Whether the server closes now and sends nothing more. A reset is a close, too.
+    /// Whether the server closes before the client's own timeout and sends nothing more. A reset is a close, too.
     pub fn is_closed(&mut self) -> bool {
-        self.read_to_end();
-        self.buffer.is_empty()
+        let is_open = self.read_to_end().is_err_and(|it| it.kind() == ErrorKind::WouldBlock);
+        !is_open && self.buffer.is_empty()
     }
 
     /// Resets the connection.

@@ -1,10 +1,11 @@
 //! Statement 18: clients that leave cause no leaks, and a stopping server lets current requests finish.
 
+use crate::harness::command::wait;
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::{Client, Larder, Origin, until};
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The bytes that a client had sent when it left, and how much it read before.
 const POINTS: [(&str, usize); 14] = [
@@ -93,7 +94,6 @@ fn a_page_whose_clients_all_disconnect_is_fetched_once() {
 
 /// Statement 18: what is under way finishes, what is idle is closed, what is new is refused, and all in time.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the time of a real stop is what is bounded")]
 fn a_stop_lets_requests_in_flight_finish() {
     let gate = Gate::new();
     let before = gate.clone();
@@ -110,7 +110,7 @@ fn a_stop_lets_requests_in_flight_finish() {
         )))],
         _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nkept"))],
     });
-    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"10s\"\n");
+    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"10m\"\n");
     let ask = |target: &str| {
         let mut client = larder.client();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
@@ -131,14 +131,13 @@ fn a_stop_lets_requests_in_flight_finish() {
     until("both are at the gate", || gate.waiting() == 2);
     until("all are known", || larder.counter("connections_open") == 44);
     larder.signal(libc::SIGTERM);
-    let begun = Instant::now();
+    // All of them long before the end of the drain, at which every connection is closed.
     for it in &mut idle {
         assert!(it.is_closed(), "an idle connection is closed");
     }
     for it in &mut fresh {
         assert!(it.is_closed(), "a fresh connection is closed");
     }
-    assert!(begun.elapsed() < Duration::from_secs(5), "they went at once: {:?}", begun.elapsed());
     until("new connections are refused", || TcpStream::connect(larder.address).is_err());
     gate.open();
     upload.send("world");
@@ -156,13 +155,11 @@ fn a_stop_lets_requests_in_flight_finish() {
         }
     }
     assert!(count > 8_000_000, "the large one came to its end: {count}");
-    let status = larder.child.wait().unwrap();
+    let status = wait(&mut larder.child);
     assert!(status.success(), "{status}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the time of a real stop is what is bounded")]
 fn a_stop_does_not_wait_for_ever() {
     let gate = Gate::new();
     let before = gate.clone();
@@ -172,9 +169,7 @@ fn a_stop_does_not_wait_for_ever() {
     client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     until("it is at the gate", || gate.waiting() == 1);
     larder.signal(libc::SIGTERM);
-    let begun = Instant::now();
-    larder.child.wait().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    wait(&mut larder.child);
     assert_eq!(0, client.read().status);
     gate.open();
 }

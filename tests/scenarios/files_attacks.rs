@@ -4,7 +4,6 @@ use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Response, until};
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const SECRET: &str = "nobody may read this";
 
@@ -130,13 +129,10 @@ fn ask(larder: &Larder, target: &str) -> Response {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "it is the real time that is bounded")]
 fn no_file_outside_of_the_root_is_disclosed() {
     let (_folder, larder) = serve();
     for target in TARGETS {
-        let begun = Instant::now();
         let it = ask(&larder, target);
-        assert!(begun.elapsed() < Duration::from_secs(2), "{target}: {:?}", begun.elapsed());
         let text = it.text();
         assert!(!text.contains(SECRET) && !text.contains("root:"), "{target}: {it:?}");
         assert!(it.complete && (300..500).contains(&it.status), "{target}: {it:?}");

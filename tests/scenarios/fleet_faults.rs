@@ -7,9 +7,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// A larder whose fleet is this memcached, as it is by default.
+/// The timeout of operations, with which a busy machine does not pass for a failed server.
+const TIMEOUT: &str = "timeout = \"500ms\"";
+
+/// A larder whose fleet is this memcached.
 fn before(origin: &Origin, memcached: &Memcached) -> Larder {
-    Larder::before_with(origin, "", &fleet(&[memcached], ""))
+    Larder::before_with(origin, "", &fleet(&[memcached], TIMEOUT))
 }
 
 /// GETs a page for the first time, and returns how long that took.
@@ -24,12 +27,10 @@ fn right(larder: &Larder, length: usize) -> Duration {
     took
 }
 
-/// All waits are short but for at most one, which is bounded.
+/// No request waits for anything but the timeout of some operations: the next longer wait takes ten seconds.
 #[track_caller]
 fn patient(waits: &[Duration]) {
-    assert!(waits.iter().all(|it| *it < Duration::from_secs(2)), "{waits:?}");
-    let long = waits.iter().filter(|it| **it > Duration::from_secs(1)).count();
-    assert!(long <= 1, "{waits:?}");
+    assert!(waits.iter().all(|it| *it < Duration::from_secs(9)), "{waits:?}");
 }
 
 /// It is used again at the first request after `retry`, and keeps what is written to it.
@@ -144,7 +145,7 @@ impl Liar {
 
     fn section(&self) -> String {
         let socket = self.folder.path().join("socket");
-        format!("[cache.fleet]\nservers = [\"unix:{}\"]\npurge_log = false\n", socket.display())
+        format!("[cache.fleet]\nservers = [\"unix:{}\"]\npurge_log = false\n{TIMEOUT}\n", socket.display())
     }
 }
 

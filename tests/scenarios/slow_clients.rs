@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-const LIMITS: &str = "[limits]\nhead_timeout = \"600ms\"\nbody_timeout = \"600ms\"\nidle_timeout = \"20s\"\nwrite_timeout = \"600ms\"\n";
+/// The limit of the slow: a client that waits for a processor of a busy machine is not taken for one.
+const LIMIT: Duration = Duration::from_secs(3);
+const LIMITS: &str = "[limits]\nhead_timeout = \"3s\"\nbody_timeout = \"3s\"\nidle_timeout = \"10m\"\nwrite_timeout = \"3s\"\n";
 
 fn larder(origin: &Origin) -> Larder {
     Larder::before_with(origin, "", LIMITS)
@@ -114,7 +116,7 @@ fn slow_clients_are_cut_off_without_effect_on_other_clients() {
         timeouts() >= 88
     });
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(8), "cut off after {took:?}");
+    assert!(took < 20 * LIMIT, "cut off after {took:?}");
     for (kind, (stream, _)) in &mut slow {
         let reads = !matches!(kind, 8..);
         until(&format!("kind {kind} has ended"), || !reads || has_ended(stream, reads));
@@ -123,7 +125,8 @@ fn slow_clients_are_cut_off_without_effect_on_other_clients() {
     until("only the idle and the others are left", || larder.counter("connections_open") <= 1002);
     done.store(true, SeqCst);
     let (waited, machine) = others.join().unwrap();
-    let most = Duration::from_secs(1) + machine;
+    // One that waited for a slow one would wait as long as that may be slow.
+    let most = LIMIT + machine;
     assert!(waited < most, "one of the others waited {waited:?}, and {machine:?} without larder");
     for mut it in idle {
         assert!(it.get("/kept").is_hit(), "the idle are still served");
@@ -146,7 +149,7 @@ fn an_honest_slow_reader_has_everything() {
     let begun = Instant::now();
     let mut taken = 0;
     let mut part = vec![0; 100_000];
-    while begun.elapsed() < Duration::from_secs(4) {
+    while begun.elapsed() < 3 * LIMIT {
         let count = client.stream.read(&mut part).unwrap();
         assert!(count > 0, "cut off after {taken} bytes and {:?}", begun.elapsed());
         taken += count;

@@ -21,7 +21,7 @@ fn in_two_steps(first: &str, others: &str) -> (Origin, [std::sync::Arc<Gate>; 2]
 
 /// Nodes that wait for one another for longer than a test does.
 fn patient(count: usize, origin: &Origin, memcached: &Memcached) -> Vec<Larder> {
-    let section = fleet(&[memcached], "timeout = \"1s\"");
+    let section = fleet(&[memcached], "timeout = \"60s\"");
     (0..count).map(|_| Larder::before_with(origin, "collapse_wait = \"60s\"", &section)).collect()
 }
 
@@ -153,7 +153,7 @@ fn a_marker_is_explained_and_ended_by_a_purge() {
 fn a_fleet_filled_by_applications_has_no_markers() {
     let memcached = Memcached::start();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\nof the origin");
-    let section = fleet(&[&memcached], "timeout = \"1s\"\nfilled_by = \"applications\"");
+    let section = fleet(&[&memcached], "timeout = \"60s\"\nfilled_by = \"applications\"");
     let larder = Larder::before_with(&origin, "", &section);
     assert_eq!("of the origin", larder.get("/").text());
     until("the turn is given back", || memcached.ask("add http://h/ 0 9 1\r\nx\r\n") == "STORED\r\n");
@@ -168,11 +168,9 @@ fn an_abandoned_lease_is_not_waited_for() {
     // As where a server stood still, and gives the turn to one that has gone away meanwhile.
     let won = memcached.ask("mg http://h/ c N30\r\n");
     assert!(won.contains(" W"), "{won}");
-    let begun = now();
     assert_eq!("ours", a.get("/").text());
-    let waited = begun.elapsed();
-    assert!(waited < Duration::from_secs(4), "{waited:?}");
     assert_eq!((1, 1), (a.counter("recompute_waits"), a.counter("recompute_takeovers")));
+    assert_eq!(0, a.counter("recompute_wait_timeouts"), "it does not wait as long as for a node that lives");
     until("it is in the fleet", || a.counter("fleet_puts") == 1);
     assert!(b.get("/").cache().ends_with("; detail=fleet"));
     // The same of a page whose lifetime is over.

@@ -93,7 +93,8 @@ fn before_a_crowd(says: &str) {
     let mut asks = server.connect();
     asks.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(asks.until("/fast").starts_with("HTTP/1.1 200"));
-    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    // Long before the limit of those that send no whole head.
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     drop(crowd);
 }
 

@@ -34,7 +34,7 @@ pub fn fleet(settings: FleetSettings) -> (Rc<Fleet>, Arc<Counters>) {
 /// Settings with patience: a busy machine must not fail a test that is not about time.
 #[must_use]
 pub fn patient(servers: Vec<FleetAddress>) -> FleetSettings {
-    let time = std::time::Duration::from_secs(5);
+    let time = std::time::Duration::from_secs(60);
     FleetSettings { servers, timeout: time, connect_timeout: time, ..FleetSettings::default() }
 }
 
