@@ -166,7 +166,7 @@ fn a_silent_origin_costs_a_request_one_deadline() {
         peer.wait();
     });
     let a = says("a");
-    let short = OriginLimits { first_byte: Duration::from_millis(30), ..limits() };
+    let short = OriginLimits { first_byte: Duration::from_secs(2), ..limits() };
     let all = group_with(&[&silent, &a], short, rules());
     run(async {
         for _ in 0..8 {

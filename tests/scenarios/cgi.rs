@@ -372,7 +372,7 @@ fn a_request_that_finds_no_free_process_in_time_is_503() {
 fn a_program_that_is_silent_for_too_long_is_killed_with_its_group() {
     let it = Programs::with(
         "cache = { enabled = false }",
-        ", timeout = \"300ms\"",
+        ", timeout = \"3s\"",
         &[(
             "stubborn",
             "trap '' TERM; sleep 1000 & echo $! > \"$FOLDER/child\"; echo $$ > \"$FOLDER/pid\"; while :; do sleep 1; done",
@@ -388,7 +388,7 @@ fn a_program_that_is_silent_for_too_long_is_killed_with_its_group() {
 fn a_program_that_writes_for_ever_ends_at_its_deadline() {
     let it = Programs::with(
         "cache = { enabled = false }",
-        ", total_timeout = \"500ms\"",
+        ", total_timeout = \"3s\"",
         &[("forever", "echo $$ > \"$FOLDER/pid\"; printf 'X: 1\\n\\n'; exec cat /dev/zero")],
     );
     let mut client = it.larder.client();

@@ -177,7 +177,7 @@ fn without_a_connection_it_fails_for_all_at_once() {
     let url = origin.url();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ to = [\"{url}\"], connections = 1, connect_timeout = \"3s\" }}\ncache = {{ }}\n"
+         proxy = {{ to = [\"{url}\"], connections = 1, connect_timeout = \"8s\" }}\ncache = {{ }}\n"
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     let mut occupant = larder.client();
@@ -224,7 +224,7 @@ fn the_sum_of_all_waits_is_bounded() {
         1 => vec![Script::Gate(two.clone()), Script::Close],
         _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok"))],
     });
-    let larder = larder(&origin, "", "collapse_wait = \"1s\"");
+    let larder = larder(&origin, "", "collapse_wait = \"5s\"");
     let (mut leader, mut one, mut other) = (larder.client(), larder.client(), larder.client());
     leader.send(PLAIN);
     until("the leader is at the gate", || first.waiting() == 1);

@@ -33,7 +33,7 @@ fn scene(proxy: &str) -> (Arc<Gate>, Origin, Larder) {
 
 #[test]
 fn stored_responses_are_served_under_overload_and_other_requests_get_503() {
-    let (gate, _origin, larder) = scene(", connect_timeout = \"300ms\"");
+    let (gate, _origin, larder) = scene(", connect_timeout = \"2s\"");
     assert_eq!(200, larder.get("/fresh").status);
     assert_eq!(200, larder.get("/old").status);
     larder.advance(61);

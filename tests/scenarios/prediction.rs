@@ -115,14 +115,14 @@ fn explain_predicts_the_outcome() {
 #[test]
 fn and_where_all_lies_in_the_fleet() {
     let (memcached, origin) = (Memcached::start(), origin());
-    let top = fleet(&[&memcached], "no_block = false\ntimeout = \"1s\"");
+    let top = fleet(&[&memcached], "no_block = false\ntimeout = \"60s\"");
     check(&Larder::before_with(&origin, "tiers = [\"fleet\"], private_cookies = [\"session\"]", &top));
 }
 
 #[test]
 fn and_where_ram_asks_the_fleet_again() {
     let (memcached, origin) = (Memcached::start(), origin());
-    let top = fleet(&[&memcached], "no_block = false\ntimeout = \"1s\"\nlocal_ttl = \"1s\"");
+    let top = fleet(&[&memcached], "no_block = false\ntimeout = \"60s\"\nlocal_ttl = \"1s\"");
     let larder = Larder::before_with(&origin, "private_cookies = [\"session\"]", &top);
     check(&larder);
     assert!(larder.counter("cache_rechecks") > 0);

@@ -144,7 +144,7 @@ fn a_page_without_a_lifetime_is_shared_from_no_tier() {
     let memcached = Memcached::start();
     let folder = tempfile::tempdir().unwrap();
     let origin = silent_pages();
-    let tiers = fleet(&[&memcached], "timeout = \"1s\"");
+    let tiers = fleet(&[&memcached], "timeout = \"60s\"");
     let cache = "preset = \"php\"";
     let a = Larder::before_with(&origin, cache, &(disk(folder.path()) + &tiers));
     let b = Larder::before_with(&origin, cache, &tiers);
@@ -511,7 +511,7 @@ fn a_cookie_removes_nothing_from_the_tiers_below() {
     let memcached = Memcached::start();
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::new(files_of);
-    let tiers = fleet(&[&memcached], "timeout = \"1s\"\nlocal_ttl = \"1s\"");
+    let tiers = fleet(&[&memcached], "timeout = \"60s\"\nlocal_ttl = \"1s\"");
     let cache = "preset = \"node\"";
     let node = |top: &str| Larder::before_with(&origin, cache, top);
     let a = node(&(disk(folder.path()) + &tiers));

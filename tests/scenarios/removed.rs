@@ -36,7 +36,7 @@ fn replacing(new: &str) -> (Origin, Arc<AtomicBool>) {
 
 /// A node with a disk in `folder`, and the fleet.
 fn both(origin: &Origin, memcached: &Memcached, folder: &Path) -> Larder {
-    Larder::before_with(origin, "", &(fleet(&[memcached], "timeout = \"1s\"") + &disk(folder)))
+    Larder::before_with(origin, "", &(fleet(&[memcached], "timeout = \"60s\"") + &disk(folder)))
 }
 
 /// Longer than a node uses what it has without asking the fleet.
@@ -414,7 +414,7 @@ fn no_node_answers_with_less_than_the_newest_that_a_client_had() {
     let mut memcached = Memcached::start();
     let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
     let start = |memcached: &Memcached, folder: &Path| {
-        let fleet = fleet(&[memcached], "timeout = \"1s\"\nlocal_ttl = \"1s\"");
+        let fleet = fleet(&[memcached], "timeout = \"60s\"\nlocal_ttl = \"1s\"");
         Larder::before_with(&origin, "hit_for_miss = \"1s\"", &(fleet + &disk(folder) + "min_ttl = \"0s\"\n"))
     };
     let mut nodes: Vec<Larder> = folders.iter().map(|it| start(&memcached, it.path())).collect();

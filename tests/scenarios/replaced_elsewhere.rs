@@ -35,7 +35,7 @@ fn origin(old: &str, new: &str) -> (Origin, Arc<AtomicUsize>) {
 }
 
 fn node(origin: &Origin, memcached: &Memcached, folder: &Path) -> Larder {
-    let fleet = fleet(&[memcached], "timeout = \"1s\"\nlocal_ttl = \"1s\"");
+    let fleet = fleet(&[memcached], "timeout = \"60s\"\nlocal_ttl = \"1s\"");
     Larder::before_with(origin, "", &(fleet + &disk(folder)))
 }
 

@@ -282,7 +282,7 @@ fn a_result_that_fails_is_cut_and_not_stored() {
     let bytes =
         query("select repeat('x', 1000) as a from generate_series(1, 1000)", ", max_bytes = \"64KiB\"")
             + cached;
-    let slow = query("select pg_sleep(:s)", ", parameters = { s = \"query float\" }, timeout = \"200ms\"");
+    let slow = query("select pg_sleep(:s)", ", parameters = { s = \"query float\" }, timeout = \"2s\"");
     let larder = larder(
         &postgres.table(""),
         &[("/late", &late), ("/early", &early), ("/rows", &rows), ("/bytes", &bytes), ("/slow", &slow)],
@@ -356,7 +356,7 @@ fn connections_are_bounded_and_renewed() {
     let mut postgres = Postgres::start("");
     let slow = query("select pg_sleep(600)", ", timeout = \"1h\"");
     let quick = query("select 1 as a", "");
-    let database = postgres.table("max_connections = 2\nqueue_timeout = \"50ms\"");
+    let database = postgres.table("max_connections = 2\nqueue_timeout = \"1s\"");
     let larder = larder(&database, &[("/slow/*", &slow), ("/quick", &quick)]);
     let mut clients: Vec<_> = (0..2).map(|_| larder.client()).collect();
     for (at, client) in clients.iter_mut().enumerate() {

@@ -207,17 +207,14 @@ fn errors_limits_and_clients_that_leave() {
             "/bytes",
             query("select repeat('x', 1000) as a from seq_1_to_1000", ", max_bytes = \"64KiB\"") + cached,
         ),
-        (
-            "/slow",
-            query("select sleep(:s) as a", ", parameters = { s = \"query float\" }, timeout = \"200ms\""),
-        ),
+        ("/slow", query("select sleep(:s) as a", ", parameters = { s = \"query float\" }, timeout = \"2s\"")),
         ("/head", query("select sleep(600) as a", long)),
         ("/pour", query("select seq, repeat('x', 20000) as a, sleep(0.02) as b from seq_1_to_100000", long)),
         ("/large", query("select repeat('x', 17000000) as a", "")),
         ("/quick", query("select 1 as a", "")),
     ];
     let routes: Vec<_> = routes.iter().map(|(path, lines)| (*path, lines.as_str())).collect();
-    let options = "max_connections = 4\nqueue_timeout = \"50ms\"";
+    let options = "max_connections = 4\nqueue_timeout = \"1s\"";
     let larder = larder(&maria.table(options), &routes);
     for _ in 0..2 {
         for target in ["/late", "/bytes"] {
@@ -306,7 +303,7 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
         &[
             ("/db", &raw("dbslayer", "")),
             ("/write", &raw("dbslayer", ", write = true")),
-            ("/small", &raw("dbslayer", ", max_rows = 2, max_bytes = \"1KiB\", timeout = \"200ms\"")),
+            ("/small", &raw("dbslayer", ", max_rows = 2, max_bytes = \"1KiB\", timeout = \"2s\"")),
             ("/sql/*", &raw("cherokee", "")),
         ],
     );

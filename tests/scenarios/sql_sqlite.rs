@@ -406,7 +406,7 @@ fn a_statement_of_a_request_reads_and_leaves_nothing() {
         &[
             ("/db", &raw("dbslayer", "")),
             ("/write", &raw("dbslayer", ", write = true")),
-            ("/small", &raw("dbslayer", ", max_rows = 2, max_bytes = \"1KiB\", timeout = \"200ms\"")),
+            ("/small", &raw("dbslayer", ", max_rows = 2, max_bytes = \"1KiB\", timeout = \"2s\"")),
             ("/sql/*", &raw("cherokee", "")),
         ],
     );

@@ -192,7 +192,7 @@ fn an_origin_that_is_silent_is_stood_in_for() {
     });
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
-         proxy = {{ to = [\"{}\"], first_byte_timeout = \"50ms\" }}\n",
+         proxy = {{ to = [\"{}\"], first_byte_timeout = \"2s\" }}\n",
         origin.url()
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });

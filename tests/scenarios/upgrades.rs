@@ -313,7 +313,7 @@ fn tunnels_take_no_permits_of_requests() {
 #[test]
 fn a_stop_leaves_it_its_time() {
     let origin = agreeing(echo);
-    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"1s\"\n");
+    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"5s\"\n");
     let mut client = larder.client();
     client.send(ASK);
     assert_eq!(101, client.read().status);

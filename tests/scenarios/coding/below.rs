@@ -53,7 +53,7 @@ fn a_response_of_another_node_is_served_to_every_client() {
     let memcached = Memcached::start();
     let origin = stubborn();
     let node = || {
-        let section = tiers::fleet(&[&memcached], "timeout = \"1s\"");
+        let section = tiers::fleet(&[&memcached], "timeout = \"60s\"");
         Larder::before_with(&origin, COMPRESS, &section)
     };
     let (first, second) = (node(), node());

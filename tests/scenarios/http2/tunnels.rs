@@ -524,7 +524,7 @@ fn an_idle_connection_is_closed_for_a_tunnel() {
 #[test]
 fn a_stop_leaves_it_its_time() {
     let origin = doing(echo);
-    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"1s\"\n");
+    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"5s\"\n");
     let mut client = Http2::connect(&larder);
     let id = open(&mut client);
     larder.signal(libc::SIGTERM);

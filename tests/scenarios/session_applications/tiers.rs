@@ -11,7 +11,7 @@ fn no_tier_and_no_second_node_has_a_visitors_page() {
     let memcached = Memcached::start();
     let folder = tempfile::tempdir().unwrap();
     let (origin, site) = origin();
-    let tiers = fleet(&[&memcached], "timeout = \"1s\"");
+    let tiers = fleet(&[&memcached], "timeout = \"60s\"");
     let a = Larder::before_with(&origin, "", &(disk(folder.path()) + &tiers));
     let b = Larder::before_with(&origin, "", &tiers);
     let pages: Vec<_> = pages().into_iter().filter(|it| it.visitors[0] == Visitor::Cookie("anna")).collect();
