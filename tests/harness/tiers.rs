@@ -17,12 +17,22 @@ pub fn node(origin: &Origin, memcached: &Memcached) -> Larder {
 
 /// The same with cache settings of the route.
 pub fn node_with(origin: &Origin, memcached: &Memcached, cache: &str) -> Larder {
-    Larder::before_with(origin, cache, &fleet(&[memcached], "timeout = \"1s\""))
+    Larder::before_with(origin, cache, &fleet(&[memcached], "timeout = \"60s\""))
 }
 
 /// Waits until everything that a node has written to the fleet is there.
 pub fn settled(node: &Larder, puts: u64) {
     until("it is in the fleet", || node.counter("fleet_puts") >= puts);
+}
+
+/// A hit for `target`: the last byte of the first response reaches its client a moment before the store has it.
+pub fn stored(node: &Larder, target: &str) -> Response {
+    let mut found = node.get(target);
+    until("it is stored", || {
+        found = node.get(target);
+        found.is_hit()
+    });
+    found
 }
 
 /// Fields that are the same wherever a stored response is served from.

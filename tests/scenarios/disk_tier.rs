@@ -2,7 +2,7 @@
 
 use super::super::harness::command;
 use super::super::harness::origin::Script;
-use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, written};
+use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, stored, written};
 use super::super::harness::{Larder, Origin, Response, until};
 
 #[test]
@@ -11,13 +11,7 @@ fn a_restart_keeps_stored_responses() {
     let origin = of_size();
     let sizes = ["/0", "/100", "/16384", "/26510", "/300000", "/900000"];
     let a = on_disk(&origin, folder.path(), "");
-    let expect: Vec<Response> = sizes
-        .iter()
-        .map(|it| {
-            a.get(it);
-            a.get(it)
-        })
-        .collect();
+    let expect: Vec<Response> = sizes.iter().map(|it| stored(&a, it)).collect();
     written(&a, 6);
     killed(a);
     let b = on_disk(&origin, folder.path(), "");
@@ -263,22 +257,36 @@ fn a_response_too_large_for_ram_is_a_disk_hit_also_after_a_kill() {
         written(&a, at as u64 + 1);
         // However often it is used it stays where it is.
         for _ in 0..4 {
-            let found = a.get(target);
-            assert!(found.cache().ends_with("; detail=disk"), "{target}: {}", found.cache());
-            assert!(binary(3_000_000) == found.body, "{target}");
+            assert!(binary(3_000_000) == from_disk(&a, target).body, "{target}");
         }
         let part = a.client().request("GET", target, "Range: bytes=2999990-2999999\r\n", "");
         assert_eq!((206, &binary(3_000_000)[2_999_990..]), (part.status, &part.body[..]));
     }
-    assert_eq!((2, 0), (a.counter("disk_large_writes"), a.counter("disk_promotions")));
+    let late = a.counter("disk_slow");
+    let written = a.counter("disk_large_writes");
+    assert!((2..=2 + late).contains(&written) && a.counter("disk_promotions") == 0, "{written} {late}");
     killed(a);
     let b = small_ram(&origin, folder.path());
     for target in targets {
-        let found = b.get(target);
-        assert!(found.cache().ends_with("; detail=disk"), "{target}: {}", found.cache());
-        assert!(binary(3_000_000) == found.body, "{target}");
+        assert!(binary(3_000_000) == from_disk(&b, target).body, "{target}");
     }
-    assert_eq!(2, origin.requests());
+    let late = late + b.counter("disk_slow");
+    assert!((2..=2 + late).contains(&(origin.requests() as u64)), "{} {late}", origin.requests());
+}
+
+/// A hit of the disk tier. A read of megabytes that takes more than a second, as on a busy machine, is abandoned and counted, and
+/// the origin answers.
+fn from_disk(node: &Larder, target: &str) -> Response {
+    let (mut found, mut late) = (None, node.counter("disk_slow"));
+    until("a read is in time", || {
+        let response = node.get(target);
+        let (is_hit, before) = (response.cache().ends_with("; detail=disk"), late);
+        late = node.counter("disk_slow");
+        assert!(is_hit || late > before, "{target}: {}", response.cache());
+        found = is_hit.then_some(response);
+        is_hit
+    });
+    found.unwrap()
 }
 
 #[test]
