@@ -14,6 +14,12 @@ const SMALL: [&str; 3] = [
     "--innodb-data-file-path=ibdata1:4M:autoextend",
 ];
 
+/// A timeout of connections that a busy machine keeps, for a `[[database]]` whose keys `more` has none: each begins with thousands of
+/// rounds of a hash.
+pub fn patience(more: &str) -> &'static str {
+    if more.contains("connect_timeout") { "" } else { "connect_timeout = \"1m\"\n" }
+}
+
 /// A running MariaDB. The user `larder` has the password `geheim` and all rights on the database `shop`.
 pub struct MariaDb {
     child: Child,
@@ -57,9 +63,9 @@ impl MariaDb {
 
     /// A `[[database]]` for it, with more keys.
     pub fn table(&self, more: &str) -> String {
-        let socket = self.socket();
+        let (socket, patience) = (self.socket(), patience(more));
         format!(
-            "[[database]]\nname = \"maria\"\nurl = \"mysql+unix://larder@{}/shop\"\npassword = \"geheim\"\n{more}\n",
+            "[[database]]\nname = \"maria\"\nurl = \"mysql+unix://larder@{}/shop\"\npassword = \"geheim\"\n{patience}{more}\n",
             socket.display()
         )
     }

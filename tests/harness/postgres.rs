@@ -75,8 +75,9 @@ impl Postgres {
     /// A `[[database]]` for it, with more keys.
     pub fn table(&self, more: &str) -> String {
         let folder = self.folder.path().display();
+        let patience = super::mariadb::patience(more);
         format!(
-            "[[database]]\nname = \"pg\"\nurl = \"postgres+unix://larder@{folder}/postgres\"\npassword = \"geheim\"\n{more}\n"
+            "[[database]]\nname = \"pg\"\nurl = \"postgres+unix://larder@{folder}/postgres\"\npassword = \"geheim\"\n{patience}{more}\n"
         )
     }
 

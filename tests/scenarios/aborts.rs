@@ -110,7 +110,8 @@ fn a_stop_lets_requests_in_flight_finish() {
         )))],
         _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nkept"))],
     });
-    let mut larder = Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"10m\"\n");
+    let mut larder =
+        Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"10m\"\nhead_timeout = \"10m\"\n");
     let ask = |target: &str| {
         let mut client = larder.client();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));

@@ -632,7 +632,9 @@ fn a_wrong_certificate_is_reported_with_its_place_by_check_and_reload() {
 fn tls_sessions_are_counted_in_the_reported_memory() {
     const MANY: u64 = 600;
     let (authority, origin) = (Authority::new(), pages());
-    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    // So many handshakes may take longer than the first of these clients may be silent by default.
+    let limits = "[limits]\nhead_timeout = \"10m\"";
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], limits);
     let untold = || {
         let text = larder.admin_get("/cache/stats").text();
         let memory = &serde_json::from_str::<serde_json::Value>(&text).unwrap()["memory"];
