@@ -445,7 +445,10 @@ fn a_node_that_follows_the_log_trusts_its_pages() {
         false => vec![Script::Reset],
     });
     let memcached = Memcached::start();
-    let top = format!("[cache.fleet]\nservers = [{:?}]\nlocal_ttl = \"1h\"\n", memcached.name());
+    let top = format!(
+        "[cache.fleet]\nservers = [{:?}]\ntimeout = \"2s\"\nlease = \"10s\"\nlocal_ttl = \"1h\"\n",
+        memcached.name()
+    );
     let larder = Larder::before_with(&origin, "", &top);
     until("it follows the log", || standing(&larder)["followed"] == 1);
     larder.get("/");
