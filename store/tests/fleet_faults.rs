@@ -64,7 +64,7 @@ fn is_ejected(fleet: &Fleet, server: usize) -> bool {
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.
 async fn until_back(fleet: &Rc<Fleet>, server: usize) {
-    clock::pass(6_000);
+    clock::advance_monotonic(6_000);
     let deadline = Instant::now() + LONG;
     while is_ejected(fleet, server) && Instant::now() < deadline {
         let _ = get(fleet, "http://whatever/").await;
