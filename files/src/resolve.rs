@@ -9,6 +9,7 @@
 
 use crate::answer::NotServed;
 use crate::path::{self, Dotfiles};
+use larder_semantics::path::follow_link;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -201,13 +202,7 @@ fn end_of_links(
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             return Ok((path, stat));
         }
-        // A relative link begins in its directory.
-        let to = readlinkat(&fd, "", Vec::new())?;
-        path.truncate(path.len() - path::name_of(&path).len());
-        if to.as_bytes().starts_with(b"/") {
-            path.clear();
-        }
-        path.extend_from_slice(to.as_bytes());
+        follow_link(&mut path, readlinkat(&fd, "", Vec::new())?.as_bytes());
     }
     Err(Errno::LOOP)
 }

@@ -183,6 +183,14 @@ pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8
     holds(room, Decode::All)
 }
 
+/// Replaces the last segment of a path in a directory by the text of the symbolic link that it names. The text of a relative link begins
+/// in the directory of the link.
+pub fn follow_link(path: &mut Vec<u8>, text: &[u8]) {
+    let directory = path.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
+    path.truncate(if text.starts_with(b"/") { 0 } else { directory });
+    path.extend_from_slice(text);
+}
+
 /// Whether the path has no dot segment and no empty segment before the last.
 fn is_plain_but_escapes(path: &[u8]) -> bool {
     let mut segments = path.split(|it| *it == b'/').skip(1).peekable();

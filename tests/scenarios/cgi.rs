@@ -157,9 +157,23 @@ fn paths_that_name_a_program_and_paths_that_do_not() {
     program(&bin.join("sub/deep/b"), &format!("#!/bin/sh\n{name}"));
     program(&it.folder.path().join("outside"), &format!("#!/bin/sh\n{name}"));
     std::fs::write(bin.join("text"), "secret source").unwrap();
-    std::os::unix::fs::symlink("../outside", bin.join("out")).unwrap();
-    std::os::unix::fs::symlink("..", bin.join("up")).unwrap();
-    std::os::unix::fs::symlink("a.cgi", bin.join("in")).unwrap();
+    program(&bin.join("sub/.draft"), &format!("#!/bin/sh\n{name}"));
+    let links = [
+        ("../outside", "out"),
+        ("..", "up"),
+        ("/bin/sh", "shell"),
+        ("a.cgi", "in"),
+        ("a.cgi/", "slash"),
+        ("loop", "loop"),
+        (".hidden", "shown"),
+        ("deep/../.draft", "sub/draft"),
+        ("sub/draft", "twice"),
+        ("sub/deep", ".current"),
+        (".current", "current"),
+    ];
+    for (to, name) in links {
+        std::os::unix::fs::symlink(to, bin.join(name)).unwrap();
+    }
     let pages = [
         ("/cgi-bin/a.cgi", "/cgi-bin/a.cgi "),
         ("/cgi-bin/a.cgi/", "/cgi-bin/a.cgi /"),
@@ -168,6 +182,7 @@ fn paths_that_name_a_program_and_paths_that_do_not() {
         ("/cgi-bin/a%20b", "/cgi-bin/a b "),
         ("/cgi-bin/%61.cgi/%0a", "/cgi-bin/a.cgi /%0A"),
         ("/cgi-bin/in", "/cgi-bin/in "),
+        ("/cgi-bin/current/b", "/cgi-bin/current/b "),
         ("/cgi-bin/sub/../a.cgi", "/cgi-bin/a.cgi "),
         ("/cgi-bin//a.cgi", "/cgi-bin/a.cgi "),
     ];
@@ -184,6 +199,13 @@ fn paths_that_name_a_program_and_paths_that_do_not() {
         ("/cgi-bin/text/a.cgi", 403),
         ("/cgi-bin/out", 404),
         ("/cgi-bin/up/outside", 404),
+        ("/cgi-bin/shell", 404),
+        ("/cgi-bin/slash", 404),
+        ("/cgi-bin/loop", 404),
+        // The file at the end of a link is judged by its own name, as a file that is sent is.
+        ("/cgi-bin/shown", 404),
+        ("/cgi-bin/sub/draft", 404),
+        ("/cgi-bin/twice/x", 404),
         ("/cgi-bin/.hidden", 404),
         ("/cgi-bin/a.cgi%00", 404),
         ("/cgi-bin/a.cgi%0a", 404),

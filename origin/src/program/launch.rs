@@ -7,8 +7,9 @@ use crate::process_slots::ProcessSlot;
 use crate::program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 use larder_semantics::cgi::{ProgramPath, Script};
 use larder_semantics::field::FieldList;
+use larder_semantics::path::follow_link;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::ffi::OsStr;
@@ -22,6 +23,8 @@ use std::process::{Command, Stdio};
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How often a search is repeated that a rename disturbed.
 const AGAIN: usize = 8;
+/// The most symbolic links of a path, as in Linux.
+const LINKS: usize = 40;
 
 /// A program to start.
 pub(super) struct LaunchRequest {
@@ -108,11 +111,16 @@ fn find(
     let directory = openat(CWD, root, flags, Mode::empty()).map_err(|it| not_started(root, &it.into()))?;
     for end in path.ends() {
         let beneath = path.beneath(end);
-        let found = open_beneath(&directory, beneath).map_err(|it| not_found(root, it))?;
+        let found = open_beneath(&directory, beneath, OFlags::empty()).map_err(|it| not_found(root, it))?;
         let stat = fstat(&found).map_err(|it| not_found(root, it))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {}
             _ if path.is_of_other_route(end, method, &settings.before) => {
+                return Err(NotLaunched::Answer(404));
+            }
+            FileType::RegularFile
+                if ends_hidden(&directory, beneath).map_err(|it| not_found(root, it))? =>
+            {
                 return Err(NotLaunched::Answer(404));
             }
             FileType::RegularFile if stat.st_mode & 0o111 != 0 => {
@@ -125,11 +133,26 @@ fn find(
 }
 
 /// Opens a file whose path, symbolic links included, does not leave the directory.
-fn open_beneath(directory: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let (flags, resolve) =
-        (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS);
+fn open_beneath(directory: &OwnedFd, path: &[u8], more: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | more;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let open = || openat2(directory, OsStr::from_bytes(path), flags, Mode::empty(), resolve);
     (1..AGAIN).map(|_| open()).find(|it| !matches!(it, Err(Errno::AGAIN))).unwrap_or_else(open)
+}
+
+/// Whether the symbolic links in the last segment of a path lead to a hidden name, such as that of a draft. As for files, directories
+/// may be hidden: `current -> .releases/5`. A link that is replaced before the start is not noticed; the right to replace one is also
+/// the right to write a program there.
+fn ends_hidden(directory: &OwnedFd, path: &[u8]) -> rustix::io::Result<bool> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let found = open_beneath(directory, &path, OFlags::NOFOLLOW)?;
+        if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::Symlink {
+            return Ok(path.rsplit(|it| *it == b'/').next().is_some_and(|it| it.starts_with(b".")));
+        }
+        follow_link(&mut path, readlinkat(&found, "", Vec::new())?.as_bytes());
+    }
+    Err(Errno::LOOP)
 }
 
 fn not_found(root: &Path, error: Errno) -> NotLaunched {
