@@ -37,6 +37,7 @@ mod variables;
 
 use super::address;
 use super::files_in_force::FilesInForce;
+use super::finish::ServedFile;
 use super::key_path::{dotted, pattern_of};
 use super::kind::{ConfigValue, HostPattern, PathPattern};
 use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
@@ -77,7 +78,14 @@ pub fn check(mut values: Values, whole: Source, in_force: &FilesInForce) -> Resu
     let read = values.problems.len();
     let given_rows = values.given.keys().filter_map(|it| Some(table::find(&pattern_of(it))?.path)).collect();
     let in_force = in_force.clone();
-    let mut it = ConfigCheck { values, warnings, given_rows, seen_lists: HashSet::new(), in_force };
+    let mut it = ConfigCheck {
+        values,
+        warnings,
+        given_rows,
+        seen_lists: HashSet::new(),
+        in_force,
+        served: HashMap::new(),
+    };
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
         substituted.hide_in(&mut it.warnings, 0);
@@ -98,6 +106,8 @@ struct ConfigCheck {
     seen_lists: HashSet<[String; 2]>,
     /// The files whose content a running larder has.
     in_force: FilesInForce,
+    /// The files that are sent whole: the routes of a site share those of the site.
+    served: HashMap<PathBuf, ServedFile>,
 }
 
 /// The prefixes of a route's keys, in lookup order: `site[0].route[1].`.

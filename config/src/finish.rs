@@ -5,6 +5,7 @@ use crate::redirect_map::RedirectMap;
 use larder_semantics::client_ttl::ClientTtl;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,11 +26,27 @@ pub struct FinishConfig {
     pub intercepts: bool,
 }
 
+/// A file that larder sends, with its content when the configuration was read: a file that changes, grows or becomes a pipe
+/// afterwards is not read again before the next reload.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its content.
+    pub content: Arc<[u8]>,
+}
+
+impl fmt::Debug for ServedFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "ServedFile({}, {} bytes)", self.path.display(), self.content.len())
+    }
+}
+
 /// The source of an error page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorPageSource {
     /// A file, read at start and reload.
-    File(PathBuf),
+    File(ServedFile),
     /// The page of the site at this path, perhaps with a query.
     Url(String),
 }
@@ -157,7 +174,7 @@ pub enum RespondBody {
     /// A text with variables.
     Text(Template),
     /// A file, read at start and reload.
-    File(PathBuf),
+    File(ServedFile),
     /// Whether the process answers.
     Live,
     /// Whether it accepts new requests: 503 while it drains.
@@ -174,7 +191,7 @@ pub struct MaintenanceConfig {
     /// `Retry-After`, seconds.
     pub retry_after: u64,
     /// The file of the page.
-    pub page: Option<PathBuf>,
+    pub page: Option<ServedFile>,
 }
 
 /// The redirects of a whole site.

@@ -175,11 +175,16 @@ pub fn read_text(path: &Path, largest: u64) -> Result<String, String> {
 }
 
 fn bounded(path: &Path, largest: u64) -> io::Result<RegularFile> {
+    let no_file = || io::Error::other("it is not a regular file");
+    // Opening may wind a tape, or wake the writer of a pipe.
+    if !fs::metadata(path)?.is_file() {
+        return Err(no_file());
+    }
     let options = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(options).open(path)?;
     let look = file.metadata()?;
     if !look.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(no_file());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(look.len().min(largest)).unwrap_or_default());
     file.take(largest + 1).read_to_end(&mut bytes)?;

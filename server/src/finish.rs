@@ -1,6 +1,7 @@
 //! The finish of a route's responses in one worker: constant parts are made once, parts that depend on the request for each. Its
 //! application is `transport::finish`.
 
+use bytes::Bytes;
 use larder_config::finish::{CorsConfig, ErrorPageSource, FinishConfig, ResponseFieldConfig};
 use larder_config::request_texts::RouteVary;
 use larder_semantics::field;
@@ -92,14 +93,14 @@ impl RouteFinish {
         }
         let page = |(status, source): &(u16, ErrorPageSource)| {
             let page = match source {
-                ErrorPageSource::File(path) => {
-                    Rc::new(ErrorPage::new(&media_type(path), std::fs::read(path).ok()?.into()))
+                ErrorPageSource::File(file) => {
+                    Rc::new(ErrorPage::new(&media_type(&file.path), Bytes::from_owner(file.content.clone())))
                 }
                 ErrorPageSource::Url(target) => page(target),
             };
-            Some((*status, page))
+            (*status, page)
         };
-        let pages = config.pages.iter().filter_map(page).collect();
+        let pages = config.pages.iter().map(page).collect();
         let pages = Rc::new(ErrorPages { pages, replaces_origins: config.intercepts });
         let mut values = config.fields.iter().flat_map(|it| it.adds.iter().chain(&it.default));
         let names_user = values.any(|it| it.inputs().any(|it| it == TemplateInput::User));

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use larder_config::finish::{
-    CorsConfig, MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects,
+    CorsConfig, MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, ServedFile, SiteRedirects,
 };
 use larder_semantics::field;
 use larder_semantics::pattern::PathPattern;
@@ -139,14 +139,12 @@ impl RouteAnswers {
     /// The answers of a route; `None` if it has none.
     #[must_use]
     pub fn new(route: &larder_config::RouteConfig) -> Option<Rc<Self>> {
-        let page = |it: &std::path::PathBuf| {
-            let body = std::fs::read(it).ok()?;
-            Some((super::finish::media_type(it), Bytes::from(body)))
-        };
+        let page =
+            |it: &ServedFile| (super::finish::media_type(&it.path), Bytes::from_owner(it.content.clone()));
         let it = Self {
             // A load balancer asks about the process, not about the site.
             maintenance: (route.maintenance.clone().filter(|_| !route.is_health()))
-                .map(|it| (it.clone(), it.page.as_ref().and_then(page))),
+                .map(|it| (it.clone(), it.page.as_ref().map(page))),
             cors: route.finish.cors.clone(),
             service: match &route.service {
                 larder_config::Service::Redirect(it) => Some(OwnService::Redirect(it.clone())),
@@ -250,8 +248,9 @@ pub fn preflighted<'a>(view: &RequestView<'a>) -> Option<&'a str> {
 fn respond(config: &RespondConfig) -> OwnService {
     let (body, own) = match &config.body {
         RespondBody::Text(it) => (OwnBody::Template(it.clone()), PLAIN_TEXT.to_owned()),
-        RespondBody::File(path) => {
-            (OwnBody::Bytes(std::fs::read(path).unwrap_or_default().into()), super::finish::media_type(path))
+        RespondBody::File(file) => {
+            let content = Bytes::from_owner(file.content.clone());
+            (OwnBody::Bytes(content), super::finish::media_type(&file.path))
         }
         RespondBody::Live => (OwnBody::Bytes(Bytes::from_static(b"ok\n")), PLAIN_TEXT.to_owned()),
         RespondBody::Ready => (OwnBody::Ready, PLAIN_TEXT.to_owned()),

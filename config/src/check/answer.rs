@@ -3,13 +3,15 @@
 use super::variables::is_foreign;
 use super::{ConfigCheck, RoutePath};
 use crate::finish::{MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects};
+use crate::include;
 use crate::kind::{HostPattern, PathPattern};
 use crate::problem::Source;
 use crate::redirect_map::{self, RedirectMap};
 use crate::redirect_target;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
-use larder_transport::listener::{Listen, ListenerAddress};
+use larder_stdx::size::ByteSize;
+use larder_transport::listener::{Entrance, Listen};
 use std::sync::Arc;
 
 /// The statuses of redirects.
@@ -183,26 +185,16 @@ impl ConfigCheck {
         let path = self.path(key)?;
         let mut report = |text: String| self.problem(self.source(key), "site.redirect_map", &text);
         let file = path.display();
-        let text = match std::fs::metadata(&path) {
-            Ok(it) if it.len() > redirect_map::LARGEST => {
-                report(format!("{file} has {} bytes; use at most {}", it.len(), redirect_map::LARGEST));
-                return None;
-            }
-            Ok(it) if !it.is_file() => {
-                report(format!("{file} is not a file; use a regular file"));
-                return None;
-            }
-            _ => std::fs::read_to_string(&path),
-        };
-        match text {
+        match include::read_text(&path, redirect_map::LARGEST) {
             Ok(text) => match RedirectMap::parse(&text) {
                 Ok(map) => return Some(Arc::new(map)),
                 Err(problems) => {
                     problems.into_iter().for_each(|(line, it)| report(format!("{file}, line {line}: {it}")));
                 }
             },
-            Err(error) => {
-                report(format!("{file}: {}; use an existing file", larder_stdx::error::plain(&error)))
+            Err(wrong) => {
+                let most = ByteSize(redirect_map::LARGEST);
+                report(format!("{file}: {wrong}; use a regular file of at most {most}"));
             }
         }
         None

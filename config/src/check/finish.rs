@@ -1,11 +1,13 @@
 //! The finish of a route: fields of responses, CORS, HSTS, the lifetime for clients and error pages, of its site and its own.
 
 use super::{ConfigCheck, ConfigValue, RoutePath};
-use crate::finish::{CorsConfig, ErrorPageSource, FinishConfig};
+use crate::finish::{CorsConfig, ErrorPageSource, FinishConfig, ServedFile};
+use crate::include;
 use crate::kind::PathPattern;
 use crate::problem::Source;
 use larder_semantics::client_ttl::ClientTtl;
 use larder_semantics::template::Template;
+use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use std::path::PathBuf;
 
@@ -226,23 +228,28 @@ impl ConfigCheck {
         None
     }
 
-    /// A file that larder reads whole and sends; relative to the folder of the configuration. Reported if it cannot be read.
-    pub(super) fn served_file(&mut self, source: &Source, key: &str, file: &str) -> Option<PathBuf> {
+    /// A file that larder reads whole and sends; relative to the folder of the configuration. Reported if it cannot be read. Symbolic
+    /// links are followed: the operator names the file.
+    pub(super) fn served_file(&mut self, source: &Source, key: &str, file: &str) -> Option<ServedFile> {
         let path = self.values.base(source).map_or_else(|| PathBuf::from(file), |it| it.join(file));
-        let unusable = |error| format!("{}; use an existing file", larder_stdx::error::plain(&error));
-        let wrong = match std::fs::metadata(&path) {
-            // A pipe is not opened: that would wait for its writer.
-            Ok(it) if !it.is_file() => "is not a file; use a regular file".to_owned(),
-            Ok(it) if it.len() > LARGEST_PAGE => {
-                format!("has {} bytes; use a file of at most {LARGEST_PAGE}", it.len())
+        if let Some(read) = self.served.get(&path) {
+            return Some(read.clone());
+        }
+        match include::read_bytes(&path, LARGEST_PAGE) {
+            Ok(content) => {
+                let file = ServedFile { path, content: content.into() };
+                self.served.insert(file.path.clone(), file.clone());
+                Some(file)
             }
-            Ok(_) => match std::fs::File::open(&path) {
-                Ok(_) => return Some(path),
-                Err(error) => unusable(error),
-            },
-            Err(error) => unusable(error),
-        };
-        self.problem_unless_told(source.clone(), key, &format!("{}: {wrong}", path.display()));
-        None
+            Err(wrong) => {
+                let text = format!(
+                    "{}: {wrong}; use a regular file of at most {}",
+                    path.display(),
+                    ByteSize(LARGEST_PAGE)
+                );
+                self.problem_unless_told(source.clone(), key, &text);
+                None
+            }
+        }
     }
 }

@@ -190,9 +190,35 @@ fn files_that_are_none_are_not_read() {
         check("", &jwt("jwks_file"), "access.jwt.jwks_file", none);
         check("", &jwt("public_key"), "access.jwt.public_key", none);
         check("geoip.database = \"FILE\"", "proxy.to = \":1\"", "geoip.database", none);
-        check("", "respond.file = \"FILE\"", "respond.file", "is not a file");
-        check("", "proxy.to = \":1\"\nerror_pages = { 404 = \"FILE\" }", "error_pages", "is not a file");
+        check("", "respond.file = \"FILE\"", "respond.file", none);
+        check("", "proxy.to = \":1\"\nerror_pages = { 404 = \"FILE\" }", "error_pages", none);
     }
+}
+
+/// A file that seemed empty was read without a bound, again for each worker, after the check.
+#[test]
+fn files_that_are_sent_are_read_once_and_with_a_bound() {
+    // A regular file of size 0 with terabytes, which cannot be read as a text.
+    let endless = "/proc/self/pagemap";
+    for (site, route) in [
+        ("", "respond.file = \"FILE\""),
+        ("", "proxy.to = \":1\"\nerror_pages = { 404 = \"FILE\" }"),
+        ("", "proxy.to = \":1\"\nmaintenance = { enabled = true, page = \"FILE\" }"),
+        ("redirect_map = \"FILE\"", "proxy.to = \":1\""),
+    ] {
+        let text = format!("[[site]]\nhosts = \"a\"\n{site}\n[[site.route]]\n{route}\n");
+        let found = read(&text.replace("FILE", endless)).map(|_| ()).unwrap_err().to_string();
+        assert!(found.contains("pagemap: ") && found.contains("use a regular file of at most"), "{found}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    std::fs::write(&file, "old").unwrap();
+    let route = format!("respond.file = \"{}\"", file.display());
+    let config = read(&format!("[[site]]\nhosts = \"a\"\n[[site.route]]\n{route}\n")).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let Service::Respond(it) = &config.sites[0].routes[0].service else { panic!("it is none") };
+    let crate::finish::RespondBody::File(sent) = &it.body else { panic!("{:?}", it.body) };
+    assert_eq!(("old".as_bytes(), file), (&*sent.content, sent.path.clone()));
 }
 
 /// Rules for `/login` that `/login/` gets past, to the same application.
