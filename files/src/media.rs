@@ -22,24 +22,68 @@ pub fn media_type(name: &[u8], overrides: &[(String, String)]) -> String {
     }
 }
 
-/// Whether files of this extension are in a format of their own: a page, an image, a recording, data. Not text as it is, no archive,
-/// and nothing unknown. XML is by `text/xml` alone, as `application/xml` is the type of `.config`, too.
+/// The extensions of formats of their own: pages, images, recordings, fonts, data. Not text as it is, no archive, and no name that
+/// editors, shells and other languages use as well, such as `ts`, `dif` and `mod`: the database of types calls these recordings.
+const FORMATS: &[&str] = &[
+    "html",
+    "htm",
+    "xhtml",
+    "css",
+    "js",
+    "mjs",
+    "cjs",
+    "json",
+    "map",
+    "geojson",
+    "jsonld",
+    "webmanifest",
+    "xml",
+    "rss",
+    "atom",
+    "csv",
+    "md",
+    "pdf",
+    "png",
+    "jpg",
+    "jpeg",
+    "gif",
+    "webp",
+    "avif",
+    "svg",
+    "ico",
+    "bmp",
+    "tif",
+    "tiff",
+    "woff",
+    "woff2",
+    "ttf",
+    "otf",
+    "eot",
+    "mp3",
+    "m4a",
+    "aac",
+    "flac",
+    "ogg",
+    "oga",
+    "opus",
+    "wav",
+    "mp4",
+    "m4v",
+    "webm",
+    "ogv",
+    "mov",
+    "mpg",
+    "mpeg",
+    "avi",
+    "mkv",
+    "heic",
+    "heif",
+    "jxl",
+];
+
+/// Whether files of this extension are in a format of their own, which no program takes for text.
 pub fn is_format(extension: &[u8]) -> bool {
-    let Ok(extension) = std::str::from_utf8(extension) else { return false };
-    let Some((kind, format)) = mime_guess::from_ext(extension).first_raw().and_then(|it| it.split_once('/'))
-    else {
-        return false;
-    };
-    match kind {
-        "image" | "audio" | "video" | "font" => true,
-        "text" => matches!(format, "css" | "csv" | "html" | "javascript" | "markdown" | "xml"),
-        "application" => {
-            matches!(format, "javascript" | "json" | "pdf")
-                || format.ends_with("+json")
-                || format.ends_with("+xml")
-        }
-        _ => false,
-    }
+    FORMATS.iter().any(|it| extension.eq_ignore_ascii_case(it.as_bytes()))
 }
 
 fn extension(name: &[u8]) -> Option<&str> {
@@ -97,9 +141,27 @@ mod tests {
         ] {
             assert!(is_format(extension.as_bytes()), "{extension}");
         }
-        for extension in
-            ["", "txt", "log", "bak", "gz", "tgz", "zip", "7z", "php", "config", "sql", "sh", "unheard-of"]
-        {
+        for extension in [
+            "",
+            "txt",
+            "log",
+            "bak",
+            "gz",
+            "tgz",
+            "zip",
+            "7z",
+            "php",
+            "config",
+            "sql",
+            "sh",
+            "unheard-of",
+            "ts",
+            "dif",
+            "mod",
+            "m",
+            "dv",
+            "pic",
+        ] {
             assert!(!is_format(extension.as_bytes()), "{extension}");
         }
         assert!(!is_format(b"\xff"));

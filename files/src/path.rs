@@ -356,6 +356,9 @@ mod tests {
             "x.php.txt.gz",
             "x.php.tar.gz",
             "x.php.docx",
+            "x.php.ts",
+            "x.php.dif",
+            "x.php.mod.gz",
             "dir/x.php.bak",
         ] {
             assert!(is_script(name.as_bytes()), "{name}");
