@@ -314,6 +314,18 @@ pub(crate) fn condition_without_secrets(key: &Key, item: &Item) -> Option<String
     Some(format!("'{shown}'"))
 }
 
+/// Whether a sentence about a condition shows a part of a secret in it: the words that lack quotes.
+pub(crate) fn shows_a_secret(key: &Key, item: &Item, sentence: &str) -> bool {
+    /// The length of a part that shows something.
+    const PART: usize = 4;
+    let Some(text) = item.as_str().filter(|_| has_literal(key, item)) else { return false };
+    secret_texts(text).into_iter().any(|it| {
+        let secret = &text.as_bytes()[it];
+        let part = secret.len().min(PART);
+        secret.windows(part).any(|part| sentence.as_bytes().windows(part.len()).any(|it| it == part))
+    })
+}
+
 /// Whether a value has a literal secret. A hash of a password is none, and of a field its name decides.
 pub(crate) fn has_literal(key: &Key, item: &Item) -> bool {
     if let (ValueKind::One(form), Some(text)) = (&key.kind, item.as_str())

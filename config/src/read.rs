@@ -452,6 +452,8 @@ impl ValueWalk<'_, '_> {
             return format!("found {found}; allowed: {allowed}, such as {}", key.example);
         }
         let found = hide::condition_without_secrets(key, item).unwrap_or_else(|| self.found(item));
+        let whole = key.kind.allowed();
+        let allowed = if hide::shows_a_secret(key, item, allowed) { &whole } else { allowed };
         let hint = without_unit(&key.kind, found.trim_matches('"'));
         hide::without_passwords(&format!("found {found}{hint}; ")) + &format!("allowed: {allowed}")
     }

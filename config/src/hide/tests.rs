@@ -217,6 +217,10 @@ fn texts_of_conditions_that_may_be_secrets_are_hidden() {
         ),
     );
     check(&format!("{site}when = 'header.X-Auth == \"s'"), &format!("{site}when = 'header.X-Auth == \"‹1›'"));
+    check(
+        &format!("{site}when = \"header.X-Auth == s or host == 'h'\"\n"),
+        &format!("{site}when = \"header.X-Auth == ‹1› or host == 'h'\"\n"),
+    );
     let shown = format!("{site}when = 'header.Accept == \"hidden:x\"'");
     check(&shown, &shown);
     assert!(left_over(&shown).is_empty());

@@ -392,3 +392,22 @@ fn redirects_that_may_end_are_no_loop() {
     assert_eq!(1, loops(&redirects(&map, &[("/a", "/b")])).len());
     assert_eq!(Vec::<String>::new(), loops(&redirects(&map, &[("/a", "/c")])));
 }
+
+#[test]
+fn mistakes_in_conditions_show_no_secret() {
+    for (condition, shown) in [
+        ("header.X-Auth == t0psecret", "'header.X-Auth == ***'"),
+        ("header[\\\"X-Auth\\\"] in [t0psecret]", "'header[\"X-Auth\"] in [***]'"),
+        ("header.X-Auth == 't0psecret word'", "'header.X-Auth == '***''"),
+        ("header.X-Auth == \\\"t0psecret", "'header.X-Auth == \"***'"),
+    ] {
+        let text =
+            format!("[[site]]\nhosts = \"*\"\n[[site.route]]\nproxy.to = \":1\"\nwhen = \"{condition}\"\n");
+        let found = read(&text).unwrap_err().to_string();
+        assert!(
+            found.starts_with(&format!("t.toml:5: site.route.when: found {shown}; allowed: ")),
+            "{found}"
+        );
+        assert!(!found.contains("t0p") && !found.contains("word"), "{found}");
+    }
+}

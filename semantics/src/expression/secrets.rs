@@ -33,35 +33,87 @@ impl TestName<'_> {
     }
 }
 
-/// The places of these texts, without their quotes. `${NAME}` is none.
+/// The places of these texts, without their quotes. `${NAME}` is none. A value that lacks its quotes is one as well: messages about the
+/// mistake, and the text of the file, show it otherwise.
 #[must_use]
 pub fn secret_texts(text: &str) -> Vec<Range<usize>> {
-    let (mut found, mut at, mut test) = (Vec::new(), 0, None::<TestName<'_>>);
-    while let Some(first) = text[at..].chars().next() {
-        let rest = &text[at..];
-        if first == '"' {
-            let length = string_length(rest);
-            let is_closed = length > 1 && rest[..length].ends_with('"');
-            let inner = at + 1..at + length - usize::from(is_closed);
-            if test.is_some_and(|it| it.hides(&text[inner.clone()])) {
-                found.push(inner);
-            }
-            at += length;
-        } else if first.is_ascii_alphanumeric() || first == '_' {
-            let word = word_of(rest, &['_']);
-            at += word.len();
-            if !matches!(word, "in" | "contains") {
-                let (name, length) = name_of(word, &text[at..]);
-                (test, at) = (name, at + length);
-            }
-        } else {
-            if matches!(first, '&' | '|') {
-                test = None;
-            }
-            at += first.len_utf8();
+    let mut it = SecretSearch { text, at: 0, test: None, expects: false, found: Vec::new() };
+    while let Some(first) = text[it.at..].chars().next() {
+        it.step(first);
+    }
+    it.found
+}
+
+/// The search for secrets in a condition, from the left to the right.
+struct SecretSearch<'t> {
+    text: &'t str,
+    at: usize,
+    /// The test to which values belong.
+    test: Option<TestName<'t>>,
+    /// Whether a word is a value without quotes: none was found in quotes since the name or the last comma.
+    expects: bool,
+    found: Vec<Range<usize>>,
+}
+
+impl<'t> SecretSearch<'t> {
+    fn step(&mut self, first: char) {
+        let rest = &self.text[self.at..];
+        match first {
+            '"' => self.quoted(string_length(rest)),
+            '\'' if self.expects => self.quoted(rest[1..].find('\'').map_or(rest.len(), |it| it + 2)),
+            '&' | '|' => (self.test, self.expects, self.at) = (None, false, self.at + 1),
+            ',' => (self.expects, self.at) = (self.test.is_some(), self.at + 1),
+            _ if first.is_whitespace() || "=!~<>()[]".contains(first) => self.at += first.len_utf8(),
+            _ if self.expects => self.bare(),
+            _ if first.is_ascii_alphanumeric() || first == '_' => self.word(),
+            _ => self.at += first.len_utf8(),
         }
     }
-    found
+
+    /// A value in quotes, of this length with them.
+    fn quoted(&mut self, length: usize) {
+        let quoted = &self.text[self.at..self.at + length];
+        let is_closed = length > 1 && quoted.ends_with(&quoted[..1]);
+        self.value(self.at + 1..self.at + length - usize::from(is_closed));
+        (self.at, self.expects) = (self.at + length, false);
+    }
+
+    /// A value without quotes, or a word in front of one.
+    fn bare(&mut self) {
+        let rest = &self.text[self.at..];
+        let is_end = |it: char| it.is_whitespace() || matches!(it, ',' | ')' | ']' | '"');
+        let ends = [rest.find(is_end), rest.find("&&"), rest.find("||")];
+        let length = ends.into_iter().flatten().min().unwrap_or(rest.len());
+        match &rest[..length] {
+            "in" | "contains" | "is" | "eq" | "equals" | "not" | "matches" => self.at += length,
+            "and" | "or" => (self.test, self.expects, self.at) = (None, false, self.at + length),
+            _ => {
+                self.value(self.at..self.at + length);
+                self.at += length;
+            }
+        }
+    }
+
+    fn value(&mut self, place: Range<usize>) {
+        if self.test.is_some_and(|it| it.hides(&self.text[place.clone()])) {
+            self.found.push(place);
+        }
+    }
+
+    fn word(&mut self) {
+        let rest = &self.text[self.at..];
+        let word = word_of(rest, &['_']);
+        self.at += word.len();
+        if !matches!(word, "in" | "contains") {
+            let (name, length) = name_of(word, &self.text[self.at..]);
+            (self.test, self.expects, self.at) = (name, name.is_some(), self.at + length);
+            // The bracket behind the name.
+            let behind = self.text[self.at..].trim_start();
+            if behind.starts_with(']') {
+                self.at = self.text.len() - behind.len() + 1;
+            }
+        }
+    }
 }
 
 /// The text with `***` for each of these.
@@ -136,6 +188,27 @@ mod tests {
             r#"status == ${N} && header.X-Auth == "***" && host == "h""#,
         );
         check(r#"header.X-Auth = = "s"#, r#"header.X-Auth = = "***"#);
+    }
+
+    #[test]
+    fn texts_without_quotes_may_be_secrets() {
+        #[track_caller]
+        fn check(text: &str, expect: &str) {
+            assert_eq!(expect, without_secrets(text));
+        }
+        check("header.X-Auth == s3cret", "header.X-Auth == ***");
+        check("header[\"X-Auth\"] != s&3=c-r|et && path == a", "header[\"X-Auth\"] != *** && path == a");
+        check("(header.X-Auth ~ ^s3cret) || host == h", "(header.X-Auth ~ ***) || host == h");
+        check("header.X-Auth in [s1, \"s2\", s3]", "header.X-Auth in [***, \"***\", ***]");
+        check("header.X-Auth == 's 3'", "header.X-Auth == '***'");
+        check("header.X-Auth is s3cret and host is h", "header.X-Auth is *** and host is h");
+        check("header.X-Auth s3cret", "header.X-Auth ***");
+        check("header.Authorization == Bearer s3cret", "header.Authorization == Bearer ***");
+        check("header.X-Auth == ${A} && query.token == s", "header.X-Auth == ${A} && query.token == ***");
+        check("header.X-Auth == \"s\" and host == \"h\"", "header.X-Auth == \"***\" and host == \"h\"");
+        check("cookie.preview == 0123456789abcdef", "cookie.preview == ***");
+        check("cookie.theme == dark && header.Accept == a", "cookie.theme == dark && header.Accept == a");
+        check("status == 200 && size > 1KiB", "status == 200 && size > 1KiB");
     }
 
     proptest! {
