@@ -44,6 +44,7 @@ use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
+use super::substituted::SubstitutedValues;
 use super::table::{self, KeyScope, Takes};
 use super::{
     AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig, ServerLimits, Service,
@@ -89,7 +90,7 @@ pub fn check(mut values: Values, whole: Source, in_force: &FilesInForce) -> Resu
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
         substituted.hide_in(&mut it.warnings, 0);
-        return Ok(Config { warnings: it.warnings, included: it.values.included, ..config });
+        return Ok(Config { warnings: it.warnings, included: it.values.included, substituted, ..config });
     }
     let mut problems = std::mem::take(&mut it.values.problems);
     substituted.hide_in(&mut problems, read);
@@ -169,6 +170,7 @@ impl ConfigCheck {
             at_start: self.at_start(),
             warnings,
             disk_source: self.source("cache.disk.path"),
+            substituted: SubstitutedValues::default(),
         };
         self.warn_admin(&config.admin);
         self.refuse_admin(&config);

@@ -103,6 +103,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use substituted::SubstitutedValues;
 
 /// The admin's port, if it is free.
 pub const ADMIN_PORT: u16 = 9180;
@@ -175,6 +176,8 @@ pub struct Config {
     pub warnings: Vec<Problem>,
     /// The source of the directory of the disk tier.
     pub disk_source: Source,
+    /// The values of variables, which no problem shows that is found later.
+    substituted: SubstitutedValues,
 }
 
 impl Config {
@@ -184,28 +187,27 @@ impl Config {
     /// # Errors
     /// The obstacles.
     pub fn fit(mut self) -> Result<Self, Rejected> {
-        let (beyond, mut logs) = (machine::beyond(&self), log_files::unusable(&self));
-        self.warnings.extend(beyond);
-        self.warnings.extend(service_user::missing(&self));
-        self.warnings.append(&mut logs.warnings);
-        let mut errors = logs.errors;
-        let Some(disk) = &self.disk else {
-            return if errors.is_empty() { Ok(self) } else { Err(Rejected(errors)) };
-        };
-        let problem = |what: &str| Problem {
-            source: self.disk_source.clone(),
-            key: "cache.disk.path".to_owned(),
-            text: format!("{} {what}", disk.path.display()),
-        };
-        match larder_store::disk::check(&disk.path) {
-            DirectoryCheck::Usable => {}
-            DirectoryCheck::Unusable(what) => errors.push(problem(&what)),
-            // The user of the check may differ from that of the server.
-            DirectoryCheck::NoAccess(what) => {
-                let problem = problem(&what);
-                self.warnings.push(problem);
+        let logs = log_files::unusable(&self);
+        let (mut errors, mut warnings) = (logs.errors, machine::beyond(&self));
+        warnings.extend(service_user::missing(&self));
+        warnings.extend(logs.warnings);
+        if let Some(disk) = &self.disk {
+            let problem = |what: &str| Problem {
+                source: self.disk_source.clone(),
+                key: "cache.disk.path".to_owned(),
+                text: format!("{} {what}", disk.path.display()),
+            };
+            match larder_store::disk::check(&disk.path) {
+                DirectoryCheck::Usable => {}
+                DirectoryCheck::Unusable(what) => errors.push(problem(&what)),
+                // The user of the check may differ from that of the server.
+                DirectoryCheck::NoAccess(what) => warnings.push(problem(&what)),
             }
         }
+        // The paths in them may have values of variables.
+        self.substituted.hide_in(&mut errors, 0);
+        self.substituted.hide_in(&mut warnings, 0);
+        self.warnings.append(&mut warnings);
         if errors.is_empty() { Ok(self) } else { Err(Rejected(errors)) }
     }
 }

@@ -4,6 +4,7 @@ use super::expand;
 use super::problem::{Problem, Source};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::fmt;
 
 /// The length from which a value is replaced in every message; a shorter one, which may be a common word, in those about its line.
 const LONG: usize = 8;
@@ -13,10 +14,17 @@ const SHORT: usize = 4;
 const PART: usize = 6;
 
 /// The values that took the place of variables.
-#[derive(Debug, Default)]
+#[derive(Clone, Default)]
 pub struct SubstitutedValues(Vec<SubstitutedValue>);
 
-#[derive(Debug, PartialEq, Eq)]
+/// The names alone: a configuration has these values, and may be shown for debugging.
+impl fmt::Debug for SubstitutedValues {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.0.iter().map(|it| &it.name)).finish()
+    }
+}
+
+#[derive(Clone, PartialEq, Eq)]
 struct SubstitutedValue {
     name: String,
     value: String,

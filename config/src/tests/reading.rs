@@ -197,3 +197,20 @@ fn no_message_shows_the_value_of_a_variable() {
         assert!(found.starts_with(expect) && !found.contains("larder-"), "{found}");
     }
 }
+
+/// Problems that are found after the check, such as those of directories, have paths.
+#[test]
+fn no_message_about_a_start_shows_the_value_of_a_variable() {
+    for key in ["log.access", "log.error", "admin.audit", "cache.disk.path"] {
+        let text = format!("{key} = \"/proc/1/${{CARGO_PKG_NAME}}/a\"\n{SITE}");
+        let found = match read(&text).unwrap().fit() {
+            Ok(it) => it.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+            Err(it) => it.to_string(),
+        };
+        assert!(found.contains("/proc/1/${CARGO_PKG_NAME}/a"), "{key}: {found}");
+        assert!(
+            !format!("{found}{:?}", read(&text).unwrap().substituted).contains("larder-config"),
+            "{found}"
+        );
+    }
+}
