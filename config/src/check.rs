@@ -85,6 +85,7 @@ pub fn check(mut values: Values, whole: Source, in_force: &FilesInForce) -> Resu
         given_rows,
         seen_lists: HashSet::new(),
         in_force,
+        key_conditions: Vec::new(),
         served: HashMap::new(),
     };
     let config = it.config(&whole);
@@ -107,6 +108,8 @@ struct ConfigCheck {
     seen_lists: HashSet<[String; 2]>,
     /// The files whose content a running larder has.
     in_force: FilesInForce,
+    /// The site, the shown and the whole text of each condition that is in keys.
+    key_conditions: Vec<[String; 3]>,
     /// The files that are sent whole: the routes of a site share those of the site.
     served: HashMap<PathBuf, ServedFile>,
 }
@@ -322,30 +325,6 @@ impl ConfigCheck {
         sites
     }
 
-    /// The hosts of one site; no two sites share one.
-    fn hosts(
-        &mut self,
-        prefix: &str,
-        site: &Source,
-        seen: &mut HashMap<HostPattern, Source>,
-    ) -> Vec<HostPattern> {
-        let key = format!("{prefix}.hosts");
-        let hosts: Vec<HostPattern> = self.texts(&key).iter().map(|it| HostPattern::of(it)).collect();
-        if hosts.is_empty() && !self.is_wrong(&key) {
-            let text = "the site has no hosts; add them, or set hosts = [\"*\"] for every host";
-            self.problem(site.clone(), "site.hosts", text);
-        }
-        let source = self.source(&key);
-        self.refuse_underscore(&hosts, &source);
-        for host in &hosts {
-            if let Some(first) = seen.insert(host.clone(), source.clone()) {
-                let text = format!("duplicate host \"{host}\"; first defined at {first}");
-                self.problem(source.clone(), "site.hosts", &text);
-            }
-        }
-        hosts
-    }
-
     /// Rejects a repeated route name: statistics and logs must identify one route.
     fn name_once(&mut self, at: &RoutePath, seen: &mut HashMap<String, Source>) {
         let key = at.key("name");
@@ -372,7 +351,7 @@ impl ConfigCheck {
         let access = self.access(at);
         let budget = self.budget(at, service.as_ref());
         let mut cache = self.policy(at);
-        cache.key.condition = matching.condition();
+        cache.key.condition = self.key_condition(at, &matching);
         cache.credentials = self.credential_use(at, &access);
         if cache.credentials == CredentialUse::InKey {
             cache.key.headers.push(IDENTITY.to_owned());

@@ -7,7 +7,8 @@ use crate::{Methods, RouteConfig, Service, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::method::REGISTERED;
-use larder_transport::listener::ListenerAddress;
+use larder_transport::listener::Entrance;
+use std::collections::HashMap;
 
 /// The known method that has the same letters, or almost the same name.
 fn almost(upper: &str) -> Option<&'static str> {
@@ -30,14 +31,25 @@ pub(super) struct RouteMatching {
     pub listeners: Vec<String>,
 }
 
-impl RouteMatching {
-    /// The condition in the keys of the route.
-    pub fn condition(&self) -> Option<String> {
-        KeyRecipe::condition_of(self.when.as_ref().map(Expression::text), &self.listeners)
-    }
-}
-
 impl ConfigCheck {
+    /// The condition in the keys of a route. The hash in a key is the same on all nodes of a fleet, and viewers see keys: it is made of
+    /// the text without secrets and values of variables, as they could try short ones. Conditions of a site that differ in these alone
+    /// are numbered.
+    pub(super) fn key_condition(&mut self, at: &RoutePath, route: &RouteMatching) -> Option<String> {
+        let Some(when) = &route.when else { return KeyRecipe::condition_of(None, &route.listeners) };
+        let site = at.0.split('.').next().unwrap_or_default();
+        let own = [site, when.shown(), when.text()].map(str::to_owned);
+        if !self.key_conditions.contains(&own) {
+            self.key_conditions.push(own.clone());
+        }
+        let alike = self.key_conditions.iter().filter(|it| it[..2] == own[..2]);
+        let text = match alike.take_while(|it| **it != own).count() {
+            0 => when.shown().to_owned(),
+            number => format!("{} {number}", when.shown()),
+        };
+        KeyRecipe::condition_of(Some(&text), &route.listeners)
+    }
+
     pub(super) fn matching(&mut self, at: &RoutePath) -> RouteMatching {
         let methods = match self.values.given.get(&at.key("methods")) {
             Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
@@ -51,8 +63,32 @@ impl ConfigCheck {
         found
     }
 
+    /// The hosts of one site; no two sites share one.
+    pub(super) fn hosts(
+        &mut self,
+        prefix: &str,
+        site: &Source,
+        seen: &mut HashMap<HostPattern, Source>,
+    ) -> Vec<HostPattern> {
+        let key = format!("{prefix}.hosts");
+        let hosts: Vec<HostPattern> = self.texts(&key).iter().map(|it| HostPattern::of(it)).collect();
+        if hosts.is_empty() && !self.is_wrong(&key) {
+            let text = "the site has no hosts; add them, or set hosts = [\"*\"] for every host";
+            self.problem(site.clone(), "site.hosts", text);
+        }
+        let source = self.source(&key);
+        self.refuse_underscore(&hosts, &source);
+        for host in &hosts {
+            if let Some(first) = seen.insert(host.clone(), source.clone()) {
+                let text = format!("duplicate host \"{host}\"; first defined at {first}");
+                self.problem(source.clone(), "site.hosts", &text);
+            }
+        }
+        hosts
+    }
+
     /// Rejects the name of nginx for every other host.
-    pub(super) fn refuse_underscore(&mut self, hosts: &[HostPattern], source: &Source) {
+    fn refuse_underscore(&mut self, hosts: &[HostPattern], source: &Source) {
         if hosts.iter().any(|it| it.to_string() == "_") {
             let text =
                 "\"_\" is no name that clients send; for requests of every other host, write hosts = [\"*\"]";

@@ -411,3 +411,26 @@ fn mistakes_in_conditions_show_no_secret() {
         assert!(!found.contains("t0p") && !found.contains("word"), "{found}");
     }
 }
+
+/// Viewers see keys, and could try short secrets against a hash.
+#[test]
+fn the_key_of_a_condition_has_no_secret() {
+    let keys = |conditions: &[&str]| -> Vec<Option<String>> {
+        let routes =
+            conditions.iter().map(|it| format!("[[site.route]]\nwhen = '{it}'\nproxy.to = \":1\"\n"));
+        let text = format!("[[site]]\nhosts = \"*\"\n{}", routes.collect::<String>());
+        let config = read(&text).unwrap_or_else(|it| panic!("{it}"));
+        config.sites[0].routes.iter().map(|it| it.cache.key.condition.clone()).collect()
+    };
+    let [one, two] = ["header.X-Auth == \"1\"", "header.X-Auth == \"2\""];
+    assert_eq!(keys(&[one]), keys(&[two]));
+    let both = keys(&[one, two, one]);
+    assert!(both[0] != both[1] && both[0] == both[2], "{both:?}");
+    let variable = |name: &str| format!("header.X-Auth == \"${{{name}}}\"");
+    let variables = keys(&[&variable("CARGO_PKG_NAME"), &variable("CARGO_PKG_VERSION")]);
+    assert_ne!(variables[0], variables[1]);
+    // Keys without secrets are those of earlier versions.
+    let plain = "method == \"GET\"";
+    let before = larder_semantics::key::KeyRecipe::condition_of(Some(plain), &[]);
+    assert_eq!(vec![before], keys(&[plain]));
+}
