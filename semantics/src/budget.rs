@@ -342,7 +342,10 @@ mod tests {
         check(Anonymous, "192.0.2.1 Cookie: a=b", "192.0.2.9 Cookie: a=b", false);
         check(Anonymous, "192.0.2.1 Cookie: a=b", "192.0.2.1 Cookie: c=d", true);
         check(Anonymous, "192.0.2.0 Cookie: a=b", "192.0.2.0", false);
+        // Clients in no country have no budget in common.
         check(Country, "192.0.2.1", "192.0.2.9", true);
+        check(Country, "192.0.2.1", "198.51.100.1", false);
+        check(Country, "10.0.0.1", "2001:db8::1", false);
         check(Asn, "192.0.2.1", "192.0.3.9", false);
         for name in BudgetClass::NAMES {
             assert_eq!(name, BudgetClass::parse(name).unwrap().name());

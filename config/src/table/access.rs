@@ -94,5 +94,5 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].access.budget.burst", integer(0, 1_000_000), Some("0"),
         "Requests to the origin that may exceed the budget at once.", "60"),
     both("site[].route[].access.budget.by", ValueKind::OneOf(&BudgetClass::NAMES), Some("network"),
-        "Requests that share a budget: those of an address (`client`; of a /64 for IPv6), of a /24 or /48 (`network`), of a country or autonomous system (`country`, `asn`; `geoip`), of a crawler that names itself in `User-Agent` (`agent`; the rest by network), or those without a cookie by network, and those with a cookie by address (`anonymous`).", r#""anonymous""#),
+        "Requests that share a budget: those of an address (`client`; of a /64 for IPv6), of a /24 or /48 (`network`), of a country or autonomous system (`country`, `asn`; `geoip`), of a crawler that names itself in `User-Agent` (`agent`; the rest by network), or those without a cookie by network, and those with a cookie by address (`anonymous`). A client whose country or autonomous system is unknown is counted by its network: there is no common budget for all of them.", r#""anonymous""#),
 ];
