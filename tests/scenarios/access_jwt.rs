@@ -434,7 +434,26 @@ fn a_public_key_of_openssl() {
         public.display()
     );
     let larder = larder(&origin, &site);
-    assert_eq!(200, larder.client().get_with("/", &bearer(&format!("{signed}.{signature}"))).status);
+    let is_admitted =
+        || larder.client().get_with("/", &bearer(&format!("{signed}.{signature}"))).status == 200;
+    assert!(is_admitted());
+    // A broken one, at a look at the file and at a reload.
+    let key = std::fs::read(&public).unwrap();
+    std::fs::write(&public, &key[..key.len() / 2]).unwrap();
+    until("it is looked at", || {
+        larder.pass(1001);
+        larder.counter("access_files_broken") == 1
+    });
+    let health = || larder.admin_get("/api/v1/health").text();
+    assert!(is_admitted() && health().contains("the keys read before stay in force"), "{}", health());
+    larder.signal(libc::SIGHUP);
+    until("it is read", || larder.counter("config_reloads") + larder.counter("config_rejections") > 0);
+    assert!(is_admitted() && health().contains("public.pem"), "{}", health());
+    std::fs::write(&public, &key).unwrap();
+    until("it is read again", || {
+        larder.pass(1001);
+        is_admitted() && !health().contains("public.pem")
+    });
     // The public key is known to all: it is no secret of HMAC.
     let forged = format!("{}.{}", encode(r#"{"alg":"HS256"}"#), signed.split_once('.').unwrap().1);
     let key = hmac::Key::new(hmac::HMAC_SHA256, &std::fs::read(&public).unwrap());

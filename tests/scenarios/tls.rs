@@ -231,6 +231,30 @@ fn new_certificates_are_taken_while_it_serves() {
     assert_eq!(200, old.get("/").status, "the connection goes on");
 }
 
+/// At a reload as at a look at the files.
+#[test]
+fn a_broken_key_leaves_the_one_before_in_use() {
+    let (authority, origin) = (Authority::new(), pages());
+    let log = "[log]\nerror = \"error.log\"";
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], log);
+    let is_served =
+        || authority.trusting().connect(larder.address, "one.test").unwrap().get("/").status == 200;
+    let key = std::fs::read(authority.path("one.key")).unwrap();
+    std::fs::write(authority.path("one.key"), &key[..key.len() / 2]).unwrap();
+    counts(&larder, "config_rejections", 1);
+    let health = || larder.admin_get("/api/v1/health").text();
+    let logged = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    until("it is shown", || health().contains("one.key"));
+    until("it is logged", || logged().contains(" certificates-rejected "));
+    assert!(is_served());
+    larder.signal(libc::SIGHUP);
+    counts(&larder, "config_rejections", 2);
+    assert!(is_served() && health().contains("one.key"), "{}", health());
+    std::fs::write(authority.path("one.key"), &key).unwrap();
+    until("it is read", || !health().contains("one.key"));
+    assert!(is_served());
+}
+
 #[test]
 fn a_connection_without_tls_is_rejected() {
     let (authority, origin) = (Authority::new(), pages());
