@@ -445,6 +445,7 @@ impl ConfigCheck {
             store_set_cookie: self.flag(&key("store_set_cookie")),
             private_cookies: self.texts(&key("private_cookies")),
             ignored_cookies: self.texts(&key("ignored_cookies")),
+            public_files: self.texts(&key("public_files")).iter().map(|it| PathPattern::of(it)).collect(),
             vary,
             query_body: self.flag(&key("query")).then(|| self.number(&key("query_body"))),
             max_variants: u16::try_from(small("max_variants", 1000)).unwrap_or(1000),

@@ -51,9 +51,12 @@ pub const PRESETS: [Preset; 9] = [
             // Sends `no-cache` for pages that must not be stored, and no directive for the rest.
             ("default_ttl", "10m"),
             ("stale_while_revalidate", "1m"),
+            // The files that web servers hand out themselves; scripts are no files of `public_files`.
+            ("public_files", "/wp-content/*,/wp-includes/*,/wp-admin/*"),
         ],
         note: "WordPress marks private pages as not cacheable and declares no lifetime for the others; this preset \
-               caches them for 10 minutes.",
+               caches them for 10 minutes. Uploads that a plugin protects by a login need a route of their own with \
+               `public_files = []`.",
     },
     Preset {
         name: NAMES[1],
@@ -62,8 +65,14 @@ pub const PRESETS: [Preset; 9] = [
             ("private_cookies", "SESS*,SSESS*,NO_CACHE,PERSISTENT_LOGIN_*"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "1m"),
+            // The files that its .htaccess leaves to the web server. Private ones are at `/system/files/`.
+            (
+                "public_files",
+                "/core/*,/modules/*,/profiles/*,/themes/*,/libraries/*,/sites/{site}/files/{rest...}",
+            ),
         ],
-        note: "Drupal declares lifetimes once \"Browser and proxy cache maximum age\" is set.",
+        note: "Drupal declares lifetimes once \"Browser and proxy cache maximum age\" is set. Its private files (`/system/files/`) go to \
+               Drupal with the session of the visitor.",
     },
     Preset {
         name: NAMES[2],
@@ -77,9 +86,12 @@ pub const PRESETS: [Preset; 9] = [
             // No directive is sent unless the view sets one.
             ("default_ttl", "1m"),
             ("stale_while_revalidate", "30s"),
+            // STATIC_URL.
+            ("public_files", "/static/*"),
         ],
         note: "Views without a declared lifetime are cached for 1 minute; mark views that must not be cached with \
-               `never_cache`.",
+               `never_cache`. Uploads are shared with every visitor if \
+               `public_files = [\"/static/*\", \"/media/*\"]` says that MEDIA_URL is public.",
     },
     Preset {
         name: NAMES[3],
@@ -89,9 +101,12 @@ pub const PRESETS: [Preset; 9] = [
             ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
+            // Sprockets and Propshaft; Shakapacker.
+            ("public_files", "/assets/*,/packs/*"),
         ],
         note: "Rails sends `private` unless the action calls `expires_in …, public: true`. An action that uses the \
-               session sets a cookie and is not cached.",
+               session sets a cookie and is not cached. Files of Active Storage (`/rails/active_storage/`) and of the \
+               application are requested for each session unless they say `public`, or `public_files` names their directory.",
     },
     Preset {
         name: NAMES[4],
@@ -102,9 +117,12 @@ pub const PRESETS: [Preset; 9] = [
             ("ignored_cookies", concat!(ignored!(), ",XSRF-TOKEN")),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
+            // Vite, Mix, packages, and `php artisan storage:link`.
+            ("public_files", "/build/*,/css/*,/js/*,/vendor/*,/storage/*"),
         ],
         note: "Laravel sends `private` unless the route has the middleware `cache.headers:public;max_age=…`. Only \
-               routes outside the group `web` start no session (set no cookie).",
+               routes outside the group `web` start no session (set no cookie). `/storage/` is the disk `public`; an application that protects it by a \
+               login needs `public_files` without it.",
     },
     Preset {
         name: NAMES[5],
@@ -116,7 +134,8 @@ pub const PRESETS: [Preset; 9] = [
             ("stale_while_revalidate", "30s"),
         ],
         note: "Express and its kind declare no lifetime, only a weak validator: pages are cached once the application \
-               sends `Cache-Control: public, max-age=…`.",
+               sends `Cache-Control: public, max-age=…`. No directory is public by convention: with `public_files = [\"/static/*\"]` the files of \
+               that directory are served from the cache to visitors with a session as well.",
     },
     Preset {
         name: NAMES[6],
@@ -128,6 +147,8 @@ pub const PRESETS: [Preset; 9] = [
             // No directive is sent unless the view sets one. `Vary: Cookie` is, where a view reads the session.
             ("default_ttl", "1m"),
             ("stale_while_revalidate", "30s"),
+            // The folder `static`.
+            ("public_files", "/static/*"),
         ],
         note: "Views without a declared lifetime are cached for 1 minute; send `Cache-Control: private` from views that \
                must not be cached. Flask sends `no-cache` for its static files unless SEND_FILE_MAX_AGE_DEFAULT is set.",
@@ -142,7 +163,8 @@ pub const PRESETS: [Preset; 9] = [
             ("stale_while_revalidate", "30s"),
         ],
         note: "PHP sends `no-store` for pages with a session (session.cache_limiter) and no directive for the others; they \
-               are cached if the script sends `Cache-Control: public, max-age=…` or the route has `default_ttl`.",
+               are cached if the script sends `Cache-Control: public, max-age=…` or the route has `default_ttl`. No directory is public by convention: with `public_files = [\"/assets/*\"]` the files of that \
+               directory are served from the cache to visitors with a session as well.",
     },
     Preset {
         name: NAMES[8],
@@ -159,9 +181,10 @@ pub const PRESETS: [Preset; 9] = [
             ("vary", "rsc,next-router-state-tree,next-router-prefetch,next-router-segment-prefetch,next-url"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "1m"),
+            ("public_files", "/_next/static/*"),
         ],
         note: "Next.js declares lifetimes: `s-maxage` for pages that it revalidates, a year for `/_next/static`, and \
-               `private, no-store` for pages rendered for one request.",
+               `private, no-store` for pages rendered for one request. Files of `public` have no directory of their own, and say `public`.",
     },
 ];
 

@@ -5,6 +5,7 @@
 use crate::cache_key;
 use crate::certificate;
 use crate::coding;
+use crate::request_cookies;
 use crate::request_headers;
 use crate::route::{Gateway, GatewayRoute};
 use crate::stages;
@@ -46,16 +47,16 @@ impl Gateway {
         client: &Client,
         answer: &mut ResponseWriter<'_>,
     ) -> Option<FastHit> {
-        let Some((fields, _)) = route.sticky.as_ref().and_then(|it| it.take(head.fields)) else {
-            return self.answer_unbound(route, head, client, answer);
+        let Some(found) = request_cookies::prepared(route, head.method, head.target, head.fields) else {
+            return self.answer_prepared(route, head, client, answer);
         };
-        let head = RequestHead { fields: &fields.view(), ..*head };
-        self.answer_unbound(route, &head, client, answer)
+        let head = RequestHead { fields: &found.fields.view(), ..*head };
+        self.answer_prepared(route, &head, client, answer)
     }
 
-    /// The same for a request whose sticky cookie was removed.
+    /// The same for a request without the cookies that the cache does not see.
     #[inline]
-    fn answer_unbound(
+    fn answer_prepared(
         &self,
         route: &GatewayRoute,
         head: &RequestHead<'_>,

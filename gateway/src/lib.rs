@@ -23,6 +23,7 @@ mod recent_failures;
 mod recent_renewals;
 pub mod refusals;
 pub mod request;
+mod request_cookies;
 pub mod request_headers;
 pub mod request_id;
 pub mod rewrite;

@@ -1,7 +1,7 @@
 //! The budget of a route (`access.budget`): the classes of clients that share one, its settings, and the arithmetic of the origin's
 //! time. Misses are charged where a request is sent to the origin (`rate`), and its time when the response has ended.
 
-use crate::cookies;
+use crate::cookie_pairs;
 use crate::field;
 use crate::network::{client_network, wider_network};
 use crate::rate::{Gcra, RefusedFor, TICKS};
@@ -71,7 +71,7 @@ impl BudgetClass {
                 Some(name) => xxh3_64_with_seed(&name.to_ascii_lowercase(), seed ^ 6),
                 None => network(),
             },
-            BudgetClass::Anonymous if cookies::pairs(view.fields).next().is_some() => {
+            BudgetClass::Anonymous if cookie_pairs::pairs(view.fields).next().is_some() => {
                 by_address(view.client, seed)
             }
             BudgetClass::Anonymous => network(),

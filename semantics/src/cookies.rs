@@ -1,8 +1,11 @@
 //! Cookies of a request (RFC 6265 §4.2): those that make it private, and those that the origin of a cached page gets.
 //! `Set-Cookie` is not here (`storable`).
 
-use crate::field::{self, Field};
+use crate::cookie_pairs::{pairs, pairs_of};
+use crate::field::{Field, FieldList};
+use crate::path;
 use crate::policy::Policy;
+use crate::request_view::path_of;
 
 /// The `Cookie` lines of a request (RFC 6265 §4.2.1: one at most; over HTTP/2 they are joined before).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,22 +16,6 @@ pub enum CookieLines<'a> {
     One(&'a [u8]),
     /// There are several.
     Several,
-}
-
-/// The pairs of every `Cookie` line, in order: name and value, without whitespace around them.
-pub(crate) fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    field::all(fields, "cookie").flat_map(pairs_of)
-}
-
-/// The pairs of one line.
-fn pairs_of(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    line.split(|it| *it == b';').map(|pair| {
-        let pair = pair.trim_ascii();
-        match pair.iter().position(|it| *it == b'=') {
-            Some(at) => (&pair[..at], &pair[at + 1..]),
-            None => (pair, &b""[..]),
-        }
-    })
 }
 
 /// Whether the origin sees a cookie of a request with this method that may make its response specific to one visitor: one that is not
@@ -82,6 +69,24 @@ pub fn is_file(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or(target);
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.').is_some_and(|(_, end)| FILES.iter().any(|it| end.eq_ignore_ascii_case(it)))
+}
+
+/// The fields of a request for a file of `cache.public_files` without its cookies; `None` if the request has none, or is for
+/// something else. A response to it cannot be specific to a visitor by a cookie.
+#[must_use]
+pub fn without(policy: &Policy, method: &str, target: &str, fields: &[Field<'_>]) -> Option<FieldList> {
+    let is_public = || {
+        let mut path = Vec::new();
+        path::read(path_of(target).as_bytes(), path::NORMAL, &mut path);
+        policy.public_files.iter().any(|it| it.matches(&path))
+    };
+    let is_asked = policy.enabled && !policy.public_files.is_empty() && matches!(method, "GET" | "HEAD");
+    if !is_asked || !fields.iter().any(|it| it.is("cookie")) || !is_file(target) || !is_public() {
+        return None;
+    }
+    let mut rest = FieldList::with_room_for(fields, 0);
+    fields.iter().filter(|it| !it.is("cookie")).for_each(|it| rest.push(it.name, it.value));
+    Some(rest)
 }
 
 /// The names of a line's cookies, for display: without their values, which are secrets.

@@ -4,6 +4,7 @@
 use crate::cache_rule::ArrivingResponse;
 use crate::compress::Compress;
 use crate::expression::Expression;
+use crate::pattern::PathPattern;
 use std::sync::Arc;
 
 /// Seconds of ten years: no configured lifetime is longer, so that sums of lifetimes cannot overflow.
@@ -43,6 +44,8 @@ pub struct Policy {
     pub private_cookies: Vec<String>,
     /// `cache.ignored_cookies`: cookies that are not private although `private_cookies` matches them.
     pub ignored_cookies: Vec<String>,
+    /// `cache.public_files`: paths whose files are the same for all visitors; requests for these have no cookies.
+    pub public_files: Vec<PathPattern>,
     /// `cache.key`: the recipe of the key.
     pub key: crate::key::KeyRecipe,
     /// `cache.vary`: names that every response counts as having in its `Vary`, as the origin may forget them; in lower case.
@@ -232,6 +235,7 @@ impl Default for Policy {
             store_set_cookie: false,
             private_cookies: Vec::new(),
             ignored_cookies: Vec::new(),
+            public_files: Vec::new(),
             key: crate::key::KeyRecipe::default(),
             vary: Vec::new(),
             tags: TagPolicy::default(),

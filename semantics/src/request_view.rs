@@ -1,7 +1,7 @@
 //! The values of a request that arrives, for expressions and templates.
 
 use crate::captures::Captures;
-use crate::cookies;
+use crate::cookie_pairs;
 use crate::expression::{ExpressionFacts, Number, TextName};
 use crate::field::{self, Field};
 use crate::geo::{COUNTRY_FIELD, Country, GeoLookup};
@@ -109,7 +109,7 @@ impl<'a> RequestView<'a> {
 
     /// The values of the cookies of this name.
     pub fn cookies<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        cookies::pairs(self.fields).filter(move |it| it.0 == name.as_bytes()).map(|it| it.1)
+        cookie_pairs::pairs(self.fields).filter(move |it| it.0 == name.as_bytes()).map(|it| it.1)
     }
 
     /// The suffixes and values of the cookies that are numbered pieces of the cookie `name`: `name_0`, `name.1`, `name-2`.
@@ -117,7 +117,7 @@ impl<'a> RequestView<'a> {
         &self,
         name: &'n str,
     ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a, 'n> {
-        cookies::pairs(self.fields).filter_map(move |(whole, value)| {
+        cookie_pairs::pairs(self.fields).filter_map(move |(whole, value)| {
             let piece = whole.strip_prefix(name.as_bytes())?;
             let (mark, number) = piece.split_first()?;
             let is_piece =

@@ -12,6 +12,7 @@ use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
 use crate::protocol_upgrade;
 use crate::refusals::{Audience, RefusedStorage};
+use crate::request_cookies;
 use crate::request_headers::{self, Bypass};
 use crate::rewrite::{self, LEAVES};
 use crate::route::{Gateway, GatewayRoute};
@@ -170,11 +171,12 @@ fn passes(
     }
 }
 
-/// The request as the cache sees it: without its sticky cookie, and without the fields of its connection.
+/// The request as the cache sees it: without the cookies and the fields of its connection that the cache does not see.
 fn prepared(route: &GatewayRoute, request: &Request) -> Request {
     let mut request = request.clone();
-    if let Some((fields, _)) = route.sticky.as_ref().and_then(|it| it.take(&request.fields.view())) {
-        request.fields = fields;
+    let found = request_cookies::prepared(route, &request.method, &request.target, &request.fields.view());
+    if let Some(it) = found {
+        request.fields = it.fields;
     }
     request_headers::drop_nominated(&mut request.fields);
     request

@@ -185,9 +185,9 @@ impl OriginTold {
 }
 
 impl FillStarter {
-    /// Of a request that is recorded, or is not.
-    pub fn new(is_recorded: bool) -> Self {
-        Self { is_recorded, ..Self::default() }
+    /// Of a request that is recorded, or is not, and whose client is bound to an origin, or to none.
+    pub fn new(is_recorded: bool, bound: Option<u64>) -> Self {
+        Self { is_recorded, bound: Cell::new(bound), ..Self::default() }
     }
 
     /// Records that the origin was asked at `started` and has answered, by the precise clock, with this head.

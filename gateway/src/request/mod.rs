@@ -22,6 +22,7 @@ use self::query_method::EarlyBody;
 use crate::fill::miss_reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
+use crate::request_cookies;
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
@@ -177,6 +178,8 @@ pub(crate) struct Machine<'a, 'c> {
     /// The stop watch of the request's stages.
     pub stages: &'a Stages,
     pub looks: u8,
+    /// Whether the request lost every cookie (`cache.public_files`).
+    is_public: bool,
     /// The tier of `found`.
     pub tier: AnsweringTier,
     /// A response of a tier below, to be considered in place of RAM's.
@@ -215,7 +218,7 @@ impl Gateway {
     ) -> GatewayEnd<'c> {
         let RequestObservation { stages, is_recorded } = observed;
         let upgrade = protocol_upgrade::asked(&route.upgrades, &request);
-        let bound = sticky::take(route, &mut request);
+        let (bound, is_public) = request_cookies::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
             request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
@@ -245,9 +248,10 @@ impl Gateway {
             reason: ForwardReason::UriMiss,
             bypassed: None,
             reader: None,
-            local: Rc::new(FillStarter::new(is_recorded)),
+            local: Rc::new(FillStarter::new(is_recorded, bound)),
             stages,
             looks: 0,
+            is_public,
             tier: AnsweringTier::Ram,
             brought: None,
             tiers: LowerTierState::NotAsked,
@@ -263,7 +267,6 @@ impl Gateway {
             elsewhere: None,
             digest: None,
         };
-        machine.local.bound.set(bound);
         let mut step = Step::Receive;
         while step != Step::Finish {
             let next = match step {

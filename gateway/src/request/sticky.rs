@@ -1,21 +1,11 @@
 //! Clients bound to an origin by a cookie (`proxy.sticky`): the cookie is taken from a request before the cache and the origin
-//! see it, and added to a response for this client alone when it is sent. It is in no stored response.
+//! see it (`request_cookies.rs`), and added to a response for this client alone when it is sent. It is in no stored response.
 
 use super::Machine;
-use crate::route::GatewayRoute;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::field::FieldList;
 use larder_semantics::sticky;
 use larder_stdx::clock;
-use larder_wire::message::Request;
-use std::rc::Rc;
-
-/// Takes the cookie from a request; returns the origin that it names.
-pub(crate) fn take(route: &GatewayRoute, request: &mut Rc<Request>) -> Option<u64> {
-    let (fields, origin) = route.sticky.as_ref()?.take(&request.fields.view())?;
-    Rc::make_mut(request).fields = fields;
-    origin
-}
 
 impl Machine<'_, '_> {
     /// Adds the cookie to a response that is forwarded to this client alone.

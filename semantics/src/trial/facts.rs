@@ -4,6 +4,7 @@
 use super::RecordedResponse;
 use crate::analytics;
 use crate::coding::Coding;
+use crate::cookie_pairs;
 use crate::cookies;
 use crate::field::{Field, first};
 use crate::file_order;
@@ -411,5 +412,5 @@ pub fn has_withheld(fields: &[Field<'_>]) -> bool {
 /// Whether a request has one of these cookies.
 #[must_use]
 pub fn has_cookie(fields: &[Field<'_>], names: &[String]) -> bool {
-    cookies::pairs(fields).any(|(name, _)| names.iter().any(|it| it.as_bytes() == name))
+    cookie_pairs::pairs(fields).any(|(name, _)| names.iter().any(|it| it.as_bytes() == name))
 }
