@@ -327,7 +327,10 @@ impl Admin {
         let route = found.map(|it| it.route);
         let (rule, answer) = admission::with_view(&head, &client, route, router.geo(), |view| match step {
             AdmissionStep::BeforeAccess => admission::own_answer(&asked, view),
-            AdmissionStep::Service => admission::service_answer(&asked, view, false),
+            AdmissionStep::Service => {
+                let answer = admission::service_answer(&asked, view, false);
+                answer.map(|(rule, page)| (rule, page.into_owned()))
+            }
         })?;
         let at = found.map(|it| it.at);
         let row = at.and_then(|(site, route)| live.config.sites.get(site)?.routes.get(route));

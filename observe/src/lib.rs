@@ -211,10 +211,10 @@ impl Observer {
         }
     }
 
-    /// Whether fast answers have a consumer.
+    /// Whether a fast answer has a consumer. One that was not timed is no sample.
     #[inline]
-    pub fn hears_fast(&self) -> bool {
-        self.is_logged() || self.stream.is_on() || self.keeper.wants_hits()
+    pub fn hears_fast(&self, outcome: &RequestOutcome, micros: Option<u64>) -> bool {
+        self.is_logged() || self.stream.is_on() || micros.is_some() && self.keeper.wants(outcome)
     }
 
     #[inline]
@@ -222,15 +222,15 @@ impl Observer {
         self.log.is_on() || self.site_logs.is_on()
     }
 
-    /// Whether a consumer needs the duration of fast answers.
+    /// Whether a consumer needs the duration of a fast answer, which may be a hit or not.
     #[inline]
-    pub fn times_fast(&self) -> bool {
-        self.stream.is_on() || self.keeper.wants_hits()
+    pub fn times_fast(&self, may_hit: bool) -> bool {
+        self.stream.is_on() || if may_hit { self.keeper.wants_hits() } else { self.keeper.wants_others() }
     }
 
     /// Whether other requests have a consumer.
     pub fn hears_slow(&self) -> bool {
-        self.hears_fast() || self.keeper.wants_others() || self.follows()
+        self.is_logged() || self.stream.is_on() || self.keeper.wants_any() || self.follows()
     }
 
     /// Whether a request that was answered at the slow speed, in `micros`, is kept among the worst.
@@ -254,7 +254,7 @@ impl Observer {
         let is_kept = self.stream.is_on() && self.stream.publish(it, id, keep);
         if !is_kept && it.traced {
             self.stream.record(it, id()).map(keep);
-        } else if !is_kept && self.keeper.wants(it) {
+        } else if !is_kept && self.keeper.wants(it.outcome) {
             self.stream.record(it, id()).into_iter().for_each(|told| self.keeper.sample(it, id(), told));
         }
         if it.traced {
@@ -268,7 +268,7 @@ impl Observer {
 
     /// Reports a rejected head, answered with a page of `body` bytes.
     pub fn rejected(&self, reject: Reject, client: &Client, body: u64) {
-        if !self.hears_fast() {
+        if !(self.is_logged() || self.stream.is_on() || self.keeper.wants_others()) {
             return;
         }
         self.finished(&Finished {

@@ -4,9 +4,9 @@
 //! Credentials are not kept: of `Authorization` and `Proxy-Authorization` only their presence, of `Cookie` the names of
 //! its cookies.
 
-use super::Finished;
 use super::ids::RequestId;
 use super::stream::{host, parts};
+use super::{Finished, RequestOutcome};
 use bytes::Bytes;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
@@ -211,18 +211,25 @@ impl RecentKeeper {
     }
 
     /// Whether the next request that is no hit is kept as a sample.
+    #[inline]
     pub fn wants_others(&self) -> bool {
         self.wanted.get() != 0
     }
 
-    /// Whether this request is kept as a sample.
-    pub fn wants(&self, it: &Finished<'_>) -> bool {
-        if is_hit(it) { self.wants_hits() } else { self.wants_others() }
+    /// Whether the next request may be kept as a sample.
+    pub fn wants_any(&self) -> bool {
+        self.wants_hits() || self.wants_others()
+    }
+
+    /// Whether a request with this outcome is kept as a sample.
+    #[inline]
+    pub fn wants(&self, outcome: &RequestOutcome) -> bool {
+        if is_hit(outcome) { self.wants_hits() } else { self.wants_others() }
     }
 
     /// Keeps a request as a sample.
     pub fn sample(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
-        match is_hit(it) {
+        match is_hit(it.outcome) {
             true => self.until_hit.set(TICKS_OF_HIT),
             false => self.wanted.set(self.wanted.get().saturating_sub(1)),
         }
@@ -237,8 +244,8 @@ impl RecentKeeper {
     }
 }
 
-fn is_hit(it: &Finished<'_>) -> bool {
-    matches!(it.outcome.report, Some(CacheReport::Hit { .. }))
+fn is_hit(outcome: &RequestOutcome) -> bool {
+    matches!(outcome.report, Some(CacheReport::Hit { .. }))
 }
 
 impl RecentRequest {
@@ -427,6 +434,7 @@ mod tests {
             sample();
         }
         assert!(!keeper.wants_others(), "until the next tick");
+        assert!(!keeper.wants(&outcome) && keeper.wants_any(), "a hit may come, but this is none");
         let published = ids.next();
         with_request(&outcome, |it| keeper.insert(it, published, Bytes::from_static(b"{}")));
         let last = (0..SAMPLES).fold(first, |_, _| sample());
@@ -447,9 +455,9 @@ mod tests {
         assert!(!keeper.wants_hits(), "before the first tick");
         keeper.tick();
         let sample = |it: &Finished<'_>| {
-            assert!(keeper.wants(it));
+            assert!(keeper.wants(it.outcome));
             keeper.sample(it, ids.next(), Bytes::new());
-            assert!(!keeper.wants(it));
+            assert!(!keeper.wants(it.outcome));
         };
         with_request(&outcome, sample);
         assert!(keeper.wants_others(), "hits take none of theirs");

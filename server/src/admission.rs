@@ -31,8 +31,8 @@ use std::sync::Arc;
 pub enum Admission<'a> {
     /// It proceeds: to its overlay, its gateway or its files.
     Continue,
-    /// It gets this response.
-    Answer(Synthetic),
+    /// It gets this response, which may be one of the configuration.
+    Answer(Cow<'a, Synthetic>),
     /// This decides. The fast path declines the request, and the machine asks again.
     Ask(AdmissionDecision<'a>),
 }
@@ -239,7 +239,7 @@ fn admit_by_rules<'a>(
         }
         match decide_service(means, request, head, &view) {
             ServiceDecision::Continue => None,
-            ServiceDecision::Answer(page) => Some(page),
+            ServiceDecision::Answer(page) => Some(page.into_owned()),
             ServiceDecision::Purge(matched) => Some(purge(means, request, matched, head, &client).await),
         }
     }))
@@ -250,9 +250,16 @@ enum ServiceDecision<'a> {
     /// A gateway, files or an overlay answer.
     Continue,
     /// Admission answers.
-    Answer(Synthetic),
+    Answer(Cow<'a, Synthetic>),
     /// This route purges.
     Purge(&'a Matched),
+}
+
+impl ServiceDecision<'_> {
+    /// Admission answers with a response that was made for the request.
+    fn made(page: Synthetic) -> Self {
+        ServiceDecision::Answer(Cow::Owned(page))
+    }
 }
 
 /// Decides about a request at once, or returns the credentials that have to be verified first.
@@ -266,18 +273,18 @@ fn decide<'a>(
     let asked = OwnQuestion { is_own: client.is_own, ..request.question() };
     let tls = request.site_tls(view.authority);
     if let Some(page) = tls.and_then(|it| it.misdirected(client)) {
-        return Ok(ServiceDecision::Answer(page));
+        return Ok(ServiceDecision::made(page));
     }
     if let Some((_, page)) = own_answer(&asked, view) {
-        return Ok(ServiceDecision::Answer(page));
+        return Ok(ServiceDecision::made(page));
     }
     if let Some(page) = tls.and_then(|it| it.clear(client)) {
-        return Ok(ServiceDecision::Answer(page));
+        return Ok(ServiceDecision::made(page));
     }
     if let Some(found) = request.found.filter(|it| !it.sure)
         && !request.router.has_one_access(&found, view)
     {
-        return Ok(ServiceDecision::Answer(access::ambiguous()));
+        return Ok(ServiceDecision::made(access::ambiguous()));
     }
     let verdict = request.access().map(|it| it.judge(view, means.counters, &request.admitted));
     if request.found.and_then(|it| it.admission).is_some_and(|it| it.keys_country) {
@@ -287,7 +294,7 @@ fn decide<'a>(
         None | Some(Verdict::Admit) => Ok(decide_service(means, request, head, view)),
         Some(Verdict::Refuse(page)) => {
             count(request, &page);
-            Ok(ServiceDecision::Answer(page))
+            Ok(ServiceDecision::made(page))
         }
         Some(Verdict::Ask(unverified)) => Err(unverified),
     }
@@ -325,11 +332,11 @@ fn decide_service<'a>(
         return ServiceDecision::Answer(page);
     }
     if head.protocol.is_some() && misleads(request) {
-        return ServiceDecision::Answer(Synthetic::page(501, NOT_PASSED));
+        return ServiceDecision::made(Synthetic::page(501, NOT_PASSED));
     }
     match (request.purged, &request.overlay, request.found) {
         (Some(matched), ..) => ServiceDecision::Purge(matched),
-        (None, None, None) => ServiceDecision::Answer(request.router.no_route(view).page()),
+        (None, None, None) => ServiceDecision::made(request.router.no_route(view).page()),
         _ => ServiceDecision::Continue,
     }
 }
@@ -386,11 +393,11 @@ pub fn own_answer(asked: &OwnQuestion<'_>, view: &RequestView<'_>) -> Option<(Ad
 
 /// The answer of a route that is a redirect or a fixed answer. Used for requests and by `explain`.
 #[must_use]
-pub fn service_answer(
-    asked: &OwnQuestion<'_>,
+pub fn service_answer<'a>(
+    asked: &OwnQuestion<'a>,
     view: &RequestView<'_>,
     is_draining: bool,
-) -> Option<(AdmissionRule, Synthetic)> {
+) -> Option<(AdmissionRule, Cow<'a, Synthetic>)> {
     let found = asked.found.filter(|_| !asked.purges)?;
     let answers = found.admission?.answers.as_ref().filter(|it| it.has_service())?;
     Some((AdmissionRule::Service, answers.service(view, is_draining)?))

@@ -63,7 +63,6 @@ impl Handler for RequestHandler {
         };
         let scopes = &self.observer.scopes;
         let timed = scopes.begin();
-        let started = self.observer.times_fast().then(clock::precise_micros);
         let router = self.router.borrow();
         let geo = router.geo();
         let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener, geo);
@@ -72,6 +71,8 @@ impl Handler for RequestHandler {
         while let Some(passed) = found.and_then(|it| without_file_now(&it, head.target)) {
             found = router.find_without(passed, head.method, head.authority, head.target, view);
         }
+        let may_hit = matches!(found.map(|it| it.target), Some(RouteTarget::Proxy(_)));
+        let started = self.observer.times_fast(may_hit).then(clock::precise_micros);
         let id = router.identifies(found, head.authority).then(|| self.identifier(head, client));
         let named = id.as_deref().map(|id| request_id::named(head.fields, id));
         let named = named.as_deref().map(|fields| RequestHead { fields, ..*head });
@@ -117,9 +118,9 @@ impl Handler for RequestHandler {
         scopes.fast(routed.scope(), &outcome, timed);
         self.count(&routed);
         let weight = if scopes.is_on() { self.observer.recorder.takes_fast() } else { None };
-        let is_heard = routed.is_timed() || self.observer.hears_fast();
+        let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
+        let is_heard = routed.is_timed() || self.observer.hears_fast(&outcome, micros);
         if is_heard || weight.is_some() {
-            let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
             let client = &self.seen(client, || head.fields);
             let head = &RequestHead { target, ..*head };
             let finished = finished(head, client, &routed, &admitted, &outcome, micros, &stages);
@@ -263,7 +264,7 @@ impl RequestHandler {
             Some(page) => Some(page),
             None => match self.admit(routed, head, || Cow::Borrowed(client)) {
                 Admission::Continue => None,
-                Admission::Answer(page) => Some(page),
+                Admission::Answer(page) => Some(page.into_owned()),
                 Admission::Ask(decision) => unless_gone(decision, reply).await,
             },
         };

@@ -12,6 +12,7 @@ use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
 use larder_transport::{PLAIN_TEXT, Synthetic};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -92,13 +93,20 @@ type Page = (String, Bytes);
 
 /// The service of a route that needs neither origin nor file.
 enum OwnService {
+    /// To one target without variables, made for requests without a query to add.
+    ConstantRedirect(RedirectConfig, Synthetic),
     Redirect(RedirectConfig),
-    Respond { status: u16, media_type: String, body: OwnBody },
+    /// A fixed answer without variables.
+    Constant(Synthetic),
+    Respond {
+        status: u16,
+        media_type: String,
+        body: OwnBody,
+    },
 }
 
 enum OwnBody {
     Template(Template),
-    Bytes(Bytes),
     Ready,
 }
 
@@ -147,7 +155,7 @@ impl RouteAnswers {
                 .map(|it| (it.clone(), it.page.as_ref().map(page))),
             cors: route.finish.cors.clone(),
             service: match &route.service {
-                larder_config::Service::Redirect(it) => Some(OwnService::Redirect(it.clone())),
+                larder_config::Service::Redirect(it) => Some(redirecting(it)),
                 larder_config::Service::Respond(it) => Some(respond(it)),
                 _ => None,
             },
@@ -213,27 +221,24 @@ impl RouteAnswers {
 
     /// The answer of a route that is a redirect or a fixed answer.
     #[must_use]
-    pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<Synthetic> {
-        match self.service.as_ref()? {
-            OwnService::Redirect(it) => Some(redirect(it.status, &target::of_template(&it.to, view))),
-            OwnService::Respond { status, media_type, body } => {
-                let (status, body) = match body {
-                    OwnBody::Bytes(body) => (*status, body.clone()),
-                    OwnBody::Template(it) => {
-                        let mut out = Vec::new();
-                        it.expand_body(view, media_type, &mut out);
-                        (*status, out.into())
-                    }
-                    OwnBody::Ready if is_draining => (503, Bytes::from_static(b"draining\n")),
-                    OwnBody::Ready => (*status, Bytes::from_static(b"ok\n")),
-                };
-                Some(match body.is_empty() {
-                    // An error page of the route may be its body.
-                    true => Synthetic { is_error_page: status >= 400, ..Synthetic::empty(status) },
-                    false => Synthetic::new(status, media_type, body),
-                })
+    pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<Cow<'_, Synthetic>> {
+        let page = match self.service.as_ref()? {
+            OwnService::ConstantRedirect(it, page) if view.query().is_empty() || it.to.has_query() => {
+                return Some(Cow::Borrowed(page));
             }
-        }
+            OwnService::Constant(page) => return Some(Cow::Borrowed(page)),
+            OwnService::ConstantRedirect(it, _) | OwnService::Redirect(it) => redirect_of(it, view),
+            OwnService::Respond { status, media_type, body } => match body {
+                OwnBody::Template(it) => {
+                    let mut out = Vec::new();
+                    it.expand_body(view, media_type, &mut out);
+                    fixed(*status, media_type, out.into())
+                }
+                OwnBody::Ready if is_draining => fixed(503, media_type, Bytes::from_static(b"draining\n")),
+                OwnBody::Ready => fixed(*status, media_type, Bytes::from_static(b"ok\n")),
+            },
+        };
+        Some(Cow::Owned(page))
     }
 }
 
@@ -245,17 +250,49 @@ pub fn preflighted<'a>(view: &RequestView<'a>) -> Option<&'a str> {
     std::str::from_utf8(asked("access-control-request-method")?).ok()
 }
 
-fn respond(config: &RespondConfig) -> OwnService {
-    let (body, own) = match &config.body {
-        RespondBody::Text(it) => (OwnBody::Template(it.clone()), PLAIN_TEXT.to_owned()),
-        RespondBody::File(file) => {
-            let content = Bytes::from_owner(file.content.clone());
-            (OwnBody::Bytes(content), super::finish::media_type(&file.path))
+fn respond(config: &RedirectConfig) -> OwnService {
+    match config.to.constant() {
+        Some(_) => {
+            let page = redirect_of(config, &RequestView::default());
+            OwnService::ConstantRedirect(config.clone(), page)
         }
-        RespondBody::Live => (OwnBody::Bytes(Bytes::from_static(b"ok\n")), PLAIN_TEXT.to_owned()),
-        RespondBody::Ready => (OwnBody::Ready, PLAIN_TEXT.to_owned()),
-    };
-    OwnService::Respond { status: config.status, media_type: config.media_type.clone().unwrap_or(own), body }
+        None => OwnService::Redirect(config.clone()),
+    }
+}
+
+fn respond(config: &RespondConfig) -> OwnService {
+    let status = config.status;
+    let media_type = |own: String| config.media_type.clone().unwrap_or(own);
+    let constant = |own: String, body: Bytes| OwnService::Constant(fixed(status, &media_type(own), body));
+    let plain = || PLAIN_TEXT.to_owned();
+    match &config.body {
+        RespondBody::Text(it) if it.constant().is_some() => {
+            let (media_type, mut out) = (media_type(plain()), Vec::new());
+            it.expand_body(&RequestView::default(), &media_type, &mut out);
+            OwnService::Constant(fixed(status, &media_type, out.into()))
+        }
+        RespondBody::Text(it) => OwnService::Respond {
+            status,
+            media_type: media_type(plain()),
+            body: OwnBody::Template(it.clone()),
+        },
+        RespondBody::File(path) => {
+            constant(super::finish::media_type(path), std::fs::read(path).unwrap_or_default().into())
+        }
+        RespondBody::Live => constant(plain(), Bytes::from_static(b"ok\n")),
+        RespondBody::Ready => {
+            OwnService::Respond { status, media_type: media_type(plain()), body: OwnBody::Ready }
+        }
+    }
+}
+
+/// A fixed answer.
+fn fixed(status: u16, media_type: &str, body: Bytes) -> Synthetic {
+    match body.is_empty() {
+        // An error page of the route may be its body.
+        true => Synthetic { is_error_page: status >= 400, ..Synthetic::empty(status) },
+        false => Synthetic::new(status, media_type, body),
+    }
 }
 
 /// The redirect of a request for the directory of `/app/*` without its slash.
@@ -266,8 +303,36 @@ pub fn with_slash(pattern: &PathPattern, view: &RequestView<'_>) -> Option<Synth
     Some(redirect(status, &target::with_slash(pattern, view)?))
 }
 
+/// The redirect of a route.
+fn redirect_of(config: &RedirectConfig, view: &RequestView<'_>) -> Synthetic {
+    redirect(config.status, &target::of_template(&config.to, view))
+}
+
 /// A redirect with a short page, as RFC 9110 §15.4 recommends.
 fn redirect(status: u16, to: &str) -> Synthetic {
     const PAGE: &[u8] = b"The resource is at the URL in Location.\n";
     Synthetic::new(status, PLAIN_TEXT, Bytes::from_static(PAGE)).with("Location", to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_without_variables_is_made_once() {
+        let check = |to: &str, target: &str, is_made_once: bool, location: &str| {
+            let config = RedirectConfig { to: Template::parse(to).unwrap(), status: 301 };
+            let service = Some(redirecting(&config));
+            let answers = RouteAnswers { maintenance: None, cors: None, service };
+            let view = RequestView { target, ..RequestView::default() };
+            let page = answers.service(&view, false).unwrap();
+            assert_eq!(is_made_once, matches!(page, Cow::Borrowed(_)), "{to} {target}");
+            assert_eq!(Some(location.as_bytes()), page.fields.get("location"), "{to} {target}");
+        };
+        check("https://a.example/b", "/", true, "https://a.example/b");
+        check("https://a.example/b", "/?q=1", false, "https://a.example/b?q=1");
+        check("https://a.example/b?c=2", "/?q=1", true, "https://a.example/b?c=2");
+        check("https://a.example/b?", "/?q=1", true, "https://a.example/b");
+        check("https://a.example{path}", "/b", false, "https://a.example/b");
+    }
 }

@@ -212,7 +212,7 @@ impl<'l> TrialRoutes<'l> {
         let own = |service: bool| {
             let answer = admission::with_view(&head, &it.client, route, geo, |view| match service {
                 false => admission::own_answer(&asked, view),
-                true => admission::service_answer(&asked, view, false),
+                true => admission::service_answer(&asked, view, false).map(|it| (it.0, it.1.into_owned())),
             });
             answer.map(|(rule, page)| Course::Answered { status: page.status, key: self.key_of(found, rule) })
         };
