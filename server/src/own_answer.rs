@@ -250,7 +250,7 @@ pub fn preflighted<'a>(view: &RequestView<'a>) -> Option<&'a str> {
     std::str::from_utf8(asked("access-control-request-method")?).ok()
 }
 
-fn respond(config: &RedirectConfig) -> OwnService {
+fn redirecting(config: &RedirectConfig) -> OwnService {
     match config.to.constant() {
         Some(_) => {
             let page = redirect_of(config, &RequestView::default());
@@ -276,8 +276,8 @@ fn respond(config: &RespondConfig) -> OwnService {
             media_type: media_type(plain()),
             body: OwnBody::Template(it.clone()),
         },
-        RespondBody::File(path) => {
-            constant(super::finish::media_type(path), std::fs::read(path).unwrap_or_default().into())
+        RespondBody::File(file) => {
+            constant(super::finish::media_type(&file.path), Bytes::from_owner(file.content.clone()))
         }
         RespondBody::Live => constant(plain(), Bytes::from_static(b"ok\n")),
         RespondBody::Ready => {

@@ -11,7 +11,7 @@ use crate::redirect_target;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
 use larder_stdx::size::ByteSize;
-use larder_transport::listener::{Entrance, Listen};
+use larder_transport::listener::{Listen, ListenerAddress};
 use std::sync::Arc;
 
 /// The statuses of redirects.

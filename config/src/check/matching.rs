@@ -7,7 +7,7 @@ use crate::{Methods, RouteConfig, Service, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::method::REGISTERED;
-use larder_transport::listener::Entrance;
+use larder_transport::listener::ListenerAddress;
 use std::collections::HashMap;
 
 /// The known method that has the same letters, or almost the same name.
