@@ -28,6 +28,14 @@ pub const FOR_SHARED_CACHES: [&str; 8] = [
 /// first, since an unclosed quote could hide what follows it, and neither `public` nor `s-maxage` (RFC 9111 §5.2.2). `no-store`
 /// needs no `private`.
 pub fn make_private(out: &mut Vec<u8>, at: usize) {
+    if lacks_prefix_only(&out[at..]) {
+        // In place, so that a hit allocates nothing.
+        let length = out.len() - at;
+        out.extend_from_slice(PRIVATE.as_bytes());
+        out.copy_within(at..at + length, at + PRIVATE.len());
+        out[at..at + PRIVATE.len()].copy_from_slice(PRIVATE.as_bytes());
+        return;
+    }
     let mut stated = ResponseDirectives::default();
     stated.add_line(&out[at..]);
     let length = out.len() - at;
@@ -56,6 +64,22 @@ pub fn make_private(out: &mut Vec<u8>, at: usize) {
 }
 
 const PRIVATE: &str = "private, ";
+
+/// Whether a value is private with [`PRIVATE`] before it: most are. It is a list of members without quotes, separated as larder does, of
+/// which none says where the response may be stored.
+fn lacks_prefix_only(value: &[u8]) -> bool {
+    let says_where = |member: &[u8]| {
+        let name = member.split(|it| *it == b'=').next().unwrap_or_default();
+        let said: [&[u8]; 4] = [b"public", b"private", b"s-maxage", b"no-store"];
+        said.iter().any(|it| name.eq_ignore_ascii_case(it))
+    };
+    let is_usual = |member: &[u8]| {
+        let usual = |it: &u8| matches!(it, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'=');
+        !member.is_empty() && member.iter().all(usual) && !says_where(member)
+    };
+    let mut members = value.split(|it| *it == b',');
+    members.next().is_some_and(is_usual) && members.all(|it| it.strip_prefix(b" ").is_some_and(is_usual))
+}
 
 /// The setting of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

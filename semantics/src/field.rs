@@ -140,7 +140,7 @@ impl NameSet {
 
     /// Adds a name.
     pub fn insert(&mut self, name: &str) {
-        let (word, bit) = Self::class(name);
+        let (word, bit) = Self::class(name.as_bytes());
         self.0[word] |= bit;
     }
 
@@ -165,6 +165,13 @@ impl NameSet {
     #[inline]
     #[must_use]
     pub fn may_have(self, name: &str) -> bool {
+        self.may_have_bytes(name.as_bytes())
+    }
+
+    /// The same for a name as bytes.
+    #[inline]
+    #[must_use]
+    pub fn may_have_bytes(self, name: &[u8]) -> bool {
         let (word, bit) = Self::class(name);
         self.0[word] & bit != 0
     }
@@ -178,8 +185,8 @@ impl NameSet {
 
     /// By length and by the first, middle and last letter: field names differ in these most. The word and the bit in it.
     #[inline]
-    fn class(name: &str) -> (usize, u64) {
-        let letter = |at: usize| name.as_bytes().get(at).map_or(0, |it| usize::from(it | 0x20));
+    fn class(name: &[u8]) -> (usize, u64) {
+        let letter = |at: usize| name.get(at).map_or(0, |it| usize::from(it | 0x20));
         let (length, last) = (name.len(), name.len().wrapping_sub(1));
         let sum = length * 7 + letter(0) * 29 + letter(length / 2) * 5 + letter(last);
         (sum / 64 % 4, 1 << (sum % 64))

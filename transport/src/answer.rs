@@ -7,7 +7,7 @@ use crate::finish::{FieldFate, FinishPass, ResponseFinish};
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_semantics::client_ttl;
-use larder_semantics::field::Field;
+use larder_semantics::field::{Field, NameSet};
 use larder_wire::http1::write;
 use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
 use larder_wire::http2::hpack::{Encoder, encode};
@@ -15,6 +15,7 @@ use larder_wire::http3;
 use larder_wire::http3::qpack;
 use larder_wire::message::Version;
 use larder_wire::ready_head::ReadyHead;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// An answer that is being written, after the waiting output of its connection. The order is: one of
@@ -155,9 +156,14 @@ impl<'o> ResponseWriter<'o> {
         }
     }
 
-    /// Writes a ready head of which the finish may remove lines.
-    #[cold]
+    /// Writes a ready head of which the finish may remove or change lines.
     fn ready_by_line(&mut self, head: &ReadyHead) {
+        if let (WireForm::Http1 { .. }, Some((finish, pass))) = (&self.form, &mut self.finish) {
+            let out = self.out.text();
+            let begin = out.len();
+            head.write_text(out);
+            return finish_text(finish, pass, begin, out);
+        }
         self.write_status(head.status());
         for it in head.lines() {
             self.field(it.name, it.value);
@@ -295,6 +301,50 @@ impl<'o> ResponseWriter<'o> {
     }
 }
 
+/// Applies a finish to the head that `out` has as text from `begin` on. Lines that it does not name are copied together.
+fn finish_text(finish: &ResponseFinish, pass: &mut FinishPass, begin: usize, out: &mut Vec<u8>) {
+    let end = out.len();
+    // The first line that was not copied, and the first that was not looked at; the status line is none.
+    let (mut from, mut at) = (begin, begin);
+    while let Some((line, value)) = named_line(finish.names(), &out[at..end]) {
+        let (start, next) = (at + line.start, at + line.end);
+        let fate = match std::str::from_utf8(&out[start..at + value.start - 2]) {
+            Ok(name) => pass.fate(finish, name),
+            Err(_) => FieldFate::Sent,
+        };
+        if fate != FieldFate::Sent {
+            out.extend_from_within(from..start);
+            from = next;
+        }
+        if fate == FieldFate::Private {
+            out.extend_from_within(start..at + value.start);
+            let private = out.len();
+            out.extend_from_within(at + value.start..at + value.end);
+            client_ttl::make_private(out, private);
+            out.extend_from_slice(b"\r\n");
+        }
+        at = next;
+    }
+    if from > begin {
+        out.extend_from_within(from..end);
+        out.drain(begin..end);
+    }
+}
+
+/// The first of these lines whose name may be in the set, and its value.
+fn named_line(names: NameSet, lines: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', lines) {
+        let line = &lines[start..end];
+        let colon = line.iter().position(|it| *it == b':').unwrap_or(0);
+        if names.may_have_bytes(&line[..colon]) && line[colon..].starts_with(b": ") && line.ends_with(b"\r") {
+            return Some((start..end + 1, start + colon + 2..end - 1));
+        }
+        start = end + 1;
+    }
+    None
+}
+
 impl Frames<'_> {
     #[inline]
     fn begin(&mut self, out: &mut Vec<u8>) {
@@ -315,6 +365,57 @@ impl Frames<'_> {
         }
         if self.sent < length {
             self.rest = Some(body.slice(self.sent, length - self.sent));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finish::ResponseFieldRule;
+    use larder_semantics::field::FieldList;
+
+    #[test]
+    fn a_ready_head_is_finished_as_its_fields_are() {
+        let lines = [
+            ("Server", "a"),
+            ("cache-control", "max-age=60"),
+            ("X-A", "1"),
+            ("x-a", ""),
+            ("Cache-Control", "public, s-maxage=5, must-revalidate"),
+            ("CDN-Cache-Control", "max-age=9"),
+            ("B", "2: 3"),
+        ];
+        let rule = |name: &str, removes, replacement: Option<&str>| ResponseFieldRule {
+            name: name.to_owned(),
+            removes,
+            replacement: replacement.map(Into::into),
+            ..ResponseFieldRule::default()
+        };
+        let rules = vec![rule("X-A", true, Some("4")), rule("b", true, None), rule("Server", true, None)];
+        let finish = |rules: &[ResponseFieldRule]| ResponseFinish::new(rules.to_vec(), None, Rc::default());
+        for finish in [
+            finish(&[]),
+            finish(&rules[..1]),
+            finish(&rules),
+            finish(&[]).private(),
+            finish(&rules).private(),
+            finish(&rules).with_cookies(&[b"a=b".to_vec()]),
+        ] {
+            for count in 0..=lines.len() {
+                let mut fields = FieldList::new();
+                lines[..count].iter().for_each(|it| fields.push(it.0, it.1));
+                let head = ReadyHead::new(&[b"HTTP/1.1 200 OK\r\n", fields.text()].concat());
+                let mut out = Outbox::default();
+                out.text().extend_from_slice(b"before");
+                let mut answer = ResponseWriter::http1(Version::Http11, false, &mut out);
+                answer.finish_with(Rc::new(finish.clone()));
+                answer.ready(&head);
+                answer.end();
+                let expected = finish.apply(200, &fields);
+                let expected = [b"beforeHTTP/1.1 200 OK\r\n", expected.text(), b"\r\n"].concat();
+                assert_eq!(String::from_utf8_lossy(&expected), String::from_utf8_lossy(out.text()));
+            }
         }
     }
 }
