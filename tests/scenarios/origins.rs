@@ -70,7 +70,8 @@ fn one_killed_and_one_stopped_of_three_origins_fail_no_idempotent_request() {
                         // Some leaves with the head, some of it behind it.
                         let body = "x".repeat([0, 10, 0, 50_000, 0][turn % 5]);
                         let found = client.request(method, &target, "", &body);
-                        let expect = if method == "PUT" { body.len().to_string() } else { "whole".to_owned() };
+                        let expect =
+                            if method == "PUT" { body.len().to_string() } else { "whole".to_owned() };
                         let whole = method == "HEAD" || found.body == expect.as_bytes();
                         assert!(found.status == 200 && whole, "{method}: {} {}", found.status, found.text());
                         answered.fetch_add(1, SeqCst);

@@ -95,7 +95,7 @@ impl<R: Deref<Target = FuturePool>, F: Future> PooledFuture<R, F> {
         };
         // SAFETY: `at` is aligned for `F` and large enough for it, and this value is its only owner.
         unsafe { at.write(make()) };
-        Self { at, pool: pool }
+        Self { at, pool }
     }
 }
 

@@ -224,7 +224,7 @@ impl QuicSockets {
         let each = sockets.into_iter().zip(receivers).zip(0..);
         let socket = |((socket, forwarded), number)| {
             let socket: Arc<OwnedFd> = Arc::new(socket);
-            QuicSocket { socket, port: port.clone(), number, forwarded: forwarded, at }
+            QuicSocket { socket, port: port.clone(), number, forwarded, at }
         };
         Ok(Self { at, sockets: each.map(socket).collect(), port })
     }
