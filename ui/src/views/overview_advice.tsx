@@ -4,14 +4,14 @@ import { useState } from 'preact/hooks';
 import { get } from '../api';
 import { Act } from '../parts/act';
 import * as format from '../format';
-import { useAsked } from '../hooks';
+import { useFetched } from '../hooks';
 import { review } from '../review';
 import type { Advice as AdviceOf, Change } from '../types';
 
 const changeOf = (it: AdviceOf['findings'][number]): Change | undefined => it.changes.find((one) => one.diff?.length);
 
 export function Advice(): JSX.Element | null {
-  const { data } = useAsked<AdviceOf>('advice', (signal) => get('/api/v1/advice', signal), 60_000);
+  const { data } = useFetched<AdviceOf>('advice', (signal) => get('/api/v1/advice', signal), 60_000);
   const [problem, setProblem] = useState('');
   const findings = data?.findings ?? [];
   const first = findings.find(changeOf);
