@@ -245,7 +245,7 @@ impl HistoryState {
             history.marks.unsaved().for_each(|it| mark(it).write(&mut out));
         }
         minutes.into_iter().for_each(|it| HistoryRecord::Minute(it).write(&mut out));
-        let requests = self.worst.stored(all);
+        let (requests, number) = self.worst.stored(all);
         requests.into_iter().for_each(|it| HistoryRecord::Request(it).write(&mut out));
         if out.is_empty() {
             return;
@@ -257,7 +257,7 @@ impl HistoryState {
             history.rings.saved();
             history.marks.saved();
             history.minutes.saved();
-            self.worst.saved();
+            self.worst.saved(number);
         }
     }
 

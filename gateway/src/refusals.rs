@@ -139,7 +139,7 @@ impl Refusals {
     }
 
     /// Records that `request` was answered with `status` because no valid response arrived; otherwise as
-    /// [`Refusals::purge_note`].
+    /// [`Refusals::note`].
     pub fn note_failure(&self, hash: KeyHash, request: &Request, status: u16, why: &str) {
         let now = clock::wall();
         self.keep(hash, now, Audience::Unknown, true, || RefusedStorage {

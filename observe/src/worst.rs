@@ -167,9 +167,9 @@ impl Worst {
         (lists.slow.clone(), lists.failed.iter().rev().cloned().collect())
     }
 
-    /// The requests that are not in the file, or `all`, in the order of arrival.
+    /// The requests that are not in the file, or `all`, in the order of arrival, and the number of requests so far, for [`Worst::saved`].
     #[must_use]
-    pub fn stored(&self, all: bool) -> Vec<StoredRequest> {
+    pub fn stored(&self, all: bool) -> (Vec<StoredRequest>, u64) {
         let lists = self.guard();
         let saved = if all { None } else { Some(lists.saved) };
         let mut found: Vec<&Arc<WorstRequest>> = lists
@@ -180,13 +180,12 @@ impl Worst {
             .collect();
         found.sort_by_key(|it| (it.number, it.request.at));
         found.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        found.into_iter().map(|it| it.request.clone()).collect()
+        (found.into_iter().map(|it| it.request.clone()).collect(), lists.numbers)
     }
 
-    /// The requests of [`Worst::stored`] are in the file.
-    pub fn saved(&self) {
-        let mut lists = self.guard();
-        lists.saved = lists.numbers;
+    /// The requests that [`Worst::stored`] gave with this number are in the file. Workers may have added others meanwhile.
+    pub fn saved(&self, number: u64) {
+        self.guard().saved = number;
     }
 
     /// Adds the requests of a file, the oldest first, to those of this process.
@@ -324,15 +323,25 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_comes_while_the_file_is_written_is_in_the_next_write() {
+        let worst = Worst::default();
+        worst.put(request(1, 5, 500));
+        let (_, number) = worst.stored(false);
+        worst.put(request(2, 6, 500));
+        worst.saved(number);
+        assert_eq!(vec![2], worst.stored(false).0.iter().map(|it| it.at).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn requests_are_stored_once_and_restored() {
         let worst = Worst::default();
         worst.put(request(1, 5, 200));
         worst.put(request(2, 6, 500));
-        let stored = worst.stored(false);
+        let (stored, number) = worst.stored(false);
         assert_eq!(vec![1, 2], stored.iter().map(|it| it.at).collect::<Vec<_>>());
-        worst.saved();
-        assert!(worst.stored(false).is_empty());
-        assert_eq!(2, worst.stored(true).len());
+        worst.saved(number);
+        assert!(worst.stored(false).0.is_empty());
+        assert_eq!(2, worst.stored(true).0.len());
         let broken = WorstRequest { request: request(2, 6, 200 | BROKEN), number: 0 };
         assert!(broken.is_failure() && broken.is_broken() && broken.status() == 200);
         let next = Worst::default();
@@ -341,6 +350,6 @@ mod tests {
         let (slow, failed) = next.lists();
         assert_eq!(vec![2, 1, 3], slow.iter().map(|it| it.request.at).collect::<Vec<_>>());
         assert_eq!(vec![3, 2], failed.iter().map(|it| it.request.at).collect::<Vec<_>>());
-        assert_eq!(1, next.stored(false).len(), "those of the file are in the file");
+        assert_eq!(1, next.stored(false).0.len(), "those of the file are in the file");
     }
 }
