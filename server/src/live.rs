@@ -92,7 +92,7 @@ impl Live {
     /// The same for a trial of `config` while `self` is in force: the two share no counters and no limits.
     ///
     /// # Errors
-    /// As [`Live::sendable_bytes`].
+    /// As [`Live::open`].
     pub fn open_for_trial(&self, config: Config, coders: &Arc<Coders>) -> Result<Arc<Self>, String> {
         let geo = LiveGeo::open(&config.geo, self.geo.as_ref())?;
         Self::open_with(config, geo, coders, &Arc::new(Counters::default()), self.workers, None)

@@ -43,7 +43,7 @@ pub enum BookedStatus {
 /// Whether a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It has reported within [`LEAST_SILENCE`]: milliseconds since then.
+    /// It has reported within [`SILENT`]: milliseconds since then.
     Live(u64),
     /// It was found at the first reading, and has not reported since: too early to tell.
     Found,

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Checks in advance what [`Lower::sendable_bytes`] would find: the directory of the disk tier may be in use until then.
+/// Checks in advance what [`Lower::open`] would find: the directory of the disk tier may be in use until then.
 ///
 /// # Errors
 /// One sentence.
