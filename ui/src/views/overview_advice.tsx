@@ -10,10 +10,14 @@ import type { Advice as AdviceOf, Change } from '../types';
 
 const changeOf = (it: AdviceOf['findings'][number]): Change | undefined => it.changes.find((one) => one.diff?.length);
 
+/** The latest answer, so that a return to the overview moves nothing. */
+let latest: AdviceOf | null = null;
+
 export function Advice(): JSX.Element | null {
   const { data } = useFetched<AdviceOf>('advice', (signal) => get('/api/v1/advice', signal), 60_000);
   const [problem, setProblem] = useState('');
-  const findings = data?.findings ?? [];
+  latest = data ?? latest;
+  const findings = latest?.findings ?? [];
   const first = findings.find(changeOf);
   const change = first && changeOf(first);
   if (!first || !change) return null;
