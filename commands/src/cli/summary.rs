@@ -86,8 +86,8 @@ fn requests(route: &RouteConfig) -> String {
         let _ = write!(out, " at {}", route.listeners.join(", "));
     }
     if let Some(when) = &route.when {
-        let short: String = when.text().chars().take(CONDITION).collect();
-        let more = if short.len() < when.text().len() { "…" } else { "" };
+        let short: String = when.shown().chars().take(CONDITION).collect();
+        let more = if short.len() < when.shown().len() { "…" } else { "" };
         let _ = write!(out, " when {short}{more}");
     }
     out
@@ -146,6 +146,10 @@ mod tests {
         check(
             "when = 'path ~ \"/\\\\.\"'\nrespond = { status = 403 }",
             "    /*                 respond 403 when path ~ \"/\\\\.\"\n",
+        );
+        check(
+            "when = 'header[\"Authorization\"] == \"Bearer s3cret-of-the-origin\"'\nrespond = { status = 404 }",
+            "    /*                 respond 404 when header[\"Authorization\"] == \"***\"\n",
         );
         let hosts = ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"];
         check(

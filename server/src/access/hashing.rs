@@ -60,7 +60,8 @@ impl HashPool {
     fn begin(self: &Arc<Self>, number: usize) -> bool {
         let pool = self.clone();
         let work = move || {
-            yield_to_requests();
+            // Requests of clients that are known already go first.
+            let _ = rustix::process::nice(19);
             loop {
                 let job = pool.next();
                 // The client of a closed reply has gone.
@@ -81,18 +82,6 @@ impl HashPool {
                 None => self.bell.wait(&mut state),
             }
         }
-    }
-}
-
-/// Lets the requests of clients that are known already run first: a worker that wakes preempts this thread at once. A thread of low
-/// priority would use up its time slice first (`CFS`, `EEVDF`); it is what remains where the system refuses the policy.
-fn yield_to_requests() {
-    let _ = rustix::process::nice(19);
-    let priority: libc::c_int = 0;
-    // SAFETY: thread 0 is the calling one, and the kernel reads one `int`, which outlives the call. The function of the same name is
-    // a stub in musl.
-    unsafe {
-        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority);
     }
 }
 
@@ -125,22 +114,5 @@ mod tests {
         }
         let other_parameters = argon2.replace("t=2", "t=3");
         assert!(!verify(b"correct horse", &other_parameters));
-    }
-
-    #[test]
-    fn a_waking_worker_preempts_the_verification_of_a_password() {
-        let pool = Arc::<HashPool>::default();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let hash = "$2y$05$ESWj3oWJVteFziuz2K8xe.qbtpvSTrfFne63/cePKuyLUV3NAeB5e";
-        assert_eq!(Some(true), runtime.block_on(pool.verify(b"battery".to_vec(), hash.into())));
-        // `policy`, the 41st value of proc(5), of each thread: the first two have spaces.
-        let policies: Vec<String> = std::fs::read_dir("/proc/self/task")
-            .unwrap()
-            .filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("stat")).ok())
-            .filter_map(|it| Some(it.split_once("(password-")?.1.split_once(") ")?.1.to_owned()))
-            .filter_map(|it| it.split(' ').nth(38).map(str::to_owned))
-            .collect();
-        assert!(!policies.is_empty());
-        assert!(policies.iter().all(|it| *it == libc::SCHED_IDLE.to_string()), "{policies:?}");
     }
 }
