@@ -264,7 +264,10 @@ fn one_node_of_a_fleet_reads_the_changes_and_another_takes_over() {
     until("the page has the row", || body(&second, "/user/7").contains("second"));
     assert!(is_hit(&second, "/user/8"), "another row");
     let third = node(&postgres, &memcached);
-    until("a third node waits", || log(&third).contains("database-followed-by-another-node"));
+    // The second node gives the turn to the third if its session with the database had no query for five seconds, as on a busy machine.
+    let waits = |node: &Larder| log(node).matches("database-followed-by-another-node").count();
+    until("a third node waits, or the second one again", || waits(&second) + waits(&third) >= 2);
+    until("one node reads", || readers() == "1");
 }
 
 fn explain(larder: &Larder, target: &str) -> Value {
