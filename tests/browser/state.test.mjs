@@ -39,9 +39,9 @@ async function everywhere(expect, prefix) {
       assert.equal(await page.locator('.state svg').count(), 1, 'a symbol, so that the colour is not the only sign');
       for (const width of [390, 1440]) {
         await page.setViewportSize({ width, height: 900 });
-        // It is drawn anew with each reading.
+        // Both are drawn again, the state with each reading and the heading once the view has its data.
         const { y } = await until('the state has a place', () => page.locator('.state').boundingBox());
-        const head = await page.locator('main h1').first().boundingBox();
+        const head = await until('the heading has a place', () => page.locator('main h1').first().boundingBox());
         assert.ok(y < head.y, `${view}: the state is above the heading`);
         assert.equal(await page.evaluate(() => document.querySelector('.state').scrollWidth > document.querySelector('.state').clientWidth), false, `${view} at ${width}`);
       }
