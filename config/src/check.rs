@@ -85,7 +85,6 @@ pub fn check(mut values: Values, whole: Source, in_force: &FilesInForce) -> Resu
         given_rows,
         seen_lists: HashSet::new(),
         in_force,
-        key_conditions: Vec::new(),
         served: HashMap::new(),
     };
     let config = it.config(&whole);
@@ -108,8 +107,6 @@ struct ConfigCheck {
     seen_lists: HashSet<[String; 2]>,
     /// The files whose content a running larder has.
     in_force: FilesInForce,
-    /// The site, the shown and the whole text of each condition that is in keys.
-    key_conditions: Vec<[String; 3]>,
     /// The files that are sent whole: the routes of a site share those of the site.
     served: HashMap<PathBuf, ServedFile>,
 }
@@ -351,7 +348,7 @@ impl ConfigCheck {
         let access = self.access(at);
         let budget = self.budget(at, service.as_ref());
         let mut cache = self.policy(at);
-        cache.key.condition = self.key_condition(at, &matching);
+        cache.key.condition = matching.condition();
         cache.credentials = self.credential_use(at, &access);
         if cache.credentials == CredentialUse::InKey {
             cache.key.headers.push(IDENTITY.to_owned());

@@ -133,8 +133,7 @@ impl KeyRecipe {
         self.headers.iter().any(|it| it == COUNTRY_FIELD)
     }
 
-    /// The text in keys for the condition of a route; `None` for one without. `when` has no secrets: a viewer of
-    /// a key could try short ones.
+    /// The text in keys for the condition of a route; `None` for one without.
     #[must_use]
     pub fn condition_of(when: Option<&str>, listeners: &[String]) -> Option<String> {
         if when.is_none() && listeners.is_empty() {

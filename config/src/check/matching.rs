@@ -31,25 +31,15 @@ pub(super) struct RouteMatching {
     pub listeners: Vec<String>,
 }
 
-impl ConfigCheck {
-    /// The condition in the keys of a route. The hash in a key is the same on all nodes of a fleet, and viewers see keys: it is made of
-    /// the text without secrets and values of variables, as they could try short ones. Conditions of a site that differ in these alone
-    /// are numbered.
-    pub(super) fn key_condition(&mut self, at: &RoutePath, route: &RouteMatching) -> Option<String> {
-        let Some(when) = &route.when else { return KeyRecipe::condition_of(None, &route.listeners) };
-        let site = at.0.split('.').next().unwrap_or_default();
-        let own = [site, when.shown(), when.text()].map(str::to_owned);
-        if !self.key_conditions.contains(&own) {
-            self.key_conditions.push(own.clone());
-        }
-        let alike = self.key_conditions.iter().filter(|it| it[..2] == own[..2]);
-        let text = match alike.take_while(|it| **it != own).count() {
-            0 => when.shown().to_owned(),
-            number => format!("{} {number}", when.shown()),
-        };
-        KeyRecipe::condition_of(Some(&text), &route.listeners)
+impl RouteMatching {
+    /// The condition in the keys of the route, secrets included: a key without them would be that of another condition after a reload, and
+    /// its clients would get the pages of this one's.
+    pub fn condition(&self) -> Option<String> {
+        KeyRecipe::condition_of(self.when.as_ref().map(Expression::text), &self.listeners)
     }
+}
 
+impl ConfigCheck {
     pub(super) fn matching(&mut self, at: &RoutePath) -> RouteMatching {
         let methods = match self.values.given.get(&at.key("methods")) {
             Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
