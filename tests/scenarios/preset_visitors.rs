@@ -614,3 +614,17 @@ fn a_public_file_ends_no_session() {
         assert!(explained.contains("\"rules\"") && !explained.contains("private-cookie"), "{explained}");
     }
 }
+
+#[test]
+fn an_early_hint_for_a_public_file_sets_no_cookie() {
+    let origin = Origin::scripted(|_| {
+        let hint = "HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\nSet-Cookie: session=new\n\n";
+        vec![Script::Send([response(hint), response("HTTP/1.1 200 OK\n\nok")].concat())]
+    });
+    let larder = Larder::before(&origin, "preset = \"laravel\"");
+    for (path, sets) in [("/build/a.js", false), ("/page", true)] {
+        let found = larder.client().get_with(path, "Cookie: session=anna\r\n");
+        let hint = format!("{:?}", found.interim);
+        assert_eq!((true, sets), (hint.contains("preload"), hint.contains("session=new")), "{path}: {hint}");
+    }
+}
