@@ -5,6 +5,7 @@ use crate::harness::command::run;
 use crate::harness::http2::{Http2, request};
 use crate::harness::{Client, Larder, Origin, until};
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::Command;
 
 pub const ALICES: &str = "Authorization: Basic YWxpY2U6d29uZGVybGFuZA==\r\n";
@@ -153,6 +154,15 @@ fn a_network_with_many_wrong_passwords_has_to_wait() {
     assert_eq!(200, far().get_with("/", BOBS).status);
 }
 
+/// larder whose route has the users of a file.
+fn with_password_file(origin: &Origin, file: &Path) -> Larder {
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
+        file.display()
+    );
+    larder(origin, &site)
+}
+
 #[test]
 fn a_password_file_is_read_again_and_a_broken_one_is_not() {
     let origin = counting();
@@ -160,11 +170,7 @@ fn a_password_file_is_read_again_and_a_broken_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("htpasswd");
     std::fs::write(&file, format!("{alice}\n")).unwrap();
-    let site = format!(
-        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
-        file.display()
-    );
-    let larder = larder(&origin, &site);
+    let larder = with_password_file(&origin, &file);
     let status = |lines: &str| larder.client().get_with("/", lines).status;
     assert_eq!([200, 401], [ALICES, BOBS].map(status));
     std::fs::write(&file, format!("{alice}\nbob:{{SHA}}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n")).unwrap();
@@ -239,11 +245,7 @@ fn a_reload_with_a_broken_password_file_keeps_its_users() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("htpasswd");
     std::fs::write(&file, format!("{alice}\n")).unwrap();
-    let site = format!(
-        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
-        file.display()
-    );
-    let larder = larder(&origin, &site);
+    let larder = with_password_file(&origin, &file);
     let status = |lines: &str| larder.client().get_with("/", lines).status;
     let far =
         || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address).get_with("/", ALICES).status;
@@ -281,11 +283,7 @@ fn a_password_file_that_keeps_its_size_and_time_is_read_again() {
     let [first, second] = ["wonderland", "another"].map(|it| htpasswd("-nbB", "alice", it));
     assert_eq!(first.len(), second.len());
     std::fs::write(&file, &first).unwrap();
-    let site = format!(
-        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
-        file.display()
-    );
-    let larder = larder(&origin, &site);
+    let larder = with_password_file(&origin, &file);
     assert_eq!(200, larder.client().get_with("/", ALICES).status);
     let time = std::fs::metadata(&file).unwrap().modified().unwrap();
     std::fs::write(&file, &second).unwrap();

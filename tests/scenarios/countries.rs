@@ -114,14 +114,16 @@ fn routes_and_variables_by_country() {
     assert_eq!(400, larder.client().get_with("/keyed", ":country: NL\r\n").status);
 }
 
+/// larder that denies clients in Germany.
+fn denying_germany(folder: &Path, origin: &Origin) -> Larder {
+    let route = "[[site.route]]\nproxy = { to = [\"{origin}\"] }\naccess = { deny = [\"country:DE\"] }\n";
+    larder(folder, origin, route)
+}
+
 #[test]
 fn a_replaced_database_is_read_and_a_broken_one_is_not() {
     let (origin, folder) = (Origin::fixed(PAGE), tempfile::tempdir().unwrap());
-    let larder = larder(
-        folder.path(),
-        &origin,
-        "[[site.route]]\nproxy = { to = [\"{origin}\"] }\naccess = { deny = [\"country:DE\"] }\n",
-    );
+    let larder = denying_germany(folder.path(), &origin);
     let status = |client| from(&larder, client, "/").status;
     assert_eq!([403, 200], [GERMAN, FRENCH].map(status));
     let file = folder.path().join("country.mmdb");
@@ -151,11 +153,7 @@ fn a_replaced_database_is_read_and_a_broken_one_is_not() {
 #[test]
 fn a_reload_with_a_broken_database_keeps_the_previous_one() {
     let (origin, folder) = (Origin::fixed(PAGE), tempfile::tempdir().unwrap());
-    let larder = larder(
-        folder.path(),
-        &origin,
-        "[[site.route]]\nproxy = { to = [\"{origin}\"] }\naccess = { deny = [\"country:DE\"] }\n",
-    );
+    let larder = denying_germany(folder.path(), &origin);
     let status = |client| from(&larder, client, "/").status;
     let file = folder.path().join("country.mmdb");
     std::fs::write(&file, "garbage").unwrap();
