@@ -1,5 +1,5 @@
 //! Cookies of a request that neither the cache nor the origin sees: the sticky cookie of the route, and every cookie of a request for a
-//! public file (`cache.public_files`).
+//! public file (`cache.public_files`), whose response changes none.
 
 use crate::route::GatewayRoute;
 use larder_semantics::cookies;
@@ -12,9 +12,6 @@ pub(crate) struct PreparedFields {
     pub fields: FieldList,
     /// The origin that the sticky cookie names.
     pub origin: Option<u64>,
-    /// Whether every cookie was removed. The application then takes the visitor for a new one: a cookie of its response would end the
-    /// session of this visitor.
-    pub is_public: bool,
 }
 
 /// The fields of a request without these cookies; `None` if it has none of them.
@@ -30,14 +27,21 @@ pub(crate) fn prepared(
         Some(rest) => cookies::without(&route.policy, method, target, &rest.view()),
         None => cookies::without(&route.policy, method, target, fields),
     };
-    let is_public = public.is_some();
-    Some(PreparedFields { fields: public.or(rest)?, origin, is_public })
+    Some(PreparedFields { fields: public.or(rest)?, origin })
 }
 
-/// Takes these cookies from a request; returns the origin that the sticky cookie names, and whether every cookie was removed.
-pub(crate) fn take(route: &GatewayRoute, request: &mut Rc<Request>) -> (Option<u64>, bool) {
+/// Takes these cookies from a request; returns the origin that the sticky cookie names.
+pub(crate) fn take(route: &GatewayRoute, request: &mut Rc<Request>) -> Option<u64> {
     let found = prepared(route, &request.method, &request.target, &request.fields.view());
-    let Some(PreparedFields { fields, origin, is_public }) = found else { return (None, false) };
+    let PreparedFields { fields, origin } = found?;
     Rc::make_mut(request).fields = fields;
-    (origin, is_public)
+    origin
+}
+
+/// Takes the fields that change cookies from the response of an origin, before it is decided whether that is stored: by the path of the request alone, so
+/// that the response is the same for visitors with and without cookies.
+pub(crate) fn take_from_response(route: &GatewayRoute, request: &Request, fields: &mut FieldList) {
+    if cookies::is_public_file(&route.policy, &request.method, &request.target) {
+        fields.retain(|it| !cookies::changes_cookies(&it));
+    }
 }

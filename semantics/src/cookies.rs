@@ -1,8 +1,8 @@
-//! Cookies of a request (RFC 6265 §4.2): those that make it private, and those that the origin of a cached page gets.
-//! `Set-Cookie` is not here (`storable`).
+//! Cookies of a request (RFC 6265 §4.2): those that make it private, and those that the origin of a cached page gets; and the
+//! fields by which a response changes cookies. Whether one with `Set-Cookie` is stored is decided in `storable`.
 
 use crate::cookie_pairs::{pairs, pairs_of};
-use crate::field::{Field, FieldList};
+use crate::field::{Field, FieldList, members};
 use crate::path;
 use crate::policy::Policy;
 use crate::request_view::path_of;
@@ -71,22 +71,37 @@ pub fn is_file(target: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, end)| FILES.iter().any(|it| end.eq_ignore_ascii_case(it)))
 }
 
-/// The fields of a request for a file of `cache.public_files` without its cookies; `None` if the request has none, or is for
-/// something else. A response to it cannot be specific to a visitor by a cookie.
+/// Whether a request is for a file of `cache.public_files`: it is the same for all visitors, whatever cookies a request has. The
+/// application receives none of them, and takes every visitor for a new one.
 #[must_use]
-pub fn without(policy: &Policy, method: &str, target: &str, fields: &[Field<'_>]) -> Option<FieldList> {
-    let is_public = || {
+pub fn is_public_file(policy: &Policy, method: &str, target: &str) -> bool {
+    let is_asked = policy.enabled && !policy.public_files.is_empty() && matches!(method, "GET" | "HEAD");
+    is_asked && is_file(target) && {
         let mut path = Vec::new();
         path::read(path_of(target).as_bytes(), path::NORMAL, &mut path);
         policy.public_files.iter().any(|it| it.matches(&path))
-    };
-    let is_asked = policy.enabled && !policy.public_files.is_empty() && matches!(method, "GET" | "HEAD");
-    if !is_asked || !fields.iter().any(|it| it.is("cookie")) || !is_file(target) || !is_public() {
+    }
+}
+
+/// The fields of a request for a public file without its cookies; `None` if the request has none, or is for something else. A
+/// response to it cannot be specific to a visitor by a cookie.
+#[must_use]
+pub fn without(policy: &Policy, method: &str, target: &str, fields: &[Field<'_>]) -> Option<FieldList> {
+    if !fields.iter().any(|it| it.is("cookie")) || !is_public_file(policy, method, target) {
         return None;
     }
     let mut rest = FieldList::with_room_for(fields, 0);
     fields.iter().filter(|it| !it.is("cookie")).for_each(|it| rest.push(it.name, it.value));
     Some(rest)
+}
+
+/// Whether a field of a response changes cookies of its client, or removes them. The response to a request for a public file
+/// loses these fields: the session that it would set, or end, is none of this visitor. `Clear-Site-Data` (W3C) clears cookies, or
+/// the storage in which a page keeps its token, unless it names the cache alone.
+#[must_use]
+pub fn changes_cookies(it: &Field<'_>) -> bool {
+    let clears_more = || members(it.value).any(|part| !part.eq_ignore_ascii_case(b"\"cache\""));
+    it.is("set-cookie") || it.is("set-cookie2") || it.is("clear-site-data") && clears_more()
 }
 
 /// The names of a line's cookies, for display: without their values, which are secrets.
@@ -205,6 +220,22 @@ mod tests {
         // An exact name is as a pattern.
         assert!(!is_private(&two[1..], &named(&["a"], &["a"], &[])));
         assert!(!is_private(&two[1..], &named(&["a"], &[], &["a"])));
+    }
+
+    #[test]
+    fn fields_that_change_cookies() {
+        for (name, value, changes) in [
+            ("Set-Cookie", "a=b", true),
+            ("set-cookie2", "a=b; Version=1", true),
+            ("Clear-Site-Data", "\"cookies\"", true),
+            ("Clear-Site-Data", "\"cache\", \"cookies\"", true),
+            ("Clear-Site-Data", "\"*\"", true),
+            ("Clear-Site-Data", "\"storage\"", true),
+            ("clear-site-data", "\"cache\"", false),
+            ("Cookie", "a=b", false),
+        ] {
+            assert_eq!(changes, changes_cookies(&Field { name, value: value.as_bytes() }), "{name}: {value}");
+        }
     }
 
     #[test]

@@ -86,6 +86,7 @@ mod private_pages;
 mod privileges;
 mod proxied;
 mod proxied_origins;
+mod public_files;
 mod purge;
 mod purge_counts;
 mod purge_plugins;

@@ -8,7 +8,7 @@ use crate::harness::tiers::{disk, fleet, settled, written};
 use crate::harness::{Larder, Memcached, Origin, Pages, until};
 
 /// Each preset, the cookie of a visitor with a session, and whether the preset has a lifetime for responses without one.
-const PRESETS: [(&str, &str, bool); 9] = [
+pub(super) const PRESETS: [(&str, &str, bool); 9] = [
     ("wordpress", "wordpress_logged_in_5f1c=anna", true),
     ("drupal", "SSESS5f1c2b=anna", false),
     ("django", "sessionid=anna", true),
@@ -23,7 +23,7 @@ const PRESETS: [(&str, &str, bool); 9] = [
 /// The presets of applications that read cookies of any name.
 const ANY_NAME: [&str; 6] = ["rails", "laravel", "node", "flask", "php", "nextjs"];
 
-fn before(origin: &Origin, preset: &str) -> Larder {
+pub(super) fn before(origin: &Origin, preset: &str) -> Larder {
     Larder::before(origin, &format!("preset = \"{preset}\""))
 }
 
@@ -536,95 +536,5 @@ fn a_cookie_removes_nothing_from_the_tiers_below() {
         }
         a.advance(2);
         assert_eq!((0, 0), (asked(&a, path), asked(&node(&tiers), path)), "{path}");
-    }
-}
-
-/// A site whose files have the date of their last change alone, as those of many web servers.
-fn dated_files() -> Origin {
-    Origin::new(|it| {
-        let cookie = it.field("cookie").unwrap_or("nobody");
-        let sets = if it.target().contains("missing") { "Set-Cookie: session=new\n" } else { "" };
-        format!("HTTP/1.1 200 OK\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n{sets}\nfor {cookie}")
-    })
-}
-
-/// The files of a preset's public directories, and files that an application may send to one visitor.
-const DIRECTORIES: [(&str, &[&str], &[&str]); 7] = [
-    (
-        "wordpress",
-        &["/wp-content/uploads/2026/11/a.jpg", "/wp-includes/css/a.css?ver=6.8", "/wp-admin/js/a.js"],
-        &["/wp-content/plugins/shop/a.php", "/account/avatar.png"],
-    ),
-    (
-        "drupal",
-        &["/core/misc/a.js", "/themes/own/a.css", "/sites/default/files/styles/large/a.png"],
-        &["/system/files/a.png", "/sites/default/private/a.png", "/core/install.php"],
-    ),
-    ("django", &["/static/admin/a.css"], &["/media/a.png", "/static/../media/a.png"]),
-    ("rails", &["/assets/a-5f1c.js", "/packs/a.css"], &["/rails/active_storage/blobs/a.png", "/assets"]),
-    ("laravel", &["/build/assets/a.js", "/storage/a.png"], &["/avatars/a.png"]),
-    ("flask", &["/static/a.css"], &["/avatar.png"]),
-    ("nextjs", &["/_next/static/chunks/a.js"], &["/avatar.png", "/_next/image?url=%2Favatar.png"]),
-];
-
-#[test]
-fn files_of_public_directories_are_requested_once_for_all_sessions() {
-    let origin = dated_files();
-    for (preset, public, private) in DIRECTORIES {
-        let larder = before(&origin, preset);
-        let mut client = larder.client();
-        let session = PRESETS.iter().find(|it| it.0 == preset).unwrap().1;
-        let other = session.replace("anna", "bert");
-        let mut get = |path: &str, cookie: &str| client.get_with(path, &format!("Cookie: {cookie}\r\n"));
-        for path in public {
-            let first = get(path, session);
-            assert_eq!((200, "for nobody"), (first.status, &*first.text()), "{preset}: {path}");
-            for cookie in [session, &other] {
-                assert!(get(path, cookie).is_hit(), "{preset}: {path}");
-            }
-        }
-        for path in private {
-            for cookie in [session, &other] {
-                let own = get(path, cookie);
-                assert_eq!((format!("for {cookie}"), false), (own.text(), own.is_hit()), "{preset}: {path}");
-            }
-        }
-        assert!(larder.get(public[0]).is_hit(), "{preset}");
-    }
-}
-
-/// The application takes a visitor without cookies for a new one.
-#[test]
-fn a_public_file_ends_no_session() {
-    let origin = dated_files();
-    for cache in ["preset = \"laravel\"", "preset = \"node\", public_files = [\"/build/*\"]"] {
-        let larder = Larder::before(&origin, cache);
-        let mut client = larder.client();
-        let mut get = |method: &str, path: &str| client.request(method, path, "Cookie: session=anna\r\n", "");
-        for _ in 0..2 {
-            let missing = get("GET", "/build/missing.js");
-            assert_eq!((None, "for nobody"), (missing.field("set-cookie"), &*missing.text()), "{cache}");
-        }
-        let page = get("GET", "/missing");
-        assert_eq!((Some("session=new"), "for session=anna"), (page.field("set-cookie"), &*page.text()));
-        let sent = get("POST", "/build/missing.js");
-        assert_eq!((Some("session=new"), "for session=anna"), (sent.field("set-cookie"), &*sent.text()));
-        let explained = r#"{"url":"http://h/build/missing.js","headers":[["Cookie","session=anna"]]}"#;
-        let explained = larder.admin_post("/api/v1/explain", explained).text();
-        assert!(explained.contains("\"rules\"") && !explained.contains("private-cookie"), "{explained}");
-    }
-}
-
-#[test]
-fn an_early_hint_for_a_public_file_sets_no_cookie() {
-    let origin = Origin::scripted(|_| {
-        let hint = "HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\nSet-Cookie: session=new\n\n";
-        vec![Script::Send([response(hint), response("HTTP/1.1 200 OK\n\nok")].concat())]
-    });
-    let larder = Larder::before(&origin, "preset = \"laravel\"");
-    for (path, sets) in [("/build/a.js", false), ("/page", true)] {
-        let found = larder.client().get_with(path, "Cookie: session=anna\r\n");
-        let hint = format!("{:?}", found.interim);
-        assert_eq!((true, sets), (hint.contains("preload"), hint.contains("session=new")), "{path}: {hint}");
     }
 }

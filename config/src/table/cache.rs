@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Key] = &[
     each("cache.ignored_cookies", ValueKind::List(TextForm::CookieGlob), None,
         "Cookies that make no request private although `cache.private_cookies` matches them, such as those of analytics. They are removed from requests for the cache.", r#"["_ga*", "_gid", "cookie_consent"]"#),
     each("cache.public_files", ValueKind::List(TextForm::PathPattern), None,
-        "Paths whose files (`.css`, `.js`, `.png` … as for `private_cookies`) are the same for every visitor: GET and HEAD use the cache whatever cookies they have, the application receives none of these, and its response to them sets none; a response with `Set-Cookie` is not stored. Of the directories of a framework that its web server hands out without the application; a file that an application sends to one visitor belongs in none of them.", r#"["/static/*", "/media/*"]"#),
+        "Paths whose files (`.css`, `.js`, `.png` … as for `private_cookies`) are the same for every visitor: GET and HEAD use the cache whatever cookies they have, and the application receives none of these. `Set-Cookie` and `Clear-Site-Data` are removed from its response, a 103 included, so that the response sets no cookie, ends no session, and is stored as one without these fields. Of the directories of a framework that its web server hands out without the application; a file that an application sends to one visitor belongs in none of them.", r#"["/static/*", "/media/*"]"#),
     each("cache.key.query", ValueKind::OneOf(&["all", "none"]), Some("all"),
         "Include the query in the cache key.", r#""none""#),
     each("cache.key.drop", ValueKind::List(TextForm::ParameterGlob), None,

@@ -8,6 +8,7 @@ use crate::budget::OriginClock;
 use crate::file_orders;
 use crate::location;
 use crate::protocol_upgrade::UpgradeRequest;
+use crate::request_cookies;
 use crate::request_headers::{self, OriginRequest};
 use crate::source::{MadeResponse, ResponseMaker, ResponseSource};
 use crate::stages::RequestStage;
@@ -387,11 +388,14 @@ impl FillJob {
             if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.background {
                 self.local.answered_by.set(Some(exchange.origin()));
             }
+            if !is_switched {
+                self.local.took(started, &exchange, &response);
+            }
+            request_cookies::take_from_response(&self.route, &self.request, &mut response.fields);
             if is_switched || response.status < 200 {
                 file_orders::strip(self.route.sendfile.is_some(), &mut response.fields);
             }
             if !is_switched {
-                self.local.took(started, &exchange, &response);
                 if response.status < 200 {
                     self.local.interim.borrow_mut().push_back(response);
                     self.local.rung.notify_one();

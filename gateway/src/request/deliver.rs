@@ -196,9 +196,6 @@ impl<'c> Machine<'_, 'c> {
         body: ResponseBody,
         report: Option<CacheReport>,
     ) -> Result<(), DeliveryCut> {
-        if self.is_public {
-            fields.remove("set-cookie");
-        }
         self.bind_if_alone(report, &mut fields);
         let report = match report {
             Some(CacheReport::Forwarded { reason, status, collapsed, .. })

@@ -137,10 +137,7 @@ impl Machine<'_, '_> {
     pub async fn send_interim(&mut self, response: &ResponseHead) {
         // larder sends 100 itself when the body is read; 101 was not requested.
         if let Some(reply) = self.reply.as_mut().filter(|_| response.status > 101) {
-            let mut fields = request_headers::returned(&response.fields, response.version, false);
-            if self.is_public {
-                fields.remove("set-cookie");
-            }
+            let fields = request_headers::returned(&response.fields, response.version, false);
             // A lost client is noticed when the final head is sent.
             let _ = reply.interim(response.status, &fields).await;
         }

@@ -178,8 +178,6 @@ pub(crate) struct Machine<'a, 'c> {
     /// The stop watch of the request's stages.
     pub stages: &'a Stages,
     pub looks: u8,
-    /// Whether the request lost every cookie (`cache.public_files`).
-    is_public: bool,
     /// The tier of `found`.
     pub tier: AnsweringTier,
     /// A response of a tier below, to be considered in place of RAM's.
@@ -218,7 +216,7 @@ impl Gateway {
     ) -> GatewayEnd<'c> {
         let RequestObservation { stages, is_recorded } = observed;
         let upgrade = protocol_upgrade::asked(&route.upgrades, &request);
-        let (bound, is_public) = request_cookies::take(route, &mut request);
+        let bound = request_cookies::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
             request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
@@ -251,7 +249,6 @@ impl Gateway {
             local: Rc::new(FillStarter::new(is_recorded, bound)),
             stages,
             looks: 0,
-            is_public,
             tier: AnsweringTier::Ram,
             brought: None,
             tiers: LowerTierState::NotAsked,
