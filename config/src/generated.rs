@@ -3,6 +3,7 @@
 use super::kind::{CODINGS, TIERS, TextForm, ValueKind};
 use super::presets::{PRESETS, Preset};
 use super::table::{self, Key, KeyScope, Takes};
+use larder_semantics::cookies;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::template;
 use larder_stdx::size::ByteSize;
@@ -48,6 +49,7 @@ pub fn manual() -> String {
             writeln!(out, "| `{path}`{mark} | {allowed} | {default} | {help} Example: `{}` |", key.example);
     }
     presets(&mut out);
+    files(&mut out);
     variables(&mut out);
     conditions(&mut out);
     out
@@ -64,6 +66,24 @@ fn variables(out: &mut String) {
     for (name, value) in template::manual() {
         let _ = writeln!(out, "| `{name}` | {value} |");
     }
+}
+
+/// The extensions of files.
+fn files(out: &mut String) {
+    let (kinds, data) = cookies::file_extensions();
+    let list = |all: &[&str]| all.iter().map(|it| format!("`.{it}`")).collect::<Vec<_>>().join(" ");
+    out.push_str(
+        "\n## Files\n\nPaths that end with these are files for `cache.private_cookies` and `cache.public_files`: the same for every \
+         visitor if their response says so.\n\n| kind | extensions |\n|---|---|\n",
+    );
+    for (kind, all) in kinds {
+        let _ = writeln!(out, "| {kind} | {} |", list(all));
+    }
+    let _ = writeln!(out, "| only in the directories of `public_files` | {} |", list(data));
+    out.push_str(
+        "\nElsewhere the last ones may be pages, or data that an application gives to one visitor (`/account.json`): with a private cookie \
+         such a request bypasses the cache.\n",
+    );
 }
 
 /// The names and operators of conditions.

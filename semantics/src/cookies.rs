@@ -56,19 +56,46 @@ pub fn are_private(lines: CookieLines<'_>, method: &str, policy: &Policy) -> boo
     !policy.private_cookies.is_empty() && matter(lines, method, policy)
 }
 
-/// The extensions of files that are the same for all visitors: styles, scripts, fonts, images, sound and film.
-const FILES: &[&str] = &[
-    "css", "js", "mjs", "map", "wasm", "woff", "woff2", "ttf", "otf", "eot", "png", "jpg", "jpeg", "gif",
-    "webp", "avif", "svg", "ico", "bmp", "mp3", "ogg", "mp4", "webm",
+/// The extensions of files, by kind: a file is the same for all visitors, unlike a page, and `cache.private_cookies` does not bypass the cache for it.
+/// The kinds are those of the usual VCLs of WordPress and Drupal.
+const FILES: &[(&str, &[&str])] = &[
+    (
+        "styles, scripts, fonts",
+        &["css", "js", "mjs", "map", "wasm", "webmanifest", "woff", "woff2", "ttf", "otf", "eot"],
+    ),
+    ("images", &["png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "svgz", "ico", "bmp"]),
+    ("sound, film", &["mp3", "m4a", "ogg", "oga", "opus", "flac", "wav", "mp4", "m4v", "mov", "ogv", "webm"]),
+    (
+        "documents",
+        &[
+            "pdf", "txt", "rtf", "csv", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp",
+            "epub",
+        ],
+    ),
+    ("archives", &["zip", "gz", "tgz", "bz2", "xz", "tar", "7z", "rar"]),
 ];
+
+/// Files of the directories in `cache.public_files` alone. Elsewhere they may be pages, or data of an application: `/account.json` and
+/// `/orders.xml` of Rails differ by visitor under one URL.
+const DATA: &[&str] = &["json", "xml", "html", "htm", "md"];
+
+/// The extensions of files by kind, and those that are files only in the directories of `cache.public_files`.
+#[must_use]
+pub fn file_extensions() -> (&'static [(&'static str, &'static [&'static str])], &'static [&'static str]) {
+    (FILES, DATA)
+}
 
 /// Whether a target names a file by its extension. For such a file `cache.private_cookies` does not bypass the cache: its
 /// response is shared if it says so.
 #[must_use]
 pub fn is_file(target: &str) -> bool {
+    FILES.iter().any(|it| has_extension(target, it.1))
+}
+
+fn has_extension(target: &str, all: &[&str]) -> bool {
     let path = target.split('?').next().unwrap_or(target);
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.rsplit_once('.').is_some_and(|(_, end)| FILES.iter().any(|it| end.eq_ignore_ascii_case(it)))
+    name.rsplit_once('.').is_some_and(|(_, end)| all.iter().any(|it| end.eq_ignore_ascii_case(it)))
 }
 
 /// Whether a request is for a file of `cache.public_files`: it is the same for all visitors, whatever cookies a request has. The
@@ -76,7 +103,7 @@ pub fn is_file(target: &str) -> bool {
 #[must_use]
 pub fn is_public_file(policy: &Policy, method: &str, target: &str) -> bool {
     let is_asked = policy.enabled && !policy.public_files.is_empty() && matches!(method, "GET" | "HEAD");
-    is_asked && is_file(target) && {
+    is_asked && (is_file(target) || has_extension(target, DATA)) && {
         let mut path = Vec::new();
         path::read(path_of(target).as_bytes(), path::NORMAL, &mut path);
         policy.public_files.iter().any(|it| it.matches(&path))
@@ -177,6 +204,7 @@ pub fn value<'f>(fields: &[Field<'f>], name: &str) -> Option<&'f [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pattern::PathPattern;
 
     #[track_caller]
     fn check(cookie: &str, private: bool, kept: Option<&str>) {
@@ -220,6 +248,31 @@ mod tests {
         // An exact name is as a pattern.
         assert!(!is_private(&two[1..], &named(&["a"], &["a"], &[])));
         assert!(!is_private(&two[1..], &named(&["a"], &[], &["a"])));
+    }
+
+    #[test]
+    fn files_by_their_extension() {
+        let public = Policy { public_files: vec![PathPattern::of("/static/*")], ..Policy::default() };
+        for (name, everywhere, in_public) in [
+            ("a.css", true, true),
+            ("a.PDF?v=1", true, true),
+            ("a.tar.gz", true, true),
+            ("site.webmanifest", true, true),
+            ("robots.txt", true, true),
+            ("a.json", false, true),
+            ("a.html", false, true),
+            ("a.php", false, false),
+            ("a", false, false),
+            ("pdf", false, false),
+            ("a.pdf/", false, false),
+            ("a?b=a.pdf", false, false),
+        ] {
+            assert_eq!(everywhere, is_file(&format!("/{name}")), "{name}");
+            for (directory, expect) in [("static", in_public), ("other", false)] {
+                let target = format!("/{directory}/{name}");
+                assert_eq!(expect, is_public_file(&public, "GET", &target), "{target}");
+            }
+        }
     }
 
     #[test]

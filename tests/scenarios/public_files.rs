@@ -171,3 +171,32 @@ fn a_response_to_a_public_file_changes_no_cookie_however_it_is_requested() {
         assert_eq!(32, origin.requests() - before, "{said}");
     }
 }
+
+#[test]
+fn documents_and_archives_are_files_and_data_is_one_in_public_directories() {
+    let origin = Origin::new(|it| {
+        let cookie = it.field("cookie").unwrap_or("nobody");
+        format!("HTTP/1.1 200 OK\nCache-Control: public, max-age=60\n\nfor {cookie}")
+    });
+    for (preset, session, _) in PRESETS {
+        let larder = before(&origin, preset);
+        let public = DIRECTORIES.iter().find(|it| it.0 == preset).map_or("/", |it| it.1[0]);
+        let directory = &public[..public.rfind('/').unwrap()];
+        let is_data = |it: &str| matches!(it, "json" | "xml" | "html" | "md");
+        for end in
+            ["pdf", "txt", "zip", "gz", "csv", "docx", "odt", "webmanifest", "json", "xml", "html", "md"]
+        {
+            for (path, is_shared) in [
+                (format!("{directory}/a.{end}"), !directory.is_empty() || !is_data(end)),
+                (format!("/other/a.{end}"), !is_data(end)),
+            ] {
+                larder.get(&path);
+                let before = origin.requests();
+                for visitor in [session.to_owned(), session.replace("anna", "bert")] {
+                    larder.client().get_with(&path, &format!("Cookie: {visitor}\r\n"));
+                }
+                assert_eq!(if is_shared { 0 } else { 2 }, origin.requests() - before, "{preset}: {path}");
+            }
+        }
+    }
+}
