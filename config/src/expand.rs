@@ -19,31 +19,84 @@ pub fn process(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
 }
 
+/// The syntax of a text, which decides how the value of a variable is written in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum VariableSyntax {
+    /// The value stands as it is.
+    Plain,
+    /// A condition: the value is a quoted text or a part of one, whatever it contains. Nowhere else may a variable stand.
+    Condition,
+}
+
+/// The place in a condition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ConditionPlace {
+    Outside,
+    Quoted,
+    /// Behind a backslash in quotes.
+    Escaped,
+}
+
+impl ConditionPlace {
+    fn after(self, text: &str) -> Self {
+        text.chars().fold(self, |place, it| match (place, it) {
+            (ConditionPlace::Outside, '"') => ConditionPlace::Quoted,
+            (ConditionPlace::Outside, _) | (ConditionPlace::Quoted, '"') => ConditionPlace::Outside,
+            (ConditionPlace::Quoted, '\\') => ConditionPlace::Escaped,
+            (ConditionPlace::Quoted | ConditionPlace::Escaped, _) => ConditionPlace::Quoted,
+        })
+    }
+
+    /// The value of a variable here, so that the parser of conditions reads exactly this value.
+    fn written(self, name: &str, value: &str) -> Result<String, String> {
+        match self {
+            ConditionPlace::Quoted => Ok(value.replace('\\', r"\\").replace('"', "\\\"")),
+            ConditionPlace::Outside => Err(format!(
+                "${{{name}}} is not in quotes; write \"${{{name}}}\": the value of a variable is a text in a condition"
+            )),
+            ConditionPlace::Escaped => {
+                Err(format!("a backslash stands in front of ${{{name}}}; the value of a variable needs none"))
+            }
+        }
+    }
+}
+
 /// Replaces `${NAME}`, and `${NAME:-DEFAULT}` if NAME is not set or empty; `$${` is a literal `${`. A text without any is
 /// unchanged.
 ///
 /// # Errors
 /// Every mistake of the text, each as the end of a sentence.
-pub fn variables<'t>(text: &'t str, environment: Environment<'_>) -> Result<Cow<'t, str>, Vec<String>> {
+pub fn variables<'t>(
+    text: &'t str,
+    syntax: VariableSyntax,
+    environment: Environment<'_>,
+) -> Result<Cow<'t, str>, Vec<String>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
     }
     let (mut out, mut rest, mut wrong) = (String::with_capacity(text.len()), text, Vec::new());
+    let mut place = ConditionPlace::Outside;
     while let Some(at) = rest.find("${") {
         let (before, after) = (&rest[..at], &rest[at + 2..]);
         if let Some(literal) = before.strip_suffix('$') {
+            place = place.after(literal);
             out.push_str(literal);
             out.push_str("${");
             rest = after;
             continue;
         }
+        place = place.after(before);
         out.push_str(before);
         let Some((inner, left)) = after.split_once('}') else {
             wrong.push("\"${\" has no \"}\"; write \"$${\" for a literal \"${\"".to_owned());
             rest = after;
             break;
         };
-        match variable(inner, environment) {
+        let value = variable(inner, environment).and_then(|value| match syntax {
+            VariableSyntax::Plain => Ok(value),
+            VariableSyntax::Condition => place.written(name_of(inner).0, &value),
+        });
+        match value {
             Ok(value) => out.push_str(&value),
             Err(why) => wrong.push(why),
         }
@@ -53,12 +106,14 @@ pub fn variables<'t>(text: &'t str, environment: Environment<'_>) -> Result<Cow<
     if wrong.is_empty() { Ok(Cow::Owned(out)) } else { Err(wrong) }
 }
 
+/// The name and the default of what stands between `${` and `}`.
+fn name_of(inner: &str) -> (&str, Option<&str>) {
+    inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)))
+}
+
 /// The value of what stands between `${` and `}`.
 fn variable(inner: &str, environment: Environment<'_>) -> Result<String, String> {
-    let (name, default) = match inner.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inner, None),
-    };
+    let (name, default) = name_of(inner);
     let is_start = |it: u8| it.is_ascii_alphabetic() || it == b'_';
     let is_name = name.bytes().next().is_some_and(is_start)
         && name.bytes().all(|it| is_start(it) || it.is_ascii_digit());
@@ -136,6 +191,7 @@ mod tests {
             "EMPTY" => Some("".into()),
             "RAW" => Some(std::ffi::OsString::from_vec(vec![0xff])),
             "AGAIN" => Some("${HOST}".into()),
+            "QUOTES" => Some(r#"a" || path ~ "\d"#.into()),
             _ => None,
         }
     }
@@ -144,7 +200,7 @@ mod tests {
     fn variables_are_replaced() {
         #[track_caller]
         fn check(text: &str, expect: Result<&str, &[&str]>) {
-            let found = variables(text, &environment);
+            let found = variables(text, VariableSyntax::Plain, &environment);
             let expect = expect
                 .map(str::to_owned)
                 .map_err(|all| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
@@ -172,6 +228,33 @@ mod tests {
         check("${1}", Err(&[&format!("\"${{1}}\" {name}")]));
         check("${a.b}", Err(&[&format!("\"${{a.b}}\" {name}")]));
         check("x ${HOST", Err(&["\"${\" has no \"}\"; write \"$${\" for a literal \"${\""]));
+    }
+
+    #[test]
+    fn a_value_in_a_condition_is_a_quoted_text() {
+        let check = |text: &str, expect: Result<&str, &str>| {
+            let found = variables(text, VariableSyntax::Condition, &environment).map_err(|it| it.join("|"));
+            assert_eq!(
+                expect.map(str::to_owned).map_err(str::to_owned),
+                found.map(Cow::into_owned),
+                "{text}"
+            );
+        };
+        let value = r#"a\" || path ~ \"\\d"#;
+        check(r#"host == "x${QUOTES}y""#, Ok(&format!(r#"host == "x{value}y""#)));
+        check(
+            r#"host == "\"${HOST}\\" && path == "$${HOST}""#,
+            Ok(r#"host == "\"example.com\\" && path == "${HOST}""#),
+        );
+        check(r#"host == "${NONE:-a"b}""#, Ok(r#"host == "a\"b""#));
+        let outside = "is not in quotes; write \"${HOST}\": the value of a variable is a text in a condition";
+        check(r#"host == ${HOST}"#, Err(&format!("${{HOST}} {outside}")));
+        check(r#"host == "a"${HOST:-x}"#, Err(&format!("${{HOST}} {outside}")));
+        check(r#"host == "\\"${HOST}"#, Err(&format!("${{HOST}} {outside}")));
+        check(
+            r#"host == "\${HOST}""#,
+            Err("a backslash stands in front of ${HOST}; the value of a variable needs none"),
+        );
     }
 
     #[test]
@@ -206,7 +289,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "[$ {}:A-Z\\-ü]{0,24}") {
-            if let Ok(found) = variables(&text, &environment) {
+            if let Ok(found) = variables(&text, VariableSyntax::Plain, &environment) {
                 let is_plain = !text.contains("${");
                 prop_assert!(!is_plain || found == text);
             }

@@ -139,6 +139,14 @@ impl ValueKind {
     /// # Errors
     /// The allowed values.
     pub fn parse(&self, text: &str) -> Result<ConfigValue, String> {
+        self.parse_written(text, text)
+    }
+
+    /// The same for a text that is `written` with variables.
+    ///
+    /// # Errors
+    /// As [`ValueKind::parse`].
+    pub fn parse_written(&self, text: &str, written: &str) -> Result<ConfigValue, String> {
         let value = match *self {
             ValueKind::Bool => text.parse().ok().map(ConfigValue::Bool),
             ValueKind::Integer { least, most } => {
@@ -162,7 +170,9 @@ impl ValueKind {
                 seconds(text, most).map(|it| ConfigValue::Time(Duration::from_secs(it.into())))
             }
             ValueKind::OneOf(words) => words.contains(&text).then(|| ConfigValue::Text(text.to_owned())),
-            ValueKind::One(form) => return form.check(text).map(|()| ConfigValue::Text(text.to_owned())),
+            ValueKind::One(form) => {
+                return form.check_written(text, written).map(|()| ConfigValue::Text(text.to_owned()));
+            }
             ValueKind::List(form) => {
                 return match text.strip_suffix('\n') {
                     Some(lines) => list(form, lines.split('\n')),

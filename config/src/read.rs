@@ -1,6 +1,7 @@
 //! From the texts of the files to checked values by key: types, ranges and names. Relations between values are not here.
 
 use super::base_of;
+use super::expand::{self, VariableSyntax};
 use super::hide;
 use super::include::{self, IncludedFile, IncludedTexts, WatchedFiles};
 use super::key_path::{dotted, pattern_of};
@@ -8,7 +9,7 @@ use super::kind::{BLOCK, ConfigValue, ValueKind, is_block_name};
 use super::problem::{Problem, Source};
 use super::substituted::SubstitutedValues;
 use super::table::{self, Key, ROUTE};
-use super::{expand, toml_value, unknown};
+use super::{toml_value, unknown};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -84,7 +85,7 @@ impl Values {
             debug_assert!(false, "a flag names the unknown key {path}");
             return;
         };
-        let expanded = match self.substituted.replaced(text, &source) {
+        let expanded = match self.substituted.replaced(text, syntax_of(&key.kind), &source) {
             Ok(expanded) => expanded,
             Err(all) => {
                 let problem = |text| Problem { source: source.clone(), key: key.path.to_owned(), text };
@@ -98,11 +99,11 @@ impl Values {
         let fits = |it: &Item| !(matches!(key.kind, ValueKind::One(_)) && it.is_inline_table());
         let read = match as_in_a_file(text).filter(fits).map(|it| toml_value::of_item(&key.kind, &it)) {
             Some(read) => read,
-            None => key.kind.parse(text),
+            None => key.kind.parse_written(text, written),
         };
         let value = read.unwrap_or_else(|allowed| {
             let hint = without_unit(&key.kind, written);
-            let allowed = self.substituted.hide(&source, &allowed).unwrap_or_else(|_| key.kind.allowed());
+            let allowed = self.without_values(key, &source, allowed);
             let text = match key.kind.is_secret() {
                 true => format!("found another value; allowed: {allowed}"),
                 false => format!("found {:?}{hint}; allowed: {allowed}", hide::without_passwords(written)),
@@ -113,10 +114,28 @@ impl Values {
         self.given.insert(path.to_owned(), (value, source));
     }
 
+    /// The sentence about a value that is not allowed, without the values of variables. That of a condition quotes what is written.
+    fn without_values(&self, key: &Key, source: &Source, allowed: String) -> String {
+        match syntax_of(&key.kind) {
+            VariableSyntax::Condition => allowed,
+            VariableSyntax::Plain => {
+                self.substituted.hide(source, &allowed).unwrap_or_else(|_| key.kind.allowed())
+            }
+        }
+    }
+
     /// The number of members of the list of sections at `path`: `site` or `site[0].route`.
     #[must_use]
     pub fn count(&self, path: &str) -> usize {
         (0..).take_while(|it| self.sections.contains_key(&format!("{path}[{it}]"))).count()
+    }
+}
+
+/// How the values of variables are written in the text of a key.
+fn syntax_of(kind: &ValueKind) -> VariableSyntax {
+    match kind {
+        ValueKind::One(form) if form.is_condition() => VariableSyntax::Condition,
+        _ => VariableSyntax::Plain,
     }
 }
 
@@ -401,8 +420,7 @@ impl ValueWalk<'_, '_> {
                 key.kind.sound_rows(rows.filter_map(|(name, it)| Some((name, it.as_str()?))))
             }
             Some(expanded) => match_expanded(&key.kind, item, &expanded).unwrap_or_else(|allowed| {
-                let allowed = self.values.substituted.hide(&source, &allowed);
-                let allowed = allowed.unwrap_or_else(|_| key.kind.allowed());
+                let allowed = self.values.without_values(key, &source, allowed);
                 let text = self.mismatch(key, item, &allowed);
                 self.report(at, path, text);
                 ConfigValue::Wrong
@@ -477,7 +495,7 @@ impl ValueWalk<'_, '_> {
         for (value, text) in list.iter().zip(texts) {
             let at = span_start(value, at);
             let source = self.source(at);
-            match self.values.substituted.replaced(text, &source) {
+            match self.values.substituted.replaced(text, VariableSyntax::Plain, &source) {
                 Ok(text) if text.is_empty() || text.contains('\0') => {
                     self.report(at, "include", "the path is empty".to_owned())
                 }
@@ -538,7 +556,7 @@ impl ValueWalk<'_, '_> {
 
     fn expanded_text(&mut self, key: &Key, path: &str, at: usize, text: &str) -> Option<String> {
         let source = self.source(at);
-        let text = match self.values.substituted.replaced(text, &source) {
+        let text = match self.values.substituted.replaced(text, syntax_of(&key.kind), &source) {
             Ok(text) => text,
             // A sentence about its text would show a part of a secret.
             Err(_) if key.kind.is_secret() && !hide::is_reference(text, key.kind.is_template()) => {
@@ -634,7 +652,7 @@ fn span_start(value: &toml_edit::Value, or: usize) -> usize {
 /// `"${PORT}"` may be a number, `"${SERVERS}"` a list.
 fn match_expanded(kind: &ValueKind, given: &Item, expanded: &Item) -> Result<ConfigValue, String> {
     match (given.as_str(), expanded.as_str()) {
-        (Some(given), Some(text)) if given != text && !kind.is_secret() => kind.parse(text),
+        (Some(given), Some(text)) if given != text && !kind.is_secret() => kind.parse_written(text, given),
         _ => toml_value::of_item(kind, expanded),
     }
 }

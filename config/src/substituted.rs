@@ -1,6 +1,6 @@
 //! The values of environment variables in a configuration, which no message shows: it names the variable.
 
-use super::expand;
+use super::expand::{self, VariableSyntax};
 use super::problem::{Problem, Source};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -33,9 +33,14 @@ struct SubstitutedValue {
 
 impl SubstitutedValues {
     /// Replaces the variables of a text, as [`expand::variables`] does, and notes their values. `source` is the place of the text.
-    pub fn replaced<'t>(&mut self, text: &'t str, source: &Source) -> Result<Cow<'t, str>, Vec<String>> {
+    pub fn replaced<'t>(
+        &mut self,
+        text: &'t str,
+        syntax: VariableSyntax,
+        source: &Source,
+    ) -> Result<Cow<'t, str>, Vec<String>> {
         let found = RefCell::new(Vec::new());
-        let replaced = expand::variables(text, &|name| {
+        let replaced = expand::variables(text, syntax, &|name| {
             let value = expand::process(name)?;
             found.borrow_mut().push((name.to_owned(), value.to_string_lossy().into_owned()));
             Some(value)
@@ -108,7 +113,10 @@ mod tests {
     fn values_of_variables_are_not_in_messages() {
         let name = "${CARGO_PKG_NAME}";
         let mut all = SubstitutedValues::default();
-        assert_eq!("a larder-config", all.replaced(&format!("a {name}"), &line(2, 1)).unwrap());
+        assert_eq!(
+            "a larder-config",
+            all.replaced(&format!("a {name}"), VariableSyntax::Plain, &line(2, 1)).unwrap()
+        );
         let check = |at: u32, text: &str, expect: Result<&str, &str>| {
             assert_eq!(expect.map(str::to_owned), all.hide(&line(at, 7), text));
         };

@@ -238,7 +238,8 @@ impl Expression {
         Self::parse_written(subject, text, text)
     }
 
-    /// As [`Expression::parse_about`]; `written` is the text before the variables of the environment were replaced, which is shown.
+    /// As [`Expression::parse_about`]; `written` is the text before the variables of the environment were replaced in its quoted
+    /// texts: it is shown, also in errors.
     ///
     /// # Errors
     /// As [`Expression::parse_about`].
@@ -247,7 +248,7 @@ impl Expression {
         text: &str,
         written: &str,
     ) -> Result<Expression, ExpressionError> {
-        let (root, weight) = parse::parse(subject, text)?;
+        let (root, weight) = parse::parse(subject, text, written)?;
         let shown = secrets::without_secrets(written).into();
         Ok(Expression(Arc::new(ParsedExpression { text: text.into(), shown, root, weight })))
     }

@@ -441,6 +441,59 @@ fn a_secret_in_a_condition_is_not_shown() {
     }
 }
 
+/// The value of a variable is a text, whatever it contains: it ends no text, and begins no test.
+#[test]
+fn the_value_of_a_variable_widens_no_condition() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nx");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\naccess.allow_when = 'header.X-Key == \"a${{KEY}}\" || header.X-Key in [\"${{KEY}}\"]'\nproxy.to = \"{}\"\n",
+        origin.url()
+    );
+    for key in ["\" || path ~ \"x", "\\", "\\\" || path ~ \"x", "a\\\"x", "\\d", "'", "${HOME}"] {
+        let env = vec![("KEY".to_owned(), key.to_owned())];
+        let larder = Larder::start(Setup { config: config.clone(), env });
+        let status = |value: &str| larder.client().get_with("/x", &format!("X-Key: {value}\r\n")).status;
+        assert_eq!([200, 200], [status(&format!("a{key}")), status(key)], "{key}");
+        assert_eq!([403, 403], [status("a"), status("x")], "{key}");
+    }
+}
+
+/// Not even a part of a value: the message has the condition as it is written.
+#[test]
+fn a_mistake_in_a_condition_shows_no_part_of_a_variable() {
+    for (when, says) in [
+        (
+            r#"header.X == ${KEY}"#,
+            "${KEY} is not in quotes; write \"${KEY}\": the value of a variable is a text",
+        ),
+        (r#"${KEY}"#, "${KEY} is not in quotes"),
+        (r#"status == ${KEY}"#, "${KEY} is not in quotes"),
+        (r#"header.X == "\${KEY}""#, "a backslash stands in front of ${KEY}"),
+        (r#"header.X == "a" "${KEY}""#, "column 17: unexpected \"${KEY}\""),
+        (r#"header.X == "${KEY}" "b${KEY}" && "#, "column 22: unexpected \"b${KEY}\""),
+        (r#""${KEY}" == "a""#, "unknown name \"${KEY}\""),
+        (r#"header.X in "${KEY}""#, "\"${KEY}\" is not a list"),
+        (r#"header.X ~ "(${KEY}""#, "column 12: \"(${KEY}\" is not a regular expression: unclosed group"),
+        (r#"client in "${KEY}""#, "\"${KEY}\" is not a network"),
+        (r#"client in ["10.0.0.0/8", "${KEY}"]"#, "column 26: \"${KEY}\" is not a network"),
+        (r#"header.X "${KEY}""#, "\"${KEY}\" has nothing to compare"),
+        (r#"header["${KEY}" == "a""#, "column 17: a ] after the field name is missing"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nwhen = '{when}'\nrespond = {{}}\n"
+        );
+        fs::write(folder.path().join("larder.toml"), text).unwrap();
+        for key in ["p4ss", "p4-ss.w0rd-x9-k1", "p4\"ss\\w0rd", "p4ss\tw0rd"] {
+            let ended = run_with(folder.path(), &["check"], &[("KEY", key)]);
+            assert!(ended.code == 2 && ended.err.contains(says), "{when}: {}", ended.err);
+            for part in ["p4", "4ss", "w0r", "x9", "k1"] {
+                assert!(!ended.err.contains(part), "{when}: {part}: {}", ended.err);
+            }
+        }
+    }
+}
+
 /// Webhooks and the like have their secret in the path.
 #[test]
 fn a_secret_in_the_path_for_the_origin_is_shown_nowhere() {

@@ -190,6 +190,15 @@ impl TextForm {
     }
 
     pub(super) fn check(self, text: &str) -> Result<(), String> {
+        self.check_written(text, text)
+    }
+
+    /// The same for a text that is `written` with variables: those of a condition are in its errors, not their values.
+    pub(super) fn check_written(self, text: &str, written: &str) -> Result<(), String> {
+        if let Some(subject) = self.subject() {
+            let parsed = Expression::parse_written(subject, text, written);
+            return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+        }
         let otherwise = || if self.fits(text) { Ok(()) } else { Err(self.allowed().to_owned()) };
         self.check_parsed(text).unwrap_or_else(otherwise)
     }
@@ -273,9 +282,6 @@ impl TextForm {
     /// Checks the forms whose mistakes have a sentence of their own; `None` for the others.
     fn check_parsed(self, text: &str) -> Option<Result<(), String>> {
         let more = |why: &dyn std::fmt::Display| format!("{}; {why}", self.allowed());
-        if let Some(subject) = self.subject() {
-            return Some(Expression::parse_about(subject, text).map(drop).map_err(|it| more(&it)));
-        }
         Some(match self {
             TextForm::Origin => origin(text).map(drop),
             TextForm::Member => OriginMember::parse(text).map(drop),

@@ -174,7 +174,7 @@ fn no_message_shows_the_value_of_a_variable() {
     for (text, expect) in [
         (
             route("files.root = \".\"\nwhen = 'header.X-Verify == ${CARGO_PKG_NAME}'"),
-            "t.toml:5: site.route.when: found 'header.X-Verify == ${CARGO_PKG_NAME}'; allowed: a condition",
+            "t.toml:5: site.route.when: ${CARGO_PKG_NAME} is not in quotes; write \"${CARGO_PKG_NAME}\"",
         ),
         (
             route("redirect.to = \"${CARGO_PKG_NAME}\""),

@@ -146,20 +146,34 @@ enum Backslash {
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-/// The condition, and its approximate size in bytes.
-pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize)> {
+/// A quoted text.
+struct QuotedText {
+    value: String,
+    /// As it is written, with its quotes.
+    written: String,
+    column: usize,
+}
+
+/// The condition, and its approximate size in bytes. Errors quote and count characters of `written`, whose texts in quotes have
+/// the names of variables where those of `text` have values.
+pub(super) fn parse(
+    subject: ExpressionSubject,
+    text: &str,
+    written: &str,
+) -> Result<(ExpressionNode, usize)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
             format!("a condition is limited to {MOST_BYTES} bytes; this one has {}", text.len()),
         );
     }
-    let mut reader = ExpressionReader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
+    let mut reader = ExpressionReader { subject, text, written, at: 0, depth: 0, patterns: 0, compiled: 0 };
     let root = reader.any()?;
     match reader.peek() {
         "" => {}
-        it => {
-            return reader.wrong(format!("unexpected {}; combine tests with && or ||", quoted(it)));
+        _ => {
+            let found = reader.shown();
+            return reader.wrong(format!("unexpected {found}; combine tests with && or ||"));
         }
     }
     Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2))
@@ -172,6 +186,7 @@ fn error<T>(column: usize, sentence: String) -> Result<T> {
 struct ExpressionReader<'t> {
     subject: ExpressionSubject,
     text: &'t str,
+    written: &'t str,
     at: usize,
     depth: usize,
     patterns: usize,
@@ -223,7 +238,8 @@ impl<'t> ExpressionReader<'t> {
                 _ => {
                     let near = nearest(name, names(self.subject).iter().map(|it| it.0));
                     let near = near.map_or(String::new(), |it| format!("did you mean {it}? "));
-                    self.wrong(format!("unknown name {}; {near}expected {known}", quoted(name)))
+                    let found = self.shown();
+                    self.wrong(format!("unknown name {found}; {near}expected {known}"))
                 }
             };
         };
@@ -273,26 +289,31 @@ impl<'t> ExpressionReader<'t> {
             return self.text_test(|test| ExpressionNode::Text(TextName::Client, test));
         }
         self.skip("in");
-        let texts = if self.peek() == "[" { self.list()? } else { vec![(self.column(), self.string()?)] };
-        let networks = texts.into_iter().map(|(column, text)| match Network::parse(&text) {
+        let texts = match self.peek() {
+            "[" => self.list()?,
+            _ => vec![self.quoted_text(Backslash::Escapes)?],
+        };
+        let networks = texts.into_iter().map(|it| match Network::parse(&it.value) {
             Some(network) => Ok(network),
-            None => error(column, format!("{text:?} is not a network; write one such as \"10.0.0.0/8\"")),
+            None => {
+                error(it.column, format!("{} is not a network; write one such as \"10.0.0.0/8\"", it.written))
+            }
         });
         Ok(ExpressionNode::Client(networks.collect::<Result<_>>()?))
     }
 
-    /// The texts of a list, with their columns.
-    fn list(&mut self) -> Result<Vec<(usize, String)>> {
+    /// The texts of a list.
+    fn list(&mut self) -> Result<Vec<QuotedText>> {
         if !self.take("[") {
-            let found = self.peek();
-            return self.wrong(match found {
+            let (next, found) = (self.peek(), self.shown());
+            return self.wrong(match next {
                 "" => "a list is missing, as in [\"a\", \"b\"]".to_owned(),
-                _ => format!("{} is not a list; write [\"a\", \"b\"]", quoted(found)),
+                _ => format!("{found} is not a list; write [\"a\", \"b\"]"),
             });
         }
         let mut all = Vec::new();
         while self.peek() != "]" || all.is_empty() {
-            all.push((self.column(), self.string()?));
+            all.push(self.quoted_text(Backslash::Escapes)?);
             if !self.take(",") {
                 break;
             }
@@ -307,20 +328,19 @@ impl<'t> ExpressionReader<'t> {
             "==" | "~" | "contains" | "in" => false,
             "!=" | "!~" => true,
             _ => {
-                let found = no_operator(operator);
+                let found = self.no_operator();
                 return self.wrong(format!("{found}; write ==, !=, ~, !~, contains or in"));
             }
         };
         self.skip(operator);
-        let before = self.column();
         let test = match operator {
             "~" | "!~" => {
-                let value = self.quoted_text(Backslash::Stands)?;
-                self.pattern(&value, before)?
+                let text = self.quoted_text(Backslash::Stands)?;
+                self.pattern(&text)?
             }
             "in" => {
                 let texts = self.list()?.into_iter();
-                Match::OneOf(texts.map(|it| it.1.into_bytes().into()).collect())
+                Match::OneOf(texts.map(|it| it.value.into_bytes().into()).collect())
             }
             "contains" => Match::Contains(self.string()?.into_bytes().into()),
             _ => Match::Is(self.string()?.into_bytes().into()),
@@ -329,7 +349,9 @@ impl<'t> ExpressionReader<'t> {
         Ok(if negated { ExpressionNode::Not(Box::new(node)) } else { node })
     }
 
-    fn pattern(&mut self, pattern: &str, column: usize) -> Result<Match> {
+    fn pattern(&mut self, text: &QuotedText) -> Result<Match> {
+        let QuotedText { value: pattern, written, column } = text;
+        let column = *column;
         self.patterns += 1;
         if self.patterns > MOST_PATTERNS {
             return error(column, format!("a condition may have at most {MOST_PATTERNS} patterns"));
@@ -350,13 +372,13 @@ impl<'t> ExpressionReader<'t> {
             Ok(regex) => Ok(Match::Like(Box::new(regex))),
             Err(regex::Error::CompiledTooBig(_)) => error(
                 column,
-                format!("the pattern {pattern:?} compiles to more than 64 KiB; use fewer repetitions"),
+                format!("the pattern {written} compiles to more than 64 KiB; use fewer repetitions"),
             ),
             Err(why) => {
                 // Its last line has the reason; those above mark the position.
                 let why = why.to_string();
                 let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                error(column, format!("{pattern:?} is not a regular expression: {why}"))
+                error(column, format!("{written} is not a regular expression: {why}"))
             }
         }
     }
@@ -364,7 +386,7 @@ impl<'t> ExpressionReader<'t> {
     fn tag_test(&mut self) -> Result<ExpressionNode> {
         let operator = self.peek();
         if !matches!(operator, "==" | "!=") {
-            let found = no_operator(operator);
+            let found = self.no_operator();
             return self.wrong(format!(
                 "{found}; a tag can only be compared with == or !=, because only its hash is stored"
             ));
@@ -387,7 +409,10 @@ impl<'t> ExpressionReader<'t> {
                 self.skip(operator);
                 return self.number_list(name);
             }
-            _ => return self.wrong(format!("{}; write ==, !=, <, <=, >, >= or in", no_operator(operator))),
+            _ => {
+                let found = self.no_operator();
+                return self.wrong(format!("{found}; write ==, !=, <, <=, >, >= or in"));
+            }
         };
         self.skip(operator);
         Ok(ExpressionNode::Number(name, compare, self.number(name)?))
@@ -396,7 +421,7 @@ impl<'t> ExpressionReader<'t> {
     /// A number is one of a list.
     fn number_list(&mut self, name: Number) -> Result<ExpressionNode> {
         if !self.take("[") {
-            let found = quoted(self.peek());
+            let found = self.shown();
             return self.wrong(format!("{found} is not a list; write a list such as [301, 308]"));
         }
         let mut all = Vec::new();
@@ -440,7 +465,7 @@ impl<'t> ExpressionReader<'t> {
             let found = if text.is_empty() {
                 "a number is missing".to_owned()
             } else {
-                format!("unexpected {}", quoted(text))
+                format!("unexpected {}", self.shown())
             };
             return self.wrong(format!("{found}; write {right}"));
         };
@@ -450,18 +475,18 @@ impl<'t> ExpressionReader<'t> {
 
     /// A quoted text.
     fn string(&mut self) -> Result<String> {
-        self.quoted_text(Backslash::Escapes)
+        Ok(self.quoted_text(Backslash::Escapes)?.value)
     }
 
-    fn quoted_text(&mut self, backslash: Backslash) -> Result<String> {
+    fn quoted_text(&mut self, backslash: Backslash) -> Result<QuotedText> {
         let found = self.peek();
         if !found.starts_with('"') {
             return match found {
                 "" => self.wrong("a quoted text is missing".to_owned()),
-                _ => self.wrong(format!("{} is not in quotes; write \"{found}\"", quoted(found))),
+                _ => self.wrong(format!("\"{found}\" is not in quotes; write \"{found}\"")),
             };
         }
-        let column = self.column();
+        let (column, written) = (self.column(), self.shown());
         let mut value = String::new();
         let mut rest = found[1..].chars();
         while let Some(it) = rest.next() {
@@ -469,7 +494,7 @@ impl<'t> ExpressionReader<'t> {
             match (it, next) {
                 ('"', _) => {
                     self.skip(found);
-                    return Ok(value);
+                    return Ok(QuotedText { value, written, column });
                 }
                 ('\\', Some(next @ ('"' | '\\'))) => {
                     value.push(next);
@@ -477,6 +502,7 @@ impl<'t> ExpressionReader<'t> {
                 }
                 ('\\', Some(next)) if backslash == Backslash::Escapes => {
                     let before = found.chars().count() - rest.as_str().chars().count() - 1;
+                    let before = if found == written { before } else { 0 };
                     return error(
                         column + before,
                         format!("unknown escape \\{next}; write \\\\ for a backslash and \\\" for a quote"),
@@ -490,21 +516,35 @@ impl<'t> ExpressionReader<'t> {
 
     /// The next token; empty at the end. A string has its quotes, as far as they exist.
     fn peek(&mut self) -> &'t str {
-        let rest = &self.text[self.at..];
-        let spaces = rest.len() - rest.trim_start().len();
-        self.at += spaces;
-        let rest = &rest[spaces..];
-        let Some(first) = rest.chars().next() else { return "" };
-        let two = rest.get(..2).unwrap_or("");
-        let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
-        let length = match first {
-            '"' => string_length(rest),
-            _ if is_word(first) => rest.find(|it| !is_word(it)).unwrap_or(rest.len()),
-            '-' => rest[1..].find(|it| !is_word(it)).map_or(rest.len(), |it| it + 1),
-            _ if ["||", "&&", "==", "!=", "!~", "<=", ">="].contains(&two) => 2,
-            _ => first.len_utf8(),
-        };
-        &rest[..length]
+        token(self.text, &mut self.at)
+    }
+
+    /// The next token as it is written, and its place there. Both texts have the same tokens: they differ within quotes alone.
+    fn written(&mut self) -> (usize, &'t str) {
+        self.peek();
+        let (mut at, mut there) = (0, 0);
+        loop {
+            let (own, shown) = (token(self.text, &mut at), token(self.written, &mut there));
+            if at >= self.at || own.is_empty() || shown.is_empty() {
+                return (there, shown);
+            }
+            (at, there) = (at + own.len(), there + shown.len());
+        }
+    }
+
+    /// The next token as it is written, in quotes.
+    fn shown(&mut self) -> String {
+        match self.written().1 {
+            found if found.starts_with('"') => found.to_owned(),
+            found => format!("\"{found}\""),
+        }
+    }
+
+    fn no_operator(&mut self) -> String {
+        match self.peek() {
+            "" => "a comparison is missing".to_owned(),
+            _ => format!("{} has nothing to compare", self.shown()),
+        }
     }
 
     fn skip(&mut self, token: &str) {
@@ -522,13 +562,32 @@ impl<'t> ExpressionReader<'t> {
     }
 
     fn column(&mut self) -> usize {
-        self.peek();
-        self.text[..self.at].chars().count() + 1
+        let (at, _) = self.written();
+        self.written[..at].chars().count() + 1
     }
 
     fn wrong<T>(&mut self, sentence: String) -> Result<T> {
         error(self.column(), sentence)
     }
+}
+
+/// The token of a text at a place, behind the spaces there; empty at the end.
+fn token<'t>(text: &'t str, at: &mut usize) -> &'t str {
+    let rest = &text[*at..];
+    let spaces = rest.len() - rest.trim_start().len();
+    *at += spaces;
+    let rest = &rest[spaces..];
+    let Some(first) = rest.chars().next() else { return "" };
+    let two = rest.get(..2).unwrap_or("");
+    let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let length = match first {
+        '"' => string_length(rest),
+        _ if is_word(first) => rest.find(|it| !is_word(it)).unwrap_or(rest.len()),
+        '-' => rest[1..].find(|it| !is_word(it)).map_or(rest.len(), |it| it + 1),
+        _ if ["||", "&&", "==", "!=", "!~", "<=", ">="].contains(&two) => 2,
+        _ => first.len_utf8(),
+    };
+    &rest[..length]
 }
 
 /// Bytes of a string with its quotes; of the rest if it is not closed.
@@ -580,20 +639,5 @@ fn one_or(mut all: Vec<ExpressionNode>, many: fn(Vec<ExpressionNode>) -> Express
             all.extend(last);
             many(all)
         }
-    }
-}
-
-fn no_operator(found: &str) -> String {
-    if found.is_empty() {
-        "a comparison is missing".to_owned()
-    } else {
-        format!("{} has nothing to compare", quoted(found))
-    }
-}
-
-fn quoted(found: &str) -> String {
-    match found.strip_prefix('"') {
-        Some(_) => found.to_owned(),
-        None => format!("\"{found}\""),
     }
 }

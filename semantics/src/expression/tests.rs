@@ -201,7 +201,7 @@ fn errors_name_the_column_and_the_allowed_form() {
     check_error(r#"header["a\b"] == "x""#, 10, &escape("b"));
     check_error(r#"host contains "\ä""#, 16, &escape("ä"));
     check_error(r#"host == "\"#, 9, "the closing quote is missing");
-    check_error(r#"host ~ "\y""#, 8, "\"\\\\y\" is not a regular expression: unrecognized escape sequence");
+    check_error(r#"host ~ "\y""#, 8, "\"\\y\" is not a regular expression: unrecognized escape sequence");
     check_error("host ~ \"(\"", 8, "\"(\" is not a regular expression: unclosed group");
     check_error(
         "host ~ \"(a{99}){99}\"",
