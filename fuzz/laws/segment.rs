@@ -3,7 +3,7 @@
 
 use larder_wire::segment::{
     ENTRY, FooterTail, HEADER, ReadRule, RecordHeader, RecordPart, RuleEntry, START, SegmentFile, TAIL,
-    could_be_record, is_start, start, write_footer,
+    VERSION, could_be_record, is_start, start, write_footer,
 };
 
 const PLACE: RecordPart = RecordPart { seed: 0, file: 1, offset: 64 };
@@ -11,9 +11,9 @@ const PLACE: RecordPart = RecordPart { seed: 0, file: 1, offset: 64 };
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
     for kind in [SegmentFile::Segment, SegmentFile::Journal] {
-        assert_eq!(raw.starts_with(&start(kind, PLACE)), is_start(kind, PLACE, raw));
+        assert_eq!(raw.starts_with(&start(kind, VERSION, PLACE)), is_start(kind, VERSION, PLACE, raw));
     }
-    assert!(!is_start(SegmentFile::Segment, PLACE, &raw[..raw.len().min(START - 1)]));
+    assert!(!is_start(SegmentFile::Segment, VERSION, PLACE, &raw[..raw.len().min(START - 1)]));
     if let Some(header) = RecordHeader::read(raw, PLACE) {
         assert!(could_be_record(raw));
         assert!(header.length() >= HEADER as u64);

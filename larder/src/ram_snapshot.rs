@@ -94,7 +94,8 @@ pub fn inherit(config: &Config, store: &Store, errors: &ErrorLog, source: &mut R
     let outcome = store.receive_ram(&mut *source, config.key_settings, arena, |copied| copied > most);
     match outcome {
         Ok(count) => {
-            counted("ram-handed-over", &[("shared", &count.shared.to_string())], count, begun, errors);
+            let (shared, version) = (count.shared.to_string(), count.version.number().to_string());
+            counted("ram-handed-over", &[("version", &version), ("shared", &shared)], count, begun, errors);
         }
         Err(fault) => not_handed_over(&source.obstacle().unwrap_or_else(|| fault.sentence()), errors),
     }

@@ -3,6 +3,7 @@
 
 use larder_semantics::field::{Field, FieldList};
 use larder_stdx::clock::{self, precise_micros};
+use larder_store::snapshot::StreamVersion;
 use larder_store::snapshot::transfer::RamTransfer;
 use larder_store::{RamSettings, Store, StoredArc, StoredBody, sample};
 use larder_wire::ready_head::ReadyHead;
@@ -55,8 +56,15 @@ fn store() -> Arc<Store> {
 }
 
 fn send(store: &Arc<Store>, to: impl Write) {
-    let transfer =
-        RamTransfer::begin(store, BufWriter::with_capacity(PIECE, to), 1, None, || false).expect("room");
+    let transfer = RamTransfer::begin(
+        store,
+        BufWriter::with_capacity(PIECE, to),
+        StreamVersion::default(),
+        1,
+        None,
+        || false,
+    )
+    .expect("room");
     transfer.end().expect("a receiver");
 }
 

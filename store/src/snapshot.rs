@@ -2,7 +2,7 @@
 //! stream is made of the parts of the disk tier's segments (`wire::segment`), with another magic:
 //!
 //! ```text
-//! start       64 bytes
+//! start       64 bytes, with the version (`version`)
 //! facts       40 bytes: time of writing, last purge, settings of keys, zero; their checksum
 //! records     header, head (envelope, then the parts that RAM has beyond an envelope), body; hottest entries first
 //! end         a header of the kind `Removal`, whose stamp is the number of records, and whose `body` that of responses left out
@@ -19,8 +19,11 @@
 pub mod file;
 mod reading;
 pub mod transfer;
+mod version;
 
 use self::reading::Surplus;
+use self::version::RamFields;
+pub use self::version::StreamVersion;
 use crate::disk::{each_piece_of, head};
 use crate::entry::{Entry, Stored, StoredBody};
 use crate::key::KeyHash;
@@ -28,12 +31,10 @@ use crate::purges::Seq;
 use crate::ram::{RulesApplied, Store};
 use crate::s3fifo::{MOST_USES, WalkPosition};
 use larder_semantics::tiers;
-use larder_semantics::transcode::{EncodingPlan, PLAN_BYTES};
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope;
 use larder_wire::segment::{
-    HEADER, MAX_HEAD, RecordHeader, RecordKind, RecordPart, START, SegmentFile, VERSION, is_start, start,
-    sum, version,
+    HEADER, MAX_HEAD, RecordHeader, RecordKind, RecordPart, START, SegmentFile, is_start, start, sum, version,
 };
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -42,9 +43,6 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes of the facts behind the start.
 const FACTS: usize = 40;
-
-/// Bytes of the fixed parts that RAM has beyond an envelope: hits, uses, whether there is a plan, and it.
-const RAM_FIELDS: usize = 4 + 1 + 1 + PLAN_BYTES;
 
 /// In the field `variant` of a header: the body is in the arena that both processes have.
 const SHARED: u32 = 1;
@@ -63,6 +61,8 @@ pub struct SnapshotCount {
     pub shared: u64,
     /// Responses that were left out: useless by their age, of a form that is not written, or beyond a bound.
     pub left_out: u64,
+    /// The version of the stream.
+    pub version: StreamVersion,
 }
 
 /// Why nothing of a snapshot is used.
@@ -93,7 +93,10 @@ impl SnapshotFault {
                 "it is not a snapshot that larder wrote there; a copy is not used".to_owned()
             }
             SnapshotFault::Version(it) => {
-                format!("it has version {it} of the format, and this larder reads version {VERSION}")
+                let [first, last] = StreamVersion::ALL.map(StreamVersion::number);
+                format!(
+                    "it has version {it} of the format, and this larder reads versions {first} and {last}"
+                )
             }
             SnapshotFault::Future => "it was written later than now: the clock went back".to_owned(),
             SnapshotFault::OtherSettings => {
@@ -142,46 +145,6 @@ impl SnapshotFacts {
     }
 }
 
-/// The parts of a response in RAM that its envelope lacks.
-struct RamFields {
-    hits: u32,
-    uses: u8,
-    plan: Option<EncodingPlan>,
-    /// The text of its head, where that is not the one of its fields; otherwise empty.
-    head: Vec<u8>,
-}
-
-impl RamFields {
-    /// Appends them; returns whether that is possible.
-    fn write(&self, out: &mut Vec<u8>) -> bool {
-        let plan = match self.plan.map(EncodingPlan::to_bytes) {
-            None => None,
-            Some(Some(bytes)) => Some(bytes),
-            Some(None) => return false,
-        };
-        out.extend_from_slice(&self.hits.to_le_bytes());
-        out.extend_from_slice(&[self.uses, u8::from(plan.is_some())]);
-        out.extend_from_slice(&plan.unwrap_or_default());
-        out.extend_from_slice(&self.head);
-        true
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let (fixed, head) = bytes.split_first_chunk::<RAM_FIELDS>()?;
-        let (&[a, b, c, d, uses, has_plan], plan) = fixed.split_first_chunk()?;
-        let plan = match has_plan {
-            0 => None,
-            _ => Some(EncodingPlan::of_bytes(plan.try_into().ok()?)?),
-        };
-        Some(Self {
-            hits: u32::from_le_bytes([a, b, c, d]),
-            uses: uses.min(MOST_USES),
-            plan,
-            head: head.to_vec(),
-        })
-    }
-}
-
 /// Visits the bytes of a body, piece by piece.
 fn each_piece(body: &StoredBody, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     match body {
@@ -203,6 +166,7 @@ fn shared_bytes(header: &RecordHeader) -> u64 {
 struct SnapshotWriter<W> {
     out: W,
     seed: u64,
+    version: StreamVersion,
     at: u64,
     count: SnapshotCount,
     scratch: Vec<u8>,
@@ -218,8 +182,9 @@ struct EntryUse {
 }
 
 impl<W: Write> SnapshotWriter<W> {
-    fn new(out: W, seed: u64) -> Self {
-        Self { out, seed, at: 0, count: SnapshotCount::default(), scratch: Vec::new(), lent: None }
+    fn new(out: W, seed: u64, version: StreamVersion) -> Self {
+        let count = SnapshotCount { version, ..SnapshotCount::default() };
+        Self { out, seed, version, at: 0, count, scratch: Vec::new(), lent: None }
     }
 
     fn place(&self) -> RecordPart {
@@ -227,7 +192,7 @@ impl<W: Write> SnapshotWriter<W> {
     }
 
     fn begin(&mut self, facts: &SnapshotFacts) -> io::Result<()> {
-        self.out.write_all(&start(SegmentFile::Snapshot, self.place()))?;
+        self.out.write_all(&start(SegmentFile::Snapshot, self.version.number(), self.place()))?;
         self.out.write_all(&facts.write(self.seed))?;
         self.at = (START + FACTS) as u64;
         Ok(())
@@ -252,7 +217,7 @@ impl<W: Write> SnapshotWriter<W> {
         let is_small = self.scratch.len() <= envelope::MAX_HEAD;
         let head = if stored.has_own_head() { stored.head.text() } else { Vec::new() };
         let plan = stored.encodings.as_ref().map(|it| it.plan);
-        let is_written = RamFields { hits, uses, plan, head }.write(&mut self.scratch);
+        let is_written = RamFields { hits, uses, plan, head }.write(self.version, &mut self.scratch);
         let length = u32::try_from(self.scratch.len()).ok().filter(|it| *it <= MAX_HEAD);
         let Some(length) = length.filter(|_| is_small && is_written) else {
             self.count.left_out += 1;
@@ -341,7 +306,7 @@ impl Store {
         late: impl Fn() -> bool,
     ) -> io::Result<SnapshotCount> {
         let (now, last) = (clock::wall(), self.purges.seq());
-        let mut writer = SnapshotWriter::new(out, seed);
+        let mut writer = SnapshotWriter::new(out, seed, StreamVersion::default());
         writer.begin(&SnapshotFacts { written: now, last, settings })?;
         self.write_all(&mut writer, now, late)?;
         writer.end()
@@ -433,6 +398,8 @@ impl Store {
 struct SnapshotReader<R> {
     from: R,
     seed: u64,
+    /// Known from the beginning on.
+    version: StreamVersion,
     at: u64,
     /// The number of the next record.
     next: u64,
@@ -444,7 +411,15 @@ struct SnapshotReader<R> {
 
 impl<R: Read> SnapshotReader<R> {
     fn new(from: R, seed: u64) -> Self {
-        Self { from, seed, at: 0, next: 0, scratch: Vec::new(), left_out: 0 }
+        Self {
+            from,
+            seed,
+            version: StreamVersion::default(),
+            at: 0,
+            next: 0,
+            scratch: Vec::new(),
+            left_out: 0,
+        }
     }
 
     /// The facts of a snapshot that may be used under these settings, at this time.
@@ -466,12 +441,9 @@ impl<R: Read> SnapshotReader<R> {
     fn begin(&mut self) -> Result<SnapshotFacts, SnapshotFault> {
         let (mut first, mut facts) = ([0; START], [0; FACTS]);
         self.from.read_exact(&mut first)?;
-        match version(SegmentFile::Snapshot, &first) {
-            Some(VERSION) => {}
-            Some(other) => return Err(SnapshotFault::Version(other)),
-            None => return Err(SnapshotFault::Foreign),
-        }
-        if !is_start(SegmentFile::Snapshot, self.place(), &first) {
+        let number = version(SegmentFile::Snapshot, &first).ok_or(SnapshotFault::Foreign)?;
+        self.version = StreamVersion::of(number).ok_or(SnapshotFault::Version(number))?;
+        if !is_start(SegmentFile::Snapshot, number, self.place(), &first) {
             return Err(SnapshotFault::Foreign);
         }
         self.from.read_exact(&mut facts)?;

@@ -788,6 +788,30 @@ fn pages_in_ram_are_taken_over() {
     assert!(!running.larder.get("/d").is_hit());
 }
 
+#[test]
+fn pages_in_ram_are_taken_over_by_another_version_of_the_stream() {
+    let (origin, folder) = (tagged_pages(), tempfile::tempdir().unwrap());
+    let plan = folder.path().join("plan");
+    let env = [("LARDER_TEST_UPGRADE", plan.to_str().unwrap())];
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &logged_in(folder.path())), &env);
+    assert_eq!(200, running.larder.get("/a").status);
+    // An upgrade of this version, a downgrade to one before it, and an upgrade from there.
+    for (version, expect) in [("", "version=2"), ("without versions", "version=1"), ("", "version=2")] {
+        std::fs::write(&plan, version).unwrap();
+        running.upgrade();
+        until("the new process has the admin", || running.larder.counter("ram_restored") == 1);
+        let log = log(folder.path());
+        let last = log.lines().rfind(|it| it.contains("ram-handed-over")).unwrap();
+        assert!(last.contains(expect), "{version}: {last}");
+        assert!(running.larder.get("/a").is_hit(), "{version}");
+    }
+    std::fs::write(&plan, "later versions").unwrap();
+    running.upgrade();
+    let log = log(folder.path());
+    assert!(log.contains("ram-not-handed-over") && log.contains("reads other versions"), "{log}");
+    assert!(!running.larder.get("/a").is_hit());
+}
+
 /// Whether the sessions of a client of each version are resumed: one of TLS 1.2, one of TLS 1.3.
 fn are_resumed(clients: &[Trusting; 2], address: SocketAddr, name: &str) -> [bool; 2] {
     clients.each_ref().map(|client| {

@@ -7,7 +7,8 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The version of all four formats; other versions are rejected.
+/// The version of the formats of the disk tier, and of every record's header; other versions are rejected. A snapshot has versions of
+/// its own.
 pub const VERSION: u32 = 1;
 
 /// Records begin at multiples of this many bytes, so that 32 bits address 64 GiB.
@@ -79,12 +80,12 @@ impl SegmentFile {
     }
 }
 
-/// The first [`START`] bytes of a file; `place.offset` is ignored.
+/// The first [`START`] bytes of a file of this version; `place.offset` is ignored.
 #[must_use]
-pub fn start(kind: SegmentFile, place: RecordPart) -> [u8; START] {
+pub fn start(kind: SegmentFile, version: u32, place: RecordPart) -> [u8; START] {
     let mut out = [0; START];
     out[..8].copy_from_slice(kind.magic());
-    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[8..12].copy_from_slice(&version.to_le_bytes());
     out[12..16].copy_from_slice(&place.file.to_le_bytes());
     let sum = RecordPart { offset: 0, ..place }.sum(&out[..START - 8]);
     out[START - 8..].copy_from_slice(&sum.to_le_bytes());
@@ -99,8 +100,8 @@ pub fn version(kind: SegmentFile, bytes: &[u8]) -> Option<u32> {
 
 /// Whether a file has the right beginning.
 #[must_use]
-pub fn is_start(kind: SegmentFile, place: RecordPart, bytes: &[u8]) -> bool {
-    bytes.get(..START) == Some(&start(kind, place))
+pub fn is_start(kind: SegmentFile, version: u32, place: RecordPart, bytes: &[u8]) -> bool {
+    bytes.get(..START) == Some(&start(kind, version, place))
 }
 
 /// The kind of a record.

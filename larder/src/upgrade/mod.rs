@@ -34,6 +34,8 @@ const STARTED_BY: &str = "LARDER_UPGRADE_OF";
 
 /// In the message `Ready`: whether the RAM tier is to be sent. Another version may not know it.
 const ASKS_FOR_RAM: &str = "ram";
+/// The versions of the RAM tier's stream that it reads: numbers. Absent in releases that read the first only.
+const READS_VERSIONS: &str = "ram_versions";
 /// The same for the arena.
 const ASKS_FOR_ARENA: &str = "arena";
 /// The same for the keys of TLS tickets.

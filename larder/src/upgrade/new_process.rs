@@ -4,9 +4,12 @@
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
 use super::ram::RamSource;
 use super::switched_state::{HandedPurges, SwitchedState};
-use super::{ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow};
+use super::{
+    ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, READS_VERSIONS, STARTED_BY, SocketRow,
+};
 use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
 use larder_store::disk::rules_of_bytes;
+use larder_store::snapshot::StreamVersion;
 use larder_transport::listener::SocketFileOwner;
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
@@ -87,6 +90,11 @@ impl Predecessor {
         planted("ready");
         let mut about = json!({ "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() });
         about[ASKS_FOR_RAM] = json!(wanted.ram);
+        about[READS_VERSIONS] = match plan().as_str() {
+            "without versions" => Value::Null,
+            "later versions" => json!([8, 9]),
+            _ => json!(StreamVersion::ALL.map(StreamVersion::number)),
+        };
         about[ASKS_FOR_ARENA] = json!(wanted.ram && !is_planted("without arena"));
         about[ASKS_FOR_TICKET_KEYS] = json!(wanted.ticket_keys && !is_planted("without ticket keys"));
         about[ASKS_FOR_QUIC] = json!(wanted.quic && !is_planted("without packets"));

@@ -3,7 +3,7 @@
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
 use super::ram::RamSending;
-use super::{ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
+use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
 use crate::path_rules;
 use larder_server::addresses::OpenAddresses;
 use larder_server::purge::PurgeQueue;
@@ -201,7 +201,7 @@ pub async fn replace(
         let about = introduce(&stream, &offered)?;
         let sending = match ram {
             _ if about[ASKS_FOR_RAM] != true => RamSending::nothing(),
-            Ok(settings) => RamSending::begin(&stream, &store, settings, about[ASKS_FOR_ARENA] == true)?,
+            Ok(settings) => RamSending::begin(&stream, &store, settings, &about)?,
             Err(why) => RamSending::refused(&stream, why)?,
         };
         Ok((stream, about, sending))

@@ -2,12 +2,14 @@
 //! for it; the old one sends it in pieces while it serves, so that neither holds more than one of them.
 
 use super::message::{BrokenLink, HandOverMessage, MessageKind, NO_RAM};
-use super::quic;
 use super::switched_state::SwitchedState;
+use super::{ASKS_FOR_ARENA, READS_VERSIONS, quic};
 use larder_stdx::clock::{self, Monotonic};
 use larder_store::Store;
+use larder_store::snapshot::StreamVersion;
 use larder_store::snapshot::transfer::{ArenaInUse, LentArena, PurgesInForce, RamTransfer, TransferFault};
 use rustix::net::sockopt::set_socket_send_buffer_size;
+use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -71,7 +73,7 @@ impl RamSending {
         Ok(Self(None))
     }
 
-    /// Sends all responses, and those that have changed meanwhile; with `lends`, their large bodies stay where they are.
+    /// Sends all responses, and those that have changed meanwhile, as the new process wants them by its description.
     ///
     /// # Errors
     /// The new process does not read.
@@ -79,22 +81,26 @@ impl RamSending {
         stream: &UnixStream,
         store: &Arc<Store>,
         settings: u64,
-        lends: bool,
+        about: &Value,
     ) -> Result<Self, BrokenLink> {
+        let Some(version) = version_for(about) else {
+            return Self::refused(stream, "the new process reads other versions of its stream only");
+        };
         // Both processes work at once, and wait for each other less often; the kernel may allow less.
         let _ = set_socket_send_buffer_size(stream, AHEAD);
         let pieces = RamPieces { stream: stream.try_clone()?, piece: Vec::with_capacity(PIECE) };
         let begun = clock::monotonic_now();
         let late = || is_over(begun, SEND);
-        let lent = lends.then(|| lend(stream, store)).transpose()?.flatten();
-        let sent = RamTransfer::begin(store, pieces, settings, lent, late).and_then(|mut transfer| {
-            for _ in 0..CATCH_UPS {
-                if transfer.catch_up()? < FEW {
-                    break;
+        let lent = (about[ASKS_FOR_ARENA] == true).then(|| lend(stream, store)).transpose()?.flatten();
+        let sent =
+            RamTransfer::begin(store, pieces, version, settings, lent, late).and_then(|mut transfer| {
+                for _ in 0..CATCH_UPS {
+                    if transfer.catch_up()? < FEW {
+                        break;
+                    }
                 }
-            }
-            Ok(transfer)
-        });
+                Ok(transfer)
+            });
         match sent {
             Ok(transfer) => Ok(Self(Some(transfer))),
             Err(fault) => Self::gave_up(stream, fault),
@@ -121,6 +127,16 @@ impl RamSending {
             TransferFault::TooManyChanges => Self::refused(stream, "too many responses changed meanwhile"),
             TransferFault::TooManyPurges => Self::refused(stream, "too many purges were made meanwhile"),
         }
+    }
+}
+
+/// The version of the stream for a new process with this description; `None` if it reads none that is written here.
+fn version_for(about: &Value) -> Option<StreamVersion> {
+    match about[READS_VERSIONS].as_array() {
+        Some(numbers) => {
+            StreamVersion::newest_of(&numbers.iter().filter_map(Value::as_u64).collect::<Vec<_>>())
+        }
+        None => StreamVersion::newest_of(&[1]),
     }
 }
 

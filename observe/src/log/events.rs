@@ -50,7 +50,7 @@ pub const EVENTS: &[EventRow] = &[
     row("upgraded", Level::Info, "A new process has the sockets, the RAM and disk tiers and the purges; this one finishes its requests: `process`, `version`, `because`."),
     row("upgrade-failed", Level::Error, "The new process of an upgrade could not take over: `why`, `because`. This process serves on."),
     row("predecessor-ended", Level::Info, "The process that this one replaced has finished its requests."),
-    row("ram-handed-over", Level::Info, "At an upgrade, the RAM tier was taken over from the running process: `responses`, `bytes`, `shared` (the part of them that was not copied: large bodies), `left_out` (expired, or beyond the budget, three quarters of the memory that is left, or 20 s), `duration_ms`."),
+    row("ram-handed-over", Level::Info, "At an upgrade, the RAM tier was taken over from the running process: `version` (of the stream), `responses`, `bytes`, `shared` (the part of them that was not copied: large bodies), `left_out` (expired, or beyond the budget, three quarters of the memory that is left, or 20 s), `duration_ms`."),
     row("ram-not-handed-over", Level::Warn, "At an upgrade, the RAM tier could not be taken over, and starts empty: `why`."),
     row("ticket-keys-not-handed-over", Level::Warn, "At an upgrade, the keys of TLS tickets could not be taken over, and each client makes a full handshake once: `why`."),
     row("ram-restored", Level::Info, "The RAM tier was filled from `cache.ram.snapshot`: `path`, `responses`, `bytes`, `left_out` (expired, or beyond the budget or 20 s), `duration_ms`."),

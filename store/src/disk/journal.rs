@@ -5,7 +5,7 @@ use super::segment::DiskUsage;
 use crate::device::syscalls::{FailedCall, Syscall, Syscalls};
 use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use larder_semantics::expression::Expression;
-use larder_wire::segment::{ReadRule, RecordPart, RuleEntry, START, SegmentFile, is_start, start};
+use larder_wire::segment::{ReadRule, RecordPart, RuleEntry, START, SegmentFile, VERSION, is_start, start};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -185,7 +185,7 @@ impl Journal {
 
     /// All of it as bytes.
     fn image(&self) -> Vec<u8> {
-        let mut bytes = start(SegmentFile::Journal, self.place(0)).to_vec();
+        let mut bytes = start(SegmentFile::Journal, VERSION, self.place(0)).to_vec();
         let last =
             RuleEntry { seq: self.last, scope: 0, strength: 0, text: Vec::new(), positions: Vec::new() };
         for entry in std::iter::once(last).chain(self.rules.iter().map(|it| to_entry(it.0, &it.1))) {
@@ -204,7 +204,7 @@ impl Journal {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = self.calls.read(file.as_fd(), &mut bytes, 0)?;
         bytes.truncate(read);
-        if !is_start(SegmentFile::Journal, self.place(0), &bytes) {
+        if !is_start(SegmentFile::Journal, VERSION, self.place(0), &bytes) {
             return Ok(Completeness::No);
         }
         let mut at = START;

@@ -11,8 +11,8 @@ use super::segment::Segment;
 use crate::device::syscalls::FailedCall;
 use larder_transport::body::FileSlice;
 use larder_wire::segment::{
-    ENTRY, FooterEntry, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL, UNIT, start,
-    write_footer,
+    ENTRY, FooterEntry, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL, UNIT,
+    VERSION, start, write_footer,
 };
 use rustix::fs::OFlags;
 use std::os::fd::AsFd;
@@ -238,7 +238,7 @@ impl SegmentLog {
         let place = RecordPart { seed: self.base.seed, file: id, offset: 0 };
         let begun = calls
             .allocate(&file, self.base.segment_size)
-            .and_then(|()| calls.write(&file, &[&start(SegmentFile::Segment, place)], 0));
+            .and_then(|()| calls.write(&file, &[&start(SegmentFile::Segment, VERSION, place)], 0));
         if let Err(failed) = begun {
             let _ = calls.unlink(directory, &name);
             return Err(failed);

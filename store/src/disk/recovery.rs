@@ -9,7 +9,7 @@ use super::segment::Segment;
 use crate::device::syscalls::FailedCall;
 use larder_wire::segment::{
     ENTRY, FooterEntry, FooterTail, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL,
-    UNIT, could_be_record, is_start,
+    UNIT, VERSION, could_be_record, is_start,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -127,7 +127,7 @@ fn contents(base: &DiskShared, segment: &Segment) -> Option<SegmentContents> {
     let mut beginning = [0; START];
     let read = base.calls.read(file, &mut beginning, 0).ok()?;
     let place = RecordPart { seed: base.seed, file: segment.id, offset: 0 };
-    if read < START || !is_start(SegmentFile::Segment, place, &beginning) {
+    if read < START || !is_start(SegmentFile::Segment, VERSION, place, &beginning) {
         return None;
     }
     if let Some((entries, end)) = footer(base, segment, length) {

@@ -8,8 +8,9 @@
 //!
 //! All records of a key go to the same thread, so that a removal follows the responses before it, and the newest variant is the last.
 
+use super::version::RamFields;
 use super::{
-    RamFields, SHARED, SnapshotCount, SnapshotFault, SnapshotReader, bytes_that_follow, is_usable,
+    SHARED, SnapshotCount, SnapshotFault, SnapshotReader, StreamVersion, bytes_that_follow, is_usable,
     shared_bytes,
 };
 use crate::arena::InheritedArena;
@@ -18,7 +19,7 @@ use crate::encodings::Encodings;
 use crate::entry::StoredBody;
 use crate::purges::Seq;
 use crate::ram::Store;
-use larder_stdx::clock::{self, WallTime};
+use larder_stdx::clock;
 use larder_wire::ready_head::ReadyHead;
 use larder_wire::segment::{RecordHeader, RecordKind, sum};
 use std::io::Read;
@@ -172,17 +173,17 @@ impl Store {
         inherited: Option<&InheritedArena>,
         late: impl Fn() -> bool,
     ) -> Result<SnapshotCount, SnapshotFault> {
-        let (waiting, seed) = (&AtomicU64::new(0), reader.seed);
+        let (waiting, seed, version) = (&AtomicU64::new(0), reader.seed, reader.version);
         thread::scope(|scope| {
             let (mut inserters, mut running) = (Inserters { queues: Vec::new(), waiting }, Vec::new());
             for _ in 0..threads {
                 let (queue, orders) = mpsc::sync_channel(WAITING);
-                let insert = move || self.insert_records(&orders, seed, waiting);
+                let insert = move || self.insert_records(&orders, seed, version, waiting);
                 running.push(thread::Builder::new().name("restore".to_owned()).spawn_scoped(scope, insert)?);
                 inserters.queues.push((queue, RecordBatch::default()));
             }
             let left_out = self.read_records(reader, &mut inserters, surplus, inherited, late)?;
-            let mut count = SnapshotCount { left_out, ..SnapshotCount::default() };
+            let mut count = SnapshotCount { left_out, version, ..SnapshotCount::default() };
             drop(inserters);
             for one in running {
                 let part = one.join().unwrap_or(Err(SnapshotFault::Damaged))?;
@@ -307,6 +308,7 @@ impl Store {
         &self,
         orders: &Receiver<InsertOrder>,
         seed: u64,
+        version: StreamVersion,
         waiting: &AtomicU64,
     ) -> Result<SnapshotCount, SnapshotFault> {
         let mut count = SnapshotCount::default();
@@ -341,7 +343,7 @@ impl Store {
                         StoredBody::on_the_heap(&[body])
                     }
                 };
-                match self.restore_one(head, body, header.epoch, clock::wall()) {
+                match self.restore_one(version, head, body, header.epoch) {
                     true => {
                         count.responses += 1;
                         count.bytes += header.length();
@@ -356,12 +358,12 @@ impl Store {
     }
 
     /// Adds the response of a record's head; returns whether it is in RAM.
-    fn restore_one(&self, bytes: &[u8], body: StoredBody, applied: Seq, now: WallTime) -> bool {
+    fn restore_one(&self, version: StreamVersion, bytes: &[u8], body: StoredBody, applied: Seq) -> bool {
         let Some((mut envelope, beyond)) = head::read(bytes) else { return false };
-        let Some(beyond) = RamFields::read(beyond) else { return false };
+        let Some(beyond) = RamFields::read(version, beyond) else { return false };
         let key = std::mem::take(&mut envelope.key);
         let mut stored = head::stored(envelope, body);
-        if !is_usable(&stored, now) {
+        if !is_usable(&stored, clock::wall()) {
             return false;
         }
         if !beyond.head.is_empty() {

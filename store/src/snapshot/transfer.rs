@@ -8,7 +8,7 @@
 //! Bodies in the arena are not sent where the receiver has the arena: `arena::lending`.
 
 use super::reading::Surplus;
-use super::{SnapshotCount, SnapshotFacts, SnapshotFault, SnapshotReader, SnapshotWriter};
+use super::{SnapshotCount, SnapshotFacts, SnapshotFault, SnapshotReader, SnapshotWriter, StreamVersion};
 use crate::arena::InheritedArena;
 pub use crate::arena::{ArenaInUse, LentArena};
 use crate::changed_keys::TooManyChanges;
@@ -65,7 +65,7 @@ pub struct RamTransfer<W: Write> {
 }
 
 impl<W: Write> RamTransfer<W> {
-    /// Sends every response, the most used ones first, until `late` returns true; bodies in `lent` by their place. Left out are parts, private markers, bodies
+    /// Sends every response in this version, the most used ones first, until `late` returns true; bodies in `lent` by their place. Left out are parts, private markers, bodies
     /// in the disk tier, and responses that are of no use any more.
     ///
     /// # Errors
@@ -73,13 +73,15 @@ impl<W: Write> RamTransfer<W> {
     pub fn begin(
         store: &Arc<Store>,
         out: W,
+        version: StreamVersion,
         settings: u64,
         lent: Option<ArenaInUse>,
         late: impl Fn() -> bool,
     ) -> Result<Self, TransferFault> {
         store.eviction.lock().changed.begin();
         let (now, first) = (clock::wall(), store.purge_number());
-        let mut transfer = Self { store: store.clone(), writer: SnapshotWriter::new(out, SEED), first, lent };
+        let mut transfer =
+            Self { store: store.clone(), writer: SnapshotWriter::new(out, SEED, version), first, lent };
         transfer.writer.lent = transfer.lent.as_ref().map(ArenaInUse::descriptor);
         transfer.writer.begin(&SnapshotFacts { written: now, last: first, settings })?;
         store.write_all(&mut transfer.writer, now, late)?;

@@ -62,7 +62,10 @@ fn pages() -> Arc<Store> {
 /// A transfer of which all but the changes is sent.
 fn begun(store: &Arc<Store>) -> (RamTransfer<Sent>, Sent) {
     let sent = Sent::default();
-    (RamTransfer::begin(store, sent.clone(), SETTINGS, None, || false).unwrap(), sent)
+    (
+        RamTransfer::begin(store, sent.clone(), StreamVersion::default(), SETTINGS, None, || false).unwrap(),
+        sent,
+    )
 }
 
 /// The receiver after the switch. It has room for as many rules as any sender here: beyond, it validates the older responses.
@@ -101,6 +104,27 @@ fn changes_meanwhile_reach_the_receiver() {
     // Changes are not recorded any more.
     put(&before, "http://h/5", "later");
     assert!(before.eviction.lock().changed.take().unwrap().is_empty());
+}
+
+#[test]
+fn a_stream_of_either_version_is_taken_over() {
+    for version in StreamVersion::ALL {
+        let (before, sent) = (pages(), Sent::default());
+        before.note_hit(before.hash(b"http://h/3"), b"http://h/3");
+        let mut transfer =
+            RamTransfer::begin(&before, sent.clone(), version, SETTINGS, None, || false).unwrap();
+        put(&before, "http://h/1", "another");
+        transfer.catch_up().unwrap();
+        let (count, _) = transfer.end().unwrap();
+        let after = store(8 << 20);
+        let received = after.receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| false).unwrap();
+        assert_eq!((version, version), (count.version, received.version));
+        assert_eq!((21, 20), (received.responses, after.objects()));
+        let used = after.entry_of(after.hash(b"http://h/3"), b"http://h/3").unwrap();
+        assert_eq!(1, used.hits());
+        let (one, two) = (body(&after, "http://h/1"), body(&after, "http://h/2"));
+        assert_eq!((Some("another"), Some("page 2")), (one.as_deref(), two.as_deref()));
+    }
 }
 
 #[test]
@@ -224,7 +248,8 @@ fn a_receiver_that_is_full_or_late_obeys_removals() {
 fn the_receiver_counts_the_responses_that_the_sender_left_out() {
     let before = pages();
     let sent = Sent::default();
-    let transfer = RamTransfer::begin(&before, sent.clone(), SETTINGS, None, || true).unwrap();
+    let transfer =
+        RamTransfer::begin(&before, sent.clone(), StreamVersion::default(), SETTINGS, None, || true).unwrap();
     transfer.end().unwrap();
     let count = store(4 << 20).receive_ram(&sent.0.lock().unwrap()[..], SETTINGS, None, |_| false).unwrap();
     assert_eq!((0, 20), (count.responses, count.left_out));
@@ -267,7 +292,7 @@ impl Write for Gone {
 fn a_receiver_that_has_gone_changes_nothing() {
     let before = pages();
     assert!(matches!(
-        RamTransfer::begin(&before, Gone, SETTINGS, None, || false),
+        RamTransfer::begin(&before, Gone, StreamVersion::default(), SETTINGS, None, || false),
         Err(TransferFault::Failed(_))
     ));
     assert!(!before.eviction.lock().changed.are_recorded());
@@ -301,7 +326,9 @@ fn lent(store: &Arc<Store>) -> (RamTransfer<Sent>, Sent, LentArena, io::PipeWrit
     let (reader, writer) = io::pipe().unwrap();
     lent.end = reader.into();
     let sent = Sent::default();
-    let transfer = RamTransfer::begin(store, sent.clone(), SETTINGS, Some(in_use), || false).unwrap();
+    let transfer =
+        RamTransfer::begin(store, sent.clone(), StreamVersion::default(), SETTINGS, Some(in_use), || false)
+            .unwrap();
     (transfer, sent, lent, writer)
 }
 
