@@ -149,10 +149,7 @@ impl<'o> ResponseWriter<'o> {
                 frames.begin(out);
                 head.encode(frames.encoder, out);
             }
-            WireForm::Http3(_) => {
-                qpack::encode::status(head.status(), out);
-                head.lines().for_each(|it| qpack::encode::field(it.name.as_bytes(), it.value, out));
-            }
+            WireForm::Http3(_) => head.write_section(out),
         }
     }
 

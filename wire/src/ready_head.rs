@@ -10,6 +10,7 @@
 //! ```
 
 use crate::http2::hpack::{Encoder, PreparedLiteral, encode};
+use crate::http3::qpack;
 use larder_semantics::field::{Field, NameSet};
 use std::fmt;
 use std::sync::Arc;
@@ -26,19 +27,33 @@ enum HeadForm {
     Text,
     /// An HPACK block with the static table only (RFC 7541 Appendix A).
     Hpack,
+    /// A QPACK section with the static table only (RFC 9204 Appendix A), without its prefix. Its strings are those of HPACK
+    /// (RFC 9204 §4.1.2), so it is in templates alone, and takes no memory of a head.
+    Qpack,
 }
 
-/// The number of forms.
+/// The number of forms, and of those that heads have of their own.
 const FORMS: usize = HeadForm::ALL.len();
+const OWN_FORMS: usize = HeadForm::OWN.len();
 
 impl HeadForm {
-    const ALL: [HeadForm; 2] = [HeadForm::Text, HeadForm::Hpack];
+    const ALL: [HeadForm; 3] = [HeadForm::Text, HeadForm::Hpack, HeadForm::Qpack];
+    const OWN: [HeadForm; 2] = [HeadForm::Text, HeadForm::Hpack];
+
+    /// The form of its own values.
+    const fn own(self) -> HeadForm {
+        match self {
+            HeadForm::Text => HeadForm::Text,
+            HeadForm::Hpack | HeadForm::Qpack => HeadForm::Hpack,
+        }
+    }
 
     /// Appends a head with this text: a status line and field lines.
     fn write_head(self, text: &[u8], out: &mut Vec<u8>) {
         match self {
             HeadForm::Text => out.extend_from_slice(text),
             HeadForm::Hpack => encode::compact_head(text, out),
+            HeadForm::Qpack => qpack::encode::head(text, out),
         }
     }
 
@@ -47,6 +62,7 @@ impl HeadForm {
         match self {
             HeadForm::Text => out.extend_from_slice(line),
             HeadForm::Hpack => encode::status_of(line, out),
+            HeadForm::Qpack => qpack::encode::status(encode::status_in(line), out),
         }
     }
 
@@ -55,6 +71,7 @@ impl HeadForm {
         match self {
             HeadForm::Text => out.extend_from_slice(&[name, b": "].concat()),
             HeadForm::Hpack => encode::compact_name(name, out),
+            HeadForm::Qpack => qpack::encode::name(name, out),
         }
     }
 
@@ -62,7 +79,7 @@ impl HeadForm {
     fn write_value(self, value: &[u8], out: &mut Vec<u8>) {
         match self {
             HeadForm::Text => out.extend_from_slice(value),
-            HeadForm::Hpack => encode::compact(value, out),
+            HeadForm::Hpack | HeadForm::Qpack => encode::compact(value, out),
         }
     }
 
@@ -70,8 +87,18 @@ impl HeadForm {
     fn write_end(self, out: &mut Vec<u8>) {
         match self {
             HeadForm::Text => out.extend_from_slice(b"\r\n"),
-            HeadForm::Hpack => {}
+            HeadForm::Hpack | HeadForm::Qpack => {}
         }
+    }
+
+    /// Appends a field up to what comes behind its value.
+    fn write_field(self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        if self == HeadForm::Qpack {
+            // The static table has values, too.
+            return qpack::encode::field(name, value, out);
+        }
+        self.write_name(name, out);
+        self.write_value(value, out);
     }
 }
 
@@ -80,9 +107,9 @@ impl HeadForm {
 pub struct ReadyHead {
     /// The parts shared with other heads.
     template: Option<Arc<HeadTemplate>>,
-    /// With a template: the lengths of each own value, one byte per form; then all values in the first form, then in the
-    /// next. Without: the lengths of all forms but the last in four bytes each; the names of its fields, as a set; then the
-    /// text, and the other forms if kept.
+    /// With a template: the lengths of each own value, one byte for each of [`HeadForm::OWN`]; then all values in the first form,
+    /// then in the next. Without: the lengths of all these forms but the last in four bytes each; the names of its fields, as a
+    /// set; then the text, and the other forms if kept.
     own: Box<[u8]>,
 }
 
@@ -120,7 +147,7 @@ struct TemplateLiteral {
 }
 
 /// Bytes of the lengths of a head without template: of each form but the last, which ends with the head.
-const LENGTHS: usize = size_of::<u32>() * (FORMS - 1);
+const LENGTHS: usize = size_of::<u32>() * (OWN_FORMS - 1);
 /// Bytes before its forms.
 const PREFIX: usize = LENGTHS + NameSet::SIZE;
 
@@ -128,7 +155,7 @@ impl ReadyHead {
     /// A head in all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
-        Self::without_template(text, &HeadForm::ALL)
+        Self::without_template(text, &HeadForm::OWN)
     }
 
     /// A head as text only, for responses that are not stored: another form is made for each client that needs it.
@@ -142,7 +169,7 @@ impl ReadyHead {
         let mut bytes = Vec::with_capacity(PREFIX + forms.len() * text.len());
         bytes.resize(LENGTHS, 0);
         // A head that is sent once is searched when it is sent, if at all.
-        let names = if forms.len() < FORMS { NameSet::ALL } else { names_of(text) };
+        let names = if forms.len() < OWN_FORMS { NameSet::ALL } else { names_of(text) };
         bytes.extend_from_slice(&names.to_bytes());
         for (at, form) in forms.iter().enumerate() {
             let before = bytes.len();
@@ -198,6 +225,18 @@ impl ReadyHead {
             None => match self.bytes(HeadForm::Hpack) {
                 [] => encoder.head(self.bytes(HeadForm::Text), out),
                 block => encoder.block(block, out),
+            },
+        }
+    }
+
+    /// Appends it as QPACK, without the prefix of the section.
+    #[inline]
+    pub fn write_section(&self, out: &mut Vec<u8>) {
+        match &self.template {
+            Some(it) => it.write(HeadForm::Qpack, &self.own, out),
+            None => match self.bytes(HeadForm::Hpack) {
+                [] => qpack::encode::head(self.bytes(HeadForm::Text), out),
+                block => qpack::encode::block(self.status(), block, out),
             },
         }
     }
@@ -265,7 +304,7 @@ impl ReadyHead {
 /// Own values in one form, one after the other.
 #[derive(Clone)]
 struct OwnValues<'a> {
-    lengths: &'a [[u8; FORMS]],
+    lengths: &'a [[u8; OWN_FORMS]],
     form: usize,
     rest: &'a [u8],
 }
@@ -285,9 +324,9 @@ impl HeadTemplate {
     /// The own values in one form.
     #[inline]
     fn values<'a>(&self, form: HeadForm, own: &'a [u8]) -> OwnValues<'a> {
-        let form = form as usize;
-        let (lengths, rest) = own.split_at(FORMS * self.cuts.len());
-        let lengths = lengths.as_chunks::<FORMS>().0;
+        let form = form.own() as usize;
+        let (lengths, rest) = own.split_at(OWN_FORMS * self.cuts.len());
+        let lengths = lengths.as_chunks::<OWN_FORMS>().0;
         // Those in the forms before this one.
         let skipped: usize = lengths.iter().flat_map(|it| &it[..form]).map(|it| usize::from(*it)).sum();
         OwnValues { lengths, form, rest: &rest[skipped..] }

@@ -1,6 +1,6 @@
 //! The lines that heads share: recognised by an earlier occurrence, stored once for all heads with them.
 
-use super::{FORMS, HeadForm, HeadTemplate, ReadyHead, TemplateLiteral};
+use super::{FORMS, HeadForm, HeadTemplate, OWN_FORMS, ReadyHead, TemplateLiteral};
 use crate::http2::hpack::{PreparedLiteral, encode};
 use larder_semantics::field::NameSet;
 use std::collections::HashMap;
@@ -145,13 +145,13 @@ fn values(split: &Split) -> usize {
 }
 
 fn with_own_values(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
-    let mut own = vec![0; FORMS * values(split)];
-    own.reserve(FORMS * text.len());
-    for form in HeadForm::ALL {
+    let mut own = vec![0; OWN_FORMS * values(split)];
+    own.reserve(OWN_FORMS * text.len());
+    for form in HeadForm::OWN {
         for (at, piece) in split.pieces.iter().skip(1).step_by(2).enumerate() {
             let before = own.len();
             form.write_value(&text[piece.clone()], &mut own);
-            own[FORMS * at + form as usize] = u8::try_from(own.len() - before).ok()?;
+            own[OWN_FORMS * at + form as usize] = u8::try_from(own.len() - before).ok()?;
         }
     }
     // Copied: unused capacity of a vector would be kept as long.
@@ -168,17 +168,21 @@ impl HeadTemplate {
             let mut own = split.pieces.iter().skip(1).step_by(2).zip(&mut cuts).peekable();
             let (mut from, mut ends) = (0, memchr::memchr_iter(b'\n', head).map(|it| it + 1));
             from = ends.next().inspect(|end| form.write_status(&head[from..*end], out))?;
-            status = out.len();
+            if form == HeadForm::Hpack {
+                status = out.len();
+            }
             for end in ends {
                 let begin = out.len();
                 let own = own.next_if(|it| it.0.start < end);
                 let is_own = own.is_some();
                 if let Some((name, value)) = encode::parts(&head[from..end]) {
-                    form.write_name(name, out);
                     names.insert(std::str::from_utf8(name).unwrap_or_default());
                     match own {
-                        Some((_, cut)) => cut[form as usize] = u32::try_from(out.len()).ok()?,
-                        None => form.write_value(value, out),
+                        Some((_, cut)) => {
+                            form.write_name(name, out);
+                            cut[form as usize] = u32::try_from(out.len()).ok()?;
+                        }
+                        None => form.write_field(name, value, out),
                     }
                     form.write_end(out);
                 }

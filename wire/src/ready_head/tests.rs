@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http2::hpack::{HpackDecoder, Section, TABLE};
+use crate::http3::qpack;
 use proptest::prelude::*;
 
 /// A block's content as a client reads it, in HTTP/1.1 form with names in lower case.
@@ -18,6 +19,18 @@ fn block(head: &ReadyHead) -> Vec<u8> {
     let mut block = Vec::new();
     head.write_block(&mut block);
     block
+}
+
+/// A section's content as a client reads it, in the same form.
+fn read_section(head: &ReadyHead) -> String {
+    let mut bytes = vec![0, 0];
+    head.write_section(&mut bytes);
+    let mut section = Section::default();
+    section.begin(1 << 20);
+    qpack::decode(&bytes, &mut section).unwrap();
+    assert_eq!(None, section.flaw());
+    let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+    section.iter().map(|(name, value)| format!("{}: {}\n", text(name), text(value))).collect()
 }
 
 /// The lines, one by one.
@@ -52,6 +65,7 @@ proptest! {
         for head in [ReadyHead::new(text.as_bytes()), passing, kept, again.clone(), templates.keep(again)] {
             prop_assert_eq!(text.as_bytes(), head.text());
             prop_assert_eq!(&expect, &decoded(&block(&head)));
+            prop_assert_eq!(&expect, &read_section(&head));
             prop_assert_eq!(&all, &lines(&head));
         }
     }
@@ -79,6 +93,31 @@ fn heads_of_a_known_kind_keep_only_their_own_lines() {
         &raw const **third.template.as_ref().unwrap()
     ));
     assert_eq!(sample(3, "").as_bytes(), third.text());
+}
+
+#[test]
+fn a_section_has_indices_of_its_static_table_and_the_strings_of_the_block() {
+    let templates = Templates::default();
+    let head = |number: u32| {
+        let text = format!(
+            "HTTP/1.1 206 Partial\r\nContent-Type: text/css\r\nExpires: 0\r\nX-Number: 17\r\nETag: \"page-{number}\"\r\n"
+        );
+        templates.keep(ReadyHead::passing(text.as_bytes()))
+    };
+    let section = |head: &ReadyHead| {
+        let mut out = Vec::new();
+        head.write_section(&mut out);
+        out
+    };
+    let (alone, _, _, third) = (head(1), head(1), head(2), head(3));
+    assert!(alone.template.is_none() && third.template.is_some());
+    // A name of this table alone, one of HPACK's alone, and one of neither.
+    let begin = [0xff, 65 - 63, 0x5f, 44 - 15, 0x86];
+    assert!(section(&alone).starts_with(&begin), "{:x?}", section(&alone));
+    assert!(section(&third).starts_with(&[0xff, 65 - 63, 0xc0 | 51]), "{:x?}", section(&third));
+    let mut tag = Vec::new();
+    encode::compact(b"\"page-3\"", &mut tag);
+    assert!(section(&third).ends_with(&[&[0x57], &*tag].concat()), "{:x?}", section(&third));
 }
 
 #[test]

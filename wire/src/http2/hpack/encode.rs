@@ -7,6 +7,10 @@ use super::table::place_of;
 /// The first byte of a literal without indexing (RFC 7541 §6.2.2).
 pub(super) const PLAIN: u8 = 0x00;
 
+/// The first byte of a status that is a literal, and the bytes of that.
+const STATUS: u8 = 0x08;
+const STATUS_SIZE: usize = 5;
+
 /// Appends `:status`.
 pub fn status(status: u16, out: &mut Vec<u8>) {
     let indexed: u8 = match status {
@@ -20,7 +24,7 @@ pub fn status(status: u16, out: &mut Vec<u8>) {
         _ => {
             debug_assert!((100..=999).contains(&status), "a status has three digits");
             let digit = |unit: u16| b'0' + u8::try_from(status / unit % 10).unwrap_or_default();
-            return out.extend_from_slice(&[0x08, 3, digit(100), digit(10), digit(1)]);
+            return out.extend_from_slice(&[STATUS, 3, digit(100), digit(10), digit(1)]);
         }
     };
     out.push(0x80 | indexed);
@@ -66,6 +70,13 @@ pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
 /// Appends `:status` of a head's first line.
 pub(crate) fn status_of(line: &[u8], out: &mut Vec<u8>) {
     status(status_in(line), out);
+}
+
+/// The fields of a block behind its status.
+#[inline]
+pub(crate) fn behind_status(block: &[u8]) -> &[u8] {
+    let status = if block.first() == Some(&STATUS) { STATUS_SIZE } else { 1 };
+    block.get(status..).unwrap_or_default()
 }
 
 /// The status in a head's first line.

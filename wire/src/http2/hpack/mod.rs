@@ -11,6 +11,7 @@ pub use decode::{Flaw, HpackDecoder, Section};
 pub(crate) use decode::{integer, string_behind};
 pub use encoder::Encoder;
 pub(crate) use encoder::PreparedLiteral;
+pub(crate) use table::known_name;
 
 /// The largest table that a peer may request (`SETTINGS_HEADER_TABLE_SIZE`; the initial size of connections), bytes.
 pub const TABLE: usize = 4096;

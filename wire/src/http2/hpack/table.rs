@@ -55,6 +55,13 @@ pub(super) fn place_of(name: &[u8]) -> u8 {
     places.iter().find(is_it).copied().unwrap_or(0)
 }
 
+/// The name at an index of the static table, counted from 1.
+#[inline]
+pub(crate) fn known_name(index: u32) -> Option<&'static [u8]> {
+    let place = usize::try_from(index).ok()?.checked_sub(1)?;
+    STATIC.get(place).map(|it| it.0.as_bytes())
+}
+
 /// The dynamic table, newest first. The bytes of its entries are in one text in their order, so that adding one allocates
 /// nothing.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Fields with the static table alone: valid on every connection.
 
 use super::table::{STATIC, place_of, values_of};
-use crate::http2::hpack::encode::{compact, each_line, integer, status_in};
+use crate::http2::hpack::encode::{behind_status, compact, each_line, integer, status_in};
+use crate::http2::hpack::{integer as integer_behind, known_name};
 
 /// Appends `:status`.
 pub fn status(status: u16, out: &mut Vec<u8>) {
@@ -40,14 +41,14 @@ pub fn field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
             return integer(0xc0, 6, usize::from(same), out);
         }
     }
-    self::name(place, name, out);
+    name_at(place, name, out);
     compact(value, out);
 }
 
 /// Appends a field whose value `write` appends.
 #[inline]
 pub fn field_with(name: &[u8], write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-    self::name(place_of(name), name, out);
+    self::name(name, out);
     let at = out.len();
     out.push(0);
     write(out);
@@ -69,9 +70,44 @@ pub fn head(text: &[u8], out: &mut Vec<u8>) {
     each_line(text, out, field);
 }
 
-/// A name, before its value (RFC 9204 §4.5.4, §4.5.6).
+/// Appends the fields of a block that `hpack::encode::compact_head` made of a head with this status: names are those of this static table,
+/// strings are copied.
+pub(crate) fn block(status: u16, block: &[u8], out: &mut Vec<u8>) {
+    self::status(status, out);
+    out.reserve(block.len());
+    let mut rest = behind_status(block);
+    while !rest.is_empty() && literal(&mut rest, out).is_some() {}
+}
+
+/// Appends a literal of HPACK; `None` if it is none.
 #[inline]
-fn name(place: Option<u8>, name: &[u8], out: &mut Vec<u8>) {
+fn literal(rest: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
+    match integer_behind(rest, 4)? {
+        0 => {
+            let coded = rest.first()? & 0x80;
+            let length = usize::try_from(integer_behind(rest, 7)?).ok()?;
+            // The sign of Huffman code is the fifth bit (RFC 9204 §4.5.6).
+            integer(0x20 | coded >> 4, 3, length, out);
+            out.extend_from_slice(rest.split_off(..length)?);
+        }
+        place => name(known_name(place)?, out),
+    }
+    let mut value = *rest;
+    let length = usize::try_from(integer_behind(&mut value, 7)?).ok()?;
+    let whole = rest.len() - value.len() + length;
+    out.extend_from_slice(rest.split_off(..whole)?);
+    Some(())
+}
+
+/// Appends a name, before its value.
+#[inline]
+pub(crate) fn name(name: &[u8], out: &mut Vec<u8>) {
+    name_at(place_of(name), name, out);
+}
+
+/// A name at this place of the static table, if it is there (RFC 9204 §4.5.4, §4.5.6).
+#[inline]
+fn name_at(place: Option<u8>, name: &[u8], out: &mut Vec<u8>) {
     match place {
         Some(place) => integer(0x50, 4, usize::from(place), out),
         None => {
