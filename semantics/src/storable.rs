@@ -354,9 +354,20 @@ enum StatusKind {
 impl StatusKind {
     fn of(status: u16) -> Self {
         match status {
-            0..=199 | 304 | 400 | 401 | 407 | 408 | 411..=413 | 415..=417 | 421 | 426 | 428 | 429 | 431 => {
-                StatusKind::Never
-            }
+            0..=199
+            | 304
+            | 400
+            | 401
+            | 407
+            | 408
+            | 411..=413
+            | 415..=417
+            | 421
+            | 425
+            | 426
+            | 428
+            | 429
+            | 431 => StatusKind::Never,
             200..=399 => StatusKind::Ordinary,
             _ => StatusKind::Error,
         }

@@ -37,7 +37,7 @@ fn explicit_freshness_by_status() {
         }
     }
     // About one request's conditions, credentials or form: never.
-    for status in [401, 407, 408, 411, 412, 413, 415, 416, 417, 421, 426, 428, 429, 431] {
+    for status in [401, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431] {
         assert_eq!(Miss, pages.second(&format!("{status} | Cache-Control: max-age=60"), 0, ""), "{status}");
     }
 }

@@ -81,9 +81,10 @@ fn statuses() {
         check(&format!("{status} | Expires: @60"), "store");
     }
     // Not final, or about one request's conditions, credentials, ranges or form.
-    for status in
-        [0, 99, 100, 101, 103, 199, 304, 400, 401, 407, 408, 412, 413, 415, 416, 417, 421, 426, 428, 429, 431]
-    {
+    for status in [
+        0, 99, 100, 101, 103, 199, 304, 400, 401, 407, 408, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429,
+        431,
+    ] {
         check(&format!("{status} | Cache-Control: public, max-age=60 | ETag: \"a\""), "status");
     }
 }
