@@ -220,6 +220,69 @@ fn paths_that_name_a_program_and_paths_that_do_not() {
     }
 }
 
+/// The program that was found runs, not the one to which a link leads a moment later.
+#[test]
+fn a_link_that_is_replaced_meanwhile_runs_nothing_outside() {
+    let it = Programs::new("", &[]);
+    let bin = it.folder.path().join("bin");
+    for (directory, says) in [(bin.join("in"), "inside"), (it.folder.path().join("out"), "outside")] {
+        std::fs::create_dir(&directory).unwrap();
+        program(&directory.join("p"), &format!("#!/bin/sh\nprintf 'X: 1\\n\\n{says}'"));
+    }
+    let lead = |to: &str| {
+        let new = bin.join("new");
+        std::os::unix::fs::symlink(to, &new).unwrap();
+        std::fs::rename(&new, bin.join("current")).unwrap();
+    };
+    lead("in");
+    assert_eq!("inside", it.get("/cgi-bin/current/p").text());
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                lead("../out");
+                lead("in");
+            }
+        });
+        let pages: Vec<String> = (0..300).map(|_| it.get("/cgi-bin/current/p").text()).collect();
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(0, pages.iter().filter(|it| *it == "outside").count());
+    });
+}
+
+/// By the paths that CGI programs use: `$0`, their working directory, `SCRIPT_FILENAME`.
+#[test]
+fn programs_behind_links_find_the_files_of_their_directory() {
+    let library = ". \"$(dirname \"$0\")/lib.sh\"; . ./lib.sh; . \"$(dirname \"$SCRIPT_FILENAME\")/lib.sh\"";
+    let it = Programs::new("", &[]);
+    let release = it.folder.path().join("bin/.releases/5");
+    std::fs::create_dir_all(&release).unwrap();
+    std::fs::write(release.join("lib.sh"), "cd /tmp; cd - >/dev/null; found=$found+").unwrap();
+    std::fs::write(release.join("lib.py"), "found = 'found'").unwrap();
+    std::fs::write(release.join("Lib.pm"), "package Lib; sub found { 'found' } 1;").unwrap();
+    let page = "printf 'X: 1\\n\\n%s %s' \"$found\" \"$SCRIPT_NAME\"";
+    program(&release.join("a.sh"), &format!("#!/bin/sh\n{library}\n{page}\n"));
+    program(
+        &release.join("a.py"),
+        "#!/usr/bin/python3\nimport os; os.chdir('/')\nimport lib\nprint('X: 1\\n\\n' + lib.found, end='')\n",
+    );
+    program(
+        &release.join("a.pl"),
+        "#!/usr/bin/perl\nuse FindBin; use lib $FindBin::RealBin; use Lib;\nprint \"X: 1\\n\\n\", Lib::found();\n",
+    );
+    let bin = it.folder.path().join("bin");
+    std::os::unix::fs::symlink(".releases/5", bin.join("current")).unwrap();
+    std::os::unix::fs::symlink("current/a.sh", bin.join("b.sh")).unwrap();
+    for (path, expect) in [
+        ("/cgi-bin/current/a.sh", "+++ /cgi-bin/current/a.sh"),
+        ("/cgi-bin/b.sh", "+++ /cgi-bin/b.sh"),
+        ("/cgi-bin/current/a.py", "found"),
+        ("/cgi-bin/current/a.pl", "found"),
+    ] {
+        assert_eq!(expect, it.get(path).text(), "{path}");
+    }
+}
+
 #[test]
 fn bodies_of_requests() {
     let it = Programs::new(

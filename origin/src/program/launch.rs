@@ -7,8 +7,7 @@ use crate::process_slots::ProcessSlot;
 use crate::program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 use larder_semantics::cgi::{ProgramPath, Script};
 use larder_semantics::field::FieldList;
-use larder_semantics::path::follow_link;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -23,8 +22,6 @@ use std::process::{Command, Stdio};
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How often a search is repeated that a rename disturbed.
 const AGAIN: usize = 8;
-/// The most symbolic links of a path, as in Linux.
-const LINKS: usize = 40;
 
 /// A program to start.
 pub(super) struct LaunchRequest {
@@ -63,9 +60,9 @@ pub(super) fn launch(
 ) -> Result<Launched, NotLaunched> {
     let path = order.path.ok_or(NotLaunched::Answer(404))?;
     let method = order.variables.get("request_method").unwrap_or_default();
-    let (file, script) = find(settings, &path, &String::from_utf8_lossy(method))?;
+    let FoundProgram { file, name, script } = find(settings, &path, &String::from_utf8_lossy(method))?;
     let mut command = Command::new(&file);
-    command.env_clear().env("PATH", PATH);
+    command.arg0(name).env_clear().env("PATH", PATH);
     for it in order.variables.iter() {
         command.env(it.name, OsStr::from_bytes(it.value));
     }
@@ -97,34 +94,44 @@ fn set_script(command: &mut Command, file: &Path, script: &Script) {
     }
 }
 
-/// The file of the program, and the script that it is for the request.
-fn find(
-    settings: &ProgramSettings,
-    path: &ProgramPath,
-    method: &str,
-) -> Result<(PathBuf, Script), NotLaunched> {
+/// A program of a request.
+struct FoundProgram {
+    /// Its file. Beneath the root no symbolic link is on the way to it: one that is replaced after the search leads the start, and the
+    /// interpreter, which opens a script again, to no other file.
+    file: PathBuf,
+    /// The path by which it was found, as the name by which a binary knows itself.
+    name: PathBuf,
+    /// The script that it is for the request.
+    script: Script,
+}
+
+fn find(settings: &ProgramSettings, path: &ProgramPath, method: &str) -> Result<FoundProgram, NotLaunched> {
     let root = match &settings.place {
-        ProgramPlace::Program(file) => return Ok((file.clone(), path.script(path.strip()))),
+        ProgramPlace::Program(file) => {
+            let script = path.script(path.strip());
+            return Ok(FoundProgram { file: file.clone(), name: file.clone(), script });
+        }
         ProgramPlace::Directory(root) => root,
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(CWD, root, flags, Mode::empty()).map_err(|it| not_started(root, &it.into()))?;
     for end in path.ends() {
         let beneath = path.beneath(end);
-        let found = open_beneath(&directory, beneath, OFlags::empty()).map_err(|it| not_found(root, it))?;
+        let found = open_beneath(&directory, beneath).map_err(|it| not_found(root, it))?;
         let stat = fstat(&found).map_err(|it| not_found(root, it))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {}
             _ if path.is_of_other_route(end, method, &settings.before) => {
                 return Err(NotLaunched::Answer(404));
             }
-            FileType::RegularFile
-                if ends_hidden(&directory, beneath).map_err(|it| not_found(root, it))? =>
-            {
-                return Err(NotLaunched::Answer(404));
-            }
-            FileType::RegularFile if stat.st_mode & 0o111 != 0 => {
-                return Ok((root.join(OsStr::from_bytes(beneath)), path.script(end)));
+            FileType::RegularFile => {
+                let name = root.join(OsStr::from_bytes(beneath));
+                let file = resolved(root, &directory, &found).map_err(|it| not_started(&name, &it.into()))?;
+                return match stat.st_mode & 0o111 {
+                    _ if is_hidden(&file) => Err(NotLaunched::Answer(404)),
+                    0 => Err(NotLaunched::Answer(403)),
+                    _ => Ok(FoundProgram { file, name, script: path.script(end) }),
+                };
             }
             _ => return Err(NotLaunched::Answer(403)),
         }
@@ -133,26 +140,28 @@ fn find(
 }
 
 /// Opens a file whose path, symbolic links included, does not leave the directory.
-fn open_beneath(directory: &OwnedFd, path: &[u8], more: OFlags) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | more;
+fn open_beneath(directory: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let open = || openat2(directory, OsStr::from_bytes(path), flags, Mode::empty(), resolve);
     (1..AGAIN).map(|_| open()).find(|it| !matches!(it, Err(Errno::AGAIN))).unwrap_or_else(open)
 }
 
-/// Whether the symbolic links in the last segment of a path lead to a hidden name, such as that of a draft. As for files, directories
-/// may be hidden: `current -> .releases/5`. A link that is replaced before the start is not noticed; the right to replace one is also
-/// the right to write a program there.
-fn ends_hidden(directory: &OwnedFd, path: &[u8]) -> rustix::io::Result<bool> {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        let found = open_beneath(directory, &path, OFlags::NOFOLLOW)?;
-        if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::Symlink {
-            return Ok(path.rsplit(|it| *it == b'/').next().is_some_and(|it| it.starts_with(b".")));
-        }
-        follow_link(&mut path, readlinkat(&found, "", Vec::new())?.as_bytes());
-    }
-    Err(Errno::LOOP)
+/// The path of an open file beneath the root, with no symbolic link behind the root.
+fn resolved(root: &Path, directory: &OwnedFd, file: &OwnedFd) -> rustix::io::Result<PathBuf> {
+    let (top, path) = (real_path(directory)?, real_path(file)?);
+    Ok(path.strip_prefix(&top).map(|it| root.join(it)).unwrap_or(path))
+}
+
+fn real_path(file: &OwnedFd) -> rustix::io::Result<PathBuf> {
+    let path = readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+    Ok(PathBuf::from(OsStr::from_bytes(path.as_bytes())))
+}
+
+/// Whether the file at the end of all links has a hidden name, such as that of a draft. As for files, directories may be hidden:
+/// `current -> .releases/5`.
+fn is_hidden(file: &Path) -> bool {
+    file.file_name().is_some_and(|it| it.as_bytes().starts_with(b"."))
 }
 
 fn not_found(root: &Path, error: Errno) -> NotLaunched {
