@@ -13,6 +13,7 @@ pub use audience::{SharedReason, SharingCheck};
 pub use outcome::{ChangeExample, ChangeKind, ChangeList, HitShare, SharedExample, TrialReport};
 
 use crate::cache_rule::ArrivingResponse;
+use crate::cookies;
 use crate::field::Field;
 use crate::freshness::{Lifetime, LifetimeSource};
 use crate::policy::Policy;
@@ -301,10 +302,15 @@ impl<'r> ConfigTrial<'r> {
             Side::Changed => &mut self.changed,
         };
         match side.course {
-            Course::Cached { key, policy } => {
-                let request = seen.request;
-                model.see(&ModelRequest { request, facts, key: xxh3_64(key), policy, response, seed })
-            }
+            Course::Cached { key, policy } => public_form(policy, seen.request, response, |public| {
+                let key = xxh3_64(key);
+                let Some((request, response)) = public else {
+                    let request = seen.request;
+                    return model.see(&ModelRequest { request, facts, key, policy, response, seed });
+                };
+                let facts = &request.facts();
+                model.see(&ModelRequest { request, facts, key, policy, response, seed })
+            }),
             Course::Passed { .. } => model.passed(seen.request.weight),
             Course::Answered { .. } | Course::Refused { .. } | Course::File | Course::Unknown(_) => {
                 ModelAnswer::None
@@ -352,6 +358,7 @@ impl<'r> ConfigTrial<'r> {
         let (Some(response), Some(now), Some(then)) = (response, now, then) else { return };
         if now.is_stored() != then.is_stored() {
             let key = match now.is_stored() {
+                _ if now.is_public != then.is_public => Some("cache.public_files"),
                 true => then.key(),
                 false => now.lifted_by(&then),
             };
@@ -364,9 +371,11 @@ impl<'r> ConfigTrial<'r> {
             let key = now.lifetime_key(&then);
             self.report.changed(ChangeKind::Lifetime, seen, told(old.seconds), told(new.seconds), key);
         }
-        if let Some(group) = then.group {
-            self.sharing.note(seen.number, seen.request, response, &now, group);
-        }
+        let (Some(group), Course::Cached { policy, .. }) = (then.group, changed.course) else { return };
+        public_form(policy, seen.request, Some(*response), |public| {
+            let response = public.and_then(|it| it.1).unwrap_or(*response);
+            self.sharing.note(seen.number, seen.request, &response, &now, group);
+        });
     }
 
     /// Compares the keys, and the names of the fields by which stored responses are kept apart.
@@ -460,6 +469,8 @@ pub(crate) struct CachingVerdict {
     refusal: Option<NotStorable>,
     /// `cache.max_ttl`.
     max_ttl: u32,
+    /// Whether the request is for a file of `cache.public_files`.
+    is_public: bool,
 }
 
 impl CachingVerdict {
@@ -476,11 +487,26 @@ impl CachingVerdict {
             Course::Cached { key, policy } => (key, policy),
             _ => return None,
         };
+        Some(public_form(policy, request, Some(*response), |public| match public {
+            Some((request, Some(response))) => {
+                let it = Self::of_cached(request, &request.facts(), (key, policy), &response);
+                Self { is_public: true, ..it }
+            }
+            _ => Self::of_cached(request, facts, (key, policy), response),
+        }))
+    }
+
+    fn of_cached(
+        request: &RecordedRequest<'_>,
+        facts: &RequestFacts<'_>,
+        (key, policy): (&[u8], &Policy),
+        response: &RecordedResponse<'_>,
+    ) -> Self {
         let of_rule = rule(policy, request, response);
         let meta = meta(of_rule, response);
         let (lifetime, max_ttl) = (Some(meta.lifetime), of_rule.max_ttl);
         let it = Self { lifetime, max_ttl, ..Self::STORED };
-        Some(match judge(request, facts, policy, response) {
+        match judge(request, facts, policy, response) {
             Storable::Store => {
                 let mut names: Vec<String> = meta.vary().iter().map(|it| it.to_ascii_lowercase()).collect();
                 names.sort_unstable();
@@ -491,7 +517,7 @@ impl CachingVerdict {
                     matches!(why, NotStorable::Private | NotStorable::NoStore | NotStorable::Authorization);
                 Self { stored: Err(why.name()), of_one_client, refusal: Some(why), ..it }
             }
-        })
+        }
     }
 
     const STORED: Self = Self {
@@ -502,6 +528,7 @@ impl CachingVerdict {
         vary: String::new(),
         refusal: None,
         max_ttl: 0,
+        is_public: false,
     };
 
     fn is_stored(&self) -> bool {
@@ -582,6 +609,24 @@ fn judge(
     storable::decide(facts, it.status, it.fields, policy, it.time, it.time, &mut Silent)
 }
 
+/// Calls `with` with a request for a file of `cache.public_files` and its response as the cache has them: without cookies in either
+/// direction; with `None` for another request.
+fn public_form<T>(
+    policy: &Policy,
+    request: &RecordedRequest<'_>,
+    response: Option<RecordedResponse<'_>>,
+    with: impl FnOnce(Option<(&RecordedRequest<'_>, Option<RecordedResponse<'_>>)>) -> T,
+) -> T {
+    if !cookies::is_public_file(policy, request.method, request.target) {
+        return with(None);
+    }
+    let sent: Vec<Field<'_>> = request.fields.iter().filter(|it| !it.is("cookie")).copied().collect();
+    let all = response.map_or(&[][..], |it| it.fields);
+    let came: Vec<Field<'_>> = all.iter().filter(|it| !cookies::changes_cookies(it)).copied().collect();
+    let response = response.map(|it| RecordedResponse { fields: &came, ..it });
+    with(Some((&RecordedRequest { fields: &sent, ..*request }, response)))
+}
+
 /// A hash of a key with the variant of a request.
 fn group_of(request: &RecordedRequest<'_>, key: &[u8], meta: &Meta) -> u64 {
     let mut group = key.to_vec();
@@ -591,7 +636,9 @@ fn group_of(request: &RecordedRequest<'_>, key: &[u8], meta: &Meta) -> u64 {
 
 /// The variant of a response that a request selects, under one key.
 fn variant_of(request: &RecordedRequest<'_>, policy: &Policy, it: &RecordedResponse<'_>) -> u64 {
-    group_of(request, &[], &meta(rule(policy, request, it), it))
+    let variant =
+        |request: &RecordedRequest<'_>| group_of(request, &[], &meta(rule(policy, request, it), it));
+    public_form(policy, request, None, |public| variant(public.map_or(request, |it| it.0)))
 }
 
 fn meta(policy: &Policy, it: &RecordedResponse<'_>) -> Meta {

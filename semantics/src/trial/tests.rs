@@ -34,6 +34,11 @@ fn key(policy: &Policy, target: &str) -> Vec<u8> {
 
 /// The report about rows under two policies of one route.
 fn report(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> TrialReport {
+    report_for(rows, &[], running, changed)
+}
+
+/// The same for requests with these fields.
+fn report_for(rows: &[Row<'_>], fields: &[Field<'_>], running: &Policy, changed: &Policy) -> TrialReport {
     let mut trial = ConfigTrial::default();
     for (number, row) in rows.iter().enumerate() {
         let response = row.response.map(|(fields, digest)| RecordedResponse {
@@ -50,7 +55,7 @@ fn report(rows: &[Row<'_>], running: &Policy, changed: &Policy) -> TrialReport {
             scheme: "http",
             authority: "h",
             target: row.target,
-            fields: &[],
+            fields,
             client: row.client,
             status: 200,
             served: row.served,
@@ -219,6 +224,30 @@ fn responses_that_must_not_be_shared_are_found() {
         let found = reasons(&misses(rows, &[]), &same, &kept);
         assert_eq!(vec![SharedReason::Differed; expect], found, "{rows:?}");
     }
+}
+
+#[test]
+fn requests_for_public_files_have_no_cookies() {
+    let cookie = [Field { name: "cookie", value: b"sid=1" }];
+    let of = |public: &[&str]| {
+        policy(|it| {
+            it.private_cookies = vec!["*".to_owned()];
+            it.public_files = public.iter().map(|it| crate::pattern::PathPattern::of(it)).collect();
+        })
+    };
+    let (none, public) = (of(&[]), of(&["/static/*"]));
+    let file = misses(&[("/static/a.css", 1, 3), ("/static/a.css", 2, 3), ("/static/a.css", 3, 3)], SETS);
+    let told = report_for(&file, &cookie, &none, &public);
+    assert_eq!((Some(0.0), Some(2.0 / 3.0)), (told.running.ratio(), told.changed_share.ratio()));
+    assert_eq!(3, told.of(ChangeKind::Storage).requests);
+    assert!(told.shared.is_empty(), "{:?}", told.shared);
+    let told = report_for(&file, &cookie, &public, &none);
+    assert_eq!((Some(2.0 / 3.0), Some(0.0)), (told.running.ratio(), told.changed_share.ratio()));
+    let other = misses(&[("/a.css", 1, 3), ("/a.css", 2, 3)], SETS);
+    assert_eq!(Some(0.0), report_for(&other, &cookie, &none, &public).changed_share.ratio());
+    // The files of the directory are not the same for all visitors.
+    let own = misses(&[("/static/a.css", 1, 3), ("/static/a.css", 2, 5), ("/static/a.css", 1, 3)], SETS);
+    assert!(!report_for(&own, &cookie, &none, &public).shared.is_empty());
 }
 
 #[test]
