@@ -117,7 +117,7 @@ impl ClientLifetime {
                 13 if it.is("cache-control") => stated.add_line(it.value),
                 7 if it.is("expires") => expires = Some(date::parse(it.value)),
                 4 if it.is("date") => date = date::parse(it.value),
-                10 if it.is("set-cookie") => return None,
+                10 | 11 if it.sets_cookie() => return None,
                 _ => {}
             }
         }

@@ -128,7 +128,7 @@ pub fn without(policy: &Policy, method: &str, target: &str, fields: &[Field<'_>]
 #[must_use]
 pub fn changes_cookies(it: &Field<'_>) -> bool {
     let clears_more = || members(it.value).any(|part| !part.eq_ignore_ascii_case(b"\"cache\""));
-    it.is("set-cookie") || it.is("set-cookie2") || it.is("clear-site-data") && clears_more()
+    it.sets_cookie() || it.is("clear-site-data") && clears_more()
 }
 
 /// The names of a line's cookies, for display: without their values, which are secrets.

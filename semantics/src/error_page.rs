@@ -12,7 +12,7 @@ pub fn refusal(status: u16, fields: &[Field<'_>]) -> Option<&'static str> {
         Some("its status is not 200")
     } else if directives.no_store || directives.private != Qualified::Absent {
         Some("its Cache-Control keeps it from other clients")
-    } else if field::first(fields, "set-cookie").is_some() {
+    } else if fields.iter().any(Field::sets_cookie) {
         Some("it sets a cookie")
     } else if is_coded() {
         Some("it is compressed although the request accepts no coding")
@@ -32,7 +32,7 @@ pub fn is_of_body(name: &str) -> bool {
 const OF_CONTENT: &str = "content-";
 
 /// Other fields about a body.
-const OF_BODY: [&str; 9] = [
+const OF_BODY: [&str; 10] = [
     "etag",
     "last-modified",
     "accept-ranges",
@@ -41,6 +41,7 @@ const OF_BODY: [&str; 9] = [
     "link",
     "refresh",
     "set-cookie",
+    "set-cookie2",
     "transfer-encoding",
 ];
 

@@ -19,6 +19,13 @@ impl<'a> Field<'a> {
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
+
+    /// Whether this line gives its client a cookie. No current client reads `Set-Cookie2` (RFC 6265 §9.4), but its value would be one
+    /// client's in the responses to others.
+    #[must_use]
+    pub fn sets_cookie(&self) -> bool {
+        self.is("set-cookie") || self.is("set-cookie2")
+    }
 }
 
 /// Every value of `name`, in order (RFC 9110 §5.3).

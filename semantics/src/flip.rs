@@ -6,7 +6,7 @@
 mod search;
 
 use crate::cache_control::{ResponseDirectives, directives};
-use crate::field::{Field, FieldList, all, first};
+use crate::field::{Field, FieldList, all};
 use crate::freshness::overrides;
 use crate::policy::{LONGEST_LIFETIME, Policy, RequestDirectivePolicy};
 use crate::request::{RequestFacts, Uri};
@@ -189,7 +189,7 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
             || (facts.authorization && !said.shares_authorized(overrides(policy, exchange.status)))
     };
     is_forbidden(response, policy)
-        || first(response, "set-cookie").is_some()
+        || response.iter().any(Field::sets_cookie)
         || varies_by_visitor(response)
         || is_theirs(exchange.request)
         || is_theirs(exchange.answered)

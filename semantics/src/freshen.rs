@@ -106,7 +106,7 @@ pub fn after(
     plain.authorization = request.authorization;
     plain.cookies = request.cookies;
     // They are not among the fields to store.
-    lines.extend(update.iter().filter(|it| it.is("set-cookie")));
+    lines.extend(update.iter().filter(|it| it.sets_cookie()));
     match decide(&plain, &lines) {
         Storable::Refuse(
             NotStorable::Authorization

@@ -22,7 +22,7 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
         let pairs = value.split(|it| *it == b';').map(|it| without_value(it.trim_ascii()));
         return Cow::Owned(pairs.collect::<Vec<_>>().join(&b"; "[..]));
     }
-    if is("set-cookie") {
+    if is("set-cookie") || is("set-cookie2") {
         let mut parts = value.split(|it| *it == b';').map(<[u8]>::trim_ascii);
         let pair = without_value(parts.next().unwrap_or_default());
         return Cow::Owned(parts.fold(pair, |shown, it| [&shown[..], b"; ", &attribute(it)].concat()));

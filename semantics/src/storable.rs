@@ -420,8 +420,7 @@ fn directives_allow(
             "no Authorization in the request".to_owned()
         }
     })?;
-    // Not `Set-Cookie2`, which no current client reads: an ordinary field (RFC 6265 §9.4).
-    let sets_cookie = first(fields, "set-cookie").is_some() && said.keeps("set-cookie");
+    let sets_cookie = fields.iter().any(|it| it.sets_cookie() && said.keeps(it.name));
     rule(trace, "config", NotStorable::SetCookie, sets_cookie && !policy.store_set_cookie, || {
         format!("{}; cache.store_set_cookie = {}", lines(fields, "Set-Cookie"), policy.store_set_cookie)
     })?;

@@ -267,7 +267,7 @@ pub fn mark_varied(status: u16, fields: &mut FieldList, policy: &Policy) {
 
 /// The fields that are stored and sent with every hit: without hop-by-hop and `Connection`-nominated fields (RFC 9111
 /// §3.1), without those named by `no-cache="…"`/`private="…"`, without `Age` (each hit has its own) and without
-/// `Set-Cookie`; `Date` is added if it was absent or invalid (RFC 9110 §6.6.1). All other fields are unchanged and in
+/// `Set-Cookie` and `Set-Cookie2`; `Date` is added if it was absent or invalid (RFC 9110 §6.6.1). All other fields are unchanged and in
 /// order: targeted fields, `Cache-Status` of caches before larder, and unknown fields.
 #[must_use]
 pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallTime) -> FieldList {
@@ -322,7 +322,7 @@ pub fn is_nominated(name: &str, fields: &[Field<'_>]) -> bool {
 
 /// Never stored: `Age` is computed for each hit, a cookie is for one client.
 fn is_ours_to_make(name: &str) -> bool {
-    name.eq_ignore_ascii_case("age") || name.eq_ignore_ascii_case("set-cookie")
+    name.eq_ignore_ascii_case("age") || Field { name, value: b"" }.sets_cookie()
 }
 
 #[cfg(test)]

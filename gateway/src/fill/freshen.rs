@@ -90,7 +90,7 @@ impl FillJob {
         }
         if !self.background {
             let mut cookies = self.local.cookies.borrow_mut();
-            fields.iter().filter(|it| it.is("set-cookie")).for_each(|it| cookies.push(it.name, it.value));
+            fields.iter().filter(|it| it.sets_cookie()).for_each(|it| cookies.push(it.name, it.value));
         }
         (new, after)
     }

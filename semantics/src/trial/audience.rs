@@ -4,7 +4,7 @@
 
 use super::facts;
 use super::{CachingVerdict, RecordedRequest, RecordedResponse, SharedExample};
-use crate::field::first;
+use crate::field::Field;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -114,7 +114,7 @@ impl SharingCheck {
         let is_new = !now.is_stored();
         let weight = request.weight;
         let mut found = |reason| self.found.push(SharedExample { reason, number, weight });
-        if is_new && first(response.fields, "set-cookie").is_some() {
+        if is_new && response.fields.iter().any(Field::sets_cookie) {
             found(SharedReason::SetCookie);
         } else if is_new && now.of_one_client {
             found(SharedReason::Private);

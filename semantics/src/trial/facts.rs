@@ -164,7 +164,7 @@ pub fn response(fields: &[Field<'_>]) -> Vec<u8> {
     let mut text = Vec::with_capacity(256);
     for it in fields {
         let value = match it {
-            it if it.is("set-cookie") => cookie_name(it.value),
+            it if it.sets_cookie() => cookie_name(it.value),
             it if it.is("etag") => b"\"-\"",
             it if file_order::is_order(it.name) => PRESENT,
             it if decides(it.name) && it.value.len() <= LONGEST => it.value,
@@ -272,7 +272,7 @@ impl BodyDigest {
 
 /// Fields of a response that differ by nature, between requests of one client as well: with the time, the server, the connection
 /// or the request. By their names in lower case.
-const UNSTEADY: [&str; 31] = [
+const UNSTEADY: [&str; 32] = [
     "accept-ranges",
     "age",
     "alt-svc",
@@ -298,6 +298,7 @@ const UNSTEADY: [&str; 31] = [
     "retry-after",
     "server",
     "set-cookie",
+    "set-cookie2",
     "trailer",
     "transfer-encoding",
     "vary",
