@@ -8,7 +8,7 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, AccessUrls};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::new_process::{Predecessor, WantedState};
+use crate::upgrade::new_process::{Predecessor, WantedState, planted};
 use crate::upgrade::switched_state::HandedPurges;
 use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;
@@ -38,7 +38,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
@@ -307,10 +307,7 @@ impl Opened {
             not_restored: None,
         };
         running.apply_config(&live);
-        let threads = (0..workers.get())
-            .map(|number| running.worker(number, inbox.clone()))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
+        let threads = running.start_workers(workers, &inbox)?;
         let public = running.public.borrow().clone();
         started::log(&running.errors, &running.plan, &public, &sockets.admin, workers);
         running.write_run_file();
@@ -340,12 +337,37 @@ impl Running {
         self.run_file.replace(file);
     }
 
+    /// Starts the workers, and waits until each accepts connections: a process that this one replaces stops accepting then.
+    fn start_workers(
+        &self,
+        workers: NonZeroUsize,
+        inbox: &watch::Receiver<WorkerState>,
+    ) -> Result<Vec<JoinHandle<()>>, String> {
+        let (accepts, accepting) = mpsc::channel();
+        let start = |number| self.worker(number, inbox.clone(), accepts.clone());
+        let threads = (0..workers.get()).map(start).collect::<Result<Vec<_>, _>>();
+        let threads = threads.map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
+        drop(accepts);
+        match accepting.iter().count() {
+            count if count == workers.get() => Ok(threads),
+            _ => Err("A worker ended while it started; the error output has the reason.".to_owned()),
+        }
+    }
+
     /// Starts a worker.
-    fn worker(&self, number: usize, inbox: watch::Receiver<WorkerState>) -> std::io::Result<JoinHandle<()>> {
+    fn worker(
+        &self,
+        number: usize,
+        inbox: watch::Receiver<WorkerState>,
+        accepts: mpsc::Sender<()>,
+    ) -> std::io::Result<JoinHandle<()>> {
         let counters = self.shared.totals.add_part();
         let (log, purges) = (self.log.clone(), self.purge_queue.clone());
         let own = Own { counters, log, purges, errors: self.errors.clone() };
-        worker::start(number, self.shared.clone(), own, inbox)
+        worker::start(number, self.shared.clone(), own, inbox, move || {
+            planted("worker");
+            let _ = accepts.send(());
+        })
     }
 }
 

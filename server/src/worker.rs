@@ -101,7 +101,7 @@ pub struct Own {
     pub errors: ErrorLog,
 }
 
-/// Starts a worker on its own thread. It ends when it was ordered to drain and no connection is left, or by a panic, which
+/// Starts a worker on its own thread, which calls `accepts` once it accepts connections. It ends when it was ordered to drain and no connection is left, or by a panic, which
 /// it leaves in `shared.failure`.
 ///
 /// # Errors
@@ -111,17 +111,24 @@ pub fn start(
     shared: WorkerShared,
     own: Own,
     orders: watch::Receiver<WorkerState>,
+    accepts: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         let failure = shared.failure.clone();
         failure.watch(number, || {
             let runtime = runtime().expect("the system gives a runtime what it gave the first");
-            runtime.block_on(run(number, shared, own, orders));
+            runtime.block_on(run(number, shared, own, orders, accepts));
         });
     })
 }
 
-async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::Receiver<WorkerState>) {
+async fn run(
+    number: usize,
+    shared: WorkerShared,
+    own: Own,
+    mut orders: watch::Receiver<WorkerState>,
+    accepts: impl FnOnce() + 'static,
+) {
     let Own { counters, log, purges, errors } = own;
     let first = orders.borrow_and_update().clone();
     let live = first.live.clone();
@@ -168,6 +175,8 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     };
     follower.apply_config(&first);
     drop(first);
+    // Tasks run in their order: those that accept come before it.
+    tokio::task::spawn_local(async move { accepts() });
     let SettingsFollower { front, counters, .. } = &follower;
     let free_list = Some(shared.store.free_list());
     let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), free_list);

@@ -509,7 +509,7 @@ fn a_new_process_that_fails_changes_nothing() {
         let receipt = running.larder.admin_post("/api/v1/purge", r#"{"tag":"none"}"#).text();
         assert!(receipt.contains("\"complete\":true"), "{receipt}");
     };
-    for step in ["offer", "sockets", "ready", "ram", "switch", "serving"] {
+    for step in ["offer", "sockets", "ready", "ram", "switch", "worker", "serving"] {
         std::fs::write(&plan, format!("crash {step}")).unwrap();
         check(&mut running, "60", "The new process ended (signal: 6 (SIGABRT)");
         std::fs::write(&plan, format!("hang {step}")).unwrap();

@@ -173,8 +173,8 @@ fn is_planted(version: &str) -> bool {
     plan() == version
 }
 
-/// A failure at a step.
-fn planted(step: &str) {
+/// A failure at a step of a test's plan.
+pub fn planted(step: &str) {
     match plan().split_once(' ') {
         Some(("crash", at)) if at == step => std::process::abort(),
         Some(("hang", at)) if at == step => std::thread::sleep(PATIENCE),
