@@ -33,8 +33,17 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Envelope, &[u8])> {
     envelope.meta.partial().is_none().then_some((envelope, bytes.get(length..)?))
 }
 
-/// The response that an envelope describes, with its body.
+/// The response that an envelope describes, with its body. Its head is text only: it is probably sent once.
 pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
+    stored_with(envelope, body, ReadyHead::passing)
+}
+
+/// The same with a head that is made of this text.
+pub(crate) fn stored_with(
+    envelope: Envelope,
+    body: StoredBody,
+    ready: impl FnOnce(&[u8]) -> ReadyHead,
+) -> Stored {
     let Envelope { variant, meta, fields, trailers, tags, known, seq, .. } = envelope;
     let mut head = Vec::with_capacity(fields.text().len() + 64);
     write::status_line(meta.status, &mut head);
@@ -45,8 +54,13 @@ pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
     let positions: Vec<Position> = known.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
     let epoch = PurgeEpoch { seq, log: Positions::new(&positions) };
     let purge_facts = PurgeFacts { tags, epoch };
-    // It is probably sent once only.
-    Stored::new(meta, ReadyHead::passing(&head), fields, body).with(variant, trailers, purge_facts)
+    let head = ready(&head);
+    let stored = if fields.iter().any(|it| it.is("content-length")) {
+        Stored::new(meta, head, fields, body)
+    } else {
+        Stored::of_head(meta, head, body)
+    };
+    stored.with(variant, trailers, purge_facts)
 }
 
 /// The index's identity of a variant.

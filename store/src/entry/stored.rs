@@ -135,7 +135,15 @@ impl Stored {
     /// a `Content-Length`, which `fields` lack.
     #[must_use]
     pub fn new(meta: Meta, head: ReadyHead, fields: FieldList, body: StoredBody) -> Stored {
-        let mut stored = Stored {
+        let mut stored = Stored::of_head(meta, head, body);
+        stored.set_fields(fields);
+        stored
+    }
+
+    /// The same where the fields are all lines of the head but `Content-Length`.
+    #[must_use]
+    pub(crate) fn of_head(meta: Meta, head: ReadyHead, body: StoredBody) -> Stored {
+        Stored {
             meta,
             head,
             body,
@@ -145,9 +153,7 @@ impl Stored {
             on_disk: DiskOffer::default(),
             encodings: None,
             uncommon: None,
-        };
-        stored.set_fields(fields);
-        stored
+        }
     }
 
     /// Replaces the head and the fields.
@@ -162,9 +168,10 @@ impl Stored {
     }
 
     fn change_uncommon(&mut self, change: impl FnOnce(&mut UncommonParts)) {
-        let mut parts = self.uncommon.take().unwrap_or_default();
+        // Most responses have none, and need no memory for that.
+        let mut parts = self.uncommon.take().map_or_else(UncommonParts::default, |it| *it);
         change(&mut parts);
-        self.uncommon = (!parts.is_empty()).then_some(parts);
+        self.uncommon = (!parts.is_empty()).then(|| Box::new(parts));
     }
 
     /// The same with this variant key, these trailers and purge facts.

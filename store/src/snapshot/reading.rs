@@ -362,7 +362,7 @@ impl Store {
         let Some((mut envelope, beyond)) = head::read(bytes) else { return false };
         let Some(beyond) = RamFields::read(version, beyond) else { return false };
         let key = std::mem::take(&mut envelope.key);
-        let mut stored = head::stored(envelope, body);
+        let mut stored = head::stored_with(envelope, body, |text| self.heads.ready(text));
         if !is_usable(&stored, clock::wall()) {
             return false;
         }

@@ -52,12 +52,22 @@ impl Templates {
             return head;
         }
         let text = head.bytes(HeadForm::Text);
-        let kept = self.split(text).and_then(|split| with_own_values(text, &split, self.find(text, &split)?));
-        match kept {
+        match self.with_template(text) {
             Some(it) => it,
             None if head.bytes(HeadForm::Hpack).is_empty() => ReadyHead::new(text),
             None => head,
         }
+    }
+
+    /// The same for a head with this text (see [`ReadyHead::new`]), which is not copied twice.
+    #[must_use]
+    pub fn ready(&self, text: &[u8]) -> ReadyHead {
+        self.with_template(text).unwrap_or_else(|| ReadyHead::new(text))
+    }
+
+    fn with_template(&self, text: &[u8]) -> Option<ReadyHead> {
+        let split = self.split(text)?;
+        with_own_values(text, &split, self.find(text, &split)?)
     }
 
     /// The number of templates.
