@@ -14,6 +14,7 @@ use larder_semantics::network::{Network, NetworkSet, Peers};
 use larder_semantics::rate::Gcra;
 use larder_semantics::request_view::RequestView;
 use larder_wire::htpasswd::PasswordEntry;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -243,11 +244,22 @@ impl Addresses {
             && other.numbers.iter().all(|it| self.numbers.contains(it))
     }
 
+    /// Whether one of its networks has an address; `None` is a peer of a Unix socket.
+    #[must_use]
+    pub fn has_address(&self, address: Option<IpAddr>) -> bool {
+        address.map_or(self.unix, |it| self.networks.contains(it))
+    }
+
+    /// Whether it has clients by their network only, and not by facts of a database.
+    #[must_use]
+    pub fn is_networks(&self) -> bool {
+        self.countries.is_empty() && self.numbers.is_empty()
+    }
+
     /// Whether the client of a request is in it. A client whose country is unknown is in no country.
     #[must_use]
     pub fn has(&self, view: &RequestView<'_>) -> bool {
-        let Some(address) = view.client else { return self.unix };
-        self.networks.contains(address)
+        self.has_address(view.client)
             || !self.countries.is_empty() && view.country().is_some_and(|it| self.countries.contains(&it))
             || !self.numbers.is_empty() && view.asn().is_some_and(|it| self.numbers.contains(&it))
     }

@@ -28,7 +28,7 @@ pub const FOR_SHARED_CACHES: [&str; 8] = [
 /// first, since an unclosed quote could hide what follows it, and neither `public` nor `s-maxage` (RFC 9111 §5.2.2). `no-store`
 /// needs no `private`.
 pub fn make_private(out: &mut Vec<u8>, at: usize) {
-    if lacks_prefix_only(&out[at..]) {
+    if is_private_with_prefix(&out[at..]) {
         // In place, so that a hit allocates nothing.
         let length = out.len() - at;
         out.extend_from_slice(PRIVATE.as_bytes());
@@ -63,11 +63,13 @@ pub fn make_private(out: &mut Vec<u8>, at: usize) {
     out.truncate(at + used);
 }
 
-const PRIVATE: &str = "private, ";
+/// The prefix that makes most values of `Cache-Control` private.
+pub const PRIVATE: &str = "private, ";
 
 /// Whether a value is private with [`PRIVATE`] before it: most are. It is a list of members without quotes, separated as larder does, of
 /// which none says where the response may be stored.
-fn lacks_prefix_only(value: &[u8]) -> bool {
+#[must_use]
+pub fn is_private_with_prefix(value: &[u8]) -> bool {
     let says_where = |member: &[u8]| {
         let name = member.split(|it| *it == b'=').next().unwrap_or_default();
         let said: [&[u8]; 4] = [b"public", b"private", b"s-maxage", b"no-store"];

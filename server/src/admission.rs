@@ -195,11 +195,18 @@ pub fn admit<'a>(
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Admission<'a> {
     // A new rule belongs in this condition, too: a request that it lets through is not looked at again.
-    let is_plain = |it: Found<'_>| it.sure && it.admission.is_none() && !it.lacks_slash;
-    if request.found.is_some_and(is_plain) && request.purged.is_none() && head.protocol.is_none() {
+    let is_plain = |it: &Found<'_>| it.sure && !it.lacks_slash;
+    let plain =
+        request.found.filter(is_plain).filter(|_| request.purged.is_none() && head.protocol.is_none());
+    if plain.is_some_and(|it| it.admission.is_none()) {
         return Admission::Continue;
     }
-    admit_by_rules(means, request, head, client())
+    let client = client();
+    let address = client.peer.map(|it| it.ip());
+    if plain.and_then(|it| it.admission).is_some_and(|it| it.admits_address(address)) {
+        return Admission::Continue;
+    }
+    admit_by_rules(means, request, head, client)
 }
 
 fn admit_by_rules<'a>(

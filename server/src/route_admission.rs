@@ -3,6 +3,7 @@
 use crate::access::{AccessRules, AuthService};
 use crate::own_answer::{LiveRedirects, RouteAnswers};
 use crate::site_tls::SiteTls;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +30,13 @@ impl RouteAdmission {
     pub fn is_something(&self) -> bool {
         let has_rules = self.access.is_some() || self.redirects.is_some() || self.tls.is_some();
         has_rules || self.answers.is_some() || self.keys_country
+    }
+
+    /// Whether it has access rules only, and the address of the client admits a request.
+    #[must_use]
+    pub fn admits_address(&self, address: Option<IpAddr>) -> bool {
+        let has_more = self.redirects.is_some() || self.tls.is_some() || self.answers.is_some();
+        !has_more && !self.keys_country && self.access.as_ref().is_some_and(|it| it.admits_address(address))
     }
 
     /// Whether it answers CORS preflights.

@@ -139,6 +139,10 @@ impl<'o> ResponseWriter<'o> {
         if let Some((finish, pass)) = &mut self.finish {
             *pass = FinishPass::begin(finish, head.status(), head.lines());
             if head.may_have(finish.names()) {
+                let is_text = matches!(self.form, WireForm::Http1 { .. });
+                if is_text && finish.makes_private_only(head) && head.write_private_text(self.out.text()) {
+                    return pass.note_private();
+                }
                 return self.ready_by_line(head);
             }
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use larder_semantics::client_ttl::{self, ClientLifetime, ClientTtl};
 use larder_semantics::conditional;
 use larder_semantics::field::{Field, FieldList, NameSet};
+use larder_wire::ready_head::ReadyHead;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -83,6 +84,8 @@ pub struct ResponseFinish {
     rules: Vec<ResponseFieldRule>,
     /// The names whose lines in a response matter.
     names: NameSet,
+    /// The same without those that matter to a private response only.
+    names_of_rules: NameSet,
     client_ttl: Option<ClientTtl>,
     /// Whether only the client's own cache may keep the response.
     is_private: bool,
@@ -113,7 +116,8 @@ impl ResponseFinish {
         if client_ttl.is_some() {
             client_ttl::FIELDS.iter().for_each(|it| names.insert(it));
         }
-        Self { rules, names, client_ttl, is_private: false, pages, cookies: Vec::new() }
+        let names_of_rules = names;
+        Self { rules, names, names_of_rules, client_ttl, is_private: false, pages, cookies: Vec::new() }
     }
 
     /// The same for responses that only the client's own cache may keep.
@@ -138,6 +142,12 @@ impl ResponseFinish {
     #[must_use]
     pub fn names(&self) -> NameSet {
         self.names
+    }
+
+    /// Whether a head becomes final by being made private, apart from lines that are added at its end.
+    #[inline]
+    pub(crate) fn makes_private_only(&self, head: &ReadyHead) -> bool {
+        self.is_private && !head.may_have(self.names_of_rules)
     }
 
     /// The rules.
@@ -238,6 +248,12 @@ impl FinishPass {
         let lifetime = lifetime.and_then(|it| ClientLifetime::of(it, status, fields));
         let lifetime = lifetime.map(|it| if finish.is_private { it.private() } else { it });
         Self { status, seen: 0, lifetime, is_marked: lifetime.is_some() }
+    }
+
+    /// Records that a line says that the response is private.
+    #[inline]
+    pub fn note_private(&mut self) {
+        self.is_marked = true;
     }
 
     /// The fate of a line of this name; records it.

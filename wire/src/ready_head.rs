@@ -11,10 +11,13 @@
 
 use crate::http2::hpack::{Encoder, PreparedLiteral, encode};
 use crate::http3::qpack;
+use larder_semantics::client_ttl::PRIVATE;
 use larder_semantics::field::{Field, NameSet};
+use private::PrivatePlace;
 use std::fmt;
 use std::sync::Arc;
 
+mod private;
 mod templates;
 
 pub use templates::Templates;
@@ -109,7 +112,7 @@ pub struct ReadyHead {
     template: Option<Arc<HeadTemplate>>,
     /// With a template: the lengths of each own value, one byte for each of [`HeadForm::OWN`]; then all values in the first form,
     /// then in the next. Without: the lengths of all these forms but the last in four bytes each; the names of its fields, as a
-    /// set; then the text, and the other forms if kept.
+    /// set; where it becomes private; then the text, and the other forms if kept.
     own: Box<[u8]>,
 }
 
@@ -134,6 +137,8 @@ struct HeadTemplate {
     status: usize,
     /// The names of its fields.
     names: NameSet,
+    /// Where its text becomes private.
+    private: PrivatePlace,
 }
 
 /// A field of a template as HPACK has it.
@@ -149,7 +154,7 @@ struct TemplateLiteral {
 /// Bytes of the lengths of a head without template: of each form but the last, which ends with the head.
 const LENGTHS: usize = size_of::<u32>() * (OWN_FORMS - 1);
 /// Bytes before its forms.
-const PREFIX: usize = LENGTHS + NameSet::SIZE;
+const PREFIX: usize = LENGTHS + NameSet::SIZE + PrivatePlace::SIZE;
 
 impl ReadyHead {
     /// A head in all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
@@ -169,8 +174,12 @@ impl ReadyHead {
         let mut bytes = Vec::with_capacity(PREFIX + forms.len() * text.len());
         bytes.resize(LENGTHS, 0);
         // A head that is sent once is searched when it is sent, if at all.
-        let names = if forms.len() < OWN_FORMS { NameSet::ALL } else { names_of(text) };
+        let (names, private) = match forms.len() < OWN_FORMS {
+            true => (NameSet::ALL, PrivatePlace::default()),
+            false => (names_of(text), PrivatePlace::of(text)),
+        };
         bytes.extend_from_slice(&names.to_bytes());
+        bytes.extend_from_slice(&private.to_bytes());
         for (at, form) in forms.iter().enumerate() {
             let before = bytes.len();
             form.write_head(text, &mut bytes);
@@ -203,6 +212,23 @@ impl ReadyHead {
             None => out.extend_from_slice(self.bytes(HeadForm::Text)),
             Some(it) => it.write(HeadForm::Text, &self.own, out),
         }
+    }
+
+    /// Appends its text, made private. `false` where nothing was written: other lines would have to change, too.
+    #[inline]
+    pub fn write_private_text(&self, out: &mut Vec<u8>) -> bool {
+        let place = match &self.template {
+            Some(it) => it.private_place(&self.own),
+            None => self.own_private_place().get(),
+        };
+        let Some(place) = place else { return false };
+        let at = out.len() + place;
+        self.write_text(out);
+        let end = out.len();
+        out.extend_from_slice(PRIVATE.as_bytes());
+        out.copy_within(at..end, at + PRIVATE.len());
+        out[at..at + PRIVATE.len()].copy_from_slice(PRIVATE.as_bytes());
+        true
     }
 
     /// Appends it as HPACK.
@@ -282,6 +308,13 @@ impl ReadyHead {
         self.own.get(LENGTHS..).and_then(<[u8]>::first_chunk).map_or(NameSet::ALL, NameSet::from_bytes)
     }
 
+    /// Where the text of a head without template becomes private.
+    #[inline]
+    fn own_private_place(&self) -> PrivatePlace {
+        let bytes = self.own.get(LENGTHS + NameSet::SIZE..).and_then(<[u8]>::first_chunk);
+        bytes.copied().map_or_else(PrivatePlace::default, PrivatePlace::from_bytes)
+    }
+
     /// Its status.
     #[must_use]
     pub fn status(&self) -> u16 {
@@ -330,6 +363,16 @@ impl HeadTemplate {
         // Those in the forms before this one.
         let skipped: usize = lengths.iter().flat_map(|it| &it[..form]).map(|it| usize::from(*it)).sum();
         OwnValues { lengths, form, rest: &rest[skipped..] }
+    }
+
+    /// Where the text of a head with these own values becomes private.
+    #[inline]
+    fn private_place(&self, own: &[u8]) -> Option<usize> {
+        let place = self.private.get()?;
+        let lengths = own.as_chunks::<OWN_FORMS>().0.iter().map(|it| usize::from(it[HeadForm::Text as usize]));
+        let before = self.cuts.iter().zip(lengths);
+        let before = before.take_while(|it| (it.0[HeadForm::Text as usize] as usize) < place);
+        Some(place + before.map(|it| it.1).sum::<usize>())
     }
 
     /// Appends a head with these own values in one form.

@@ -23,7 +23,7 @@ pub use credentials::VerifyContext;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 pub use explain::{AccessFinding, AccessVerdict};
 use issuer::IssuerKeys;
-use larder_config::access::{AccessConfig, ForwardConfig, KeyFile, KeyUrl};
+use larder_config::access::{AccessConfig, Addresses, ForwardConfig, KeyFile, KeyUrl};
 use larder_config::{Config, RouteConfig, SiteConfig};
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::budget::MissBudget;
@@ -42,6 +42,7 @@ use limit_log::LimitLog;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -103,6 +104,8 @@ pub struct AccessRules {
     spends_authorization: bool,
     /// The fields of clients that are removed, in lower case with `-`; `None` if there are none.
     removed: Option<Arc<[String]>>,
+    /// Whether an address of `allow` admits a request without a look at the rest of it.
+    admits_by_address: bool,
 }
 
 /// The rules of the routes of one configuration.
@@ -376,7 +379,20 @@ impl AccessRules {
         let spends_authorization = uses_field && !config.passes_authorization;
         let removed = credentials.iter().flat_map(Credential::removed);
         let removed = normal_names(removed);
-        Self { config: config.clone(), limit, credentials, spends_authorization, removed }
+        let has_conditions = config.deny_when.is_some() || config.allow_when.is_some();
+        let admits_by_address = !has_conditions
+            && limit.is_none()
+            && credentials.is_empty()
+            && config.deny.as_ref().is_none_or(Addresses::is_networks);
+        let config = config.clone();
+        Self { config, limit, credentials, spends_authorization, removed, admits_by_address }
+    }
+
+    /// Whether the address of the client admits a request already; otherwise [`Self::judge`] decides.
+    #[must_use]
+    pub fn admits_address(&self, address: Option<IpAddr>) -> bool {
+        let has = |it: &Option<Addresses>| it.as_ref().is_some_and(|it| it.has_address(address));
+        self.admits_by_address && !has(&self.config.deny) && has(&self.config.allow)
     }
 
     /// The service of `access.forward`.

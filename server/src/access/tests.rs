@@ -1,7 +1,7 @@
 //! The rules by themselves: the rate over threads, and the cost of a decision.
 
 use super::*;
-use larder_config::access::{LimitConfig, LimitKey};
+use larder_config::access::{BasicConfig, LimitConfig, LimitKey};
 use larder_semantics::field::Field;
 use larder_semantics::rate::{Gcra, Rate, TICKS};
 use larder_stdx::clock;
@@ -112,4 +112,36 @@ fn spellings_of_a_field_that_no_client_can_send() {
         }
         assert!(admitted(configured).keeps(&Field { name: "Remote-Users", value: b"" }));
     }
+}
+
+/// The fast path asks for the address alone where no other rule has a say, and gets the same answer.
+#[test]
+fn an_address_admits_alone_only_without_other_rules() {
+    let list =
+        |texts: &[&str]| Some(Addresses::of(&texts.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()));
+    let own = || AccessConfig { allow: list(&["192.0.2.0/24", "unix"]), ..AccessConfig::default() };
+    let check = |config: AccessConfig, expect: [bool; 3]| {
+        let rules = AccessRules::new(&config, &Arc::default());
+        for (address, expect) in [Some("192.0.2.1"), Some("198.51.100.1"), None].into_iter().zip(expect) {
+            let client = address.map(|it| it.parse().unwrap());
+            assert_eq!(expect, rules.admits_address(client), "{config:?} {address:?}");
+            let view = RequestView { client, ..RequestView::default() };
+            let verdict = rules.judge(&view, &Counters::default(), &RefCell::default());
+            assert!(!expect || matches!(verdict, Verdict::Admit), "{config:?} {address:?}");
+        }
+    };
+    check(own(), [true, false, true]);
+    check(AccessConfig { deny: list(&["192.0.2.1"]), ..own() }, [false, false, true]);
+    check(AccessConfig { deny: list(&["198.51.100.0/24"]), ..AccessConfig::default() }, [false; 3]);
+    check(AccessConfig { deny: list(&["country:FR"]), ..own() }, [false; 3]);
+    let limit = LimitConfig {
+        scope: "h".to_owned(),
+        rate: None,
+        burst: 0,
+        by: LimitKey::Client,
+        concurrency: Some(1),
+    };
+    check(AccessConfig { limit: Some(limit), ..own() }, [false; 3]);
+    let basic = BasicConfig { realm: "a".to_owned(), users: Vec::new(), file: None };
+    check(AccessConfig { basic: Some(basic), any: true, ..own() }, [false; 3]);
 }

@@ -1,6 +1,6 @@
 //! The lines that heads share: recognised by an earlier occurrence, stored once for all heads with them.
 
-use super::{FORMS, HeadForm, HeadTemplate, OWN_FORMS, ReadyHead, TemplateLiteral};
+use super::{FORMS, HeadForm, HeadTemplate, OWN_FORMS, PrivatePlace, ReadyHead, TemplateLiteral};
 use crate::http2::hpack::{PreparedLiteral, encode};
 use larder_semantics::field::NameSet;
 use std::collections::HashMap;
@@ -203,12 +203,15 @@ impl HeadTemplate {
                 from = end;
             }
         }
+        // A value that is each head's own is empty here, and no place.
+        let private = PrivatePlace::of(&forms[HeadForm::Text as usize]);
         Some(HeadTemplate {
             forms: forms.map(Into::into),
             cuts: cuts.into(),
             literals: literals.into(),
             status,
             names,
+            private,
         })
     }
 

@@ -121,6 +121,31 @@ fn a_section_has_indices_of_its_static_table_and_the_strings_of_the_block() {
 }
 
 #[test]
+fn most_heads_become_private_by_a_prefix() {
+    let templates = Templates::default();
+    let check = |lines: &str, expect: Option<&str>| {
+        let text = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 5\r\n");
+        let expect = expect.map(|it| format!("before{}", text.replacen(it, &format!("private, {it}"), 1)));
+        let stored = [0; 4].map(|_| templates.keep(ReadyHead::new(text.as_bytes())));
+        assert!(stored[3].template.is_some(), "{lines}");
+        for head in [ReadyHead::new(text.as_bytes())].iter().chain(&stored) {
+            let mut out = b"before".to_vec();
+            let is_written = head.write_private_text(&mut out);
+            assert_eq!(expect.as_deref().unwrap_or("before"), String::from_utf8_lossy(&out), "{lines}");
+            assert_eq!(expect.is_some(), is_written, "{lines}");
+        }
+        assert!(!ReadyHead::passing(text.as_bytes()).write_private_text(&mut Vec::new()));
+    };
+    let others = "Server: nginx\r\nDate: Sun, 22 Nov 2026 22:30:01 GMT\r\nETag: \"a\"\r\n";
+    check(&format!("Cache-Control: max-age=60\r\n{others}"), Some("max-age=60"));
+    check(&format!("{others}cache-CONTROL: max-age=60, no-cache\r\n"), Some("max-age=60, no-cache"));
+    check(&format!("{others}Cache-Control: public, max-age=60\r\n"), None);
+    check(&format!("{others}Cache-Control: max-age=60\r\nEdge-Control: max-age=60\r\n"), None);
+    check(&format!("Cache-Control: max-age=6\r\nCache-Control: no-cache\r\n{others}"), None);
+    check(others, None);
+}
+
+#[test]
 fn changing_lines_do_not_make_new_templates() {
     let templates = Templates::default();
     for number in 0..5_000 {
