@@ -195,7 +195,7 @@ impl Gateway {
         &self,
         policy: &Policy,
         key: &[u8],
-        about: &Meta,
+        about: impl FnOnce() -> Meta,
         epoch: &PurgeEpoch,
         says: Unshared,
         win: RecomputeLease,
@@ -210,7 +210,7 @@ impl Gateway {
         &self,
         policy: &Policy,
         key: &[u8],
-        about: &Meta,
+        about: impl FnOnce() -> Meta,
         epoch: &PurgeEpoch,
         says: Unshared,
     ) -> Option<Mark> {
@@ -220,7 +220,7 @@ impl Gateway {
         };
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
         let known = epoch.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
-        Some(Mark::new(&fleet.keys().full(key), about, known, says, seconds))
+        Some(Mark::new(&fleet.keys().full(key), &about(), known, says, seconds))
     }
 
     /// Whether a purge that this node knows applies to a fleet record.

@@ -49,6 +49,7 @@ pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<UpgradeReq
         || request.version != Version::Http11
         || request.framing != Framing::Empty
         || request.method == "HEAD"
+        || !request.fields.contains("upgrade")
     {
         return None;
     }

@@ -32,6 +32,9 @@ pub(crate) fn prepared(
 
 /// Takes these cookies from a request; returns the origin that the sticky cookie names.
 pub(crate) fn take(route: &GatewayRoute, request: &mut Rc<Request>) -> Option<u64> {
+    if !request.fields.contains("cookie") {
+        return None;
+    }
     let found = prepared(route, &request.method, &request.target, &request.fields.view());
     let PreparedFields { fields, origin } = found?;
     Rc::make_mut(request).fields = fields;

@@ -25,7 +25,7 @@ use larder_stdx::clock;
 use larder_store::Stored;
 use larder_transport::Client;
 use larder_wire::message::fields::{
-    ADDED_BYTES, ADDED_LINES, is_hop_by_hop, is_never_nominated, strip_hop_by_hop_into,
+    ADDED_BYTES, ADDED_LINES, is_hop_by_hop, is_never_nominated, strip_hop_by_hop_in, strip_hop_by_hop_into,
 };
 use larder_wire::message::{Framing, Request, Version};
 use larder_wire::proxy::ConnectionEnds;
@@ -439,20 +439,21 @@ fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
 /// The response's fields for the client that asked: end-to-end, with larder's `Via`. `Content-Length` is kept only where
 /// no body follows and the length is meaningful (HEAD, 304).
 #[must_use]
-pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
-    let mut kept = FieldList::with_capacity(fields.len() + ADDED_LINES, fields.text().len() + ADDED_BYTES);
-    strip_hop_by_hop_into(fields.iter(), |_| true, &mut kept);
-    if bodyless && let Some(length) = fields.get("content-length") {
-        kept.push("Content-Length", length);
+pub fn returned(mut fields: FieldList, version: Version, bodyless: bool) -> FieldList {
+    let length = if bodyless { fields.get("content-length").map(<[u8]>::to_vec) } else { None };
+    fields.reserve(ADDED_LINES, ADDED_BYTES);
+    strip_hop_by_hop_in(&mut fields);
+    if let Some(length) = length {
+        fields.push("Content-Length", length);
     }
-    append(&mut kept, "Via", via(version));
-    kept
+    append(&mut fields, "Via", via(version));
+    fields
 }
 
 /// The same for a final response. Like a stored one it has one valid `Date`, the origin's first or the current time (RFC
 /// 9110 §6.6.1). Superfluous lines of other fields stay as they came.
 #[must_use]
-pub fn returned_final(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
+pub fn returned_final(fields: FieldList, version: Version, bodyless: bool) -> FieldList {
     let mut kept = returned(fields, version, bodyless);
     let is_dated_once = {
         let mut dates = kept.get_all("date");

@@ -13,7 +13,6 @@ use larder_counters::Counters;
 use larder_files::ScriptRoot;
 use larder_origin::{BalanceKey, Group, OriginAddress, RequestBuffering, is_idempotent};
 use larder_semantics::cookies;
-use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::ForwardedFields;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::Policy;
@@ -246,17 +245,11 @@ impl GatewayRoute {
         Rc::new(Self { policy, two_ways: true, ..self.clone() })
     }
 
-    /// The facts for choosing an origin, for a request with these `fields`.
-    pub(crate) fn asked(
-        &self,
-        request: &Request,
-        fields: &[Field<'_>],
-        client: &Client,
-        framing: Framing,
-    ) -> BalanceKey {
+    /// The facts for choosing an origin.
+    pub(crate) fn asked(&self, request: &Request, client: &Client, framing: Framing) -> BalanceKey {
         let repeatable =
             is_idempotent(&request.method) && matches!(framing, Framing::Empty | Framing::Length(0));
-        let key = self.origins.needs_key().then(|| self.hash_by.key(request, fields, client)).flatten();
+        let key = self.origins.needs_key().then(|| self.hash_by.key(request, client)).flatten();
         let paced = RequestBuffering::Complete;
         BalanceKey { key, bound: None, repeatable, buffering: paced }
     }
@@ -264,7 +257,7 @@ impl GatewayRoute {
 
 impl HashBy {
     /// The hash of that part; `None` where the request lacks it.
-    fn key(&self, request: &Request, fields: &[Field<'_>], client: &Client) -> Option<u64> {
+    fn key(&self, request: &Request, client: &Client) -> Option<u64> {
         match self {
             HashBy::Target => {
                 let mut text = request.authority.to_ascii_lowercase();
@@ -275,10 +268,9 @@ impl HashBy {
                 let peer = client.peer?.ip().to_canonical();
                 Some(larder_origin::hash(peer.to_string().as_bytes()))
             }
-            HashBy::Header(name) => field::first(fields, name).map(larder_origin::hash),
-            HashBy::Cookie(name) => {
-                cookies::only(fields, std::slice::from_ref(name)).map(|it| larder_origin::hash(&it))
-            }
+            HashBy::Header(name) => request.fields.get(name).map(larder_origin::hash),
+            HashBy::Cookie(name) => cookies::only(&request.fields.view(), std::slice::from_ref(name))
+                .map(|it| larder_origin::hash(&it)),
         }
     }
 }

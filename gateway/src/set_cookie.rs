@@ -8,6 +8,9 @@ use larder_wire::message::Request;
 
 /// Rewrites the `Set-Cookie` lines of a response.
 pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut FieldList) {
+    if !fields.contains("set-cookie") {
+        return;
+    }
     let client = host_of(&request.authority);
     let drops = |domain: &str| {
         let is_own = |it: &OriginAddress| match it {

@@ -297,13 +297,19 @@ const QUICK: [(u64, u32); 32] = {
     quick
 };
 
+/// The third letters of the families that begin with the first letter of a name.
+fn thirds_of(name: &str) -> u32 {
+    name.as_bytes().first().map_or(0, |it| QUICK[usize::from(it & 31)].1)
+}
+
 fn field_rule(name: &str) -> Option<FieldRule> {
     let letter = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
     let lengths = *LENGTHS.get(usize::from(letter))?;
     let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
     let known = || FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
     let of_family = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
-    let family = || FAMILIES.iter().any(of_family).then_some(FieldRule::Bypass);
+    let may_be_of_family = name.as_bytes().get(2).is_some_and(|it| thirds_of(name) >> (it & 31) & 1 == 1);
+    let family = || (may_be_of_family && FAMILIES.iter().any(of_family)).then_some(FieldRule::Bypass);
     is_known.then(known).flatten().or_else(family)
 }
 

@@ -34,7 +34,7 @@ use crate::stalled_exchanges::StallRecord;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::miss_reason::MissReason;
-use larder_semantics::storable::is_endless;
+use larder_semantics::storable::is_endless_of;
 use larder_stdx::clock;
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
 use reason_count::ReasonTally;
@@ -502,8 +502,7 @@ impl ExchangeState {
             }
             _ => {
                 // A stream of events may last for ever: it holds no permit.
-                let (fields, has_body) = (&response.fields, response.framing != Framing::Empty);
-                if has_body && is_endless(fields.get("content-type"), fields.get("content-length")) {
+                if response.framing != Framing::Empty && is_endless_of(&response.fields) {
                     self.permit = None;
                 }
                 self.begin_body();

@@ -40,13 +40,20 @@ pub fn parse_rfc3339(value: &[u8]) -> Option<WallTime> {
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
 fn imf_fixdate(value: &[u8]) -> Option<WallTime> {
     let value: &[u8; 29] = value.try_into().ok()?;
-    let fits = is_short_weekday(&value[..3])
-        && shape(value, &[(3, b','), (4, b' '), (7, b' '), (11, b' '), (16, b' '), (25, b' ')])
-        && value[26..].eq_ignore_ascii_case(b"GMT");
+    let marks = [3, 4, 7, 11, 16, 19, 22, 25].map(|at| value[at]);
+    let fits = is_short_weekday(&value[..3]) && marks == *b",    :: " && lower(&value[26..]) == *b"gmt";
     if !fits {
         return None;
     }
-    time(number(&value[12..16])?, month(&value[8..11])?, number(&value[5..7])?, &value[17..25])
+    let two = |at: usize| pair(value[at], value[at + 1]);
+    let year = two(12)? * 100 + two(14)?;
+    time_of(year, month(&value[8..11])?, two(5)?, [two(17)?, two(20)?, two(23)?])
+}
+
+/// Two digits.
+fn pair(tens: u8, ones: u8) -> Option<u64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| u64::from(tens) * 10 + u64::from(ones))
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`, split at the comma.
@@ -83,7 +90,8 @@ fn is_short_weekday(name: &[u8]) -> bool {
 /// A name of three letters in lower case; zeros where it is longer or shorter.
 fn lower(name: &[u8]) -> [u8; 3] {
     match *name {
-        [a, b, c] => [a, b, c].map(|it| it.to_ascii_lowercase()),
+        // No other byte becomes a lower-case letter.
+        [a, b, c] => [a | 0x20, b | 0x20, c | 0x20],
         _ => [0; 3],
     }
 }
@@ -101,13 +109,30 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 fn month(name: &[u8]) -> Option<u64> {
-    let at = MONTHS.iter().position(|it| it.eq_ignore_ascii_case(name))?;
-    u64::try_from(at + 1).ok()
+    Some(match &lower(name) {
+        b"jan" => 1,
+        b"feb" => 2,
+        b"mar" => 3,
+        b"apr" => 4,
+        b"may" => 5,
+        b"jun" => 6,
+        b"jul" => 7,
+        b"aug" => 8,
+        b"sep" => 9,
+        b"oct" => 10,
+        b"nov" => 11,
+        b"dec" => 12,
+        _ => return None,
+    })
 }
 
+/// A day with a time of that day, `08:49:37`.
 fn time(year: u64, month: u64, day: u64, clock: &[u8]) -> Option<WallTime> {
-    let clock: &[u8; 8] = clock.try_into().ok()?;
-    let (hour, minute, second) = (number(&clock[..2])?, number(&clock[3..5])?, number(&clock[6..])?);
+    let &[h1, h2, b':', n1, n2, b':', s1, s2] = <&[u8; 8]>::try_from(clock).ok()? else { return None };
+    time_of(year, month, day, [pair(h1, h2)?, pair(n1, n2)?, pair(s1, s2)?])
+}
+
+fn time_of(year: u64, month: u64, day: u64, [hour, minute, second]: [u64; 3]) -> Option<WallTime> {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let days = match month {
         2 if leap => 29,
@@ -115,12 +140,7 @@ fn time(year: u64, month: u64, day: u64, clock: &[u8]) -> Option<WallTime> {
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     };
-    let valid = clock[2] == b':'
-        && clock[5] == b':'
-        && (1..=days).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60; // A leap second (RFC 9110 §5.6.7).
+    let valid = (1..=days).contains(&day) && hour < 24 && minute < 60 && second <= 60; // A leap second (RFC 9110 §5.6.7).
     if !valid {
         return None;
     }

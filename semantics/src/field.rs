@@ -2,6 +2,7 @@
 //! here (`wire`), nor is the meaning of any one field.
 
 use crate::secret;
+pub use crate::words::is_same_name;
 use std::fmt;
 
 /// One field line. The name's case is as received; compare with [`Field::is`].
@@ -16,8 +17,9 @@ pub struct Field<'a> {
 impl<'a> Field<'a> {
     /// Whether this line's name is `name`, in any case.
     #[must_use]
+    #[inline]
     pub fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name)
+        is_same_name(self.name, name)
     }
 
     /// Whether this line gives its client a cookie. No current client reads `Set-Cookie2` (RFC 6265 §9.4), but its value would be one
@@ -215,6 +217,46 @@ struct QuotedLine {
     value_len: u32,
 }
 
+impl QuotedLine {
+    /// The line in the text of its list.
+    #[inline]
+    fn of(self, text: &[u8]) -> Field<'_> {
+        let start = self.start as usize;
+        let name_end = start + self.name_len as usize;
+        let value_start = name_end + 2;
+        Field {
+            // SAFETY: `push` and `from_wire` are the only places that make a `QuotedLine`; they copied these bytes from a `str`.
+            // `text` only grows until the whole list is replaced, or `retain` moves whole lines together with their places.
+            name: unsafe { std::str::from_utf8_unchecked(&text[start..name_end]) },
+            value: &text[value_start..value_start + self.value_len as usize],
+        }
+    }
+
+    /// Its bytes with `: ` and the line end.
+    fn size(self) -> usize {
+        self.name_len as usize + self.value_len as usize + 4
+    }
+}
+
+fn small(length: usize) -> u32 {
+    u32::try_from(length).expect("a head is bounded far below 4 GiB")
+}
+
+/// Whether a value has a byte below 0x20: eight at a time, since values are short.
+fn has_controls(value: &[u8]) -> bool {
+    let (words, rest) = value.as_chunks::<8>();
+    let is_control = |it: &u8| *it < b' ';
+    let has_some = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        // A byte below 0x20 borrows; exact for the question whether there is one.
+        word.wrapping_sub(0x2020_2020_2020_2020) & !word & 0x8080_8080_8080_8080 != 0
+    };
+    match value.last_chunk::<8>() {
+        Some(last) => words.iter().any(has_some) || has_some(last),
+        None => rest.iter().any(is_control),
+    }
+}
+
 impl FieldList {
     /// An empty list.
     #[must_use]
@@ -246,6 +288,44 @@ impl FieldList {
         Self { text: Vec::with_capacity(bytes), index: Vec::with_capacity(lines) }
     }
 
+    /// The lines of a parsed head, `Some` where they are already in wire form in `head`, from the first to the last: then they are
+    /// copied as a whole. The parser has rejected CR, LF and NUL in values. `more` lines and bytes have room after them.
+    #[must_use]
+    pub fn from_wire<'h>(
+        head: &'h [u8],
+        fields: impl ExactSizeIterator<Item = Field<'h>>,
+        more: (usize, usize),
+    ) -> Option<Self> {
+        let place = |it: &[u8]| it.as_ptr().addr().wrapping_sub(head.as_ptr().addr());
+        let mut index = Vec::with_capacity(fields.len() + more.0);
+        let (mut first, mut end) = (0, 0);
+        for it in fields {
+            let start = place(it.name.as_bytes());
+            if index.is_empty() {
+                (first, end) = (start, start);
+            }
+            let name_end = start.wrapping_add(it.name.len());
+            let value = place(it.value);
+            let line_end = value.wrapping_add(it.value.len());
+            let is_wire = start == end
+                && value == name_end.wrapping_add(2)
+                && head.get(name_end..value) == Some(b": ")
+                && head.get(line_end..line_end.wrapping_add(2)) == Some(b"\r\n");
+            if !is_wire {
+                return None;
+            }
+            index.push(QuotedLine {
+                start: small(start - first),
+                name_len: small(it.name.len()),
+                value_len: small(it.value.len()),
+            });
+            end = line_end + 2;
+        }
+        let mut text = Vec::with_capacity(end - first + more.1);
+        text.extend_from_slice(head.get(first..end)?);
+        Some(Self { text, index })
+    }
+
     /// Adds a line at the end. The caller passes a valid name and value; CR, LF and NUL in a value are written as spaces,
     /// so that a bug in a caller cannot split a response.
     pub fn push(&mut self, name: &str, value: impl AsRef<[u8]>) {
@@ -255,13 +335,13 @@ impl FieldList {
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(b": ");
         self.text.extend_from_slice(value);
-        let copied = self.text.len() - value.len();
-        for it in &mut self.text[copied..] {
-            // Every byte is examined without a branch, so that the loop is vectorised.
-            *it = if matches!(*it, b'\r' | b'\n' | 0) { b' ' } else { *it };
+        if has_controls(value) {
+            let copied = self.text.len() - value.len();
+            for it in &mut self.text[copied..] {
+                *it = if matches!(*it, b'\r' | b'\n' | 0) { b' ' } else { *it };
+            }
         }
         self.text.extend_from_slice(b"\r\n");
-        let small = |it: usize| u32::try_from(it).expect("a head is bounded far below 4 GiB");
         self.index.push(QuotedLine {
             start: small(start),
             name_len: small(name.len()),
@@ -274,16 +354,9 @@ impl FieldList {
         self.index.iter().map(|it| self.at(*it))
     }
 
+    #[inline]
     fn at(&self, line: QuotedLine) -> Field<'_> {
-        let start = line.start as usize;
-        let name_end = start + line.name_len as usize;
-        let value_start = name_end + 2;
-        Field {
-            // SAFETY: `push` is the only place that makes a `Line`; it copied these bytes from a `str`, and `text` only
-            // grows until the whole list is replaced.
-            name: unsafe { std::str::from_utf8_unchecked(&self.text[start..name_end]) },
-            value: &self.text[value_start..value_start + line.value_len as usize],
-        }
+        line.of(&self.text)
     }
 
     /// The lines as a vector, for the functions that take a slice.
@@ -294,11 +367,13 @@ impl FieldList {
 
     /// The first value of `name`.
     #[must_use]
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.named(name).next().map(|it| it.value)
     }
 
     /// The lines of one name: most other names differ in length, which is compared first.
+    #[inline]
     fn named<'s, 'n>(&'s self, name: &'n str) -> impl Iterator<Item = Field<'s>> + use<'s, 'n> {
         let is_as_long = move |it: &&QuotedLine| it.name_len as usize == name.len();
         self.index.iter().filter(is_as_long).map(|it| self.at(*it)).filter(move |it| it.is(name))
@@ -315,19 +390,31 @@ impl FieldList {
         self.get(name).is_some()
     }
 
-    /// Keeps the lines for which `keep` holds.
+    /// Keeps the lines for which `keep` holds, in place.
     pub fn retain(&mut self, mut keep: impl FnMut(Field<'_>) -> bool) {
-        if self.iter().all(&mut keep) {
-            return;
-        }
-        let mut kept = Self {
-            text: Vec::with_capacity(self.text.capacity()),
-            index: Vec::with_capacity(self.index.capacity()),
-        };
-        for it in self.iter().filter(|it| keep(*it)) {
-            kept.push(it.name, it.value);
-        }
-        *self = kept;
+        // A panic of `keep` leaves an empty list, not one whose lines have half moved.
+        let Self { mut text, mut index } = std::mem::take(self);
+        let mut end = 0;
+        index.retain_mut(|line| {
+            let kept = keep(line.of(&text));
+            if kept {
+                let (start, size) = (line.start as usize, line.size());
+                if start != end {
+                    text.copy_within(start..start + size, end);
+                    line.start = small(end);
+                }
+                end += size;
+            }
+            kept
+        });
+        text.truncate(end);
+        *self = Self { text, index };
+    }
+
+    /// Makes room for a number of lines and bytes.
+    pub fn reserve(&mut self, lines: usize, bytes: usize) {
+        self.text.reserve(bytes);
+        self.index.reserve(lines);
     }
 
     /// Removes every line of that name.
@@ -449,6 +536,65 @@ mod tests {
         of_heads.iter().for_each(|it| set.insert(it));
         let met: Vec<_> = of_rules.iter().filter(|it| set.may_have(it)).collect();
         assert!(met.is_empty(), "{met:?}");
+    }
+
+    #[test]
+    fn a_head_in_wire_form_is_copied_as_a_whole() {
+        let check = |head: &str, is_wire: bool| {
+            let fields: Vec<_> = head
+                .lines()
+                .filter_map(|it| it.split_once(':'))
+                .map(|(name, value)| Field { name, value: trim(value.as_bytes()) })
+                .collect();
+            let list = FieldList::from_wire(head.as_bytes(), fields.iter().copied(), (1, 9));
+            assert_eq!(is_wire, list.is_some(), "{head:?}");
+            if let Some(mut list) = list {
+                assert_eq!(FieldList::from_fields(&fields), list, "{head:?}");
+                list.push("C", "3");
+                assert_eq!(Some(&b"3"[..]), list.get("c"));
+            }
+        };
+        check("HTTP/1.1 200 OK\r\nA: 1\r\nBc: 2 3\r\n\r\n", true);
+        check("A: \r\nB: \r\n", true);
+        check("A:1\r\n\r\n", false);
+        check("A: 1\nB: 2\r\n", false);
+        check("A: 1 \r\nB: 2\r\n", false);
+        check("A:  1\r\n", false);
+        check("A: 1\r\n B\r\nC: 2\r\n", false);
+        check("A: 1", false);
+        let elsewhere = String::from("A");
+        let field = Field { name: &elsewhere, value: b"1" };
+        assert_eq!(None, FieldList::from_wire(b"A: 1\r\n", [field].into_iter(), (0, 0)));
+        assert_eq!(Some(FieldList::new()), FieldList::from_wire(b"HTTP/1.1 200 OK", [].into_iter(), (0, 0)));
+    }
+
+    #[test]
+    fn removed_lines_leave_the_others_in_order() {
+        for gone in ["", "a", "b", "c", "ab", "ac", "bc", "abc"] {
+            let mut list = FieldList::new();
+            let mut expect = FieldList::new();
+            for (name, value) in [("a", "1"), ("b", "22"), ("a", "333"), ("c", ""), ("b", "4")] {
+                list.push(name, value);
+                if !gone.contains(name) {
+                    expect.push(name, value);
+                }
+            }
+            list.retain(|it| !gone.contains(it.name));
+            assert_eq!(expect, list, "{gone}");
+        }
+    }
+
+    #[test]
+    fn controls_in_values_are_spaces() {
+        for value in ["", "1234567", "12345678", "1234567890\u{80}\u{ff}", "\t2345678"] {
+            for (at, control) in (0..value.len()).flat_map(|at| [(at, b'\r'), (at, b'\n'), (at, 0)]) {
+                let (mut bad, mut good) = (value.as_bytes().to_vec(), value.as_bytes().to_vec());
+                (bad[at], good[at]) = (control, b' ');
+                let mut list = FieldList::new();
+                list.push("A", &bad);
+                assert_eq!(Some(&good[..]), list.get("a"));
+            }
+        }
     }
 
     #[test]

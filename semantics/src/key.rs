@@ -79,7 +79,11 @@ impl KeyRecipe {
         fields: &[Field<'_>],
         out: &mut Vec<u8>,
     ) {
-        escape(scheme.as_bytes(), |it| it == b':', out);
+        match scheme {
+            // Nothing in them is escaped.
+            "http" | "https" => out.extend_from_slice(scheme.as_bytes()),
+            _ => escape(scheme.as_bytes(), |it| it == b':', out),
+        }
         out.extend_from_slice(b"://");
         let host = match &self.any_host_of {
             None => authority,

@@ -69,6 +69,7 @@ pub mod trial;
 pub mod unambiguous_target;
 pub mod validator;
 pub mod vary;
+pub mod words;
 
 #[cfg(test)]
 mod testing;

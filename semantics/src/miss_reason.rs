@@ -133,16 +133,15 @@ pub fn of_stored(meta: &Meta) -> MissReason {
 pub fn refused(
     before: MissReason,
     refusal: NotStorable,
-    meta: &Meta,
-    credentials: RequestCredentials,
+    meta: impl FnOnce() -> Meta,
+    credentials: impl FnOnce() -> RequestCredentials,
 ) -> MissReason {
+    // Stale on arrival, because it declares nothing.
+    let declares_nothing = |it: Meta| it.lifetime.source == LifetimeSource::None && !it.no_cache;
     match refusal {
-        // Stale on arrival, because it declares nothing.
-        NotStorable::Useless if meta.lifetime.source == LifetimeSource::None && !meta.no_cache => {
-            MissReason::NoLifetime
-        }
+        NotStorable::Useless if declares_nothing(meta()) => MissReason::NoLifetime,
         // No default lifetime applies to a redirect or an error, and a declared one would not share it.
-        NotStorable::NoLifetime if credentials == RequestCredentials::Some => MissReason::Credentials,
+        NotStorable::NoLifetime if credentials() == RequestCredentials::Some => MissReason::Credentials,
         NotStorable::Disabled => MissReason::CacheOff,
         // Of the request, not of its response.
         NotStorable::Method | NotStorable::RequestBody => before,
@@ -254,7 +253,7 @@ mod tests {
         use MissReason::{FirstRequest, Head};
         use NotStorable::{Method, NoLifetime, Partial, SetCookie, Useless};
         let check = |expect: MissReason, before, refusal, cache_control: &str| {
-            let found = refused(before, refusal, &meta(cache_control), RequestCredentials::None);
+            let found = refused(before, refusal, || meta(cache_control), || RequestCredentials::None);
             assert_eq!(expect, found, "{refusal:?} {cache_control}");
         };
         check(MissReason::SetCookie, FirstRequest, SetCookie, "max-age=60");
@@ -271,8 +270,12 @@ mod tests {
     #[test]
     fn an_answer_to_credentials_without_a_lifetime_is_rightly_not_cached() {
         let silent = Meta::of(302, &[], &Policy::default(), WallTime(1000), WallTime(1000));
-        let found =
-            refused(MissReason::FirstRequest, NotStorable::NoLifetime, &silent, RequestCredentials::Some);
+        let found = refused(
+            MissReason::FirstRequest,
+            NotStorable::NoLifetime,
+            || silent.clone(),
+            || RequestCredentials::Some,
+        );
         assert_eq!((MissReason::Credentials, MissClass::Rightly), (found, found.row().class));
     }
 
@@ -289,7 +292,7 @@ mod tests {
             NotStorable::FileOrder,
         ];
         let (silent, none) = (meta("public"), RequestCredentials::None);
-        for it in theirs.map(|it| refused(MissReason::FirstRequest, it, &silent, none).row()) {
+        for it in theirs.map(|it| refused(MissReason::FirstRequest, it, || silent.clone(), || none).row()) {
             assert_eq!((MissClass::Rightly, ""), (it.class, it.change), "{}", it.name);
         }
         for it in REASONS {

@@ -2,7 +2,7 @@
 
 use crate::cache_control::ResponseDirectives;
 use crate::cookies;
-use crate::field::{self, Field, all, first, lines, members};
+use crate::field::{self, Field, FieldList, all, first, lines, members};
 use crate::file_order;
 use crate::freshness::{
     AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status, overrides,
@@ -376,6 +376,13 @@ impl StatusKind {
 
 /// Whether this is a stream of events (<https://html.spec.whatwg.org/#server-sent-events>), which ends when its client
 /// closes: one without a length. By the response's `Content-Type` and `Content-Length`.
+#[must_use]
+pub fn is_endless_of(fields: &FieldList) -> bool {
+    // Most responses have a length: their type is not looked for.
+    !fields.contains("content-length") && is_endless(fields.get("content-type"), None)
+}
+
+/// The same by the values of these fields.
 #[must_use]
 pub fn is_endless(kind: Option<&[u8]>, length: Option<&[u8]>) -> bool {
     length.is_none() && kind.is_some_and(field::is_event_stream)

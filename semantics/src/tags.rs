@@ -5,7 +5,7 @@
 //! and the name, which responses of that origin invalidate. Other tags have no spaces, so that no response invalidates
 //! them.
 
-use crate::field::{Field, all};
+use crate::field::{Field, FieldList, all};
 use crate::method;
 use crate::policy::TagPolicy;
 use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
@@ -142,6 +142,13 @@ pub fn is_hidden(name: &str, policy: &TagPolicy) -> bool {
     !policy.send
         && policy.headers.iter().any(|it| it.eq_ignore_ascii_case(name))
         && !name.eq_ignore_ascii_case("cache-groups")
+}
+
+/// Removes the fields that are not sent to clients.
+pub fn hide(fields: &mut FieldList, policy: &TagPolicy) {
+    if !policy.send && policy.headers.iter().any(|it| fields.contains(it)) {
+        fields.retain(|it| !is_hidden(it.name, policy));
+    }
 }
 
 /// The text of the tag of a group on the origin of `key`.

@@ -131,12 +131,16 @@ static USUAL: LazyLock<Compress> = LazyLock::new(Compress::usual);
 
 /// Whether a 200 came as plain text that `cache.compress` with its defaults would compress.
 #[must_use]
-pub fn is_plain_text(status: u16, fields: &[Field<'_>]) -> bool {
-    if status != 200 || coding_of(fields) != Coding::Identity {
+pub fn is_plain_text(status: u16, fields: &FieldList) -> bool {
+    let is_coded = || {
+        Coding::over(fields.get_all("content-encoding").flat_map(field::members).map(Coding::of))
+            != Coding::Identity
+    };
+    if status != 200 || is_coded() {
         return false;
     }
-    let length = field::first(fields, "content-length").and_then(|it| str::from_utf8(it).ok()?.parse().ok());
-    is_worth_coding(field::first(fields, "content-type").unwrap_or_default(), length, &USUAL)
+    let length = fields.get("content-length").and_then(|it| str::from_utf8(it).ok()?.parse().ok());
+    is_worth_coding(fields.get("content-type").unwrap_or_default(), length, &USUAL)
 }
 
 /// Whether a media type is one that `cache.compress` with its defaults compresses: text and data, not pictures, sound and archives.

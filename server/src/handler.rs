@@ -139,7 +139,10 @@ impl Handler for RequestHandler {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
-        let told = self.clients.borrow().scheme(client, &request.fields.view());
+        let told = {
+            let clients = self.clients.borrow();
+            clients.trusts(client).then(|| clients.scheme(client, &request.fields.view())).flatten()
+        };
         if let Some(scheme) = told.filter(|it| *it != request.scheme) {
             Rc::make_mut(&mut request).scheme = scheme;
         }

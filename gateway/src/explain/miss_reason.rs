@@ -116,7 +116,9 @@ impl AskedReason<'_> {
             .filter(|it| stored.is_none() && it.failure.is_none())
             .and_then(|it| refusal(it, route, request))
         {
-            Some((refusal, meta, credentials)) => miss_reason::refused(before, refusal, &meta, credentials),
+            Some((refusal, meta, credentials)) => {
+                miss_reason::refused(before, refusal, || meta, || credentials)
+            }
             None => before,
         }
     }

@@ -69,7 +69,7 @@ impl FillRun {
         self.job.settle_reason(arrived);
         let next = match &decided {
             Disposition::Store { .. } => FillStep::Store,
-            Disposition::Forward { .. } => FillStep::Forward,
+            Disposition::Forward(_) => FillStep::Forward,
         };
         self.decided = Some(decided);
         next
@@ -113,30 +113,30 @@ impl FillJob {
 
     /// Whether a response is shared and stored. For a fill with one reader, which asked `alone`, no other request waits.
     fn disposition(&self, arrived: &ArrivedHead, alone: bool) -> Disposition {
-        let meta = self.meta_of(arrived);
         if arrived.response.is_local_redirect {
             // Each client gets the response to the other target, with the rules of its route.
             if !self.remembered {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
-            return Disposition::Forward { says: Unshared::Page, meta };
+            return Disposition::Forward(Unshared::Page);
         }
         let verdict = self.judge(None, |it| it.decide(arrived));
         // An answer that came late may be for those who waited for it.
         if let Storable::Refuse(refusal) = verdict
             && (alone || refusal != NotStorable::Late)
         {
-            self.refuse(refusal, &meta);
+            self.refuse(refusal, || self.meta_of(arrived));
             let says = match storability::is_about_the_page(&self.request, arrived, refusal) {
                 true => Unshared::Page,
                 false => Unshared::Answer,
             };
-            return Disposition::Forward { says, meta };
+            return Disposition::Forward(says);
         }
+        let meta = self.meta_of(arrived);
         let length = length_of(arrived);
         let spent = self.spent(arrived, &meta, verdict == Storable::Store);
         if let Some(says) = self.unshared_reason(verdict, spent, arrived, &meta, length) {
-            return Disposition::Forward { says, meta };
+            return Disposition::Forward(says);
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             if spent == SpentLifetime::No {
@@ -146,9 +146,10 @@ impl FillJob {
             if !meta.has_validator() {
                 // It cannot be validated either.
                 let says = if spent == SpentLifetime::No { Unshared::Page } else { Unshared::Answer };
-                self.leave_turn(&meta, &arrived.epoch, says);
+                self.leave_turn(arrived, says);
             }
         }
+        self.local.note_text(&arrived.response);
         let head = Arc::new(self.shared_head(arrived, meta, length, spent));
         Disposition::Store { head, before: Bytes::new(), after: Bytes::new() }
     }
@@ -212,7 +213,7 @@ impl FillJob {
         length: Option<u64>,
     ) -> Option<Unshared> {
         if verdict != Storable::Store && spent != SpentLifetime::Passing {
-            self.refuse(NotStorable::Late, meta);
+            self.refuse(NotStorable::Late, || meta.clone());
             if !self.remembered {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }

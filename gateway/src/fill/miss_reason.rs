@@ -34,7 +34,12 @@ impl FillReason {
     }
 
     /// The response with these facts is not stored, by this rule.
-    fn refuse(&self, refusal: NotStorable, meta: &Meta, credentials: RequestCredentials) {
+    fn refuse(
+        &self,
+        refusal: NotStorable,
+        meta: impl FnOnce() -> Meta,
+        credentials: impl FnOnce() -> RequestCredentials,
+    ) {
         let refused = miss_reason::refused(self.asked.get(), refusal, meta, credentials);
         self.refused.set(Some(refused).filter(|it| *it != self.asked.get()));
     }
@@ -46,10 +51,12 @@ impl FillReason {
 }
 
 impl FillJob {
-    /// The response with these facts is not stored, by this rule.
-    pub(crate) fn refuse(&self, refusal: NotStorable, meta: &Meta) {
-        let has_credentials = self.judge(None, |it| it.facts.has_credentials(&self.route.policy));
-        let credentials = if has_credentials { RequestCredentials::Some } else { RequestCredentials::None };
+    /// The response with the facts `meta` is not stored, by this rule. Few rules need these facts.
+    pub(crate) fn refuse(&self, refusal: NotStorable, meta: impl FnOnce() -> Meta) {
+        let credentials = || match self.judge(None, |it| it.facts.has_credentials(&self.route.policy)) {
+            true => RequestCredentials::Some,
+            false => RequestCredentials::None,
+        };
         self.reason.refuse(refusal, meta, credentials);
     }
 

@@ -7,6 +7,7 @@
 mod budget;
 mod decide;
 mod freshen;
+mod interim;
 mod large;
 pub mod machine;
 pub(crate) mod miss_reason;
@@ -26,6 +27,7 @@ use crate::source::ResponseSource;
 use crate::stages::FillStages;
 use crate::transit::Transit;
 use bytes::Bytes;
+use interim::InterimQueue;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::cgi::Script;
@@ -33,7 +35,6 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
-use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
 use larder_semantics::transcode;
 use larder_semantics::trial::facts;
@@ -48,11 +49,11 @@ use machine::FillStep;
 use miss_reason::FillReason;
 pub(crate) use origin::{NoAnswer, OriginAsk, Passing};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use tier_lookup::TierLookup;
-use tokio::sync::Notify;
 
 /// The data of one fill. Owned: the client that started it may leave.
 pub(crate) struct FillJob {
@@ -101,7 +102,7 @@ pub(crate) enum FetchKind {
 #[derive(Default)]
 pub(crate) struct FillStarter {
     /// Interim responses to pass on.
-    pub interim: RefCell<VecDeque<ResponseHead>>,
+    pub interim: InterimQueue,
     /// The final head as received, end-to-end: with `Set-Cookie` and the fields named by qualified directives.
     pub own: RefCell<Option<(u16, FieldList)>>,
     /// The freshened response after a 304.
@@ -128,12 +129,8 @@ pub(crate) struct FillStarter {
     pub origin_told: Cell<Option<OriginTold>>,
     /// Whether the request is recorded, and with it what trials need of the answer.
     pub is_recorded: bool,
-    /// Notified when `interim` has a response.
-    pub rung: Notify,
     /// Whether the reader of a fill with one reader is still there.
     presence: Cell<ClientPresence>,
-    /// Notified when that changes.
-    left: Notify,
 }
 
 /// Whether the client of a fill with one reader is still there.
@@ -159,7 +156,7 @@ pub struct OriginTold {
     pub name: Rc<str>,
     /// Its status.
     pub status: u16,
-    /// Whether it is plain text that could be compressed.
+    /// Whether it is stored, and plain text that could be compressed.
     pub is_plain_text: bool,
     /// Its facts for the recorder, where the request is recorded.
     pub recorded: Option<RecordedAnswer>,
@@ -194,35 +191,42 @@ impl FillStarter {
     pub fn took(&self, started: u64, exchange: &Exchange, head: &ResponseHead) {
         let micros = exchange.answered().saturating_sub(started);
         let (version, name, status) = (head.version, exchange.name(), head.status);
-        let fields = head.fields.view();
-        let recorded = self.is_recorded.then(|| RecordedAnswer {
-            facts: facts::response(&fields).into(),
-            digest: facts::digest(&fields),
-            head: facts::head_digest(&fields),
+        let recorded = self.is_recorded.then(|| {
+            let fields = head.fields.view();
+            RecordedAnswer {
+                facts: facts::response(&fields).into(),
+                digest: facts::digest(&fields),
+                head: facts::head_digest(&fields),
+            }
         });
-        let is_plain_text = transcode::is_plain_text(status, &fields);
-        self.origin_told.set(Some(OriginTold { micros, version, name, status, is_plain_text, recorded }));
+        self.origin_told.set(Some(OriginTold {
+            micros,
+            version,
+            name,
+            status,
+            is_plain_text: false,
+            recorded,
+        }));
+    }
+
+    /// Records whether the response, which is going to be stored, is plain text.
+    fn note_text(&self, response: &ResponseHead) {
+        let is_plain_text = transcode::is_plain_text(response.status, &response.fields);
+        self.origin_told.set(self.origin_told.take().map(|it| OriginTold { is_plain_text, ..it }));
     }
 
     pub fn presence(&self) -> ClientPresence {
         self.presence.get()
     }
 
-    /// Tells a fill with one reader whether that reader is there.
+    /// Tells a fill with one reader whether that reader is there. The caller polls the fill afterwards, as its request does.
     pub fn set_presence(&self, presence: ClientPresence) {
         self.presence.set(presence);
-        self.left.notify_waiters();
     }
 
-    /// Waits until `left` holds for the client's presence.
+    /// Waits until `left` holds for the client's presence. It needs no waker: the task that changes the presence runs the fill.
     async fn until(&self, left: impl Fn(ClientPresence) -> bool) {
-        loop {
-            let changed = self.left.notified();
-            if left(self.presence.get()) {
-                return;
-            }
-            changed.await;
-        }
+        poll_fn(|_| if left(self.presence.get()) { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 }
 
@@ -335,7 +339,7 @@ enum Disposition {
     /// It is shared and stored, with the stored bytes before or after it.
     Store { head: Arc<SharedHead>, before: Bytes, after: Bytes },
     /// It is for the reader that started the fill.
-    Forward { says: Unshared, meta: Meta },
+    Forward(Unshared),
 }
 
 /// The result of a fill, for requests that do not read its body.
@@ -474,14 +478,14 @@ impl FillRun {
 
     /// `Forward`: the response is for the reader that started the fill. It replaces the stored response nevertheless.
     async fn forward(&mut self) -> FillStep {
-        let (Some(mut arrived), Some(Disposition::Forward { says, meta })) =
+        let (Some(mut arrived), Some(Disposition::Forward(says))) =
             (self.arrived.take(), self.decided.take())
         else {
             return FillStep::Finish;
         };
         let job = &self.job;
-        if !job.supersede(&meta, &arrived, says).await {
-            job.leave_turn(&meta, &arrived.epoch, says);
+        if !job.supersede(&arrived, says).await {
+            job.leave_turn(&arrived, says);
         }
         let mut writer = match std::mem::replace(&mut self.readers, Readers::None) {
             Readers::Shared(writer) => writer,
@@ -490,6 +494,7 @@ impl FillRun {
                 return self.ends(FillOutcome::Forward);
             }
         };
+        let meta = job.meta_of(&arrived);
         job.name_cause(&mut writer, meta.status);
         let in_place = arrived.take_in_place();
         let transit = match &in_place {
@@ -581,7 +586,7 @@ impl FillJob {
         let response = &arrived.response;
         let bodyless =
             response.framing == larder_wire::message::Framing::Empty && self.request.method == "HEAD";
-        request_headers::returned_final(&response.fields, response.version, bodyless)
+        request_headers::returned_final(response.fields.clone(), response.version, bodyless)
     }
 }
 

@@ -247,8 +247,7 @@ impl FillJob {
 
     /// The facts for choosing an origin, for a request without a body.
     pub fn asked(&self) -> BalanceKey {
-        let fields = self.request.fields.view();
-        let asked = self.route.asked(&self.request, &fields, &self.client, Framing::Empty);
+        let asked = self.route.asked(&self.request, &self.client, Framing::Empty);
         BalanceKey { bound: self.local.bound.get(), ..asked }
     }
 
@@ -397,12 +396,12 @@ impl FillJob {
             }
             if !is_switched {
                 if response.status < 200 {
-                    self.local.interim.borrow_mut().push_back(response);
-                    self.local.rung.notify_one();
+                    self.local.interim.push(response);
                     continue;
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
-                response.is_local_redirect &= cgi::local_redirect(&response.fields).is_some();
+                response.is_local_redirect =
+                    response.is_local_redirect && cgi::local_redirect(&response.fields).is_some();
                 order = file_orders::take(
                     self.route.sendfile.as_ref(),
                     &self.route.policy,

@@ -9,13 +9,12 @@ use larder_semantics::field::Field;
 use larder_semantics::partial::{self, Beside};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
-use larder_semantics::stored::Meta;
 use larder_semantics::supersede::{self, RefusedEffect};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::disk::DiskWrite;
 use larder_store::fleet::{RecordReplacement, Removed, Unshared};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{PurgeEpoch, PurgeRule, PurgeScope, Stored, StoredArc, Strength};
+use larder_store::{PurgeRule, PurgeScope, Stored, StoredArc, Strength};
 
 impl Gateway {
     /// Removes the stored response to a request from every tier, since the origin has sent another. In RAM that is the
@@ -89,12 +88,17 @@ impl FillJob {
     }
 
     /// The effect on stored responses of this fill's response, which may not be stored. Returns whether that ended its lease.
-    pub(crate) async fn supersede(&self, meta: &Meta, arrived: &ArrivedHead, says: Unshared) -> bool {
+    pub(crate) async fn supersede(&self, arrived: &ArrivedHead, says: Unshared) -> bool {
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
         let policy = &self.route.policy;
         let stored = self.stored.clone().or_else(|| self.in_ram());
-        match supersede::of_refused(&facts, meta.status, policy, stored.as_ref().map(|it| &it.meta)) {
+        match supersede::of_refused(
+            &facts,
+            arrived.response.status,
+            policy,
+            stored.as_ref().map(|it| &it.meta),
+        ) {
             RefusedEffect::None => return false,
             RefusedEffect::Unrelated => {
                 drop(self.win.take());
@@ -102,9 +106,10 @@ impl FillJob {
             }
             RefusedEffect::Supersedes => {}
         }
+        let meta = || self.meta_of(arrived);
         let mark = self.gateway.mark(policy, &self.key, meta, &arrived.epoch, says);
         let instead =
-            mark.as_ref().map_or(RecordReplacement::Marker(meta.request_time), RecordReplacement::Mark);
+            mark.as_ref().map_or(RecordReplacement::Marker(arrived.request_time), RecordReplacement::Mark);
         self.gateway.supersede(policy, self.hash, &self.key, &request, instead).await;
         if self.gateway.tiers.fills_fleet()
             && let Some(win) = self.win.take()
@@ -135,9 +140,10 @@ impl FillJob {
     }
 
     /// Ends this node's lease, if any, at once: the origin's answer is not for other nodes.
-    pub(crate) fn leave_turn(&self, meta: &Meta, epoch: &PurgeEpoch, says: Unshared) {
+    pub(crate) fn leave_turn(&self, arrived: &ArrivedHead, says: Unshared) {
         if let Some(win) = self.win.take() {
-            self.gateway.mark_unshared(&self.route.policy, &self.key, meta, epoch, says, win);
+            let meta = || self.meta_of(arrived);
+            self.gateway.mark_unshared(&self.route.policy, &self.key, meta, &arrived.epoch, says, win);
         }
     }
 

@@ -96,8 +96,8 @@ impl<'c> Delivery<'c> {
         let bodyless = method == "HEAD" || response.status == 304;
         Delivery::Direct(Direct {
             status: response.status,
-            fields: request_headers::returned_final(&response.fields, response.version, bodyless),
             body: body_of(&response, method),
+            fields: request_headers::returned_final(response.fields, response.version, bodyless),
             source,
             upload,
             report,
@@ -216,7 +216,7 @@ impl<'c> Machine<'_, 'c> {
                 counters.cache_misses.add(1)
             };
         }
-        fields.retain(|it| !tags::is_hidden(it.name, &self.route.policy.tags));
+        tags::hide(&mut fields, &self.route.policy.tags);
         if let Some(report) = report {
             let policy = &self.route.policy;
             if policy.cache_status {
@@ -539,7 +539,7 @@ impl<'c> Machine<'_, 'c> {
 
     async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
-        let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
+        let is_endless = storable::is_endless_of(&fields);
         let ends_with_client = is_endless || self.route.ends_with_client();
         // An event stream reports changes that are already made.
         let is_own = ends_with_client || method::is_safe(self.facts.method);

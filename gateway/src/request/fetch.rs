@@ -45,7 +45,7 @@ impl Machine<'_, '_> {
             let local = self.local.clone();
             tokio::select! {
                 biased;
-                () = local.rung.notified() => self.pass_interim().await,
+                () = local.interim.filled() => self.pass_interim().await,
                 head = reader.head() => break head,
                 head = wait::head_of(&mut earlier) => {
                     let answers = earlier.take().and_then(|it| self.take_earlier(it, head));
@@ -129,7 +129,7 @@ impl Machine<'_, '_> {
 
     async fn pass_interim(&mut self) {
         loop {
-            let Some(response) = self.local.interim.borrow_mut().pop_front() else { return };
+            let Some(response) = self.local.interim.pop() else { return };
             self.send_interim(&response).await;
         }
     }
@@ -137,7 +137,7 @@ impl Machine<'_, '_> {
     pub async fn send_interim(&mut self, response: &ResponseHead) {
         // larder sends 100 itself when the body is read; 101 was not requested.
         if let Some(reply) = self.reply.as_mut().filter(|_| response.status > 101) {
-            let fields = request_headers::returned(&response.fields, response.version, false);
+            let fields = request_headers::returned(response.fields.clone(), response.version, false);
             // A lost client is noticed when the final head is sent.
             let _ = reply.interim(response.status, &fields).await;
         }
@@ -217,7 +217,7 @@ impl Machine<'_, '_> {
             let presence = local.presence();
             tokio::select! {
                 biased;
-                () = local.rung.notified() => self.pass_interim().await,
+                () = local.interim.filled() => self.pass_interim().await,
                 done = &mut work => break done,
                 () = self.taken_back(), if presence != ClientPresence::Gone => {
                     local.set_presence(ClientPresence::Gone);

@@ -17,9 +17,7 @@ pub(crate) struct FillReading {
 impl FillReading {
     /// Reads with `reader`, whose fill has this head.
     pub fn new(reader: FillReader, head: &SharedHead, is_of_client: bool) -> Self {
-        let fields = &head.fields;
-        let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
-        Self { reader, ends_with_client: is_endless || is_of_client }
+        Self { reader, ends_with_client: is_of_client || storable::is_endless_of(&head.fields) }
     }
 
     /// The next bytes, in order, each once. They are about as many as the client has `room` for, and more where the fill

@@ -185,7 +185,7 @@ impl<'c> Machine<'_, 'c> {
             Some(InPlaceOfBody::File(file)) => {
                 let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
                 let (source, response) = (Some(arrived.source), arrived.response);
-                let fields = request_headers::returned_final(&response.fields, response.version, false);
+                let fields = request_headers::returned_final(response.fields, response.version, false);
                 return Delivery::Handed(Handed { file, source, fields, report, upload: upload.is_some() });
             }
             None => {}
@@ -303,7 +303,7 @@ async fn pass_on<'c>(
         return Ok(arrived);
     }
     let started = clock::precise_micros();
-    let mut asked = job.route.asked(&job.request, &job.request.fields.view(), &job.client, passing.framing);
+    let mut asked = job.route.asked(&job.request, &job.client, passing.framing);
     asked.bound = job.local.bound.get();
     if matches!(&body, OutgoingBody::Streamed(beginning, _) if !beginning.is_whole) {
         asked.buffering = RequestBuffering::Streamed;

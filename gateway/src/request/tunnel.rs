@@ -30,7 +30,7 @@ impl Switched {
         if !protocol_upgrade::is_agreed(asked, response) {
             return None;
         }
-        let mut fields = request_headers::returned(&response.fields, response.version, false);
+        let mut fields = request_headers::returned(response.fields.clone(), response.version, false);
         if asked.challenge.is_some() {
             fields.remove("sec-websocket-accept"); // The question was ours (RFC 8441 §5.1).
         }

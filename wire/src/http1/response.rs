@@ -5,6 +5,7 @@ mod tests;
 
 use super::lines::{self, BadLines};
 use crate::message::facts::{FieldCount, MessageFacts, length};
+use crate::message::fields::{ADDED_BYTES, ADDED_LINES};
 use crate::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
 use larder_semantics::field::{Field, FieldList};
 use std::mem::MaybeUninit;
@@ -37,7 +38,7 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse
         parser.parse_response_with_uninit_headers(&mut raw, window, &mut room)
         && !lines::has_bare_feed(&window[..end])
     {
-        return judge(&raw, method).map(|it| ParsedResponse::Head(it, end));
+        return judge(&raw, &window[..end], method).map(|it| ParsedResponse::Head(it, end));
     }
     parse_oddly(buffer, limit, method)
 }
@@ -68,11 +69,11 @@ fn read_head(head: &[u8], method: &str) -> Result<ResponseHead, BadResponse> {
         Ok(_) => return Err(BadResponse::Field),
         Err(error) => return Err(blame(error)),
     }
-    judge(&raw, method)
+    judge(&raw, head, method)
 }
 
 /// The meaning of a head with well-formed lines.
-fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<ResponseHead, BadResponse> {
+fn judge(raw: &httparse::Response<'_, '_>, head: &[u8], method: &str) -> Result<ResponseHead, BadResponse> {
     let (Some(status @ 100..=599), Some(version)) = (raw.code, raw.version) else {
         return Err(BadResponse::StatusLine);
     };
@@ -88,7 +89,7 @@ fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<ResponseHead,
     Ok(ResponseHead {
         status,
         version,
-        fields: kept(raw.headers, declared),
+        fields: kept(head, raw.headers, &facts, declared),
         framing,
         keep_alive: facts.persists(version) && framing != Framing::Close && !in_doubt,
         is_local_redirect: false,
@@ -157,10 +158,26 @@ fn framing(status: u16, method: &str, declared: Declared) -> Result<Framing, Bad
     }
 }
 
-/// The lines in order, with at most one plain `Content-Length`.
-fn kept(fields: &[httparse::Header<'_>], declared: Declared) -> FieldList {
-    let bytes = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
-    let mut list = FieldList::with_capacity(fields.len(), bytes);
+/// The lines in order, with at most one plain `Content-Length`; with room for the lines that larder adds.
+fn kept(
+    head: &[u8],
+    fields: &[httparse::Header<'_>],
+    facts: &MessageFacts<'_>,
+    declared: Declared,
+) -> FieldList {
+    let has_plain_length = match (declared, facts.content_length) {
+        (Declared::Length(length), FieldCount::Once(value)) => {
+            itoa::Buffer::new().format(length).as_bytes() == value
+        }
+        (Declared::Length(_), _) => false,
+        (Declared::Nothing | Declared::Chunked, _) => true,
+    };
+    let lines = fields.iter().map(|it| Field { name: it.name, value: it.value });
+    if has_plain_length && let Some(list) = FieldList::from_wire(head, lines, (ADDED_LINES, ADDED_BYTES)) {
+        return list;
+    }
+    let bytes: usize = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
+    let mut list = FieldList::with_capacity(fields.len() + ADDED_LINES, bytes + ADDED_BYTES);
     let mut seen = false;
     for it in fields {
         match declared {

@@ -1,7 +1,7 @@
 //! The facts in the fields of a head about the message itself: its length, its coding, its connection. Gathered in one
 //! pass, judged by `request` and `response`, which differ in their tolerance.
 
-use larder_semantics::field::Field;
+use larder_semantics::field::{Field, is_same_name};
 
 /// The lines of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,11 +45,11 @@ impl<'a> MessageFacts<'a> {
     #[inline]
     pub(crate) fn note(&mut self, name: &str, value: &'a [u8]) {
         match name.len() {
-            4 if name.eq_ignore_ascii_case("host") => self.host.add(value),
-            6 if name.eq_ignore_ascii_case("expect") => self.expect.add(value),
-            10 if name.eq_ignore_ascii_case("connection") => self.options(value),
-            14 if name.eq_ignore_ascii_case("content-length") => self.content_length.add(value),
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => self.transfer_encoding.add(value),
+            4 if is_same_name(name, "host") => self.host.add(value),
+            6 if is_same_name(name, "expect") => self.expect.add(value),
+            10 if is_same_name(name, "connection") => self.options(value),
+            14 if is_same_name(name, "content-length") => self.content_length.add(value),
+            17 if is_same_name(name, "transfer-encoding") => self.transfer_encoding.add(value),
             _ => {}
         }
     }

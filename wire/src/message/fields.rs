@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::{Field, FieldList, is_same_name};
 
 /// Whether a field is hop-by-hop by its name (RFC 9110 §7.6.1, and those of proxy authentication, §11.7): never
 /// forwarded, never stored. So are fields that `Connection` names: see [`strip_hop_by_hop`].
@@ -23,8 +23,7 @@ pub fn is_hop_by_hop(name: &str) -> bool {
         "upgrade",
     ];
     // Most names have another length and need no comparison.
-    matches!(name.len(), 2 | 7 | 10 | 14 | 16..=19 | 25)
-        && NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
+    matches!(name.len(), 2 | 7 | 10 | 14 | 16..=19 | 25) && NAMES.iter().any(|it| is_same_name(name, it))
 }
 
 /// A copy of `fields` for the next hop: without hop-by-hop fields, without those that `Connection` nominates (RFC 9110
@@ -52,27 +51,65 @@ pub fn strip_hop_by_hop_into<'f>(
     also: impl Fn(&Field<'_>) -> bool,
     kept: &mut FieldList,
 ) {
-    let lists = fields.clone().filter(|it| it.is("connection")).map(|it| it.value);
-    let nominated = |name: &str| {
-        let mut members = lists.clone().flat_map(|it| it.split(|it| *it == b','));
-        members.any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
-    };
-    let any_nomination = lists.clone().next().is_some();
+    let nominations = Nominations::of(fields.clone().filter(|it| is_connection(it)).map(|it| it.value));
     for it in fields {
-        let dropped = is_hop_by_hop(it.name)
-            || it.is("content-length")
-            || is_disguised(it.name)
-            || any_nomination && nominated(it.name) && !is_never_nominated(it.name);
-        if !dropped && also(&it) {
+        if !(is_dropped(it.name, &nominations) || is_disguised(it.name)) && also(&it) {
             kept.push(it.name, it.value);
         }
     }
 }
 
+/// As [`strip_hop_by_hop`], in place.
+pub fn strip_hop_by_hop_in(fields: &mut FieldList) {
+    // The usual value names nothing, and is not copied.
+    let mut lists: Vec<Vec<u8>> = Vec::new();
+    for it in fields.get_all("connection").filter(|it| !is_usual(it)) {
+        lists.push(it.to_vec());
+    }
+    let nominations = Nominations::of(lists.iter().map(Vec::as_slice));
+    let has_mark = memchr::memchr(b'_', fields.text()).is_some();
+    fields.retain(|it| !(is_dropped(it.name, &nominations) || has_mark && is_disguised(it.name)));
+}
+
+fn is_connection(it: &Field<'_>) -> bool {
+    it.name.len() == 10 && it.is("connection")
+}
+
+/// Whether a value of `Connection` names nothing but a field that is hop-by-hop in any case: the usual value.
+fn is_usual(value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(b"keep-alive")
+}
+
+/// The values of `Connection`.
+struct Nominations<L> {
+    lists: L,
+    are_some: bool,
+}
+
+impl<'l, L: Iterator<Item = &'l [u8]> + Clone> Nominations<L> {
+    fn of(lists: L) -> Self {
+        Self { are_some: lists.clone().any(|it| !is_usual(it)), lists }
+    }
+
+    fn have(&self, name: &str) -> bool {
+        let mut members = self.lists.clone().flat_map(|it| it.split(|it| *it == b','));
+        members.any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+    }
+}
+
+/// Whether the next hop does not get a field.
+fn is_dropped<'l>(name: &str, nominations: &Nominations<impl Iterator<Item = &'l [u8]> + Clone>) -> bool {
+    is_hop_by_hop(name)
+        || is_same_name(name, "content-length")
+        || nominations.are_some && nominations.have(name) && !is_never_nominated(name)
+}
+
 /// Whether a name with hyphens instead of its underscores is one that clients may not send.
 fn is_disguised(name: &str) -> bool {
     let mut plain = [0; 32];
-    let Some(plain) = plain.get_mut(..name.len()).filter(|_| name.contains('_')) else { return false };
+    let Some(plain) = plain.get_mut(..name.len()).filter(|_| name.bytes().any(|it| it == b'_')) else {
+        return false;
+    };
     for (to, from) in plain.iter_mut().zip(name.bytes()) {
         *to = if from == b'_' { b'-' } else { from };
     }
