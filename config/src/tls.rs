@@ -15,6 +15,8 @@ pub struct TlsConfig {
     pub certificates: Vec<CertificateFiles>,
     /// The rules of handshakes for names of no site.
     pub rules: HandshakeRules,
+    /// Whether early data (0-RTT) are accepted over HTTP/3.
+    pub early_data: bool,
     /// Whether larder generates an untrusted certificate, for a trial.
     pub self_signed: bool,
     /// Automatic certificates, if configured.

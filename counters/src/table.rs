@@ -134,6 +134,7 @@ counters! {
     http3_connections: Count, "HTTP/3 client connections accepted: handshakes that succeeded.";
     http3_open: Gauge, "HTTP/3 client connections open now.";
     http3_requests: Count, "Requests over HTTP/3.";
+    http3_early: Count, "Requests over HTTP/3 that were answered in early data (0-RTT), before the end of the handshake.";
     http3_errors: Count, "HTTP/3 connections closed because the client violated the protocol.";
     http3_retries: Count, "QUIC handshakes that had to prove their address (Retry), because many were incomplete.";
     http3_forwarded: Count, "UDP packets that arrived at another worker or process than that of their connection, and were passed on.";

@@ -194,19 +194,25 @@ pub fn admit<'a>(
     head: &'a RequestHead<'a>,
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Admission<'a> {
-    // A new rule belongs in this condition, too: a request that it lets through is not looked at again.
-    let is_plain = |it: &Found<'_>| it.sure && !it.lacks_slash;
-    let plain =
-        request.found.filter(is_plain).filter(|_| request.purged.is_none() && head.protocol.is_none());
-    if plain.is_some_and(|it| it.admission.is_none()) {
+    let is_routed = |it: &Found<'_>| it.sure && !it.lacks_slash;
+    let routed =
+        request.found.filter(is_routed).filter(|_| request.purged.is_none() && head.protocol.is_none());
+    if routed.is_some_and(is_plain) {
         return Admission::Continue;
     }
     let client = client();
     let address = client.peer.map(|it| it.ip());
-    if plain.and_then(|it| it.admission).is_some_and(|it| it.admits_address(address)) {
+    if routed.and_then(|it| it.admission).is_some_and(|it| it.admits_address(address)) {
         return Admission::Continue;
     }
     admit_by_rules(means, request, head, client)
+}
+
+/// Whether a route admits every request. A new rule belongs in this condition, too: a request that it lets through is not looked at
+/// again.
+#[inline]
+pub fn is_plain(found: Found<'_>) -> bool {
+    found.sure && found.admission.is_none() && !found.lacks_slash
 }
 
 fn admit_by_rules<'a>(

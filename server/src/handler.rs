@@ -132,6 +132,23 @@ impl Handler for RequestHandler {
         AnswerNow::Answered
     }
 
+    fn answer_early(
+        &self,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> AnswerNow {
+        let router = self.router.borrow();
+        let geo = router.geo();
+        let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener, geo);
+        let found = router.find_for(head.method, head.authority, head.target, view);
+        // It is the route of `answer_now`, too.
+        match found.is_some_and(|it| admission::is_plain(it) && it.falling().is_none()) {
+            true => self.answer_now(head, client, answer),
+            false => AnswerNow::Later,
+        }
+    }
+
     async fn answer<'c>(
         &'c self,
         mut request: Rc<Request>,

@@ -133,7 +133,8 @@ fn rules(config: &Config, settings: &Settings) -> TlsRules {
         HostPattern::Any => NamePattern::Any,
     };
     let of_site = |it: &SiteConfig| Some((it.hosts.iter().map(name).collect(), it.tls.clone()?));
-    TlsRules { all: settings.rules.clone(), sites: config.sites.iter().filter_map(of_site).collect() }
+    let sites = config.sites.iter().filter_map(of_site).collect();
+    TlsRules { all: settings.rules.clone(), sites, early_data: settings.early_data }
 }
 
 fn watches(config: &Config, settings: &Settings) -> HashMap<PathBuf, FileWatch> {

@@ -71,9 +71,45 @@ impl BadNetwork {
     }
 }
 
+/// The sessions of a client, which its later connections resume with early data.
+pub struct QuicSessions(rustls::ClientConfig);
+
+impl QuicSessions {
+    /// Without any so far.
+    pub fn new(trusting: &Trusting) -> Self {
+        let mut tls = trusting.config();
+        tls.enable_early_data = true;
+        Self(tls)
+    }
+
+    /// A connection whose handshake is complete.
+    pub fn connect(&self, to: SocketAddr) -> QuicClient {
+        let mut it = self.resume(to);
+        it.complete_handshake();
+        it
+    }
+
+    /// A connection whose first packets have the first bytes that are sent, if there is a session.
+    pub fn resume(&self, to: SocketAddr) -> QuicClient {
+        QuicClient::new(endpoint(to, self.0.clone(), "localhost"))
+    }
+
+    /// The first packets of a connection with this request in early data, which are not sent; no other packets follow.
+    pub fn first_packets(&self, to: SocketAddr, request: &[u8], ends: bool) -> Vec<Vec<u8>> {
+        let mut it = self.resume(to);
+        assert!(it.has_early_data(), "there is no session");
+        it.keep_packets();
+        it.uni(CONTROL, false);
+        it.bi(request, ends);
+        it.kept.unwrap_or_default()
+    }
+}
+
 /// One connection.
 pub struct QuicClient {
     socket: UdpSocket,
+    /// Packets that are kept in place of being sent.
+    kept: Option<Vec<Vec<u8>>>,
     /// The networks to the server, and from it.
     networks: Option<[BadNetwork; 2]>,
     endpoint: Endpoint,
@@ -92,8 +128,11 @@ fn now() -> Instant {
 }
 
 /// An endpoint with one connection, of which no packet was sent yet.
-fn endpoint(to: SocketAddr, trusting: &Trusting, name: &str) -> (Endpoint, ConnectionHandle, Connection) {
-    let mut tls = trusting.config();
+fn endpoint(
+    to: SocketAddr,
+    mut tls: rustls::ClientConfig,
+    name: &str,
+) -> (Endpoint, ConnectionHandle, Connection) {
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let tls = QuicClientConfig::try_from(Arc::new(tls)).unwrap();
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[7; 32]);
@@ -117,7 +156,7 @@ fn socket() -> UdpSocket {
 
 /// Begins a handshake on `socket` and never completes it; waits until something comes back.
 pub fn begin_handshake(socket: &UdpSocket, to: SocketAddr, trusting: &Trusting, name: &str) {
-    let (_endpoint, _, mut quic) = endpoint(to, trusting, name);
+    let (_endpoint, _, mut quic) = endpoint(to, trusting.config(), name);
     let mut out = Vec::new();
     while let Some(it) = quic.poll_transmit(now(), 1, &mut out) {
         socket.send_to(&out[..it.size], it.destination).unwrap();
@@ -130,9 +169,15 @@ pub fn begin_handshake(socket: &UdpSocket, to: SocketAddr, trusting: &Trusting, 
 impl QuicClient {
     /// Connects and greets.
     pub fn connect(to: SocketAddr, trusting: &Trusting, name: &str) -> Self {
-        let (endpoint, handle, quic) = endpoint(to, trusting, name);
-        let mut it = Self {
+        let mut it = Self::new(endpoint(to, trusting.config(), name));
+        it.complete_handshake();
+        it
+    }
+
+    fn new((endpoint, handle, quic): (Endpoint, ConnectionHandle, Connection)) -> Self {
+        Self {
             socket: socket(),
+            kept: None,
             networks: None,
             endpoint,
             handle,
@@ -141,9 +186,42 @@ impl QuicClient {
             closed: None,
             is_connected: false,
             unsent: Vec::new(),
-        };
-        it.until("a handshake", |it| it.is_connected || it.closed.is_some());
-        it
+        }
+    }
+
+    /// Waits for the end of the handshake.
+    pub fn complete_handshake(&mut self) {
+        self.until("a handshake", |it| it.is_connected || it.closed.is_some());
+    }
+
+    /// Sends no packets, and keeps them.
+    pub fn keep_packets(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// Sends the packets that were kept; returns copies.
+    pub fn release_packets(&mut self, to: SocketAddr) -> Vec<Vec<u8>> {
+        let kept = self.kept.take().unwrap_or_default();
+        for it in &kept {
+            self.socket.send_to(it, to).unwrap();
+        }
+        kept
+    }
+
+    /// Closes the connection.
+    pub fn close(&mut self) {
+        self.quic.close(now(), VarInt::from_u32(0x100), bytes::Bytes::new());
+        self.step();
+    }
+
+    /// Whether it has a session for early data.
+    pub fn has_early_data(&self) -> bool {
+        self.quic.has_0rtt()
+    }
+
+    /// Whether the server took its early data, after the handshake.
+    pub fn was_early(&self) -> bool {
+        self.is_connected && self.quic.accepted_0rtt()
     }
 
     /// The same, with the control stream of HTTP/3.
@@ -321,8 +399,13 @@ impl QuicClient {
                 None => vec![out[..it.size].to_vec()],
                 Some([there, _]) => there.pass(&out[..it.size]),
             };
-            for bytes in sent {
-                let _ = self.socket.send_to(&bytes, it.destination);
+            match &mut self.kept {
+                Some(kept) => kept.extend(sent),
+                None => {
+                    for bytes in sent {
+                        let _ = self.socket.send_to(&bytes, it.destination);
+                    }
+                }
             }
             out.clear();
         }

@@ -32,6 +32,7 @@ mod crowds;
 mod descriptors;
 mod disk_tier;
 mod drain;
+mod early_data;
 mod error_pages;
 mod events;
 mod expires;

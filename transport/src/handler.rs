@@ -40,6 +40,18 @@ pub trait Handler: 'static {
         answer: &mut ResponseWriter<'_>,
     ) -> AnswerNow;
 
+    /// The same for a request that may be a replay, and not from the address of `client` (RFC 8470): declines unless the response
+    /// depends on no condition and changes nothing.
+    fn answer_early(
+        &self,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> AnswerNow {
+        let _ = (head, client, answer);
+        AnswerNow::Later
+    }
+
     /// Answers asynchronously. Returning without [`Reply::finish`] closes the connection hard, or resets the stream, so
     /// that the client detects a truncated response.
     fn answer<'c>(

@@ -45,7 +45,22 @@ impl ConfigCheck {
             self.problem(self.source("listen"), "listen", text);
         }
         let rules = HandshakeRules { min_version: least(&self.text("tls.min_version")), client };
-        Some(TlsConfig { certificates, rules, self_signed, acme })
+        let early_data = self.early_data(&rules);
+        Some(TlsConfig { certificates, rules, early_data, self_signed, acme })
+    }
+
+    /// Whether early data are accepted.
+    fn early_data(&mut self, rules: &HandshakeRules) -> bool {
+        let is_on = self.flag("tls.early_data");
+        if is_on && !self.flag("http3") {
+            self.warn(
+                "tls.early_data",
+                "has no effect without http3 = true: over TCP, larder accepts no early data",
+            );
+        } else if is_on && rules.client != ClientAuth::Off {
+            self.warn("tls.early_data", "has no effect while tls.client_auth requests certificates");
+        }
+        is_on
     }
 
     /// The rules of handshakes of a site; `None` without rules of its own.

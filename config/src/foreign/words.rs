@@ -341,6 +341,7 @@ pub(super) const WORDS: &[ForeignWord] = &[
     inside("tls site.tls", "versions version minimum_version", &[("site[].tls.min_version", ""), ("tls.min_version", "")], ""),
     word("ssl_client_certificate ssl_ca_certificate_file ssl_ca_file ssl_trusted_certificate", &[("site[].tls.client_ca", ""), ("tls.client_ca", "")], ""),
     word("ssl_verify_client verify_client client_auth", &[("site[].tls.client_auth", ""), ("tls.client_auth", "")], ""),
+    word("ssl_early_data allow_0rtt 0rtt early_data", &[("tls.early_data", "")], ""),
     word("ssl_stapling ssl_stapling_file ssl_use_stapling ocsp ocsp_stapling", &[("tls.certificates[].ocsp", "")], ""),
     word("ssl_ciphers ssl_cipher_suite ciphers ssl_prefer_server_ciphers ssl_session_cache ssl_session_timeout ssl_session_tickets ssl_dhparam ssl_ecdh_curve ssl_cipher_list ssl_buffer_size curves", &[], "larder needs no key for it: only current cipher suites are offered"),
     inside("tls site.tls proxy.tls", "ciphers cipher_suites curves session_cache session_tickets dhparam", &[], "larder needs no key for it: only current cipher suites are offered"),

@@ -174,7 +174,10 @@ impl Http3Connection {
             let event = self.quic.borrow_mut().poll();
             let Some(event) = event else { return Ok(()) };
             match event {
-                Event::Connected => self.connected(now)?,
+                Event::Connected => {
+                    self.connected(now)?;
+                    self.begin_early(handler)?;
+                }
                 Event::ConnectionLost { reason } => {
                     self.lost(&reason);
                     return Ok(());

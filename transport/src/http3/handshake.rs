@@ -3,7 +3,9 @@
 use super::connection::{Closing, Http3Connection};
 use super::port::QuicPort;
 use crate::client::Client;
-use crate::tls::{AlpnProtocol, HandshakeRules, Secured, ServerTls, certificates};
+use crate::tls::{
+    AlpnProtocol, ClientAuth, EarlyPromises, HandshakeRules, NoTickets, Secured, ServerTls, certificates,
+};
 use crate::worker::ClientLimits;
 use larder_semantics::scheme::Scheme;
 use larder_wire::http3::ALPN;
@@ -28,7 +30,7 @@ const LEAST_IDLE: Duration = Duration::from_secs(10);
 /// The settings of handshakes, made again when the certificates or the limits change.
 pub(super) struct QuicSettings {
     made_of: Arc<rustls::ServerConfig>,
-    streams: u32,
+    promises: EarlyPromises,
     idle: Duration,
     pub config: Arc<ServerConfig>,
     pub rules: Arc<HandshakeRules>,
@@ -43,22 +45,38 @@ impl QuicSettings {
         port: &QuicPort,
     ) -> Option<Rc<Self>> {
         let (rules, made_of) = tls.configs().first();
-        let (streams, idle) = (limits.http2_streams, limits.idle_timeout);
+        let (promises, idle) = (promises(limits), limits.idle_timeout);
         let is_same =
-            |it: &Rc<Self>| Arc::ptr_eq(&it.made_of, &made_of) && it.streams == streams && it.idle == idle;
+            |it: &Rc<Self>| Arc::ptr_eq(&it.made_of, &made_of) && it.promises == promises && it.idle == idle;
         if let Some(before) = before.filter(is_same) {
             return Some(before);
         }
         let mut own = (*made_of).clone();
         own.alpn_protocols = vec![ALPN.to_vec()];
-        own.max_early_data_size = 0;
+        // With a policy for client certificates a session stands for one of them.
+        match tls.configs().early_data() && rules.client == ClientAuth::Off {
+            false => own.max_early_data_size = 0,
+            true => {
+                // QUIC knows no other limit (RFC 9001 §4.6.1). rustls permits early data for stored sessions alone: each is used
+                // once, so that a replay is refused.
+                own.max_early_data_size = u32::MAX;
+                own.ticketer = Arc::new(NoTickets);
+                own.session_storage = tls.early_sessions(promises);
+            }
+        }
         let crypto = QuicServerConfig::try_from(Arc::new(own)).ok()?;
         let mut config = ServerConfig::new(Arc::new(crypto), Arc::new(port.token_key()));
-        config.transport_config(Arc::new(transport(streams, idle)));
+        config.transport_config(Arc::new(transport(promises.streams, idle)));
         config.max_incoming(256).incoming_buffer_size(64 * 1024).incoming_buffer_size_total(1024 * 1024);
         let config = Arc::new(config);
-        Some(Rc::new(Self { made_of, streams, idle, config, rules }))
+        Some(Rc::new(Self { made_of, promises, idle, config, rules }))
     }
+}
+
+/// The promises that connections with these limits make to the next ones of their clients.
+fn promises(limits: &ClientLimits) -> EarlyPromises {
+    let ClientLimits { http2_streams, head_size, upgrades, .. } = *limits;
+    EarlyPromises { streams: http2_streams, head_size, upgrades }
 }
 
 fn transport(streams: u32, idle: Duration) -> TransportConfig {
@@ -86,6 +104,13 @@ impl Http3Connection {
         if !names.known {
             counters.tls_unknown_names.add(1);
         }
+        self.client.replace(Some(self.described()));
+        self.state.borrow_mut().last_change = now;
+        self.open_control()
+    }
+
+    /// The client by its handshake. Before the end of that it has resumed a session, and its address is not proven.
+    pub fn described(&self) -> Client {
         let (peer, local, name, certificates) = {
             let quic = self.quic.borrow();
             let session = quic.crypto_session();
@@ -108,7 +133,7 @@ impl Http3Connection {
         let waker = &self.endpoint_waker;
         let local = local.map(|it| (it.to_canonical(), waker.at.port()).into()).or(Some(waker.at));
         let peer = Some((peer.ip().to_canonical(), peer.port()).into());
-        self.client.replace(Some(Client {
+        Client {
             peer,
             hops: Vec::new(),
             local,
@@ -118,9 +143,7 @@ impl Http3Connection {
             began: Cell::default(),
             is_own: false,
             alternative: None,
-        }));
-        self.state.borrow_mut().last_change = now;
-        self.open_control()
+        }
     }
 
     /// The connection was lost, or the client closed it.

@@ -8,6 +8,7 @@
 //! ```
 
 mod connection;
+mod early;
 mod endpoint;
 mod handshake;
 mod output;

@@ -1,6 +1,7 @@
 //! The streams of requests: their frames (RFC 9114 §4.1), and the beginning of an answer.
 
 use super::connection::{Closing, Http3Connection, Http3GoawayState, Http3State, StreamTaskGuard};
+use super::early::EarlyBytes;
 use crate::ResponseWriter;
 use crate::body::BodyPiece;
 use crate::client::Client;
@@ -10,6 +11,7 @@ use crate::outbox::Outbox;
 use crate::streams::{
     ClientStream, Ending, FloodKind, STREAM_WINDOW, StreamReply, StreamRequestBody, StreamSide, wait,
 };
+use bytes::Bytes;
 use larder_semantics::scheme::Scheme;
 use larder_wire::http3::frame::{FrameStream, Http3Frame, Http3FrameReader};
 use larder_wire::http3::{Http3Error, head, qpack};
@@ -36,6 +38,22 @@ pub(super) struct RequestReader {
     pub began: Instant,
     /// By the precise clock: see [`Client::began`].
     stamp: u64,
+    /// Its bytes before the end of the handshake.
+    pub early: EarlyBytes,
+}
+
+/// The result of reading a stream.
+pub(super) enum ReadChunk {
+    /// Its next bytes.
+    Bytes(Bytes),
+    /// It has ended.
+    End,
+    /// Nothing more has arrived.
+    Blocked,
+    /// The client has cancelled it.
+    Reset,
+    /// Its end was read before.
+    Over,
 }
 
 /// The part of a request that is awaited.
@@ -53,14 +71,14 @@ enum RequestPart {
 impl RequestReader {
     pub fn new(limit: usize, began: Instant) -> Self {
         let frames = Http3FrameReader::new(FrameStream::Request, limit);
-        Self { frames, part: RequestPart::Head, began, stamp: 0 }
+        Self { frames, part: RequestPart::Head, began, stamp: 0, early: EarlyBytes::default() }
     }
 
     /// The bytes kept of it before it has begun.
     fn kept(&self) -> usize {
         match &self.part {
             RequestPart::Pending(block) => block.len(),
-            _ => self.frames.kept(),
+            _ => self.frames.kept() + self.early.len(),
         }
     }
 
@@ -90,32 +108,43 @@ impl Http3Connection {
 
     /// Reads the available bytes of a request.
     pub fn read_request<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Closing> {
+        if self.client.borrow().is_none() {
+            return self.read_early(index, handler);
+        }
         while self.state.borrow().readers.contains_key(&index) {
             let stream = self.state.borrow().streams.get(&index).cloned();
             if stream.is_some_and(|it| it.body.borrow().bytes.len() >= AHEAD) {
                 return Ok(());
             }
-            let read = {
-                let mut quic = self.quic.borrow_mut();
-                let mut stream = quic.recv_stream(Self::id(index));
-                let Ok(mut chunks) = stream.read(true) else { return Ok(()) };
-                let read = chunks.next(READ);
-                let _ = chunks.finalize();
-                read
-            };
-            match read {
-                Ok(Some(chunk)) => self.request_bytes(index, &chunk.bytes, handler)?,
-                Ok(None) => return self.request_ends(index, handler),
-                Err(ReadError::Blocked) => {
+            match self.read_chunk(index) {
+                ReadChunk::Bytes(bytes) => self.request_bytes(index, &bytes, handler)?,
+                ReadChunk::End => return self.request_ends(index, handler),
+                ReadChunk::Blocked => {
                     return self.begin_if_complete(index, HeadFollowedBy::Unknown, handler);
                 }
-                Err(ReadError::Reset(_)) => return self.reset_by_client(index),
+                ReadChunk::Reset => return self.reset_by_client(index),
+                ReadChunk::Over => return Ok(()),
             }
         }
         Ok(())
     }
 
-    fn reset_by_client(&self, index: u32) -> Result<(), Closing> {
+    /// Takes the next bytes of a request.
+    pub fn read_chunk(&self, index: u32) -> ReadChunk {
+        let mut quic = self.quic.borrow_mut();
+        let mut stream = quic.recv_stream(Self::id(index));
+        let Ok(mut chunks) = stream.read(true) else { return ReadChunk::Over };
+        let read = match chunks.next(READ) {
+            Ok(Some(chunk)) => ReadChunk::Bytes(chunk.bytes),
+            Ok(None) => ReadChunk::End,
+            Err(ReadError::Blocked) => ReadChunk::Blocked,
+            Err(ReadError::Reset(_)) => ReadChunk::Reset,
+        };
+        let _ = chunks.finalize();
+        read
+    }
+
+    pub fn reset_by_client(&self, index: u32) -> Result<(), Closing> {
         let stream = self.state.borrow().streams.get(&index).cloned();
         if stream.is_some_and(|it| it.gone.get().is_none() && !it.is_answered()) {
             self.worker.counters.client_aborts.add(1);
@@ -124,7 +153,7 @@ impl Http3Connection {
         self.count_flood(FloodKind::Reset)
     }
 
-    fn request_bytes<H: Handler>(
+    pub fn request_bytes<H: Handler>(
         self: &Rc<Self>,
         index: u32,
         mut bytes: &[u8],
@@ -189,7 +218,7 @@ impl Http3Connection {
         }
     }
 
-    fn request_ends<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Closing> {
+    pub fn request_ends<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Closing> {
         let is_whole = {
             let state = self.state.borrow();
             let Some(reader) = state.readers.get(&index) else { return Ok(()) };
@@ -406,7 +435,7 @@ impl Http3Connection {
     }
 
     /// Sends an answer of the fast speed, and queues what is left of its body.
-    fn send_answer(self: &Rc<Self>, index: u32, out: &mut Outbox, rest: Option<BodyPiece>) {
+    pub fn send_answer(self: &Rc<Self>, index: u32, out: &mut Outbox, rest: Option<BodyPiece>) {
         self.answer(index, out.text(), rest.is_none());
         out.text().clear();
         let Some(rest) = rest else { return };
@@ -461,7 +490,7 @@ impl Http3Connection {
 
 impl Http3State {
     /// Fails if the heads of requests that have not begun are too many bytes.
-    fn admit_heads(&self) -> Result<(), Closing> {
+    pub fn admit_heads(&self) -> Result<(), Closing> {
         let all: usize = self.readers.values().map(RequestReader::kept).sum();
         if all > HEADS { Err(Http3Error::ExcessiveLoad) } else { Ok(()) }
     }

@@ -2,10 +2,11 @@
 //! connection are in `session`, and its I/O is in `client_socket`.
 //!
 //! The protocol is rustls's (docs/decisions/0141): TLS 1.2 and 1.3, key exchange with forward secrecy, AEAD ciphers only;
-//! no renegotiation, no compression, no early data.
+//! no renegotiation, no compression, and early data over QUIC alone (`early`).
 
 pub mod certificates;
 mod challenge;
+mod early;
 mod hello;
 mod kept_sessions;
 mod ocsp;
@@ -15,17 +16,19 @@ pub(crate) mod session;
 mod tickets;
 
 pub(crate) use challenge::ChallengeConfigs;
+pub(crate) use early::{EarlyPromises, NoTickets};
 pub(crate) use rules::{AwaitedHello, RuledConfigs};
 pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
 use arc_swap::ArcSwap;
 use certificates::{Certificate, CertificateResolver};
+use early::EarlySessions;
 use kept_sessions::{KeptSessions, SessionState};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -128,6 +131,7 @@ impl AlpnProtocol {
 pub struct ServerTls {
     configs: ArcSwap<RuledConfigs>,
     sessions: KeptSessions,
+    early_sessions: EarlySessions,
     /// Those for validations by CAs; usually empty.
     challenges: ArcSwap<ChallengeConfigs>,
     /// Held while they are replaced.
@@ -142,8 +146,8 @@ impl ServerTls {
     pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
         let sessions = KeptSessions::new()?;
         let configs = ArcSwap::from_pointee(ruled(certificates, rules, &sessions)?);
-        let (challenges, replacing) = Default::default();
-        Ok(Arc::new(Self { configs, sessions, challenges, replacing }))
+        let (early_sessions, challenges, replacing) = Default::default();
+        Ok(Arc::new(Self { configs, sessions, early_sessions, challenges, replacing }))
     }
 
     /// Sets the settings for new connections. Sessions are kept under the same rules if these request no client
@@ -169,6 +173,11 @@ impl ServerTls {
     /// The end of a sentence about them: this process continues with its own.
     pub fn take_ticket_keys(&self, keys: &[u8]) -> Result<(), &'static str> {
         self.sessions.take_ticket_keys(keys)
+    }
+
+    /// The sessions of clients that may send early data, with these promises.
+    pub(crate) fn early_sessions(&self, promises: EarlyPromises) -> Arc<ServerSessionMemoryCache> {
+        self.early_sessions.with(promises)
     }
 
     pub(crate) fn configs(&self) -> Arc<RuledConfigs> {

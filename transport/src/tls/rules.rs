@@ -47,6 +47,8 @@ pub struct TlsRules {
     pub all: HandshakeRules,
     /// Those of each site; empty if no site has rules of its own.
     pub sites: Vec<(Vec<NamePattern>, HandshakeRules)>,
+    /// Whether early data are accepted over QUIC.
+    pub early_data: bool,
 }
 
 impl TlsRules {
@@ -82,6 +84,11 @@ impl RuledConfigs {
     /// The settings for all sites, and for a handshake whose name is not known yet.
     pub fn first(&self) -> (Arc<HandshakeRules>, Arc<ServerConfig>) {
         self.configs[0].clone()
+    }
+
+    /// Whether early data are accepted over QUIC.
+    pub fn early_data(&self) -> bool {
+        self.rules.early_data
     }
 
     /// Whether the name in the ClientHello chooses the settings.
@@ -168,6 +175,7 @@ mod tests {
                 (vec![NamePattern::Below(".b.test".to_owned())], modern.clone()),
                 (vec![exact("open.b.test")], plain.clone()),
             ],
+            early_data: false,
         };
         assert_eq!(vec![&plain, &strict, &modern], rules.different());
         for (name, expect) in [
