@@ -35,6 +35,8 @@ struct KnownRoute<'a> {
     place: RoutePlace,
     reasons: Vec<ReasonCount>,
     sums: AdviceSums,
+    /// The cookies that it removes although its application sets them, and how often that was.
+    removed: (Vec<String>, u64),
     differs: bool,
     /// Whether the trial of what would be proposed has found danger.
     is_red: bool,
@@ -50,6 +52,8 @@ impl KnownRoute<'_> {
             cookies: self.sums.cookies,
             plain: self.sums.plain,
             anonymous: self.sums.anonymous,
+            removed_cookies: &self.removed.0,
+            removals: self.removed.1,
             differs: self.differs,
             is_red: self.is_red,
         }
@@ -137,6 +141,7 @@ impl Admin {
                     is_red: false,
                     reasons: scopes.reasons_of(*at).iter().map(count).collect(),
                     sums,
+                    removed: self.gateway.refusals.removed_cookies.of(&config.name, &config.cache),
                     differs: sums.changed > 0
                         || self.gateway.refusals.differ(&config.name)
                         || knows_clients(config),

@@ -124,7 +124,8 @@ fn presets(out: &mut String) {
          Rails, Laravel,\nNode.js, Flask, PHP and Next.js read cookies of any name: with these presets each cookie that is \
          not in `ignored_cookies` (analytics,\nconsent) or `key.cookies` makes a request private, and the application \
          receives it. WordPress, Drupal and Django have a fixed set:\nthe cookies that are not listed, such as those of \
-         analytics, are removed from requests for pages.\n\n| preset | key | value |\n|---|---|---|\n",
+         analytics, are removed from requests for pages. If the application sets such a cookie again (a session under another\nname), the \
+         advice names it (`removed-cookies`): it belongs in `private_cookies`.\n\n| preset | key | value |\n|---|---|---|\n",
     );
     let row = |preset: &'static Preset, (key, text): &(&str, &str)| {
         let kind = table::find(&format!("{}{key}", table::ROUTE_CACHE)).map_or(ValueKind::Bool, |it| it.kind);

@@ -22,6 +22,7 @@ pub mod protocol_upgrade;
 mod recent_failures;
 mod recent_renewals;
 pub mod refusals;
+mod removed_cookies;
 pub mod request;
 mod request_cookies;
 pub mod request_headers;

@@ -3,6 +3,7 @@
 
 use crate::recent_failures::Failing;
 use crate::recent_renewals::RecentRenewals;
+use crate::removed_cookies::RemovedCookies;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
 use larder_semantics::policy::Policy;
@@ -84,6 +85,8 @@ pub struct Refusals {
     pub failing: Failing,
     /// Renewals in the background without success.
     pub renewals: RecentRenewals,
+    /// Cookies that routes remove although their applications set them.
+    pub removed_cookies: RemovedCookies,
 }
 
 #[derive(Default)]

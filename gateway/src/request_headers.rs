@@ -155,7 +155,7 @@ fn ends(route: &GatewayRoute, client: &Client) -> Option<ConnectionEnds> {
 }
 
 /// Whether the request may use the cache without its cookies: it has none of `cache.private_cookies`.
-fn is_anonymous(policy: &Policy, request: &Request, sent: &[Field<'_>]) -> bool {
+pub fn is_anonymous(policy: &Policy, request: &Request, sent: &[Field<'_>]) -> bool {
     policy.enabled
         && !policy.private_cookies.is_empty()
         && (matches!(request.method.as_str(), "GET" | "HEAD") || is_keyed(sent))

@@ -131,6 +131,28 @@ pub fn changes_cookies(it: &Field<'_>) -> bool {
     it.sets_cookie() || it.is("clear-site-data") && clears_more()
 }
 
+/// The names of cookies that a response sets although its request had them: the application did not see them, because `cache.private_cookies` names
+/// others, and begins each time with a new one. The request had no private cookie. Those of `cache.ignored_cookies` are removed on purpose.
+pub fn set_again<'f>(
+    policy: &Policy,
+    request: &'f [Field<'f>],
+    response: &'f [Field<'f>],
+) -> impl Iterator<Item = &'f str> {
+    let lines = response.iter().filter(|it| it.is("set-cookie"));
+    let names = lines.filter_map(|it| {
+        let end = it.value.iter().position(|it| *it == b'=')?;
+        std::str::from_utf8(it.value[..end].trim_ascii()).ok()
+    });
+    names.filter(|it| removes(policy, it.as_bytes()) && pairs(request).any(|pair| pair.0 == it.as_bytes()))
+}
+
+/// Whether a cookie of this name is removed from requests because `cache.private_cookies` names others.
+#[must_use]
+pub fn removes(policy: &Policy, name: &[u8]) -> bool {
+    let mut named = policy.private_cookies.iter().chain(&policy.ignored_cookies);
+    !policy.private_cookies.is_empty() && !is_in_key(name, policy) && !named.any(|it| matches(it, name))
+}
+
 /// The names of a line's cookies, for display: without their values, which are secrets.
 #[must_use]
 pub fn names(lines: CookieLines<'_>) -> String {
@@ -248,6 +270,25 @@ mod tests {
         // An exact name is as a pattern.
         assert!(!is_private(&two[1..], &named(&["a"], &["a"], &[])));
         assert!(!is_private(&two[1..], &named(&["a"], &[], &["a"])));
+    }
+
+    #[test]
+    fn cookies_that_are_removed_and_set_again() {
+        let check = |policy: &Policy, sets: &str, expect: &[&str]| {
+            let request = [Field { name: "Cookie", value: b"sid=1; lang=de; _ga=2; currency=eur" }];
+            let response = [
+                Field { name: "Set-Cookie", value: sets.as_bytes() },
+                Field { name: "Set-Cookie", value: b"lang; Path=/" },
+            ];
+            assert_eq!(expect, set_again(policy, &request, &response).collect::<Vec<_>>(), "{sets}");
+        };
+        let policy = named(&["session*"], &["_ga"], &["currency"]);
+        check(&policy, "sid=9; Path=/", &["sid"]);
+        for other in ["session=1", "new=1", "_ga=3", "currency=usd", "lang", "=x"] {
+            check(&policy, other, &[]);
+        }
+        check(&named(&["*"], &[], &[]), "sid=9", &[]);
+        check(&Policy::default(), "sid=9", &[]);
     }
 
     #[test]

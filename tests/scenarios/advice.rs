@@ -268,3 +268,35 @@ fn no_change_is_proposed_whose_trial_is_red() {
         assert!(rightly.iter().any(is_it), "{route} {reason} is not in {rightly:?}");
     }
 }
+
+/// A preset with a fixed list of cookies, and an application that has given its session another name.
+#[test]
+fn a_session_cookie_that_the_route_removes_is_found() {
+    let origin = Origin::new(|it| match it.field("Cookie") {
+        Some(cookie) if cookie.contains("sid=") => "HTTP/1.1 200 OK\n\nknown".to_owned(),
+        _ => "HTTP/1.1 200 OK\nSet-Cookie: sid=s3cret; Path=/\nSet-Cookie: theme=dark\n\nnew".to_owned(),
+    });
+    let larder = start(
+        &origin,
+        &[("shop", "cache.preset = \"django\""), ("own", "cache.private_cookies = [\"sid\"]")],
+        "",
+    );
+    ask(&larder, "/shop/a", "");
+    assert_eq!(Vec::<String>::new(), findings(&larder));
+    ask(&larder, "/shop/a", "Cookie: sid=1; _ga=2\r\n");
+    ask(&larder, "/shop/b", "Cookie: sid=1\r\n");
+    ask(&larder, "/own/b", "Cookie: sid=1\r\n");
+    assert_eq!(["removed-cookies shop 2 cache.private_cookies"], findings(&larder)[..]);
+    let told = advice(&larder);
+    let change = &told["findings"][0]["changes"][0];
+    assert!(change.to_string().contains("sessionid") && change.to_string().contains("\"sid\""), "{change}");
+    assert!(!told.to_string().contains("s3cret") && !told.to_string().contains("theme"), "{told}");
+    // The proposed names are in force: the finding ends.
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    let names = "cache = { preset = \"django\", private_cookies = [\"sessionid\", \"csrftoken\", \"messages\", \"sid\"] }";
+    std::fs::write(larder.config(), text.replace("cache.preset = \"django\"", names)).unwrap();
+    let before = larder.counter("config_reloads");
+    larder.signal(libc::SIGHUP);
+    until("the names are in force", || larder.counter("config_reloads") > before);
+    until("the finding has ended", || findings(&larder).is_empty());
+}

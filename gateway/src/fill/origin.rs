@@ -21,7 +21,7 @@ use larder_semantics::policy::OnAbort;
 use larder_semantics::stored;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::{Exchanged, PurgeEpoch};
-use larder_wire::message::Framing;
+use larder_wire::message::{Framing, ResponseHead};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -299,6 +299,19 @@ impl FillJob {
         }
     }
 
+    /// Notes cookies that the application sets because this route has removed them from the request.
+    fn note_removed_cookies(&self, response: &ResponseHead) {
+        let policy = &self.route.policy;
+        if policy.private_cookies.is_empty() || !response.fields.contains("set-cookie") {
+            return;
+        }
+        let sent = self.request.fields.view();
+        if request_headers::is_anonymous(policy, &self.request, &sent) {
+            let removed = &self.gateway.refusals.removed_cookies;
+            removed.note(&self.route.name, policy, &sent, &response.fields.view());
+        }
+    }
+
     fn begin_to_make(&self) -> MakingBegan {
         let epoch = self.gateway.store.epoch();
         MakingBegan { epoch, request_time: clock::wall(), asked: clock::precise_micros() }
@@ -400,6 +413,7 @@ impl FillJob {
                     continue;
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
+                self.note_removed_cookies(&response);
                 response.is_local_redirect =
                     response.is_local_redirect && cgi::local_redirect(&response.fields).is_some();
                 order = file_orders::take(

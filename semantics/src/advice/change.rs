@@ -16,6 +16,8 @@ pub enum SafeSetting {
     DefaultTtl(u32),
     /// `cache.private_cookies = ["*"]`: requests with a cookie bypass the cache.
     EveryCookiePrivate,
+    /// `cache.private_cookies`: all names, those in force included.
+    PrivateCookies(Vec<String>),
     /// `cache.ignored_cookies`: all names, those in force included. The origin no longer gets these cookies.
     IgnoredCookies(Vec<String>),
     /// `cache.key.drop`: all names, those in force included.
@@ -51,7 +53,7 @@ impl SafeSetting {
     pub fn key(&self) -> &'static str {
         match self {
             SafeSetting::DefaultTtl(_) => "cache.default_ttl",
-            SafeSetting::EveryCookiePrivate => "cache.private_cookies",
+            SafeSetting::EveryCookiePrivate | SafeSetting::PrivateCookies(_) => "cache.private_cookies",
             SafeSetting::IgnoredCookies(_) => "cache.ignored_cookies",
             SafeSetting::DropParameters(_) => "cache.key.drop",
             SafeSetting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
@@ -70,9 +72,9 @@ impl SafeSetting {
         match self {
             SafeSetting::DefaultTtl(it) | SafeSetting::StaleWhileRevalidate(it) => text(format!("{it}s")),
             SafeSetting::EveryCookiePrivate => SettingValue::List(vec!["*".to_owned()]),
-            SafeSetting::IgnoredCookies(names) | SafeSetting::DropParameters(names) => {
-                SettingValue::List(names.clone())
-            }
+            SafeSetting::PrivateCookies(names)
+            | SafeSetting::IgnoredCookies(names)
+            | SafeSetting::DropParameters(names) => SettingValue::List(names.clone()),
             SafeSetting::Compress => SettingValue::Switch(true),
             SafeSetting::CompressStoredOnly => SettingValue::Switch(false),
             SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) => text(size(*it)),
@@ -92,6 +94,7 @@ impl SafeSetting {
         match self {
             SafeSetting::DefaultTtl(it) => policy.default_ttl = Some(*it),
             SafeSetting::EveryCookiePrivate => policy.private_cookies = vec!["*".to_owned()],
+            SafeSetting::PrivateCookies(names) => policy.private_cookies.clone_from(names),
             SafeSetting::IgnoredCookies(names) => policy.ignored_cookies.clone_from(names),
             SafeSetting::DropParameters(names) => policy.key.query = QueryPolicy::Drop(names.clone()),
             SafeSetting::StaleWhileRevalidate(it) => policy.stale_while_revalidate = *it,

@@ -38,6 +38,10 @@ pub struct CountedRoute<'a> {
     pub plain: u64,
     /// Requests without credentials for pages without a lifetime.
     pub anonymous: u64,
+    /// The names of cookies that the application sets again because the route removes them from requests.
+    pub removed_cookies: &'a [String],
+    /// How often it did.
+    pub removals: u64,
     /// Whether responses to some URL of the route differed, or the route knows its clients by other means than cookies.
     pub differs: bool,
     /// Whether recent requests show that what would be proposed about lifetimes and cookies shares a response for one client, or
@@ -129,6 +133,8 @@ kinds! {
         "requests with the reasons private-cookie and credentials whose only cookies are of analytics";
     NoLifetime "no-lifetime": "Pages declare no lifetime, so that each request needs the origin.",
         "requests without a cookie and Authorization with the reason no-lifetime";
+    RemovedCookies "removed-cookies": "The application sets cookies that this route removes from requests, so that it begins with new ones each time: a session is lost.",
+        "responses that set a cookie which their request had";
     Expired "expired": "Clients wait while expired pages are renewed.", "requests with the reason expired";
     SmallRam "small-ram": "RAM is too small: fresh pages are removed to make room, and are requested again.",
         "requests with the reasons evicted and no-room";
@@ -210,8 +216,25 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         finding(AdviceKind::Expired, MissReason::Expired, u64::MAX).filter(has_setting),
         finding(AdviceKind::Variants, MissReason::Variant, u64::MAX),
         finding(AdviceKind::Validators, MissReason::Useless, u64::MAX),
+        removed_cookies(at, route),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// However few: each is a session that ended.
+fn removed_cookies(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let names = route.policy.private_cookies.iter().chain(route.removed_cookies).cloned().collect();
+    let change = SafeChange::Configuration {
+        sentence: "The application gets these cookies, and pages for requests with one of them are not shared.",
+        settings: vec![SafeSetting::PrivateCookies(names)],
+    };
+    (route.removals > 0).then_some(Finding {
+        kind: AdviceKind::RemovedCookies,
+        route: Some(at),
+        requests: route.removals,
+        micros: 0,
+        changes: vec![change],
+    })
 }
 
 /// Expired pages alone are no fault: the finding is that clients wait for their renewal.

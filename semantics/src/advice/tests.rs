@@ -221,6 +221,8 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
         cookies: 0,
         plain: 0,
         anonymous: 0,
+        removed_cookies: &[],
+        removals: 0,
         differs: false,
         is_red: false,
     }
@@ -257,6 +259,8 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         cookies: 97,
         plain: 30,
         anonymous: 85,
+        removed_cookies: &["sid".to_owned()],
+        removals: 3,
         ..route(&policy, &reasons)
     }]);
     assert_eq!(
@@ -269,7 +273,8 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
             ("disk", 60),
             ("variants", 50),
             ("validators", 40),
-            ("compression-off", 30)
+            ("compression-off", 30),
+            ("removed-cookies", 3),
         ],
         kinds(&told)[..]
     );

@@ -1,0 +1,75 @@
+//! Cookies that a route removes from requests although its application sets them, as the responses show: names, never values.
+
+use larder_semantics::cookies;
+use larder_semantics::field::{Field, is_token};
+use larder_semantics::policy::Policy;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// The most routes with such cookies.
+const ROUTES: usize = 1024;
+/// The most names of a route.
+const NAMES: usize = 8;
+/// Bytes of the longest name that is kept.
+const LONGEST: usize = 64;
+
+/// The cookies of each route, and how often each was set again. It outlasts a reload.
+#[derive(Default)]
+pub struct RemovedCookies(Mutex<BTreeMap<Box<str>, BTreeMap<Box<str>, u64>>>);
+
+impl RemovedCookies {
+    /// Notes the response to a request whose cookies a route has removed.
+    pub(crate) fn note(&self, route: &str, policy: &Policy, request: &[Field<'_>], response: &[Field<'_>]) {
+        for name in cookies::set_again(policy, request, response) {
+            if name.len() > LONGEST || !is_token(name.as_bytes()) || name.contains('*') {
+                continue;
+            }
+            let Ok(mut routes) = self.0.lock() else { return };
+            if routes.len() >= ROUTES && !routes.contains_key(route) {
+                return;
+            }
+            let names = routes.entry(route.into()).or_default();
+            if names.len() < NAMES || names.contains_key(name) {
+                *names.entry(name.into()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Those that a route with this policy still removes, and how often they were set.
+    #[must_use]
+    pub fn of(&self, route: &str, policy: &Policy) -> (Vec<String>, u64) {
+        let Ok(routes) = self.0.lock() else { return (Vec::new(), 0) };
+        let all = routes.get(route).into_iter().flatten();
+        let these = all.filter(|it| cookies::removes(policy, it.0.as_bytes()));
+        these.fold((Vec::new(), 0), |(mut names, sum), (name, count)| {
+            names.push(name.to_string());
+            (names, sum + count)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_and_end_with_their_setting() {
+        let removed = RemovedCookies::default();
+        let policy = |named: &str| Policy { private_cookies: vec![named.to_owned()], ..Policy::default() };
+        let names: Vec<String> = (0..20).map(|it| format!("c{it}")).chain(["a*b".to_owned()]).collect();
+        let cookie = names.iter().map(|it| format!("{it}=1")).collect::<Vec<_>>().join("; ");
+        let request = [Field { name: "Cookie", value: cookie.as_bytes() }];
+        for _ in 0..2 {
+            for name in &names {
+                let sets = format!("{name}=s3cret; Path=/");
+                let response = [Field { name: "Set-Cookie", value: sets.as_bytes() }];
+                removed.note("r", &policy("session"), &request, &response);
+            }
+        }
+        let (found, count) = removed.of("r", &policy("session"));
+        assert_eq!((NAMES, 2 * NAMES as u64), (found.len(), count));
+        assert!(!format!("{found:?}").contains("s3cret"));
+        assert_eq!((Vec::new(), 0), removed.of("r", &policy("c*")));
+        assert_eq!((Vec::new(), 0), removed.of("other", &policy("session")));
+    }
+}
