@@ -59,7 +59,7 @@ mod http2;
 mod http2_origins;
 mod http2_servers;
 mod http3;
-mod http3_chromium;
+mod http3_clients;
 mod identity_fields;
 mod idle;
 mod invalidation;

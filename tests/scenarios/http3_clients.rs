@@ -1,4 +1,4 @@
-//! HTTP/3 with Chromium, an implementation of QUIC that shares no code with larder.
+//! HTTP/3 with Chromium and quic-go: implementations of QUIC that share no code with larder.
 
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{KeyPair, PublicKeyData as _};
 use ring::digest::{SHA256, digest};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Reports the protocol of the page itself, and that of a request of its script.
@@ -16,6 +17,17 @@ const PAGE: &str = "<!doctype html><title>page</title><p id=p></p><script>\
     performance.getEntriesByName(location.origin + '/data')].map(([it]) => of(it)).join(' ');\
     fetch('/data').then((it) => it.text()).then(show);</script>";
 
+/// A larder with early data before `origin`.
+fn front(origin: &Origin, authority: &Authority) -> Larder {
+    let certificate = authority.sign("one", &["localhost"]);
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 2\n[tls]\ncertificates = [{certificate}]\nearly_data = true\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = {:?}\n",
+        origin.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
 #[test]
 fn chromium_loads_a_page() {
     let origin = Origin::new(|it| {
@@ -23,13 +35,7 @@ fn chromium_loads_a_page() {
         format!("HTTP/1.1 200 OK\nContent-Type: text/html\nCache-Control: max-age=60\n\n{body}")
     });
     let authority = Authority::new();
-    let certificate = authority.sign("one", &["localhost"]);
-    let config = format!(
-        "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 2\n[tls]\ncertificates = [{certificate}]\nearly_data = true\n\
-         [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = {:?}\n",
-        origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = front(&origin, &authority);
     let key = std::fs::read_to_string(authority.path("one.key")).unwrap();
     let key = KeyPair::from_pem(&key).unwrap().subject_public_key_info();
     let place = format!("localhost:{}", larder.address.port());
@@ -59,4 +65,29 @@ fn chromium_loads_a_page() {
     let counter = |name| larder.counter(name);
     assert!(counter("http3_requests") >= 2 && counter("http3_errors") == 0);
     assert!(counter("http3_connections") > 0);
+}
+
+/// `tests/quic_go` sends the requests: a page, 3 MB, and an upload that comes back, on two connections.
+#[test]
+fn quic_go_gets_every_response_and_resumes_with_early_data() {
+    let origin = Origin::new(|it| match it.target() {
+        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\nkept".to_owned(),
+        "/large" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(3_000_000)),
+        _ => {
+            format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", String::from_utf8_lossy(&it.body))
+        }
+    });
+    let authority = Authority::new();
+    let larder = front(&origin, &authority);
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/quic_go");
+    let client = Command::new(program)
+        .arg(authority.path("ca.pem"))
+        .arg(format!("https://localhost:{}", larder.address.port()))
+        .output()
+        .expect("tests/install brings quic_go");
+    let shown = String::from_utf8_lossy(&client.stdout);
+    let why = String::from_utf8_lossy(&client.stderr);
+    assert_eq!("HTTP/3.0 kept 3000000 true false\nHTTP/3.0 kept 3000000 true true\n", shown, "{why}");
+    let counter = |name| larder.counter(name);
+    assert_eq!((2, 6, 0), (counter("http3_connections"), counter("http3_requests"), counter("http3_errors")));
 }
