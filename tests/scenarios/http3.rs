@@ -239,10 +239,17 @@ fn floods_close_the_connection() {
     let mut empty = front.connect();
     let id = empty.bi(&[request("POST", "/", &[]), frame(0, b"").repeat(1200)].concat(), false);
     assert_eq!((0x107, false), (empty.end(), empty.arrived(id).is_whole));
-    let mut unknown = QuicClient::connect(front.larder.address, &front.trusting, "localhost");
-    unknown.uni(&[CONTROL, &frame(0x21, b"").repeat(1200)].concat(), false);
-    assert_eq!(0x107, unknown.end());
-    assert_eq!(3, front.larder.counter("http3_floods"));
+    // Unknown frames, tables of size 0 and cancelled streams (RFC 9204 §4.3.1, §4.4.2).
+    for bytes in [
+        [CONTROL, &frame(0x21, b"").repeat(1200)].concat(),
+        [&[2][..], &[0x20; 1200]].concat(),
+        [&[3][..], &[0x40; 1200]].concat(),
+    ] {
+        let mut idle = QuicClient::connect(front.larder.address, &front.trusting, "localhost");
+        idle.uni(&bytes, false);
+        assert_eq!(0x107, idle.end(), "{:x?}", &bytes[..3]);
+    }
+    assert_eq!(5, front.larder.counter("http3_floods"));
     gate.open();
 }
 
@@ -357,6 +364,32 @@ fn a_client_is_served_among_many_incomplete_handshakes() {
     for round in 1..=3 {
         assert_eq!(200, front.connect().get("/kept").status);
         assert!(retries() >= 6 + round, "{} retries", retries());
+    }
+}
+
+/// Clients for whom there is no room prove their address first, and are then refused, as long as no connection is idle.
+#[test]
+fn clients_beyond_the_limit_of_connections_are_refused() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::new(move |_| {
+        held.pass();
+        "HTTP/1.1 200 OK\nCache-Control: no-store\n\nheld".to_owned()
+    });
+    let front = Front::before(&origin, 1);
+    front.set("[limits]", "[limits]\nconnections = 3");
+    let mut busy: Vec<_> = (0..3).map(|_| front.connect()).collect();
+    let asked: Vec<_> = busy.iter_mut().map(|it| it.bi(&request("GET", "/", &[]), true)).collect();
+    for (at, it) in busy.iter_mut().enumerate() {
+        it.until("its request", |_| gate.waiting() > at);
+    }
+    let mut late = QuicClient::connect(front.larder.address, &front.trusting, "localhost");
+    assert_eq!(u64::MAX, late.end());
+    let counter = |name| front.larder.counter(name);
+    assert_eq!((3, 1, 1), (counter("http3_open"), counter("http3_retries"), counter("http3_refused")));
+    gate.open();
+    for (client, id) in busy.iter_mut().zip(asked) {
+        assert_eq!(Ok(200), client.response(id).map(|it| it.status));
     }
 }
 

@@ -127,7 +127,7 @@ impl Http3Connection {
 }
 
 impl UniStreams {
-    /// Takes the next bytes of a stream; returns the number of complete frames in them, and `None` if the stream is to be
+    /// Takes the next bytes of a stream; returns the number of complete frames and instructions in them, and `None` if the stream is to be
     /// ignored.
     fn bytes(&mut self, id: StreamId, bytes: &[u8]) -> Result<Option<u32>, Closing> {
         let Some(UniReader::New(kept)) = self.readers.get_mut(&id.index()) else {
@@ -166,14 +166,14 @@ impl UniStreams {
         Ok(true)
     }
 
-    /// Reads bytes of a stream of a known kind; returns the number of frames without effect.
+    /// Reads bytes of a stream of a known kind; returns the number of frames and instructions without effect.
     fn read(&mut self, id: StreamId, mut bytes: &[u8]) -> Result<u32, Closing> {
         let mut count = 0;
         let Some(mut reader) = self.readers.remove(&id.index()) else { return Ok(0) };
         match &mut reader {
             UniReader::New(_) => {}
-            UniReader::Encoder(it) => it.read(bytes)?,
-            UniReader::Decoder(it) => it.read(bytes)?,
+            UniReader::Encoder(it) => count += it.read(bytes)?,
+            UniReader::Decoder(it) => count += it.read(bytes)?,
             UniReader::Control(it) => {
                 while let Some(frame) = it.read(&mut bytes)? {
                     count += 1;

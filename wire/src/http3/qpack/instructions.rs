@@ -8,13 +8,16 @@ use crate::http3::Http3Error;
 pub struct EncoderInstructions(());
 
 impl EncoderInstructions {
-    /// Reads the next bytes.
+    /// Reads the next bytes; returns the number of instructions in them.
     ///
     /// # Errors
     /// An instruction requires a table.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<(), Http3Error> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<u32, Http3Error> {
         // "Set Dynamic Table Capacity" to 0 is one byte; in a longer form, 0 cannot be written.
-        if bytes.iter().all(|it| *it == 0x20) { Ok(()) } else { Err(Http3Error::QpackEncoderStream) }
+        match bytes.iter().all(|it| *it == 0x20) {
+            true => Ok(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
+            false => Err(Http3Error::QpackEncoderStream),
+        }
     }
 }
 
@@ -27,11 +30,12 @@ pub struct DecoderInstructions {
 }
 
 impl DecoderInstructions {
-    /// Reads the next bytes.
+    /// Reads the next bytes; returns the number of instructions that begin in them.
     ///
     /// # Errors
     /// An instruction acknowledges something that was not sent, or has an integer of more than 62 bits.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<(), Http3Error> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<u32, Http3Error> {
+        let mut count = 0;
         for it in bytes {
             if self.begun == 0 {
                 // "Stream Cancellation" is 01, with an integer of six bits.
@@ -39,6 +43,7 @@ impl DecoderInstructions {
                     return Err(Http3Error::QpackDecoderStream);
                 }
                 self.begun = u8::from(it & 0x3f == 0x3f);
+                count += 1;
             } else if it & 0x80 == 0 {
                 self.begun = 0;
             } else {
@@ -48,7 +53,7 @@ impl DecoderInstructions {
                 }
             }
         }
-        Ok(())
+        Ok(count)
     }
 }
 
@@ -59,8 +64,8 @@ mod tests {
     #[test]
     fn an_encoder_may_only_have_no_table() {
         let read = |bytes: &[u8]| EncoderInstructions::default().read(bytes);
-        assert_eq!(Ok(()), read(&[]));
-        assert_eq!(Ok(()), read(&[0x20, 0x20]));
+        assert_eq!(Ok(0), read(&[]));
+        assert_eq!(Ok(2), read(&[0x20, 0x20]));
         // RFC 9204 Appendix B.2: a capacity of 220, then insertions.
         for bytes in [&[0x3f, 0xbd, 0x01][..], &[0xc0, 0x0f], &[0x4a], &[0x02], &[0x21], &[0x20, 0x00]] {
             assert_eq!(Err(Http3Error::QpackEncoderStream), read(bytes), "{bytes:x?}");
@@ -71,10 +76,10 @@ mod tests {
     fn a_decoder_may_only_cancel_streams() {
         let read = |pieces: &[&[u8]]| {
             let mut it = DecoderInstructions::default();
-            pieces.iter().try_for_each(|bytes| it.read(bytes))
+            pieces.iter().try_fold(0, |sum, bytes| Ok(sum + it.read(bytes)?))
         };
         // RFC 9204 Appendix B.4 has 0x48.
-        assert_eq!(Ok(()), read(&[&[0x48], &[0x7f, 0x80], &[0x80, 0x01], &[0x40]]));
+        assert_eq!(Ok(3), read(&[&[0x48], &[0x7f, 0x80], &[0x80, 0x01], &[0x40]]));
         let long: &[u8] = &[0x7f, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
         for bytes in [&[0x84][..], &[0x01], &[0x00], &[0x40, 0x80], long] {
             assert_eq!(Err(Http3Error::QpackDecoderStream), read(&[bytes]), "{bytes:x?}");
