@@ -5,6 +5,7 @@
 # make archive             packs a static binary, its installer and a container file: ./target/larder-VERSION-MACHINE-linux.tar.gz
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
+# make bench-upgrades ONE=FILE OTHER=FILE   requests during upgrades between two builds; REQUESTS=10000000 UPGRADES=50 take ten minutes
 #
 # FLAGS=… goes to larder: make run FLAGS='--listen 0.0.0.0:8080 --ram 1GiB'.
 
@@ -41,4 +42,10 @@ bench: build
 	cargo test --profile trial --locked -p larder-server -p larder-config --lib -- --nocapture --test-threads 1 \
 		every_client_has_its_burst two_hundred_routes a_hundred_thousand_lines | grep " ns\| ms"
 
-.PHONY: run build prepare package archive test bench
+REQUESTS ?= 10000000
+UPGRADES ?= 50
+
+bench-upgrades:
+	cargo run --release --locked --manifest-path bench/upgrades/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES)
+
+.PHONY: run build prepare package archive test bench bench-upgrades

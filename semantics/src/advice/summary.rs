@@ -192,7 +192,7 @@ fn words(reason: MissReason) -> (&'static str, &'static str) {
         MissReason::Refresh => ("Served stale: the page is renewed in the background", "no client waits for it"),
         MissReason::Evicted => ("Not stored any more: the fresh page was removed to make room", "RAM is too small for the pages that are requested"),
         MissReason::Idle => ("Not stored any more: no request used the page for a time", "a disk tier keeps such pages"),
-        MissReason::Purged => ("Not stored any more: a purge ended the page", "a purged page is fetched once"),
+        MissReason::Purged => ("Not fresh any more: the page was purged, or this node could not read the purges of the fleet for a time", "it is fetched or validated once"),
         MissReason::Variant => ("Not stored in this variant: the request differs in a field that Vary names", "a page that does not change with this field needs no variants"),
         MissReason::Range => ("Not stored: the request asks for a part that the store does not have", "the part is fetched once"),
         MissReason::ClientNoCache => ("Not served from the cache: the client demands a new response", "the same request without Cache-Control and Pragma is a hit"),
