@@ -13,9 +13,12 @@ const NAMES: usize = 8;
 /// Bytes of the longest name that is kept.
 const LONGEST: usize = 64;
 
-/// The cookies of each route, and how often each was set again. It outlasts a reload.
+/// Names of cookies, and how often each was set again.
+type CookieCounts = BTreeMap<Box<str>, u64>;
+
+/// The cookies of each route, by its name. They outlast a reload.
 #[derive(Default)]
-pub struct RemovedCookies(Mutex<BTreeMap<Box<str>, BTreeMap<Box<str>, u64>>>);
+pub struct RemovedCookies(Mutex<BTreeMap<Box<str>, CookieCounts>>);
 
 impl RemovedCookies {
     /// Notes the response to a request whose cookies a route has removed.
