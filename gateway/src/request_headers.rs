@@ -662,7 +662,8 @@ pub fn bypass(
         Some(Bypass::Target)
     } else if is_malformed(target) {
         Some(Bypass::MalformedTarget)
-    } else if (policy.key.strict || !cookies::is_file(target)) && cookies::is_private(fields, policy) {
+    // Most requests have no private cookie: their target is not searched for an extension.
+    } else if cookies::is_private(fields, policy) && (policy.key.strict || !cookies::is_file(target)) {
         Some(Bypass::PrivateCookie)
     } else if facts.method_override
         || fields.iter().any(|it| trusted_headers::overrides(it.name) && !in_key(policy, it.name))

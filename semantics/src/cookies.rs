@@ -89,13 +89,17 @@ pub fn file_extensions() -> (&'static [(&'static str, &'static [&'static str])],
 /// response is shared if it says so.
 #[must_use]
 pub fn is_file(target: &str) -> bool {
-    FILES.iter().any(|it| has_extension(target, it.1))
+    extension(target).is_some_and(|it| FILES.iter().any(|(_, all)| is_one_of(it, all)))
 }
 
-fn has_extension(target: &str, all: &[&str]) -> bool {
+fn extension(target: &str) -> Option<&str> {
     let path = target.split('?').next().unwrap_or(target);
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.rsplit_once('.').is_some_and(|(_, end)| all.iter().any(|it| end.eq_ignore_ascii_case(it)))
+    name.rsplit_once('.').map(|it| it.1)
+}
+
+fn is_one_of(extension: &str, all: &[&str]) -> bool {
+    all.iter().any(|it| extension.eq_ignore_ascii_case(it))
 }
 
 /// Whether a request is for a file of `cache.public_files`: it is the same for all visitors, whatever cookies a request has. The
@@ -103,7 +107,7 @@ fn has_extension(target: &str, all: &[&str]) -> bool {
 #[must_use]
 pub fn is_public_file(policy: &Policy, method: &str, target: &str) -> bool {
     let is_asked = policy.enabled && !policy.public_files.is_empty() && matches!(method, "GET" | "HEAD");
-    is_asked && (is_file(target) || has_extension(target, DATA)) && {
+    is_asked && (is_file(target) || extension(target).is_some_and(|it| is_one_of(it, DATA))) && {
         let mut path = Vec::new();
         path::read(path_of(target).as_bytes(), path::NORMAL, &mut path);
         policy.public_files.iter().any(|it| it.matches(&path))

@@ -137,7 +137,10 @@ impl<'o> ResponseWriter<'o> {
     #[inline]
     pub fn ready(&mut self, head: &ReadyHead) {
         if let Some((finish, pass)) = &mut self.finish {
-            *pass = FinishPass::begin(finish, head.status(), head.lines());
+            *pass = match finish.reads_fields() {
+                true => FinishPass::begin(finish, head.status(), head.lines()),
+                false => FinishPass::begin(finish, head.status(), std::iter::empty()),
+            };
             if head.may_have(finish.names()) {
                 let is_text = matches!(self.form, WireForm::Http1 { .. });
                 if is_text && finish.makes_private_only(head) && head.write_private_text(self.out.text()) {

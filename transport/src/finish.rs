@@ -144,6 +144,12 @@ impl ResponseFinish {
         self.names
     }
 
+    /// Whether it depends on the fields of a response before they are written.
+    #[inline]
+    pub(crate) fn reads_fields(&self) -> bool {
+        self.client_ttl.is_some()
+    }
+
     /// Whether a head becomes final by being made private, apart from lines that are added at its end.
     #[inline]
     pub(crate) fn makes_private_only(&self, head: &ReadyHead) -> bool {

@@ -289,7 +289,9 @@ impl ArrivedHead {
     /// The fields as the origin sent them, orders of files included: the decision about storing needs them.
     pub fn all_fields(&self) -> Vec<Field<'_>> {
         let mut said = self.response.fields.view();
-        said.extend(self.order.iter().flat_map(|it| it.lines()));
+        if let Some(order) = &self.order {
+            said.extend(order.lines());
+        }
         said
     }
 
