@@ -39,6 +39,8 @@ pub struct AcmeConfig {
     pub authorities: Vec<AcmeAuthority>,
     /// The ways in which a CA can validate a name here, the better one first; never empty.
     pub challenges: Vec<AcmeChallenge>,
+    /// The secret of the nodes that request certificates together through the fleet; `None` without a fleet.
+    pub fleet_key: Option<Secret>,
 }
 
 /// A way in which a CA validates a name.

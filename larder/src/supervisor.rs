@@ -300,6 +300,7 @@ impl Supervisor {
             errors: self.running.errors.clone(),
             counters: self.running.shared.own.clone(),
             book: self.running.book.clone(),
+            fleet: self.running.shared.lower.fleet(&self.running.shared.store, &self.running.shared.own),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Automatic certificates: names that get, renew and serve one, and CAs that fail in every way. The real CA is in `pebble`.
 
+mod fleet;
 mod pebble;
 
 use crate::harness::acme_ca::{AcmeCa, CaAct};

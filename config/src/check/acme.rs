@@ -6,6 +6,7 @@ use crate::kind::HostPattern;
 use crate::problem::{Problem, Source};
 use crate::tls::{AcmeAuthority, AcmeChallenge, AcmeConfig, ExternalBinding, LETS_ENCRYPT};
 use crate::token;
+use larder_stdx::secret::Secret;
 use larder_transport::listener::{Listen, ListenerAddress};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,6 +14,9 @@ use std::net::IpAddr;
 /// The ports at which CAs validate: by HTTP-01 (RFC 8555 section 8.3), and by TLS-ALPN-01 (RFC 8737 section 3).
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
+
+/// The fewest characters of the secret of a fleet: 16 bytes in hexadecimal digits.
+const SHORTEST_KEY: usize = 32;
 
 const WILDCARD: &str = "a wildcard needs the DNS-01 challenge, which larder does not have; list the host names that need a certificate, or \
                         get a certificate for the wildcard with another ACME client, and add its files to [[tls.certificates]]";
@@ -38,6 +42,7 @@ impl ConfigCheck {
         let names = self.acme_names(covered);
         let authorities = self.authorities();
         let challenges = self.challenges(listen);
+        let fleet_key = self.acme_fleet_key();
         let email = Some(self.text("tls.acme.email")).filter(|it| !it.is_empty());
         let folder = self.path("tls.acme.folder").or_else(|| token::state_place("acme"));
         let Some(folder) = folder else {
@@ -45,7 +50,7 @@ impl ConfigCheck {
             self.problem(self.acme_source(), "tls.acme.folder", text);
             return None;
         };
-        Some(AcmeConfig { email, names, folder, authorities, challenges })
+        Some(AcmeConfig { email, names, folder, authorities, challenges, fleet_key })
     }
 
     /// The place of the section.
@@ -54,6 +59,33 @@ impl ConfigCheck {
         let given =
             || self.values.given.iter().find(|it| it.0.starts_with("tls.acme.")).map(|it| it.1.1.clone());
         section.or_else(given).unwrap_or_default()
+    }
+
+    /// The secret of the nodes of a fleet.
+    fn acme_fleet_key(&mut self) -> Option<Secret> {
+        const KEY: &str = "tls.acme.fleet_key";
+        let key = self.secret(KEY);
+        let has_fleet = !self.texts("cache.fleet.servers").is_empty();
+        match &key {
+            Some(it) if it.expose().trim().chars().count() < SHORTEST_KEY => {
+                let text = format!(
+                    "shorter than {SHORTEST_KEY} characters; take for example the output of openssl rand -hex 32"
+                );
+                self.problem(self.source(KEY), KEY, &text);
+            }
+            Some(_) if !has_fleet => {
+                let text = "has no effect without cache.fleet.servers, through which nodes request certificates together";
+                self.warn_of(self.source(KEY), KEY, text);
+            }
+            None if has_fleet && !self.is_wrong(KEY) => {
+                let text = "missing; every node of the fleet requests certificates for itself, and a validation that reaches another node fails; \
+                            set the same secret on all nodes, such as fleet_key = \"file:/etc/larder/acme-fleet-key\" with the output of \
+                            openssl rand -hex 32";
+                self.warn_of(self.acme_source(), KEY, text);
+            }
+            _ => {}
+        }
+        key.filter(|_| has_fleet)
     }
 
     fn acme_names(&mut self, covered: &[String]) -> Vec<String> {

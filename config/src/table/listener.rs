@@ -52,6 +52,8 @@ pub(super) const ROWS: &[Key] = &[
         "Host names that need a certificate; each gets one of its own. Default: the hosts of all sites that no certificate of `tls.certificates` has. Wildcards are rejected, because they need the DNS-01 challenge. A name without a certificate fails in the handshake until it has one.", r#"["example.com", "www.example.com"]"#),
     once("tls.acme.folder", ValueKind::One(TextForm::PathFor(PathAccess::WRITE)), None,
         "Folder of accounts, keys and certificates, which is created with mode 0700. One process at a time requests certificates for a folder. Default: `acme` next to the admin token, such as /var/lib/larder/acme.", r#""/var/lib/larder/acme""#),
+    once("tls.acme.fleet_key", ValueKind::One(TextForm::Secret), None,
+        "Secret of at least 32 characters, the same on all nodes with the same `cache.fleet.servers`, such as the output of `openssl rand -hex 32`. With it one node requests the certificate of a name, every node answers the challenges, and the certificate with its key reaches all nodes through memcached, encrypted with this secret. Without it every node requests certificates for itself.", r#""file:/run/secrets/larder-acme""#),
     once("tls.acme.ca[].directory", ValueKind::One(TextForm::KeyUrl), None,
         "ACME directory of a CA. If a CA fails, the next one is asked. Default: Let's Encrypt.", r#""https://acme-v02.api.letsencrypt.org/directory""#),
     once("tls.acme.ca[].root", ValueKind::One(TextForm::Path), None,

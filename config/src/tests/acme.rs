@@ -98,6 +98,42 @@ fn settings_of_acme_that_probably_lack_something() {
 }
 
 #[test]
+fn nodes_of_a_fleet_need_the_same_secret() {
+    const FLEET: &str = "[cache.fleet]\nservers = [\"127.0.0.1:11211\"]\n";
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+    let config = |key: &str, fleet: &str| {
+        let text = with(&format!("folder = \"/acme\"\n{key}"), "\"a.test\"");
+        read(&text.replace("[tls.acme]", &format!("{fleet}[tls.acme]"))).map_err(|it| it.to_string())
+    };
+    let key = format!("fleet_key = \"{SECRET}\"");
+    let found = config(&key, FLEET).unwrap();
+    let is_about_the_file =
+        |it: &crate::Problem| it.to_string().contains("the secret is in the text of the file");
+    assert!(found.warnings.iter().all(is_about_the_file), "{:?}", found.warnings);
+    let acme = found.tls.unwrap().acme.unwrap();
+    assert_eq!(Some(SECRET), acme.fleet_key.as_ref().map(|it| it.expose()));
+    assert!(!format!("{acme:?}").contains(SECRET), "it is hidden");
+
+    let alone = config("", FLEET).unwrap();
+    assert_eq!(1, alone.warnings.len(), "{:?}", alone.warnings);
+    let warning = alone.warnings[0].to_string();
+    assert!(
+        warning.contains("tls.acme.fleet_key: missing") && warning.contains("openssl rand -hex 32"),
+        "{warning}"
+    );
+
+    let unused = config(&key, "").unwrap();
+    let is_unused =
+        |it: &crate::Problem| it.to_string().contains("has no effect without cache.fleet.servers");
+    assert!(unused.warnings.iter().any(is_unused), "{:?}", unused.warnings);
+    assert_eq!(None, unused.tls.unwrap().acme.unwrap().fleet_key);
+
+    let short = config("fleet_key = \"0123456789abcdef0123456789abcde\"", FLEET).map(drop).unwrap_err();
+    assert!(short.contains("shorter than 32 characters") && !short.contains("0123456789"), "{short}");
+    assert!(config("", "").unwrap().warnings.is_empty());
+}
+
+#[test]
 fn the_key_of_an_external_account_is_read_as_cas_print_it() {
     let key = |text: &str| {
         tls::ExternalBinding { id: "a".into(), key: larder_stdx::secret::Secret::new(text) }.key()

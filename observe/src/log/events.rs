@@ -39,6 +39,8 @@ pub const EVENTS: &[EventRow] = &[
     row("certificate-obtained", Level::Info, "A certificate was obtained by ACME and is served within a second: `name`, `authority`, `until`."),
     row("certificate-failed", Level::Error, "No CA issued a certificate for a name: `name`, `why`, `failures` (consecutive ones), `next` (the next attempt). The present certificate stays in use, and the other names are served."),
     row("acme-folder", Level::Warn, "The folder of `tls.acme` cannot be used, or another process has its lock: `why`. The certificates in it are served."),
+    row("certificate-received", Level::Info, "A certificate that another node of the fleet obtained was stored and is served within a second: `name`, `until`."),
+    row("acme-fleet", Level::Warn, "The nodes cannot request certificates together (`tls.acme.fleet_key`), and this one goes on alone: `why`, `now`; or they can again (level info)."),
     row("geoip-reloaded", Level::Info, "A replaced database of `geoip` was read: `file`."),
     row("geoip-rejected", Level::Error, "A database of `geoip` was replaced by a broken one, or vanished; the previous one stays in use: `file`, `why`."),
     row("route-limited", Level::Warn, "A limit of a site or route (`access.limit`) was reached: `route`, `limit`, and `times`, the refused requests since the previous line. At most one line per minute and limit."),

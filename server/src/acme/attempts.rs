@@ -2,6 +2,7 @@
 //! `order`.
 
 use super::authority::{self, AcmeAccount};
+use super::fleet::AcmeFleet;
 use super::folder::{AcmeFolder, NameState, StoredPause};
 use super::http::AcmeClient;
 use super::order::{self, OrderContext};
@@ -13,7 +14,7 @@ use larder_semantics::date;
 use larder_semantics::renewal::{self, RenewalDecision, Validity};
 use larder_stdx::clock::{self, WallTime};
 use larder_transport::tls::ServerTls;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(super) fn wall() -> i64 {
 }
 
 /// A time in a log.
-fn date_of(second: i64) -> String {
+pub(super) fn date_of(second: i64) -> String {
     date::format(WallTime(u64::try_from(second).unwrap_or(0)))
 }
 
@@ -67,20 +68,25 @@ pub(super) struct Attempts {
     pauses: RefCell<HashMap<String, StoredPause>>,
     /// The handshakes of clients; `None` without an address with TLS.
     pub tls: RefCell<Option<Arc<ServerTls>>>,
+    /// The other nodes, with `tls.acme.fleet_key`.
+    pub fleet: RefCell<Option<Rc<AcmeFleet>>>,
+    /// The next time at which certificates are given to the other nodes, seconds since the Unix epoch.
+    pub next_offer: Cell<i64>,
     /// One account is opened at a time, so that no CA gets two for one key.
     opening: tokio::sync::Mutex<()>,
 }
 
 /// A certificate with its CA.
-struct IssuedCertificate {
-    authority: String,
-    validity: Validity,
+pub(super) struct IssuedCertificate {
+    pub authority: String,
+    pub validity: Validity,
 }
 
 impl Attempts {
     pub fn new(means: AcmeContext, folder: AcmeFolder) -> Self {
         let (names, accounts, clients, pauses, tls, opening) = Default::default();
-        Self { means, folder, names, accounts, clients, pauses, tls, opening }
+        let (fleet, next_offer) = Default::default();
+        Self { means, folder, names, accounts, clients, pauses, tls, fleet, next_offer, opening }
     }
 
     /// Opens the accounts again before their next use.
@@ -119,11 +125,13 @@ impl Attempts {
         if most == 0 || config.authorities.iter().all(|it| self.is_paused(it, now)) {
             return Vec::new();
         }
+        let fleet = self.fleet.borrow();
+        let may_begin = |name: &str| fleet.as_ref().is_none_or(|it| it.may_begin(name));
         let mut names = self.names.borrow_mut();
         let mut due = Vec::new();
         for (name, it) in names.iter_mut() {
             let is_wanted = config.names.binary_search(name).is_ok();
-            if is_wanted && !it.is_busy && it.decide(now) == RenewalDecision::Due {
+            if is_wanted && !it.is_busy && it.decide(now) == RenewalDecision::Due && may_begin(name) {
                 due.push((it.validity.map_or(i64::MIN, |it| it.until), name.clone()));
             }
         }
@@ -146,28 +154,65 @@ impl Attempts {
         pause.pause > 0 && pause.current(now).end() > now
     }
 
-    /// One attempt for a name: at each CA in turn, until one has issued the certificate.
+    /// One attempt for a name, unless another node orders or has the certificate.
     pub async fn attempt(&self, config: &AcmeConfig, name: &str) {
+        let fleet = self.fleet.borrow().clone();
+        let Some(fleet) = fleet else { return drop(self.order(config, name).await) };
+        if !fleet.claim(name).await {
+            return self.set_idle(name);
+        }
+        // The node that had the lease before may have succeeded.
+        let is_received = self.take_over(&fleet, name).await && !self.is_due(name);
+        if is_received {
+            self.set_idle(name);
+        } else if let Some(got) = self.order(config, name).await {
+            self.share(&fleet, name, &got).await;
+        } else {
+            return fleet.settle(name, false).await;
+        }
+        fleet.settle(name, true).await;
+    }
+
+    /// One order of a name: at each CA in turn, until one has issued the certificate.
+    async fn order(&self, config: &AcmeConfig, name: &str) -> Option<IssuedCertificate> {
         let mut state = self.names.borrow().get(name).map(|it| it.state.clone()).unwrap_or_default();
         let outcome = match self.begin(name, &mut state) {
             Ok(()) => self.ask_all(config, name, &mut state).await,
             Err(failure) => Err((failure, None)),
         };
         state.begun = 0;
-        let mut validity = None;
-        match outcome {
+        let got = match outcome {
             Ok(got) => {
                 state = self.obtained(name, &got);
-                validity = Some(got.validity);
+                Some(got)
             }
-            Err((failure, requested)) => self.failed(name, &mut state, failure, requested),
-        }
+            Err((failure, requested)) => {
+                self.failed(name, &mut state, failure, requested);
+                None
+            }
+        };
+        self.record(name, state, got.as_ref().map(|it| it.validity));
+        self.set_idle(name);
+        got
+    }
+
+    /// Stores the state of a name, with its new certificate.
+    pub fn record(&self, name: &str, state: NameState, validity: Option<Validity>) {
         self.note(self.folder.keep_state(name, &state));
         if let Some(it) = self.names.borrow_mut().get_mut(name) {
             it.state = state;
             it.validity = validity.or(it.validity);
-            it.is_busy = false;
         }
+    }
+
+    /// The work for a name has ended.
+    pub fn set_idle(&self, name: &str) {
+        self.names.borrow_mut().get_mut(name).into_iter().for_each(|it| it.is_busy = false);
+    }
+
+    fn is_due(&self, name: &str) -> bool {
+        let mut names = self.names.borrow_mut();
+        names.get_mut(name).is_some_and(|it| it.decide(wall()) == RenewalDecision::Due)
     }
 
     fn obtained(&self, name: &str, got: &IssuedCertificate) -> NameState {
@@ -288,6 +333,7 @@ impl Attempts {
             tls: self.tls.borrow().clone(),
             challenges: &challenges,
             account: &account,
+            nodes: self.fleet.borrow().clone(),
             profile: authority.profile.as_deref(),
         };
         match unbroken(order::certificate(&means, name, state)).await {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! FOLDER/lock                          held by the process that requests certificates
+//! FOLDER/node                          a random number, by which the other nodes of a fleet know this one
 //! FOLDER/accounts/HOST-HASH.json       the account at a CA, with its key
 //! FOLDER/names/NAME/certificate.pem    the certificate with its chain and its key: one file, so that the two always fit
 //! FOLDER/names/NAME/state.json         the order in progress, and the pause after failures
@@ -79,6 +80,11 @@ pub(super) fn random() -> u32 {
     u32::from_ne_bytes(bytes)
 }
 
+/// A random number for a node.
+pub(super) fn random_number() -> u64 {
+    u64::from(random()) << 32 | u64::from(random())
+}
+
 /// The state of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -148,6 +154,23 @@ impl AcmeFolder {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(cannot(&path, "locked", &error.into())),
         }
+    }
+
+    /// The number by which other nodes know the one with this folder. If it cannot be stored, it is another one after a restart, and
+    /// orders wait for the end of their leases.
+    pub fn node(&self) -> u64 {
+        let path = self.0.join("node");
+        let stored = read(&path).ok().flatten().and_then(|it| String::from_utf8(it).ok());
+        stored.and_then(|it| it.trim().parse().ok()).unwrap_or_else(|| {
+            let made = random_number();
+            let _ = self.replace(&path, format!("{made}\n").as_bytes());
+            made
+        })
+    }
+
+    /// The key and chain of a name, PEM; `None` without a certificate.
+    pub fn pem(&self, name: &str) -> Option<String> {
+        read(&self.certificate_path(name)).ok().flatten().and_then(|it| String::from_utf8(it).ok())
     }
 
     /// The stored certificate of a name; `None` without one.

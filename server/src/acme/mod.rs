@@ -5,6 +5,9 @@
 
 mod attempts;
 mod authority;
+mod challenge;
+mod exchange;
+mod fleet;
 mod folder;
 mod http;
 mod inquiry;
@@ -16,11 +19,13 @@ use crate::certificate_registry::CertificateRegistry;
 use crate::live::WorkerState;
 use crate::overlay::Overlays;
 use attempts::{Attempts, wall};
+use fleet::AcmeFleet;
 use folder::FolderLock;
 use instant_acme::Problem;
 use larder_config::tls::AcmeConfig;
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
+use larder_store::fleet::Fleet;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -128,6 +133,8 @@ pub struct AcmeContext {
     pub counters: Arc<Counters>,
     /// The state of all certificates, for operators.
     pub book: Rc<CertificateRegistry>,
+    /// The memcached servers that all nodes share, if there are some.
+    pub fleet: Option<Rc<Fleet>>,
 }
 
 /// Requests and renews the certificates of the configuration in force, for as long as there are orders. Within a `LocalSet`.
@@ -156,6 +163,7 @@ pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
             }
         }
         if let Some(keeper) = &mut keeper {
+            keeper.attempts.fleet.borrow().iter().for_each(|it| it.set_tls(tls.clone()));
             keeper.attempts.tls.replace(tls);
             keeper.look();
         }
@@ -177,7 +185,33 @@ impl AcmeKeeper {
     fn new(means: AcmeContext, config: AcmeConfig) -> Self {
         let folder = AcmeFolder::new(config.folder.clone());
         let attempts = Rc::new(Attempts::new(means, folder.clone()));
-        Self { folder, config: Rc::new(config), lock: None, told: None, attempts, running: JoinSet::new() }
+        let it = Self {
+            folder,
+            config: Rc::new(config),
+            lock: None,
+            told: None,
+            attempts,
+            running: JoinSet::new(),
+        };
+        it.join_fleet();
+        it
+    }
+
+    /// Requests certificates together with the other nodes, if the configuration says so.
+    fn join_fleet(&self) {
+        let mut joined = self.attempts.fleet.borrow_mut();
+        let wanted = self.config.fleet_key.as_ref().zip(self.attempts.means.fleet.as_ref());
+        match wanted {
+            Some((secret, _)) if joined.as_ref().is_some_and(|it| it.is_of(secret)) => {}
+            Some((secret, fleet)) => {
+                let it = AcmeFleet::start(self.attempts.means.clone(), fleet.clone(), secret.clone());
+                if self.lock.is_some() {
+                    it.set_node(self.folder.node());
+                }
+                *joined = Some(it);
+            }
+            None => *joined = None,
+        }
     }
 
     /// Takes over the names of a new configuration. Attempts in progress go on.
@@ -187,6 +221,7 @@ impl AcmeKeeper {
                 self.attempts.close_accounts();
             }
             self.config = Rc::new(config);
+            self.join_fleet();
         }
     }
 
@@ -205,7 +240,23 @@ impl AcmeKeeper {
             let (attempts, config) = (self.attempts.clone(), self.config.clone());
             self.running.spawn_local(async move { attempts.inquire(&config, &name).await });
         }
+        self.exchange();
         self.attempts.report(&self.config, wall());
+    }
+
+    /// Takes certificates from the other nodes, and gives them those of this one.
+    fn exchange(&mut self) {
+        let Some(fleet) = self.attempts.fleet.borrow().clone() else { return };
+        for name in fleet.take_settled() {
+            if self.attempts.occupy(&self.config, &name) {
+                let (attempts, fleet) = (self.attempts.clone(), fleet.clone());
+                self.running.spawn_local(async move { attempts.receive(&fleet, &name).await });
+            }
+        }
+        if self.attempts.is_time_to_offer(wall()) {
+            let (attempts, config) = (self.attempts.clone(), self.config.clone());
+            tokio::task::spawn_local(async move { attempts.offer(&fleet, &config).await });
+        }
     }
 
     /// Takes the lock of the folder; logs once why it has none.
@@ -213,6 +264,7 @@ impl AcmeKeeper {
         let why = match self.folder.lock() {
             Ok(Some(lock)) => {
                 self.lock = Some(lock);
+                self.attempts.fleet.borrow().iter().for_each(|it| it.set_node(self.folder.node()));
                 self.told = None;
                 self.attempts.means.book.folder_error.replace(None);
                 return true;

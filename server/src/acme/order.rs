@@ -3,6 +3,8 @@
 
 use super::attempts::wall;
 use super::authority::AcmeAccount;
+use super::challenge::{ChallengeAnswer, PublishedChallenges};
+use super::fleet::AcmeFleet;
 use super::folder::{AcmeFolder, NameState, StoredOrder};
 use super::{AcmeFailure, FailureKind};
 use crate::overlay::Overlays;
@@ -14,7 +16,8 @@ use larder_config::tls::AcmeChallenge;
 use larder_semantics::renewal::Validity;
 use larder_transport::tls::ServerTls;
 use larder_transport::tls::certificates::Certificate;
-use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +26,6 @@ const PATIENCE: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(200)).timeout(Duration::from_secs(60));
 /// How often a request is repeated with another nonce, beyond the library's own repetitions.
 const NONCES: usize = 5;
-/// The most bytes of a token: those of CAs have about 40.
-const LONGEST_TOKEN: usize = 256;
 
 /// The means of an order.
 pub(super) struct OrderContext<'a> {
@@ -34,6 +35,8 @@ pub(super) struct OrderContext<'a> {
     /// The ways of validation, the preferred one first.
     pub challenges: &'a [AcmeChallenge],
     pub account: &'a AcmeAccount,
+    /// The other nodes, which answer the challenges too.
+    pub nodes: Option<Rc<AcmeFleet>>,
     pub profile: Option<&'a str>,
 }
 
@@ -47,9 +50,9 @@ pub(super) async fn certificate(
     state: &mut NameState,
 ) -> Result<String, AcmeFailure> {
     let mut order = begin(means, name, state).await?;
-    let mut published = PublishedChallenges { means, tokens: Vec::new(), names: Vec::new() };
+    let mut published = PublishedChallenges::new(means.overlays.clone(), means.tls.clone());
     if order.state().status == OrderStatus::Pending {
-        prove(&mut order, name, &mut published).await?;
+        prove(&mut order, name, means, &mut published).await?;
         let ready = again(async || order.poll_ready(&PATIENCE).await).await;
         if order.state().status == OrderStatus::Invalid {
             let why = reason(&mut order).await;
@@ -163,7 +166,8 @@ async fn read_authorizations(order: &mut Order) -> Result<(), Error> {
 async fn prove(
     order: &mut Order,
     name: &str,
-    published: &mut PublishedChallenges<'_>,
+    means: &OrderContext<'_>,
+    published: &mut PublishedChallenges,
 ) -> Result<(), AcmeFailure> {
     again(async || read_authorizations(order).await).await?;
     let mut authorizations = order.authorizations();
@@ -172,7 +176,7 @@ async fn prove(
         if authorization.status != AuthorizationStatus::Pending {
             continue;
         }
-        let kinds = published.means.challenges.iter().map(|it| match it {
+        let kinds = means.challenges.iter().map(|it| match it {
             AcmeChallenge::Http01 => ChallengeType::Http01,
             AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
         });
@@ -186,9 +190,15 @@ async fn prove(
         };
         let mut challenge = authorization.challenge(offered.ok_or_else(none)?).ok_or_else(none)?;
         let answer = challenge.key_authorization();
-        match challenge.r#type {
-            ChallengeType::TlsAlpn01 => published.certify(name, answer.digest().as_ref())?,
-            _ => published.publish(&challenge.token, answer.as_str())?,
+        let answer = match challenge.r#type {
+            ChallengeType::TlsAlpn01 => {
+                ChallengeAnswer::Handshake { digest: answer.digest().as_ref().to_vec() }
+            }
+            _ => ChallengeAnswer::Http { token: challenge.token.clone(), text: answer.as_str().to_owned() },
+        };
+        published.answer(name, &answer)?;
+        if let Some(fleet) = &means.nodes {
+            fleet.publish(name, answer).await?;
         }
         again(async || challenge.set_ready().await).await?;
     }
@@ -235,7 +245,7 @@ fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, AcmeFailure> {
 }
 
 /// Whether an answer of a CA is a certificate for the name, and does not replace a valid one, `present`, by an expired one.
-fn usable(name: &str, pem: &str, present: Option<Validity>, now: i64) -> Result<(), String> {
+pub(super) fn usable(name: &str, pem: &str, present: Option<Validity>, now: i64) -> Result<(), String> {
     let what = "the answer of the CA";
     let it = Certificate::of_pem(pem.as_bytes(), pem.as_bytes(), None, what, what).map_err(|it| it.1)?;
     if !it.names.iter().any(|it| it == name) {
@@ -268,48 +278,4 @@ pub(super) async fn again<T>(mut request: impl AsyncFnMut() -> Result<T, Error>)
         }
     }
     request().await
-}
-
-/// Challenges that the workers answer; until this is dropped.
-struct PublishedChallenges<'a> {
-    means: &'a OrderContext<'a>,
-    tokens: Vec<String>,
-    /// Those of handshakes.
-    names: Vec<String>,
-}
-
-impl PublishedChallenges<'_> {
-    /// Answers HTTP-01.
-    fn publish(&mut self, token: &str, text: &str) -> Result<(), AcmeFailure> {
-        let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
-        if !(1..=LONGEST_TOKEN).contains(&token.len()) || !token.bytes().all(is_plain) {
-            let why = "the token of the challenge is not base64url".to_owned();
-            return Err(AcmeFailure::new(FailureKind::Unusable, why));
-        }
-        self.means.overlays.answer_challenge(token, text);
-        self.tokens.push(token.to_owned());
-        Ok(())
-    }
-
-    /// Answers TLS-ALPN-01: a certificate with the digest of the key authorization (RFC 8737 section 3).
-    fn certify(&mut self, name: &str, digest: &[u8]) -> Result<(), AcmeFailure> {
-        let own = |why: String| AcmeFailure::new(FailureKind::Own, why);
-        let unusable = |it: rcgen::Error| own(format!("no certificate for the challenge can be made: {it}"));
-        let tls = self.means.tls.as_ref().ok_or_else(|| own("no address uses TLS any more".to_owned()))?;
-        let mut params = CertificateParams::new([name.to_owned()]).map_err(unusable)?;
-        params.custom_extensions.push(CustomExtension::new_acme_identifier(digest));
-        let key = KeyPair::generate().map_err(unusable)?;
-        let certificate = params.self_signed(&key).map_err(unusable)?;
-        tls.answer_challenge(name, certificate.der(), &key.serialize_der()).map_err(own)?;
-        self.names.push(name.to_owned());
-        Ok(())
-    }
-}
-
-impl Drop for PublishedChallenges<'_> {
-    fn drop(&mut self) {
-        self.tokens.iter().for_each(|it| self.means.overlays.end_challenge(it));
-        let tls = self.means.tls.iter();
-        tls.for_each(|tls| self.names.iter().for_each(|it| tls.end_challenge(it)));
-    }
 }

@@ -7,6 +7,7 @@
 //! | the same with a namespace | `PREFIX` `http://NAMESPACE/a?b` |
 //! | a key that is too long or not clean, or any key with `md5_keys` | `PREFIX` and 32 hexadecimal digits |
 //! | a variant | the key, `#` and 32 hexadecimal digits |
+//! | an item of the nodes | `PREFIX` `!` and its name, or 32 hexadecimal digits |
 //! | a part of a large body | `PREFIX` `part:` and 16 hexadecimal digits, `:` and a number |
 
 use crate::key::authority;
@@ -97,6 +98,16 @@ impl FleetKeys {
         self.clean(text)
     }
 
+    /// The key of an item of the nodes. No page has such a key: those continue with a scheme, a hash or a namespace.
+    pub(super) fn shared(&self, name: &str) -> FleetKey {
+        let mut text = format!("{}!{name}", self.prefix).into_bytes();
+        if text.len() > MAX_KEY || !name.bytes().all(is_readable) {
+            text.truncate(self.prefix.len() + 1);
+            push_md5(name.as_bytes(), &mut text);
+        }
+        self.clean(text)
+    }
+
     /// The key with room for `more` bytes behind it.
     fn base(&self, key: &[u8], more: usize) -> Vec<u8> {
         let mut text = Vec::with_capacity(MAX_KEY);
@@ -144,6 +155,15 @@ mod tests {
         check(&plain, "http://example.com/a h:x-device=phone", "2f995430d9f32f9717481a372ac29c09");
         check(&plain, "http://example.com/a#b", "165d8c120c53dc6134b34d39b534d569");
         check(&plain, "http://example.com/ä", "d820cae9ff57df016d9f3457249f41d5");
+    }
+
+    #[test]
+    fn items_of_the_nodes_have_keys_of_their_own() {
+        let keys = FleetKeys::new("p:", None, true).unwrap();
+        assert_eq!("p:!acme:orders", keys.shared("acme:orders").as_str());
+        let long = "a".repeat(250);
+        assert_eq!(format!("p:!{:x}", md5::compute(&long)), keys.shared(&long).as_str());
+        assert_eq!(format!("p:!{:x}", md5::compute("a b")), keys.shared("a b").as_str());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod recompute_lease;
 pub mod ring;
 pub mod server;
 pub mod settings;
+mod shared_item;
 mod supersede;
 
 pub use hash::KeyHashFunction;
@@ -25,6 +26,7 @@ pub use recompute_lease::{HolderState, OtherNodesLease, RecomputeLease};
 pub use ring::RingDistribution;
 pub use server::{Added, MemcachedServer, OperationFailure};
 pub use settings::{FilledBy, FleetAddress, FleetSettings, MemcachedAddress, OversizePolicy};
+pub use shared_item::{ItemToReplace, ItemWritten, SharedItem};
 
 use crate::ram::{Store, Stored};
 use bytes::Bytes;

@@ -24,7 +24,7 @@ fn fetched(larder: &Larder, pebble: &Pebble, name: &str) -> Option<String> {
     fetched_at(secure_address(larder), pebble, name)
 }
 
-fn fetched_at(address: SocketAddr, pebble: &Pebble, name: &str) -> Option<String> {
+pub fn fetched_at(address: SocketAddr, pebble: &Pebble, name: &str) -> Option<String> {
     let resolve = format!("{name}:{}:127.0.0.1", address.port());
     let mut command = Command::new("curl");
     command.args(["-s", "--resolve", &resolve, "--cacert"]).arg(pebble.trusted());
