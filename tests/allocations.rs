@@ -98,14 +98,14 @@ fn larder(origin: SocketAddr, compress: &str) -> SocketAddr {
     let larder_commands::cli::Command::Serve(plan) = command else { panic!("{command:?}") };
     let plan = plan.or_else("cache.compress.enabled", compress);
     let config = plan.load().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (tell, report) = mpsc::channel();
     std::thread::spawn(move || {
         larder::supervisor::run(config, plan, larder::inheritance::Inheritance::none(), None, |address, _| {
             tell.send(address.to_owned()).unwrap();
             String::new()
         })
     });
-    told.recv().unwrap().trim_start_matches("http://").parse().unwrap()
+    report.recv().unwrap().trim_start_matches("http://").parse().unwrap()
 }
 
 /// Sends one request and reads one answer of `length` bytes or, for the first, whatever comes until the body's

@@ -249,7 +249,7 @@ impl Admin {
             request.scheme.without_port(&request.authority),
             &request.target,
         ) {
-            return AdminResponse::Json(200, laid_over(&overlay.told(), find().map(|it| it.target.name())));
+            return AdminResponse::Json(200, laid_over(&overlay.report(), find().map(|it| it.target.name())));
         }
         if let Some(matched) = method::route(router, &request.method, || *view) {
             return AdminResponse::Json(200, purges(matched));

@@ -123,7 +123,7 @@ impl Admin {
             part("server", "base", heap.base.saturating_sub(top + records + first_history)),
             // Memory of the threads of the disk, of files and of codecs has its own parts.
             part("server", "allocator", heap.unused.saturating_sub(disk.0 + files + ram.coders)),
-            part("server", "program", now.file + heap.beside),
+            part("server", "program", now.file + heap.outside_allocator),
         ];
         // The kernel counts the pages of the arena and of copies for no process, and the mapped ones for this one: each
         // is counted once.

@@ -129,7 +129,7 @@ impl Admin {
             let why = "not counted: the disk does not respond, or another listing of it is in progress";
             return PreviewCount::Unknown(why.to_owned());
         };
-        let why = count.why().unwrap_or_default();
+        let why = count.reason().unwrap_or_default();
         match count {
             DiskCount::Exact(found) => PreviewCount::Exact(found),
             DiskCount::OfUrl(found) => PreviewCount::More(found, why),

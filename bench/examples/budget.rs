@@ -302,14 +302,14 @@ async fn run(asked: &Asked, dir: &Path) -> Result<bool, String> {
 /// Looks ten times a second; tells every five seconds. The most that was resident.
 async fn watch(asked: &Asked, id: u32, admin: u16, counts: &Counts, limit: u64) -> u64 {
     let began = precise_micros();
-    let (mut most, mut told, mut recent) = (0, 0, 0);
+    let (mut most, mut last_report, mut recent) = (0, 0, 0);
     loop {
         sleep(Duration::from_millis(100)).await;
         let (anonymous, arena) = resident(id);
         let seconds = (precise_micros() - began) / 1_000_000;
         recent = recent.max(anonymous + arena);
-        if seconds >= told + 5 {
-            told = seconds;
+        if seconds >= last_report + 5 {
+            last_report = seconds;
             let over = if recent > limit { " OVER" } else { "" };
             println!(
                 "{seconds:4} s: at most {:3} MiB{over}, now {:3} heap + {:3} arena; {} answers, {} slow, {} failed",

@@ -110,9 +110,9 @@ pub fn expect_by(
             .map_err(|it| format!("curl is needed: {it}"))?;
         let expected = [page, b"\n", version.as_bytes(), b" 200"].concat();
         if output.stdout != expected {
-            let (told, why) = (output.stdout.len(), String::from_utf8_lossy(&output.stderr));
+            let (length, why) = (output.stdout.len(), String::from_utf8_lossy(&output.stderr));
             return Err(format!(
-                "answered {told} bytes that are not the page by HTTP/{version} {}",
+                "answered {length} bytes that are not the page by HTTP/{version} {}",
                 why.trim()
             ));
         }

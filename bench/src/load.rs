@@ -123,8 +123,8 @@ pub fn measure(
         _ => parse(&text),
     };
     let mut sample = parsed.ok_or_else(|| {
-        let told = [&output.stderr[..], &output.stdout[..]].concat();
-        format!("{}: {}", argv[0], String::from_utf8_lossy(&told).trim().replace('\n', " | "))
+        let output = [&output.stderr[..], &output.stdout[..]].concat();
+        format!("{}: {}", argv[0], String::from_utf8_lossy(&output).trim().replace('\n', " | "))
     })?;
     sample.cpu_ns = server.cpu().saturating_sub(before.0);
     sample.origin_ns = origin.map_or(0, Running::cpu).saturating_sub(before.1);

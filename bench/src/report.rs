@@ -165,12 +165,13 @@ impl Report {
             overload_markdown(&mut out, &self.overload);
         }
         if let Some(seen) = &self.passwords {
-            let told = seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Passwords::sentence);
-            let _ = writeln!(out, "\n#### Passwords\n\n{told}");
+            let sentence =
+                seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Passwords::sentence);
+            let _ = writeln!(out, "\n#### Passwords\n\n{sentence}");
         }
         if let Some(seen) = &self.million {
-            let told = seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Purged::sentence);
-            let _ = writeln!(out, "\n#### A purge of a million responses\n\n{told}");
+            let sentence = seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Purged::sentence);
+            let _ = writeln!(out, "\n#### A purge of a million responses\n\n{sentence}");
         }
         out
     }

@@ -237,11 +237,11 @@ impl Server {
             Server::NginxCache => peers::nginx(place, &peers::nginx_cache(place)),
             Server::NginxCapped { connections } => {
                 let mut plan = peers::nginx(place, &peers::nginx_cache(place));
-                let (told, capped) = (
+                let (directive, capped) = (
                     format!(":{};", place.origin),
                     format!(":{} max_conns={connections} max_fails=0;", place.origin),
                 );
-                plan.files.iter_mut().for_each(|it| it.1 = it.1.replacen(&told, &capped, 1));
+                plan.files.iter_mut().for_each(|it| it.1 = it.1.replacen(&directive, &capped, 1));
                 plan
             }
             Server::NginxProxy => peers::nginx(place, &peers::nginx_proxy(place)),

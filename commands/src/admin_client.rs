@@ -353,9 +353,9 @@ enum AdminProbe {
 /// # Errors
 /// There are some, and all of them reject the token.
 fn running() -> Result<Vec<RunningLarder>, String> {
-    let told: Vec<RunningLarder> = run_file::find().iter().map(RunningLarder::of).collect();
-    if !told.is_empty() {
-        return Ok(told);
+    let running: Vec<RunningLarder> = run_file::find().iter().map(RunningLarder::of).collect();
+    if !running.is_empty() {
+        return Ok(running);
     }
     let (mut running, mut locked) = (Vec::new(), None);
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn each_finding_has_its_gain_and_its_changes() {
-        let told = render(
+        let rendered = render(
             &json!({
                 "statistics": "on",
                 "findings": [{
@@ -88,7 +88,7 @@ mod tests {
             "rightly not cached",
             "  9 shop: It sets a cookie.",
         ] {
-            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+            assert!(rendered.lines().any(|it| it == line), "{line:?} is not in\n{rendered}");
         }
         assert!(render(&json!({ "findings": [], "rightly": [] }), Screen::NONE).starts_with("No finding"));
     }

@@ -67,13 +67,13 @@ mod tests {
                 "method": "PUT", "path": "/api/v1/config", "query": null, "body": "(2 bytes)", "status": 403, "why": why,
             })
         };
-        let told =
+        let rendered =
             render(&json!({ "entries": [entry("b", json!("No\u{1b}[31m.")), entry("a", Value::Null)] }));
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(2, lines.len(), "{told}");
-        assert!(lines[0].starts_with("14 Nov 2023 22:13:20  a (viewer) "), "{told}");
-        assert!(lines[1].contains("403  PUT /api/v1/config  (2 bytes)  No"), "{told}");
-        assert!(!told.contains('\u{1b}'), "{told}");
+        let lines: Vec<&str> = rendered.lines().collect();
+        assert_eq!(2, lines.len(), "{rendered}");
+        assert!(lines[0].starts_with("14 Nov 2023 22:13:20  a (viewer) "), "{rendered}");
+        assert!(lines[1].contains("403  PUT /api/v1/config  (2 bytes)  No"), "{rendered}");
+        assert!(!rendered.contains('\u{1b}'), "{rendered}");
         assert_eq!("no changes and no rejected requests\n", render(&json!({ "entries": [] })));
     }
 }

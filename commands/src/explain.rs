@@ -386,11 +386,11 @@ mod tests {
     #[test]
     fn an_explanation_fits_the_terminal_and_is_unwrapped_in_a_pipe() {
         for width in [40, 60, 80, 120] {
-            let told = render(&answer(), Screen { colour: false, width: Some(width), height: None });
-            let widest = told.lines().map(|it| it.chars().count()).max().unwrap();
-            assert!(widest <= width, "{width}: {told}");
+            let rendered = render(&answer(), Screen { colour: false, width: Some(width), height: None });
+            let widest = rendered.lines().map(|it| it.chars().count()).max().unwrap();
+            assert!(widest <= width, "{width}: {rendered}");
         }
-        let told = render(&answer(), Screen::NONE);
+        let rendered = render(&answer(), Screen::NONE);
         for line in [
             "verdict  miss",
             "ram      nothing",
@@ -398,10 +398,10 @@ mod tests {
             "                                             larder.toml:7:1",
             "to change the verdict: Ask once: nothing is stored.",
         ] {
-            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+            assert!(rendered.lines().any(|it| it == line), "{line:?} is not in\n{rendered}");
         }
         let coloured = render(&answer(), Screen { colour: true, width: Some(80), height: None });
-        assert!(coloured.contains("\x1b[33mmiss\x1b[0m") && !told.contains('\x1b'));
+        assert!(coloured.contains("\x1b[33mmiss\x1b[0m") && !rendered.contains('\x1b'));
     }
 
     #[test]
@@ -417,11 +417,11 @@ mod tests {
                 { "by": "application", "sentence": "The application declares one." },
             ],
         });
-        let told = render(&answer, Screen::NONE);
+        let rendered = render(&answer, Screen::NONE);
         let expect = "Not cached: the response declares no lifetime.\nIt could be cached: so and so.\n- Pages are kept.\n  \
                       larder.toml:12\n    [site.route.cache]\n  + default_ttl = \"60s\"\n- The application declares one.\n\nhow \
                       this was decided\nNothing";
-        assert!(told.starts_with(expect), "{told}");
+        assert!(rendered.starts_with(expect), "{rendered}");
     }
 
     #[test]

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn each_node_is_a_row() {
-        let told = render(
+        let rendered = render(
             &json!({
                 "shared": true, "damaged_records": 0,
                 "servers": [
@@ -187,7 +187,7 @@ mod tests {
             }),
             Screen::NONE,
         );
-        let lines: Vec<&str> = told.lines().collect();
+        let lines: Vec<&str> = rendered.lines().collect();
         let cells =
             |at: usize| lines[at].split("  ").map(str::trim).filter(|it| !it.is_empty()).collect::<Vec<_>>();
         assert_eq!(vec!["a (this)", "healthy", "1.2.0", "2 h", "12", "91.4 %", "0", "0.0 s ago"], cells(1));
@@ -201,9 +201,9 @@ mod tests {
             "memcached 10.0.0.1:11211: its purge log is followed",
             "memcached 10.0.0.2:11211: its purge log is not followed; not used after failures",
         ] {
-            assert!(lines.contains(&line), "{line:?} is not in {told}");
+            assert!(lines.contains(&line), "{line:?} is not in {rendered}");
         }
-        assert!(told.contains("c: does not report; a purge with --wait takes a lease"), "{told}");
+        assert!(rendered.contains("c: does not report; a purge with --wait takes a lease"), "{rendered}");
     }
 
     #[test]

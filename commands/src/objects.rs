@@ -175,9 +175,9 @@ mod tests {
         let narrow = render(&page, Screen { colour: false, width: Some(70), height: None });
         assert!(narrow.lines().next().is_some_and(|it| it.len() < 70), "{narrow}");
         let long = json!({ "status": 200, "key": "http://a.example/one/page" });
-        let told =
+        let rendered =
             render(&json!({ "objects": [long] }), Screen { colour: false, width: Some(80), height: None });
-        assert!(told.lines().nth(1).is_some_and(|it| it.ends_with("  …/one/page")), "{told}");
+        assert!(rendered.lines().nth(1).is_some_and(|it| it.ends_with("  …/one/page")), "{rendered}");
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub fn request(order: &OriginOrder) -> Result<Value, String> {
         OriginWhat::Restore(origin) => ("DELETE", origin, "restored"),
     };
     let path = format!("/api/v1/origins/drain?origin={}", admin_client::encoded(origin));
-    let told = admin_client::send(&admin, (method, &path), admin_client::NO_TYPE, b"", PATIENCE)?;
-    Ok(json!({ deed: told }))
+    let response = admin_client::send(&admin, (method, &path), admin_client::NO_TYPE, b"", PATIENCE)?;
+    Ok(json!({ deed: response }))
 }
 
 /// A state of the API, for display.

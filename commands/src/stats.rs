@@ -362,14 +362,16 @@ mod tests {
                 "counters": { "requests": 7, "failures": 3 }, "latency": latency }],
             "saved": { "origin_us": 45_000 },
         });
-        let told = render(&stats, Screen::NONE);
+        let rendered = render(&stats, Screen::NONE);
         let words = |start: &str| {
-            let line =
-                told.lines().find(|it| it.starts_with(start)).unwrap_or_else(|| panic!("no {start}: {told}"));
+            let line = rendered
+                .lines()
+                .find(|it| it.starts_with(start))
+                .unwrap_or_else(|| panic!("no {start}: {rendered}"));
             line.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!("larder on http://127.0.0.1:8080, up 1 h 1 min", words("larder"));
-        assert!(words("requests").ends_with("hit ratio 75.0 %"), "{told}");
+        assert!(words("requests").ends_with("hit ratio 75.0 %"), "{rendered}");
         assert_eq!(
             format!(
                 "hit {} {} {} {} {}",
@@ -381,7 +383,7 @@ mod tests {
             ),
             words("hit ")
         );
-        assert!(!told.contains("\nmiss "), "nothing missed: {told}");
+        assert!(!rendered.contains("\nmiss "), "nothing missed: {rendered}");
         let route = format!("a/* GET 12 75.0 % 0 0 {} {} {}", bytes(2048.0), micros(5000.0), micros(1500.0));
         assert_eq!(route, words("a/*"));
         let origin =
@@ -389,11 +391,11 @@ mod tests {
         assert_eq!(origin, words("http://a:1"));
         assert_eq!("disk off - - - 0 -", words("disk"));
         assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));
-        assert!(words("  head_too_large").starts_with("head_too_large 2 Requests rejected"), "{told}");
+        assert!(words("  head_too_large").starts_with("head_too_large 2 Requests rejected"), "{rendered}");
         for width in [40, 60, 80, 120] {
-            let told = render(&stats, Screen { colour: false, width: Some(width), height: None });
-            assert!(told.lines().all(|it| it.chars().count() <= width), "{width}: {told}");
-            assert!(told.contains("hit ratio"), "{width}: {told}");
+            let rendered = render(&stats, Screen { colour: false, width: Some(width), height: None });
+            assert!(rendered.lines().all(|it| it.chars().count() <= width), "{width}: {rendered}");
+            assert!(rendered.contains("hit ratio"), "{width}: {rendered}");
         }
     }
 }

@@ -316,9 +316,9 @@ mod tests {
 
     #[test]
     fn a_picture_erases_nothing_of_itself() {
-        let told = |lines: &[&str]| picture(&lines.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        assert_eq!("\x1b[H\x1b[Ka\r\n\x1b[Kb\r\n\x1b[Jc", told(&["a", "b", "c"]));
-        assert_eq!(("\x1b[H\x1b[J", "\x1b[H\x1b[Ja"), (&*told(&[]), &*told(&["a"])));
+        let report = |lines: &[&str]| picture(&lines.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        assert_eq!("\x1b[H\x1b[Ka\r\n\x1b[Kb\r\n\x1b[Jc", report(&["a", "b", "c"]));
+        assert_eq!(("\x1b[H\x1b[J", "\x1b[H\x1b[Ja"), (&*report(&[]), &*report(&["a"])));
     }
 
     #[test]
@@ -349,12 +349,12 @@ mod tests {
 
     #[test]
     fn columns_are_as_high_as_their_numbers() {
-        let told = |numbers: &[Option<f64>], width, full| spark(numbers.iter().copied(), width, full);
+        let report = |numbers: &[Option<f64>], width, full| spark(numbers.iter().copied(), width, full);
         let rising = [Some(0.0), Some(1.0), Some(4.0), None, Some(8.0)];
-        assert_eq!("▁▁▄ █", told(&rising, 9, None));
-        assert_eq!(" █", told(&rising, 2, None));
-        assert_eq!("▁▁▂ ▄", told(&rising, 9, Some(16.0)));
-        assert_eq!(("", "▁▁"), (&*told(&[], 3, None), &*told(&[Some(0.0); 2], 3, None)));
+        assert_eq!("▁▁▄ █", report(&rising, 9, None));
+        assert_eq!(" █", report(&rising, 2, None));
+        assert_eq!("▁▁▂ ▄", report(&rising, 9, Some(16.0)));
+        assert_eq!(("", "▁▁"), (&*report(&[], 3, None), &*report(&[Some(0.0); 2], 3, None)));
     }
 
     #[test]

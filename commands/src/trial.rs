@@ -27,9 +27,9 @@ pub fn request(order: &CheckRecent) -> Result<Value, String> {
         Some(admin) => admin,
         None => admin_client::of_tried(&file)?,
     };
-    let mut told = admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), PATIENCE)?;
-    name_lines(&mut told, &file.display().to_string());
-    Ok(told)
+    let mut report = admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), PATIENCE)?;
+    name_lines(&mut report, &file.display().to_string());
+    Ok(report)
 }
 
 /// Names the lines of the tried text by the file that it is from. The server has only the text, and names them by its own file.
@@ -152,12 +152,12 @@ mod tests {
     #[test]
     fn lines_are_those_of_the_tried_file() {
         let example = |place: &str| json!({ "changes": [{ "examples": [{ "where": place }] }], "file": "/etc/larder.toml" });
-        for (told, expect) in [
+        for (report, expect) in [
             ("/etc/larder.toml:11", "new.toml:11"),
             ("/etc/more.toml:3", "/etc/more.toml:3"),
             ("preset wordpress", "preset wordpress"),
         ] {
-            let mut trial = example(told);
+            let mut trial = example(report);
             name_lines(&mut trial, "new.toml");
             assert_eq!(expect, trial["changes"][0]["examples"][0]["where"]);
         }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_report_has_the_ratio_the_danger_and_the_changes() {
-        let told = render(
+        let report = render(
             &json!({
                 "records": 1200, "requests": 4800, "from": 1000, "to": 1300, "complete": true,
                 "hit_ratio": { "measured": 0.612, "running": 0.608, "changed": 0.84 },
@@ -193,9 +193,9 @@ mod tests {
             "    GET http://h/c: 401 -> admitted",
             "  not known: 7 got a response that was not recorded",
         ] {
-            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+            assert!(report.lines().any(|it| it == line), "{line:?} is not in\n{report}");
         }
-        assert!(!told.contains("status changes"), "{told}");
+        assert!(!report.contains("status changes"), "{report}");
         assert!(render(&json!({ "records": 0 }), Screen::NONE).starts_with("No request"));
     }
 }

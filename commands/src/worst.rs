@@ -79,11 +79,11 @@ mod tests {
         (broken["status"], broken["broken"]) = (200.into(), true.into());
         let line = row(&broken, Screen::NONE);
         assert!(line.contains("  200     1.5 ms  broken off "), "{line}");
-        let told = render(&json!({ "failed": [request], "slow": [] }), Screen::NONE);
-        let line = told.lines().nth(1).unwrap();
+        let rendered = render(&json!({ "failed": [request], "slow": [] }), Screen::NONE);
+        let line = rendered.lines().nth(1).unwrap();
         for part in ["14 Nov 2023 22:13:20", "0abc1234", "503", "first-request", "GET http://a/b"] {
             assert!(line.contains(part), "{part:?} is not in {line:?}");
         }
-        assert!(told.ends_with("slowest of a day\n  none\n"), "{told}");
+        assert!(rendered.ends_with("slowest of a day\n  none\n"), "{rendered}");
     }
 }

@@ -256,11 +256,11 @@ mod tests {
         it.set("X-A", text("route"));
         it.add_default("X-B", text("b"));
         it.add_default("X-C", text("c"));
-        let told: Vec<_> = it
+        let report: Vec<_> = it
             .fields
             .iter()
             .map(|it| (it.name.as_str(), it.removes, it.adds.len(), it.default.is_some()))
             .collect();
-        assert_eq!(vec![("X-A", true, 1, false), ("X-B", true, 1, false), ("X-C", false, 0, true)], told);
+        assert_eq!(vec![("X-A", true, 1, false), ("X-B", true, 1, false), ("X-C", false, 0, true)], report);
     }
 }

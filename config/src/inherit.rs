@@ -30,7 +30,7 @@ pub enum SettingLayer {
 impl SettingLayer {
     /// Its word, and the name of its block, preset or flag.
     #[must_use]
-    pub fn told(&self) -> (&'static str, Option<&str>) {
+    pub fn label(&self) -> (&'static str, Option<&str>) {
         match self {
             SettingLayer::Flag(name) => ("flag", Some(name)),
             SettingLayer::Own => ("own", None),
@@ -245,9 +245,9 @@ response_headers.set = { B = "1" }
 "#;
 
     /// The layers of a key, as words with their lines.
-    fn told(layers: &SettingLayers, key: &str) -> String {
+    fn label(layers: &SettingLayers, key: &str) -> String {
         let word = |it: &LayeredValue| {
-            let (word, name) = it.layer.told();
+            let (word, name) = it.layer.label();
             let name = name.map_or(String::new(), |it| format!(" {it}"));
             match &it.source {
                 Source::Line { line, .. } => format!("{word}{name}:{line}"),
@@ -269,7 +269,7 @@ response_headers.set = { B = "1" }
         let layers = of_route(&values, &[flag], 0, 0);
         #[track_caller]
         fn check(layers: &SettingLayers, key: &str, expect: &str) {
-            assert_eq!(expect, told(layers, key), "{key}");
+            assert_eq!(expect, label(layers, key), "{key}");
         }
         check(&layers, "csp", "own:26, block a:6, site:21, site-block s:15");
         check(&layers, "client_ttl", "block b:9, block a:5, site:20");
@@ -294,7 +294,7 @@ response_headers.set = { B = "1" }
             vec!["client_ttl", "csp", "hosts", "response_headers.set", "use"],
             site.keys().collect::<Vec<_>>()
         );
-        assert_eq!("own:11", told(&of_section(&values, &[], "block.b"), "cache.rule"));
+        assert_eq!("own:11", label(&of_section(&values, &[], "block.b"), "cache.rule"));
     }
 
     #[test]
@@ -307,7 +307,7 @@ response_headers.set = { B = "1" }
         let layers = of_route(&values, &[], 0, 1);
         assert_eq!(
             ("site:7", "site-block b:2"),
-            (&*told(&layers, "access.allow"), &*told(&layers, "access.deny"))
+            (&*label(&layers, "access.allow"), &*label(&layers, "access.deny"))
         );
     }
 

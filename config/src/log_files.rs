@@ -82,8 +82,9 @@ mod tests {
             let text =
                 format!("{keys}\n[[site]]\nhosts = [\"*\"]\n{site}\n[[site.route]]\nproxy.to = \":1\"\n");
             let config = Config::from_text(&text, "t.toml", folder.path(), &[]).unwrap();
-            let told = config.fit().map(|it| it.warnings.iter().map(ToString::to_string).collect::<Vec<_>>());
-            told.map_err(|it| it.to_string().replace(&format!("{}/", folder.path().display()), ""))
+            let message =
+                config.fit().map(|it| it.warnings.iter().map(ToString::to_string).collect::<Vec<_>>());
+            message.map_err(|it| it.to_string().replace(&format!("{}/", folder.path().display()), ""))
         };
         let missing = "cannot be created: its directory does not exist; create it";
         for (key, value) in [("log.access", "no/a"), ("log.error", "no/e"), ("admin.audit", "no/b")] {

@@ -108,8 +108,8 @@ mod tests {
             beyond(&config).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(Vec::<String>::new(), of("16MiB", "1GiB"));
-        let told = of("64TiB", "1024TiB");
-        let [ram, disk] = told.as_slice() else { panic!("{told:?}") };
+        let report = of("64TiB", "1024TiB");
+        let [ram, disk] = report.as_slice() else { panic!("{report:?}") };
         assert!(ram.starts_with("t.toml:2: cache.ram.size: 64TiB exceeds the memory"), "{ram}");
         assert!(
             disk.starts_with("t.toml:4: cache.disk.size: 1024TiB exceeds the total size of the device of "),

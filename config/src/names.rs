@@ -44,14 +44,14 @@ pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static)
 pub fn unknown_of(config: &Config) -> Vec<String> {
     let (sender, warnings) = mpsc::channel();
     warn_of_unknown(config, move |it| drop(sender.send(it)));
-    let mut told = Vec::new();
+    let mut failures = Vec::new();
     loop {
         match warnings.recv_timeout(PATIENCE) {
-            Ok(it) => told.push(it.to_string()),
-            Err(RecvTimeoutError::Disconnected) => return told,
+            Ok(it) => failures.push(it.to_string()),
+            Err(RecvTimeoutError::Disconnected) => return failures,
             Err(RecvTimeoutError::Timeout) => {
-                told.push("not all names were resolved: the name server does not respond".to_owned());
-                return told;
+                failures.push("not all names were resolved: the name server does not respond".to_owned());
+                return failures;
             }
         }
     }
@@ -121,15 +121,15 @@ mod tests {
             asked.borrow_mut().push(host.to_owned());
             if host == "here.test" { Ok(()) } else { Err("no such name".to_owned()) }
         };
-        let told = std::cell::RefCell::new(Vec::new());
-        unknown(names(&config), look_up, |it| told.borrow_mut().push(it.to_string()));
+        let failures = std::cell::RefCell::new(Vec::new());
+        unknown(names(&config), look_up, |it| failures.borrow_mut().push(it.to_string()));
         assert_eq!(["gone.test", "here.test", "gone.test"], asked.borrow().as_slice());
         assert_eq!(
             [
                 "t.toml:5: site.route.proxy.to: the name gone.test cannot be resolved now (no such name); until it can, its requests are answered with 502",
                 "t.toml:1: cache.fleet.servers: the name gone.test cannot be resolved now (no such name); until it can, it counts as a failed server"
             ],
-            told.borrow().as_slice()
+            failures.borrow().as_slice()
         );
     }
 }

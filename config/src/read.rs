@@ -223,8 +223,8 @@ impl Reading<'_> {
             Ok(document) => walk.table("", "", document.as_table()),
             Err(error) => {
                 let span = error.span().unwrap_or_default();
-                let told = unknown::not_toml(error.message(), text.get(span.clone()).unwrap_or_default());
-                walk.report(span.start, "", told);
+                let text = unknown::not_toml(error.message(), text.get(span.clone()).unwrap_or_default());
+                walk.report(span.start, "", text);
             }
         }
         for (pattern, source) in walk.includes {
@@ -246,8 +246,8 @@ impl Reading<'_> {
 
     fn included(&mut self, path: &Path, source: &Source) {
         if self.values.included.len() == include::MOST_FILES {
-            let told = format!("more than {} files are included; merge some", include::MOST_FILES);
-            return self.report_once(source, told);
+            let text = format!("more than {} files are included; merge some", include::MOST_FILES);
+            return self.report_once(source, text);
         }
         let (identity, mut file) = match include::read(path) {
             Ok(read) => read,
@@ -431,10 +431,10 @@ impl ValueWalk<'_, '_> {
 
     /// Warns once of a secret in the text of the files.
     fn warn_of_literal(&mut self, key: &Key, at: usize, item: &Item) {
-        let told = if key.kind.is_secret() { hide::LITERAL } else { hide::LITERAL_IN_CONDITION };
-        if hide::has_literal(key, item) && !self.values.warnings.iter().any(|it| it.text == told) {
+        let text = if key.kind.is_secret() { hide::LITERAL } else { hide::LITERAL_IN_CONDITION };
+        if hide::has_literal(key, item) && !self.values.warnings.iter().any(|it| it.text == text) {
             let (source, key) = (self.source(at), dotted(key.path));
-            self.values.warnings.push(Problem { source, key, text: told.to_owned() });
+            self.values.warnings.push(Problem { source, key, text: text.to_owned() });
         }
     }
 

@@ -245,8 +245,8 @@ mod tests {
             values.sort_unstable();
             let rank = ((values.len() as f64 * share).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1];
-            let told = all.percentile(share);
-            prop_assert!(exact <= told && told - exact <= exact / 16, "{exact} told as {told}");
+            let report = all.percentile(share);
+            prop_assert!(exact <= report && report - exact <= exact / 16, "{exact} told as {report}");
             prop_assert_eq!(values.iter().sum::<u64>(), all.sum());
             prop_assert_eq!(values.len() as u64, all.buckets().map(|it| it.1).sum::<u64>());
             let below = values.iter().filter(|it| **it < 1 << bits).count() as u64;

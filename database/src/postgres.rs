@@ -356,8 +356,8 @@ fn is_outdated(error: &Error) -> bool {
 
 fn login_error(error: &Error) -> SqlError {
     match error.as_db_error() {
-        Some(told) if told.code().code().starts_with("28") => SqlError::Denied(told.message().to_owned()),
-        Some(told) => SqlError::Unreachable(format!("{} ({})", told.message(), told.code().code())),
+        Some(reply) if reply.code().code().starts_with("28") => SqlError::Denied(reply.message().to_owned()),
+        Some(reply) => SqlError::Unreachable(format!("{} ({})", reply.message(), reply.code().code())),
         None => SqlError::Unreachable(causes(error)),
     }
 }
@@ -365,10 +365,10 @@ fn login_error(error: &Error) -> SqlError {
 fn query_error(error: &Error) -> SqlError {
     match error.as_db_error() {
         // `query_canceled`: only its timeout does that, or a cancellation after which no one reads the result.
-        Some(told) if *told.code() == SqlState::QUERY_CANCELED => SqlError::Timeout,
+        Some(reply) if *reply.code() == SqlState::QUERY_CANCELED => SqlError::Timeout,
         // An administrator ends the connection, or the server stops.
-        Some(told) if told.code().code().starts_with("57P") => SqlError::Lost,
-        Some(told) => SqlError::Rejected(format!("{} ({})", told.message(), told.code().code())),
+        Some(reply) if reply.code().code().starts_with("57P") => SqlError::Lost,
+        Some(reply) => SqlError::Rejected(format!("{} ({})", reply.message(), reply.code().code())),
         None if error.is_closed() => SqlError::Lost,
         None => match error.code() {
             Some(code) => SqlError::Rejected(code.code().to_owned()),

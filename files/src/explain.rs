@@ -65,9 +65,9 @@ impl Root {
         let work = tokio::task::spawn_blocking(move || {
             let found = match find::choose(root.served(), &job) {
                 Ok(_) if merged.is_some() => {
-                    (told(PathAnswer::Redirect(job.path.to_vec()), &job.query), Some(FileRule::Merged))
+                    (outcome(PathAnswer::Redirect(job.path.to_vec()), &job.query), Some(FileRule::Merged))
                 }
-                Ok(it) => (told(it.answer, &job.query), Some(it.by)),
+                Ok(it) => (outcome(it.answer, &job.query), Some(it.by)),
                 Err(why) => (root.refused(why), None),
             };
             drop(turn);
@@ -89,7 +89,7 @@ impl Root {
     }
 }
 
-fn told(answer: PathAnswer, query: &str) -> FileOutcome {
+fn outcome(answer: PathAnswer, query: &str) -> FileOutcome {
     let text = |it: Vec<u8>| String::from_utf8_lossy(&it).into_owned();
     match answer {
         PathAnswer::File(file, _) => FileOutcome::File { path: text(file), by_accept: false },

@@ -170,8 +170,8 @@ fn directories() {
     let site = Site::new(&[("index.html", "home"), ("dir/index.html", "inner"), ("bare/x", "x")]);
     let check = |target: &str, status, expect: &str| {
         let got = site.get(target);
-        let said = got.find("location").map_or_else(|| got.text(), str::to_owned);
-        assert_eq!((status, expect), (got.status, said.as_str()), "{target}");
+        let text = got.find("location").map_or_else(|| got.text(), str::to_owned);
+        assert_eq!((status, expect), (got.status, text.as_str()), "{target}");
     };
     let absent = "404 Not Found\nNo resource exists at this URL.\n";
     check("/", 200, "home");

@@ -45,8 +45,8 @@ fn check(site: &Site, request: &str, status: u16, expect: &str) {
     // From the disk, then from the cache.
     for _ in 0..2 {
         let got = site.request(&format!("GET {request}"));
-        let said = got.find("location").map_or_else(|| got.text(), str::to_owned);
-        assert_eq!((status, expect), (got.status, said.trim_end()), "{request}");
+        let text = got.find("location").map_or_else(|| got.text(), str::to_owned);
+        assert_eq!((status, expect), (got.status, text.trim_end()), "{request}");
     }
 }
 

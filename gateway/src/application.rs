@@ -23,15 +23,15 @@ pub(crate) fn facts(
     passed: bool,
 ) -> Box<ApplicationRequest> {
     let is_strict = route.policy.key.strict && route.policy.enabled;
-    let told = |it| if is_strict { None } else { it };
+    let unless_strict = |it| if is_strict { None } else { it };
     let authority = outgoing.fields.get("host").map(|it| String::from_utf8_lossy(it).into_owned());
     let authority =
         authority.unwrap_or_else(|| cache_key::normal(request.scheme, &request.authority).into_owned());
     Box::new(ApplicationRequest {
         scheme: request.scheme,
         authority,
-        client: told(client.peer),
-        local: told(client.local),
+        client: unless_strict(client.peer),
+        local: unless_strict(client.local),
         user: user(request, route, passed),
         script: script.cloned(),
     })

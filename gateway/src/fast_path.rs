@@ -196,9 +196,9 @@ pub(crate) fn respond(
     };
     if not_modified {
         answer.status_of(304, ready.lines());
-        let is_told =
+        let is_sent =
             |it: &Field<'_>| conditional::in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags);
-        for it in ready.lines().filter(is_told) {
+        for it in ready.lines().filter(is_sent) {
             answer.field(it.name, it.value);
         }
     } else {

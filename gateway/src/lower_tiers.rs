@@ -336,11 +336,11 @@ fn permitted(
     // The application wrote it for all clients: it is not an answer to this request's credentials.
     let mut facts = RequestFacts::read("GET", &asked);
     facts.cookies = CookieLines::Absent;
-    let said = fields.view();
-    let policy = rules::of_response(policy, request, meta.status, &said);
+    let view = fields.view();
+    let policy = rules::of_response(policy, request, meta.status, &view);
     let (sent, came) = (meta.request_time, meta.response_time);
-    match storable::decide(&facts, meta.status, &said, policy, sent, came, &mut Silent) {
-        Storable::Store => Some(stored::stored_fields(&said, policy, came)),
+    match storable::decide(&facts, meta.status, &view, policy, sent, came, &mut Silent) {
+        Storable::Store => Some(stored::stored_fields(&view, policy, came)),
         Storable::Refuse(_) => None,
     }
 }

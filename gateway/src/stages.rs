@@ -230,7 +230,7 @@ impl Stages {
 
     /// For a fill that works for this request while it waits: its stages count until the request itself continues.
     #[must_use]
-    pub fn told(&self) -> FillStages {
+    pub fn of_fill(&self) -> FillStages {
         FillStages(self.0.as_ref().map(|it| (it.clone(), it.turn.get())))
     }
 
@@ -285,7 +285,7 @@ mod tests {
     fn stages_that_are_off_record_nothing() {
         let stages = Stages::off();
         stages.enter(RequestStage::Wait);
-        stages.told().enter(RequestStage::Read);
+        stages.of_fill().enter(RequestStage::Read);
         assert!(!stages.is_on() && stages.reading().is_none());
     }
 
@@ -293,11 +293,11 @@ mod tests {
     fn stages_add_up_to_the_whole() {
         let began = clock::precise_micros().max(1);
         let stages = Stages::begin(began);
-        let told = stages.told();
-        told.enter(RequestStage::Queue);
+        let of_fill = stages.of_fill();
+        of_fill.enter(RequestStage::Queue);
         while clock::precise_micros() < began + 3_000 {}
-        told.has_read(1_000);
-        told.enter(RequestStage::Connect);
+        of_fill.has_read(1_000);
+        of_fill.enter(RequestStage::Connect);
         stages.enter(RequestStage::Write);
         let written = clock::precise_micros() + 1_000;
         while clock::precise_micros() < written {}
@@ -316,10 +316,10 @@ mod tests {
     #[test]
     fn a_fill_without_its_request_records_no_stage() {
         let stages = Stages::begin(0);
-        let told = stages.told();
+        let of_fill = stages.of_fill();
         stages.enter(RequestStage::Write);
-        told.enter(RequestStage::Body);
-        told.has_read(5);
+        of_fill.enter(RequestStage::Body);
+        of_fill.has_read(5);
         let (_, spent) = stages.reading().unwrap();
         assert_eq!(None, spent.of(RequestStage::Body));
         assert_eq!(None, spent.of(RequestStage::Read));

@@ -29,19 +29,19 @@ impl Transit {
         let own = |form| Self { form, coder: None };
         let levels = gateway.coders.get().and_then(|it| it.levels());
         let Some(levels) = levels.filter(|_| policy.compress.is_some()) else { return own(TransitForm::Own) };
-        let (said, asked) = (response.fields.view(), request.fields.view());
+        let (fields, asked) = (response.fields.view(), request.fields.view());
         let facts = RequestFacts::read(&request.method, &asked);
         let is_head = request.method == "HEAD";
         let length = match response.framing {
             Framing::Length(length) => Some(length),
             Framing::Empty if is_head => {
-                let text = field::first(&said, "content-length");
+                let text = field::first(&fields, "content-length");
                 text.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok())
             }
             Framing::Empty => Some(0),
             Framing::Chunked | Framing::Close => None,
         };
-        let form = transcode::in_transit(response.status, &said, length, &facts, &asked, policy);
+        let form = transcode::in_transit(response.status, &fields, length, &facts, &asked, policy);
         let TransitForm::Coded(coding) = form else { return own(form) };
         if is_head {
             return own(form);

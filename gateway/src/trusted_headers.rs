@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn no_field_that_names_the_client_selects_a_variant() {
         for (name, deed) in FIELDS.iter().chain(&[("forwarded", FieldRule::Who), ("via", FieldRule::Who)]) {
-            assert!(*deed != FieldRule::Who || larder_semantics::vary::is_told(name), "{name}");
+            assert!(*deed != FieldRule::Who || larder_semantics::vary::is_client_fact(name), "{name}");
         }
     }
 

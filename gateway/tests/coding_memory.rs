@@ -80,9 +80,9 @@ fn gzip_and_brotli_encoders_stay_within_their_computed_memory() {
                 let coded = codec::encode(coding, levels, &plain).unwrap();
                 let took = MOST.load(Relaxed) - before;
                 drop(coded);
-                let said = codec::memory(coding, levels, length as u64);
-                if took > said || said > 4 * took + (2 << 20) {
-                    wrong.push(format!("{coding:?} {level} of {length}: {took} bytes, {said} said"));
+                let outcome = codec::memory(coding, levels, length as u64);
+                if took > outcome || outcome > 4 * took + (2 << 20) {
+                    wrong.push(format!("{coding:?} {level} of {length}: {took} bytes, {outcome} said"));
                 }
             }
         }

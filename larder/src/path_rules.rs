@@ -353,9 +353,9 @@ mod tests {
             (&*a, PathAccess::RUN, "opened for programs"),
             (Path::new("/usr/lib"), PathAccess::RUN, "opened for programs"),
         ] {
-            let told = refusal(path, access).unwrap();
+            let report = refusal(path, access).unwrap();
             let begin = format!("{0}: {0} cannot be {verb} before a restart of larder", path.display());
-            assert!(told.starts_with(&begin), "{told}");
+            assert!(report.starts_with(&begin), "{report}");
         }
         let restricted = move || {
             match rules.enforce() {

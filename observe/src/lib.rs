@@ -255,7 +255,10 @@ impl Observer {
         if !is_kept && it.traced {
             self.stream.record(it, id()).map(keep);
         } else if !is_kept && self.keeper.wants(it.outcome) {
-            self.stream.record(it, id()).into_iter().for_each(|told| self.keeper.sample(it, id(), told));
+            self.stream
+                .record(it, id())
+                .into_iter()
+                .for_each(|sampled| self.keeper.sample(it, id(), sampled));
         }
         if it.traced {
             self.tracer.finished(it, id().to_string());

@@ -80,25 +80,25 @@ struct RecentQueue {
     requests: VecDeque<Arc<RecentRequest>>,
     bytes: usize,
     /// The bytes of the records among them, which the stream counts.
-    told: usize,
+    then_bytes: usize,
 }
 
 impl RecentQueue {
     /// Adds a request, in place of the oldest ones above `most` requests and bytes.
     fn put(&mut self, request: RecentRequest, most: (usize, usize)) {
         self.bytes += weight(&request);
-        self.told += request.then.len();
+        self.then_bytes += request.then.len();
         self.requests.push_back(Arc::new(request));
         while self.requests.len() > most.0 || self.bytes > most.1 {
             let Some(oldest) = self.requests.pop_front() else { break };
             self.bytes -= weight(&oldest);
-            self.told -= oldest.then.len();
+            self.then_bytes -= oldest.then.len();
         }
     }
 
     /// Bytes without the records in the stream.
     fn own_bytes(&self) -> usize {
-        self.bytes - self.told + self.requests.capacity() * size_of::<Arc<RecentRequest>>()
+        self.bytes - self.then_bytes + self.requests.capacity() * size_of::<Arc<RecentRequest>>()
     }
 }
 
@@ -265,10 +265,10 @@ impl ExpressionFacts for KeptFacts<'_> {
     fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let it = self.request;
         let target = || shown_target(&it.target);
-        let told = |name: &str| self.record[name].as_str().unwrap_or("").as_bytes();
+        let field = |name: &str| self.record[name].as_str().unwrap_or("").as_bytes();
         match name {
-            TextName::Route => test(told("route")),
-            TextName::Site => test(told("site")),
+            TextName::Route => test(field("route")),
+            TextName::Site => test(field("site")),
             TextName::Method => test(it.method.as_bytes()),
             TextName::Host => test(host(&it.authority).as_bytes()),
             TextName::Path => test(parts(&target()).0.as_bytes()),
@@ -278,13 +278,13 @@ impl ExpressionFacts for KeptFacts<'_> {
                 test(shown_target(&url).as_bytes())
             }
             TextName::Scheme => test(it.scheme.name().as_bytes()),
-            TextName::Cache => test(told("cache")),
-            TextName::Reason => test(told("reason")),
-            TextName::Origin => test(told("origin")),
+            TextName::Cache => test(field("cache")),
+            TextName::Reason => test(field("reason")),
+            TextName::Origin => test(field("origin")),
             TextName::Client => self.record["client"].as_str().is_some_and(|it| test(it.as_bytes())),
             TextName::UserAgent => it.fields.get("user-agent").is_some_and(test),
             TextName::Referer => self.header("referer", test),
-            TextName::End => test(told("end")),
+            TextName::End => test(field("end")),
             TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => {
                 false
             }
@@ -296,13 +296,13 @@ impl ExpressionFacts for KeptFacts<'_> {
     }
 
     fn number(&self, name: Number) -> Option<i64> {
-        let told = |name: &str| self.record[name].as_i64();
+        let field = |name: &str| self.record[name].as_i64();
         match name {
-            Number::Status => told("status"),
-            Number::Bytes | Number::Size => told("bytes"),
-            Number::Duration => told("duration_us"),
-            Number::Origin => told("origin_us"),
-            Number::Ttl => told("ttl"),
+            Number::Status => field("status"),
+            Number::Bytes | Number::Size => field("bytes"),
+            Number::Duration => field("duration_us"),
+            Number::Origin => field("origin_us"),
+            Number::Ttl => field("ttl"),
             Number::Age | Number::Asn => None,
         }
     }

@@ -170,7 +170,7 @@ impl Recorder {
     /// Bytes that are allocated.
     #[must_use]
     pub fn allocated(&self) -> u64 {
-        self.sum(|ring| ring.capacity * size_of::<RecordEntry>() + ring.beside() + ring.text.len())
+        self.sum(|ring| ring.capacity * size_of::<RecordEntry>() + ring.other_bytes() + ring.text.len())
     }
 
     /// Bytes that have been written to: the others are not resident.
@@ -179,7 +179,7 @@ impl Recorder {
         self.sum(|ring| {
             let entries = ring.capacity.min(ring.added) * size_of::<RecordEntry>();
             let text = ring.text.len().min(to_usize(ring.written));
-            if ring.added == 0 { 0 } else { entries + text + ring.beside() }
+            if ring.added == 0 { 0 } else { entries + text + ring.other_bytes() }
         })
     }
 
@@ -237,12 +237,12 @@ struct RecordRing {
 impl RecordRing {
     fn new(records: usize, bytes: usize) -> Self {
         let known = vec![(0, TextPlace::default()); KNOWN].into_boxed_slice();
-        let beside = records * size_of::<RecordEntry>() + size_of_val(&*known) + LARGEST;
+        let other_bytes = records * size_of::<RecordEntry>() + size_of_val(&*known) + LARGEST;
         Self {
             entries: VecDeque::with_capacity(records),
             capacity: records,
             added: 0,
-            text: vec![0; bytes.saturating_sub(beside).max(LARGEST)].into_boxed_slice(),
+            text: vec![0; bytes.saturating_sub(other_bytes).max(LARGEST)].into_boxed_slice(),
             written: 0,
             known,
             scratch: vec![0; LARGEST].into_boxed_slice(),
@@ -251,7 +251,7 @@ impl RecordRing {
     }
 
     /// Bytes of the other parts.
-    fn beside(&self) -> usize {
+    fn other_bytes(&self) -> usize {
         size_of_val(&*self.known) + LARGEST
     }
 
@@ -413,8 +413,8 @@ impl RecorderFeed {
             IpAddr::V4(it) => it.to_ipv6_mapped().octets(),
             IpAddr::V6(it) => it.octets(),
         });
-        let told = it.outcome.origin.as_ref();
-        let answer = told.and_then(|it| it.recorded.as_ref());
+        let origin = it.outcome.origin.as_ref();
+        let answer = origin.and_then(|it| it.recorded.as_ref());
         let response = answer.map_or(&[][..], |it| &it.facts);
         let parts = [it.method, &it.client.listener, it.authority, it.target].map(str::as_bytes);
         let [method, listener, authority, target] = parts;
@@ -432,7 +432,7 @@ impl RecorderFeed {
             served: served(it),
             scheme: it.scheme,
             status: it.outcome.status,
-            origin_status: told.map_or(0, |it| it.status),
+            origin_status: origin.map_or(0, |it| it.status),
             lengths: parts.map(|it| u16::try_from(it.len()).unwrap_or(0)),
         };
         let fields =

@@ -103,8 +103,8 @@ impl Telemetry {
 
     /// Waits until queued spans are sent, but not longer than `patience`.
     pub fn flush(&self, patience: Duration) {
-        let (told, done) = mpsc::sync_channel(1);
-        if self.queue.try_send(SpanItem::Flush(told)).is_ok() {
+        let (flushed, done) = mpsc::sync_channel(1);
+        if self.queue.try_send(SpanItem::Flush(flushed)).is_ok() {
             let _ = done.recv_timeout(patience);
         }
     }

@@ -129,17 +129,17 @@ impl OutgoingRequest {
                 .unwrap_or_default(),
             ..ApplicationRequest::default()
         };
-        let told = self.application.as_deref().map_or_else(|| Cow::Owned(own()), Cow::Borrowed);
+        let application = self.application.as_deref().map_or_else(|| Cow::Owned(own()), Cow::Borrowed);
         cgi::variables(&CgiRequest {
             method: self.line.method(),
             target: self.line.target(),
             fields: &self.fields,
             length: self.length(),
-            scheme: told.scheme,
-            authority: &told.authority,
-            client: told.client,
-            local: told.local,
-            user: &told.user,
+            scheme: application.scheme,
+            authority: &application.authority,
+            client: application.client,
+            local: application.local,
+            user: &application.user,
             script,
         })
     }

@@ -81,8 +81,8 @@ fn a_drip_is_cut_by_the_total() {
     });
     let (origin, counters) = client(&scripted, limits);
     run(async {
-        let told = fetch(&origin).await;
-        assert!(told.starts_with("200 xx") && told.ends_with("x Timeout"), "{told}");
+        let report = fetch(&origin).await;
+        assert!(report.starts_with("200 xx") && report.ends_with("x Timeout"), "{report}");
         assert_eq!("closed", scripted.reported());
         assert_eq!(1, counters.origin_timeouts.get());
     });

@@ -98,7 +98,7 @@ impl All {
 }
 
 /// Answers every request with its name.
-fn says(name: &'static str) -> Scripted {
+fn answering(name: &'static str) -> Scripted {
     Scripted::tcp(move |_, mut peer| {
         while !peer.head().is_empty() {
             peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()));
@@ -117,7 +117,7 @@ fn resets() -> Scripted {
 
 /// Refuses connections: it was there a moment ago.
 fn gone() -> Scripted {
-    let mut it = says("gone");
+    let mut it = answering("gone");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     it.address = larder_origin::OriginAddress::Tcp("127.0.0.1".to_owned(), port);
@@ -126,7 +126,7 @@ fn gone() -> Scripted {
 
 #[test]
 fn each_in_turn() {
-    let (a, b, c) = (says("a"), says("b"), says("c"));
+    let (a, b, c) = (answering("a"), answering("b"), answering("c"));
     let all = group(&[&a, &b, &c]);
     run(async {
         let mut found = Vec::new();
@@ -142,7 +142,7 @@ fn each_in_turn() {
 #[test]
 fn a_failed_request_is_retried_at_another_origin_and_a_failing_origin_is_ejected() {
     for bad in [gone(), resets()] {
-        let (a, b) = (says("a"), says("b"));
+        let (a, b) = (answering("a"), answering("b"));
         let all = group(&[&bad, &a, &b]);
         run(async {
             for _ in 0..30 {
@@ -165,7 +165,7 @@ fn a_silent_origin_costs_a_request_one_deadline() {
         peer.head();
         peer.wait();
     });
-    let a = says("a");
+    let a = answering("a");
     let short = OriginLimits { first_byte: Duration::from_secs(2), ..limits() };
     let all = group_with(&[&silent, &a], short, rules());
     run(async {
@@ -178,7 +178,7 @@ fn a_silent_origin_costs_a_request_one_deadline() {
 
 #[test]
 fn a_request_that_is_not_idempotent_is_sent_once_if_an_origin_may_have_seen_it() {
-    let (bad, a) = (resets(), says("a"));
+    let (bad, a) = (resets(), answering("a"));
     let all = group(&[&bad, &a]);
     run(async {
         assert_eq!("Disconnected", all.ask("POST", Framing::Empty).await);
@@ -187,7 +187,7 @@ fn a_request_that_is_not_idempotent_is_sent_once_if_an_origin_may_have_seen_it()
     });
     assert_eq!(0, all.counters.origin_retries_elsewhere.get());
     // Where no connection is had, nothing was seen.
-    let (bad, a) = (gone(), says("a"));
+    let (bad, a) = (gone(), answering("a"));
     let all = group(&[&bad, &a]);
     run(async { assert_eq!("200 a", all.ask("POST", Framing::Empty).await) });
     assert_eq!(1, all.counters.origin_retries_elsewhere.get());
@@ -235,8 +235,8 @@ async fn put_in_three(all: &All, bad: &Scripted, method: &str, framing: Framing)
         exchange.write_end(None).await
     };
     // Whether it is gone is told by the one who writes, or the one who reads.
-    let (_, told) = tokio::join!(rest, told(Ok(exchange.clone())));
-    told
+    let (_, report) = tokio::join!(rest, told(Ok(exchange.clone())));
+    report
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_body_of_which_something_left_is_sent_again_whole() {
 fn a_post_of_which_something_left_is_never_sent_again() {
     for method in ["POST", "PATCH"] {
         for framing in [Framing::Length(9), Framing::Chunked] {
-            let (bad, a) = (dies_within_a_body(3, |_| {}), says("a"));
+            let (bad, a) = (dies_within_a_body(3, |_| {}), answering("a"));
             let all = group(&[&bad, &a]);
             run(async { assert_eq!("Disconnected", put_in_three(&all, &bad, method, framing).await) });
             assert_eq!(0, all.counters.origin_retries_elsewhere.get());
@@ -276,7 +276,7 @@ fn a_request_with_a_response_is_not_sent_again() {
     let hints: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 103 Early Hints\r\n\r\n"));
     let busy: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno"));
     for (then, expect) in [(early, "413 no"), (hints, "103 Disconnected"), (busy, "503 no")] {
-        let (bad, a) = (dies_within_a_body(3, then), says("a"));
+        let (bad, a) = (dies_within_a_body(3, then), answering("a"));
         let all = group(&[&bad, &a]);
         run(async { assert_eq!(expect, put_in_three(&all, &bad, "PUT", Framing::Length(9)).await) });
         assert_eq!(0, all.counters.origin_retries_elsewhere.get());
@@ -294,7 +294,7 @@ fn a_response_that_has_begun_is_read_to_its_end_though_the_body_cannot_be_sent()
             peer.reset();
             report("dead");
         });
-        let a = says("a");
+        let a = answering("a");
         let all = group(&[&bad, &a]);
         run(async {
             let exchange = all.group.send(UNSAFE, request("PUT", framing)).await.unwrap();
@@ -361,7 +361,7 @@ fn a_response_that_has_begun_is_not_continued_by_another_origin() {
         peer.wait();
         peer.reset();
     });
-    let a = says("a");
+    let a = answering("a");
     let all = group(&[&bad, &a]);
     run(async {
         let exchange = all.group.send(SAFE, get()).await.unwrap();
@@ -388,7 +388,7 @@ fn an_error_status_is_passed_on_if_no_other_origin_is_left() {
             }
         })
     };
-    let (bad, a) = (busy(), says("a"));
+    let (bad, a) = (busy(), answering("a"));
     let all = group(&[&bad, &a]);
     run(async {
         assert_eq!("200 a", all.fetch().await);
@@ -458,7 +458,7 @@ fn an_ejected_origin_that_answers_its_trial_is_readmitted() {
             _ => drop(peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nflaky")),
         }
     });
-    let a = says("a");
+    let a = answering("a");
     let _alone = MOVED.lock().unwrap();
     let all = group_of(&[&flaky, &a], limits(), rules(), SHORT);
     run(async {
@@ -476,7 +476,7 @@ fn an_ejected_origin_that_answers_its_trial_is_readmitted() {
 
 #[test]
 fn a_drained_origin_gets_no_new_request() {
-    let (a, b) = (says("a"), says("b"));
+    let (a, b) = (answering("a"), answering("b"));
     let all = group(&[&a, &b]);
     all.group.members()[0].outlier_state().drain();
     run(async {
@@ -496,7 +496,7 @@ fn a_full_origin_makes_the_next_request_choose_another() {
         peer.wait();
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
     });
-    let a = says("a");
+    let a = answering("a");
     let one = OriginLimits { connections: 1, queue: 0, ..limits() };
     let all = group_with(&[&slow, &a], one, rules());
     run(async {
@@ -513,7 +513,7 @@ fn a_full_origin_makes_the_next_request_choose_another() {
 
 #[test]
 fn no_request_stays_counted_as_in_flight() {
-    let (bad, a) = (resets(), says("a"));
+    let (bad, a) = (resets(), answering("a"));
     let all = group(&[&bad, &a]);
     run(async {
         for _ in 0..10 {

@@ -47,13 +47,13 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 #[test]
 fn a_hostile_response_does_not_change_the_next_response() {
     let hostile = Arc::new(Mutex::new(Vec::new()));
-    let said = hostile.clone();
+    let text = hostile.clone();
     let scripted = Scripted::tcp(move |_, mut peer| {
         loop {
             let head = peer.head();
             if head.starts_with("GET /next ") {
                 peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext");
-            } else if head.is_empty() || !peer.send(said.lock().unwrap().as_slice()) {
+            } else if head.is_empty() || !peer.send(text.lock().unwrap().as_slice()) {
                 return;
             }
         }
@@ -72,8 +72,8 @@ fn a_hostile_response_does_not_change_the_next_response() {
             let mut next = scripted::get();
             next.line = RequestLine::Own { method: "GET".to_owned(), target: "/next".to_owned() };
             // A machine that is busy may be late by itself; anything but that is wrong.
-            let told = told(origin.send(next).await).await;
-            assert!(told == "200 next" || told == "Timeout", "{told}");
+            let report = told(origin.send(next).await).await;
+            assert!(report == "200 next" || report == "Timeout", "{report}");
         });
     });
 }

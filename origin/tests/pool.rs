@@ -254,12 +254,12 @@ fn the_number_of_waiting_requests_is_bounded() {
             .collect();
         tokio::task::yield_now().await;
         assert_eq!("200 ok", told(Ok(first)).await);
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         for waiter in waiters {
-            told.push(waiter.await.unwrap());
+            text.push(waiter.await.unwrap());
         }
-        assert_eq!(16, told.iter().filter(|it| *it == "200 ok").count());
-        assert_eq!(4, told.iter().filter(|it| *it == "Busy").count());
+        assert_eq!(16, text.iter().filter(|it| *it == "200 ok").count());
+        assert_eq!(4, text.iter().filter(|it| *it == "Busy").count());
         assert_eq!(4, counters.origin_busy.get());
     });
 }

@@ -72,8 +72,8 @@ pub const PRIVATE: &str = "private, ";
 pub fn is_private_with_prefix(value: &[u8]) -> bool {
     let says_where = |member: &[u8]| {
         let name = member.split(|it| *it == b'=').next().unwrap_or_default();
-        let said: [&[u8]; 4] = [b"public", b"private", b"s-maxage", b"no-store"];
-        said.iter().any(|it| name.eq_ignore_ascii_case(it))
+        let directives: [&[u8]; 4] = [b"public", b"private", b"s-maxage", b"no-store"];
+        directives.iter().any(|it| name.eq_ignore_ascii_case(it))
     };
     let is_usual = |member: &[u8]| {
         let usual = |it: &u8| matches!(it, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'=');

@@ -178,15 +178,15 @@ pub struct OriginExchange<'e> {
 #[must_use]
 pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     let OriginExchange { response, policy, .. } = *exchange;
-    let said = crate::targeted::directives(response, policy).0;
+    let members = crate::targeted::directives(response, policy).0;
     let meta = Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time);
     let implicit = meta.implicit;
-    let only_route = meta.lifetime.is_of_route() && !said.public && said.s_maxage.is_none();
+    let only_route = meta.lifetime.is_of_route() && !members.public && members.s_maxage.is_none();
     let is_theirs = |request: &[Field<'_>]| {
         let facts = RequestFacts::read(exchange.method, request);
         (facts.has_credentials(policy) && implicit)
             || (facts.has_identity_field(policy) && only_route)
-            || (facts.authorization && !said.shares_authorized(overrides(policy, exchange.status)))
+            || (facts.authorization && !members.shares_authorized(overrides(policy, exchange.status)))
     };
     is_forbidden(response, policy)
         || response.iter().any(Field::sets_cookie)
@@ -410,14 +410,14 @@ impl Trial {
         let response = self.response.view();
         let (_, targeted) = crate::targeted::directives(&response, &self.policy);
         let field = targeted.unwrap_or("Cache-Control");
-        let said = said(&response, field);
-        let removable = |at: usize| !is_about_privacy(&said[at]);
-        for left_out in (0..said.len().min(DIRECTIVES)).filter(|it| removable(*it)) {
+        let members = members(&response, field);
+        let removable = |at: usize| !is_about_privacy(&members[at]);
+        for left_out in (0..members.len().min(DIRECTIVES)).filter(|it| removable(*it)) {
             let rest: Vec<_> =
-                said.iter().enumerate().filter(|it| it.0 != left_out).map(|it| it.1.as_str()).collect();
+                members.iter().enumerate().filter(|it| it.0 != left_out).map(|it| it.1.as_str()).collect();
             found.push(set_or_remove(field, &rest.join(", ")));
         }
-        let all_removable = (0..said.len()).all(removable);
+        let all_removable = (0..members.len()).all(removable);
         // Not `Vary`: without it one client's variant is every client's.
         for name in ["Expires", "Age", "Date", field] {
             if self.response.contains(name) && (name != field || all_removable) {
@@ -425,7 +425,8 @@ impl Trial {
             }
         }
         let max_age = format!("max-age={}", age.saturating_add(LIFETIME));
-        let mut kept: Vec<_> = said.iter().map(String::as_str).filter(|it| !is_about_lifetime(it)).collect();
+        let mut kept: Vec<_> =
+            members.iter().map(String::as_str).filter(|it| !is_about_lifetime(it)).collect();
         kept.insert(0, &max_age);
         found.push(set_or_remove(field, &kept.join(", ")));
         if all_removable {
@@ -454,7 +455,7 @@ impl Trial {
 }
 
 /// The directives of a field as received.
-fn said(response: &[Field<'_>], field: &str) -> Vec<String> {
+fn members(response: &[Field<'_>], field: &str) -> Vec<String> {
     let each = all(response, field).flat_map(|line| {
         // A directive ends where the next begins; its text lies in between.
         let mut rest = directives(line);

@@ -383,21 +383,21 @@ impl<'r> LifetimeInputs<'r> {
             _ => format!("cache.override_ttl = {}", ttl(policy.override_ttl)),
         });
         let named = |own| if self.targeted.is_some() { LifetimeSource::Targeted } else { own };
-        let said = &self.directives;
+        let directives = &self.directives;
         found
             .or_else(|| {
                 let source = named(LifetimeSource::SMaxAge);
-                let found = said.s_maxage.map(|seconds| Lifetime { seconds, source });
+                let found = directives.s_maxage.map(|seconds| Lifetime { seconds, source });
                 tell(trace, "RFC 9111 §5.2.2.10", "s-maxage", found, || {
-                    self.directive_evidence("s-maxage", said.s_maxage)
+                    self.directive_evidence("s-maxage", directives.s_maxage)
                 });
                 found
             })
             .or_else(|| {
                 let source = named(LifetimeSource::MaxAge);
-                let found = said.max_age.map(|seconds| Lifetime { seconds, source });
+                let found = directives.max_age.map(|seconds| Lifetime { seconds, source });
                 tell(trace, "RFC 9111 §5.2.2.1", "max-age", found, || {
-                    self.directive_evidence("max-age", said.max_age)
+                    self.directive_evidence("max-age", directives.max_age)
                 });
                 found
             })

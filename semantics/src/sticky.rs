@@ -116,15 +116,15 @@ pub fn is_for_others(method: &str, fields: &[Field<'_>], now: WallTime) -> bool 
     if !method::is_safe(method) {
         return false;
     }
-    let said = ResponseDirectives::read(fields);
-    if said.private == Qualified::Whole || said.no_store {
+    let directives = ResponseDirectives::read(fields);
+    if directives.private == Qualified::Whole || directives.no_store {
         return false;
     }
-    let lives = match said.s_maxage.or(said.max_age) {
+    let lives = match directives.s_maxage.or(directives.max_age) {
         Some(seconds) => seconds > 0,
         None => field::first(fields, "expires").and_then(date::parse).is_some_and(|it| it > now),
     };
-    said.public || lives
+    directives.public || lives
 }
 
 #[cfg(test)]

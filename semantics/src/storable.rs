@@ -257,7 +257,7 @@ struct ResponseFacts<'r> {
 }
 
 impl<'r> ResponseFacts<'r> {
-    fn said(&self) -> &ResponseDirectives {
+    fn directives(&self) -> &ResponseDirectives {
         &self.directives
     }
 
@@ -400,9 +400,9 @@ fn directives_allow(
     response: &ResponseFacts<'_>,
     trace: &mut impl RuleTrace,
 ) -> Result<(), NotStorable> {
-    let (said, fields, policy) = (response.said(), response.fields, response.policy);
+    let (directives, fields, policy) = (response.directives(), response.fields, response.policy);
     let status = response.status;
-    let not_understood = said.must_understand && !is_understood(status);
+    let not_understood = directives.must_understand && !is_understood(status);
     named_rule(
         trace,
         ("RFC 9111 §5.2.2.3", "must-understand"),
@@ -410,16 +410,18 @@ fn directives_allow(
         not_understood,
         || format!("{}; status {status}", response.in_force()),
     )?;
-    let no_store = said.no_store && !said.must_understand;
+    let no_store = directives.no_store && !directives.must_understand;
     rule(trace, "RFC 9111 §5.2.2.5", NotStorable::NoStore, no_store, || {
-        if said.no_store && !no_store {
+        if directives.no_store && !no_store {
             format!("{}: must-understand, and status {status} is understood", response.in_force())
         } else {
             response.in_force()
         }
     })?;
-    rule(trace, "RFC 9111 §5.2.2.7", NotStorable::Private, said.private.is_whole(), || response.in_force())?;
-    let unshared = request.authorization && !said.shares_authorized(overrides(policy, status));
+    rule(trace, "RFC 9111 §5.2.2.7", NotStorable::Private, directives.private.is_whole(), || {
+        response.in_force()
+    })?;
+    let unshared = request.authorization && !directives.shares_authorized(overrides(policy, status));
     rule(trace, "RFC 9111 §3.5", NotStorable::Authorization, unshared, || {
         if request.authorization {
             format!("Authorization in the request; {}", response.in_force())
@@ -427,7 +429,7 @@ fn directives_allow(
             "no Authorization in the request".to_owned()
         }
     })?;
-    let sets_cookie = fields.iter().any(|it| it.sets_cookie() && said.keeps(it.name));
+    let sets_cookie = fields.iter().any(|it| it.sets_cookie() && directives.keeps(it.name));
     rule(trace, "config", NotStorable::SetCookie, sets_cookie && !policy.store_set_cookie, || {
         format!("{}; cache.store_set_cookie = {}", lines(fields, "Set-Cookie"), policy.store_set_cookie)
     })?;
@@ -476,9 +478,9 @@ fn explicitly_storable(
     trace: &mut impl RuleTrace,
 ) -> Result<(), NotStorable> {
     let (policy, status) = (response.policy, response.status);
-    let said = &inputs.directives;
+    let directives = &inputs.directives;
     let fresh_by_itself =
-        said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
+        directives.max_age.is_some() || directives.s_maxage.is_some() || inputs.expires != Expires::Absent;
     let by_config =
         policy.status_ttl.iter().any(|it| it.0 == status) || crate::freshness::overrides(policy, status);
     if request.method == "POST" {
@@ -493,7 +495,7 @@ fn explicitly_storable(
             format!("method POST; {}; {}", response.in_force(), lines(response.fields, "Content-Location"))
         })?;
     }
-    let storable = fresh_by_itself || said.public || by_config || is_heuristic_status(status);
+    let storable = fresh_by_itself || directives.public || by_config || is_heuristic_status(status);
     rule(trace, "RFC 9111 §3", NotStorable::NoLifetime, !storable, || {
         format!("status {status}; {}; {}", response.in_force(), lines(response.fields, "Expires"))
     })
@@ -507,16 +509,16 @@ fn not_one_visitors(
     lifetime: Lifetime,
     trace: &mut impl RuleTrace,
 ) -> Result<(), NotStorable> {
-    let no_cache = always_validated(response.said(), response.status, response.policy);
+    let no_cache = always_validated(response.directives(), response.status, response.policy);
     let has_credentials = request.has_credentials(response.policy);
     // The answer to a private cookie is shared on the word of the response alone.
-    let said = response.said();
-    let is_public = said.public || said.s_maxage.is_some();
+    let directives = response.directives();
+    let is_public = directives.public || directives.s_maxage.is_some();
     let varies = all(response.fields, "vary").flat_map(members).any(|it| it.eq_ignore_ascii_case(b"cookie"));
     let is_private = cookies::are_private(request.cookies, request.method, response.policy);
     // A lifetime of the route is for pages of its cookie rule; it knows nothing of a key in another field.
     let unnamed = lifetime.is_of_route() && !is_public && request.has_identity_field(response.policy);
-    let implicit = unnamed || has_credentials && is_implicit(said, lifetime, no_cache);
+    let implicit = unnamed || has_credentials && is_implicit(directives, lifetime, no_cache);
     let own = implicit || is_private && (!is_public || varies);
     rule(trace, "larder", NotStorable::Credentials, own, || {
         let from = lifetime.source.name();
@@ -540,16 +542,16 @@ fn useful(
     trace: &mut impl RuleTrace,
 ) -> Result<(), NotStorable> {
     let policy = response.policy;
-    let said = &inputs.directives;
+    let directives = &inputs.directives;
     let age = ages.corrected_initial_age();
     let validator = etag(response.fields).is_some() || inputs.last_modified.is_some();
-    let no_cache = always_validated(said, response.status, policy);
-    let allowance = said
+    let no_cache = always_validated(directives, response.status, policy);
+    let allowance = directives
         .stale_while_revalidate
         .unwrap_or_else(|| lifetime.stale_while_revalidate(policy.stale_while_revalidate))
-        .max(said.stale_if_error.unwrap_or(0));
+        .max(directives.stale_if_error.unwrap_or(0));
     // The time after arrival in which it may be served without the origin, if at all.
-    let allowance = if said.forbids_stale() { 0 } else { allowance };
+    let allowance = if directives.forbids_stale() { 0 } else { allowance };
     let answers = !no_cache && lifetime.seconds.saturating_add(allowance) > age;
     let why = if !no_cache && ages.came_late(lifetime) { NotStorable::Late } else { NotStorable::Useless };
     rule(trace, "RFC 9111 §4.2", why, !answers && !validator, || {

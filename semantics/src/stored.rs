@@ -151,9 +151,9 @@ impl Meta {
     ) -> Meta {
         let inputs = LifetimeInputs::read(status, fields, policy, (request_time, response_time));
         let ages = AgeInputs::read(fields, request_time, response_time);
-        let said = &inputs.directives;
+        let directives = &inputs.directives;
         let lifetime = inputs.lifetime(policy, &mut Silent);
-        let no_cache = always_validated(said, status, policy);
+        let no_cache = always_validated(directives, status, policy);
         let names = vary(fields).unwrap_or_default();
         Meta {
             status,
@@ -162,13 +162,13 @@ impl Meta {
             date: ages.date_value,
             initial_age: ages.corrected_initial_age(),
             lifetime,
-            must_revalidate: said.forbids_stale(),
+            must_revalidate: directives.forbids_stale(),
             no_cache,
-            implicit: is_implicit(said, lifetime, no_cache) || is_without_cookies(&names, policy),
-            stale_while_revalidate: said
+            implicit: is_implicit(directives, lifetime, no_cache) || is_without_cookies(&names, policy),
+            stale_while_revalidate: directives
                 .stale_while_revalidate
                 .unwrap_or_else(|| lifetime.stale_while_revalidate(policy.stale_while_revalidate)),
-            stale_if_error: said
+            stale_if_error: directives
                 .stale_if_error
                 .unwrap_or_else(|| lifetime.stale_if_error(policy.stale_if_error)),
             etag: etag(fields).map(EntityTag::from),
@@ -203,8 +203,8 @@ impl Meta {
 /// Whether neither the response nor the route permits sharing: not `public`, and no explicit lifetime above zero. Such a
 /// response to a request with credentials is specific to one visitor (RFC 9111 §3.5 has the same for `Authorization`).
 #[must_use]
-pub fn is_implicit(said: &ResponseDirectives, lifetime: Lifetime, no_cache: bool) -> bool {
-    !said.public && (no_cache || !lifetime.is_named())
+pub fn is_implicit(directives: &ResponseDirectives, lifetime: Lifetime, no_cache: bool) -> bool {
+    !directives.public && (no_cache || !lifetime.is_named())
 }
 
 /// Whether the names in `Vary` have `Cookie` on a route that names its private cookies. The response was then made without
@@ -215,9 +215,9 @@ fn is_without_cookies(names: &[Box<str>], policy: &Policy) -> bool {
 
 /// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which replaces the origin's
 /// freshness.
-pub(crate) fn always_validated(said: &ResponseDirectives, status: u16, policy: &Policy) -> bool {
+pub(crate) fn always_validated(directives: &ResponseDirectives, status: u16, policy: &Policy) -> bool {
     let overridden = crate::freshness::overrides(policy, status);
-    said.no_cache.is_whole() && !overridden
+    directives.no_cache.is_whole() && !overridden
 }
 
 /// The entity tag, if there is exactly one line and it is valid (RFC 9110 §8.8.3).
@@ -271,10 +271,10 @@ pub fn mark_varied(status: u16, fields: &mut FieldList, policy: &Policy) {
 /// order: targeted fields, `Cache-Status` of caches before larder, and unknown fields.
 #[must_use]
 pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallTime) -> FieldList {
-    let (said, _) = crate::targeted::directives(fields, policy);
+    let (directives, _) = crate::targeted::directives(fields, policy);
     let mut kept = FieldList::new();
     let mut dated = false;
-    for it in fields.iter().filter(|it| is_kept(it.name, fields) && said.keeps(it.name)) {
+    for it in fields.iter().filter(|it| is_kept(it.name, fields) && directives.keeps(it.name)) {
         if it.is("date") {
             // Exactly one valid Date: further ones would contradict the computed age.
             if dated || date::parse(it.value).is_none() {

@@ -109,8 +109,8 @@ mod tests {
         let effect = |policy: &Policy, cookie: Option<&[u8]>, stored: Option<&str>| {
             let fields: Vec<_> = cookie.iter().map(|value| Field { name: "Cookie", value }).collect();
             let meta = stored.map(|value| {
-                let said = [Field { name: "Cache-Control", value: value.as_bytes() }];
-                Meta::of(200, &said, policy, WallTime(9), WallTime(9))
+                let text = [Field { name: "Cache-Control", value: value.as_bytes() }];
+                Meta::of(200, &text, policy, WallTime(9), WallTime(9))
             });
             of_refused(&RequestFacts::read("GET", &fields), 200, policy, meta.as_ref())
         };

@@ -142,16 +142,16 @@ fn flag(slot: &mut bool, value: &BareItemFromInput<'_>) -> bool {
 }
 
 fn qualify(slot: &mut Qualified, value: &BareItemFromInput<'_>) -> bool {
-    let mut said = Qualified::Absent;
+    let mut found = Qualified::Absent;
     *slot = Qualified::Absent;
     match value {
-        BareItemFromInput::Boolean(true) => said = Qualified::Whole,
+        BareItemFromInput::Boolean(true) => found = Qualified::Whole,
         BareItemFromInput::Boolean(false) => {}
-        BareItemFromInput::String(names) => said.add_names(names.as_str().as_bytes()),
-        BareItemFromInput::Token(name) => said.add_names(name.as_str().as_bytes()),
+        BareItemFromInput::String(names) => found.add_names(names.as_str().as_bytes()),
+        BareItemFromInput::Token(name) => found.add_names(name.as_str().as_bytes()),
         _ => return false,
     }
-    *slot = said;
+    *slot = found;
     true
 }
 

@@ -73,11 +73,11 @@ pub fn handled(status: u16, fields: &[Field<'_>], policy: &Policy) -> Option<Cod
     if matches!(status, 204 | 206 | 304) || fields.iter().any(|it| it.is("content-range")) {
         return None;
     }
-    let said = |name: &str| {
+    let has = |name: &str| {
         field::all(fields, name).flat_map(directives).any(|it| it.name.eq_ignore_ascii_case(b"no-transform"))
     };
     // Cache-Control is for every cache and gateway on the way, a targeted field for larder: either may forbid.
-    if said("cache-control") || policy.targets.iter().any(|it| said(it)) {
+    if has("cache-control") || policy.targets.iter().any(|it| has(it)) {
         return None;
     }
     let coding = coding_of(fields);

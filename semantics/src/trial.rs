@@ -218,8 +218,8 @@ impl<'r> ConfigTrial<'r> {
             return self.report.unknown(UnknownFact::Condition, request.weight);
         }
         if running.route != changed.route {
-            let told = |it: Option<usize>| it.map_or_else(String::new, |it| it.to_string());
-            self.report.changed(ChangeKind::Route, seen, told(running.route), told(changed.route), None);
+            let text = |it: Option<usize>| it.map_or_else(String::new, |it| it.to_string());
+            self.report.changed(ChangeKind::Route, seen, text(running.route), text(changed.route), None);
         }
         if running.demands && !changed.demands && running.admits() && changed.admits() {
             self.sharing.opened(number, request.weight);
@@ -367,9 +367,9 @@ impl<'r> ConfigTrial<'r> {
         } else if let (true, Some(old), Some(new)) = (now.is_stored(), now.lifetime, then.lifetime)
             && old.seconds != new.seconds
         {
-            let told = |it: u32| format!("{it} s");
+            let text = |it: u32| format!("{it} s");
             let key = now.lifetime_key(&then);
-            self.report.changed(ChangeKind::Lifetime, seen, told(old.seconds), told(new.seconds), key);
+            self.report.changed(ChangeKind::Lifetime, seen, text(old.seconds), text(new.seconds), key);
         }
         let (Some(group), Course::Cached { policy, .. }) = (then.group, changed.course) else { return };
         public_form(policy, seen.request, Some(*response), |public| {

@@ -51,8 +51,8 @@ mod tests {
 
     #[track_caller]
     fn check(target: &str, expect: Option<(&str, bool)>) {
-        let told = UnambiguousTarget::of(target);
-        assert_eq!(expect, told.as_ref().map(|it| (it.uri.as_str(), it.replaces)), "{target}");
+        let report = UnambiguousTarget::of(target);
+        assert_eq!(expect, report.as_ref().map(|it| (it.uri.as_str(), it.replaces)), "{target}");
     }
 
     #[test]
@@ -92,12 +92,12 @@ mod tests {
                 Just("..;"), Just("%5c"), Just("\\"), Just("%25"), Just("%252f"), Just("x y"), Just("%20"), Just("%"),
             ], 0..6)) {
             let target = format!("/{}?q=%2f..", segments.join("/"));
-            if let Some(told) = UnambiguousTarget::of(&target) {
+            if let Some(report) = UnambiguousTarget::of(&target) {
                 let (mut room, mut again) = (Vec::new(), Vec::new());
-                prop_assert_eq!(normal_path(&target, &mut room), normal_path(&told.uri, &mut again));
-                let twice = UnambiguousTarget::of(&told.uri).map(|it| (it.uri, it.replaces));
-                prop_assert_eq!(Some((told.uri.clone(), false)), twice);
-                prop_assert!(told.uri.bytes().all(|it| it.is_ascii_graphic()));
+                prop_assert_eq!(normal_path(&target, &mut room), normal_path(&report.uri, &mut again));
+                let twice = UnambiguousTarget::of(&report.uri).map(|it| (it.uri, it.replaces));
+                prop_assert_eq!(Some((report.uri.clone(), false)), twice);
+                prop_assert!(report.uri.bytes().all(|it| it.is_ascii_graphic()));
             }
         }
     }

@@ -134,7 +134,7 @@ const TOLD: [&str; 44] = [
 
 /// Whether no variant can be selected by this field.
 #[must_use]
-pub fn is_told(name: &str) -> bool {
+pub fn is_client_fact(name: &str) -> bool {
     TOLD.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
@@ -144,7 +144,8 @@ pub fn is_told(name: &str) -> bool {
 pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     let mut names: Vec<Box<str>> = Vec::new();
     for member in field::all(fields, "vary").flat_map(field::members) {
-        if member == b"*" || !field::is_token(member) || std::str::from_utf8(member).is_ok_and(is_told) {
+        if member == b"*" || !field::is_token(member) || std::str::from_utf8(member).is_ok_and(is_client_fact)
+        {
             return None;
         }
         let name = std::str::from_utf8(member).ok()?.to_ascii_lowercase().into_boxed_str();

@@ -32,7 +32,7 @@ pub struct ShownCertificate {
     /// Its source.
     pub source: CertificateSource,
     /// The remaining days as last logged.
-    pub(crate) told: Option<i64>,
+    pub(crate) reported: Option<i64>,
 }
 
 impl ShownCertificate {

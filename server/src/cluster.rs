@@ -128,9 +128,9 @@ impl Cluster {
         let follow = |n: usize| {
             let (log, counters, teller, names) =
                 (log.clone(), counters.clone(), teller.clone(), plan.servers.clone());
-            let told =
+            let registration =
                 async move { log.follow(n, poll, |event| note(event, &counters, &teller, &names)).await };
-            tokio::task::spawn_local(told).abort_handle()
+            tokio::task::spawn_local(registration).abort_handle()
         };
         let mut following: Vec<AbortHandle> = (0..fleet.servers()).map(follow).collect();
         let kept = records.clone();

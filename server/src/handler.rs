@@ -53,12 +53,12 @@ impl Handler for RequestHandler {
         client: &Client,
         answer: &mut ResponseWriter<'_>,
     ) -> AnswerNow {
-        let told;
+        let forwarded;
         let head = match self.clients.borrow().scheme(client, head.fields) {
             None => head,
             Some(scheme) => {
-                told = RequestHead { scheme, ..*head };
-                &told
+                forwarded = RequestHead { scheme, ..*head };
+                &forwarded
             }
         };
         let scopes = &self.observer.scopes;
@@ -156,11 +156,11 @@ impl Handler for RequestHandler {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
-        let told = {
+        let forwarded = {
             let clients = self.clients.borrow();
             clients.trusts(client).then(|| clients.scheme(client, &request.fields.view())).flatten()
         };
-        if let Some(scheme) = told.filter(|it| *it != request.scheme) {
+        if let Some(scheme) = forwarded.filter(|it| *it != request.scheme) {
             Rc::make_mut(&mut request).scheme = scheme;
         }
         let seen = self.seen(client, || request.fields.view());

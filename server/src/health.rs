@@ -115,7 +115,7 @@ fn begin(
     let origin = single(origins, member, limits);
     let standing = live.scopes.standing(&member.name());
     let (teller, counters, name) = (errors.of(Subsystem::Origin), counters.clone(), member.name());
-    let told = move |found: &CheckResult, changes: Changes| {
+    let report = move |found: &CheckResult, changes: Changes| {
         counters.origin_health_checks.add(1);
         if let CheckResult::Unhealthy(_) = found {
             counters.origin_health_failures.add(1);
@@ -132,7 +132,7 @@ fn begin(
             _ => {}
         }
     };
-    tokio::task::spawn_local(async move { match watch(origin, check, standing, told).await {} })
+    tokio::task::spawn_local(async move { match watch(origin, check, standing, report).await {} })
 }
 
 #[cfg(test)]

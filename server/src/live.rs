@@ -380,7 +380,7 @@ impl Live {
             };
             let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
-            origin.on_failure(told(teller(), route, origin.name()));
+            origin.on_failure(failure_report(teller(), route, origin.name()));
             origin.on_error_output(wrote(teller(), route, origin.name()));
             origin.on_change(changed(teller(), route, origin.name()));
             if let Some(RoutePart { route, origins }) = part {
@@ -427,7 +427,7 @@ fn auth_service(
 }
 
 /// Logs failures of `origin`.
-fn told(teller: SubsystemLog, route: &str, origin: &str) -> FailureReport {
+fn failure_report(teller: SubsystemLog, route: &str, origin: &str) -> FailureReport {
     let (route, origin) = (route.to_owned(), origin.to_string());
     Box::new(move |error| {
         let level = match error.blame() {

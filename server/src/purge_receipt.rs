@@ -192,13 +192,13 @@ mod tests {
             (&json!(0), &json!("exact"), &json!(true)),
             (&zero["count"], &zero["count_is"], &zero["count_is_exact"])
         );
-        let told = of(MatchedCount::Estimate { count: 7, read: 16, keys: 101 });
+        let report = of(MatchedCount::Estimate { count: 7, read: 16, keys: 101 });
         assert_eq!(
             (&json!("estimate"), &json!("from 16 of 101 keys on the disk")),
-            (&told["count_is"], &told["detail"])
+            (&report["count_is"], &report["detail"])
         );
-        let told = of(MatchedCount::up_to(10, 11));
-        assert_eq!((&json!(10), &json!("more")), (&told["count"], &told["count_is"]));
+        let report = of(MatchedCount::up_to(10, 11));
+        assert_eq!((&json!(10), &json!("more")), (&report["count"], &report["count_is"]));
         assert_eq!(Value::Null, of(MatchedCount::Uncounted("why"))["count"]);
     }
 }

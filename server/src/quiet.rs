@@ -71,10 +71,10 @@ impl Freed {
 
     /// Performs `work`, which may free heap memory of `store`, and counts it.
     pub fn count<T>(&mut self, store: &Store, work: impl FnOnce() -> T) -> T {
-        let (before, abroad) = (store.used_of_heap(), store.freed_by_others());
+        let (before, abroad) = (store.used_of_heap(), store.freed_by_other_threads());
         let done = work();
         let now = store.used_of_heap();
-        self.add(before.saturating_sub(now), store.freed_by_others().saturating_sub(abroad), now);
+        self.add(before.saturating_sub(now), store.freed_by_other_threads().saturating_sub(abroad), now);
         done
     }
 
@@ -112,7 +112,7 @@ pub struct Quiet {
     soon: Cell<u32>,
     /// Its counters: a worker is quiet without requests.
     counters: Arc<Counters>,
-    told: Cell<u64>,
+    signalled: Cell<u64>,
     requests: Cell<u64>,
     looks: Cell<u32>,
 }
@@ -123,14 +123,14 @@ impl Quiet {
     pub fn new(room: ReleaseSignal, counters: Arc<Counters>, free_list: Option<ThreadFreeList>) -> Self {
         let zero = || Cell::new(0);
         let (soon, looks) = (Cell::new(0), Cell::new(QUIET));
-        Self { told: zero(), requests: zero(), soon, looks, free_list, room, counters }
+        Self { signalled: zero(), requests: zero(), soon, looks, free_list, room, counters }
     }
 
     /// Called by a timer: once it has become quiet, or was signalled, the thread returns its memory. Returns the time
     /// until the next check.
     pub fn look(&self) -> Duration {
-        let told = self.room.0.load(Relaxed);
-        if self.told.replace(told) != told {
+        let signalled = self.room.0.load(Relaxed);
+        if self.signalled.replace(signalled) != signalled {
             collect(Pages::WithRoom);
         }
         if self.clear() {

@@ -49,7 +49,7 @@ pub struct Heap {
     workers: Vec<WorkerHeap>,
     /// Anonymous memory outside of the allocator, at its last measurement: stacks, and data of the program and its
     /// libraries. It hardly changes.
-    beside: AtomicU64,
+    outside_allocator: AtomicU64,
     /// Notified when a worker has examined its heap.
     looked: Notify,
 }
@@ -77,7 +77,7 @@ pub struct HeapReading {
     /// classes and large pages of the kernel, and memory of other threads.
     pub unused: u64,
     /// Anonymous memory outside of the allocator.
-    pub beside: u64,
+    pub outside_allocator: u64,
 }
 
 impl Heap {
@@ -86,7 +86,7 @@ impl Heap {
     pub fn new(workers: NonZeroUsize) -> Arc<Self> {
         // The last is the main thread.
         let workers = (0..=workers.get()).map(|_| WorkerHeap::default()).collect();
-        Arc::new(Self { workers, beside: AtomicU64::new(0), looked: Notify::new() })
+        Arc::new(Self { workers, outside_allocator: AtomicU64::new(0), looked: Notify::new() })
     }
 
     /// Ready when a measurement of this worker is requested.
@@ -139,18 +139,18 @@ impl Heap {
         };
         let since = books as f64 - self.workers.iter().map(then).sum::<f64>();
         let used = used.saturating_add_signed(since as i64);
-        if anonymous < LOOKED_THROUGH || self.beside.load(Relaxed) == 0 {
+        if anonymous < LOOKED_THROUGH || self.outside_allocator.load(Relaxed) == 0 {
             let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-            self.beside.store(beside(&maps, is_of_heap), Relaxed);
+            self.outside_allocator.store(outside_allocator(&maps, is_of_heap), Relaxed);
         }
-        let beside = self.beside.load(Relaxed);
+        let outside_allocator = self.outside_allocator.load(Relaxed);
         let used = used.saturating_sub(untouched);
-        HeapReading { base, unused: anonymous.saturating_sub(beside + used), beside }
+        HeapReading { base, unused: anonymous.saturating_sub(outside_allocator + used), outside_allocator }
     }
 }
 
 /// Anonymous memory in mappings outside of the allocator (proc(5), smaps).
-fn beside(maps: &str, is_of_heap: impl Fn(usize, usize) -> bool) -> u64 {
+fn outside_allocator(maps: &str, is_of_heap: impl Fn(usize, usize) -> bool) -> u64 {
     let (mut sum, mut counts) = (0, false);
     for line in maps.lines() {
         let range = line.split(' ').next().and_then(|it| it.split_once('-'));
@@ -222,9 +222,9 @@ mod tests {
     fn anonymous_memory_outside_of_the_allocator_is_summed() {
         let maps = "1000-2000 rw-p 00000000 00:00 0\nRss:  9 kB\nAnonymous:   8 kB\n\
                     5000-6000 rw-p 00000000 00:00 0  [stack]\nAnonymous:   3 kB\nVmFlags: rd\n";
-        assert_eq!(3 << 10, beside(maps, |start, _| start == 0x1000));
-        assert_eq!(11 << 10, beside(maps, |_, _| false));
-        assert_eq!(0, beside("nothing of it", |_, _| false));
+        assert_eq!(3 << 10, outside_allocator(maps, |start, _| start == 0x1000));
+        assert_eq!(11 << 10, outside_allocator(maps, |_, _| false));
+        assert_eq!(0, outside_allocator("nothing of it", |_, _| false));
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         heap.tick(0, 0);
         assert_eq!(77, used(), "nobody had asked");
         let found = heap.look(1 << 40, 0, 0);
-        assert!(found.beside > 0 && found.unused > 1 << 39, "{found:?}");
+        assert!(found.outside_allocator > 0 && found.unused > 1 << 39, "{found:?}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let worker = async {

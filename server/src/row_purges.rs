@@ -116,7 +116,7 @@ pub async fn follow_databases(
         counters: counters.clone(),
         standings: standings.clone(),
         nodes: nodes.clone(),
-        told: RefCell::default(),
+        reported: RefCell::default(),
     };
     let mut tasks: HashMap<String, FollowTask> = HashMap::new();
     loop {
@@ -162,7 +162,7 @@ struct RowPages {
     standings: FollowStates,
     /// The other nodes, if purges are shared with them.
     nodes: Option<Rc<Cluster>>,
-    told: RefCell<Option<ToldGap>>,
+    reported: RefCell<Option<ToldGap>>,
 }
 
 /// The last reason for which a database was not followed.
@@ -198,8 +198,8 @@ impl RowPages {
     /// Logs why a database is not followed: once for each reason, and then every [`REMINDER`].
     fn tell_gap(&self, why: &str) {
         let now = clock::monotonic();
-        let mut told = self.told.borrow_mut();
-        let times = match &mut *told {
+        let mut reported = self.reported.borrow_mut();
+        let times = match &mut *reported {
             Some(it) if it.why == why => {
                 it.times += 1;
                 if now.0.saturating_sub(it.at.0) < REMINDER {
@@ -209,7 +209,7 @@ impl RowPages {
             }
             _ => 1,
         };
-        *told = Some(ToldGap { why: why.to_owned(), at: now, times: 0 });
+        *reported = Some(ToldGap { why: why.to_owned(), at: now, times: 0 });
         if self.log.tells(Level::Warn) {
             let (now, times) = ("pages with its rows are validated every second", times.to_string());
             let values = [("database", &*self.name), ("why", why), ("now", now), ("times", &times)];
@@ -278,7 +278,7 @@ impl RowPages {
         let spread = self.validate().await;
         self.standings.set(&self.name, FollowState::Followed(tables, lag));
         self.log.event(Level::Info, "database-followed", &[("database", &self.name)]);
-        *self.told.borrow_mut() = None;
+        *self.reported.borrow_mut() = None;
         spread
     }
 

@@ -266,15 +266,15 @@ fn whole(status: u16, mut fields: FieldList, bytes: Bytes) -> MadeResponse {
 
 /// The response to a request whose parameters do not fit (RFC 9457). It has no value of the request.
 fn refusal(why: &BadParameter<'_>) -> MadeResponse {
-    let told = |it: &SqlParameter, what: &str| {
+    let sentence = |it: &SqlParameter, what: &str| {
         let (name, place) = (&it.key, it.source.name());
         let title = format!("The parameter \"{name}\" ({place}) {what}.");
         json!({ "title": title, "status": 400, "parameter": name, "in": place })
     };
     let body = match why {
-        BadParameter::Missing(it) => told(it, "is missing"),
-        BadParameter::Twice(it) => told(it, "is there twice"),
-        BadParameter::Unfit(it) => told(it, &format!("must be {}", it.kind.expected())),
+        BadParameter::Missing(it) => sentence(it, "is missing"),
+        BadParameter::Twice(it) => sentence(it, "is there twice"),
+        BadParameter::Unfit(it) => sentence(it, &format!("must be {}", it.kind.expected())),
         BadParameter::Body => {
             json!({ "title": "The body must be a JSON object (application/json) or a form (application/x-www-form-urlencoded).", "status": 400 })
         }

@@ -60,9 +60,9 @@ impl Lower {
             Some(it) => {
                 let settings = Arc::new(fleet_settings(it)?);
                 let teller = errors.of(Subsystem::Fleet);
-                let told =
+                let report =
                     Box::new(move |server: &fleet::FleetAddress, change| tell(&teller, server, change));
-                let health = Health::new(&settings, counters(), Some(told));
+                let health = Health::new(&settings, counters(), Some(report));
                 health.follow(follower(errors.of(Subsystem::Fleet)));
                 Some((settings, health))
             }

@@ -111,8 +111,8 @@ impl CertificateStore {
             let left = (shown.certificate.until - now).div_euclid(DAY);
             let is_soon = matches!(shown.state(now), ExpiryState::Expiring | ExpiryState::Expired);
             // Once a day.
-            if is_soon && shown.told != Some(left) {
-                shown.told = Some(left);
+            if is_soon && shown.reported != Some(left) {
+                shown.reported = Some(left);
                 let days = left.max(0).to_string();
                 let values = [("certificate", shown.certificate.file.as_str()), ("days_left", &days)];
                 errors.event(Level::Warn, "certificate-expires", &values);
@@ -156,7 +156,7 @@ fn read(
     own: Option<&Certificate>,
     errors: &ErrorLog,
 ) -> Result<Vec<ShownCertificate>, String> {
-    let shown = |source| move |certificate| ShownCertificate { certificate, source, told: None };
+    let shown = |source| move |certificate| ShownCertificate { certificate, source, reported: None };
     let mut all = Vec::new();
     for files in &settings.certificates {
         let (certificate, odd) = Certificate::read(files, now())?;

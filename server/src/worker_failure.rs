@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub struct WorkerFailure {
     first: OnceLock<(usize, String)>,
-    told: Notify,
+    failed: Notify,
 }
 
 impl WorkerFailure {
@@ -18,7 +18,7 @@ impl WorkerFailure {
         // No state of the worker is used after it: it has left the thread.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             let _ = self.first.set((worker, text_of(&*panic)));
-            self.told.notify_one();
+            self.failed.notify_one();
         }
     }
 
@@ -33,7 +33,7 @@ impl WorkerFailure {
         loop {
             match self.first() {
                 Some(first) => return first,
-                None => self.told.notified().await,
+                None => self.failed.notified().await,
             }
         }
     }

@@ -64,11 +64,11 @@ fn main() {
         stop.store(true, Relaxed);
         hitting.join().expect("nothing was evicted")
     });
-    told("hits alone", &mut alone);
-    told("hits meanwhile", &mut meanwhile);
+    print_times("hits alone", &mut alone);
+    print_times("hits meanwhile", &mut meanwhile);
 }
 
-fn told(what: &str, times: &mut [u64]) {
+fn print_times(what: &str, times: &mut [u64]) {
     // Nothing was listed meanwhile, or that at once.
     if times.is_empty() {
         return;

@@ -38,7 +38,7 @@ pub(crate) struct DeferredFree {
     /// The first is that of thread number 1.
     all: RwLock<Vec<Arc<DeferredSlot>>>,
     /// Bytes that were freed by other threads than their owner, or had none.
-    freed_by_others: AtomicU64,
+    freed_by_other_threads: AtomicU64,
 }
 
 struct DeferredSlot {
@@ -90,7 +90,7 @@ impl DeferredFree {
             None => Err(entry),
         };
         if let Err(entry) = left {
-            self.freed_by_others.fetch_add(bytes, Relaxed);
+            self.freed_by_other_threads.fetch_add(bytes, Relaxed);
             drop(entry);
         }
     }
@@ -110,8 +110,8 @@ impl DeferredFree {
     }
 
     /// Bytes that other threads than their owner have freed.
-    pub fn freed_by_others(&self) -> u64 {
-        self.freed_by_others.load(Relaxed)
+    pub fn freed_by_other_threads(&self) -> u64 {
+        self.freed_by_other_threads.load(Relaxed)
     }
 
     /// Bytes that are in free lists.

@@ -366,7 +366,7 @@ impl DiskTier {
             let hash = base.hash(key);
             // A response from another tier has not replaced any record yet.
             let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
-            let _ = self.displace_others(hash, name);
+            let _ = self.displace_other_vary(hash, name);
             match self.queue.write(hash, name.names, key, stored, leaving, too_late) {
                 Push::Queued => return counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
                 Push::TooLate => return counters.disk_skipped.add_shared(1),
@@ -428,7 +428,7 @@ impl DiskTier {
         let hash = self.base().hash(key);
         let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
-        let others = self.displace_others(hash, name);
+        let others = self.displace_other_vary(hash, name);
         let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;
         if self.queue.is_pending(hash) || self.base().index.find(hash).iter().any(is_older) {
             return Some(self.forget_variant(hash, variant, name));
@@ -437,7 +437,7 @@ impl DiskTier {
     }
 
     /// The same only for those that vary on other names.
-    fn displace_others(&self, hash: u64, name: head::VariantName) -> Option<DiskWrite> {
+    fn displace_other_vary(&self, hash: u64, name: head::VariantName) -> Option<DiskWrite> {
         let known = self.base().index.find(hash);
         let mut gone: Vec<u32> =
             known.iter().filter(|it| it.names != name.names).map(|it| it.variant).collect();

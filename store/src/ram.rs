@@ -551,8 +551,8 @@ impl Store {
 
     /// Approximate bytes of other threads that sweeps have freed so far: pages that these threads have to look through.
     #[must_use]
-    pub fn freed_by_others(&self) -> u64 {
-        self.deferred.freed_by_others()
+    pub fn freed_by_other_threads(&self) -> u64 {
+        self.deferred.freed_by_other_threads()
     }
 
     /// Compares the process's resident memory with the bytes in use, and evicts where it is too much. An allocator that

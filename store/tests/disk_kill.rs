@@ -79,18 +79,18 @@ fn run(path: &Path, round: u64, removed: &mut HashMap<u64, u64>, purged: &mut Ve
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut outcome = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
     for _ in 0..random.below(40) {
-        assert!(said.read_line(&mut text).unwrap() > 0, "it ended by itself: {text}");
+        assert!(outcome.read_line(&mut text).unwrap() > 0, "it ended by itself: {text}");
     }
     (0..random.below(100)).for_each(|_| std::thread::yield_now());
     child.kill().unwrap();
     child.wait().unwrap();
-    said.read_to_string(&mut text).unwrap();
+    outcome.read_to_string(&mut text).unwrap();
     // It may have been killed within a line: what was not said to its end was not said.
-    let said = text.rfind('\n').map_or("", |at| &text[..at]);
-    for line in said.lines() {
+    let outcome = text.rfind('\n').map_or("", |at| &text[..at]);
+    for line in outcome.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0] {

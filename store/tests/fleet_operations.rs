@@ -168,9 +168,9 @@ fn each_operation_is_reported_to_the_follower() {
     let server = Memcached::start(On::Unix, &[]);
     run(async {
         let (fleet, _) = fleet::fleet(patient(vec![server.address()]));
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let outcome: Arc<Mutex<Vec<String>>> = Arc::default();
         let follows = Arc::new(AtomicBool::new(false));
-        let (tell, wants) = (told.clone(), follows.clone());
+        let (tell, wants) = (outcome.clone(), follows.clone());
         fleet.health().follow(OperationFollower {
             follows: Box::new(move || wants.load(Relaxed)),
             report: Box::new(move |it| {
@@ -184,6 +184,6 @@ fn each_operation_is_reported_to_the_follower() {
         it.delete(&key("a"), WITHIN).await.unwrap();
         follows.store(false, Relaxed);
         it.delete(&key("a"), WITHIN).await.unwrap();
-        assert_eq!(["get a hit", "get b miss", "delete a done"], told.lock().unwrap()[..]);
+        assert_eq!(["get a hit", "get b miss", "delete a done"], outcome.lock().unwrap()[..]);
     });
 }

@@ -129,8 +129,8 @@ fn program(folder: &Path) -> PathBuf {
     let program = folder.join("libmemcached");
     let made = Command::new("cc").arg("-O1").arg("-o").arg(&program).arg(source).arg("-lmemcached").output();
     let made = made.expect("no C compiler (Debian packages gcc, libc6-dev)");
-    let said = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "is the Debian package libmemcached-dev installed? cc says:\n{said}");
+    let text = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "is the Debian package libmemcached-dev installed? cc says:\n{text}");
     program
 }
 
@@ -149,12 +149,12 @@ fn every_key_goes_to_the_server_that_libmemcached_chooses() {
     let lines: String = settings.iter().map(|it| it.line() + "\n").collect();
     let mut input = process.stdin.take().unwrap();
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
-    let said = process.wait_with_output().unwrap();
+    let response = process.wait_with_output().unwrap();
     writer.join().unwrap();
-    assert!(said.status.success());
-    let said = String::from_utf8(said.stdout).unwrap();
-    assert_eq!(settings.len(), said.lines().count());
-    for (setting, theirs) in settings.iter().zip(said.lines()) {
+    assert!(response.status.success());
+    let response = String::from_utf8(response.stdout).unwrap();
+    assert_eq!(settings.len(), response.lines().count());
+    for (setting, theirs) in settings.iter().zip(response.lines()) {
         let ring = ServerRing::new(&setting.servers, setting.distribution.1, setting.hash.1, |_| true);
         assert_eq!(setting.keys, theirs.len());
         let mut used = [false; 9];

@@ -59,13 +59,13 @@ fn check(load: &Load) {
         runtime.block_on(fill(&store, key.as_bytes(), length as usize));
         // While tables grow, too.
         if number % (load.fills / 5) == 0 {
-            let told = store.memory();
-            let told = told.responses + told.index + told.untouched + told.fills;
+            let report = store.memory();
+            let report = report.responses + report.index + report.untouched + report.fills;
             let real = handed_out() - before;
             let objects = store.objects();
             // The books of the arena, too, take a little.
-            let close = told.abs_diff(real) <= real / 100 + (64 << 10);
-            assert!(close, "{}, {objects} of {number}: {told} told, {real} real", load.what);
+            let close = report.abs_diff(real) <= real / 100 + (64 << 10);
+            assert!(close, "{}, {objects} of {number}: {report} told, {real} real", load.what);
         }
     }
 }

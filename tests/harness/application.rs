@@ -39,11 +39,11 @@ impl Application {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let (mut said, mut line) = (String::new(), String::new());
+        let (mut text, mut line) = (String::new(), String::new());
         let address = loop {
             line.clear();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "gunicorn ended at its start: {said}");
-            said.push_str(&line);
+            assert!(lines.read_line(&mut line).unwrap() > 0, "gunicorn ended at its start: {text}");
+            text.push_str(&line);
             // "Listening at: http://127.0.0.1:40123,unix:/…"
             if let Some((_, rest)) = line.split_once("http://") {
                 break rest.split(',').next().unwrap().trim().parse().unwrap();

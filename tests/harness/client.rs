@@ -158,11 +158,11 @@ impl Client {
     /// Waits for a head and says whether it is `100 Continue`, which is then read; any other stays to be read.
     pub fn is_told_to_continue(&mut self) -> bool {
         while !self.buffer.windows(4).any(|it| it == b"\r\n\r\n") && self.more() {}
-        let told = self.buffer.starts_with(b"HTTP/1.1 100 ");
-        if told {
+        let report = self.buffer.starts_with(b"HTTP/1.1 100 ");
+        if report {
             self.read_head();
         }
-        told
+        report
     }
 
     /// Reads a head with its empty line; the bytes so far where the connection ends before.

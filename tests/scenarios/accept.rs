@@ -124,8 +124,8 @@ fn explain_shows_the_preferred_offer() {
     let url = format!("http://h{}", page.target);
     let admin = pages.larder.admin.to_string();
     let asked = ["explain", &url, "-H", "Accept: text/markdown, */*", "--admin", &admin];
-    let told = run(pages.larder.folder.path(), &asked);
-    assert!(told.out.contains(" a:text/markdown"), "{told:?}");
+    let output = run(pages.larder.folder.path(), &asked);
+    assert!(output.out.contains(" a:text/markdown"), "{output:?}");
 }
 
 /// The key of a strict route has the offer, and its requests have no other `Accept`.

@@ -181,10 +181,10 @@ fn a_password_file_is_read_again_and_a_broken_one_is_not() {
     assert_eq!([200, 401], [ALICES, BOBS].map(status));
     let health = || larder.admin_get("/api/v1/health").text();
     let shown = format!("the file {} cannot be used since ", file.display());
-    let told = health();
+    let report = health();
     assert!(
-        told.contains("access-file-broken") && told.contains(&shown) && told.contains("(line 2: "),
-        "{told}"
+        report.contains("access-file-broken") && report.contains(&shown) && report.contains("(line 2: "),
+        "{report}"
     );
     let metrics = larder.admin_get("/metrics").text();
     assert!(metrics.contains("{finding=\"access-file-broken\",severity=\"degraded\"} 1"), "{metrics}");
@@ -213,8 +213,8 @@ fn an_emptied_or_missing_password_file_changes_nothing_and_is_shown() {
     let broken = |why: &str| {
         until("it is shown", || {
             larder.pass(1001);
-            let told = larder.admin_get("/api/v1/health").text();
-            told.contains("access-file-broken") && told.contains(why)
+            let response = larder.admin_get("/api/v1/health").text();
+            response.contains("access-file-broken") && response.contains(why)
         });
         assert_eq!(200, larder.client().get_with("/", ALICES).status, "{why}");
     };
@@ -332,9 +332,12 @@ fn weak_hashes_are_refused_at_load() {
         std::fs::write(&file, text).unwrap();
         let checked =
             Command::new(crate::harness::server::binary()).args(["check", "-c"]).arg(&file).output().unwrap();
-        let told = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
-        assert_eq!(Some(2), checked.status.code(), "{told}");
-        assert!(told.contains(why) && told.contains("larder.toml:5") && !told.contains(&line), "{told}");
+        let report = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert_eq!(Some(2), checked.status.code(), "{report}");
+        assert!(
+            report.contains(why) && report.contains("larder.toml:5") && !report.contains(&line),
+            "{report}"
+        );
     }
 }
 
@@ -346,10 +349,10 @@ fn serve_with_passwords() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("page.txt"), "the page").unwrap();
     let (path, listen) = (folder.path().to_str().unwrap(), "127.0.0.1:0");
-    let said = folder.path().join("said").display().to_string();
+    let text = folder.path().join("said").display().to_string();
     let arguments = ["serve", path, "--listen", listen, "--admin", listen, "--basic-auth", argon2];
     let more = ["--basic-auth", &alice, "--basic-auth", &bob];
-    let larder = Larder::within(&format!("exec 2> {said}"), &[&arguments[..], &more].concat());
+    let larder = Larder::within(&format!("exec 2> {text}"), &[&arguments[..], &more].concat());
     let mut client = larder.client();
     for lines in ["", WRONG, UNKNOWN] {
         assert_eq!(401, client.get_with("/page.txt", lines).status, "{lines}");
@@ -359,8 +362,8 @@ fn serve_with_passwords() {
         let answer = client.get_with("/page.txt", lines);
         assert_eq!((200, "the page"), (answer.status, answer.text().as_str()), "{lines}");
     }
-    let said = std::fs::read_to_string(said).unwrap();
-    assert!(said.contains("passwords are sent in clear text") && !said.contains("$argon2id$"), "{said}");
+    let text = std::fs::read_to_string(text).unwrap();
+    assert!(text.contains("passwords are sent in clear text") && !text.contains("$argon2id$"), "{text}");
     let wrong = run(folder.path(), &["serve", path, "--listen", listen, "--basic-auth", "ann:SECRET,hash"]);
     assert_eq!(2, wrong.code, "{wrong:?}");
     assert!(wrong.err.contains("--basic-auth") && !wrong.err.contains("SECRET"), "{wrong:?}");

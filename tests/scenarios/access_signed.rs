@@ -258,10 +258,10 @@ fn the_command_signs_for_the_route_of_the_url() {
         ),
         (&["http://h/a", "--secret-file", "secret", "--ip", "all"], "\"all\" is not an address or a network"),
     ] {
-        let (code, told) = signs(&config, arguments);
+        let (code, report) = signs(&config, arguments);
         assert!(
-            code == 1 && told.contains(expect) && told.trim().lines().count() == 1,
-            "{arguments:?}: {code} {told}"
+            code == 1 && report.contains(expect) && report.trim().lines().count() == 1,
+            "{arguments:?}: {code} {report}"
         );
     }
     for (arguments, expect) in [
@@ -273,7 +273,7 @@ fn the_command_signs_for_the_route_of_the_url() {
         (&["h/a", "--parameters", "x-"], "--parameters is set by access.signed.parameters"),
         (&["h*"], "is a pattern"),
     ] {
-        let (code, told) = signs(&config, arguments);
-        assert!(code == 2 && told.contains(expect), "{arguments:?}: {code} {told}");
+        let (code, report) = signs(&config, arguments);
+        assert!(code == 2 && report.contains(expect), "{arguments:?}: {code} {report}");
     }
 }

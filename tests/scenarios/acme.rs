@@ -76,8 +76,8 @@ fn errors(larder: &Larder) -> String {
 }
 
 fn certificates(larder: &Larder) -> Vec<Value> {
-    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
-    told["certificates"].as_array().unwrap().clone()
+    let json: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
+    json["certificates"].as_array().unwrap().clone()
 }
 
 /// Waits until an attempt for a name has failed this often; returns the last error.
@@ -118,10 +118,10 @@ fn a_name_gets_a_certificate_and_serves_it() {
     let log = errors(&larder);
     assert!(log.contains("certificate-obtained name=a.test"), "{log}");
     let ask = larder.admin.to_string();
-    let told = crate::harness::command::run(larder.folder.path(), &["tls", "list", "--admin", &ask]);
-    assert!(told.out.contains("a.test: expires in") && told.out.contains(", renewed in"), "{told:?}");
-    let told = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &ask]);
-    assert!(told.out.contains("a.test: expires in"), "{told:?}");
+    let output = crate::harness::command::run(larder.folder.path(), &["tls", "list", "--admin", &ask]);
+    assert!(output.out.contains("a.test: expires in") && output.out.contains(", renewed in"), "{output:?}");
+    let output = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &ask]);
+    assert!(output.out.contains("a.test: expires in"), "{output:?}");
     let before = larder.counter("tls_failed_name");
     assert!(scene.connect(&larder, "other.test").is_err(), "a name of no site");
     assert_eq!(before + 1, larder.counter("tls_failed_name"));
@@ -378,8 +378,8 @@ fn larder_serves_without_a_writable_acme_folder() {
     let larder = Larder::start(Setup { config, env: Vec::new() });
     assert!(scene.connect(&larder, "file.test").is_ok());
     until("the reason is logged", || errors(&larder).contains("acme-folder"));
-    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
-    assert!(told["folder_error"].as_str().unwrap().contains("cannot be created"), "{told}");
+    let json: Value = serde_json::from_str(&larder.admin_get("/api/v1/certificates").text()).unwrap();
+    assert!(json["folder_error"].as_str().unwrap().contains("cannot be created"), "{json}");
     assert_eq!(0, scene.ca.count("dir"));
 }
 

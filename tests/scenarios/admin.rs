@@ -240,9 +240,9 @@ fn a_login_link_works_once_and_for_ten_minutes() {
     assert_eq!((403, true), (again.status, again.text().contains("already used")), "{again:?}");
 
     let admin = larder.admin.to_string();
-    let said = run(larder.folder.path(), &["login", "--admin", &admin]);
-    assert_eq!(0, said.code, "{said:?}");
-    let code = said.out.trim().strip_prefix(&format!("http://{admin}/#login=")).unwrap();
+    let output = run(larder.folder.path(), &["login", "--admin", &admin]);
+    assert_eq!(0, output.code, "{output:?}");
+    let code = output.out.trim().strip_prefix(&format!("http://{admin}/#login=")).unwrap();
     larder.advance(601);
     assert_eq!(403, login(&larder, code).status, "it is over ten minutes old");
     assert_eq!(200, ask(&larder, "GET /cache/stats", &[&shown], "").status, "the session lasts");
@@ -317,9 +317,9 @@ fn a_stream_ends_with_its_session() {
     listener.send(format!("GET /api/v1/stream HTTP/1.1\r\nHost: {}\r\n{shown}\r\n\r\n", larder.admin));
     listener.read_raw_head();
     larder.get("/told");
-    let mut told = String::new();
-    while !told.contains("/told") {
-        told.push_str(&String::from_utf8(listener.read_chunk().expect("it goes on")).unwrap());
+    let mut text = String::new();
+    while !text.contains("/told") {
+        text.push_str(&String::from_utf8(listener.read_chunk().expect("it goes on")).unwrap());
     }
     assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&shown], "").status);
     larder.get("/untold");
@@ -401,11 +401,11 @@ fn the_token_is_made_once_for_its_owner_and_found_by_the_commands() {
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
-    let (code, said) = login(Some(state.path()));
-    assert!(code == Some(0) && said.contains("/#login="), "{said}");
-    let (code, said) = login(None);
-    assert_eq!(Some(1), code, "{said}");
-    assert!(said.contains("requires its token (") && said.contains("LARDER_ADMIN_TOKEN"), "{said}");
+    let (code, text) = login(Some(state.path()));
+    assert!(code == Some(0) && text.contains("/#login="), "{text}");
+    let (code, text) = login(None);
+    assert_eq!(Some(1), code, "{text}");
+    assert!(text.contains("requires its token (") && text.contains("LARDER_ADMIN_TOKEN"), "{text}");
 
     let again = start(state.path());
     assert_eq!(200, ask(&again, "GET /cache/stats", &[&bearer(token.trim())], "").status, "it is kept");
@@ -423,9 +423,9 @@ fn a_token_file_that_other_users_may_read_stops_the_start() {
     let mut command = std::process::Command::new(crate::harness::server::binary());
     command.arg("run").current_dir(folder.path()).env_remove("LARDER_ADMIN_TOKEN");
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(Some(2), output.status.code(), "{said}");
-    assert!(said.contains("(mode 0644)") && said.contains("chmod 600 "), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(Some(2), output.status.code(), "{text}");
+    assert!(text.contains("(mode 0644)") && text.contains("chmod 600 "), "{text}");
 }
 
 #[test]
@@ -442,13 +442,13 @@ fn a_token_file_that_holds_none_stops_the_start() {
         command.arg("run").current_dir(folder.path());
         command.env_remove("LARDER_ADMIN_TOKEN").env("XDG_STATE_HOME", folder.path());
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(Some(2), output.status.code(), "{said}");
-        assert!(said.starts_with("larder: The admin token file ") && said.contains(says), "{said}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(Some(2), output.status.code(), "{text}");
+        assert!(text.starts_with("larder: The admin token file ") && text.contains(says), "{text}");
         assert_eq!(
             (1, ""),
-            (said.lines().count(), String::from_utf8_lossy(&output.stdout).as_ref()),
-            "{said}"
+            (text.lines().count(), String::from_utf8_lossy(&output.stdout).as_ref()),
+            "{text}"
         );
     };
     std::os::unix::fs::symlink("nowhere", &file).unwrap();
@@ -477,18 +477,18 @@ fn an_admin_for_other_machines_is_warned_of() {
     let larder = Larder::within("exec 2> said", &["run", "-c", file.to_str().unwrap()]);
     let warning = "admin.listen: 0.0.0.0:0 is reachable from other machines, and its token is sent in clear text; listen on 127.0.0.1 and use an SSH tunnel, or a proxy with TLS, to reach it from elsewhere";
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-    let told = |text: &str| text.matches(warning).count();
-    let said = || read(larder.folder.path().join("said"));
+    let report = |text: &str| text.matches(warning).count();
+    let outcome = || read(larder.folder.path().join("said"));
     let logged = || {
         let beside = read(folder.path().join("larder.log"));
         if beside.is_empty() { read(larder.folder.path().join("larder.log")) } else { beside }
     };
-    until("it is in both", || told(&said()) == 1 && told(&logged()) == 1);
-    assert!(said().contains("larder: warning: "), "{}", said());
+    until("it is in both", || report(&outcome()) == 1 && report(&logged()) == 1);
+    assert!(outcome().contains("larder: warning: "), "{}", outcome());
     assert!(logged().contains(" warn config-warning why="), "{}", logged());
     std::fs::write(&file, format!("{config}# changed\n")).unwrap();
     larder.signal(libc::SIGHUP);
-    until("a reload tells of it again", || told(&logged()) >= 2);
+    until("a reload tells of it again", || report(&logged()) >= 2);
 }
 
 #[test]
@@ -508,13 +508,13 @@ fn a_start_without_a_writable_token_file_names_the_remedy_and_prints_no_token() 
     let file = folder.path().join("larder.toml");
     std::fs::write(&file, config).unwrap();
     let larder = Larder::within(&first, &["run", "-c", file.to_str().unwrap()]);
-    let said = || std::fs::read_to_string(larder.folder.path().join("said")).unwrap_or_default();
-    until("standard error says it", || said().contains("larder: The admin token cannot be kept ("));
-    let line = said().lines().find(|it| it.contains("cannot be kept")).unwrap().to_owned();
+    let text = || std::fs::read_to_string(larder.folder.path().join("said")).unwrap_or_default();
+    until("standard error says it", || text().contains("larder: The admin token cannot be kept ("));
+    let line = text().lines().find(|it| it.contains("cannot be kept")).unwrap().to_owned();
     assert!(line.contains("set admin.token_file to a file that larder can write"), "{line}");
     assert!(line.ends_with(", or set LARDER_ADMIN_TOKEN."), "{line}");
     assert_eq!(200, larder.get("/").status, "pages are served");
-    let output = larder.printed() + &said();
+    let output = larder.printed() + &text();
     assert!(!larder.printed().contains("token"), "{output}");
     let is_of_token = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
     for word in output.split(|it| !is_of_token(it)).filter(|it| it.len() >= 16) {

@@ -13,7 +13,7 @@ use serde_json::Value;
 struct Operation {
     method: String,
     path: String,
-    told: Value,
+    description: Value,
 }
 
 impl Operation {
@@ -29,18 +29,18 @@ impl Operation {
 
     /// The schema of its body, where that is JSON.
     fn takes(&self) -> Option<&Value> {
-        let schema = &self.told["requestBody"]["content"]["application/json"]["schema"];
+        let schema = &self.description["requestBody"]["content"]["application/json"]["schema"];
         schema.is_object().then_some(schema)
     }
 
     /// Query and body of its example.
     fn example(&self) -> Option<(&str, &str)> {
-        let it = &self.told["x-example"];
+        let it = &self.description["x-example"];
         Some((it["query"].as_str()?, it["body"].as_str()?))
     }
 
     fn is_open(&self) -> bool {
-        self.told["security"].as_array().is_some_and(Vec::is_empty)
+        self.description["security"].as_array().is_some_and(Vec::is_empty)
     }
 
     /// Whether it takes a query as part of its path.
@@ -54,7 +54,7 @@ impl Operation {
     }
 
     fn parameters(&self) -> Vec<&Value> {
-        let all = self.told["parameters"].as_array().into_iter().flatten();
+        let all = self.description["parameters"].as_array().into_iter().flatten();
         all.filter(|it| it["in"] == "query").collect()
     }
 }
@@ -84,9 +84,9 @@ fn operations(larder: &Larder) -> Vec<Operation> {
     let all = description(larder);
     let mut operations = Vec::new();
     for (path, methods) in all["paths"].as_object().unwrap() {
-        for (method, told) in methods.as_object().unwrap() {
-            let (method, path, told) = (method.to_uppercase(), path.clone(), told.clone());
-            operations.push(Operation { method, path, told });
+        for (method, description) in methods.as_object().unwrap() {
+            let (method, path, description) = (method.to_uppercase(), path.clone(), description.clone());
+            operations.push(Operation { method, path, description });
         }
     }
     assert!(operations.len() >= 15, "{}", operations.len());
@@ -106,12 +106,15 @@ fn send(larder: &Larder, method: &str, target: &str, lines: &[&str], body: &str)
 fn check_refusal(it: &Response, status: u16, about: &str) -> String {
     assert_eq!(status, it.status, "{about}: {it:?}");
     assert_eq!(Some("application/json"), it.field("content-type"), "{about}");
-    let told: Value = serde_json::from_slice(&it.body).unwrap_or_else(|_| panic!("{about}: {it:?}"));
-    assert_eq!(u64::from(status), told["status"], "{about}: {told}");
-    let detail = told["detail"].as_str().unwrap_or("");
-    assert!(detail.len() > 10 && detail.len() < 1000 && detail.ends_with(['.', '?']), "{about}: {told}");
-    let at = told["where"].as_str().unwrap_or("");
-    assert!(!at.is_empty(), "{about}: {told}");
+    let description: Value = serde_json::from_slice(&it.body).unwrap_or_else(|_| panic!("{about}: {it:?}"));
+    assert_eq!(u64::from(status), description["status"], "{about}: {description}");
+    let detail = description["detail"].as_str().unwrap_or("");
+    assert!(
+        detail.len() > 10 && detail.len() < 1000 && detail.ends_with(['.', '?']),
+        "{about}: {description}"
+    );
+    let at = description["where"].as_str().unwrap_or("");
+    assert!(!at.is_empty(), "{about}: {description}");
     at.to_owned()
 }
 
@@ -124,7 +127,7 @@ fn changes_are_written_to_the_audit_log() {
     assert_eq!(200, send(&larder, "PUT", "/api/v1/overlays?uri=/late", &[&lines], "late").status);
     assert_eq!(200, larder.admin_get("/cache/stats").status);
     let log = || std::fs::read_to_string(larder.folder.path().join("audit.log")).unwrap_or_default();
-    crate::harness::until("both are told", || {
+    crate::harness::until("both are description", || {
         log().lines().filter(|it| it.contains(" admin-write ")).count() >= 2
     });
     let text = log();
@@ -192,9 +195,9 @@ fn a_storm_of_refusals_is_counted() {
         numbers.map(|it| it.parse::<u64>().unwrap()).sum::<u64>()
     };
     larder.advance(2);
-    crate::harness::until("those left out are told", || left_out() == untold);
-    let told = log().lines().filter(|it| it.contains(" admin-refused ")).count() as u64;
-    assert_eq!(300, told + untold);
+    crate::harness::until("those left out are description", || left_out() == untold);
+    let description = log().lines().filter(|it| it.contains(" admin-refused ")).count() as u64;
+    assert_eq!(300, description + untold);
 }
 
 /// A storm hides neither what another client was refused, nor what somebody with the token was.
@@ -213,7 +216,7 @@ fn a_storm_of_refusals_hides_no_other_client() {
     assert_eq!(400, send(&larder, "POST", "/cache/purge", &[&larder.admin_lines()], "{").status);
     let log = || std::fs::read_to_string(larder.folder.path().join("audit.log")).unwrap_or_default();
     larder.advance(2);
-    crate::harness::until("those left out are told", || log().contains(" admin-refused-summary "));
+    crate::harness::until("those left out are description", || log().contains(" admin-refused-summary "));
     let text = log();
     for part in [
         "who=nobody from=127.0.0.9:",
@@ -237,12 +240,12 @@ fn no_route_leads_to_the_admin() {
         socket.display()
     );
     std::fs::write(folder.path().join("larder.toml"), config).unwrap();
-    let said = crate::harness::command::run(folder.path(), &["run"]);
-    assert_eq!(2, said.code, "{said:?}");
+    let output = crate::harness::command::run(folder.path(), &["run"]);
+    assert_eq!(2, output.code, "{output:?}");
     assert!(
-        said.err.contains("larder.toml:") && said.err.contains("is the admin of this larder"),
+        output.err.contains("larder.toml:") && output.err.contains("is the admin of this larder"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -253,12 +256,12 @@ fn a_route_to_the_admin_is_found_by_check() {
     let config = "[admin]\nlisten = \"127.0.0.1:9999\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
                   proxy = { to = [\"http://localhost:9999\"] }\n";
     std::fs::write(folder.path().join("larder.toml"), config).unwrap();
-    let said = crate::harness::command::run(folder.path(), &["check"]);
-    assert_eq!(2, said.code, "{said:?}");
+    let output = crate::harness::command::run(folder.path(), &["check"]);
+    assert_eq!(2, output.code, "{output:?}");
     assert!(
-        said.err.contains("larder.toml:5") && said.err.contains("is the admin of this larder"),
+        output.err.contains("larder.toml:5") && output.err.contains("is the admin of this larder"),
         "{}",
-        said.err
+        output.err
     );
     std::fs::write(folder.path().join("larder.toml"), config.replace("localhost:9999", "localhost:9998"))
         .unwrap();
@@ -353,8 +356,8 @@ fn many_bodies_at_once_take_no_more_than_their_bound() {
         if answered.contains(&number) {
             let answer = client.read();
             assert_eq!(503, answer.status, "{answer:?}");
-            let told: Value = serde_json::from_slice(&answer.body).unwrap();
-            assert!(told["detail"].as_str().unwrap().ends_with("retry."), "{told}");
+            let description: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert!(description["detail"].as_str().unwrap().ends_with("retry."), "{description}");
             assert!(client.is_closed());
             continue;
         }

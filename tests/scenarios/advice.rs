@@ -64,14 +64,14 @@ fn start(origin: &Origin, routes: &[(&str, &str)], top: &str) -> Larder {
 }
 
 fn advice(larder: &Larder) -> Value {
-    let told = larder.admin_get("/api/v1/advice");
-    assert_eq!(200, told.status, "{}", told.text());
-    serde_json::from_str(&told.text()).unwrap()
+    let response = larder.admin_get("/api/v1/advice");
+    assert_eq!(200, response.status, "{}", response.text());
+    serde_json::from_str(&response.text()).unwrap()
 }
 
 /// Each finding: its name, route, requests, and the keys of its changes.
 fn findings(larder: &Larder) -> Vec<String> {
-    let told = advice(larder);
+    let report = advice(larder);
     let one = |it: &Value| {
         let changes = it["changes"].as_array().unwrap().iter();
         let keys = changes.flat_map(|it| it["settings"].as_array().cloned().unwrap_or_default());
@@ -80,7 +80,7 @@ fn findings(larder: &Larder) -> Vec<String> {
         let (name, route) = (it["name"].as_str().unwrap(), it["route"].as_str().unwrap_or("-"));
         format!("{name} {route} {} {}", it["requests"], keys.join(" "))
     };
-    let mut found: Vec<String> = told["findings"].as_array().unwrap().iter().map(one).collect();
+    let mut found: Vec<String> = report["findings"].as_array().unwrap().iter().map(one).collect();
     found.sort();
     found
 }
@@ -131,8 +131,8 @@ fn every_planted_fault_is_found_and_no_page_of_one_client() {
                 "variants language 13 ".to_owned(),
             ]
     });
-    let told = advice(&larder);
-    let rightly: Vec<String> = told["rightly"]
+    let report = advice(&larder);
+    let rightly: Vec<String> = report["rightly"]
         .as_array()
         .unwrap()
         .iter()
@@ -149,10 +149,10 @@ fn every_planted_fault_is_found_and_no_page_of_one_client() {
         assert!(rightly.iter().any(|it| it == expect), "{expect} is not in {rightly:?}");
     }
     let admin = larder.admin.to_string();
-    let told = run(larder.folder.path(), &["advice", "--admin", &admin]).out;
-    assert!(told.contains("many: One page is stored under many URLs"), "{told}");
-    assert!(told.contains("\n  larder.toml:") && told.contains("\n  + "), "{told}");
-    assert!(told.contains("rightly not cached\n"), "{told}");
+    let report = run(larder.folder.path(), &["advice", "--admin", &admin]).out;
+    assert!(report.contains("many: One page is stored under many URLs"), "{report}");
+    assert!(report.contains("\n  larder.toml:") && report.contains("\n  + "), "{report}");
+    assert!(report.contains("rightly not cached\n"), "{report}");
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn too_little_ram_is_found_by_pages_that_are_asked_for_again() {
         panic!("{found:?}")
     };
     assert!(requests.parse::<u32>().unwrap() > 100, "{found:?}");
-    let told = advice(&larder);
-    let change = &told["findings"][0]["changes"][0];
+    let report = advice(&larder);
+    let change = &report["findings"][0]["changes"][0];
     assert_eq!(json!([true, ["cache.ram.size = \"16MiB\""]]), json!([change["restart"], change["settings"]]));
     let lines = change["diff"][0]["lines"].to_string();
     assert!(lines.contains("size = \\\"8MiB\\\"") && lines.contains("size = \\\"16MiB\\\""), "{lines}");
@@ -194,8 +194,8 @@ fn cookies_of_analytics_make_no_page_private_once_the_advice_is_followed() {
     visit(&larder);
     let expect = "analytics-cookies dated 12 cache.private_cookies cache.ignored_cookies";
     until("they are counted", || findings(&larder) == [expect]);
-    let told = advice(&larder);
-    let settings: Vec<&str> = told["findings"][0]["changes"][0]["settings"]
+    let report = advice(&larder);
+    let settings: Vec<&str> = report["findings"][0]["changes"][0]["settings"]
         .as_array()
         .unwrap()
         .iter()
@@ -228,8 +228,8 @@ fn text_that_is_sent_without_compression_is_found() {
     }
     let expect = "compression-off - 12 cache.compress.enabled cache.compress.uncached";
     until("they are counted", || findings(&larder) == [expect]);
-    let told = advice(&larder);
-    let change = &told["findings"][0]["changes"][0];
+    let report = advice(&larder);
+    let change = &report["findings"][0]["changes"][0];
     assert_eq!(
         json!(["cache.compress.enabled = true", "cache.compress.uncached = false"]),
         change["settings"]
@@ -260,8 +260,8 @@ fn no_change_is_proposed_whose_trial_is_red() {
     until("the one that is the same for all is found", || {
         findings(&larder) == [format!("no-lifetime silent 36 {every_cookie}")]
     });
-    let told = advice(&larder);
-    let rightly = told["rightly"].as_array().unwrap();
+    let report = advice(&larder);
+    let rightly = report["rightly"].as_array().unwrap();
     for (route, reason) in [("by-client", "no-lifetime"), ("far", "no-lifetime"), ("by-ga", "credentials")] {
         let is_it =
             |it: &Value| json!([it["route"], it["reason"], it["requests"]]) == json!([route, reason, 36]);
@@ -287,10 +287,10 @@ fn a_session_cookie_that_the_route_removes_is_found() {
     ask(&larder, "/shop/b", "Cookie: sid=1\r\n");
     ask(&larder, "/own/b", "Cookie: sid=1\r\n");
     assert_eq!(["removed-cookies shop 2 cache.private_cookies"], findings(&larder)[..]);
-    let told = advice(&larder);
-    let change = &told["findings"][0]["changes"][0];
+    let report = advice(&larder);
+    let change = &report["findings"][0]["changes"][0];
     assert!(change.to_string().contains("sessionid") && change.to_string().contains("\"sid\""), "{change}");
-    assert!(!told.to_string().contains("s3cret") && !told.to_string().contains("theme"), "{told}");
+    assert!(!report.to_string().contains("s3cret") && !report.to_string().contains("theme"), "{report}");
     // The proposed names are in force: the finding ends.
     let text = std::fs::read_to_string(larder.config()).unwrap();
     let names = "cache = { preset = \"django\", private_cookies = [\"sessionid\", \"csrftoken\", \"messages\", \"sid\"] }";

@@ -247,8 +247,8 @@ fn variables_beyond_the_limit_of_uwsgi_are_431() {
     assert_eq!(431, answer.status);
     assert!(application.asked().is_empty(), "nothing was sent");
     assert_eq!(200, get(&larder, "/b").status);
-    let told = larder.admin_post("/api/v1/explain", "{\"url\":\"http://a/b\"}").text();
-    assert!(told.contains("\"protocol\":\"uWSGI\""), "{told}");
+    let response = larder.admin_post("/api/v1/explain", "{\"url\":\"http://a/b\"}").text();
+    assert!(response.contains("\"protocol\":\"uWSGI\""), "{response}");
 }
 
 /// It is the client's request: the origin has not failed.
@@ -291,8 +291,8 @@ fn an_upgrade_is_refused() {
         let asked = serde_json::json!({
             "url": "http://a/chat", "headers": [["Connection", "Upgrade"], ["Upgrade", "websocket"]],
         });
-        let told = larder.admin_post("/api/v1/explain", &asked.to_string()).text();
-        assert!(told.contains("rejects the request with 501"), "{told}");
+        let response = larder.admin_post("/api/v1/explain", &asked.to_string()).text();
+        assert!(response.contains("rejects the request with 501"), "{response}");
     }
 }
 
@@ -399,8 +399,8 @@ fn a_real_server_of_three_protocols() {
                 ),
             );
             assert_eq!(200, answer.status, "{scheme}: {answer:?}");
-            let told: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
-            let of = |name: &str| told[name].as_str().unwrap_or("-").to_owned();
+            let json: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+            let of = |name: &str| json[name].as_str().unwrap_or("-").to_owned();
             let names = [
                 "REQUEST_METHOD",
                 "SCRIPT_NAME",
@@ -413,7 +413,7 @@ fn a_real_server_of_three_protocols() {
             ];
             let expect = format!("POST |  | /{scheme}/a b | x=%31 | example.com | a=1; b=2 | a/b | http");
             assert_eq!(expect, names.map(of).join(" | "), "{scheme}");
-            assert_eq!(200_000, told["body"], "{scheme}");
+            assert_eq!(200_000, json["body"], "{scheme}");
         }
         assert_eq!(200, get(&larder, &format!("/{scheme}/")).status);
     }

@@ -453,8 +453,8 @@ fn the_error_log_names_the_failed_origin_and_the_reason() {
         larder.get(&format!("/{name}"));
         let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
         let event = format!(" error origin-failed route=*/{name} origin={url} why=\"");
-        let told = |line: &str| line.contains(&event) && line.contains(why) && !line.contains(" left_out=");
-        until("it is told", || log().lines().any(told));
+        let report = |line: &str| line.contains(&event) && line.contains(why) && !line.contains(" left_out=");
+        until("it is told", || log().lines().any(report));
     }
     gate.open();
     for counter in ["origin_head_too_large", "origin_too_many_fields", "origin_interim_flood"] {

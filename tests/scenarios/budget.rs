@@ -377,8 +377,8 @@ fn the_time_of_the_origin_is_charged_when_a_response_has_ended() {
     assert_eq!(200, visitor(&larder).get("/f").status);
     larder.pass(6000);
     assert_eq!(200, bad.get("/g").status);
-    let told = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/x"}"#).text();
-    assert!(told.contains("2s/10s of the origin, by network"), "{told}");
+    let response = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/x"}"#).text();
+    assert!(response.contains("2s/10s of the origin, by network"), "{response}");
 }
 
 #[test]

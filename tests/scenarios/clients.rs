@@ -8,12 +8,12 @@ use std::os::unix::net::UnixStream;
 /// An origin that answers with the client's identity in the request.
 pub fn telling() -> Origin {
     Origin::new(|it| {
-        let told = it.head.lines().skip(1).filter(|line| {
+        let report = it.head.lines().skip(1).filter(|line| {
             let name = line.split(':').next().unwrap().to_ascii_lowercase();
             name.starts_with("x-forwarded") || name == "forwarded" || name.ends_with("-ip")
         });
-        let told: Vec<_> = told.map(str::trim).collect();
-        format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", told.join("|"))
+        let report: Vec<_> = report.map(str::trim).collect();
+        format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", report.join("|"))
     })
 }
 
@@ -31,9 +31,9 @@ const WAY: &str = "X-Forwarded-Proto: http|X-Forwarded-Host: h";
 
 /// Asks with `lines`: the origin is told `told`, the access log names `client`.
 #[track_caller]
-fn check(larder: &Larder, lines: &str, told: &str, client: &str) {
+fn check(larder: &Larder, lines: &str, report: &str, client: &str) {
     let told_now = larder.client().get_with("/page", lines).text();
-    assert_eq!(told, told_now, "{lines}");
+    assert_eq!(report, told_now, "{lines}");
     let path = larder.folder.path().join("access.log");
     // It is written at a tick of the worker.
     until("the log has it", || std::fs::read_to_string(&path).is_ok_and(|it| it.ends_with("/page\n")));
@@ -62,21 +62,21 @@ fn only_a_trusted_peer_may_name_the_client() {
 fn a_trusted_proxy_names_the_client() {
     let origin = telling();
     let larder = larder(&origin, "", BY_US);
-    let told = |who: &str| format!("X-Forwarded-For: {who}|{WAY}");
-    check(&larder, "", &told("127.0.0.1"), "127.0.0.1");
-    check(&larder, "X-Forwarded-For: 192.0.2.7\r\n", &told("192.0.2.7, 127.0.0.1"), "192.0.2.7");
+    let report = |who: &str| format!("X-Forwarded-For: {who}|{WAY}");
+    check(&larder, "", &report("127.0.0.1"), "127.0.0.1");
+    check(&larder, "X-Forwarded-For: 192.0.2.7\r\n", &report("192.0.2.7, 127.0.0.1"), "192.0.2.7");
     // What stands before is the client's own word.
-    check(&larder, "X-Forwarded-For: 127.0.0.1, 192.0.2.7\r\n", &told("192.0.2.7, 127.0.0.1"), "192.0.2.7");
+    check(&larder, "X-Forwarded-For: 127.0.0.1, 192.0.2.7\r\n", &report("192.0.2.7, 127.0.0.1"), "192.0.2.7");
     check(
         &larder,
         "X-Forwarded-For: evil, 2001:db8::1\r\nX-Forwarded-For: 10.0.0.9\r\n",
-        &told("2001:db8::1, 10.0.0.9, 127.0.0.1"),
+        &report("2001:db8::1, 10.0.0.9, 127.0.0.1"),
         "2001:db8::1",
     );
-    check(&larder, "X-Forwarded-For: 192.0.2.7, unknown\r\n", &told("127.0.0.1"), "127.0.0.1");
-    check(&larder, "Forwarded: for=192.0.2.7\r\n", &told("127.0.0.1"), "127.0.0.1");
+    check(&larder, "X-Forwarded-For: 192.0.2.7, unknown\r\n", &report("127.0.0.1"), "127.0.0.1");
+    check(&larder, "Forwarded: for=192.0.2.7\r\n", &report("127.0.0.1"), "127.0.0.1");
     let more = "X-Forwarded-For: 192.0.2.7\r\nX-Real-IP: 192.0.2.7\r\n";
-    check(&larder, more, &format!("X-Real-IP: 192.0.2.7|{}", told("192.0.2.7, 127.0.0.1")), "192.0.2.7");
+    check(&larder, more, &format!("X-Real-IP: 192.0.2.7|{}", report("192.0.2.7, 127.0.0.1")), "192.0.2.7");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn forwarded_by_rfc_7239() {
 fn the_route_sets_the_forwarded_fields() {
     let origin = telling();
     let both = larder(&origin, "forwarded = \"both\"", "");
-    let told = format!("X-Forwarded-For: 127.0.0.1|{WAY}|Forwarded: for=127.0.0.1;host=\"h\";proto=http");
-    check(&both, "Forwarded: for=evil\r\n", &told, "127.0.0.1");
+    let text = format!("X-Forwarded-For: 127.0.0.1|{WAY}|Forwarded: for=127.0.0.1;host=\"h\";proto=http");
+    check(&both, "Forwarded: for=evil\r\n", &text, "127.0.0.1");
     let off = larder(&origin, "forwarded = \"off\"", "");
     check(
         &off,
@@ -128,9 +128,9 @@ fn a_peer_on_a_unix_socket_is_trusted_if_configured() {
         let larder = Larder::start(Setup { config, env: Vec::new() });
         let mut stream = UnixStream::connect(larder.folder.path().join("web.sock")).unwrap();
         write!(stream, "GET /page HTTP/1.1\r\nHost: h\r\n{lines}Connection: close\r\n\r\n").unwrap();
-        let mut told = String::new();
-        stream.read_to_string(&mut told).unwrap();
-        told.split_once("\r\n\r\n").unwrap().1.to_owned()
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.split_once("\r\n\r\n").unwrap().1.to_owned()
     };
     let field = "X-Forwarded-For: 1.1.1.1, 192.0.2.7, 10.0.0.9\r\n";
     let nobody = format!("{WAY}|Forwarded: for=unknown;host=\"h\";proto=http");

@@ -201,12 +201,12 @@ fn followers_of_a_validation_have_its_answer() {
         let collapsed = answers.iter().filter(|it| it.cache().ends_with("collapsed")).count();
         let hits = answers.iter().filter(|it| it.is_hit()).count();
         let others = CROWD - 1;
-        let said = match expect {
+        let text = match expect {
             "yours" => (0, 0),
             _ if second.contains("304") => (0, others),
             _ => (others, 0),
         };
-        assert_eq!(said, (collapsed, hits), "{second} {answers:?}");
+        assert_eq!(text, (collapsed, hits), "{second} {answers:?}");
         assert_eq!(requests, origin.requests(), "{second}");
     }
 }

@@ -678,7 +678,7 @@ fn explain_tells_the_forms() {
     let larder = Larder::before(&origin, COMPRESS);
     let target = "/identity/length/0";
     until_coded(&mut larder.client(), target, "Accept-Encoding: gzip\r\n", "gzip");
-    let told = |accepted: &str| {
+    let report = |accepted: &str| {
         let body = format!(
             "{{\"url\":\"http://h{target}\",\"method\":\"GET\",\"headers\":[[\"Accept-Encoding\",\"{accepted}\"]]}}"
         );
@@ -690,16 +690,16 @@ fn explain_tells_the_forms() {
         let value: serde_json::Value = serde_json::from_str(&client.read().text()).unwrap();
         value["stored"]["forms"].as_str().unwrap().to_owned()
     };
-    let gzip = told("gzip");
+    let gzip = report("gzip");
     assert!(
         gzip.starts_with("stored plain; made of it: gzip (")
             && gzip.ends_with("; this request receives gzip")
     );
     assert!(
-        told("gzip, br").ends_with("; this request receives gzip and has br made"),
+        report("gzip, br").ends_with("; this request receives gzip and has br made"),
         "{}",
-        told("gzip, br")
+        report("gzip, br")
     );
-    assert!(told("identity").ends_with("; this request receives the stored encoding"));
-    assert!(told("br, identity;q=0").ends_with("; this request waits for br"));
+    assert!(report("identity").ends_with("; this request receives the stored encoding"));
+    assert!(report("br, identity;q=0").ends_with("; this request waits for br"));
 }

@@ -30,9 +30,9 @@ fn put(larder: &Larder, text: &str, base: &str) -> (u16, Value) {
 }
 
 fn config(larder: &Larder) -> Value {
-    let (status, told) = admin(larder, "GET", "/api/v1/config", b"");
-    assert_eq!(200, status, "{told}");
-    told
+    let (status, report) = admin(larder, "GET", "/api/v1/config", b"");
+    assert_eq!(200, status, "{report}");
+    report
 }
 
 fn file(larder: &Larder) -> String {
@@ -40,8 +40,8 @@ fn file(larder: &Larder) -> String {
 }
 
 fn text_and_hash(larder: &Larder) -> (String, String) {
-    let told = config(larder);
-    (told["text"].as_str().unwrap().to_owned(), told["hash"].as_str().unwrap().to_owned())
+    let message = config(larder);
+    (message["text"].as_str().unwrap().to_owned(), message["hash"].as_str().unwrap().to_owned())
 }
 
 /// larder with comments in its file, before an origin that says which `Host` it saw and names no lifetime.
@@ -56,13 +56,13 @@ fn commented() -> (Origin, Larder) {
 #[test]
 fn the_configuration_is_reported_with_its_keys() {
     let (_origin, larder) = commented();
-    let told = config(&larder);
-    assert_eq!((&json!(true), &Value::Null), (&told["editable"], &told["why"]));
-    assert_eq!(file(&larder), told["text"].as_str().unwrap());
-    assert_eq!(told["hash"], told["running_hash"]);
-    assert!(told["path"].as_str().unwrap().ends_with("/larder.toml"));
-    assert_eq!(json!(2), told["document"]["workers"]);
-    let keys = told["keys"].as_array().unwrap();
+    let message = config(&larder);
+    assert_eq!((&json!(true), &Value::Null), (&message["editable"], &message["why"]));
+    assert_eq!(file(&larder), message["text"].as_str().unwrap());
+    assert_eq!(message["hash"], message["running_hash"]);
+    assert!(message["path"].as_str().unwrap().ends_with("/larder.toml"));
+    assert_eq!(json!(2), message["document"]["workers"]);
+    let keys = message["keys"].as_array().unwrap();
     let key = |name: &str| keys.iter().find(|it| it["key"] == name).unwrap_or_else(|| panic!("no {name}"));
     assert_eq!(json!(true), key("cache.ram.size")["restart"]);
     assert_eq!(
@@ -101,9 +101,9 @@ fn a_change_is_shown_and_put_in_force() {
     assert_eq!(text, file(&larder));
     larder.get("/");
     assert!(larder.get("/").is_hit(), "it is in force when the answer comes");
-    let told = config(&larder);
-    assert_eq!((&put["hash"], &put["hash"]), (&told["hash"], &told["running_hash"]));
-    let past = &told["history"][0];
+    let message = config(&larder);
+    assert_eq!((&put["hash"], &put["hash"]), (&message["hash"], &message["running_hash"]));
+    let past = &message["history"][0];
     assert_eq!("1 key: route /*: cache.default_ttl", past["change"]);
     let (status, shown) = post(&larder, "check", &json!({ "to": past["id"] }));
     assert_eq!((200, &json!(true)), (status, &shown["ok"]), "{shown}");
@@ -127,9 +127,9 @@ fn a_concurrent_change_of_the_file_is_not_overwritten() {
     let (before, hash) = text_and_hash(&larder);
     let theirs = format!("{before}# theirs\n");
     std::fs::write(larder.config(), &theirs).unwrap();
-    let (status, told) = put(&larder, &format!("{before}# ours\n"), &hash);
-    assert_eq!(409, status, "{told}");
-    assert!(told["detail"].as_str().unwrap().starts_with("The file was changed in the meantime"));
+    let (status, report) = put(&larder, &format!("{before}# ours\n"), &hash);
+    assert_eq!(409, status, "{report}");
+    assert!(report["detail"].as_str().unwrap().starts_with("The file was changed in the meantime"));
     assert_eq!(theirs, file(&larder));
     assert_eq!(json!([]), config(&larder)["history"]);
 }
@@ -139,9 +139,9 @@ fn a_concurrent_change_of_the_file_is_not_overwritten() {
 fn refused(larder: &Larder, text: &str, line: u64, column: u64, key: Value, message: &str) {
     let (before, hash) = text_and_hash(larder);
     let (_, checked) = post(larder, "check", &json!({ "text": text }));
-    let (status, told) = put(larder, text, &hash);
-    assert_eq!((422, &json!(false)), (status, &checked["ok"]), "{told}");
-    for problem in [&checked["problems"][0], &told["problems"][0]] {
+    let (status, report) = put(larder, text, &hash);
+    assert_eq!((422, &json!(false)), (status, &checked["ok"]), "{report}");
+    for problem in [&checked["problems"][0], &report["problems"][0]] {
         assert_eq!(
             (json!(line), json!(column), key.clone()),
             (problem["line"].clone(), problem["column"].clone(), problem["key"].clone()),
@@ -149,7 +149,7 @@ fn refused(larder: &Larder, text: &str, line: u64, column: u64, key: Value, mess
         );
         assert!(problem["message"].as_str().unwrap().contains(message), "{problem}");
     }
-    assert!(told["detail"].as_str().unwrap().contains(message), "{told}");
+    assert!(report["detail"].as_str().unwrap().contains(message), "{report}");
     assert_eq!(before, file(larder));
     assert_eq!((json!([]), 0), (config(larder)["history"].clone(), larder.counter("config_reloads")));
 }
@@ -198,14 +198,14 @@ fn keys_that_require_a_restart_are_named_and_the_rest_applies() {
         (json!(true), json!(["workers", "cache.ram.size"])),
         (checked["ok"].clone(), checked["restart"].clone())
     );
-    let (status, told) = put(&larder, &text, &hash);
+    let (status, report) = put(&larder, &text, &hash);
     let pending = json!(["workers", "cache.ram.size"]);
-    assert_eq!((200, &pending), (status, &told["pending"]), "{told}");
+    assert_eq!((200, &pending), (status, &report["pending"]), "{report}");
     let now = config(&larder);
     assert_eq!((&pending, &now["hash"]), (&now["pending"], &now["running_hash"]));
     until("the rest is in force", || (0..8).all(|_| larder.get("/").field("x-cache").is_some()));
-    let (status, told) = put(&larder, &before, now["hash"].as_str().unwrap());
-    assert_eq!((200, &json!([])), (status, &told["pending"]), "{told}");
+    let (status, report) = put(&larder, &before, now["hash"].as_str().unwrap());
+    assert_eq!((200, &json!([])), (status, &report["pending"]), "{report}");
 }
 
 /// A key that waits for a restart held back every later change that was applied over the admin.
@@ -214,22 +214,22 @@ fn a_change_is_in_force_although_an_earlier_one_waits_for_a_restart() {
     let (_origin, larder) = commented();
     let (before, hash) = text_and_hash(&larder);
     let waits = before.replace("workers = 2", "workers = 3 # more");
-    let (status, told) = put(&larder, &waits, &hash);
-    assert_eq!((200, &json!(["workers"])), (status, &told["pending"]), "{told}");
+    let (status, report) = put(&larder, &waits, &hash);
+    assert_eq!((200, &json!(["workers"])), (status, &report["pending"]), "{report}");
     let text = waits.replace("# and", "cache.x_cache = true\n# and");
-    let (status, told) = put(&larder, &text, told["hash"].as_str().unwrap());
-    assert_eq!((200, &json!(["workers"])), (status, &told["pending"]), "{told}");
+    let (status, report) = put(&larder, &text, report["hash"].as_str().unwrap());
+    assert_eq!((200, &json!(["workers"])), (status, &report["pending"]), "{report}");
     until("the second change is in force", || larder.get("/").field("x-cache").is_some());
     assert_eq!((json!(["workers"]), text), (config(&larder)["pending"].clone(), file(&larder)));
     // Back to what runs needs no restart.
     let history = config(&larder)["history"].as_array().unwrap().clone();
     assert_eq!(2, history.len(), "{history:?}");
-    let (status, told) = post(&larder, "rollback", &json!({ "to": history[1]["id"] }));
-    assert_eq!((200, &json!([])), (status, &told["pending"]), "{told}");
+    let (status, report) = post(&larder, "rollback", &json!({ "to": history[1]["id"] }));
+    assert_eq!((200, &json!([])), (status, &report["pending"]), "{report}");
     assert_eq!((json!([]), before), (config(&larder)["pending"].clone(), file(&larder)));
     // And the other way; the next start reads it.
-    let (status, told) = post(&larder, "rollback", &json!({ "to": history[0]["id"] }));
-    assert_eq!((200, &json!(["workers"])), (status, &told["pending"]), "{told}");
+    let (status, report) = post(&larder, "rollback", &json!({ "to": history[0]["id"] }));
+    assert_eq!((200, &json!(["workers"])), (status, &report["pending"]), "{report}");
     let next = Larder::start(Setup { config: file(&larder), env: Vec::new() });
     assert_eq!((json!([]), waits), (config(&next)["pending"].clone(), file(&next)));
 }
@@ -239,9 +239,9 @@ fn a_malformed_request_for_the_configuration_is_refused() {
     let (_origin, larder) = commented();
     let before = file(&larder);
     let check = |method: &str, path: &str, body: &[u8], status: u16, says: &str| {
-        let (found, told) = admin(&larder, method, path, body);
-        assert_eq!(status, found, "{path}: {told}");
-        assert!(told["detail"].as_str().unwrap().contains(says), "{path}: {told}");
+        let (found, report) = admin(&larder, method, path, body);
+        assert_eq!(status, found, "{path}: {report}");
+        assert!(report["detail"].as_str().unwrap().contains(says), "{path}: {report}");
     };
     let long = json!({ "text": "#".repeat(2 << 20), "base": "x" }).to_string();
     check("PUT", "/api/v1/config", long.as_bytes(), 413, "The body exceeds 1048576 bytes");
@@ -295,18 +295,18 @@ fn larder_without_a_file_names_the_reason() {
         "--ram",
         "8MiB",
     ]);
-    let told = config(&larder);
-    assert_eq!((&Value::Null, &json!(false)), (&told["path"], &told["editable"]));
-    assert!(told["why"].as_str().unwrap().contains("larder run -c FILE"), "{told}");
+    let message = config(&larder);
+    assert_eq!((&Value::Null, &json!(false)), (&message["path"], &message["editable"]));
+    assert!(message["why"].as_str().unwrap().contains("larder run -c FILE"), "{message}");
     assert!(
-        told["flags"]
+        message["flags"]
             .as_array()
             .unwrap()
             .iter()
             .any(|it| it["key"] == "cache.ram.size" && it["flag"] == "--ram")
     );
     let (status, refused) = put(&larder, "", "x");
-    assert_eq!((409, &told["why"]), (status, &refused["detail"]));
+    assert_eq!((409, &message["why"]), (status, &refused["detail"]));
 }
 
 #[test]
@@ -317,8 +317,8 @@ fn mode_and_link_stay() {
     std::os::unix::fs::symlink("real.toml", larder.config()).unwrap();
     std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
     let (text, hash) = text_and_hash(&larder);
-    let (status, told) = put(&larder, &format!("{text}# more\n"), &hash);
-    assert_eq!(200, status, "{told}");
+    let (status, report) = put(&larder, &format!("{text}# more\n"), &hash);
+    assert_eq!(200, status, "{report}");
     assert!(std::fs::symlink_metadata(larder.config()).unwrap().is_symlink());
     assert_eq!(0o640, std::fs::metadata(&real).unwrap().permissions().mode() & 0o7777);
     assert!(file(&larder).ends_with("# more\n"));
@@ -351,9 +351,9 @@ fn a_reader_of_the_file_never_sees_a_partial_text() {
         })
     };
     for round in 0..20 {
-        let (status, told) = put(&larder, &format!("{text}# {}\n", "x".repeat(round * 400)), &hash);
-        assert_eq!(200, status, "{told}");
-        hash = told["hash"].as_str().unwrap().to_owned();
+        let (status, report) = put(&larder, &format!("{text}# {}\n", "x".repeat(round * 400)), &hash);
+        assert_eq!(200, status, "{report}");
+        hash = report["hash"].as_str().unwrap().to_owned();
     }
     stop.store(true, SeqCst);
     reader.join().unwrap();
@@ -400,8 +400,8 @@ fn the_admin_responds_while_it_checks_a_large_configuration() {
     }
     let answer = reader.join().unwrap();
     assert_eq!(200, answer.status, "{answer:?}");
-    let told: Value = serde_json::from_str(&answer.text()).unwrap();
-    assert_eq!(json!(true), told["ok"], "{}", told["problems"]);
+    let report: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(json!(true), report["ok"], "{}", report["problems"]);
     assert!(earlier > 3, "{earlier} requests were answered during the check");
 }
 

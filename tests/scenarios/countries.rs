@@ -134,8 +134,8 @@ fn a_replaced_database_is_read_and_a_broken_one_is_not() {
     replace(&countries()[..100]);
     until("the broken file is noticed", || larder.counter("access_files_broken") == 1);
     let is_shown = || {
-        let told = larder.admin_get("/api/v1/health").text();
-        told.contains("access-file-broken") && told.contains("the previous database stays in use")
+        let response = larder.admin_get("/api/v1/health").text();
+        response.contains("access-file-broken") && response.contains("the previous database stays in use")
     };
     assert!(is_shown());
     assert_eq!([403, 200], [GERMAN, FRENCH].map(status));

@@ -25,11 +25,11 @@ fn the_rule_that_decides_is_named_with_its_line() {
     let larder = larder(&origin, &site);
     larder.hold();
     let check = |path: &str, client: &str, verdict: &str, status: Option<u16>, access: [&str; 4]| {
-        let told = explain(&larder, path, client);
-        assert_eq!(verdict, told["verdict"]["name"], "{path} {client}: {told}");
-        assert!(status.is_none() || told["verdict"]["status"] == json!(status), "{told}");
+        let explanation = explain(&larder, path, client);
+        assert_eq!(verdict, explanation["verdict"]["name"], "{path} {client}: {explanation}");
+        assert!(status.is_none() || explanation["verdict"]["status"] == json!(status), "{explanation}");
         let [name, key, sentence, line] = access;
-        let found = &told["access"];
+        let found = &explanation["access"];
         assert_eq!(
             json!([name, format!("site.route.access.{key}"), sentence]),
             json!([found["name"], found["key"], found["sentence"]])
@@ -83,17 +83,17 @@ fn a_client_that_is_no_address_is_rejected() {
     );
     let url = format!("http://{}/", larder.address);
     let admin = larder.admin.to_string();
-    let told = run(larder.folder.path(), &["explain", &url, "--client", "10.1.2.3", "--admin", &admin]);
+    let output = run(larder.folder.path(), &["explain", &url, "--client", "10.1.2.3", "--admin", &admin]);
     assert!(
-        told.out.contains("access   admitted: the client is in allow, by site.route.access.allow ("),
+        output.out.contains("access   admitted: the client is in allow, by site.route.access.allow ("),
         "{}",
-        told.out
+        output.out
     );
-    let told = run(larder.folder.path(), &["explain", &url, "--client", "192.0.2.1", "--admin", &admin]);
+    let output = run(larder.folder.path(), &["explain", &url, "--client", "192.0.2.1", "--admin", &admin]);
     assert!(
-        told.out.contains("Refused by larder before the cache: the client 192.0.2.1 is not in allow."),
+        output.out.contains("Refused by larder before the cache: the client 192.0.2.1 is not in allow."),
         "{}",
-        told.out
+        output.out
     );
 }
 
@@ -111,9 +111,9 @@ fn a_request_is_judged_with_the_identity_that_it_would_have() {
     let larder = larder(&origin, &site);
     larder.hold();
     let answer = |path: &str, client: &str| {
-        let told = explain(&larder, path, client);
-        let answer = told["summary"]["answer"].as_str().unwrap().to_owned();
-        (told["verdict"]["name"].as_str().unwrap().to_owned(), answer)
+        let explanation = explain(&larder, path, client);
+        let answer = explanation["summary"]["answer"].as_str().unwrap().to_owned();
+        (explanation["verdict"]["name"].as_str().unwrap().to_owned(), answer)
     };
     let asked = format!("the service {} would be asked", service.url());
     let depends =
@@ -123,8 +123,8 @@ fn a_request_is_judged_with_the_identity_that_it_would_have() {
     let mut client = Client::connect_from(Ipv4Addr::new(127, 0, 0, 3), larder.address);
     client.get("/any/a");
     assert!(client.get("/any/a").is_hit());
-    let (verdict, told) = answer("/any/a", "127.0.0.3");
-    assert!(verdict == "hit" && told.starts_with("Served from RAM"), "{told}");
+    let (verdict, explanation) = answer("/any/a", "127.0.0.3");
+    assert!(verdict == "hit" && explanation.starts_with("Served from RAM"), "{explanation}");
     let apart = format!(
         "If access admits the request ({asked}): Not cached: the access rules of the route identify its clients."
     );
@@ -151,20 +151,23 @@ fn answers_that_precede_access_are_named() {
         sentence("/open")
     );
     assert!(sentence("/app/a").starts_with("Refused by larder before the cache"));
-    let told = explain(&larder, "/app", "127.0.0.1");
+    let explanation = explain(&larder, "/app", "127.0.0.1");
     assert!(
-        told["summary"]["answer"]
+        explanation["summary"]["answer"]
             .as_str()
             .unwrap()
             .starts_with("Answered by larder before access rules: 301"),
-        "{told}"
+        "{explanation}"
     );
     // A preflight belongs to the route of the request that it is about.
     let body = json!({
         "url": format!("http://{}/api/a", larder.address), "method": "OPTIONS",
         "headers": [["Origin", "https://app.test"], ["Access-Control-Request-Method", "PUT"]],
     });
-    let told: Value =
+    let explanation: Value =
         serde_json::from_slice(&larder.admin_post("/api/v1/explain", &body.to_string()).body).unwrap();
-    assert_eq!("it does not accept PUT", told["matched"]["passed_over"][0]["sentence"], "{told}");
+    assert_eq!(
+        "it does not accept PUT", explanation["matched"]["passed_over"][0]["sentence"],
+        "{explanation}"
+    );
 }

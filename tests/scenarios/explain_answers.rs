@@ -29,9 +29,9 @@ fn start(origin: &Origin) -> Larder {
 }
 
 fn explain(larder: &Larder, question: &Value) -> Value {
-    let told = larder.admin_post("/api/v1/explain", &question.to_string());
-    assert_eq!(200, told.status, "{question}: {}", told.text());
-    serde_json::from_slice(&told.body).unwrap()
+    let response = larder.admin_post("/api/v1/explain", &question.to_string());
+    assert_eq!(200, response.status, "{question}: {}", response.text());
+    serde_json::from_slice(&response.body).unwrap()
 }
 
 fn page(larder: &Larder, target: &str) -> Value {
@@ -39,8 +39,8 @@ fn page(larder: &Larder, target: &str) -> Value {
 }
 
 /// The settings that are proposed.
-fn settings(told: &Value) -> Vec<Value> {
-    let changes = told["summary"]["changes"].as_array().unwrap().iter();
+fn settings(report: &Value) -> Vec<Value> {
+    let changes = report["summary"]["changes"].as_array().unwrap().iter();
     changes.filter(|it| it["by"] == "configuration").cloned().collect()
 }
 
@@ -78,12 +78,12 @@ fn the_answer_is_first_and_private_pages_get_no_advice() {
         ("/changing", "Not cached: the response declares no lifetime. right"),
         ("/new", "Not stored yet: no response is stored under this key. once"),
     ] {
-        let told = page(&larder, target);
-        let summary = &told["summary"];
+        let report = page(&larder, target);
+        let summary = &report["summary"];
         let found =
             format!("{} {}", summary["answer"].as_str().unwrap(), summary["judgement"].as_str().unwrap());
-        assert_eq!(expect.to_lowercase(), found.to_lowercase(), "{told:#}");
-        assert!(settings(&told).is_empty(), "{told:#}");
+        assert_eq!(expect.to_lowercase(), found.to_lowercase(), "{report:#}");
+        assert!(settings(&report).is_empty(), "{report:#}");
     }
 }
 
@@ -92,9 +92,9 @@ fn a_lifetime_that_is_followed_shares_no_page_of_a_session() {
     let origin = Origin::scripted(answer);
     let larder = start(&origin);
     larder.get("/silent");
-    let told = page(&larder, "/silent");
-    assert_eq!("could-be-cached", told["summary"]["judgement"], "{told:#}");
-    let [change] = &settings(&told)[..] else { panic!("{told:#}") };
+    let report = page(&larder, "/silent");
+    assert_eq!("could-be-cached", report["summary"]["judgement"], "{report:#}");
+    let [change] = &settings(&report)[..] else { panic!("{report:#}") };
     let lines = change["settings"].as_array().unwrap();
     assert_eq!([json!("cache.default_ttl = \"60s\""), json!("cache.private_cookies = [\"*\"]")], lines[..2]);
     assert!(lines[2].as_str().unwrap().starts_with("cache.ignored_cookies = [\"_ga*\","), "{change:#}");
@@ -119,8 +119,8 @@ fn parameters_of_analytics_leave_the_key() {
     let origin = Origin::scripted(answer);
     let larder = start(&origin);
     larder.get("/many?utm_source=a&page=2");
-    let told = page(&larder, "/many?utm_source=b&page=2");
-    let [change] = &settings(&told)[..] else { panic!("{told:#}") };
+    let report = page(&larder, "/many?utm_source=b&page=2");
+    let [change] = &settings(&report)[..] else { panic!("{report:#}") };
     assert_eq!(json!(["cache.key.drop = [\"utm_*\"]"]), change["settings"]);
     follow(&larder, change);
     larder.get("/many?utm_source=c&page=2");
@@ -149,10 +149,10 @@ fn a_path_a_host_a_tag_and_an_id_are_subjects() {
     client.send("PURGE /mapped HTTP/1.1\r\nHost: shop.test\r\n\r\n");
     client.read();
     for text in ["first", "tag:first"] {
-        let told = ask(text);
+        let report = ask(text);
         assert_eq!(
             json!(["tag", 1]),
-            json!([told["verdict"]["name"], told["pages"].as_array().unwrap().len()])
+            json!([report["verdict"]["name"], report["pages"].as_array().unwrap().len()])
         );
     }
     assert!(
@@ -169,17 +169,17 @@ fn a_path_a_host_a_tag_and_an_id_are_subjects() {
         // As traces and the worst requests show it: explained as it stands, it was a page without requests.
         (json!({ "ask": "/page?token=***" }), "url"),
     ] {
-        let told = larder.admin_post("/api/v1/explain", &question.to_string());
-        let told = (told.status, serde_json::from_slice::<Value>(&told.body).unwrap());
-        assert_eq!((400, at), (told.0, told.1["where"].as_str().unwrap()), "{question}");
+        let report = larder.admin_post("/api/v1/explain", &question.to_string());
+        let report = (report.status, serde_json::from_slice::<Value>(&report.body).unwrap());
+        assert_eq!((400, at), (report.0, report.1["where"].as_str().unwrap()), "{question}");
     }
     let admin = larder.admin.to_string();
-    let told = run(larder.folder.path(), &["explain", "/page", "--admin", &admin]);
-    assert!(told.out.starts_with("Served from RAM: fresh for "), "{}", told.out);
+    let report = run(larder.folder.path(), &["explain", "/page", "--admin", &admin]);
+    assert!(report.out.starts_with("Served from RAM: fresh for "), "{}", report.out);
     assert!(
-        told.out.contains("\nThat is right: ") && told.out.contains("\nhow this was decided\n"),
+        report.out.contains("\nThat is right: ") && report.out.contains("\nhow this was decided\n"),
         "{}",
-        told.out
+        report.out
     );
 }
 
@@ -190,7 +190,7 @@ fn an_expired_page_has_the_setting_that_its_sentence_speaks_of() {
     let larder = start(&origin);
     larder.get("/page");
     larder.advance(5);
-    let told = page(&larder, "/page");
-    let [change] = &settings(&told)[..] else { panic!("{told:#}") };
+    let report = page(&larder, "/page");
+    let [change] = &settings(&report)[..] else { panic!("{report:#}") };
     assert_eq!(json!(["cache.stale_while_revalidate = \"60s\""]), change["settings"]);
 }

@@ -8,9 +8,9 @@ use crate::harness::{Larder, Origin, http2};
 use serde_json::{Value, json};
 
 fn explain(larder: &Larder, question: &Value) -> Value {
-    let told = larder.admin_post("/api/v1/explain", &question.to_string());
-    assert_eq!(200, told.status, "{question}: {}", told.text());
-    serde_json::from_slice(&told.body).unwrap()
+    let response = larder.admin_post("/api/v1/explain", &question.to_string());
+    assert_eq!(200, response.status, "{question}: {}", response.text());
+    serde_json::from_slice(&response.body).unwrap()
 }
 
 fn page(larder: &Larder, target: &str) -> Value {
@@ -45,21 +45,24 @@ fn site(keys: &str) -> (tempfile::TempDir, Larder) {
 #[track_caller]
 fn check(larder: &Larder, target: &str, status: u16, found: &str, key: &str, line: u32) {
     for _ in 0..2 {
-        let told = page(larder, target);
+        let report = page(larder, target);
         let shown = match status {
             301 => {
-                told["verdict"]["sentence"].as_str().unwrap().contains(&format!("Redirected to {found}, "))
+                report["verdict"]["sentence"].as_str().unwrap().contains(&format!("Redirected to {found}, "))
             }
-            200 => told["file"]["path"] == found,
-            _ => told["file"]["page"].as_str().unwrap_or("none") == found,
+            200 => report["file"]["path"] == found,
+            _ => report["file"]["page"].as_str().unwrap_or("none") == found,
         };
-        assert!(shown, "{target}: {told}");
+        assert!(shown, "{target}: {report}");
         assert_eq!(
             json!([status, format!("site.route.files.{key}")]),
-            json!([told["verdict"]["status"], told["file"]["key"]]),
-            "{told}"
+            json!([report["verdict"]["status"], report["file"]["key"]]),
+            "{report}"
         );
-        assert!(told["file"]["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")), "{told}");
+        assert!(
+            report["file"]["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")),
+            "{report}"
+        );
         let (first, second) = (larder.get(target), http2::Http2::connect(larder).get(target));
         assert_eq!([status, status], [first.status, second.status], "{target}");
         let (texts, location) = ([first.text(), second.text()], first.field("location"));
@@ -81,8 +84,8 @@ fn the_member_of_a_list_that_answers_is_named() {
     check(&larder, "/docs/", 200, "docs/index.html", "index", 6);
     check(&larder, "/no/such/page", 200, "index.html", "try", 7);
     check(&larder, "/.env", 404, "none", "try", 7);
-    let told = page(&larder, "/about");
-    let sentence = told["verdict"]["sentence"].as_str().unwrap();
+    let report = page(&larder, "/about");
+    let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("member {path}.html of site.route.files.try"), "{sentence}");
     let (_folder, larder) = site("files.try = [\"{path}\", \"=410\"]\nfiles.dotfiles = true");
     check(&larder, "/.env", 200, ".env", "try", 7);
@@ -98,31 +101,32 @@ fn clean_urls_applications_listings_and_the_page_for_404_are_named() {
     check(&larder, "/docs/index", 301, "/docs/", "clean_urls", 7);
     check(&larder, "/docs/%61", 200, "docs/a.html", "clean_urls", 7);
     check(&larder, "/missing", 404, "/404.html", "not_found", 8);
-    let told = page(&larder, "/images/");
+    let report = page(&larder, "/images/");
     assert_eq!(
         json!(["file", "site.route.files.listing"]),
-        json!([told["verdict"]["name"], told["file"]["key"]]),
-        "{told}"
+        json!([report["verdict"]["name"], report["file"]["key"]]),
+        "{report}"
     );
     let (_folder, larder) = site("files.spa = true");
     check(&larder, "/users/7", 200, "index.html", "spa", 7);
     check(&larder, "/missing.js", 404, "none", "root", 6);
-    let told = explain(&larder, &json!({ "url": format!("http://{}/", larder.address), "method": "DELETE" }));
+    let report =
+        explain(&larder, &json!({ "url": format!("http://{}/", larder.address), "method": "DELETE" }));
     assert_eq!(
         json!(["refused", 405]),
-        json!([told["verdict"]["name"], told["verdict"]["status"]]),
-        "{told}"
+        json!([report["verdict"]["name"], report["verdict"]["status"]]),
+        "{report}"
     );
     assert_eq!(405, larder.client().request("DELETE", "/", "", "").status);
     let admin = larder.admin.to_string();
-    let told = run(
+    let report = run(
         larder.folder.path(),
         &["explain", &format!("http://{}/users/7", larder.address), "--admin", &admin],
     );
     assert!(
-        told.out.contains("file     index.html in ") && told.out.contains("site.route.files.spa ("),
+        report.out.contains("file     index.html in ") && report.out.contains("site.route.files.spa ("),
         "{}",
-        told.out
+        report.out
     );
 }
 
@@ -144,24 +148,27 @@ fn methods_redirects_maintenance_and_health_are_named_with_their_lines() {
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     let ask = |method: &str, target: &str| {
-        let told = explain(
+        let explanation = explain(
             &larder,
             &json!({ "url": format!("http://{}{target}", larder.address), "method": method }),
         );
         let found = larder.client().request(method, target, "", "");
-        assert_eq!(json!(found.status), told["verdict"]["status"], "{target}: {told}");
-        told
+        assert_eq!(json!(found.status), explanation["verdict"]["status"], "{target}: {explanation}");
+        explanation
     };
-    let told = ask("DELETE", "/app/x");
-    let passed = &told["matched"]["passed_over"][0];
-    assert!(passed["where"].as_str().unwrap().ends_with("larder.toml:7"), "{told}");
+    let explanation = ask("DELETE", "/app/x");
+    let passed = &explanation["matched"]["passed_over"][0];
+    assert!(passed["where"].as_str().unwrap().ends_with("larder.toml:7"), "{explanation}");
     assert_eq!("it does not accept DELETE", passed["sentence"]);
     for (target, name, line) in
         [("/app", "redirect", 6), ("/down", "maintenance", 11), ("/ready", "answer", 15)]
     {
-        let told = ask("GET", target);
-        assert_eq!(name, told["verdict"]["name"]);
-        assert!(told["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")), "{told}");
+        let explanation = ask("GET", target);
+        assert_eq!(name, explanation["verdict"]["name"]);
+        assert!(
+            explanation["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")),
+            "{explanation}"
+        );
     }
     assert_eq!(0, origin.requests());
 }
@@ -187,21 +194,22 @@ fn routes_that_are_passed_over_are_named_with_every_answer() {
         );
         let larder = Larder::start(Setup { config, env: Vec::new() });
         assert_eq!(status, larder.get("/app/y").status, "{keys}");
-        let told = page(&larder, "/app/y");
-        assert_eq!(json!(status), told["verdict"]["status"], "{keys}: {told}");
-        let passed = told["matched"]["passed_over"].as_array().unwrap_or_else(|| panic!("{keys}: {told}"));
+        let report = page(&larder, "/app/y");
+        assert_eq!(json!(status), report["verdict"]["status"], "{keys}: {report}");
+        let passed =
+            report["matched"]["passed_over"].as_array().unwrap_or_else(|| panic!("{keys}: {report}"));
         let file = larder.config().display().to_string();
         let expect = [("site.route.when", 7), ("site.route.methods", 11)];
         for (row, (key, line)) in passed.iter().zip(expect) {
             assert_eq!(json!([key, format!("{file}:{line}")]), json!([row["key"], row["where"]]), "{keys}");
         }
-        assert_eq!(if status == 405 { 3 } else { 2 }, passed.len(), "{keys}: {told}");
+        assert_eq!(if status == 405 { 3 } else { 2 }, passed.len(), "{keys}: {report}");
         if status == 405 {
-            let told = page(&larder, "/y");
-            let passed = &told["matched"]["passed_over"];
+            let report = page(&larder, "/y");
+            let passed = &report["matched"]["passed_over"];
             assert_eq!(
                 json!([404, "site.route.when", "site.route.when"]),
-                json!([told["verdict"]["status"], passed[0]["key"], passed[1]["key"]])
+                json!([report["verdict"]["status"], passed[0]["key"], passed[1]["key"]])
             );
             assert_eq!(404, larder.get("/y").status);
         }
@@ -227,10 +235,10 @@ fn the_tls_rules_of_a_site_are_named() {
         if !name.is_null() {
             question["server_name"] = name;
         }
-        let told = explain(&larder, &question);
+        let explanation = explain(&larder, &question);
         (
-            told["verdict"]["status"].clone(),
-            told["tls"]["where"]["client_auth"].as_str().unwrap_or("none").to_owned(),
+            explanation["verdict"]["status"].clone(),
+            explanation["tls"]["where"]["client_auth"].as_str().unwrap_or("none").to_owned(),
         )
     };
     let check = |url: &str, name: Value, status: u16, place: &str| {
@@ -263,16 +271,16 @@ fn the_origin_of_a_sticky_cookie_is_named_without_its_value() {
         let headers = if cookie.is_empty() { json!([]) } else { json!([["Cookie", cookie]]) };
         explain(&larder, &json!({ "url": format!("http://{}/a", larder.address), "headers": headers }))
     };
-    let told = ask(&format!("x=1; {cookie}"));
-    let name = told["sticky"]["origin"].as_str().unwrap();
-    assert!(asked.url().contains(name) || name.contains(&asked.address.to_string()), "{told}");
-    assert!(told["sticky"]["where"].as_str().unwrap().ends_with("larder.toml:7"), "{told}");
-    assert!(!told.to_string().contains(cookie.strip_prefix("at=").unwrap()), "{told}");
+    let report = ask(&format!("x=1; {cookie}"));
+    let name = report["sticky"]["origin"].as_str().unwrap();
+    assert!(asked.url().contains(name) || name.contains(&asked.address.to_string()), "{report}");
+    assert!(report["sticky"]["where"].as_str().unwrap().ends_with("larder.toml:7"), "{report}");
+    assert!(!report.to_string().contains(cookie.strip_prefix("at=").unwrap()), "{report}");
     for other in ["", "at=0000000000000001", "at=x"] {
-        let told = ask(other);
+        let report = ask(other);
         assert!(
-            told["sticky"]["origin"].is_null() && told["sticky"]["sentence"].is_string(),
-            "{other}: {told}"
+            report["sticky"]["origin"].is_null() && report["sticky"]["sentence"].is_string(),
+            "{other}: {report}"
         );
     }
 }

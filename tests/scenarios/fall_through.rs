@@ -62,13 +62,13 @@ fn check(larder: &Larder, method: &str, target: &str, status: u16, expect: &str)
     let mut first = larder.client();
     for _ in 0..2 {
         let one = first.request(method, target, "", "");
-        let said = one.field("location").map_or_else(|| one.text(), str::to_owned);
-        assert!(one.status == status && said.contains(expect), "HTTP/1.1 {method} {target}: {one:?}");
+        let text = one.field("location").map_or_else(|| one.text(), str::to_owned);
+        assert!(one.status == status && text.contains(expect), "HTTP/1.1 {method} {target}: {one:?}");
         let mut second = http2::Http2::connect(larder);
         let id = second.head(&http2::request(method, target, &[]), http2::END_STREAM);
         let two = second.answer(id);
-        let said = two.field("location").map_or_else(|| two.text(), str::to_owned);
-        assert!(two.status == status && said.contains(expect), "HTTP/2 {method} {target}: {two:?}");
+        let text = two.field("location").map_or_else(|| two.text(), str::to_owned);
+        assert!(two.status == status && text.contains(expect), "HTTP/2 {method} {target}: {two:?}");
     }
 }
 
@@ -312,8 +312,8 @@ fn explain_tells_both_steps() {
         let ended = command::run(folder.path(), &["explain", &url, "--admin", &admin]);
         format!("{}{}", ended.out, ended.err)
     };
-    let told = run("/stored");
-    assert!(told.contains("app") && told.contains("its directory has no file for the path"), "{told}");
-    let told = run("/a.txt");
-    assert!(told.contains("public") && told.contains("The file a.txt answers"), "{told}");
+    let output = run("/stored");
+    assert!(output.contains("app") && output.contains("its directory has no file for the path"), "{output}");
+    let output = run("/a.txt");
+    assert!(output.contains("public") && output.contains("The file a.txt answers"), "{output}");
 }

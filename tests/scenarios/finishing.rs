@@ -328,8 +328,8 @@ fn the_command_for_maintenance_edits_the_configuration() {
 fn explain_names_the_rule_and_its_line() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
     let larder = larder(&origin, "maintenance = { enabled = true }", "");
-    let told = larder.admin_post("/cache/explain", "{\"url\": \"http://h.test/a\"}");
+    let response = larder.admin_post("/cache/explain", "{\"url\": \"http://h.test/a\"}");
     // Clients on the machine itself are explained: none is allowed here.
-    let text = told.text();
+    let text = response.text();
     assert!(text.contains("\"maintenance\"") && text.contains("larder.toml:5"), "{text}");
 }

@@ -67,21 +67,21 @@ fn each_node_lists_all_nodes_with_their_state_and_a_receipt_names_when_they_appl
         until("all are listed", || nodes.iter().all(|it| is_well(&row_of(one, it))));
     }
     (0..20).for_each(|_| drop(nodes[1].get("/a")));
-    let told = Cell::new(Value::Null);
+    let report = Cell::new(Value::Null);
     until("its figures are there", || {
         let row = row_of(&nodes[0], &nodes[1]);
         let ratio = row["hit_ratio"].as_f64().unwrap_or(0.0);
-        told.set(row);
+        report.set(row);
         (0.9..1.0).contains(&ratio)
     });
-    let told = told.take();
-    assert_eq!((&json!(false), &json!(nodes[1].pid())), (&told["self"], &told["pid"]), "{told}");
-    assert_eq!(json!(env!("CARGO_PKG_VERSION")), told["version"]);
-    assert_eq!((&json!([]), &Value::Null), (&told["differs"], &told["clock_off"]), "{told}");
-    assert!(told["requests_per_second"].as_f64().unwrap() > 0.0, "{told}");
+    let report = report.take();
+    assert_eq!((&json!(false), &json!(nodes[1].pid())), (&report["self"], &report["pid"]), "{report}");
+    assert_eq!(json!(env!("CARGO_PKG_VERSION")), report["version"]);
+    assert_eq!((&json!([]), &Value::Null), (&report["differs"], &report["clock_off"]), "{report}");
+    assert!(report["requests_per_second"].as_f64().unwrap() > 0.0, "{report}");
     assert_eq!(
         json!([{ "entries": 0, "ms": 0 }, { "entries": 0, "ms": 0 }, { "entries": 0, "ms": 0 }]),
-        told["lags"]
+        report["lags"]
     );
     let all = fleet(&nodes[0]);
     assert_eq!((&json!(true), 3), (&all["nodes"][0]["self"], all["nodes"].as_array().unwrap().len()));
@@ -109,12 +109,12 @@ fn each_node_lists_all_nodes_with_their_state_and_a_receipt_names_when_they_appl
         (3, Some(&0), of_fleet["nodes"]["after_ms"].as_u64().as_ref()),
         (of_nodes.len(), of_nodes.iter().min(), last)
     );
-    let told = command(&nodes[1], &["purge", "--tag", "none", "--wait"]);
-    assert!(told.contains("  fleet: applied; all 3 nodes past it after "), "{told}");
+    let report = command(&nodes[1], &["purge", "--tag", "none", "--wait"]);
+    assert!(report.contains("  fleet: applied; all 3 nodes past it after "), "{report}");
     assert_eq!(
         3,
-        told.lines().filter(|it| it.contains("  node ") && it.contains(": applied after ")).count(),
-        "{told}"
+        report.lines().filter(|it| it.contains("  node ") && it.contains(": applied after ")).count(),
+        "{report}"
     );
 }
 
@@ -144,11 +144,14 @@ fn a_killed_node_is_silent_and_one_that_stopped_has_left() {
         "{table}"
     );
     let done = purge(watcher, json!({ "url": "http://h/a", "wait": true }));
-    let told = done.to_string();
-    assert!(told.contains("1 of 2 nodes past it after ") && told.contains("1 does not report"), "{told}");
+    let outcome = done.to_string();
     assert!(
-        told.contains("no report for ") && told.contains("the node validates every stored response"),
-        "{told}"
+        outcome.contains("1 of 2 nodes past it after ") && outcome.contains("1 does not report"),
+        "{outcome}"
+    );
+    assert!(
+        outcome.contains("no report for ") && outcome.contains("the node validates every stored response"),
+        "{outcome}"
     );
     // Its next run is there under the same name only if it has the same address; here it is another node.
     let next = node(&origin, &[&memcached], "");
@@ -162,8 +165,8 @@ fn a_server_that_is_stopped_is_named_and_the_nodes_stay() {
     let all: Vec<&Memcached> = servers.iter().collect();
     let nodes: Vec<Larder> = (0..2).map(|_| node(&origin, &all, "")).collect();
     let followed = || -> Vec<bool> {
-        let told = fleet(&nodes[0]);
-        told["servers"].as_array().unwrap().iter().map(|it| it["followed"] == true).collect()
+        let report = fleet(&nodes[0]);
+        report["servers"].as_array().unwrap().iter().map(|it| it["followed"] == true).collect()
     };
     until("both are live", || row_of(&nodes[0], &nodes[1])["presence"] == "live" && followed() == [true; 3]);
     servers[1].stop();
@@ -282,8 +285,8 @@ fn records_of_other_programs_and_versions_are_shown_as_damaged() {
 fn nodes_without_a_fleet_get_one_sentence_with_the_remedy() {
     let origin = page();
     let larder = Larder::before(&origin, "");
-    let told = fleet(&larder);
-    assert_eq!((&json!(false), &json!([])), (&told["shared"], &told["nodes"]), "{told}");
+    let report = fleet(&larder);
+    assert_eq!((&json!(false), &json!([])), (&report["shared"], &report["nodes"]), "{report}");
     let table = command(&larder, &["nodes"]);
     assert!(table.starts_with("cache.fleet.servers is not set: ") && table.lines().count() == 1, "{table}");
     let memcached = Memcached::start();

@@ -451,15 +451,15 @@ fn filled_by_applications(answer: &str) -> (Memcached, Origin, Larder) {
 #[test]
 fn a_response_of_the_origin_does_not_hide_one_of_an_application() {
     // The last two may not be stored for long or at all; one is asked about each time.
-    for said in ["max-age=60", "max-age=60, no-cache", "no-store"] {
-        let answer = format!("HTTP/1.1 404 Not Found\nCache-Control: {said}\nETag: \"0\"\n\nnot yet");
+    for text in ["max-age=60", "max-age=60, no-cache", "no-store"] {
+        let answer = format!("HTTP/1.1 404 Not Found\nCache-Control: {text}\nETag: \"0\"\n\nnot yet");
         let (memcached, origin, larder) = filled_by_applications(&answer);
         assert_eq!("not yet", larder.get("/page").text());
         assert_eq!("not yet", larder.get("/page").text());
         fill(&memcached, "http://h/page", "by the application");
         larder.advance(3);
-        assert_eq!("by the application", larder.get("/page").text(), "{said}");
-        assert!(origin.requests() <= 2, "{said}");
+        assert_eq!("by the application", larder.get("/page").text(), "{text}");
+        assert!(origin.requests() <= 2, "{text}");
     }
 }
 

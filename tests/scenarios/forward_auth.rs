@@ -491,7 +491,7 @@ fn other_fields_of_the_service_cannot_be_sent_by_clients() {
 fn the_auth_service_gets_the_path_that_is_routed_and_sent() {
     let (origin, service) = (pages(), service());
     let larder = guarded(&origin, &service, "", "");
-    for (target, told, sent) in [
+    for (target, report, sent) in [
         ("/a?b=/../c", "/a?b=/../c", "/a?b=/../c"),
         ("/a%20b", "/a%20b", "/a%20b"),
         ("/%61dmin", "/admin", "/%61dmin"),
@@ -502,7 +502,10 @@ fn the_auth_service_gets_the_path_that_is_routed_and_sent() {
         assert_eq!(200, larder.client().get_with(target, &session("alice")).status, "{target}");
         let (asked, received) = (service.received(), origin.received());
         let (asked, received) = (asked.last().unwrap(), received.last().unwrap());
-        assert_eq!((Some(told), Some(told)), (asked.field("x-forwarded-uri"), asked.field("x-original-uri")));
+        assert_eq!(
+            (Some(report), Some(report)),
+            (asked.field("x-forwarded-uri"), asked.field("x-original-uri"))
+        );
         assert_eq!(sent, received.target(), "{target}");
     }
     let before = (service.requests(), origin.requests());
@@ -650,8 +653,8 @@ fn credentials_are_combined() {
     assert_eq!([401, 401], ["", &session("bob")].map(|it| get(&larder_all, it).status));
     assert_eq!(401, get(&larder_all, ALICES).status);
     assert_eq!(200, get(&larder_all, &format!("{ALICES}{}", session("bob"))).status);
-    let told = service.received();
-    assert!(told.iter().all(|it| it.field("authorization").is_none()), "the password is larder's");
+    let report = service.received();
+    assert!(report.iter().all(|it| it.field("authorization").is_none()), "the password is larder's");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn check(
                 body.lines()
             ));
             let behind = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", next.0);
-            let mut told = true;
+            let mut report = true;
             if !body.expects() {
                 // Beside the reading: an answer may come before the body is taken.
                 let mut writer = client.stream.try_clone().unwrap();
@@ -92,11 +92,11 @@ fn check(
             if body.expects() && client.is_told_to_continue() {
                 client.send([&body.bytes(), behind.as_bytes()].concat());
             } else if body.expects() {
-                told = false;
+                report = false;
             }
             let first = client.read_for(method);
             assert_eq!((status, true), (first.status, first.complete), "{what}: {first:?}");
-            if !told {
+            if !report {
                 // Not told to go on: the client sends its body or its next request, as it likes.
                 assert_eq!(Some("close"), first.field("connection"), "{what}: {first:?}");
             }

@@ -93,8 +93,8 @@ impl Guide {
         let mut check = std::process::Command::new(crate::harness::server::binary());
         let check =
             check.arg("check").envs(self.env.clone()).current_dir(larder.folder.path()).output().unwrap();
-        let told = String::from_utf8_lossy(&check.stdout).into_owned();
-        assert!(check.status.success() && !told.contains("warning: "), "{told}");
+        let text = String::from_utf8_lossy(&check.stdout).into_owned();
+        assert!(check.status.success() && !text.contains("warning: "), "{text}");
         larder
     }
 
@@ -252,15 +252,15 @@ fn after_an_incident(mut guide: Guide) {
     let larder = guide.start(&origin);
     let get = |target: &str| ask(&larder, "GET", "shop.example.com", target, "");
     assert_eq!(200, get("/api/a").status);
-    let told = || -> serde_json::Value {
+    let report = || -> serde_json::Value {
         serde_json::from_str(&larder.admin_get("/api/v1/history?step=60").text()).unwrap()
     };
     assert_eq!(
         ("file", file.to_str()),
-        (told()["kept"]["in"].as_str().unwrap(), told()["kept"]["path"].as_str())
+        (report()["kept"]["in"].as_str().unwrap(), report()["kept"]["path"].as_str())
     );
     larder.pass(60_000);
-    assert_eq!(1, told()["samples"].as_array().unwrap().len());
+    assert_eq!(1, report()["samples"].as_array().unwrap().len());
     assert!(larder.admin_get("/api/v1/worst").text().contains("/api/a"));
     until("the file is written", || file.metadata().is_ok_and(|it| it.len() > 500));
 }
@@ -288,8 +288,8 @@ fn coming_from(guide: Guide) {
     let rows: Vec<_> = row.captures_iter(&page).map(|it| it.extract().1).collect();
     assert!(rows.len() > 60, "the table is found");
     for [word, place, keys] in rows {
-        let told = checked(&guide, place, keys);
-        assert!(told.starts_with("OK"), "{word}: {told}");
+        let report = checked(&guide, place, keys);
+        assert!(report.starts_with("OK"), "{word}: {report}");
     }
 }
 
@@ -325,8 +325,8 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
     guide.write("/etc/row.toml", &text);
     let mut check = std::process::Command::new(crate::harness::server::binary());
     let check = check.args(["check", "-c"]).arg(guide.folder.path().join("etc/row.toml")).output().unwrap();
-    let told = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
-    if check.status.success() { format!("OK {told}") } else { format!("{text}\n{told}") }
+    let report = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
+    if check.status.success() { format!("OK {report}") } else { format!("{text}\n{report}") }
 }
 
 fn canonical_host(guide: Guide) {

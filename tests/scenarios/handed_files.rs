@@ -571,10 +571,13 @@ fn explain_names_the_order() {
     let site = site("cache = { override_ttl = \"1h\" }");
     sends(&site.get("X-Sendfile: a.txt"), "0123456789");
     let url = format!("http://h{}", target("X-Sendfile: a.txt"));
-    let told =
+    let response =
         site.larder.admin_post("/api/v1/explain", &serde_json::json!({ "url": url }).to_string()).text();
-    assert!(told.contains("file-order") && told.contains("orders a file in place of its body"), "{told}");
-    assert!(!told.contains("Configure the origin"), "no advice would share it: {told}");
+    assert!(
+        response.contains("file-order") && response.contains("orders a file in place of its body"),
+        "{response}"
+    );
+    assert!(!response.contains("Configure the origin"), "no advice would share it: {response}");
 }
 
 #[test]

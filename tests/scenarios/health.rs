@@ -219,11 +219,11 @@ fn responses_that_the_origin_breaks_off_are_server_errors() {
             assert!(!larder.get(&format!("/{at}")).complete);
         }
         until("most fail", || names(&larder) == ["most-requests-fail"]);
-        let told = |path: &str| -> Value { serde_json::from_str(&larder.admin_get(path).text()).unwrap() };
-        let worst = told("/api/v1/worst");
+        let report = |path: &str| -> Value { serde_json::from_str(&larder.admin_get(path).text()).unwrap() };
+        let worst = report("/api/v1/worst");
         let failed = worst["failed"].as_array().unwrap();
         assert!(failed.len() == 25 && failed.iter().all(|it| it["broken"] == true && it["status"] == 200));
-        assert_eq!(25, told("/api/v1/stats")["routes"][0]["counters"]["errors_5xx"]);
+        assert_eq!(25, report("/api/v1/stats")["routes"][0]["counters"]["errors_5xx"]);
     }
     // A client that leaves is no failure of the origin.
     let gate = Gate::new();
@@ -240,8 +240,8 @@ fn responses_that_the_origin_breaks_off_are_server_errors() {
     }
     gate.open();
     until("all are counted", || {
-        let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
-        told["routes"][0]["counters"]["requests"] == 25
+        let report: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+        report["routes"][0]["counters"]["requests"] == 25
     });
     assert_eq!("Healthy", sentence(&larder));
 }
@@ -407,11 +407,11 @@ fn a_refused_configuration_is_a_finding_until_a_reload_succeeds() {
 fn a_rejected_request_of_the_admin_is_no_refused_file() {
     let (origin, busy) = (page(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let larder = start(&[&origin.url()], "", "");
-    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
-    let text = told["text"].as_str().unwrap();
+    let report: Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
+    let text = report["text"].as_str().unwrap();
     let taken =
         text.replace("listen = [\"127.0.0.1:0\"]", &format!("listen = [\"{}\"]", busy.local_addr().unwrap()));
-    let body = serde_json::json!({ "text": taken, "base": told["hash"] }).to_string();
+    let body = serde_json::json!({ "text": taken, "base": report["hash"] }).to_string();
     let lines = larder.admin_lines();
     let mut client = Client::connect(larder.admin);
     client.send(format!(

@@ -73,21 +73,23 @@ fn a_step_has_the_requests_the_errors_and_the_durations_of_a_minute() {
         (of("errors_4xx"), of("errors_5xx")) == (1, 1)
     });
     larder.pass(10_000);
-    let told = history(&larder, 0);
-    let sums = ["requests", "hits", "misses", "errors_4xx", "errors_5xx"].map(|it| sum(&told, it));
-    assert_eq!([5, 2, 3, 1, 1], sums, "{told}");
-    assert!(sum(&told, "bytes_sent") > 0 && sum(&told, "miss_p99_us") > 0 && sum(&told, "ram_bytes") > 0);
+    let report = history(&larder, 0);
+    let sums = ["requests", "hits", "misses", "errors_4xx", "errors_5xx"].map(|it| sum(&report, it));
+    assert_eq!([5, 2, 3, 1, 1], sums, "{report}");
+    assert!(
+        sum(&report, "bytes_sent") > 0 && sum(&report, "miss_p99_us") > 0 && sum(&report, "ram_bytes") > 0
+    );
     // A minute later nothing is of the minute any more.
     (0..7).for_each(|_| {
         larder.pass(10_000);
         history(&larder, 0);
     });
-    let told = history(&larder, 0);
-    let last = told["samples"].as_array().unwrap().last().unwrap().as_array().unwrap();
-    assert_eq!(told["columns"].as_array().unwrap().last().unwrap(), "miss_p99_us");
-    assert_eq!(Some(0), last.last().unwrap().as_u64(), "{told}");
-    assert_eq!(5, sum(&told, "requests"), "each is counted once");
-    let later = history(&larder, told["now"].as_u64().unwrap());
+    let report = history(&larder, 0);
+    let last = report["samples"].as_array().unwrap().last().unwrap().as_array().unwrap();
+    assert_eq!(report["columns"].as_array().unwrap().last().unwrap(), "miss_p99_us");
+    assert_eq!(Some(0), last.last().unwrap().as_u64(), "{report}");
+    assert_eq!(5, sum(&report, "requests"), "each is counted once");
+    let later = history(&larder, report["now"].as_u64().unwrap());
     assert!(later["samples"].as_array().unwrap().is_empty() && later["marks"].as_array().unwrap().is_empty());
     assert_eq!(400, larder.admin_get("/api/v1/history?since=yesterday").status);
 }
@@ -132,10 +134,10 @@ fn every_step_has_every_request() {
         minute(&larder);
     }
     for step in [1, 10, 60, 300, 1800] {
-        let told = in_steps(&larder, step);
-        assert_eq!(Some(step), told["step"].as_u64());
-        let sums = ["requests", "hits", "misses", "errors_5xx"].map(|it| sum(&told, it));
-        assert_eq!([12, 5, 7, 6], sums, "in steps of {step} s: {told}");
+        let output = in_steps(&larder, step);
+        assert_eq!(Some(step), output["step"].as_u64());
+        let sums = ["requests", "hits", "misses", "errors_5xx"].map(|it| sum(&output, it));
+        assert_eq!([12, 5, 7, 6], sums, "in steps of {step} s: {output}");
     }
     let rows = |step| in_steps(&larder, step)["samples"].as_array().unwrap().len();
     assert!(rows(60) == 6 && (1..=3).contains(&rows(300)) && rows(1800) <= 2, "{}", in_steps(&larder, 300));
@@ -240,16 +242,16 @@ fn a_restart_continues_the_history() {
     assert_eq!(0o600, kept.file().metadata().unwrap().mode() & 0o777);
     let larder = kept.start();
     for step in [1, 10, 60] {
-        let told = in_steps(&larder, step);
+        let output = in_steps(&larder, step);
         assert_eq!(
             6,
-            sum(&told, "requests"),
-            "the last seconds are written at the stop, in steps of {step} s: {told}"
+            sum(&output, "requests"),
+            "the last seconds are written at the stop, in steps of {step} s: {output}"
         );
     }
-    let told = in_steps(&larder, 1);
+    let output = in_steps(&larder, 1);
     let version = env!("CARGO_PKG_VERSION");
-    let all = starts(&told);
+    let all = starts(&output);
     assert_eq!([format!("larder {version} started"), "larder stopped".to_owned()], all[..2]);
     assert!(
         all[2].starts_with(&format!("larder {version} started, ")) && all[2].ends_with(" after its stop"),
@@ -274,9 +276,9 @@ fn a_kill_loses_a_minute_at_most() {
     larder.signal(libc::SIGKILL);
     drop(larder);
     let larder = kept.start();
-    let told = in_steps(&larder, 60);
-    assert_eq!(5, sum(&told, "requests"));
-    let all = starts(&told);
+    let output = in_steps(&larder, 60);
+    assert_eq!(5, sum(&output, "requests"));
+    let all = starts(&output);
     assert!(all.len() == 2 && all[1].ends_with(" after the last figures, without a stop"), "{all:?}");
     assert!(!kept.log().contains("history-damaged"), "{}", kept.log());
 }
@@ -319,12 +321,12 @@ fn a_path_that_cannot_be_used_leaves_the_history_in_ram() {
     let kept = Kept::new();
     std::fs::create_dir(kept.file()).unwrap();
     let larder = kept.start();
-    let told = &history(&larder, 0)["kept"];
+    let report = &history(&larder, 0)["kept"];
     assert_eq!(
         ("ram", "it is no regular file"),
-        (told["in"].as_str().unwrap(), told["why"].as_str().unwrap())
+        (report["in"].as_str().unwrap(), report["why"].as_str().unwrap())
     );
-    assert_eq!(*told, asked(&larder, "/api/v1/stats")["history"]);
+    assert_eq!(*report, asked(&larder, "/api/v1/stats")["history"]);
     kept.logged("history-not-kept");
     assert_eq!(200, larder.get("/kept").status);
     minute(&larder);
@@ -336,8 +338,8 @@ fn a_path_that_cannot_be_used_leaves_the_history_in_ram() {
     // A second larder does not write the file of the first.
     kept.goes_on_after(&larder);
     let second = kept.start();
-    let told = &history(&second, 0)["kept"];
-    assert_eq!("another larder writes it", told["why"]);
+    let report = &history(&second, 0)["kept"];
+    assert_eq!("another larder writes it", report["why"]);
     stop(larder);
     until("the lock is free", || history(&second, 0)["kept"]["in"] == "file");
     assert_eq!(1, sum(&in_steps(&second, 60), "requests"));
@@ -394,9 +396,9 @@ fn without_a_configuration_file_the_history_is_in_ram() {
     );
     assert_eq!("admin.history is off", history(&off, 0)["kept"]["why"]);
     let default = Larder::before(&origin, "");
-    let told = history(&default, 0)["kept"].clone();
-    assert_eq!("file", told["in"]);
-    let path = Path::new(told["path"].as_str().unwrap());
+    let report = history(&default, 0)["kept"].clone();
+    assert_eq!("file", report["in"]);
+    let path = Path::new(report["path"].as_str().unwrap());
     assert!(path.starts_with(default.folder.path().join("state/larder")), "{path:?}");
     assert!(path.file_name().unwrap().to_string_lossy().starts_with("history-"));
 }
@@ -449,12 +451,12 @@ fn an_upgrade_continues_the_history() {
     // Its clock began anew.
     larder.advance(60);
     until("the new process has the file", || {
-        let told = history(&larder, 0);
-        told["kept"]["in"] == "file" && starts(&told).len() == 2
+        let report = history(&larder, 0);
+        report["kept"]["in"] == "file" && starts(&report).len() == 2
     });
-    let told = in_steps(&larder, 60);
-    assert_eq!(5, sum(&told, "requests"));
-    assert_eq!(format!("larder {} upgraded", env!("CARGO_PKG_VERSION")), starts(&told)[1]);
+    let report = in_steps(&larder, 60);
+    assert_eq!(5, sum(&report, "requests"));
+    assert_eq!(format!("larder {} upgraded", env!("CARGO_PKG_VERSION")), starts(&report)[1]);
 }
 
 #[test]
@@ -476,18 +478,22 @@ fn a_range_is_compared_with_the_time_before_it() {
     usual();
     usual();
     let path = format!("/api/v1/history/difference?from={}&to={}", spike + 10, spike + 50);
-    let mut told = Value::Null;
+    let mut report = Value::Null;
     until("the URLs have come", || {
-        told = asked(&larder, &path);
-        told["urls"].as_array().is_some_and(|it| !it.is_empty())
+        report = asked(&larder, &path);
+        report["urls"].as_array().is_some_and(|it| !it.is_empty())
     });
-    assert_eq!((spike, spike + 60), (told["from"].as_u64().unwrap(), told["to"].as_u64().unwrap()), "{told}");
+    assert_eq!(
+        (spike, spike + 60),
+        (report["from"].as_u64().unwrap(), report["to"].as_u64().unwrap()),
+        "{report}"
+    );
     assert_eq!(
         (60, 60),
-        (told["now"]["seconds"].as_u64().unwrap(), told["before"]["seconds"].as_u64().unwrap())
+        (report["now"]["seconds"].as_u64().unwrap(), report["before"]["seconds"].as_u64().unwrap())
     );
-    let routes = told["routes"].as_array().unwrap();
-    assert_eq!("api", routes[0]["name"], "the faulty route is the first: {told}");
+    let routes = report["routes"].as_array().unwrap();
+    assert_eq!("api", routes[0]["name"], "the faulty route is the first: {report}");
     assert_eq!(
         (20, 0),
         (
@@ -501,16 +507,20 @@ fn a_range_is_compared_with_the_time_before_it() {
     );
     let reasons: u64 =
         routes[0]["reasons"].as_array().unwrap().iter().map(|it| it["now"].as_u64().unwrap()).sum();
-    assert_eq!(20, reasons, "{told}");
-    assert!(told["urls"][0]["url"].as_str().unwrap().ends_with("/api/broken"), "{told}");
+    assert_eq!(20, reasons, "{report}");
+    assert!(report["urls"][0]["url"].as_str().unwrap().ends_with("/api/broken"), "{report}");
     assert_eq!(
         (20, 0),
-        (told["urls"][0]["now"].as_u64().unwrap(), told["urls"][0]["before"].as_u64().unwrap())
+        (report["urls"][0]["now"].as_u64().unwrap(), report["urls"][0]["before"].as_u64().unwrap())
     );
-    assert_eq!(20, told["failed"].as_array().unwrap().len());
+    assert_eq!(20, report["failed"].as_array().unwrap().len());
     // A later range has none of it.
-    let told = asked(&larder, &format!("/api/v1/history/difference?from={}&to={}", spike + 70, spike + 110));
-    assert_eq!((60, 0), (told["now"]["seconds"].as_u64().unwrap(), told["failed"].as_array().unwrap().len()));
+    let report =
+        asked(&larder, &format!("/api/v1/history/difference?from={}&to={}", spike + 70, spike + 110));
+    assert_eq!(
+        (60, 0),
+        (report["now"]["seconds"].as_u64().unwrap(), report["failed"].as_array().unwrap().len())
+    );
     let path = format!("/api/v1/history/difference?from={spike}&to={}", spike + 30_000);
     assert_eq!(400, larder.admin_get(&path).status);
     // And after a restart it is still known.
@@ -534,13 +544,13 @@ fn the_worst_requests_are_kept_without_hits_and_credentials() {
         let target = format!("/api/broken?n={number}&access_token=s3cret");
         assert_eq!(500, larder.client().get_with(&target, lines).status);
     }
-    let mut told = Value::Null;
+    let mut report = Value::Null;
     // A request is kept after its response.
     until("the last one is kept", || {
-        told = asked(&larder, "/api/v1/worst");
-        told["failed"][0]["url"].as_str().is_some_and(|it| it.contains("?n=129&"))
+        report = asked(&larder, "/api/v1/worst");
+        report["failed"][0]["url"].as_str().is_some_and(|it| it.contains("?n=129&"))
     });
-    let (slow, failed) = (told["slow"].as_array().unwrap(), told["failed"].as_array().unwrap());
+    let (slow, failed) = (report["slow"].as_array().unwrap(), report["failed"].as_array().unwrap());
     assert_eq!((100, 100), (slow.len(), failed.len()));
     let micros: Vec<u64> = slow.iter().map(|it| it["duration_us"].as_u64().unwrap()).collect();
     assert!(micros.is_sorted_by(|a, b| a >= b), "{micros:?}");

@@ -250,16 +250,20 @@ fn a_truncated_response_is_truncated_for_the_client_and_never_stored() {
 
 #[test]
 fn a_length_that_disagrees_is_no_end() {
-    for (told, then) in [("5", b"abc" as &'static [u8]), ("2", b"abc")] {
+    for (report, then) in [("5", b"abc" as &'static [u8]), ("2", b"abc")] {
         let origin = Http2Origin::start(&[], move |peer| {
             while let Some(asked) = peer.asked() {
-                peer.answer(asked.stream, &[("content-length", told), ("cache-control", "max-age=60")], then);
+                peer.answer(
+                    asked.stream,
+                    &[("content-length", report), ("cache-control", "max-age=60")],
+                    then,
+                );
             }
         });
         let larder = before(&origin, "", "");
         for time in 1..=2 {
             let answer = Http2::connect(&larder).get("/");
-            assert!(!answer.complete || answer.status == 502, "{told}: {answer:?}");
+            assert!(!answer.complete || answer.status == 502, "{report}: {answer:?}");
             assert!(origin.received().len() >= time);
         }
     }
@@ -472,8 +476,8 @@ fn trailers_of_a_request_pass() {
     let origin = Http2Origin::start(&[], |peer| {
         while let Some(asked) = peer.asked() {
             let upload = peer.upload(asked.stream, |_| false);
-            let said = format!("{:?}", upload.trailers);
-            peer.answer(asked.stream, &[], said.as_bytes());
+            let text = format!("{:?}", upload.trailers);
+            peer.answer(asked.stream, &[], text.as_bytes());
         }
     });
     let larder = before(&origin, "", "");
@@ -552,10 +556,10 @@ fn an_origin_with_tls_is_offered_it() {
             (&["stats"][..], format!("https://localhost:{port} up {spoken} 0 100 ")),
             (&["explain", "http://h/0"], format!("origins https://localhost:{port} up, {spoken}")),
         ] {
-            let told =
+            let output =
                 run(larder.folder.path(), &[command, &["--admin", &larder.admin.to_string()]].concat()).out;
-            let told: Vec<&str> = told.split_whitespace().collect();
-            assert!(told.join(" ").contains(&line), "{line}: {told:?}");
+            let output: Vec<&str> = output.split_whitespace().collect();
+            assert!(output.join(" ").contains(&line), "{line}: {output:?}");
         }
     }
 }

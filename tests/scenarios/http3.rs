@@ -272,9 +272,9 @@ fn a_reload_turns_it_off_and_on_and_clients_learn_of_it() {
     until("the port is free", || UdpSocket::bind(front.larder.address).is_ok());
     front.set("http3 = false", "http3 = true");
     assert_eq!(200, front.connect().get("/kept").status);
-    let told = front.told("/kept");
-    assert!(told.as_ref().is_some_and(|it| it.starts_with("h3=")), "{told:?}");
-    assert_eq!(told.as_deref(), secure.get("/kept").field("alt-svc"), "on a connection from before");
+    let report = front.told("/kept");
+    assert!(report.as_ref().is_some_and(|it| it.starts_with("h3=")), "{report:?}");
+    assert_eq!(report.as_deref(), secure.get("/kept").field("alt-svc"), "on a connection from before");
 }
 
 /// Connections from before a reload and those from after it have the same sockets.
@@ -409,14 +409,14 @@ fn sites_with_client_certificates_are_served_over_tcp() {
     let me = front.trusting.clone().showing(&front.authority, "me");
     let port = front.larder.address.port();
     let announced = format!("h3=\":{port}\"; ma=3600");
-    for (host, status, told) in [("closed.test", 421, None), ("modern.test", 200, Some(&*announced))] {
+    for (host, status, report) in [("closed.test", 421, None), ("modern.test", 200, Some(&*announced))] {
         let mut client = QuicClient::begin(front.larder.address, &me, host);
         let own = [(":method", "GET"), (":scheme", "https"), (":authority", host), (":path", "/kept")];
         let id = client.bi(&headers(&own), true);
         assert_eq!(Ok(status), client.response(id).map(|it| it.status), "{host}");
         let mut secure = me.connect(front.larder.address, host).unwrap();
         let answer = secure.send(format!("GET /kept HTTP/1.1\r\nHost: {host}\r\n\r\n")).read();
-        assert_eq!((200, told), (answer.status, answer.field("alt-svc")), "{host}");
+        assert_eq!((200, report), (answer.status, answer.field("alt-svc")), "{host}");
     }
 }
 

@@ -107,7 +107,7 @@ fn sites_share_nothing_where_hosts_do() {
     let sites: String = hosts.into_iter().zip(&origins).map(site).collect();
     let config = format!("listen = [\"127.0.0.1:0\"]\n[cache.key]\nignore_host = true\n{sites}");
     let larder = Larder::start(Setup { config, env: Vec::new() });
-    let told = |host: &str| {
+    let report = |host: &str| {
         let response = larder.client().send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).read();
         (response.text(), response.is_hit())
     };
@@ -119,7 +119,7 @@ fn sites_share_nothing_where_hosts_do() {
         ("a.bank.test", "bank", true),
         ("another", "rest", true),
     ] {
-        assert_eq!((text.to_owned(), hit), told(host), "{host}");
+        assert_eq!((text.to_owned(), hit), report(host), "{host}");
     }
     let mut admin = crate::harness::Client::connect(larder.admin);
     let purged = admin.send(format!(
@@ -128,7 +128,7 @@ fn sites_share_nothing_where_hosts_do() {
         r#"{"url":"http://www.shop.test/"}"#
     ));
     assert_eq!(200, purged.read().status);
-    assert_eq!((false, true), (told("shop.test").1, told("bank.test").1), "a purge is of its site");
+    assert_eq!((false, true), (report("shop.test").1, report("bank.test").1), "a purge is of its site");
 }
 
 #[test]

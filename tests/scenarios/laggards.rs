@@ -239,6 +239,6 @@ fn the_access_log_marks_a_truncated_body() {
     let read = || std::fs::read_to_string(larder.folder.path().join("access.log")).unwrap_or_default();
     until("both are logged", || read().lines().count() == 2);
     let last: serde_json::Value = serde_json::from_str(read().lines().last().unwrap()).unwrap();
-    let said = (last["bytes"].as_u64().unwrap(), last["end"].as_str().unwrap());
-    assert_eq!((slow.body.len() as u64, "cut"), said, "{last}");
+    let text = (last["bytes"].as_u64().unwrap(), last["end"].as_str().unwrap());
+    assert_eq!((slow.body.len() as u64, "cut"), text, "{last}");
 }

@@ -65,11 +65,11 @@ struct Fleet {
 impl Fleet {
     fn start(nodes: usize, servers: usize, lease: Duration) -> Self {
         let pages: Arc<Vec<Page>> = Arc::new((0..PAGES).map(|_| Page::default()).collect());
-        let told = pages.clone();
+        let report = pages.clone();
         let asked = AtomicU64::new(0);
         let origin = Origin::new(move |it| {
             let page: usize = it.target()[1..].parse().unwrap();
-            let version = told[page].version.load(SeqCst);
+            let version = report[page].version.load(SeqCst);
             // Some answers are old by the time they are sent.
             if asked.fetch_add(1, SeqCst) % 4 == 0 {
                 pass(Duration::from_millis(25));
@@ -161,8 +161,8 @@ fn a_receipt_names_every_node() {
     }
     let url = format!("http://{}/1", fleet.larders[0].address);
     let admin = fleet.larders[0].admin.to_string();
-    let told = run(Path::new("."), &["explain", &url, "-H", "Host: h", "--admin", &admin]).out;
-    assert!(told.contains("nodes    in sync, 3 of 3 servers; lease "), "{told}");
+    let output = run(Path::new("."), &["explain", &url, "-H", "Host: h", "--admin", &admin]).out;
+    assert!(output.contains("nodes    in sync, 3 of 3 servers; lease "), "{output}");
     let answer = fleet.purge(0, 1, true);
     assert_eq!(
         (&json!(true), vec!["applied"; 3]),
@@ -195,8 +195,8 @@ fn a_purge_with_too_few_servers_is_reported_as_incomplete() {
     }
     let answer = fleet.purge(0, 1, true);
     assert_eq!(json!(false), answer["complete"]);
-    let told = answer["receipts"].to_string();
-    assert!(told.contains("only 1 of 3 memcached servers stored it and 2 are required"), "{told}");
+    let report = answer["receipts"].to_string();
+    assert!(report.contains("only 1 of 3 memcached servers stored it and 2 are required"), "{report}");
     until("it trusts nothing", || standing(&fleet.larders[0])["in_sync"] == false);
     assert!(!fleet.larders[0].get("/1").cache().contains("hit;"), "nothing is served without validation");
     for it in &fleet.relays[0] {
@@ -255,8 +255,8 @@ fn the_disk_is_warm_after_a_restart_except_for_purged_pages() {
     assert_eq!("1", fleet.larders[0].get("/1").text());
     let url = format!("http://{}/2", fleet.larders[0].address);
     let admin = fleet.larders[0].admin.to_string();
-    let told = run(Path::new("."), &["explain", &url, "-H", "Host: h", "--admin", &admin]).out;
-    assert!(told.contains("The response is served from the cache. It is stored on disk."), "{told}");
+    let output = run(Path::new("."), &["explain", &url, "-H", "Host: h", "--admin", &admin]).out;
+    assert!(output.contains("The response is served from the cache. It is stored on disk."), "{output}");
     let warm = fleet.larders[0].get("/2");
     assert!(warm.is_hit(), "{}", warm.cache());
 }
@@ -403,14 +403,14 @@ fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
 #[test]
 fn groups_that_a_response_names_are_purged_on_every_node() {
     let version = Arc::new(AtomicU64::new(1));
-    let told = version.clone();
+    let report = version.clone();
     let origin = Origin::new(move |it| match it.line().starts_with("POST") {
         true => {
-            told.fetch_add(1, SeqCst);
+            report.fetch_add(1, SeqCst);
             "HTTP/1.1 200 OK\nCache-Group-Invalidation: \"g\"\n\n".to_owned()
         }
         false => {
-            let version = told.load(SeqCst);
+            let version = report.load(SeqCst);
             format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Groups: \"g\"\n\n{version}")
         }
     });
@@ -464,8 +464,8 @@ fn a_node_that_follows_the_log_trusts_its_pages() {
         let found = client.request("GET", "/", lines, "");
         assert_eq!((status, true), (found.status, found.is_hit()), "{lines}: {}", found.cache());
     }
-    let said = run(larder.folder.path(), &["explain", "http://h/", "--admin", &larder.admin.to_string()]);
-    assert!(said.out.contains("verdict  hit\n"), "{}", said.out);
+    let output = run(larder.folder.path(), &["explain", "http://h/", "--admin", &larder.admin.to_string()]);
+    assert!(output.out.contains("verdict  hit\n"), "{}", output.out);
     assert!(client.get("/").is_hit(), "being asked about changes nothing");
     assert_eq!(1, origin.requests());
     alive.store(false, SeqCst);

@@ -212,12 +212,15 @@ fn the_command_lists_objects_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let larder = started_again(&pages(), folder.path(), &["/a/2048", "/b/10"]);
     let admin = larder.admin.to_string();
-    let told = run(larder.folder.path(), &["objects", "/a/*", "--admin", &admin]);
-    assert!(told.code == 0 && told.out.contains("2.0 KiB") && told.out.contains("/a/2048"), "{told:?}");
+    let output = run(larder.folder.path(), &["objects", "/a/*", "--admin", &admin]);
     assert!(
-        told.out.contains("0 of 0 objects in RAM; 1 on disk only") && !told.out.contains("/b/10"),
+        output.code == 0 && output.out.contains("2.0 KiB") && output.out.contains("/a/2048"),
+        "{output:?}"
+    );
+    assert!(
+        output.out.contains("0 of 0 objects in RAM; 1 on disk only") && !output.out.contains("/b/10"),
         "{}",
-        told.out
+        output.out
     );
 }
 
@@ -227,12 +230,15 @@ fn the_command_shows_a_table() {
     larder.get("/a/2048");
     larder.get("/b/10");
     let admin = larder.admin.to_string();
-    let told = run(larder.folder.path(), &["objects", "/a/*", "--sort", "size", "--admin", &admin]);
-    assert!(told.code == 0 && told.out.contains("2.0 KiB") && told.out.contains("/a/2048"), "{told:?}");
+    let output = run(larder.folder.path(), &["objects", "/a/*", "--sort", "size", "--admin", &admin]);
     assert!(
-        !told.out.contains("/b/10") && told.out.contains("1 of 1 matches, 2 objects in RAM"),
+        output.code == 0 && output.out.contains("2.0 KiB") && output.out.contains("/a/2048"),
+        "{output:?}"
+    );
+    assert!(
+        !output.out.contains("/b/10") && output.out.contains("1 of 1 matches, 2 objects in RAM"),
         "{}",
-        told.out
+        output.out
     );
     let json = run(larder.folder.path(), &["objects", "--json", "--limit", "1", "--admin", &admin]);
     let page: Value = serde_json::from_str(&json.out).unwrap();

@@ -89,8 +89,8 @@ fn a_reload_under_load_loses_nothing() {
     let served: u64 = load.into_iter().map(|it| it.join().expect("every request was answered")).sum();
     assert!(served > 0);
     let line = 1 + bad.lines().position(|it| it.contains("default_tll")).unwrap();
-    let said = format!("larder.toml:{line}: site.route.cache.default_tll: unknown key; did you mean");
-    until("the reason is in the error log", || read(&larder, "error.log").contains(&said));
+    let text = format!("larder.toml:{line}: site.route.cache.default_tll: unknown key; did you mean");
+    until("the reason is in the error log", || read(&larder, "error.log").contains(&text));
     assert!(read(&larder, "error.log").contains("reload-refused"));
 }
 
@@ -232,8 +232,8 @@ fn files_too_small_for_any_memory_are_refused_at_the_start() {
     let (binary, arguments) = (crate::harness::server::binary(), "proxy :9 --listen 127.0.0.1:0 --admin off");
     let run = format!("ulimit -f 1 && exec {} {arguments}", binary.display());
     let output = std::process::Command::new("sh").args(["-c", &run]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((Some(2), true), (output.status.code(), said.contains("exceeds `ulimit -f`")), "{said}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((Some(2), true), (output.status.code(), text.contains("exceeds `ulimit -f`")), "{text}");
 }
 
 #[test]
@@ -381,10 +381,10 @@ fn two_larders_on_one_machine() {
         let host = format!("GET {stored} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.address);
         larder.client().send(host).read();
         for (path, verdict) in [(stored, "hit"), ("/neither", "miss")] {
-            let said = run(larder.folder.path(), &["explain", &url(path), "--json"]);
-            let said: serde_json::Value =
-                serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
-            assert_eq!(verdict, said["verdict"]["name"], "{path}: {said:#}");
+            let output = run(larder.folder.path(), &["explain", &url(path), "--json"]);
+            let output: serde_json::Value =
+                serde_json::from_str(&output.out).unwrap_or_else(|_| panic!("{output:?}"));
+            assert_eq!(verdict, output["verdict"]["name"], "{path}: {output:#}");
         }
     }
 }
@@ -402,9 +402,9 @@ fn the_admin_answers_on_a_unix_socket_of_its_own_user() {
     until("it is printed", || larder.printed().contains(&format!("admin on {spelt}\n")));
     assert_eq!(0o600, std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777);
     assert!(get_unix(&socket, "/cache/stats").contains("\"cache_hits\""));
-    let said = run(folder.path(), &["explain", "http://h/", "--admin", &spelt]);
-    assert_eq!(0, said.code, "{said:?}");
-    assert!(said.out.contains("\nverdict  miss\n"), "{}", said.out);
+    let output = run(folder.path(), &["explain", "http://h/", "--admin", &spelt]);
+    assert_eq!(0, output.code, "{output:?}");
+    assert!(output.out.contains("\nverdict  miss\n"), "{}", output.out);
     let second = run(folder.path(), &arguments);
     assert_eq!(2, second.code, "the socket is in use: {second:?}");
     assert!(second.err.contains("choose another address with --admin-socket"), "{}", second.err);
@@ -485,12 +485,12 @@ fn an_unresolvable_name_in_a_reload_is_a_warning() {
         format!("larder.toml:{line}: site.route.proxy.to: the name nohost.invalid cannot be resolved now (");
     until("it is told", || read(&larder, "error.log").contains(&expect));
     let log = read(&larder, "error.log");
-    let told: Vec<&str> = log.lines().filter(|it| it.contains("nohost")).collect();
-    assert!(told.len() == 1 && told[0].contains(" warn config-warning "), "{told:?}");
-    let said = run(larder.folder.path(), &["check"]);
-    assert_eq!((0, ""), (said.code, said.err.as_str()));
-    assert!(said.out.starts_with(&format!("warning: {expect}")), "{}", said.out);
-    assert!(said.out.contains("larder.toml: OK\n"), "{}", said.out);
+    let report: Vec<&str> = log.lines().filter(|it| it.contains("nohost")).collect();
+    assert!(report.len() == 1 && report[0].contains(" warn config-warning "), "{report:?}");
+    let output = run(larder.folder.path(), &["check"]);
+    assert_eq!((0, ""), (output.code, output.err.as_str()));
+    assert!(output.out.starts_with(&format!("warning: {expect}")), "{}", output.out);
+    assert!(output.out.contains("larder.toml: OK\n"), "{}", output.out);
 }
 
 #[test]
@@ -515,8 +515,8 @@ fn check_prints_the_effect_of_a_file() {
                 [[site.route]]\npath = \"/s/*\"\nfiles = { root = \".\" }\n[[site.route]]\nproxy = { to = [\"http://[::1]:81\"], backup = [\"b:82\", \"c:83\"] }\n\
                 cache = { enabled = false }\n";
     std::fs::write(folder.path().join("larder.toml"), text).unwrap();
-    let said = run(folder.path(), &["check"]);
-    assert_eq!((0, ""), (said.code, said.err.as_str()));
+    let output = run(folder.path(), &["check"]);
+    assert_eq!((0, ""), (output.code, output.err.as_str()));
     for expect in [
         "larder.toml: OK\n",
         "listen   127.0.0.1:8080, unix:/run/l.sock\n",
@@ -525,17 +525,17 @@ fn check_prints_the_effect_of_a_file() {
         "/s/*               files ",
         "/*                 proxy http://[::1]:81; backup http://b:82, http://c:83 (not cached)\n",
     ] {
-        assert!(said.out.contains(expect), "{expect}: {}", said.out);
+        assert!(output.out.contains(expect), "{expect}: {}", output.out);
     }
     let many = "workers = 0\nlisten = [\"x\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = { to = [\"http://a:1\"] }\n";
     std::fs::write(folder.path().join("many.toml"), many).unwrap();
-    let said = run(folder.path(), &["check", "many.toml"]);
+    let output = run(folder.path(), &["check", "many.toml"]);
     assert_eq!(
         (2, "larder: unexpected argument \"many.toml\"; write `larder check -c many.toml`\n"),
-        (said.code, said.err.as_str())
+        (output.code, output.err.as_str())
     );
-    let said = run(folder.path(), &["check", "-c", "many.toml"]);
-    assert_eq!((2, 2), (said.code, said.err.lines().count()), "every mistake at once: {}", said.err);
+    let output = run(folder.path(), &["check", "-c", "many.toml"]);
+    assert_eq!((2, 2), (output.code, output.err.lines().count()), "every mistake at once: {}", output.err);
 }
 
 #[test]
@@ -554,9 +554,9 @@ fn explain_reports_the_last_response_and_the_next() {
     larder.advance(10);
     let explain = |path: &str, more: &[&str]| {
         let url = format!("http://h{path}");
-        let said = run(larder.folder.path(), &[&["explain", &url, "--admin", &admin], more].concat());
-        assert_eq!((0, ""), (said.code, said.err.as_str()), "{path}");
-        said.out
+        let output = run(larder.folder.path(), &[&["explain", &url, "--admin", &admin], more].concat());
+        assert_eq!((0, ""), (output.code, output.err.as_str()), "{path}");
+        output.out
     };
     let page = explain("/page", &[]);
     let line = 1 + text.lines().position(|it| it.starts_with("cache = ")).unwrap();
@@ -588,11 +588,11 @@ fn explain_reports_the_last_response_and_the_next() {
         ("/private", &[], "miss"),
         ("/nobody-asked", &[], "miss"),
     ] {
-        let said = json(path, more);
-        assert_eq!(verdict, said["verdict"]["name"], "{path} {more:?}: {said:#}");
-        let rules = said["rules"].as_array().unwrap();
+        let output = json(path, more);
+        assert_eq!(verdict, output["verdict"]["name"], "{path} {more:?}: {output:#}");
+        let rules = output["rules"].as_array().unwrap();
         let decided = rules.iter().filter(|it| it["outcome"] == "decided").count();
-        assert_eq!(1, decided, "one rule decides {path} {more:?}: {said:#}");
+        assert_eq!(1, decided, "one rule decides {path} {more:?}: {output:#}");
         let shown = &json(path, more)["settings"]["given"];
         assert!(shown.as_array().unwrap().iter().any(|it| it["key"] == "cache.default_ttl"), "{shown}");
     }
@@ -613,9 +613,14 @@ fn the_demo_shows_its_announced_results() {
     let why = larder.printed();
     let why = why.lines().find_map(|it| it.trim().strip_prefix("Why?")).unwrap_or_default();
     let words: Vec<&str> = why.split_whitespace().skip(1).collect();
-    let said = run(larder.folder.path(), &words);
-    assert!(said.code == 0 && said.out.contains("verdict  miss\n"), "{why}: {} {}", said.out, said.err);
-    assert!(said.out.contains("to change the verdict: Send the request once"), "{}", said.out);
+    let output = run(larder.folder.path(), &words);
+    assert!(
+        output.code == 0 && output.out.contains("verdict  miss\n"),
+        "{why}: {} {}",
+        output.out,
+        output.err
+    );
+    assert!(output.out.contains("to change the verdict: Send the request once"), "{}", output.out);
     let (miss, hit) = (client.get("/recipes/1"), client.get("/recipes/1"));
     assert!(miss.status == 200 && !miss.is_hit() && hit.is_hit(), "{}, {}", miss.cache(), hit.cache());
     assert_eq!(miss.body, hit.body);
@@ -646,12 +651,12 @@ fn the_demo_has_a_configuration_that_can_be_changed_and_goes_with_it() {
     let config = |larder: &Larder| -> serde_json::Value {
         serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap()
     };
-    let told = config(&larder);
-    assert_eq!((true, None), (told["editable"].as_bool().unwrap(), told["why"].as_str()), "{told}");
-    let path = PathBuf::from(told["path"].as_str().unwrap());
+    let message = config(&larder);
+    assert_eq!((true, None), (message["editable"].as_bool().unwrap(), message["why"].as_str()), "{message}");
+    let path = PathBuf::from(message["path"].as_str().unwrap());
     until("it is named", || larder.printed().contains(&*path.to_string_lossy()));
-    let text = told["text"].as_str().unwrap().replace("# trace = 10", "trace = 7");
-    let body = serde_json::json!({ "text": text, "base": told["hash"] }).to_string();
+    let text = message["text"].as_str().unwrap().replace("# trace = 10", "trace = 7");
+    let body = serde_json::json!({ "text": text, "base": message["hash"] }).to_string();
     let lines = format!("{}\r\nContent-Length: {}", larder.admin_lines(), body.len());
     let put = Client::connect(larder.admin)
         .send(format!("PUT /api/v1/config HTTP/1.1\r\n{lines}\r\n\r\n{body}"))

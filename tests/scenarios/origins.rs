@@ -336,11 +336,11 @@ fn an_origin_drained_by_an_operator_gets_no_new_request_until_it_is_restored() {
         larder.get("/");
     }
     until("one is under way", || gate.waiting() > 0);
-    let said = command(&larder, &format!("drain {}", a.url()));
+    let text = command(&larder, &format!("drain {}", a.url()));
     assert!(
-        said.contains("receives no new requests, ")
-            && said.contains(" in progress; until `larder origin restore`"),
-        "{said}"
+        text.contains("receives no new requests, ")
+            && text.contains(" in progress; until `larder origin restore`"),
+        "{text}"
     );
     assert_eq!(vec!["drained", "up"], states(&larder));
     assert_eq!(["b"; 6], answers()[..]);
@@ -350,8 +350,8 @@ fn an_origin_drained_by_an_operator_gets_no_new_request_until_it_is_restored() {
     larder.signal(libc::SIGHUP);
     until("it is reloaded", || larder.counter("config_reloads") >= 1);
     assert_eq!(["b"; 6], answers()[..]);
-    for told in [command(&larder, "list"), run_explain(&larder)] {
-        assert!(told.contains(&format!("{} drained by the operator", a.url())), "{told}");
+    for report in [command(&larder, "list"), run_explain(&larder)] {
+        assert!(report.contains(&format!("{} drained by the operator", a.url())), "{report}");
     }
     gate.open();
     let slow: Vec<String> = slow.iter_mut().map(|it| it.read().text()).collect();
@@ -371,17 +371,17 @@ fn a_refused_drain_or_restore_names_the_reason() {
     let (a, b) = (named("a"), named("b"));
     let log = "[log]\naccess = \"off\"\nerror = \"errors.log\"";
     let larder = before(&[a.url(), format!("{} drain", b.url())], log, "");
-    let said = command(&larder, "drain http://127.0.0.1:1");
+    let text = command(&larder, "drain http://127.0.0.1:1");
     assert!(
-        said.contains("No route has the origin http://127.0.0.1:1; `larder origin list` or GET /api/v1/origins lists them."),
-        "{said}"
+        text.contains("No route has the origin http://127.0.0.1:1; `larder origin list` or GET /api/v1/origins lists them."),
+        "{text}"
     );
-    let said = command(&larder, &format!("restore {}", b.url()));
-    assert!(said.contains("is drained by the configuration: remove \"drain\" after it"), "{said}");
+    let text = command(&larder, &format!("restore {}", b.url()));
+    assert!(text.contains("is drained by the configuration: remove \"drain\" after it"), "{text}");
     assert_eq!(vec!["up", "drained"], states(&larder));
     // Nobody is left: that is said, and done.
-    let said = command(&larder, &format!("drain {}", a.url()));
-    assert!(said.contains("warning: route */* has no other origin that is up, and answers with stored responses or an error now"), "{said}");
+    let text = command(&larder, &format!("drain {}", a.url()));
+    assert!(text.contains("warning: route */* has no other origin that is up, and answers with stored responses or an error now"), "{text}");
     let answer = larder.get("/");
     assert_eq!(503, answer.status);
     assert!(answer.text().contains("all origins are drained"), "{answer:?}");
@@ -583,6 +583,6 @@ fn draining_the_last_origin_that_is_up_is_warned_of() {
         larder.get("/");
         states(&larder)[1] == "ejected"
     });
-    let said = command(&larder, &format!("drain {}", a.url()));
-    assert!(said.contains("warning: route */* has no other origin that is up"), "{said}");
+    let text = command(&larder, &format!("drain {}", a.url()));
+    assert!(text.contains("warning: route */* has no other origin that is up"), "{text}");
 }

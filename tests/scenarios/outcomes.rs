@@ -127,8 +127,8 @@ fn start(origin: &Origin) -> Larder {
 
 /// The word for what our member of `Cache-Status` says.
 fn word(response: &Response) -> String {
-    let said = response.cache().strip_prefix("larder; ").unwrap_or_default();
-    let of = |name: &str| said.split("; ").find_map(|it| it.strip_prefix(name)).map(str::to_owned);
+    let text = response.cache().strip_prefix("larder; ").unwrap_or_default();
+    let of = |name: &str| text.split("; ").find_map(|it| it.strip_prefix(name)).map(str::to_owned);
     match (of("ttl="), of("fwd="), of("detail=")) {
         (Some(ttl), ..) => if ttl.parse::<i64>().unwrap() > 0 { "hit" } else { "hit-stale" }.to_owned(),
         (_, Some(reason), _) => reason,
@@ -238,11 +238,11 @@ fn stream_counters_and_cache_status_agree_on_every_outcome() {
         let was = counted(&world.larder);
         let lines = if lines.is_empty() { String::new() } else { format!("{lines}\r\n") };
         let response = world.larder.client().request(method, target, &lines, "");
-        let said = response.cache().strip_prefix("larder; ").unwrap_or_default();
+        let text = response.cache().strip_prefix("larder; ").unwrap_or_default();
         assert_eq!(row.status, response.status, "{}: {response:?}", row.what);
         assert!(
-            said.starts_with(row.cache) && said.is_empty() == row.cache.is_empty(),
-            "{}: {said:?}",
+            text.starts_with(row.cache) && text.is_empty() == row.cache.is_empty(),
+            "{}: {text:?}",
             row.what
         );
         world.told(row.what, &response, &was);

@@ -111,8 +111,8 @@ fn over_no_route_at_all() {
         client.send(format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n")).read()
     };
     assert_eq!(404, ask("nobody.example").status);
-    let told = add(&larder, "https://nobody.example/x", b"laid over it");
-    assert_eq!("*://nobody.example/x", told["uri"], "it lies over both schemes");
+    let report = add(&larder, "https://nobody.example/x", b"laid over it");
+    assert_eq!("*://nobody.example/x", report["uri"], "it lies over both schemes");
     assert_eq!("laid over it", ask("Nobody.Example").text());
     assert_eq!("original of /x", ask("h").text(), "of one host alone");
     reset(&larder, "http://nobody.example/x");
@@ -167,9 +167,12 @@ fn conditions_and_ranges_are_those_of_the_overlay() {
 fn a_page_for_a_bad_hour() {
     let (_origin, larder) = everything();
     let path = "/api/v1/overlays?uri=%2Fshop%3Fa%3Db&status=503&ttl=60";
-    let (status, told) = admin(&larder, "PUT", path, "Content-Type: text/html\r\n", b"<h1>Back soon</h1>");
-    assert_eq!((200, json!("/shop?a=b"), json!(503)), (status, told["uri"].clone(), told["status"].clone()));
-    assert_eq!(json!(60), json!(told["expires"].as_u64().unwrap() - told["set_at"].as_u64().unwrap()));
+    let (status, report) = admin(&larder, "PUT", path, "Content-Type: text/html\r\n", b"<h1>Back soon</h1>");
+    assert_eq!(
+        (200, json!("/shop?a=b"), json!(503)),
+        (status, report["uri"].clone(), report["status"].clone())
+    );
+    assert_eq!(json!(60), json!(report["expires"].as_u64().unwrap() - report["set_at"].as_u64().unwrap()));
     let shown = larder.client().get_with("/shop?a=b", "Range: bytes=0-1\r\nIf-None-Match: *\r\n");
     assert_eq!((503, "<h1>Back soon</h1>"), (shown.status, shown.text().as_str()));
     assert_eq!(Some("text/html"), shown.field("content-type"));
@@ -186,15 +189,15 @@ fn overlays_are_listed_and_removed() {
     add(&larder, "/a", b"12345");
     add(&larder, "css/x.css", b"p{}");
     larder.get("/a");
-    let told = list(&larder);
+    let report = list(&larder);
     let row = |at: usize| {
-        let it = &told["overlays"][at];
+        let it = &report["overlays"][at];
         (it["uri"].as_str().unwrap(), it["bytes"].as_u64().unwrap(), it["hits"].as_u64().unwrap())
     };
     assert_eq!([("/a", 5, 1), ("/css/x.css", 3, 0)], [row(0), row(1)]);
-    assert_eq!("text/css; charset=utf-8", told["overlays"][1]["content_type"]);
-    assert_eq!(16 << 20, told["limit_bytes"].as_u64().unwrap());
-    assert_eq!(larder.counter("overlay_bytes"), told["bytes"].as_u64().unwrap());
+    assert_eq!("text/css; charset=utf-8", report["overlays"][1]["content_type"]);
+    assert_eq!(16 << 20, report["limit_bytes"].as_u64().unwrap());
+    assert_eq!(larder.counter("overlay_bytes"), report["bytes"].as_u64().unwrap());
     let (status, gone) = admin(&larder, "DELETE", "/api/v1/overlays?uri=/a", "", b"");
     assert_eq!((200, &json!("/a")), (status, &gone["uri"]));
     assert_eq!(404, admin(&larder, "DELETE", "/api/v1/overlays?uri=/a", "", b"").0);
@@ -210,9 +213,9 @@ fn explain_knows_it() {
         let asked = json!({ "url": "http://h/page", "method": method }).to_string();
         admin(&larder, "POST", "/cache/explain", "", asked.as_bytes()).1
     };
-    let told = explain("GET");
-    assert_eq!("overlay", told["verdict"]["name"], "{told}");
-    assert!(told["verdict"]["sentence"].as_str().unwrap().contains("set for /page"), "{told}");
+    let explanation = explain("GET");
+    assert_eq!("overlay", explanation["verdict"]["name"], "{explanation}");
+    assert!(explanation["verdict"]["sentence"].as_str().unwrap().contains("set for /page"), "{explanation}");
     assert_ne!("overlay", explain("POST")["verdict"]["name"]);
 }
 
@@ -326,9 +329,9 @@ fn a_refused_overlay_changes_nothing() {
     add(&larder, "/page", b"laid over it");
     #[track_caller]
     fn check(larder: &Larder, method: &str, path: &str, body: &[u8], status: u16, says: &str) {
-        let (found, told) = admin(larder, method, path, "", body);
-        assert_eq!(status, found, "{path}: {told}");
-        let detail = told["detail"].as_str().unwrap();
+        let (found, report) = admin(larder, method, path, "", body);
+        assert_eq!(status, found, "{path}: {report}");
+        let detail = report["detail"].as_str().unwrap();
         assert!(detail.contains(says), "{path}: {detail}");
     }
     let put = |query: &str, status, says| {

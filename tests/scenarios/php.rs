@@ -87,14 +87,14 @@ fn told(answer: &Response) -> Value {
 }
 
 /// A variable; `-` where it is not set.
-fn variable(told: &Value, name: &str) -> String {
-    told["server"][name].as_str().unwrap_or("-").to_owned()
+fn variable(report: &Value, name: &str) -> String {
+    report["server"][name].as_str().unwrap_or("-").to_owned()
 }
 
 /// `SCRIPT_NAME PATH_INFO` of the script that answers.
 fn script(answer: &Response) -> String {
-    let told = told(answer);
-    format!("{} {}", variable(&told, "SCRIPT_NAME"), variable(&told, "PATH_INFO"))
+    let report = told(answer);
+    format!("{} {}", variable(&report, "SCRIPT_NAME"), variable(&report, "PATH_INFO"))
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn files_scripts_and_the_front_controller() {
         assert_eq!(expect, script(&larder.get(target)), "{target}");
         let mut second = http2::Http2::connect(larder);
         let id = second.head(&http2::request("GET", target, &[]), http2::END_STREAM);
-        let told: Value = serde_json::from_str(&second.answer(id).text()).unwrap();
-        assert_eq!(expect.split(' ').next().unwrap(), variable(&told, "SCRIPT_NAME"), "HTTP/2 {target}");
+        let json: Value = serde_json::from_str(&second.answer(id).text()).unwrap();
+        assert_eq!(expect.split(' ').next().unwrap(), variable(&json, "SCRIPT_NAME"), "HTTP/2 {target}");
     }
     let answer = told(&larder.get("/env.php/a%20b?x=%31"));
     let of = |name: &str| variable(&answer, name);
@@ -286,10 +286,10 @@ fn explain_names_the_script() {
     ] {
         let question = format!("{{\"url\": \"http://a{target}\"}}");
         let answer = larder.admin_post("/api/v1/explain", &question).text();
-        let told: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!(verdict, told["verdict"]["name"], "{target}: {answer}");
+        let json: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(verdict, json["verdict"]["name"], "{target}: {answer}");
         assert!(answer.contains(expect), "{target}: {answer}");
-        let place = told["script"]["where"].as_str().or(told["file"]["where"].as_str()).unwrap();
+        let place = json["script"]["where"].as_str().or(json["file"]["where"].as_str()).unwrap();
         assert!(place.contains("larder.toml:"), "{target}: {answer}");
     }
 }

@@ -333,8 +333,8 @@ fn a_get_with_a_body_is_neither_stored_nor_served_from_the_cache() {
     let larder = Larder::before(&origin, "");
     // Nor does the body reach the origin: what it says is in no key, and no meaning is defined for it (RFC 9110 §9.3.1). Nor what
     // is said of it.
-    let said = "Content-Type: text/plain\r\nContent-Language: en\r\n";
-    assert_eq!("0 0", larder.client().request("GET", "/page", said, "evil").text());
+    let text = "Content-Type: text/plain\r\nContent-Language: en\r\n";
+    assert_eq!("0 0", larder.client().request("GET", "/page", text, "evil").text());
     let asked = origin.received().remove(0).head;
     assert!(!asked.contains("Content-"), "{asked}");
     assert_eq!("1 0", larder.get("/page").text());

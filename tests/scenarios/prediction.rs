@@ -92,10 +92,10 @@ fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> (String
     client
         .send(format!("POST /cache/explain HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{asked}"));
     let text = client.read().text();
-    let said: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
-    match said["verdict"]["name"].as_str().unwrap_or_else(|| panic!("no verdict: {text}")) {
+    let outcome: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
+    match outcome["verdict"]["name"].as_str().unwrap_or_else(|| panic!("no verdict: {text}")) {
         "miss" | "revalidate" => ("origin".to_owned(), None),
-        other => (other.to_owned(), said["verdict"]["status"].as_u64()),
+        other => (other.to_owned(), outcome["verdict"]["status"].as_u64()),
     }
 }
 
@@ -162,9 +162,9 @@ fn refused(larder: &Larder, method: &str, target: &str, lines: &str, status: u16
     let mut client = larder.client();
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: h:80\r\n{lines}\r\n"));
     assert_eq!(status, client.read_for(method).status, "{method} {target:.40} {lines:.40}");
-    let said = explain(larder, method, if method == "CONNECT" { "/" } else { target }, lines);
-    let verdict = (said["verdict"]["name"].as_str(), said["verdict"]["status"].as_u64());
-    assert_eq!((Some("refused"), Some(status.into())), verdict, "{method} {target:.40}: {said:#}");
+    let explanation = explain(larder, method, if method == "CONNECT" { "/" } else { target }, lines);
+    let verdict = (explanation["verdict"]["name"].as_str(), explanation["verdict"]["status"].as_u64());
+    assert_eq!((Some("refused"), Some(status.into())), verdict, "{method} {target:.40}: {explanation:#}");
 }
 
 fn explain(larder: &Larder, method: &str, target: &str, lines: &str) -> serde_json::Value {
@@ -188,9 +188,9 @@ fn explain_names_the_field_that_no_stored_variant_has() {
     let mut client = larder.client();
     client.send("GET / HTTP/1.1\r\nHost: h:80\r\nX-Country: de\r\n\r\n");
     assert_eq!("ok", client.read().text());
-    let said = explain(&larder, "GET", "/", "X-Country: fr\r\n");
-    let rules = said["rules"].as_array().unwrap();
-    let rule = rules.iter().find(|it| it["rule"] == "stored").unwrap_or_else(|| panic!("{said:#}"));
+    let explanation = explain(&larder, "GET", "/", "X-Country: fr\r\n");
+    let rules = explanation["rules"].as_array().unwrap();
+    let rule = rules.iter().find(|it| it["rule"] == "stored").unwrap_or_else(|| panic!("{explanation:#}"));
     let evidence = rule["evidence"].as_str().unwrap();
     assert!(evidence.contains("x-country: fr") && evidence.contains("stored: x-country: de"), "{evidence}");
 }
@@ -203,8 +203,11 @@ fn explain_predicts_the_refusals_of_larder() {
     let id = origin.received()[0].field("cdn-loop").unwrap().to_owned();
     refused(&larder, "TRACE", "/", "", 405);
     refused(&larder, "CONNECT", "h:80", "", 405);
-    let said = explain(&larder, "CONNECT", "/", "");
-    assert!(said["change"].as_str().unwrap().starts_with("An extended CONNECT of HTTP/2"), "{said:#}");
+    let explanation = explain(&larder, "CONNECT", "/", "");
+    assert!(
+        explanation["change"].as_str().unwrap().starts_with("An extended CONNECT of HTTP/2"),
+        "{explanation:#}"
+    );
     refused(&larder, "GET", &format!("/{}", "x".repeat(9000)), "", 414);
     refused(&larder, "GET", "/", &format!("X-Large: {}\r\n", "x".repeat(20_000)), 431);
     refused(&larder, "GET", "/", &format!("CDN-Loop: somebody, {id}\r\n"), 508);
@@ -241,8 +244,8 @@ fn explain_proposes_one_request_for_a_page_never_requested() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Mine\n\nok");
     let larder = Larder::before(&origin, "");
     let change = |method: &str, lines: &str| {
-        let said = explain(&larder, method, "/page", lines);
-        said["change"].as_str().unwrap_or_default().to_owned()
+        let explanation = explain(&larder, method, "/page", lines);
+        explanation["change"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(
         "Send the request once, and run explain again: nothing is stored, and no response is recorded.",
@@ -280,10 +283,13 @@ fn a_private_page_is_not_proposed_to_be_shared() {
         let origin = Origin::new(move |_| format!("HTTP/1.1 200 OK\n{head}\nok"));
         let larder = Larder::before(&origin, "");
         larder.client().get_with("/page", lines);
-        let said = explain(&larder, "GET", "/page", lines);
-        for change in [&said["change"], &said["last_refusal"]["change"]] {
-            let told = change.as_str().unwrap_or_default();
-            assert!(told.starts_with("Nothing: the page is rightly not cached."), "{head}{lines}: {said:#}");
+        let explanation = explain(&larder, "GET", "/page", lines);
+        for change in [&explanation["change"], &explanation["last_refusal"]["change"]] {
+            let report = change.as_str().unwrap_or_default();
+            assert!(
+                report.starts_with("Nothing: the page is rightly not cached."),
+                "{head}{lines}: {explanation:#}"
+            );
         }
     }
 }
@@ -316,11 +322,11 @@ fn a_page_that_was_private_once_is_not_proposed_to_be_shared() {
         for seconds in [0, 11] {
             larder.advance(seconds);
             for lines in ["", "Cookie: sid=1\r\n"] {
-                let said = explain(&larder, "GET", "/page", lines);
-                for change in [&said["change"], &said["last_refusal"]["change"]] {
-                    let told = change.as_str().unwrap_or_default();
-                    let shares = told.contains("Configure the origin") || told.contains("Set cache.");
-                    assert!(!shares, "{to_visitors} {to_others} {lines}: {said:#}");
+                let explanation = explain(&larder, "GET", "/page", lines);
+                for change in [&explanation["change"], &explanation["last_refusal"]["change"]] {
+                    let report = change.as_str().unwrap_or_default();
+                    let shares = report.contains("Configure the origin") || report.contains("Set cache.");
+                    assert!(!shares, "{to_visitors} {to_others} {lines}: {explanation:#}");
                 }
             }
         }
@@ -333,11 +339,11 @@ fn a_page_whose_responses_differ_is_not_proposed_to_be_shared() {
     let origin = Origin::new(|request| format!("HTTP/1.1 200 OK\n\n{}", "a".repeat(request.number + 1)));
     let larder = Larder::before(&origin, "");
     larder.get("/page");
-    let told = || explain(&larder, "GET", "/page", "")["change"].as_str().unwrap_or_default().to_owned();
-    assert!(told().starts_with("Configure the origin"), "{}", told());
+    let report = || explain(&larder, "GET", "/page", "")["change"].as_str().unwrap_or_default().to_owned();
+    assert!(report().starts_with("Configure the origin"), "{}", report());
     larder.advance(11);
     larder.get("/page");
-    assert!(told().starts_with("Nothing: recent responses to this URL differ"), "{}", told());
+    assert!(report().starts_with("Nothing: recent responses to this URL differ"), "{}", report());
 }
 
 /// The lifetime that is proposed of a stale copy does not grow with its age.
@@ -360,15 +366,18 @@ fn explain_reports_the_last_failure_of_the_origin() {
         let origin = Origin::scripted(move |_| vec![Script::Send(bytes.clone())]);
         let larder = Larder::before(&origin, "");
         assert_eq!(status, larder.get("/page").status);
-        let said = explain(&larder, "GET", "/page", "");
-        let last = &said["last_refusal"];
+        let explanation = explain(&larder, "GET", "/page", "");
+        let last = &explanation["last_refusal"];
         assert_eq!(
             (status.into(), Some(expect)),
             (last["status"].clone(), last["sentence"].as_str()),
-            "{said:#}"
+            "{explanation:#}"
         );
         let change = "Retry once the origin responds correctly; its last recorded response was invalid.";
-        assert_eq!((Some("miss"), Some(change)), (said["verdict"]["name"].as_str(), said["change"].as_str()));
+        assert_eq!(
+            (Some("miss"), Some(change)),
+            (explanation["verdict"]["name"].as_str(), explanation["change"].as_str())
+        );
     };
     let part = "HTTP/1.1 206 Partial Content\nContent-Range: bytes 0-1/9\nContent-Length: 2\n\nok";
     failure(
@@ -401,8 +410,8 @@ fn explain_proposes_no_other_request_while_the_origin_fails() {
         ("POST", ""),
         ("TRACE", ""),
     ] {
-        let said = explain(&larder, method, "/page", lines);
-        assert_eq!(Some(expect), said["change"].as_str(), "{method} {lines}: {said:#}");
+        let explanation = explain(&larder, method, "/page", lines);
+        assert_eq!(Some(expect), explanation["change"].as_str(), "{method} {lines}: {explanation:#}");
     }
 }
 
@@ -427,14 +436,14 @@ fn explain_proposes_changes_of_method_and_response_together() {
             });
             let larder = Larder::before(&origin, "");
             larder.get("/p");
-            let said = explain(&larder, method, "/p", lines);
-            let told = said["change"].as_str().unwrap_or_default();
+            let explanation = explain(&larder, method, "/p", lines);
+            let report = explanation["change"].as_str().unwrap_or_default();
             for one in [
                 "Send the request with GET.",
                 more,
                 "Configure the origin to respond with Cache-Control: max-age=60.",
             ] {
-                assert!(told.contains(one), "{method} {head}: {said:#}");
+                assert!(report.contains(one), "{method} {head}: {explanation:#}");
             }
             mended.store(true, Ordering::SeqCst);
             larder.get("/p");
@@ -450,9 +459,9 @@ fn explain_proposes_removal_of_only_if_cached_with_the_other_changes() {
     let (larder, off) = (Larder::before(&origin, ""), Larder::before(&origin, "enabled = false"));
     let only = "Cache-Control: only-if-cached\r\n";
     let change = |larder: &Larder, lines: &str| {
-        let said = explain(larder, "GET", "/page", &format!("{only}{lines}"));
-        assert_eq!(Some("pass"), said["verdict"]["name"].as_str(), "{said:#}");
-        said["change"].as_str().unwrap_or_default().to_owned()
+        let explanation = explain(larder, "GET", "/page", &format!("{only}{lines}"));
+        assert_eq!(Some("pass"), explanation["verdict"]["name"].as_str(), "{explanation:#}");
+        explanation["change"].as_str().unwrap_or_default().to_owned()
     };
     let without = "Send the request without only-if-cached.";
     let depends = "The result then depends on the response: nothing is stored, and no response is recorded.";
@@ -466,11 +475,11 @@ fn explain_proposes_removal_of_only_if_cached_with_the_other_changes() {
     );
     let user = "Send the request without X-Forwarded-User, or add it to cache.key.headers to store one response per value.";
     assert_eq!(format!("{user} {without} {depends}"), change(&larder, "X-Forwarded-User: joe\r\n"));
-    let said = explain(&larder, "GET", "/page", "X-Forwarded-User: joe\r\n");
+    let explanation = explain(&larder, "GET", "/page", "X-Forwarded-User: joe\r\n");
     assert_eq!(
         "X-Forwarded-User: joe (a header field may change the target, method or user for the origin)",
-        said["rules"][0]["evidence"],
-        "{said:#}"
+        explanation["rules"][0]["evidence"],
+        "{explanation:#}"
     );
     assert_eq!(format!("{enable} {without} {depends}"), change(&off, ""));
     assert_eq!(504, larder.client().get_with("/page", only).status);
@@ -496,9 +505,9 @@ fn an_unstored_part_is_not_evidence_about_the_whole() {
     });
     let larder = Larder::before(&origin, "");
     larder.client().get_with("/part", "Range: bytes=0-1\r\n");
-    let said = explain(&larder, "GET", "/part", "");
+    let explanation = explain(&larder, "GET", "/part", "");
     let expect = "Send the request once: the response that was not stored belongs to another request.";
-    assert_eq!(Some(expect), said["change"].as_str(), "{said:#}");
+    assert_eq!(Some(expect), explanation["change"].as_str(), "{explanation:#}");
     larder.get("/part");
     assert_eq!("hit", explain(&larder, "GET", "/part", "")["verdict"]["name"], "as it said");
 }
@@ -512,11 +521,11 @@ fn explain_reports_an_ambiguous_path() {
          [[site.route]]\npath = \"/a/*\"\n{to}\n[[site.route]]\npath = \"/*\"\n{to}\n"
     );
     let larder = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
-    let said = explain(&larder, "GET", "/x/..%2fa/me?q=1", "");
+    let explanation = explain(&larder, "GET", "/x/..%2fa/me?q=1", "");
     let expect = "Bypasses the cache: the path is ambiguous: two readings of it match different routes. The path is ambiguous: /a/me matches the route /a/*, /x/..%2fa/me matches the route /*.";
     assert_eq!(
         (Some("pass"), Some(expect)),
-        (said["verdict"]["name"].as_str(), said["verdict"]["sentence"].as_str())
+        (explanation["verdict"]["name"].as_str(), explanation["verdict"]["sentence"].as_str())
     );
     assert!(larder.get("/x/..%2fa/me?q=1").cache().contains("fwd=bypass"));
 }

@@ -42,13 +42,13 @@ const NO_LIFETIME: [&str; 7] = [
 fn silent_pages() -> Origin {
     Origin::new(|it| {
         let mut parts = it.target().split('/').skip(1);
-        let said = NO_LIFETIME[parts.next().unwrap().parse::<usize>().unwrap()];
+        let text = NO_LIFETIME[parts.next().unwrap().parse::<usize>().unwrap()];
         let (status, tag) = match parts.next().unwrap() {
             "tagged" => (200, "ETag: W/\"1\"\n"),
             "missing" => (404, ""),
             _ => (200, ""),
         };
-        format!("HTTP/1.1 {status} X\n{said}\n{tag}\n{}", it.field("accept-language").unwrap_or("nothing"))
+        format!("HTTP/1.1 {status} X\n{text}\n{tag}\n{}", it.field("accept-language").unwrap_or("nothing"))
     })
 }
 
@@ -58,8 +58,8 @@ fn a_page_without_a_lifetime_is_shared_by_no_preset() {
     for (preset, _, has_ttl) in PRESETS {
         let larder = before(&origin, preset);
         let mut client = larder.client();
-        for (number, said) in NO_LIFETIME.iter().enumerate() {
-            let has_none = !said.contains('0');
+        for (number, text) in NO_LIFETIME.iter().enumerate() {
+            let has_none = !text.contains('0');
             if has_ttl && has_none {
                 continue;
             }
@@ -70,7 +70,7 @@ fn a_page_without_a_lifetime_is_shared_by_no_preset() {
                     assert_eq!(
                         (language, false),
                         (page.text().as_str(), page.is_hit()),
-                        "{preset}: {said}, {kind}: {page:?}"
+                        "{preset}: {text}, {kind}: {page:?}"
                     );
                 }
             }
@@ -101,10 +101,10 @@ fn a_list_contains_an_entry_added_just_before() {
 fn the_key_is_for_responses_with_a_lifetime() {
     for cache in ["preset = \"node\"", "stale_while_revalidate = \"30s\""] {
         let pages = Pages::new(cache);
-        let second = |said: &str, seconds| pages.second(&format!("{said} | ETag: \"a\""), seconds, "");
-        for said in NO_LIFETIME {
-            assert_eq!(Validates, second(said, 0), "{cache}: {said}");
-            assert_eq!(Validates, second(said, 5), "{cache}: {said}");
+        let second = |text: &str, seconds| pages.second(&format!("{text} | ETag: \"a\""), seconds, "");
+        for text in NO_LIFETIME {
+            assert_eq!(Validates, second(text, 0), "{cache}: {text}");
+            assert_eq!(Validates, second(text, 5), "{cache}: {text}");
         }
         assert_eq!(Hit, second("Cache-Control: max-age=10", 5), "{cache}");
         assert_eq!(Stale, second("Cache-Control: max-age=10", 15), "{cache}");
@@ -117,12 +117,12 @@ fn the_key_is_for_responses_with_a_lifetime() {
 
 #[test]
 fn a_waiting_request_gets_no_response_without_a_lifetime() {
-    for said in ["Cache-Control: max-age=0", "ETag: W/\"1\"\nCache-Control: public, max-age=0", "X-A: b"] {
+    for text in ["Cache-Control: max-age=0", "ETag: W/\"1\"\nCache-Control: public, max-age=0", "X-A: b"] {
         let gate = Gate::new();
         let held = gate.clone();
         let origin = Origin::scripted(move |it| {
             let language = it.field("accept-language").unwrap_or("nothing");
-            let page = response(&format!("HTTP/1.1 200 OK\n{said}\n\n{language}"));
+            let page = response(&format!("HTTP/1.1 200 OK\n{text}\n\n{language}"));
             match it.number {
                 0 => vec![Script::Gate(held.clone()), Script::Send(page)],
                 _ => vec![Script::Send(page)],
@@ -135,7 +135,7 @@ fn a_waiting_request_gets_no_response_without_a_lifetime() {
         other.send("GET / HTTP/1.1\r\nHost: h\r\nAccept-Language: en\r\n\r\n");
         until("the second waits", || larder.counter("requests_collapsed") == 1);
         gate.open();
-        assert_eq!(("de".to_owned(), "en".to_owned()), (one.read().text(), other.read().text()), "{said}");
+        assert_eq!(("de".to_owned(), "en".to_owned()), (one.read().text(), other.read().text()), "{text}");
     }
 }
 
@@ -148,11 +148,11 @@ fn a_page_without_a_lifetime_is_shared_from_no_tier() {
     let cache = "preset = \"php\"";
     let a = Larder::before_with(&origin, cache, &(disk(folder.path()) + &tiers));
     let b = Larder::before_with(&origin, cache, &tiers);
-    for (number, said) in NO_LIFETIME.iter().enumerate() {
+    for (number, text) in NO_LIFETIME.iter().enumerate() {
         for (node, language) in [(&a, "de"), (&b, "en"), (&a, "fr"), (&b, "es")] {
             let lines = format!("Accept-Language: {language}\r\n");
             let page = node.client().get_with(&format!("/{number}/tagged"), &lines);
-            assert_eq!((language, false), (page.text().as_str(), page.is_hit()), "{said}");
+            assert_eq!((language, false), (page.text().as_str(), page.is_hit()), "{text}");
         }
     }
     assert_eq!((0, 0), (a.counter("fleet_puts"), a.counter("disk_writes")));
@@ -302,17 +302,17 @@ fn a_file_that_varies_by_cookie_is_not_served_to_visitors_with_a_session() {
     for (preset, login, _) in PRESETS {
         let larder = before(&origin, preset);
         let mut client = larder.client();
-        for (number, said) in VARIED.iter().enumerate() {
+        for (number, text) in VARIED.iter().enumerate() {
             let path = format!("/{number}.png");
             client.get_with(&path, "Cookie: _ga=1\r\n");
             for more in ["", "If-None-Match: \"b\"\r\n", "Cache-Control: max-stale\r\n", "X-Fail: 1\r\n"] {
                 let page = client.get_with(&path, &format!("Cookie: {login}\r\n{more}"));
                 let is_own = page.text() == login || page.status >= 500;
-                assert!(is_own && !page.is_hit(), "{preset}: {said}, {more}: {page:?}");
+                assert!(is_own && !page.is_hit(), "{preset}: {text}, {more}: {page:?}");
                 let part = client.get_with(&path, &format!("Cookie: {login}\r\nRange: bytes=0-3\r\n{more}"));
-                assert!(!part.text().starts_with("noth"), "{preset}: {said}, {more}: {part:?}");
+                assert!(!part.text().starts_with("noth"), "{preset}: {text}, {more}: {part:?}");
             }
-            assert_eq!("nothing", client.get_with(&path, "Cookie: _ga=2\r\n").text(), "{preset}: {said}");
+            assert_eq!("nothing", client.get_with(&path, "Cookie: _ga=2\r\n").text(), "{preset}: {text}");
         }
     }
 }
@@ -320,7 +320,7 @@ fn a_file_that_varies_by_cookie_is_not_served_to_visitors_with_a_session() {
 /// Also where the response came so late that it is for waiting requests alone.
 #[test]
 fn a_waiting_visitor_with_a_session_gets_no_file_that_varies_by_cookie() {
-    for (seconds, said) in [
+    for (seconds, text) in [
         (0, "Cache-Control: max-age=60\nVary: Cookie"),
         (2, "Cache-Control: max-age=1\nVary: Cookie"),
         (2, "Cache-Control: public, max-age=1\nETag: \"a\"\nVary: Cookie"),
@@ -329,7 +329,7 @@ fn a_waiting_visitor_with_a_session_gets_no_file_that_varies_by_cookie() {
         let held = gate.clone();
         let origin = Origin::scripted(move |it| {
             let seen = it.field("cookie").unwrap_or("nothing");
-            let page = response(&format!("HTTP/1.1 200 OK\n{said}\n\n{seen}"));
+            let page = response(&format!("HTTP/1.1 200 OK\n{text}\n\n{seen}"));
             match it.number {
                 0 => vec![Script::Gate(held.clone()), Script::Send(page)],
                 _ => vec![Script::Send(page)],
@@ -344,7 +344,7 @@ fn a_waiting_visitor_with_a_session_gets_no_file_that_varies_by_cookie() {
         larder.advance(seconds);
         gate.open();
         let texts = (one.read().text(), other.read().text());
-        assert_eq!(("nothing".to_owned(), "sid=1".to_owned()), texts, "{seconds}: {said}");
+        assert_eq!(("nothing".to_owned(), "sid=1".to_owned()), texts, "{seconds}: {text}");
     }
 }
 
@@ -398,11 +398,11 @@ fn a_request_with_a_cookie_removes_no_shared_file() {
     let origin = Origin::new(files_of);
     for (preset, login, _) in PRESETS {
         let larder = before(&origin, preset);
-        for (path, said, _) in FILES {
+        for (path, text, _) in FILES {
             larder.client().get_with(path, "Cookie: _ga=1\r\n");
-            is_kept(&origin, &larder, path, &format!("{preset}: {said}"));
+            is_kept(&origin, &larder, path, &format!("{preset}: {text}"));
             for (method, lines) in ATTACKS {
-                let what = format!("{preset}: {said}; {method} {lines:?}");
+                let what = format!("{preset}: {text}; {method} {lines:?}");
                 larder.client().request(method, path, &format!("Cookie: {login}\r\n{lines}"), "");
                 is_kept(&origin, &larder, path, &what);
             }
@@ -441,8 +441,8 @@ fn a_renewal_without_success_is_not_repeated_by_each_hit() {
 #[test]
 fn a_page_without_a_lifetime_is_renewed_by_each_hit() {
     let origin = Origin::new(|it| {
-        let said = "Cache-Control: public, max-age=0, stale-while-revalidate=600";
-        format!("HTTP/1.1 200 OK\n{said}\n\n{}", it.number)
+        let text = "Cache-Control: public, max-age=0, stale-while-revalidate=600";
+        format!("HTTP/1.1 200 OK\n{text}\n\n{}", it.number)
     });
     let larder = before(&origin, "node");
     larder.get("/");

@@ -279,8 +279,8 @@ fn a_closed_client_gives_its_connection_to_waiting_requests() {
                 until("it has left the line", || larder.counter("fill_given_up") == 1);
             }
             gate.open();
-            let told = if others_wait { 503 } else { 200 };
-            assert_eq!(told, closed.read_for(method).status, "{method}");
+            let report = if others_wait { 503 } else { 200 };
+            assert_eq!(report, closed.read_for(method).status, "{method}");
             assert_eq!("here", holds.read().text());
             if others_wait {
                 assert_eq!("here", another.read().text());
@@ -301,8 +301,8 @@ fn a_closed_client_gives_its_connection_to_waiting_requests() {
                 assert_eq!("here", larder.get("/small").text());
             }
             gate.open();
-            let told = if others_wait { 503 } else { 200 };
-            assert_eq!(told, closed.read_for(method).status, "{method}");
+            let report = if others_wait { 503 } else { 200 };
+            assert_eq!(report, closed.read_for(method).status, "{method}");
             assert_eq!([0, 0, 0, 0, u64::from(others_wait)], counted(&larder, OUTCOMES), "{method}");
         }
     }

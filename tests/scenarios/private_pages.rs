@@ -127,7 +127,7 @@ fn explain_names_the_reason() {
         ("/shared/a", None),
         ("/a", None),
     ] {
-        let told = super::explain_access::explain(&larder, path, "127.0.0.1");
-        assert_eq!(private, told["matched"]["private"].as_str(), "{path}");
+        let report = super::explain_access::explain(&larder, path, "127.0.0.1");
+        assert_eq!(private, report["matched"]["private"].as_str(), "{path}");
     }
 }

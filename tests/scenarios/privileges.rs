@@ -175,8 +175,8 @@ fn every_thread_has_given_up_root_and_all_that_a_server_does_goes_on() {
         ),
         "{active}"
     );
-    let told = command::run(larder.folder.path(), &["stats", "--admin", &larder.admin.to_string()]);
-    assert!(told.out.contains("user 65534") && told.out.contains("no capabilities"), "{}", told.out);
+    let output = command::run(larder.folder.path(), &["stats", "--admin", &larder.admin.to_string()]);
+    assert!(output.out.contains("user 65534") && output.out.contains("no capabilities"), "{}", output.out);
     // A reload, and logs that were rotated.
     let changed = service.read("larder.toml") + "\n# changed\n";
     std::fs::write(at("larder.toml"), changed).unwrap();
@@ -260,22 +260,25 @@ fn a_start_that_the_user_cannot_carry_out_is_refused_with_the_remedy() {
         return;
     }
     let user = "user = \"nobody\"\nadmin.enabled = false\n";
-    let told = refused("user = \"no-such-user\"", "true");
-    assert!(told.contains("larder: there is no user \"no-such-user\" on this machine; create it"), "{told}");
-    let told = refused("user = \"nobody\"\ngroup = \"no-such-group\"", "true");
-    assert!(told.contains("there is no group \"no-such-group\""), "{told}");
-    let told = refused("user = \"root\"", "true");
-    assert!(told.contains("larder.toml:2: user: \"root\" keeps every privilege"), "{told}");
-    let remedy = "\"chown -R nobody: PATH\"";
-    let told = refused(&format!("{user}log.error = \"logs/error.log\""), "mkdir -m 755 logs");
+    let message = refused("user = \"no-such-user\"", "true");
     assert!(
-        told.contains("logs/error.log cannot be opened: permission denied") && told.contains(remedy),
-        "{told}"
+        message.contains("larder: there is no user \"no-such-user\" on this machine; create it"),
+        "{message}"
     );
-    let told = refused(&format!("{user}cache.disk.path = \"disk\""), "mkdir -m 700 disk");
-    assert!(told.contains("disk") && told.contains(remedy), "{told}");
-    let told = refused(user, "chown 0:0 larder.toml && chmod 600 larder.toml");
-    assert!(told.contains("larder.toml") && told.contains(remedy), "{told}");
+    let message = refused("user = \"nobody\"\ngroup = \"no-such-group\"", "true");
+    assert!(message.contains("there is no group \"no-such-group\""), "{message}");
+    let message = refused("user = \"root\"", "true");
+    assert!(message.contains("larder.toml:2: user: \"root\" keeps every privilege"), "{message}");
+    let remedy = "\"chown -R nobody: PATH\"";
+    let message = refused(&format!("{user}log.error = \"logs/error.log\""), "mkdir -m 755 logs");
+    assert!(
+        message.contains("logs/error.log cannot be opened: permission denied") && message.contains(remedy),
+        "{message}"
+    );
+    let message = refused(&format!("{user}cache.disk.path = \"disk\""), "mkdir -m 700 disk");
+    assert!(message.contains("disk") && message.contains(remedy), "{message}");
+    let message = refused(user, "chown 0:0 larder.toml && chmod 600 larder.toml");
+    assert!(message.contains("larder.toml") && message.contains(remedy), "{message}");
 }
 
 #[test]
@@ -336,21 +339,21 @@ fn an_operator_of_the_admin_cannot_change_the_user() {
     let service = Service::start(config.clone(), "true");
     let log = service.logged("config-writable");
     assert!(log.contains("can be written by the user 65534"), "{log}");
-    let (_, told) = admin(&service.larder, "GET", "/api/v1/config", b"");
+    let (_, report) = admin(&service.larder, "GET", "/api/v1/config", b"");
     let put = |text: &str| {
-        let body = serde_json::json!({ "text": text, "base": told["hash"] }).to_string();
+        let body = serde_json::json!({ "text": text, "base": report["hash"] }).to_string();
         admin(&service.larder, "PUT", "/api/v1/config", body.as_bytes())
     };
     let saved = service.read("larder.toml");
     for (user, key) in
         [("", "user"), ("user = \"daemon\"", "user"), ("user = \"nobody\"\nsandbox = \"off\"", "sandbox")]
     {
-        let (status, told) = put(&saved.replace("user = \"nobody\"", user));
-        assert_eq!(403, status, "{told}");
-        let detail = told["detail"].as_str().unwrap();
+        let (status, report) = put(&saved.replace("user = \"nobody\"", user));
+        assert_eq!(403, status, "{report}");
+        let detail = report["detail"].as_str().unwrap();
         assert!(detail.starts_with(&format!("{key} decides what the next start as root may do")), "{detail}");
         assert_eq!(saved, service.read("larder.toml"));
     }
-    let (status, told) = put(&format!("{saved}\n# another text\n"));
-    assert_eq!(200, status, "{told}");
+    let (status, report) = put(&format!("{saved}\n# another text\n"));
+    assert_eq!(200, status, "{report}");
 }

@@ -48,21 +48,21 @@ fn asks(larder: &Larder, header: &[u8], lines: &str) -> String {
 }
 
 /// The value of `X-Forwarded-For` in what was told.
-fn who(told: &str) -> String {
-    let mut fields = told.split('|').filter_map(|it| it.strip_prefix("X-Forwarded-For: "));
-    fields.next().unwrap_or(told).to_owned()
+fn who(report: &str) -> String {
+    let mut fields = report.split('|').filter_map(|it| it.strip_prefix("X-Forwarded-For: "));
+    fields.next().unwrap_or(report).to_owned()
 }
 
 /// Whether larder closes, without a word.
 #[track_caller]
 fn closes(stream: &mut TcpStream) {
-    let mut said = Vec::new();
+    let mut text = Vec::new();
     stream.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
-    match stream.read_to_end(&mut said) {
+    match stream.read_to_end(&mut text) {
         Ok(_) => {}
         Err(error) => assert_eq!(std::io::ErrorKind::ConnectionReset, error.kind()),
     }
-    assert_eq!("", String::from_utf8_lossy(&said));
+    assert_eq!("", String::from_utf8_lossy(&text));
 }
 
 #[test]
@@ -148,12 +148,12 @@ fn a_connection_without_a_proxy_header_is_closed_at_once() {
     assert_eq!("192.0.2.7", asks(&larder, V1, ""), "others are served");
     assert_eq!((1, 0), (larder.counter("proxy_cut"), larder.counter("proxy_headers") - 1));
     let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap();
-    let told = |why: &str| {
+    let report = |why: &str| {
         let event = format!(" warn proxy-header why={why} from=127.0.0.1:");
         log().lines().filter(|it| it.contains(&event)).count()
     };
-    until("the last is logged", || told("cut") == 1);
-    assert_eq!([1, 1], ["missing", "malformed"].map(told), "{}", log());
+    until("the last is logged", || report("cut") == 1);
+    assert_eq!([1, 1], ["missing", "malformed"].map(report), "{}", log());
 }
 
 #[test]
@@ -257,9 +257,9 @@ fn over_a_unix_socket() {
         }
         let lines = "X-Forwarded-For: 6.6.6.6\r\nConnection: close\r\n";
         write!(stream, "GET /page HTTP/1.1\r\nHost: h\r\n{lines}\r\n").unwrap();
-        let mut told = String::new();
-        stream.read_to_string(&mut told).unwrap();
-        who(told.split_once("\r\n\r\n").unwrap().1)
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        who(text.split_once("\r\n\r\n").unwrap().1)
     };
     assert_eq!("192.0.2.7", ask(V1));
     assert_eq!("2001:db8::7", ask(&v2_of_v6("2001:db8::7")));
@@ -277,10 +277,10 @@ fn check_reports_errors_and_warnings_of_proxy_listeners() {
         );
         std::fs::write(folder.path().join("larder.toml"), text).unwrap();
         let ended = command::run(folder.path(), &["check", "-c", "larder.toml"]);
-        let said = format!("{}{}", ended.out, ended.err);
-        assert_eq!(code, ended.code, "{said}");
-        assert!(said.contains(expect), "{said}");
-        assert!(!expect.is_empty() || !said.contains("warning"), "{said}");
+        let outcome = format!("{}{}", ended.out, ended.err);
+        assert_eq!(code, ended.code, "{outcome}");
+        assert!(outcome.contains(expect), "{outcome}");
+        assert!(!expect.is_empty() || !outcome.contains("warning"), "{outcome}");
     }
     let listen = |it: &str| format!("listen = [\"{it}\"]");
     check(&listen("http+proxy://127.0.0.1:8080"), "", 0, "listen   http+proxy://127.0.0.1:8080\n");

@@ -33,8 +33,8 @@ fn from(larder: &Larder, last: u8) -> Client {
 
 fn address(client: &mut Client, lines: &str) -> String {
     let text = client.get_with("/", lines).text();
-    let told = text.split('|').find_map(|it| it.strip_prefix("X-Forwarded-For: "));
-    told.unwrap_or_else(|| panic!("{text}")).to_owned()
+    let report = text.split('|').find_map(|it| it.strip_prefix("X-Forwarded-For: "));
+    report.unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
 #[test]

@@ -100,14 +100,14 @@ fn an_early_hint_for_a_public_file_sets_no_cookie() {
 }
 
 /// An application that starts a session with each of its responses, also with files that say `said`.
-fn starting_sessions(said: &'static str) -> Origin {
+fn starting_sessions(text: &'static str) -> Origin {
     Origin::new(move |it| {
         let head = match it.field("if-none-match") {
             Some(_) => "304 Not Modified",
             None => "200 OK",
         };
         let more = "Set-Cookie: session=new\nSet-Cookie2: session=new; Version=1\nClear-Site-Data: \"cookies\"\nETag: \"1\"";
-        format!("HTTP/1.1 {head}\n{said}\n{more}\n\nfor {}", it.field("cookie").unwrap_or("nobody"))
+        format!("HTTP/1.1 {head}\n{text}\n{more}\n\nfor {}", it.field("cookie").unwrap_or("nobody"))
     })
 }
 
@@ -156,19 +156,19 @@ fn a_public_file_is_stored_although_it_sets_a_cookie() {
 
 #[test]
 fn a_response_to_a_public_file_changes_no_cookie_however_it_is_requested() {
-    for said in ["Cache-Control: no-cache", "Cache-Control: private, max-age=60", "Cache-Control: no-store"] {
-        let origin = starting_sessions(said);
+    for text in ["Cache-Control: no-cache", "Cache-Control: private, max-age=60", "Cache-Control: no-store"] {
+        let origin = starting_sessions(text);
         let larder = Larder::before(&origin, "preset = \"laravel\"");
         let lines = ["", "If-None-Match: \"1\"\r\n", "Range: bytes=0-1\r\n", "Cache-Control: no-store\r\n"];
         let before = origin.requests();
         for (visitor, more) in VISITORS.into_iter().flat_map(|it| lines.map(|more| (it, more))) {
             for method in ["GET", "HEAD"] {
                 let got = larder.client().request(method, "/build/a.js", &format!("{visitor}{more}"), "");
-                assert_eq!(NO_CHANGES[..], changes(&got), "{said}: {method} {visitor}{more}");
-                assert!(!got.is_hit(), "{said}: {method} {visitor}{more}");
+                assert_eq!(NO_CHANGES[..], changes(&got), "{text}: {method} {visitor}{more}");
+                assert!(!got.is_hit(), "{text}: {method} {visitor}{more}");
             }
         }
-        assert_eq!(32, origin.requests() - before, "{said}");
+        assert_eq!(32, origin.requests() - before, "{text}");
     }
 }
 

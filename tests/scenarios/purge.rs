@@ -246,8 +246,8 @@ fn a_purge_request_is_sent_to_the_origin_by_default() {
 #[test]
 fn purge_where_it_is_allowed() {
     let (answer, larder, origin) = by_method("purge = { method = true }", "");
-    let told: Value = serde_json::from_str(&answer.text()).unwrap();
-    assert_eq!((200, json!({ "url": "http://h/a" })), (answer.status, told["scope"].clone()), "{answer:?}");
+    let report: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!((200, json!({ "url": "http://h/a" })), (answer.status, report["scope"].clone()), "{answer:?}");
     assert_eq!(1, origin.requests(), "it never reaches the origin");
     assert!(!is_hit(&larder, "/a"));
 }
@@ -466,15 +466,15 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     };
     let larder = Larder::start(Setup { config: config("info"), env: Vec::new() });
     let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
-    let told = |what: &str| log().lines().any(|it| it.contains(what));
+    let report = |what: &str| log().lines().any(|it| it.contains(what));
     purge(&larder, json!({ "tag": "loud" }));
-    until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=\"admin from 127.0.0.1\""));
+    until("it is told", || report(" info purged tag=loud strength=hard seq=1 by=\"admin from 127.0.0.1\""));
     reload(&larder, &config("error"));
     purge(&larder, json!({ "tag": "quiet" }));
     reload(&larder, &config("info"));
     purge(&larder, json!({ "tag": "again" }));
-    until("a later event is told", || told("tag=again"));
-    assert!(!told(" purged tag=quiet"), "{}", log());
+    until("a later event is told", || report("tag=again"));
+    assert!(!report(" purged tag=quiet"), "{}", log());
 }
 
 #[test]
@@ -489,18 +489,18 @@ fn the_error_log_has_each_step_of_a_purge_at_level_debug() {
     };
     let larder = Larder::start(Setup { config: config(""), env: Vec::new() });
     let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
-    let told = |what: &str| log().lines().any(|it| it.replace('"', "").contains(what));
+    let report = |what: &str| log().lines().any(|it| it.replace('"', "").contains(what));
     let change = |target: &str| larder.client().request("POST", target, "", "");
     change("/before");
     purge(&larder, json!({ "tag": "before" }));
     reload(&larder, &config("levels = { purge = \"debug\" }"));
     change("/while");
     until("what a request removes is told", || {
-        told(" debug invalidated method=POST url=http://h/while status=200")
+        report(" debug invalidated method=POST url=http://h/while status=200")
     });
     purge(&larder, json!({ "tag": "while" }));
-    until("where it stands is told", || told(" debug purge-receipt seq=2 of=ram state=applied"));
-    assert!(!told("/before") && !told("purge-receipt seq=1"), "{}", log());
+    until("where it stands is told", || report(" debug purge-receipt seq=2 of=ram state=applied"));
+    assert!(!report("/before") && !report("purge-receipt seq=1"), "{}", log());
 }
 
 #[test]
@@ -522,10 +522,10 @@ fn from_the_command_line() {
     assert_eq!((0, expect, ""), (ended.code, ended.out.as_str(), ended.err.as_str()));
     assert_eq!([false, false, true], ["/a/1", "/a/2", "/b/1"].map(|it| is_hit(&larder, it)));
     let ended = command(&["--tag", "b", "--soft", "--json"]);
-    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(
         (0, json!(true), json!("soft")),
-        (ended.code, told["complete"].clone(), told["purges"][0]["strength"].clone())
+        (ended.code, report["complete"].clone(), report["purges"][0]["strength"].clone())
     );
     assert_eq!(2, command(&[]).code);
     let ended = run(larder.folder.path(), &["purge", "--all", "--admin", "127.0.0.1:1"]);

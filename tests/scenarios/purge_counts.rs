@@ -34,9 +34,9 @@ fn a_purge_reports_the_number_of_matched_responses() {
     assert_eq!(json!(4), count(json!({ "all": true })));
     larder.get("/a");
     for expect in [1, 0] {
-        let told: Value =
+        let report: Value =
             serde_json::from_str(&larder.client().request("PURGE", "/a", "", "").text()).unwrap();
-        assert_eq!(json!(expect), told["receipts"][0]["count"], "{told}");
+        assert_eq!(json!(expect), report["receipts"][0]["count"], "{report}");
     }
     let admin = larder.admin.to_string();
     let ended = run(larder.folder.path(), &["purge", "http://h/c", "--admin", &admin]);
@@ -54,13 +54,13 @@ fn the_receipt_of_the_disk_excludes_responses_purged_before() {
     let top = format!("[cache.disk]\npath = \"{}\"\nmin_ttl = \"0s\"\n", disk.path().display());
     let larder = Larder::before_with(&origin, "", &top);
     let count = |body: Value| {
-        let told = purge(&larder, body)["receipts"][1].clone();
+        let report = purge(&larder, body)["receipts"][1].clone();
         assert_eq!(
             (&json!("disk"), &json!("applied"), &json!("exact"), &json!(true)),
-            (&told["of"], &told["state"], &told["count_is"], &told["count_is_exact"]),
-            "{told}"
+            (&report["of"], &report["state"], &report["count_is"], &report["count_is_exact"]),
+            "{report}"
         );
-        told["count"].as_u64().unwrap()
+        report["count"].as_u64().unwrap()
     };
     let fill = |writes: u64| {
         larder.get("/a");
@@ -86,9 +86,9 @@ fn the_receipt_of_the_disk_excludes_responses_purged_before() {
     assert_eq!([1, 0], [count(json!({ "tag": "all" })), count(json!({ "tag": "all" }))]);
     fill(9);
     assert_eq!([3, 0], [count(json!({ "all": true })), count(json!({ "all": true }))]);
-    let told = run(larder.folder.path(), &["purge", "--tag", "none", "--admin", &larder.admin.to_string()]);
-    assert!(told.out.contains("  disk: 0 responses removed\n"), "{told:?}");
-    assert!(told.out.contains("  nothing matched; "), "{told:?}");
+    let report = run(larder.folder.path(), &["purge", "--tag", "none", "--admin", &larder.admin.to_string()]);
+    assert!(report.out.contains("  disk: 0 responses removed\n"), "{report:?}");
+    assert!(report.out.contains("  nothing matched; "), "{report:?}");
 }
 
 /// Keys of a URL with fields in them cannot be found by their hash, and a purge of a URL does not read a whole disk.
@@ -110,8 +110,8 @@ fn a_url_on_a_large_disk_is_counted_by_its_own_keys() {
     };
     assert_eq!([more(1), more(0)], [receipt(), receipt()]);
     let admin = larder.admin.to_string();
-    let told = |url: &str| run(larder.folder.path(), &["purge", url, "--admin", &admin]).out;
-    let (some, none) = (told("http://h/8"), told("http://h/8"));
+    let report = |url: &str| run(larder.folder.path(), &["purge", url, "--admin", &admin]).out;
+    let (some, none) = (report("http://h/8"), report("http://h/8"));
     assert!(some.contains(&format!("  disk: at least 1 response removed; {detail}\n")), "{some}");
     assert!(none.contains(&format!("  disk: 0 responses removed; {detail}\n")), "{none}");
 }
@@ -148,14 +148,14 @@ fn a_preview_counts_each_tier_and_purges_nothing() {
     larder.get("/b");
     until("all are on disk", || larder.counter("disk_writes") == 3);
     let count = |body: Value| {
-        let told = preview(&larder, body);
+        let report = preview(&larder, body);
         let exact = json!("exact");
         assert!(
-            told["tiers"].as_array().is_some_and(|it| it.iter().all(|it| it["count_is"] == exact)),
-            "{told}"
+            report["tiers"].as_array().is_some_and(|it| it.iter().all(|it| it["count_is"] == exact)),
+            "{report}"
         );
-        let of = |at: usize| told["tiers"][at]["count"].as_u64().unwrap();
-        assert_eq!(10 * of(0), told["tiers"][0]["bytes"].as_u64().unwrap(), "{told}");
+        let of = |at: usize| report["tiers"][at]["count"].as_u64().unwrap();
+        assert_eq!(10 * of(0), report["tiers"][0]["bytes"].as_u64().unwrap(), "{report}");
         [of(0), of(1)]
     };
     for (body, expect) in [
@@ -210,10 +210,10 @@ fn a_preview_obeys_the_rules_of_a_purge() {
     let elsewhere = format!("{}\r\nOrigin: http://evil.example", larder.admin_lines());
     let elsewhere = elsewhere.split_once("\r\n").unwrap().1;
     assert_eq!(403, preview_by(&larder, &body, Some(&format!("\r\n{elsewhere}"))).0);
-    let (status, told) = preview_by(&larder, &json!({ "tga": "x" }), None);
+    let (status, report) = preview_by(&larder, &json!({ "tga": "x" }), None);
     assert_eq!(
         (400, "\"tga\" is unknown; did you mean \"tag\"?"),
-        (status, told["detail"].as_str().unwrap())
+        (status, report["detail"].as_str().unwrap())
     );
     assert_eq!(400, preview_by(&larder, &json!({}), None).0);
 }
@@ -239,7 +239,7 @@ fn the_command_counts_with_dry_run() {
     let ended = command(&["http://h/c"]);
     let line = "  ram: 0 responses removed\n  nothing matched; the same command with --dry-run names a possible reason\n";
     assert!(ended.out.ends_with(line), "{ended:?}");
-    let told: Value = serde_json::from_str(&command(&["--all", "--dry-run", "--json"]).out).unwrap();
-    assert_eq!(json!(2), told["previews"][0]["tiers"][0]["count"], "{told}");
+    let report: Value = serde_json::from_str(&command(&["--all", "--dry-run", "--json"]).out).unwrap();
+    assert_eq!(json!(2), report["previews"][0]["tiers"][0]["count"], "{report}");
     assert!(larder.get("/a").is_hit() && larder.get("/b").is_hit());
 }

@@ -48,8 +48,8 @@ fn left_by(tags: fn(&str) -> String, purge: &str) -> (Vec<&'static str>, u64) {
     let answer = client.read();
     assert_eq!(200, answer.status, "{purge}: {answer:?}");
     assert_eq!(asked, origin.requests(), "it never reaches the application: {purge}");
-    let told: Value = serde_json::from_str(&answer.text()).unwrap();
-    let all = told["purges"].as_array().cloned().unwrap_or_else(|| vec![told.clone()]);
+    let json: Value = serde_json::from_str(&answer.text()).unwrap();
+    let all = json["purges"].as_array().cloned().unwrap_or_else(|| vec![json.clone()]);
     let removed = all.iter().map(|it| it["receipts"][0]["count"].as_u64().unwrap()).sum();
     (PAGES.into_iter().filter(|it| get(it).is_hit()).collect(), removed)
 }
@@ -418,8 +418,8 @@ fn a_host_that_is_redirected_to_the_canonical_one() {
     };
     store();
     let answer = send("PURGE /shop/1", "www.example.com");
-    let told: Value = serde_json::from_str(&answer.text()).unwrap();
-    assert_eq!(Some(1), told["receipts"][0]["count"].as_u64(), "{answer:?}");
+    let report: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(Some(1), report["receipts"][0]["count"].as_u64(), "{answer:?}");
     assert!(!send("GET /shop/1", "example.com").is_hit());
     store();
     let by_prefix = serde_json::json!({ "prefix": "http://www.example.com/shop/", "wait": true });

@@ -413,8 +413,8 @@ fn explain_reports_that_it_has_no_body() {
         "--admin",
         &admin,
     ];
-    let told = run(larder.folder.path(), &asked);
-    assert!(told.out.contains("explain has no body"), "{told:?}");
+    let output = run(larder.folder.path(), &asked);
+    assert!(output.out.contains("explain has no body"), "{output:?}");
 }
 
 /// The answer of an origin that does not read the body to its end is stored for that body alone.

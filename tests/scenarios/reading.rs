@@ -95,21 +95,21 @@ fn start_with_included(origin: &Origin) -> (Larder, Value) {
     let larder = start(origin);
     write(&larder, "conf.d/a.toml", &format!("cache.max_ttl = \"1d\"\n{SITE}"));
     until("the new site is served", || get(&larder, "a.test").0 == 200);
-    let told = config(&larder);
-    (larder, told)
+    let message = config(&larder);
+    (larder, message)
 }
 
 #[test]
 fn the_admin_shows_included_files_and_places_their_mistakes() {
     let origin = Origin::fixed(PAGE);
-    let (larder, told) = start_with_included(&origin);
-    let file = &told["included"][0];
-    assert!(file["file"].as_str().unwrap().ends_with("conf.d/a.toml"), "{told}");
-    assert_eq!(json!("1d"), told["document"]["cache"]["max_ttl"]);
-    assert_eq!(json!(["a.test"]), told["document"]["site"][1]["hosts"]);
-    assert_eq!((&json!([0, 1]), &json!(true)), (&told["site_files"], &file["editable"]));
-    assert_eq!((&told["hash"], &json!([])), (&told["running_hash"], &told["pending"]));
-    let text = told["text"].as_str().unwrap();
+    let (larder, report) = start_with_included(&origin);
+    let file = &report["included"][0];
+    assert!(file["file"].as_str().unwrap().ends_with("conf.d/a.toml"), "{report}");
+    assert_eq!(json!("1d"), report["document"]["cache"]["max_ttl"]);
+    assert_eq!(json!(["a.test"]), report["document"]["site"][1]["hosts"]);
+    assert_eq!((&json!([0, 1]), &json!(true)), (&report["site_files"], &file["editable"]));
+    assert_eq!((&report["hash"], &json!([])), (&report["running_hash"], &report["pending"]));
+    let text = report["text"].as_str().unwrap();
     assert!(!text.contains(&origin.url()), "variables are not replaced in the text");
     // A mistake of the main text has its line, one of an included file its file as well.
     let checked = ask(&larder, "check", &json!({ "text": format!("{text}lisen = 1\n") }));
@@ -137,7 +137,7 @@ fn the_admin_shows_included_files_and_places_their_mistakes() {
 #[test]
 fn an_edit_goes_to_its_file_and_is_rolled_back_there() {
     let origin = Origin::fixed(PAGE);
-    let (larder, told) = start_with_included(&origin);
+    let (larder, report) = start_with_included(&origin);
     let path = larder.folder.path().join("conf.d/a.toml");
     let (before, main) = (fs::read_to_string(&path).unwrap(), fs::read_to_string(larder.config()).unwrap());
     let set = json!([
@@ -145,17 +145,17 @@ fn an_edit_goes_to_its_file_and_is_rolled_back_there() {
         { "path": ["site", 1, "route", 0, "cache", "x_cache"], "value": true },
         { "path": ["workers"], "value": 2 },
     ]);
-    let edited = ask(&larder, "edit", &json!({ "text": told["text"], "set": set }));
-    assert_eq!(told["text"], edited["text"], "nothing of the main file is another");
+    let edited = ask(&larder, "edit", &json!({ "text": report["text"], "set": set }));
+    assert_eq!(report["text"], edited["text"], "nothing of the main file is another");
     let text = before.replace("1d", "2d").replace("x_cache = false", "x_cache = true");
-    let file = &told["included"][0];
+    let file = &report["included"][0];
     assert_eq!(json!([{ "path": file["path"], "text": text }]), edited["included"]);
     // Changed by another meanwhile, it is not written.
     let change = |base: &Value| {
         let included = json!([{ "path": file["path"], "text": text, "base": base }]);
-        json!({ "text": told["text"], "base": told["hash"], "included": included })
+        json!({ "text": report["text"], "base": report["hash"], "included": included })
     };
-    let (status, refused) = put(&larder, &change(&told["hash"]));
+    let (status, refused) = put(&larder, &change(&report["hash"]));
     assert_eq!((409, &json!("base")), (status, &refused["where"]), "{refused}");
     assert_eq!(before, fs::read_to_string(&path).unwrap());
     let (status, saved) = put(&larder, &change(&file["hash"]));
@@ -176,13 +176,13 @@ fn an_edit_goes_to_its_file_and_is_rolled_back_there() {
 #[test]
 fn the_admin_writes_and_tells_no_file_outside_of_the_configuration() {
     let origin = Origin::fixed(PAGE);
-    let (larder, told) = start_with_included(&origin);
+    let (larder, report) = start_with_included(&origin);
     let other = larder.folder.path().join("other.toml");
     fs::write(&other, "# not for anyone\nworkers = 7\n").unwrap();
-    let change = |text: &Value, path: &Value| json!({ "text": text, "base": told["hash"], "included": [{ "path": path, "text": "", "base": "" }] });
-    let (status, refused) = put(&larder, &change(&told["text"], &json!(other)));
+    let change = |text: &Value, path: &Value| json!({ "text": text, "base": report["hash"], "included": [{ "path": path, "text": "", "base": "" }] });
+    let (status, refused) = put(&larder, &change(&report["text"], &json!(other)));
     assert_eq!((409, &json!("included")), (status, &refused["where"]), "{refused}");
-    let with = json!(told["text"].as_str().unwrap().replace("[\"conf.d", "[\"other.toml\", \"conf.d"));
+    let with = json!(report["text"].as_str().unwrap().replace("[\"conf.d", "[\"other.toml\", \"conf.d"));
     let (status, refused) = put(&larder, &change(&with, &json!(other)));
     assert_eq!(
         (409, &json!("included")),
@@ -227,9 +227,9 @@ fn every_mistake_is_reported_at_once() {
     for command in ["check", "run"] {
         let ended = run(folder.path(), &[command, "-c", "larder.toml"]);
         assert_eq!(2, ended.code, "{ended:?}");
-        let told: String =
+        let report: String =
             ended.err.lines().map(|it| format!("{}\n", it.trim_start_matches("larder: "))).collect();
-        assert_eq!(expect, told, "{command}");
+        assert_eq!(expect, report, "{command}");
     }
     let right = "include = [\"conf.d/*.toml\"]\n[[site]]\nhosts = \"*\"\n[[site.route]]\nproxy.to = \":1\"\n";
     fs::write(folder.path().join("larder.toml"), right).unwrap();
@@ -287,8 +287,8 @@ fn a_reload_opens_and_closes_addresses() {
     }
     until("the socket is there", || larder.folder.path().join("more.sock").exists());
     assert_eq!(200, larder.get("/").status, "the first address is the same");
-    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
-    assert!(told.to_string().contains(&format!("http://{address}")), "{told}");
+    let json: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+    assert!(json.to_string().contains(&format!("http://{address}")), "{json}");
     let mut on_removed = Client::connect(address);
     assert_eq!(200, on_removed.get("/").status);
     // The same port with TLS, then none.

@@ -26,8 +26,8 @@ pub(super) const REPLACED_BY: [(&str, &str); 8] = [
 /// An origin whose pages are old until it is told to answer `new` from then on.
 fn replacing(new: &str) -> (Origin, Arc<AtomicBool>) {
     let (replaced, new) = (Arc::new(AtomicBool::new(false)), new.to_owned());
-    let told = replaced.clone();
-    let origin = Origin::new(move |_| match told.load(SeqCst) {
+    let report = replaced.clone();
+    let origin = Origin::new(move |_| match report.load(SeqCst) {
         false => "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"old\"\n\nold".to_owned(),
         true => format!("HTTP/1.1 {new}\n\nnew"),
     });
@@ -155,10 +155,10 @@ fn an_error_a_part_or_one_requests_own_fault_replaces_nothing() {
 #[test]
 fn only_the_variant_that_was_replaced_goes() {
     let replaced = Arc::new(AtomicBool::new(false));
-    let told = replaced.clone();
+    let report = replaced.clone();
     let origin = Origin::new(move |request| {
         let language = request.field("accept-language").unwrap_or("none");
-        match told.load(SeqCst) && language == "de" {
+        match report.load(SeqCst) && language == "de" {
             false => format!(
                 "HTTP/1.1 200 OK\nCache-Control: max-age=600\nVary: Accept-Language\nETag: \"1\"\n\n{language}"
             ),
@@ -209,8 +209,8 @@ fn a_page_is_not_gone_back_to_where_a_part_of_the_newer_one_is_stored() {
     for in_fleet in [false, true] {
         let (memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
         let replaced = Arc::new(AtomicBool::new(false));
-        let told = replaced.clone();
-        let origin = Origin::new(move |request| match (told.load(SeqCst), request.field("range")) {
+        let report = replaced.clone();
+        let origin = Origin::new(move |request| match (report.load(SeqCst), request.field("range")) {
             (false, _) => "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"old\"\n\nold".to_owned(),
             (true, Some(_)) => {
                 "HTTP/1.1 206 P\nCache-Control: max-age=600\nETag: \"new\"\nContent-Range: bytes 0-1/3\n\nne"

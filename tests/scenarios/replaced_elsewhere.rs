@@ -21,9 +21,9 @@ const LOCAL_TTL: i64 = 2;
 /// An origin whose page has these heads, by what it does.
 fn origin(old: &str, new: &str) -> (Origin, Arc<AtomicUsize>) {
     let does = Arc::new(AtomicUsize::new(OLD));
-    let (told, old, new) = (does.clone(), old.to_owned(), new.to_owned());
+    let (report, old, new) = (does.clone(), old.to_owned(), new.to_owned());
     let origin = Origin::scripted(move |_| {
-        let text = match told.load(SeqCst) {
+        let text = match report.load(SeqCst) {
             OLD => format!("HTTP/1.1 200 OK\n{old}\n\nold"),
             NEW => format!("HTTP/1.1 {new}\n\nnew"),
             CLOSES => return vec![Script::Close],
@@ -98,8 +98,8 @@ fn a_304_makes_a_replaced_page_current_again() {
     let asked_for_old =
         |request: &crate::harness::origin::Received| request.field("if-none-match") == Some("\"old\"");
     let is_private = Arc::new(AtomicUsize::new(0));
-    let told = is_private.clone();
-    let origin = Origin::new(move |request| match told.load(SeqCst) {
+    let report = is_private.clone();
+    let origin = Origin::new(move |request| match report.load(SeqCst) {
         1 => "HTTP/1.1 200 OK\nCache-Control: private\n\nnew".to_owned(),
         _ if asked_for_old(request) => "HTTP/1.1 304 N\nETag: \"old\"\nCache-Control: max-age=600".to_owned(),
         _ => "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"old\"\n\nold".to_owned(),

@@ -84,10 +84,10 @@ fn a_shared_request_has_no_field_made_from_values_outside_of_the_key() {
     let origin = {
         let seen = seen.clone();
         Origin::new(move |asked| {
-            let told =
+            let report =
                 ["x-tenant", "x-lang"].map(|it| asked.field(it).unwrap_or("none").to_owned()).join(" ");
-            seen.lock().unwrap().push(told.clone());
-            format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{told}")
+            seen.lock().unwrap().push(report.clone());
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{report}")
         })
     };
     let larder = before(
@@ -118,8 +118,8 @@ fn a_secret_is_sent_and_shown_nowhere() {
         before(&origin, &format!("request_headers.set = {{ X-Api-Key = \"file:{}\" }}", path.display()));
     assert_eq!(200, larder.get("/shop/1").status);
     assert_eq!(Some("t0psecret"), origin.received()[0].field("x-api-key"));
-    let told = larder.admin_post("/cache/explain", r#"{"url": "http://h/shop/1"}"#).text();
-    assert!(told.contains("sets X-Api-Key") && !told.contains("t0psecret"), "{told}");
+    let response = larder.admin_post("/cache/explain", r#"{"url": "http://h/shop/1"}"#).text();
+    assert!(response.contains("sets X-Api-Key") && !response.contains("t0psecret"), "{response}");
     for path in ["/api/v1/config", "/api/v1/stats", "/api/v1/objects"] {
         assert!(!larder.admin_get(path).text().contains("t0psecret"), "{path}");
     }

@@ -102,8 +102,8 @@ fn a_hit_has_no_identifier_of_another_request() {
     let lines = log(&larder, 3);
     assert_eq!(vec![&first.1, &second.1, &third], lines.iter().map(|it| &it[1]).collect::<Vec<_>>());
     // The origin is named for the request that it answered.
-    let (name, told) = (origin.url(), lines.iter().map(|it| it[2..].join(" ")).collect::<Vec<_>>());
-    assert_eq!(vec![format!("uri-miss {name} 200"), "hit - -".to_owned(), "hit - -".to_owned()], told);
+    let (name, report) = (origin.url(), lines.iter().map(|it| it[2..].join(" ")).collect::<Vec<_>>());
+    assert_eq!(vec![format!("uri-miss {name} 200"), "hit - -".to_owned(), "hit - -".to_owned()], report);
 }
 
 #[test]

@@ -168,19 +168,22 @@ fn explain_shows_the_target_for_the_origin_and_its_line() {
         let body = format!(r#"{{"url": "http://h{url}"}}"#);
         serde_json::from_str(&larder.admin_post("/cache/explain", &body).text()).unwrap()
     };
-    let told = explain("/api/x?y");
-    assert_eq!("/base/v2/x?y", told["origin_request"]["target"]);
-    assert_eq!("without the prefix /api, below /base/v2", told["origin_request"]["changes"]);
-    let places = told["origin_request"]["where"].as_array().unwrap();
+    let explanation = explain("/api/x?y");
+    assert_eq!("/base/v2/x?y", explanation["origin_request"]["target"]);
+    assert_eq!("without the prefix /api, below /base/v2", explanation["origin_request"]["changes"]);
+    let places = explanation["origin_request"]["where"].as_array().unwrap();
     assert!(
         places.len() == 3 && places.iter().all(|it| it.as_str().unwrap().contains("larder.toml:")),
-        "{told}"
+        "{explanation}"
     );
     assert!(explain("/x")["origin_request"].is_null());
-    let told = explain("/api/..;/..;/admin");
+    let explanation = explain("/api/..;/..;/admin");
     assert_eq!(
         ("refused", 400),
-        (told["verdict"]["name"].as_str().unwrap(), told["verdict"]["status"].as_i64().unwrap())
+        (
+            explanation["verdict"]["name"].as_str().unwrap(),
+            explanation["verdict"]["status"].as_i64().unwrap()
+        )
     );
 }
 
@@ -236,8 +239,8 @@ fn a_secret_parameter_is_sent_and_shown_nowhere() {
     assert_eq!(502, larder.get("/fails").status);
     let ask =
         |url: &str| larder.admin_post("/cache/explain", &format!(r#"{{"url": "http://h{url}"}}"#)).text();
-    let told: Value = serde_json::from_str(&ask("/a?b=c")).unwrap();
-    assert_eq!("/a?b=c&u=***&v=***&w=***&x=h", told["origin_request"]["target"]);
+    let json: Value = serde_json::from_str(&ask("/a?b=c")).unwrap();
+    assert_eq!("/a?b=c&u=***&v=***&w=***&x=h", json["origin_request"]["target"]);
     let all = ["/api/v1/config", "/api/v1/stats", "/api/v1/objects", "/api/v1/traces", "/metrics"];
     let mut seen: Vec<String> = all.iter().map(|it| larder.admin_get(it).text()).collect();
     seen.extend(["/a?b=c", "/fails", "/made/x"].map(ask));

@@ -88,10 +88,10 @@ fn every_endpoint_needs_its_role() {
     let rank = |role: &str| ["viewer", "operator", "admin"].iter().position(|it| *it == role).unwrap();
     let (mut refused, mut permitted, mut unusual) = (0, 0, Vec::new());
     for (path, methods) in all["paths"].as_object().unwrap() {
-        for (method, told) in methods.as_object().unwrap() {
+        for (method, report) in methods.as_object().unwrap() {
             let method = method.to_uppercase();
-            let is_open = told["security"].as_array().is_some_and(Vec::is_empty);
-            let Some(needed) = told["x-role"].as_str() else {
+            let is_open = report["security"].as_array().is_some_and(Vec::is_empty);
+            let Some(needed) = report["x-role"].as_str() else {
                 assert!(is_open, "{method} {path} is not open, and names no role");
                 continue;
             };
@@ -184,12 +184,12 @@ fn a_viewer_reads_no_secret() {
     for (token, _, _) in &ROLES[..2] {
         let all = get(&larder, token, "/api/v1/openapi.json");
         for (path, methods) in all["paths"].as_object().unwrap() {
-            let told = &methods["get"];
-            let is_stream = told["responses"]["200"]["content"]["text/event-stream"].is_object();
-            if !told.is_object() || path.contains('{') || is_stream {
+            let report = &methods["get"];
+            let is_stream = report["responses"]["200"]["content"]["text/event-stream"].is_object();
+            if !report.is_object() || path.contains('{') || is_stream {
                 continue;
             }
-            let query = told["x-example"]["query"].as_str().unwrap_or_default();
+            let query = report["x-example"]["query"].as_str().unwrap_or_default();
             let it = ask(&larder, token, "GET", &format!("{path}?{query}"), "");
             for secret in ["hunter2", "literal-of-the-origin", VIEWER, OPERATOR, SECOND, TOKEN] {
                 assert!(!it.text().contains(secret), "{path} shows {secret}: {}", it.text());
@@ -199,8 +199,8 @@ fn a_viewer_reads_no_secret() {
         assert_ne!(seen["hash"], own["hash"], "a hash of comments would help to guess them");
         assert_eq!(own["hash"], own["running_hash"]);
         let asked = "{\"url\":\"http://www.example.com/\"}";
-        let told = ask(&larder, token, "POST", "/api/v1/explain", asked).text();
-        assert!(!told.contains("hunter2") && !told.contains("literal-of-the-origin"), "{told}");
+        let report = ask(&larder, token, "POST", "/api/v1/explain", asked).text();
+        assert!(!report.contains("hunter2") && !report.contains("literal-of-the-origin"), "{report}");
     }
 }
 
@@ -282,9 +282,9 @@ fn a_reload_ends_the_sessions_and_streams_of_a_changed_token() {
             assert!(!String::from_utf8(chunk).unwrap().contains("/afterwards"));
         }
     }
-    let mut told = String::new();
-    while !told.contains("/afterwards") {
-        told.push_str(&String::from_utf8(third.read_chunk().expect("it goes on")).unwrap());
+    let mut report = String::new();
+    while !report.contains("/afterwards") {
+        report.push_str(&String::from_utf8(third.read_chunk().expect("it goes on")).unwrap());
     }
 }
 
@@ -379,12 +379,12 @@ fn no_token_displaces_the_sessions_of_another() {
 #[track_caller]
 fn check_entries(larder: &Larder) {
     let rows = |query: &str| {
-        let told = get(larder, TOKEN, &format!("/api/v1/audit{query}"));
+        let response = get(larder, TOKEN, &format!("/api/v1/audit{query}"));
         let row = |it: &Value| {
             let text = |name: &str| it[name].as_str().unwrap_or("-").to_owned();
             format!("{} {} {} {} {}", text("who"), text("role"), text("method"), text("path"), it["status"])
         };
-        told["entries"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+        response["entries"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
     };
     let expect = [
         "nobody - GET /api/v1/stats 401",
@@ -428,10 +428,10 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
         assert!(!text.contains(secret), "{text}");
     }
     let admin = larder.admin.to_string();
-    let said = run(larder.folder.path(), &["audit", "--admin", &admin]);
-    assert_eq!(0, said.code, "{said:?}");
+    let output = run(larder.folder.path(), &["audit", "--admin", &admin]);
+    assert_eq!(0, output.code, "{output:?}");
     for part in ["night-shift", "403", "POST /cache/purge", "requires the role admin"] {
-        assert!(said.out.contains(part), "{part}: {said:?}");
+        assert!(output.out.contains(part), "{part}: {output:?}");
     }
     let kept = log();
     drop(larder);
@@ -502,11 +502,11 @@ fn a_mistake_in_a_token_is_one_sentence_with_its_line() {
     ];
     for (sections, place, sentence) in cases {
         std::fs::write(folder.path().join("larder.toml"), config(&origin, &sections)).unwrap();
-        let said = run(folder.path(), &["check"]);
-        let line = said.err.lines().chain(said.out.lines()).find(|it| it.contains(sentence));
-        let line = line.unwrap_or_else(|| panic!("{sentence}: {said:?}"));
+        let output = run(folder.path(), &["check"]);
+        let line = output.err.lines().chain(output.out.lines()).find(|it| it.contains(sentence));
+        let line = line.unwrap_or_else(|| panic!("{sentence}: {output:?}"));
         assert!(line.contains(place), "{place}: {line}");
-        assert!(said.code != 0 && !line.contains(long) && !line.contains(TOKEN), "{said:?}");
+        assert!(output.code != 0 && !line.contains(long) && !line.contains(TOKEN), "{output:?}");
     }
     // From a file, with a literal's warning gone.
     std::fs::write(folder.path().join("good.token"), format!("{long}\n")).unwrap();
@@ -515,8 +515,8 @@ fn a_mistake_in_a_token_is_one_sentence_with_its_line() {
         config(&origin, &one("a", "viewer", "file:good.token")),
     )
     .unwrap();
-    let said = run(folder.path(), &["check"]);
-    assert_eq!(0, said.code, "{said:?}");
+    let output = run(folder.path(), &["check"]);
+    assert_eq!(0, output.code, "{output:?}");
 }
 
 /// A changed file of a token counts as a change of the configuration.
@@ -555,8 +555,8 @@ fn secrets_in_urls_are_hidden_from_every_view_of_a_viewer() {
         objects["objects"].as_array().is_some_and(|it| it.len() == 1)
     });
     let found = |token: &str, search: &str| {
-        let told = get(&larder, token, &format!("/api/v1/objects?search={search}"));
-        told["matched"].as_u64().unwrap()
+        let response = get(&larder, token, &format!("/api/v1/objects?search={search}"));
+        response["matched"].as_u64().unwrap()
     };
     let id = get(&larder, VIEWER, "/api/v1/objects")["objects"][0]["id"].as_str().unwrap().to_owned();
     for search in ["SECRET", "token=SECRET", "*SECRET-TOKEN", "jsessionid=SECRET-I"] {

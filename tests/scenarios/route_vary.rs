@@ -69,8 +69,8 @@ fn the_added_field_makes_no_variants() {
     client.get_with("/api/a", "Accept: text/html\r\nCookie: beta=2\r\n");
     assert!(client.get_with("/api/a", "Accept: text/plain\r\nCookie: beta=3\r\n").is_hit());
     assert_eq!(1, origin.requests());
-    let told = larder.admin_post("/cache/explain", r#"{"url": "http://h/api/a"}"#).text();
-    assert!(told.contains(r#""vary":["Accept","Cookie"]"#), "{told}");
+    let response = larder.admin_post("/cache/explain", r#"{"url": "http://h/api/a"}"#).text();
+    assert!(response.contains(r#""vary":["Accept","Cookie"]"#), "{response}");
 }
 
 /// A field of a response that is made of a field of the request.

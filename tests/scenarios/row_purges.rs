@@ -250,8 +250,8 @@ fn one_node_of_a_fleet_reads_the_changes_and_another_takes_over() {
     postgres.sql("update users set name = 'led' where id = 7");
     until("the page of the second node has the row", || body(&second, "/user/7").contains("led"));
     assert!(is_hit(&second, "/user/8"), "another row");
-    let told = explain(&second, "/user/7")["sql"]["sentence"].to_string();
-    assert!(told.contains("another node"), "{told}");
+    let explanation = explain(&second, "/user/7")["sql"]["sentence"].to_string();
+    assert!(explanation.contains("another node"), "{explanation}");
     warm(&second, &["/user/7"]);
     first.child.kill().unwrap();
     // No node reads this change.
@@ -282,12 +282,16 @@ fn explain_names_the_grade_of_each_query() {
     let larder = larder(&postgres, "http://127.0.0.1:9");
     followed(&larder);
     let check = |target: &str, grade: &str, tag: &str, why: &str| {
-        let told = explain(&larder, target);
-        let (sql, rows) = (&told["sql"], &told["sql"]["rows"][0]);
-        assert_eq!((json!("pg"), json!(grade)), (sql["database"].clone(), sql["grade"].clone()), "{told}");
-        assert_eq!(json!(tag), rows["tag"], "{told}");
-        assert!(rows["sentence"].as_str().unwrap().contains(why), "{told}");
-        assert!(sql["where"].as_str().unwrap().contains("larder.toml:"), "{told}");
+        let explanation = explain(&larder, target);
+        let (sql, rows) = (&explanation["sql"], &explanation["sql"]["rows"][0]);
+        assert_eq!(
+            (json!("pg"), json!(grade)),
+            (sql["database"].clone(), sql["grade"].clone()),
+            "{explanation}"
+        );
+        assert_eq!(json!(tag), rows["tag"], "{explanation}");
+        assert!(rows["sentence"].as_str().unwrap().contains(why), "{explanation}");
+        assert!(sql["where"].as_str().unwrap().contains("larder.toml:"), "{explanation}");
     };
     check("/user/7", "row", "db:users:id=7", "this primary key");
     let remedy = "no former value of shop until `ALTER TABLE users REPLICA IDENTITY FULL`";
@@ -299,8 +303,8 @@ fn explain_names_the_grade_of_each_query() {
     });
     let admin = larder.admin.to_string();
     let url = format!("http://{}/user/7", larder.address);
-    let told = run(larder.folder.path(), &["explain", &url, "--admin", &admin]).out;
-    assert!(told.contains("freshness row: the changes of the database are"), "{told}");
+    let explanation = run(larder.folder.path(), &["explain", &url, "--admin", &admin]).out;
+    assert!(explanation.contains("freshness row: the changes of the database are"), "{explanation}");
     let listed = run(larder.folder.path(), &["check", "-c", "larder.toml"]).out;
     assert!(
         listed.contains("follows column users.shop") && listed.contains("follows table users"),
@@ -354,8 +358,8 @@ fn a_lasting_obstacle_is_logged_once() {
     let larder = larder(&postgres, "http://127.0.0.1:9");
     until("the obstacle lasts", || larder.counter("database_gaps") >= 4);
     assert_eq!(1, log(&larder).matches("database-not-followed").count(), "{}", log(&larder));
-    let told = explain(&larder, "/user/7")["sql"]["sentence"].to_string();
-    assert!(told.contains("wal_level"), "{told}");
+    let explanation = explain(&larder, "/user/7")["sql"]["sentence"].to_string();
+    assert!(explanation.contains("wal_level"), "{explanation}");
     larder.pass(601_000);
     until("it is logged again", || log(&larder).matches("database-not-followed").count() == 2);
 }

@@ -337,8 +337,8 @@ fn the_log_and_check_name_the_remedy_of_each_obstacle() {
         let larder = larder(&maria, "http://127.0.0.1:9");
         until("the obstacle is logged", || log(&larder).contains("database-not-followed"));
         assert!(log(&larder).contains(remedy), "{remedy}: {}", log(&larder));
-        let told = run(larder.folder.path(), &["check", "-c", "larder.toml", "--connect"]);
-        assert!(told.code == 1 && told.out.contains(remedy), "{remedy}: {told:?}");
+        let output = run(larder.folder.path(), &["check", "-c", "larder.toml", "--connect"]);
+        assert!(output.code == 1 && output.out.contains(remedy), "{remedy}: {output:?}");
     };
     check(&[], TABLES, "add `log_bin`");
     check(
@@ -354,14 +354,14 @@ fn the_log_and_check_name_the_remedy_of_each_obstacle() {
     let maria = mariadb();
     let larder = larder(&maria, "http://127.0.0.1:9");
     followed(&larder);
-    let told = || run(larder.folder.path(), &["check", "-c", "larder.toml", "--connect"]).out;
+    let output = || run(larder.folder.path(), &["check", "-c", "larder.toml", "--connect"]).out;
     assert!(
-        told().contains(", and its changes can be followed\n") && !told().contains("binlog_row_image"),
+        output().contains(", and its changes can be followed\n") && !output().contains("binlog_row_image"),
         "{}",
-        told()
+        output()
     );
     maria.sql("set global binlog_row_image = 'MINIMAL'");
-    assert!(told().contains("run `SET GLOBAL binlog_row_image = 'FULL'`"), "{}", told());
+    assert!(output().contains("run `SET GLOBAL binlog_row_image = 'FULL'`"), "{}", output());
     // The server becomes a replica while it is followed.
     maria.sql("change master to master_host = '127.0.0.1', master_port = 9, master_user = 'a'; start slave");
     until("the gap is logged", || log(&larder).contains("changes of other servers are missing"));
@@ -415,11 +415,15 @@ fn explain_names_the_grade_of_each_query() {
     let larder = larder(&maria, "http://127.0.0.1:9");
     followed(&larder);
     let check = |target: &str, grade: &str, tag: &str, why: &str| {
-        let told = explain(&larder, target);
-        let (sql, rows) = (&told["sql"], &told["sql"]["rows"][0]);
-        assert_eq!((json!("maria"), json!(grade)), (sql["database"].clone(), sql["grade"].clone()), "{told}");
-        assert_eq!(json!(tag), rows["tag"], "{told}");
-        assert!(rows["sentence"].as_str().unwrap().contains(why), "{told}");
+        let explanation = explain(&larder, target);
+        let (sql, rows) = (&explanation["sql"], &explanation["sql"]["rows"][0]);
+        assert_eq!(
+            (json!("maria"), json!(grade)),
+            (sql["database"].clone(), sql["grade"].clone()),
+            "{explanation}"
+        );
+        assert_eq!(json!(tag), rows["tag"], "{explanation}");
+        assert!(rows["sentence"].as_str().unwrap().contains(why), "{explanation}");
     };
     check("/user/7", "row", "db:users:id=7", "this primary key");
     check("/shop/7", "column", "db:users:shop=7", "until `SET GLOBAL binlog_row_image = 'FULL'`");

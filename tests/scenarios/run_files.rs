@@ -81,9 +81,9 @@ fn of_several_one_is_named_by_flag_configuration_or_variable() {
         "{err}"
     );
     let (code, out, err) = ask(runs, &STATS, &[]);
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((1, "", 1), (code, &*err, told["exit"].as_u64().unwrap()));
-    assert!(told["error"].as_str().unwrap().contains("Several larders"), "{out}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((1, "", 1), (code, &*err, report["exit"].as_u64().unwrap()));
+    assert!(report["error"].as_str().unwrap().contains("Several larders"), "{out}");
     let by = [("LARDER_ADMIN", &*admin_a)];
     assert_eq!(a, serves(ask(runs, &STATS, &by)), "the variable");
     let config = two.config().display().to_string();
@@ -111,15 +111,15 @@ fn errors_are_json_where_that_is_asked_for_and_wrong_arguments_end_with_2() {
         &["stats", "--json", "too", "many"],
     ] {
         let (code, out, err) = ask(folder.path(), arguments, &[]);
-        let told: Value =
+        let json: Value =
             serde_json::from_str(&out).unwrap_or_else(|it| panic!("{arguments:?} {it}: {out}{err}"));
-        assert_eq!((2, Some(2), ""), (code, told["exit"].as_i64(), &*err), "{arguments:?}");
-        assert!(!told["error"].as_str().unwrap().is_empty());
+        assert_eq!((2, Some(2), ""), (code, json["exit"].as_i64(), &*err), "{arguments:?}");
+        assert!(!json["error"].as_str().unwrap().is_empty());
     }
     let (code, out, _) = ask(folder.path(), &["stats", "--json", "--admin", "127.0.0.1:1"], &[]);
-    let told: Value = serde_json::from_str(&out).unwrap();
+    let json: Value = serde_json::from_str(&out).unwrap();
     assert!(
-        code == 1 && told["error"].as_str().unwrap().contains("No larder answers at 127.0.0.1:1"),
+        code == 1 && json["error"].as_str().unwrap().contains("No larder answers at 127.0.0.1:1"),
         "{out}"
     );
     let (code, out, err) = ask(folder.path(), &["stats", "--what"], &[]);

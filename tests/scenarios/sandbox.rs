@@ -78,8 +78,8 @@ fn a_planted_link_leads_nowhere_and_no_reload_or_upgrade_leaves_the_paths_of_the
     let abi = landlock(&service.larder);
     assert!(abi.is_some());
     let (folder, admin) = (service.larder.folder.path().to_owned(), service.larder.admin.to_string());
-    let told = command::run(&folder, &["stats", "--admin", &admin]).out;
-    assert!(told.contains("paths of the configuration only (Landlock ABI"), "{told}");
+    let output = command::run(&folder, &["stats", "--admin", &admin]).out;
+    assert!(output.contains("paths of the configuration only (Landlock ABI"), "{output}");
     // A log that a link has replaced is not written through it.
     let logs = folder.join("logs");
     std::fs::rename(logs.join("access.log"), logs.join("access.log.1")).unwrap();

@@ -182,13 +182,13 @@ fn no_view_shows_a_secret() {
     for (at, routes) in [(0, 12), (1, 4)] {
         for route in 0..routes {
             let text = config(&larder)["text"].clone();
-            let (status, told) = asked(
+            let (status, output) = asked(
                 &larder,
                 "POST",
                 "/api/v1/config/layers",
                 Some(&json!({ "text": text, "at": ["site", at, "route", route] })),
             );
-            assert_eq!(200, status, "{told}");
+            assert_eq!(200, status, "{output}");
         }
     }
     let of_both = ["main.test", "inc.test"]
@@ -218,11 +218,11 @@ fn no_view_shows_a_secret() {
         let ended = run(folder, arguments);
         is_clean(&format!("{arguments:?}"), &format!("{}{}", ended.out, ended.err));
     }
-    let told = run(folder, &["check"]);
+    let output = run(folder, &["check"]);
     assert_eq!(
         2,
-        told.out.matches("keeps it out").count() + told.err.matches("keeps it out").count(),
-        "{told:?}"
+        output.out.matches("keeps it out").count() + output.err.matches("keeps it out").count(),
+        "{output:?}"
     );
     logs_are_clean(&larder);
 }
@@ -235,14 +235,14 @@ fn a_secret_comes_back_from_the_page() {
     let saved = fs::read_to_string(larder.config()).unwrap();
     let inc = larder.folder.path().join("conf.d/inc.toml");
     let saved_inc = fs::read_to_string(&inc).unwrap();
-    let told = config(&larder);
-    assert_eq!(told["hash"], told["running_hash"]);
-    let (text, included) = (told["text"].as_str().unwrap(), &told["included"][0]);
+    let message = config(&larder);
+    assert_eq!(message["hash"], message["running_hash"]);
+    let (text, included) = (message["text"].as_str().unwrap(), &message["included"][0]);
     assert_eq!(saved.lines().count(), text.lines().count());
     assert!(text.contains("\"deploy:hidden:") && text.contains("{ secret = '''hidden:"), "{text}");
     // The document of the form has the same.
     let key =
-        told["document"]["site"][0]["route"][0]["request_headers"]["set"]["X-Api-Key"].as_str().unwrap();
+        message["document"]["site"][0]["route"][0]["request_headers"]["set"]["X-Api-Key"].as_str().unwrap();
     assert!(key.starts_with("hidden:") && text.contains(key), "{key}");
     // Unchanged.
     let (_, checked) = asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "text": text })));
@@ -262,7 +262,7 @@ fn a_secret_comes_back_from_the_page() {
     assert_eq!(200, status, "{edited}");
     let new_inc = &edited["included"][0];
     let files = json!([{ "path": new_inc["path"], "text": new_inc["text"], "base": included["hash"] }]);
-    let put = json!({ "text": edited["text"], "base": told["hash"], "included": files });
+    let put = json!({ "text": edited["text"], "base": message["hash"], "included": files });
     let (status, done) = asked(&larder, "PUT", "/api/v1/config", Some(&put));
     assert_eq!(200, status, "{done}");
     let (now, now_inc) = (fs::read_to_string(larder.config()).unwrap(), fs::read_to_string(&inc).unwrap());
@@ -288,7 +288,7 @@ fn a_secret_comes_back_from_the_page() {
     let (status, shown) = asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "to": past })));
     assert_eq!((200, &json!(true)), (status, &shown["ok"]), "{shown}");
     let (status, back) = asked(&larder, "POST", "/api/v1/config/rollback", Some(&json!({ "to": past })));
-    assert_eq!((200, &told["hash"]), (status, &back["hash"]), "{back}");
+    assert_eq!((200, &message["hash"]), (status, &back["hash"]), "{back}");
     assert_eq!(
         (saved, saved_inc),
         (fs::read_to_string(larder.config()).unwrap(), fs::read_to_string(&inc).unwrap())
@@ -301,11 +301,11 @@ fn mistakes_show_no_secret() {
     let origin = echo();
     let larder = guarded(&origin);
     let saved = fs::read_to_string(larder.config()).unwrap();
-    let told = config(&larder);
-    let text = told["text"].as_str().unwrap();
+    let message = config(&larder);
+    let text = message["text"].as_str().unwrap();
     // A placeholder that stands for nothing, or is at a key that is shown.
     let key =
-        told["document"]["site"][0]["route"][0]["request_headers"]["set"]["X-Api-Key"].as_str().unwrap();
+        message["document"]["site"][0]["route"][0]["request_headers"]["set"]["X-Api-Key"].as_str().unwrap();
     for (wrong, line) in [
         (text.replacen(key, "hidden:0123456789abcdef", 1), text[..text.find(key).unwrap()].lines().count()),
         (
@@ -314,7 +314,7 @@ fn mistakes_show_no_secret() {
         ),
     ] {
         let (status, refused) =
-            asked(&larder, "PUT", "/api/v1/config", Some(&json!({ "text": wrong, "base": told["hash"] })));
+            asked(&larder, "PUT", "/api/v1/config", Some(&json!({ "text": wrong, "base": message["hash"] })));
         let problem = &refused["problems"][0];
         assert_eq!((422, &json!(line)), (status, &problem["line"]), "{refused}");
         assert!(problem["message"].as_str().unwrap().contains("stands for a secret"), "{problem}");
@@ -360,16 +360,16 @@ fn mistakes_show_no_secret() {
         let broken = saved.replacen(old, new, 1);
         assert_ne!(saved, broken, "{old}");
         fs::write(larder.config(), &broken).unwrap();
-        let told = config(&larder);
+        let message = config(&larder);
         let (_, checked) =
-            asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "text": told["text"] })));
+            asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "text": message["text"] })));
         assert_eq!(&json!(false), &checked["ok"], "{old} {new} {checked}");
         assert!(checked["diff"].as_array().unwrap().iter().all(|it| it["op"] == " "), "{old} {new}");
         let (status, _) = asked(
             &larder,
             "PUT",
             "/api/v1/config",
-            Some(&json!({ "text": told["text"], "base": told["hash"] })),
+            Some(&json!({ "text": message["text"], "base": message["hash"] })),
         );
         assert_eq!(422, status, "{old} {new}");
         assert_eq!(broken, fs::read_to_string(larder.config()).unwrap());
@@ -524,8 +524,8 @@ fn a_secret_in_the_path_for_the_origin_is_shown_nowhere() {
         let sent = larder.get(path).text();
         assert_eq!(path != "/open/a", sent.contains(MARK), "{sent}");
         let url = json!({ "url": format!("http://main.test{path}") });
-        let told = asked(&larder, "POST", "/api/v1/explain", Some(&url)).1;
-        assert_eq!(shown, told["origin_request"]["target"], "{told}");
+        let report = asked(&larder, "POST", "/api/v1/explain", Some(&url)).1;
+        assert_eq!(shown, report["origin_request"]["target"], "{report}");
     }
     every_get(&larder, "http://main.test/to/a");
     is_clean("metrics", &larder.admin_get("/metrics").text());

@@ -202,11 +202,14 @@ fn a_strangers_page_is_not_replaced_by_a_visitors() {
 #[test]
 fn a_response_with_a_shared_lifetime_is_shared_with_all_visitors() {
     let origin = Origin::new(|request| {
-        let said = request.target().trim_start_matches('/').replace('_', " ").replace('~', ": ");
-        format!("HTTP/1.1 200 OK\n{said}\nETag: \"1\"\nLast-Modified: {}\n\nshared", applications::MODIFIED)
+        let response = request.target().trim_start_matches('/').replace('_', " ").replace('~', ": ");
+        format!(
+            "HTTP/1.1 200 OK\n{response}\nETag: \"1\"\nLast-Modified: {}\n\nshared",
+            applications::MODIFIED
+        )
     });
     let larder = before(&origin);
-    for said in [
+    for response in [
         "Cache-Control~max-age=60",
         "Cache-Control~s-maxage=60",
         "Cache-Control~public",
@@ -214,10 +217,10 @@ fn a_response_with_a_shared_lifetime_is_shared_with_all_visitors() {
         "CDN-Cache-Control~max-age=60",
         "Expires~Fri,_31_Dec_2100_00:00:00_GMT",
     ] {
-        let target = format!("/{said}");
+        let target = format!("/{response}");
         for (at, lines) in ["Cookie: sid=anna\r\n", "Cookie: sid=ben\r\n", ""].into_iter().enumerate() {
             let it = larder.client().get_with(&target, lines);
-            assert_eq!((at > 0, "shared"), (it.is_hit(), it.text().as_str()), "{said} {lines}");
+            assert_eq!((at > 0, "shared"), (it.is_hit(), it.text().as_str()), "{response} {lines}");
         }
     }
 }
@@ -261,7 +264,7 @@ fn a_cookie_in_the_key_shares_among_visitors_with_its_value() {
 /// A page that is stale at once is stored to be asked about, and no more.
 #[test]
 fn a_page_without_a_lifetime_is_served_stale_only_by_stale_if_error() {
-    for (cache, said, expect) in [
+    for (cache, text, expect) in [
         ("", "ETag: \"1\"", 500),
         ("", "ETag: \"1\"\nCache-Control: max-age=0", 500),
         ("", "ETag: \"1\"\nExpires: 0", 500),
@@ -272,10 +275,10 @@ fn a_page_without_a_lifetime_is_served_stale_only_by_stale_if_error() {
         ("", "ETag: \"1\"\nCache-Control: max-age=1", 200),
     ] {
         for trouble in ["500", "close"] {
-            let said = said.to_owned();
+            let text = text.to_owned();
             let origin = Origin::scripted(move |request| match (request.number, trouble) {
                 (0, _) => vec![Script::Send(crate::harness::origin::response(&format!(
-                    "HTTP/1.1 200 OK\n{said}\n\nold"
+                    "HTTP/1.1 200 OK\n{text}\n\nold"
                 )))],
                 (_, "500") => {
                     vec![Script::Send(crate::harness::origin::response("HTTP/1.1 500 Oops\n\noops"))]
@@ -313,26 +316,26 @@ fn no_view_of_operators_shows_a_visitors_secrets() {
         larder.client().get_with(target, &lines);
         for headers in [&*headers, "[]", "[[\"Cookie\", \"other=1\"]]"] {
             let body = format!("{{\"url\": \"http://h{target}\", \"headers\": {headers}}}");
-            let told = larder.admin_post("/cache/explain", &body).text();
-            assert!(told.contains("verdict") && !told.contains(SECRET), "{target}: {told}");
+            let response = larder.admin_post("/cache/explain", &body).text();
+            assert!(response.contains("verdict") && !response.contains(SECRET), "{target}: {response}");
         }
     }
     larder.client().get("/again");
-    let told = larder.admin_post("/cache/explain", "{\"url\": \"http://h/again\"}").text();
-    assert!(told.contains("sid=***; Path=/"), "{told}");
+    let response = larder.admin_post("/cache/explain", "{\"url\": \"http://h/again\"}").text();
+    assert!(response.contains("sid=***; Path=/"), "{response}");
     let keyed = Larder::before(&origin, "key = { cookies = [\"sid\"], headers = [\"Authorization\"] }");
     keyed.client().get_with("/again", &lines);
-    let told = keyed
+    let response = keyed
         .admin_post("/cache/explain", &format!("{{\"url\": \"http://h/again\", \"headers\": {headers}}}"))
         .text();
-    assert!(told.contains("h:authorization=*** c:sid=***") && !told.contains(SECRET), "{told}");
+    assert!(response.contains("h:authorization=*** c:sid=***") && !response.contains(SECRET), "{response}");
     keyed.client().get_with("/vary", &lines);
-    let told = keyed.admin_get("/api/v1/objects").text();
-    assert!(told.contains("c:sid=***") && !told.contains(SECRET), "{told}");
+    let response = keyed.admin_get("/api/v1/objects").text();
+    assert!(response.contains("c:sid=***") && !response.contains(SECRET), "{response}");
     for path in ["/api/v1/objects", "/cache/objects"] {
-        let told = larder.admin_get(path).text();
-        assert!(!told.contains(SECRET), "{told}");
-        let value: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        let response = larder.admin_get(path).text();
+        assert!(!response.contains(SECRET), "{response}");
+        let value: serde_json::Value = serde_json::from_str(&response).unwrap_or_default();
         for it in value["objects"].as_array().into_iter().flatten() {
             let one = larder.admin_get(&format!("{path}/{}", it["id"].as_str().unwrap_or_default())).text();
             assert!(!one.contains(SECRET), "{one}");

@@ -135,8 +135,8 @@ fn formats_and_unsendable_rows() {
     ] {
         let answer = larder.get(target);
         assert_eq!(502, answer.status, "{target}");
-        let told = answer.text();
-        assert!(!told.contains("secret_column") && !told.contains("postgres"), "{target}: {told}");
+        let report = answer.text();
+        assert!(!report.contains("secret_column") && !report.contains("postgres"), "{target}: {report}");
         until(why, || log().contains(&format!("route=*{target} ")) && log().contains(why));
         larder.pass(2_000); // One line a second.
     }
@@ -467,10 +467,10 @@ fn explain_and_check_connect_to_nothing() {
     let routes =
         query("select :id", ", parameters = { id = \"path int\" }") + "\ncache = { default_ttl = \"60s\" }";
     let larder = larder(database, &[("/t/{id}", &routes)]);
-    let told = larder.admin_post("/api/v1/explain", "{\"url\":\"http://a/t/1?x=1\"}");
-    let text = told.text();
+    let response = larder.admin_post("/api/v1/explain", "{\"url\":\"http://a/t/1?x=1\"}");
+    let text = response.text();
     assert!(
-        told.status == 200 && text.contains("\"name\":\"miss\"") && text.contains("http://a/t/1\""),
+        response.status == 200 && text.contains("\"name\":\"miss\"") && text.contains("http://a/t/1\""),
         "{text}"
     );
     let answer = larder.get("/t/1");

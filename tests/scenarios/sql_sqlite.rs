@@ -292,8 +292,8 @@ fn a_followed_file_that_is_replaced_or_removed() {
     std::fs::rename(&next, sqlite.path()).unwrap();
     shows(&larder, "new");
     let url = format!("http://{}/t", larder.address);
-    let told = larder.admin_post("/api/v1/explain", &json!({ "url": url }).to_string()).text();
-    assert!(told.contains("\"grade\":\"database\""), "{told}");
+    let response = larder.admin_post("/api/v1/explain", &json!({ "url": url }).to_string()).text();
+    assert!(response.contains("\"grade\":\"database\""), "{response}");
     std::fs::remove_file(sqlite.path()).unwrap();
     until("the log says why", || log(&larder).contains("database-not-followed database=lite"));
     until("no page is used any more", || larder.get("/t").status == 502);
@@ -307,9 +307,12 @@ fn pages_of_a_file_that_is_gone_fail_and_the_cause_is_named() {
     shows(&larder, "x");
     std::fs::remove_file(sqlite.path()).unwrap();
     until("no page is used any more", || larder.get("/t").status == 502);
-    let told = explained(&larder);
-    assert!(told.contains("database-not-followed") && told.contains("cache.stale_if_error"), "{told}");
-    assert!(!told.contains("has must-revalidate"), "{told}");
+    let explanation = explained(&larder);
+    assert!(
+        explanation.contains("database-not-followed") && explanation.contains("cache.stale_if_error"),
+        "{explanation}"
+    );
+    assert!(!explanation.contains("has must-revalidate"), "{explanation}");
     until("the state names the cause first", || {
         let _ = larder.get("/t");
         let state = larder.admin_get("/api/v1/health").text();
@@ -331,8 +334,8 @@ fn the_operators_stale_if_error_holds_for_pages_of_a_database_that_is_gone() {
         assert_eq!((200, "[{\"a\":\"x\"}]"), (page.status, &*page.text()));
         page.field("cache-status").is_some_and(|it| it.contains("fwd=stale"))
     });
-    let told = explained(&larder);
-    assert!(told.contains("database-not-followed"), "{told}");
+    let explanation = explained(&larder);
+    assert!(explanation.contains("database-not-followed"), "{explanation}");
     let state = larder.admin_get("/api/v1/health").text();
     assert!(!state.contains("database-pages-fail"), "{state}");
     // Beyond that time it fails.

@@ -61,13 +61,13 @@ fn check(larder: &Larder, target: &str, fields: &[(&str, &str)], status: u16, ex
     let mut first = larder.client();
     for _ in 0..2 {
         let one = first.get_with(target, &lines);
-        let said = one.field("location").map_or_else(|| one.text(), str::to_owned);
-        assert!(one.status == status && said.contains(expect), "HTTP/1.1 {target}: {one:?}");
+        let text = one.field("location").map_or_else(|| one.text(), str::to_owned);
+        assert!(one.status == status && text.contains(expect), "HTTP/1.1 {target}: {one:?}");
         let mut second = http2::Http2::connect(larder);
         let id = second.head(&http2::request("GET", target, fields), http2::END_STREAM);
         let two = second.answer(id);
-        let said = two.field("location").map_or_else(|| two.text(), str::to_owned);
-        assert!(two.status == status && said.contains(expect), "HTTP/2 {target}: {two:?}");
+        let text = two.field("location").map_or_else(|| two.text(), str::to_owned);
+        assert!(two.status == status && text.contains(expect), "HTTP/2 {target}: {two:?}");
         assert_eq!(one.field("content-type"), two.field("content-type"), "{target}");
         assert_eq!(one.field("etag"), two.field("etag"), "{target}");
     }
@@ -239,10 +239,10 @@ fn check_names_a_missing_file() {
                   [\"{path}\", \"/app.html\"] }\n";
     std::fs::write(folder.path().join("larder.toml"), config).unwrap();
     let ended = command::run(folder.path(), &["check"]);
-    let told = format!("{}{}", ended.out, ended.err);
+    let text = format!("{}{}", ended.out, ended.err);
     assert!(
-        ended.code == 0 && told.contains("larder.toml:5: site.route.files.try: /app.html: no such file"),
-        "{told}"
+        ended.code == 0 && text.contains("larder.toml:5: site.route.files.try: /app.html: no such file"),
+        "{text}"
     );
     std::fs::write(folder.path().join("larder.toml"), config.replace("/app.html", "/../app.html")).unwrap();
     let ended = command::run(folder.path(), &["check"]);

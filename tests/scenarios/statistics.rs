@@ -220,14 +220,14 @@ fn a_hit_counts_for_the_tier_where_it_lay() {
     assert_eq!("requests=2 hits=2 hits_ram=1 hits_disk=1", route(&node, "*/*", 2));
     let now = stats(&node);
     let tiers = now["tiers"].as_array().unwrap();
-    let told: Vec<(&str, &str, u64, u64)> = tiers
+    let report: Vec<(&str, &str, u64, u64)> = tiers
         .iter()
         .map(|it| {
             let number = |name: &str| it[name].as_u64().unwrap_or(0);
             (it["name"].as_str().unwrap(), it["state"].as_str().unwrap(), number("hits"), number("objects"))
         })
         .collect();
-    assert_eq!(vec![("ram", "on", 1, 1), ("disk", "on", 1, 1), ("fleet", "off", 0, 0)], told);
+    assert_eq!(vec![("ram", "on", 1, 1), ("disk", "on", 1, 1), ("fleet", "off", 0, 0)], report);
 }
 
 #[test]
@@ -292,13 +292,13 @@ fn a_person_reads_them_in_the_terminal() {
     assert_eq!(431, larder.client().get_with("/x", &format!("X: {}\r\n", "y".repeat(20_000))).status);
     route(&larder, "*/*", 4);
     let admin = larder.admin.to_string();
-    let told = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &admin]);
-    assert_eq!(0, told.code, "{told:?}");
-    assert!(told.out.contains("hit ratio 75.0 %"), "{}", told.out);
+    let output = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &admin]);
+    assert_eq!(0, output.code, "{output:?}");
+    assert!(output.out.contains("hit ratio 75.0 %"), "{}", output.out);
     for start in ["hit ", "*/* ", "ram  ", "ram responses ", "resident ", "  head_too_large "] {
-        assert!(told.out.lines().any(|it| it.starts_with(start)), "no {start}: {}", told.out);
+        assert!(output.out.lines().any(|it| it.starts_with(start)), "no {start}: {}", output.out);
     }
-    let told = crate::harness::command::run(larder.folder.path(), &["stats", "--json", "--admin", &admin]);
-    let json: Value = serde_json::from_str(&told.out).unwrap();
+    let output = crate::harness::command::run(larder.folder.path(), &["stats", "--json", "--admin", &admin]);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(3, of(&json, "routes", "*/*", "hits"));
 }

@@ -168,8 +168,11 @@ fn a_filter_chooses_by_origin() {
     let mut away = Listener::to(&larder, &format!("origin == \"{}\" || path == \"/end\"", other.url()));
     larder.get("/first");
     larder.get("/end");
-    let told = here.request();
-    assert_eq!(("/first", &*one.url()), (told["path"].as_str().unwrap(), told["origin"].as_str().unwrap()));
+    let response = here.request();
+    assert_eq!(
+        ("/first", &*one.url()),
+        (response["path"].as_str().unwrap(), response["origin"].as_str().unwrap())
+    );
     assert_eq!("/end", away.request()["path"]);
     let (paths, _) = past(&larder, 10, &format!("origin == \"{}\"", one.url()));
     assert_eq!(["/first", "/end"], paths[..]);
@@ -214,8 +217,8 @@ fn a_listener_gets_the_latest_requests_before_its_start() {
     let (failed, mut listener) = past(&larder, 300, r#"status >= 500 && url contains "/api/""#);
     assert!(!failed.is_empty() && failed.iter().all(|it| it == "/api/failed"), "{failed:?}");
     larder.get("/api/failed");
-    let told = listener.request();
-    assert_eq!("/api/failed", told["path"], "and goes on with those that finish");
+    let response = listener.request();
+    assert_eq!("/api/failed", response["path"], "and goes on with those that finish");
     assert_eq!(400, ask_for(&larder, "", "&recent=301").read().status);
 }
 
@@ -295,14 +298,14 @@ fn a_listener_that_does_not_read_delays_no_request_and_gets_its_loss() {
         (0..200).for_each(|_| assert_eq!(200, client.get_with(&target, &long).status));
         larder.counter("stream_records_lost") > 0
     });
-    let (mut told, mut lost) = (0, 0);
+    let (mut report, mut lost) = (0, 0);
     while lost == 0 {
         match slow.next().expect("the stream goes on") {
             (name, data) if name == "lost" => lost += data["count"].as_u64().unwrap(),
-            _ => told += 1,
+            _ => report += 1,
         }
     }
-    assert!(told > 0 && lost <= larder.counter("stream_records_lost"), "{told} told, {lost} lost");
+    assert!(report > 0 && lost <= larder.counter("stream_records_lost"), "{report} told, {lost} lost");
 }
 
 /// `larder tail`, which prints into a pipe.
@@ -391,20 +394,28 @@ fn a_request_of_the_past_is_explained_by_its_id() {
     client.get("/api/a");
     let (german, other) = (listener.request(), listener.request());
     until("both are stored", || larder.counter("cache_stores") == 2);
-    let (status, told) = explain(&larder, &format!("{{\"id\":{}}}", german["id"]));
-    assert_eq!((200, "hit"), (status, told["verdict"]["name"].as_str().unwrap()), "its own headers: {told}");
-    assert_eq!(german, told["then"]);
-    assert_eq!("uri-miss", told["then"]["cache"]);
-    assert_eq!(serde_json::json!(["Cookie"]), told["withheld"]);
-    assert!(!told.to_string().contains("s3cret"), "{told}");
-    assert_eq!("accept-language: de", told["stored"]["variant"]);
-    let (_, told) = explain(&larder, &format!("{{\"id\":{}}}", other["id"]));
-    assert_eq!("accept-language: absent", told["stored"]["variant"], "{told}");
+    let (status, report) = explain(&larder, &format!("{{\"id\":{}}}", german["id"]));
+    assert_eq!(
+        (200, "hit"),
+        (status, report["verdict"]["name"].as_str().unwrap()),
+        "its own headers: {report}"
+    );
+    assert_eq!(german, report["then"]);
+    assert_eq!("uri-miss", report["then"]["cache"]);
+    assert_eq!(serde_json::json!(["Cookie"]), report["withheld"]);
+    assert!(!report.to_string().contains("s3cret"), "{report}");
+    assert_eq!("accept-language: de", report["stored"]["variant"]);
+    let (_, report) = explain(&larder, &format!("{{\"id\":{}}}", other["id"]));
+    assert_eq!("accept-language: absent", report["stored"]["variant"], "{report}");
     let (admin, id) = (larder.admin.to_string(), german["id"].as_str().unwrap());
-    let said =
+    let output =
         crate::harness::command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]);
-    assert_eq!(0, said.code, "{}", said.err);
-    assert!(said.out.contains(" 200 first-request ") && said.out.contains("verdict  hit"), "{}", said.out);
+    assert_eq!(0, output.code, "{}", output.err);
+    assert!(
+        output.out.contains(" 200 first-request ") && output.out.contains("verdict  hit"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]
@@ -439,15 +450,18 @@ fn a_head_of_the_past_that_was_refused_is_explained_by_why_it_was() {
         assert_eq!(status, larder.client().send(head).read().status);
         let then = listener.request();
         assert_eq!(status, then["status"], "{then}");
-        let (_, told) = explain(&larder, &format!("{{\"id\":{}}}", then["id"]));
+        let (_, report) = explain(&larder, &format!("{{\"id\":{}}}", then["id"]));
         assert_eq!(
             (&serde_json::json!("refused"), &serde_json::json!(status)),
-            (&told["verdict"]["name"], &told["verdict"]["status"]),
-            "{told}"
+            (&report["verdict"]["name"], &report["verdict"]["status"]),
+            "{report}"
         );
-        let sentence = told["verdict"]["sentence"].as_str().unwrap();
-        assert!(sentence.starts_with(&format!("larder rejected the request with {status}: {why}")), "{told}");
-        assert_eq!(then, told["then"]);
+        let sentence = report["verdict"]["sentence"].as_str().unwrap();
+        assert!(
+            sentence.starts_with(&format!("larder rejected the request with {status}: {why}")),
+            "{report}"
+        );
+        assert_eq!(then, report["then"]);
     }
 }
 
@@ -455,11 +469,11 @@ fn a_head_of_the_past_that_was_refused_is_explained_by_why_it_was() {
 fn an_unknown_request_id_is_a_404() {
     let larder = site(&quiet());
     larder.get("/");
-    let (status, told) = explain(&larder, r#"{"id":"00000001"}"#);
+    let (status, report) = explain(&larder, r#"{"id":"00000001"}"#);
     assert_eq!(404, status);
     assert!(
-        told["detail"].as_str().unwrap().contains("The request 00000001 is no longer recorded"),
-        "{told}"
+        report["detail"].as_str().unwrap().contains("The request 00000001 is no longer recorded"),
+        "{report}"
     );
     assert_eq!(400, explain(&larder, r#"{"id":"what"}"#).0);
     assert_eq!(400, explain(&larder, r#"{"id":"00000001","url":"http://h/"}"#).0);

@@ -43,8 +43,8 @@ fn tags_are_kept_from_clients_of_the_disk_tier() {
         for turn in 0..5 {
             let answer = b.get(target);
             assert!(answer.is_hit(), "{target}, {turn}: {answer:?}");
-            let told = (answer.field("surrogate-key"), answer.field("cache-tag"));
-            assert_eq!((None, None), told, "{target}, {turn}");
+            let report = (answer.field("surrogate-key"), answer.field("cache-tag"));
+            assert_eq!((None, None), report, "{target}, {turn}");
         }
     }
 }

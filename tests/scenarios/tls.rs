@@ -68,8 +68,8 @@ fn each_name_has_its_certificate() {
     // A star stands for one label; who asks for what is of nobody is shown the first.
     for name in ["two.test", "a.b.two.test", "four.test"] {
         assert!(authority.trusting().connect(larder.address, name).is_err(), "{name}");
-        let told = openssl(&larder, &["-servername", name], "Q");
-        assert!(told.contains("subject=CN = one"), "{name}: {told}");
+        let output = openssl(&larder, &["-servername", name], "Q");
+        assert!(output.contains("subject=CN = one"), "{name}: {output}");
     }
     counts(&larder, "tls_failed_refused", 3);
     counts(&larder, "tls_unknown_names", 3);
@@ -96,23 +96,26 @@ fn both_versions_are_accepted_and_sessions_resumed() {
 fn openssl_agrees_on_version_cipher_and_extensions() {
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
-    let told = openssl(&larder, &["-tls1_3", "-alpn", "http/1.1"], "Q");
-    assert!(told.contains("TLSv1.3") && told.contains("ALPN protocol: http/1.1"), "{told}");
-    let told = openssl(&larder, &["-tls1_2"], "Q");
-    assert!(told.contains("Secure Renegotiation IS supported"), "{told}");
-    assert!(told.contains("Compression: NONE") && told.contains("Extended master secret: yes"), "{told}");
+    let output = openssl(&larder, &["-tls1_3", "-alpn", "http/1.1"], "Q");
+    assert!(output.contains("TLSv1.3") && output.contains("ALPN protocol: http/1.1"), "{output}");
+    let output = openssl(&larder, &["-tls1_2"], "Q");
+    assert!(output.contains("Secure Renegotiation IS supported"), "{output}");
+    assert!(
+        output.contains("Compression: NONE") && output.contains("Extended master secret: yes"),
+        "{output}"
+    );
     let reused = openssl(&larder, &["-tls1_2", "-reconnect"], "Q").matches("Reused, TLSv1.2").count();
     assert_eq!(5, reused);
     // By a session of the server's where the client wants no ticket.
     let reused = openssl(&larder, &["-tls1_2", "-reconnect", "-no_ticket"], "Q").matches("Reused").count();
     assert_eq!(5, reused);
     for old in ["-tls1", "-tls1_1"] {
-        let told = openssl(&larder, &[old, "-cipher", "DEFAULT@SECLEVEL=0"], "Q");
-        assert!(told.contains("SSL alert number"), "{old}: {told}");
+        let output = openssl(&larder, &[old, "-cipher", "DEFAULT@SECLEVEL=0"], "Q");
+        assert!(output.contains("SSL alert number"), "{old}: {output}");
     }
     counts(&larder, "tls_failed_version", 2);
-    let told = openssl(&larder, &["-tls1_2", "-cipher", "AES128-SHA"], "Q");
-    assert!(told.contains("SSL alert number 40"), "{told}");
+    let output = openssl(&larder, &["-tls1_2", "-cipher", "AES128-SHA"], "Q");
+    assert!(output.contains("SSL alert number 40"), "{output}");
     counts(&larder, "tls_failed_cipher", 1);
     openssl(&larder, &["-alpn", "ftp"], "Q");
     counts(&larder, "tls_failed_protocol", 1);
@@ -458,22 +461,22 @@ fn a_trial_needs_no_files() {
         let url = format!("https://localhost:{}/a.txt", larder.address.port());
         let out = Command::new("curl").args(["-sk", &url]).output().expect("tests/install has curl");
         assert_eq!("trial", String::from_utf8_lossy(&out.stdout), "{listen}");
-        let told = openssl(&larder, &[], "Q");
+        let output = openssl(&larder, &[], "Q");
         let out = larder.printed();
-        assert!(told.contains("larder, for a trial") && out.contains("(SHA-256 "), "{out}{told}");
+        assert!(output.contains("larder, for a trial") && out.contains("(SHA-256 "), "{out}{output}");
     }
     let clear = serve(&["--listen", "http://127.0.0.1:0", "--listen", "https://127.0.0.1:0"]);
     assert_eq!("trial", Client::connect(clear.address).get("/a.txt").text());
 }
 
 /// A successful OCSP response, whose signed part is a text.
-fn ocsp(said: &str) -> Vec<u8> {
+fn ocsp(text: &str) -> Vec<u8> {
     let element = |tag: u8, parts: &[&[u8]]| {
         let content = parts.concat();
         [&[tag, u8::try_from(content.len()).unwrap()], &content[..]].concat()
     };
     let basic =
-        element(0x30, &[&element(0x30, &[said.as_bytes()]), &element(0x30, &[]), &element(3, &[&[0]])]);
+        element(0x30, &[&element(0x30, &[text.as_bytes()]), &element(0x30, &[]), &element(3, &[&[0]])]);
     let kind = element(6, &[&[0x2b, 6, 1, 5, 5, 7, 48, 1, 1]]);
     let typed = element(0x30, &[&kind, &element(4, &[&basic])]);
     element(0x30, &[&element(0x0a, &[&[0]]), &element(0xa0, &[&typed])])
@@ -487,14 +490,14 @@ fn the_ocsp_response_is_stapled_and_reloaded() {
     std::fs::write(&staple, ocsp("said at first")).unwrap();
     let with_it = certificate.replace(" }", &format!(", ocsp = {staple:?} }}"));
     let larder = before(&origin, &[with_it], "");
-    let shown = |version: &str, said: &str| {
-        let told = openssl(&larder, &[version, "-status", "-msg", "-servername", "one.test"], "Q");
-        let hex: String = said.bytes().map(|it| format!("{it:02x}")).collect();
-        (told.split_whitespace().collect::<String>().contains(&hex), told)
+    let shown = |version: &str, text: &str| {
+        let output = openssl(&larder, &[version, "-status", "-msg", "-servername", "one.test"], "Q");
+        let hex: String = text.bytes().map(|it| format!("{it:02x}")).collect();
+        (output.split_whitespace().collect::<String>().contains(&hex), output)
     };
     for version in ["-tls1_2", "-tls1_3"] {
-        let (is_shown, told) = shown(version, "said at first");
-        assert!(is_shown, "{version}: {told}");
+        let (is_shown, output) = shown(version, "said at first");
+        assert!(is_shown, "{version}: {output}");
     }
     // Nobody who does not ask.
     assert!(!openssl(&larder, &["-tls1_2", "-msg"], "Q").contains("CertificateStatus"));
@@ -528,16 +531,16 @@ fn the_access_log_has_the_tls_facts_of_a_client() {
         assert_eq!(200, shows.connect(larder.address, "one.test").unwrap().get("/me").status);
         assert_eq!(200, client.connect(larder.address, "one.test").unwrap().get(target).status);
     }
-    let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    until("all are told of", || told().lines().count() == 4);
-    let told = told();
+    let text = || std::fs::read_to_string(&log).unwrap_or_default();
+    until("all are told of", || text().lines().count() == 4);
+    let text = text();
     for start in ["/12 TLSv1.2 TLS_ECDHE_", "/13 TLSv1.3 TLS_AES_"] {
-        assert!(told.lines().any(|it| it.starts_with(start) && it.ends_with(" one.test -")), "{told}");
+        assert!(text.lines().any(|it| it.starts_with(start) && it.ends_with(" one.test -")), "{text}");
         let shown = r"CN=ann\x5c,\x20CN\x5c=root";
         assert_eq!(
             2,
-            told.lines().filter(|it| it.starts_with("/me ") && it.contains(shown)).count(),
-            "{told}"
+            text.lines().filter(|it| it.starts_with("/me ") && it.contains(shown)).count(),
+            "{text}"
         );
     }
 }
@@ -622,8 +625,8 @@ fn a_wrong_certificate_is_reported_with_its_place_by_check_and_reload() {
         let answer = client.read();
         (answer.status, serde_json::from_str::<serde_json::Value>(&answer.text()).unwrap())
     };
-    let told: serde_json::Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
-    let text = told["text"].as_str().unwrap();
+    let report: serde_json::Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
+    let text = report["text"].as_str().unwrap();
     let key = authority.path("one.key").display().to_string();
     std::fs::write(authority.path("none.key"), "no key\n").unwrap();
     let wrong = text.replace(&key, &authority.path("none.key").display().to_string());
@@ -645,7 +648,7 @@ fn a_wrong_certificate_is_reported_with_its_place_by_check_and_reload() {
     let (status, checked) = admin("POST", "/check", serde_json::json!({ "text": wrong }));
     assert_eq!((200, &serde_json::json!(false)), (status, &checked["ok"]), "{checked}");
     check(&checked["problems"][0]);
-    let (status, put) = admin("PUT", "", serde_json::json!({ "text": wrong, "base": told["hash"] }));
+    let (status, put) = admin("PUT", "", serde_json::json!({ "text": wrong, "base": report["hash"] }));
     assert_eq!(422, status, "{put}");
     check(&put["problems"][0]);
     assert_eq!(200, authority.trusting().connect(larder.address, "one.test").unwrap().get("/").status);
@@ -685,8 +688,8 @@ fn explain_predicts_the_outcome_for_a_url_of_the_other_scheme() {
         serde_json::from_str(&larder.admin_post("/api/v1/explain", &body).text()).unwrap()
     };
     // Behind "larder refuses it with 421: ".
-    let sentence = |told: &serde_json::Value| {
-        told["verdict"]["sentence"].as_str().unwrap().split_once(": ").unwrap().1.to_owned()
+    let sentence = |explanation: &serde_json::Value| {
+        explanation["verdict"]["sentence"].as_str().unwrap().split_once(": ").unwrap().1.to_owned()
     };
     let (authority, origin) = (Authority::new(), pages());
     // In clear alone, as behind a proxy that ends TLS.
@@ -695,20 +698,28 @@ fn explain_predicts_the_outcome_for_a_url_of_the_other_scheme() {
     let mut client = larder.client();
     client.send("GET https://h/9 HTTP/1.1\r\nHost: h\r\n\r\n");
     let seen = client.read();
-    let told = explain(&larder, "https://h/9");
-    assert_eq!((421, 421), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
-    assert!(seen.text().contains(&sentence(&told)), "{told}");
+    let explanation = explain(&larder, "https://h/9");
+    assert_eq!(
+        (421, 421),
+        (u64::from(seen.status), explanation["verdict"]["status"].as_u64().unwrap()),
+        "{explanation}"
+    );
+    assert!(seen.text().contains(&sentence(&explanation)), "{explanation}");
     let change =
         "Explain http://h/9 instead, as requested by a proxy in front of larder that terminates TLS: hit.";
-    assert_eq!(change, told["change"].as_str().unwrap());
+    assert_eq!(change, explanation["change"].as_str().unwrap());
     assert_eq!("hit", explain(&larder, "http://h/9")["verdict"]["name"]);
     // By TLS alone.
     let larder = before(&origin, &[authority.sign("one", &["h"])], "");
     let seen = larder.get("/9");
-    let told = explain(&larder, &format!("http://h:{}/9", larder.address.port()));
-    assert_eq!((400, 400), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
-    assert!(seen.text().contains(&sentence(&told)), "{told}");
+    let explanation = explain(&larder, &format!("http://h:{}/9", larder.address.port()));
+    assert_eq!(
+        (400, 400),
+        (u64::from(seen.status), explanation["verdict"]["status"].as_u64().unwrap()),
+        "{explanation}"
+    );
+    assert!(seen.text().contains(&sentence(&explanation)), "{explanation}");
     let change =
         format!("Explain https://h:{}/9 instead, the scheme of its listener: miss.", larder.address.port());
-    assert_eq!(change, told["change"].as_str().unwrap());
+    assert_eq!(change, explanation["change"].as_str().unwrap());
 }

@@ -506,9 +506,9 @@ fn traces_are_recorded_and_drawn() {
     });
     assert_eq!(Some(0), end(&mut recording, libc::SIGINT));
     let tells = "recorded 10 traces in t.jsonl; plot them with `larder trace plot t.jsonl`.";
-    let mut told = String::new();
-    recording.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    assert!(told.contains(tells), "{told}");
+    let mut report = String::new();
+    recording.stderr.take().unwrap().read_to_string(&mut report).unwrap();
+    assert!(report.contains(tells), "{report}");
     let briefly = ["trace", "record", "--admin", &admin, "--every", "2", "--for", "1ms", "-o", "b.jsonl"];
     let ended = command::run(folder.path(), &briefly);
     assert!(ended.code == 0 && ended.err.contains("in b.jsonl"), "it ends by itself: {ended:?}");

@@ -57,14 +57,14 @@ fn tried(larder: &Larder, from: &str, to: &str) -> Value {
     // A request is recorded after its response, and before the end of its connection.
     until("no client is connected", || larder.counter("connections_open") == 0);
     let body = json!({ "text": text.replace(from, to) });
-    let (status, told) = admin(larder, "POST", "/api/v1/config/trial", body.to_string().as_bytes());
-    assert_eq!(200, status, "{told}");
-    assert_eq!(true, told["complete"]);
-    told
+    let (status, report) = admin(larder, "POST", "/api/v1/config/trial", body.to_string().as_bytes());
+    assert_eq!(200, status, "{report}");
+    assert_eq!(true, report["complete"]);
+    report
 }
 
 /// Each kind of change with its requests, and the first example.
-fn changes(told: &Value) -> Vec<String> {
+fn changes(report: &Value) -> Vec<String> {
     let one = |it: &Value| {
         let example = &it["examples"][0];
         let path = example["url"].as_str().unwrap().splitn(4, '/').nth(3).unwrap_or_default().to_owned();
@@ -77,17 +77,17 @@ fn changes(told: &Value) -> Vec<String> {
             of(&example["to"])
         )
     };
-    told["changes"].as_array().unwrap().iter().filter(|it| it["requests"] != 0).map(one).collect()
+    report["changes"].as_array().unwrap().iter().filter(|it| it["requests"] != 0).map(one).collect()
 }
 
 /// Each reason against sharing with its responses.
-fn shared(told: &Value) -> Vec<String> {
+fn shared(report: &Value) -> Vec<String> {
     let one = |it: &Value| format!("{} {}", it["reason"].as_str().unwrap(), it["requests"]);
-    told["shared"].as_array().unwrap().iter().map(one).collect()
+    report["shared"].as_array().unwrap().iter().map(one).collect()
 }
 
-fn ratio(told: &Value, which: &str) -> f64 {
-    told["hit_ratio"][which].as_f64().unwrap_or_else(|| panic!("{told}"))
+fn ratio(report: &Value, which: &str) -> f64 {
+    report["hit_ratio"][which].as_f64().unwrap_or_else(|| panic!("{report}"))
 }
 
 /// One request with these lines.
@@ -116,8 +116,8 @@ fn a_broader_route_a_redirect_and_a_refusal_are_listed_with_their_lines() {
 
     let broader = tried(&larder, "path = \"/shop/*\"", "path = \"regex:/(shop|blog)/.*\"");
     // Of requests to two workers either may be recorded first.
-    let of_blog = |told: &Value, kind: &str, change: &str| {
-        let found = changes(told);
+    let of_blog = |report: &Value, kind: &str, change: &str| {
+        let found = changes(report);
         found.len() == 1 && ["a", "b"].iter().any(|it| found[0] == format!("{kind} 6 /blog/{it}: {change}"))
     };
     assert!(of_blog(&broader, "route", "blog > shop"), "{broader}");
@@ -130,8 +130,8 @@ fn a_broader_route_a_redirect_and_a_refusal_are_listed_with_their_lines() {
     let redirect =
         "path = \"/blog/a\"\nredirect = { to = \"/elsewhere\" }\n[[site.route]]\npath = \"/blog/*\"";
     let redirected = tried(&larder, "path = \"/blog/*\"", redirect);
-    let told = changes(&redirected);
-    assert!(told.iter().any(|it| it.starts_with("status 3 /blog/a: 200 > 30")), "{told:?}");
+    let report = changes(&redirected);
+    assert!(report.iter().any(|it| it.starts_with("status 3 /blog/a: 200 > 30")), "{report:?}");
 
     let denied = tried(&larder, "name = \"blog\"", "name = \"blog\"\naccess = { deny = [\"127.0.0.0/8\"] }");
     assert!(of_blog(&denied, "status", "200 > 403"), "{denied}");
@@ -147,12 +147,12 @@ fn another_origin_is_unknown_and_not_guessed() {
     let larder = start(&origin, &[("/*", "")]);
     ask(&larder, "/a", "");
     ask(&larder, "/a", "");
-    let told = tried(&larder, &origin.url(), "http://127.0.0.1:1");
-    assert!(changes(&told).is_empty(), "{told}");
-    assert_eq!(json!(null), told["hit_ratio"]["changed"], "{told}");
+    let report = tried(&larder, &origin.url(), "http://127.0.0.1:1");
+    assert!(changes(&report).is_empty(), "{report}");
+    assert_eq!(json!(null), report["hit_ratio"]["changed"], "{report}");
     assert_eq!(
         (&json!("other-origin"), &json!(2)),
-        (&told["unknown"][0]["fact"], &told["unknown"][0]["requests"])
+        (&report["unknown"][0]["fact"], &report["unknown"][0]["requests"])
     );
 }
 
@@ -210,8 +210,8 @@ fn responses_of_one_client_are_found_before_they_are_shared() {
         "{tracked}"
     );
     assert!(ratio(&tracked, "changed") > ratio(&tracked, "running"), "{tracked}");
-    let told = format!("{sets}{mine}{user}{list}{tracked}");
-    assert!(!told.contains("s3cret"), "{told}");
+    let text = format!("{sets}{mine}{user}{list}{tracked}");
+    assert!(!text.contains("s3cret"), "{text}");
 }
 
 /// The pattern of requests of the next test: four pages, one request a second of each.
@@ -237,13 +237,13 @@ fn a_predicted_hit_ratio_is_the_one_that_the_server_then_has() {
     let raised = ("cache = { max_object = \"1MiB\" }", "cache = { default_ttl = \"10s\" }");
     let cut = ("max_ttl = \"1h\"", "max_ttl = \"3s\"");
     for (change, is_more) in [(raised, true), (cut, false)] {
-        let told = tried(&larder, change.0, change.1);
-        let (before, predicted) = (ratio(&told, "running"), ratio(&told, "changed"));
-        assert!((before - ratio(&told, "measured")).abs() < 0.01, "{told}");
-        assert_eq!(is_more, predicted > before + 0.1, "{told}");
-        assert_eq!(!is_more, predicted < before - 0.1, "{told}");
+        let report = tried(&larder, change.0, change.1);
+        let (before, predicted) = (ratio(&report, "running"), ratio(&report, "changed"));
+        assert!((before - ratio(&report, "measured")).abs() < 0.01, "{report}");
+        assert_eq!(is_more, predicted > before + 0.1, "{report}");
+        assert_eq!(!is_more, predicted < before - 0.1, "{report}");
         let kind = if is_more { "storage" } else { "lifetime" };
-        let lists: Vec<String> = changes(&told);
+        let lists: Vec<String> = changes(&report);
         assert!(lists.iter().any(|it| it.starts_with(kind)) || is_more, "{lists:?}");
 
         let config = configuration(&origin, &routes).replace(change.0, change.1);
@@ -251,7 +251,7 @@ fn a_predicted_hit_ratio_is_the_one_that_the_server_then_has() {
         visit(&applied, 40);
         let real = tried(&applied, "workers = 2", "workers = 2 # the same");
         let measured = ratio(&real, "measured");
-        assert!((measured - predicted).abs() < 0.03, "predicted {predicted}, then {measured}: {told}");
+        assert!((measured - predicted).abs() < 0.03, "predicted {predicted}, then {measured}: {report}");
     }
 }
 
@@ -353,8 +353,8 @@ fn private_responses_are_named_however_they_are_made_public() {
     assert_eq!(["opened 3"], shared(&users)[..], "{users}");
     let rest = tried(&larder, "max_object = \"4MiB\"", "key = { drop = [\"utm_*\"] }");
     assert!(changes(&rest)[0].starts_with("key 3 /rest?token=***&utm_source=1:"), "{rest}");
-    let told = format!("{home}{away}{form}{group}{shut}{users}{rest}");
-    assert!(!told.contains("s3cret"), "{told}");
+    let text = format!("{home}{away}{form}{group}{shut}{users}{rest}");
+    assert!(!text.contains("s3cret"), "{text}");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn the_command_finds_the_larder_of_the_file_and_names_its_lines() {
     let line = new.lines().position(|it| it.contains("default_ttl")).unwrap() + 1;
     std::fs::write(folder.join("tried.toml"), new).unwrap();
     // No larder runs with this file.
-    let told = run(&folder, &["check", "-c", "tried.toml", "--against-recent"]);
-    assert_eq!(0, told.code, "{told:?}");
-    assert!(told.out.contains(&format!("(tried.toml:{line})")), "{told:?}");
+    let output = run(&folder, &["check", "-c", "tried.toml", "--against-recent"]);
+    assert_eq!(0, output.code, "{output:?}");
+    assert!(output.out.contains(&format!("(tried.toml:{line})")), "{output:?}");
 }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 /// Answers the first request when the first gate opens, and the others when the second does.
 fn in_two_steps(first: &str, others: &str) -> (Origin, [std::sync::Arc<Gate>; 2]) {
     let gates = [Gate::new(), Gate::new()];
-    let told = gates.clone();
+    let report = gates.clone();
     let answers = [first, others].map(response);
     let origin = Origin::scripted(move |it| {
         let which = usize::from(it.number > 0);
-        vec![Script::Gate(told[which].clone()), Script::Send(answers[which].clone())]
+        vec![Script::Gate(report[which].clone()), Script::Send(answers[which].clone())]
     });
     (origin, gates)
 }
@@ -46,21 +46,21 @@ fn sum(nodes: &[Larder], counter: &str) -> u64 {
 
 #[test]
 fn an_unshareable_page_is_requested_by_all_nodes_at_once() {
-    for said in [
+    for outcome in [
         "200 OK\nCache-Control: private, max-age=60",
         "200 OK\nCache-Control: no-store",
         "200 OK\nCache-Control: max-age=60\nSet-Cookie: a=b",
         "200 OK\nCache-Control: max-age=0",
     ] {
         let memcached = Memcached::start();
-        let text = format!("HTTP/1.1 {said}\n\nmine");
+        let text = format!("HTTP/1.1 {outcome}\n\nmine");
         let (origin, [first, others]) = in_two_steps(&text, &text);
         let nodes = patient(4, &origin, &memcached);
         let mut clients = all_ask(&nodes, 2, &first);
         first.open();
         until("all others ask at once", || others.waiting() == 7);
         others.open();
-        assert!(clients.iter_mut().all(|it| it.read().text() == "mine"), "{said}");
+        assert!(clients.iter_mut().all(|it| it.read().text() == "mine"), "{outcome}");
         assert_eq!(
             (8, 1, 3),
             (
@@ -71,7 +71,7 @@ fn an_unshareable_page_is_requested_by_all_nodes_at_once() {
         );
         // Nobody waits as long as that is remembered, and nobody looks into the fleet.
         assert!(nodes.iter().all(|it| it.get("/").text() == "mine"));
-        assert_eq!((3, 12), (sum(&nodes, "recompute_waits"), origin.requests()), "{said}");
+        assert_eq!((3, 12), (sum(&nodes, "recompute_waits"), origin.requests()), "{outcome}");
     }
 }
 

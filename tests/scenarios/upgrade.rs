@@ -718,19 +718,19 @@ fn a_signal_upgrades_and_the_service_manager_learns_the_new_process() {
     let mut running =
         Upgradable::start(config(&origin, ANY_PORT, ""), &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
     running.larder.signal(libc::SIGUSR2);
-    let mut told = Vec::new();
+    let mut report = Vec::new();
     let process: u32 = loop {
         let mut bytes = [0; 4096];
         let length = messages.recv(&mut bytes).unwrap();
         let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
         let process = text.strip_prefix("MAINPID=").and_then(|it| it.lines().next()?.parse().ok());
-        told.push(text);
+        report.push(text);
         if let Some(process) = process {
             break process;
         }
     };
     running.processes.push(process);
-    assert!(told[0].starts_with("READY=1\n") && told[1].starts_with("RELOADING=1\n"), "{told:?}");
+    assert!(report[0].starts_with("READY=1\n") && report[1].starts_with("RELOADING=1\n"), "{report:?}");
     assert_ne!(process, running.larder.child.id());
     assert_eq!(Some(0), wait(&mut running.larder.child).code());
     assert_eq!("kept", running.larder.get("/kept").text());
@@ -855,14 +855,14 @@ fn tls_sessions_are_resumed_by_a_new_process() {
         // Certificates are asked for again.
         assert_eq!([false, false], are_resumed(&other, address, "other.test"));
     }
-    let told = log(folder.path());
-    assert!(!told.contains("ticket-keys-not-handed-over"), "{told}");
+    let text = log(folder.path());
+    assert!(!text.contains("ticket-keys-not-handed-over"), "{text}");
 
     std::fs::write(&plan, "without ticket keys").unwrap();
     running.upgrade();
     until("the process before has ended", || log(folder.path()).matches("predecessor-ended").count() == 3);
-    let told = log(folder.path());
-    assert!(told.contains("ticket-keys-not-handed-over") && told.contains("this version of"), "{told}");
+    let text = log(folder.path());
+    assert!(text.contains("ticket-keys-not-handed-over") && text.contains("this version of"), "{text}");
     assert_eq!([false, false], are_resumed(&one, address, "larder.test"));
     assert_eq!([true, true], are_resumed(&one, address, "larder.test"));
 }

@@ -41,13 +41,13 @@ fn a_list_is_asked_for_once() {
     let origin = pages();
     let larder = Larder::before(&origin, "");
     let first = warm(&larder, &format!("# pages\n{}\nhttp://h/3\n", list(40)), &["--list", "urls", "--json"]);
-    let told = json(&first);
+    let report = json(&first);
     assert_eq!((0, 40), (first.code, origin.requests()), "{first:?}");
     assert_eq!(
         [40, 40, 0, 40, 40, 0],
-        ["urls", "done", "hits", "misses", "stored", "errors"].map(|it| told[it].as_u64().unwrap())
+        ["urls", "done", "hits", "misses", "stored", "errors"].map(|it| report[it].as_u64().unwrap())
     );
-    assert_eq!((40, "done"), (told["by_status"]["200"].as_u64().unwrap(), told["end"].as_str().unwrap()));
+    assert_eq!((40, "done"), (report["by_status"]["200"].as_u64().unwrap(), report["end"].as_str().unwrap()));
     let second = json(&warm(&larder, &list(40), &["--list", "urls", "--json"]));
     assert_eq!((40, 0), (second["hits"].as_u64().unwrap(), second["misses"].as_u64().unwrap()));
     assert!(larder.get("/7").is_hit(), "visitors of this host have it");
@@ -113,10 +113,10 @@ fn an_index_of_sitemaps_one_of_them_compressed() {
     });
     let larder = Larder::before(&origin, "");
     let ended = warm(&larder, "", &["--sitemap", "http://h/sitemap.xml", "--as", "http", "--json"]);
-    let told = json(&ended);
+    let json = json(&ended);
     assert_eq!(
         (1, 2, 1),
-        (ended.code, told["done"].as_u64().unwrap(), told["elsewhere"].as_u64().unwrap()),
+        (ended.code, json["done"].as_u64().unwrap(), json["elsewhere"].as_u64().unwrap()),
         "one is gone: {ended:?}"
     );
     assert!(larder.get("/a").is_hit() && larder.get("/b?x=1&y=2").is_hit());
@@ -136,10 +136,14 @@ fn the_origin_has_a_budget() {
     }
     let ended =
         warm(&larder, &list(100), &["--list", "urls", "--misses", "25", "--concurrency", "8", "--json"]);
-    let told = json(&ended);
+    let report = json(&ended);
     assert_eq!((0, 35), (ended.code, origin.requests()), "{ended:?}");
     assert_eq!((10, 25, "budget"), {
-        (told["hits"].as_u64().unwrap(), told["misses"].as_u64().unwrap(), told["end"].as_str().unwrap())
+        (
+            report["hits"].as_u64().unwrap(),
+            report["misses"].as_u64().unwrap(),
+            report["end"].as_str().unwrap(),
+        )
     });
 }
 
@@ -147,10 +151,10 @@ fn the_origin_has_a_budget() {
 fn warm_reports_an_unreachable_larder() {
     let larder = Larder::before(&pages(), "");
     let ended = warm(&larder, &list(100), &["--list", "urls", "--to", "127.0.0.1:1", "--json"]);
-    let told = json(&ended);
-    assert_eq!((1, "gone"), (ended.code, told["end"].as_str().unwrap()), "{ended:?}");
-    assert!(told["errors"].as_u64().unwrap() < 50, "it gives up: {told}");
-    let first = told["first_error"].as_str().unwrap();
+    let report = json(&ended);
+    assert_eq!((1, "gone"), (ended.code, report["end"].as_str().unwrap()), "{ended:?}");
+    assert!(report["errors"].as_u64().unwrap() < 50, "it gives up: {report}");
+    let first = report["first_error"].as_str().unwrap();
     assert!(first.contains("larder cannot be reached") && !first.contains("origin"), "{first}");
     let ended = warm(&larder, "/a\nnonsense\n/b\n", &["--list", "urls", "--json"]);
     assert_eq!((2, 1), (json(&ended)["urls"].as_u64().unwrap(), json(&ended)["unread"].as_u64().unwrap()));
@@ -187,8 +191,8 @@ fn ctrl_c_ends_it_with_its_summary() {
     // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
     assert_eq!(0, unsafe { libc::kill(pid, libc::SIGINT) });
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.starts_with("requested 3 of 10 URLs") && told.ends_with("stopped by Ctrl-C\n"), "{told}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("requested 3 of 10 URLs") && text.ends_with("stopped by Ctrl-C\n"), "{text}");
     assert_eq!(Some(1), output.status.code());
     gate.open();
 }
@@ -200,9 +204,9 @@ fn an_answer_of_500_is_no_page() {
         _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nyes".to_owned(),
     });
     let larder = Larder::before(&origin, "");
-    let said = warm(&larder, "http://h/good\nhttp://h/bad\n", &["--list", "urls"]);
-    assert_eq!(1, said.code, "{}", said.out);
-    assert!(said.out.contains("1 failed") && said.out.contains("/bad: status 500"), "{}", said.out);
+    let text = warm(&larder, "http://h/good\nhttp://h/bad\n", &["--list", "urls"]);
+    assert_eq!(1, text.code, "{}", text.out);
+    assert!(text.out.contains("1 failed") && text.out.contains("/bad: status 500"), "{}", text.out);
 }
 
 /// A larder that listens so, with a certificate for `h`.
@@ -230,8 +234,8 @@ fn each_url_is_asked_for_by_its_own_scheme() {
     let larder = listening(&origin, &authority, "\"127.0.0.1:0\", \"https://127.0.0.1:0\"");
     let list = "https://h/a\nhttps://h:443/b\nhttp://h/c\n/d\n";
     let ended = warm(&larder, list, &["--list", "urls", "-H", "Host: h", "--json"]);
-    let told = json(&ended);
-    assert_eq!((0, 4), (ended.code, told["stored"].as_u64().unwrap()), "{ended:?}");
+    let report = json(&ended);
+    assert_eq!((0, 4), (ended.code, report["stored"].as_u64().unwrap()), "{ended:?}");
     let secure = |it| is_secure_hit(&larder, &authority, it);
     let clear = |it| larder.get(it).is_hit();
     assert!(secure("/a") && secure("/b") && clear("/c") && clear("/d"));
@@ -269,8 +273,8 @@ fn the_complete_part_of_a_truncated_sitemap_is_warmed_and_the_loss_reported() {
     assert!(ended.code == 1 && ended.out.contains(why), "{ended:?}");
     assert!(larder.get("/a").is_hit());
     let ended = warm(&larder, "", &["--sitemap", "http://h/index.xml", "--json"]);
-    let told = json(&ended);
-    let counts = ["urls", "incomplete", "unread"].map(|it| told[it].as_u64().unwrap());
+    let json = json(&ended);
+    let counts = ["urls", "incomplete", "unread"].map(|it| json[it].as_u64().unwrap());
     assert_eq!((1, [3, 5, 1]), (ended.code, counts), "{ended:?}");
     assert!(larder.get("/c").is_hit() && larder.get("/d").is_hit());
     for (sitemap, why) in
@@ -334,10 +338,10 @@ fn behind_a_proxy_that_ends_tls() {
     let larder = Larder::before(&origin, "");
     let list: String = (0..20).map(|it| format!("https://h/{it}\n")).collect();
     let ended = warm(&larder, &format!("{list}http://h/a\n"), &["--list", "urls", "--json"]);
-    let told = json(&ended);
-    assert_eq!((1, 20, 1), (ended.code, told["errors"].as_u64().unwrap(), origin.requests()), "{ended:?}");
+    let report = json(&ended);
+    assert_eq!((1, 20, 1), (ended.code, report["errors"].as_u64().unwrap(), origin.requests()), "{ended:?}");
     let why = "https://h/0: no listener uses https: set --to https://HOST:PORT, or --as http if a proxy in front of larder terminates TLS.";
-    assert_eq!(why, told["first_error"].as_str().unwrap());
+    assert_eq!(why, report["first_error"].as_str().unwrap());
     let ended = warm(&larder, &list, &["--list", "urls", "--as", "http"]);
     assert_eq!(0, ended.code, "{ended:?}");
     assert!(larder.get("/3").is_hit());

@@ -234,10 +234,10 @@ impl ClientSocket {
                 return Poll::Ready(Ok(0));
             }
             let opened = self.with_session(|it, _| it.open(&mut room[..kept + count], into));
-            let (said, goes_on) = self.with_session(|it, _| {
+            let (notified, goes_on) = self.with_session(|it, _| {
                 (it.waiting() > 0, it.stage != HandshakeStage::Over && !it.has_plain())
             });
-            if said {
+            if notified {
                 // An alert, or the answer to a key update; the part that does not fit now goes with the next output.
                 let _ = self.send_now();
             }

@@ -134,9 +134,9 @@ fn request_bodies_are_read_by_their_framing() {
 
 #[test]
 fn a_body_that_is_cut_short_malformed_or_too_long_is_no_body() {
-    let refused = |status: &str, said: &str| {
-        let length = said.len();
-        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{said}")
+    let refused = |status: &str, text: &str| {
+        let length = text.len();
+        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}")
     };
     let chunked = |body: &str| post("/echo", "Transfer-Encoding: chunked\r\n", body);
     check(&post("/echo", "Content-Length: 6\r\n", "hello"), &refused("400 Bad Request", "Closed"));

@@ -20,10 +20,10 @@ const LATE: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; ch
 
 /// What was said without its one `Date`, which is there.
 #[track_caller]
-fn undated(said: &str) -> String {
-    let (before, rest) = said.split_once("Date: ").unwrap();
+fn undated(text: &str) -> String {
+    let (before, rest) = text.split_once("Date: ").unwrap();
     let (date, after) = rest.split_once("\r\n").unwrap();
-    assert!(date.ends_with(" GMT") && !after.contains("Date: "), "{said}");
+    assert!(date.ends_with(" GMT") && !after.contains("Date: "), "{text}");
     format!("{before}{after}")
 }
 

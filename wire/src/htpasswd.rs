@@ -160,8 +160,8 @@ mod tests {
             ("$argon2i$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$hZ2nqtyQ1DkbM0J8j6gWmyQ", "only argon2id"),
             ("$argon2id$v=19$m=4294967295,t=3,p=4$c2FsdHNhbHRzYWx0$hZ2nqtyQ1DkbM0J8j6gWmyQ", "1 GiB"),
         ] {
-            let told = PasswordEntry::parse(&format!("a:{hash}")).unwrap_err();
-            assert!(told.contains(why) && !told.contains(hash), "{told}");
+            let report = PasswordEntry::parse(&format!("a:{hash}")).unwrap_err();
+            assert!(report.contains(why) && !report.contains(hash), "{report}");
         }
     }
 

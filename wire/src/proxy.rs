@@ -173,7 +173,7 @@ fn check(header: &[u8], mut at: usize) -> Result<(), PreambleError> {
         at = from + length;
     }
     match sum {
-        Some((from, told)) if told != crc32c(&[&header[..from], &[0; 4], &header[from + 4..]]) => {
+        Some((from, checksum)) if checksum != crc32c(&[&header[..from], &[0; 4], &header[from + 4..]]) => {
             Err(PreambleError::Checksum)
         }
         _ => Ok(()),

@@ -369,7 +369,8 @@ impl HeadTemplate {
     #[inline]
     fn private_place(&self, own: &[u8]) -> Option<usize> {
         let place = self.private.get()?;
-        let lengths = own.as_chunks::<OWN_FORMS>().0.iter().map(|it| usize::from(it[HeadForm::Text as usize]));
+        let lengths =
+            own.as_chunks::<OWN_FORMS>().0.iter().map(|it| usize::from(it[HeadForm::Text as usize]));
         let before = self.cuts.iter().zip(lengths);
         let before = before.take_while(|it| (it.0[HeadForm::Text as usize] as usize) < place);
         Some(place + before.map(|it| it.1).sum::<usize>())

@@ -379,9 +379,9 @@ impl RuleEntry {
         if bytes.len() < 8 {
             return ReadRule::Cut;
         }
-        let said = half(bytes, 0);
-        let length = usize::try_from(said).unwrap_or(usize::MAX);
-        if half(bytes, 4) != !said || !(RULE..=MAX_RULE).contains(&length) {
+        let announced = half(bytes, 0);
+        let length = usize::try_from(announced).unwrap_or(usize::MAX);
+        if half(bytes, 4) != !announced || !(RULE..=MAX_RULE).contains(&length) {
             return ReadRule::Damaged;
         }
         let Some(whole) = bytes.get(..length) else { return ReadRule::Cut };

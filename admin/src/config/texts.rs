@@ -169,7 +169,7 @@ pub(super) fn layers(
             (Some(path), _) => value_at(&document, path),
             (None, text) => text.clone().into(),
         };
-        let (from, name) = it.layer.told();
+        let (from, name) = it.layer.label();
         let (file, line) = match &it.source {
             Source::Line { file, line, .. } => (Some(short(file, main.as_deref())), Some(*line)),
             _ => (None, None),

@@ -197,11 +197,11 @@ mod tests {
             origins: origins.iter().map(|it| (it.0.to_owned(), (it.1, it.2))).collect(),
             ..EventCounts::default()
         };
-        let told = |now: &EventCounts, before: &EventCounts| {
+        let report = |now: &EventCounts, before: &EventCounts| {
             now.since(before).into_iter().map(|it| (it.0.name(), it.1)).collect::<Vec<_>>()
         };
         let begun = with(0, &[("a", false, false), ("b", false, false)]);
-        assert!(told(&begun, &EventCounts::default()).is_empty());
+        assert!(report(&begun, &EventCounts::default()).is_empty());
         let sick = with(1, &[("a", true, false), ("b", false, true), ("c", true, false)]);
         let expect = [
             ("reload", "configuration reloaded"),
@@ -209,11 +209,11 @@ mod tests {
             ("drain", "b drained"),
             ("down", "c is down"),
         ];
-        assert_eq!(expect.map(|it| (it.0, it.1.to_owned())).to_vec(), told(&sick, &begun));
-        assert!(told(&sick, &sick).is_empty());
+        assert_eq!(expect.map(|it| (it.0, it.1.to_owned())).to_vec(), report(&sick, &begun));
+        assert!(report(&sick, &sick).is_empty());
         let well = with(1, &[("a", false, false), ("b", false, false)]);
         let expect = [("up", "a is up"), ("restore", "b restored")];
-        assert_eq!(expect.map(|it| (it.0, it.1.to_owned())).to_vec(), told(&well, &sick));
+        assert_eq!(expect.map(|it| (it.0, it.1.to_owned())).to_vec(), report(&well, &sick));
     }
 
     #[test]

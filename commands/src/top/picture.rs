@@ -210,11 +210,11 @@ impl Picture<'_> {
         let before = self.before.map(|it| reasons_of(&it.stats)).unwrap_or_default();
         let (all, grown) = grown_reasons(reasons_of(&self.now.stats), &before);
         let line = TerminalLine::new(screen).put(Ink::Bold, "why     ");
-        let told = grown.iter().take(REASONS).fold(line, |line, (requests, name)| {
+        let line = grown.iter().take(REASONS).fold(line, |line, (requests, name)| {
             let name = format!("   {} ", harmless(name));
             line.group(&[(Ink::Dim, &name), (Ink::Plain, &share(*requests, all))])
         });
-        (all > 0.0).then(|| told.end())
+        (all > 0.0).then(|| line.end())
     }
 
     fn memory(&self, screen: Screen) -> String {

@@ -246,9 +246,9 @@ impl Run {
             begins.extend_from_slice(&piece[..room]);
         }
         self.in_a_row.set(0);
-        let said = fields.get("cache-status").map(|it| String::from_utf8_lossy(it).into_owned());
+        let cache_status = fields.get("cache-status").map(|it| String::from_utf8_lossy(it).into_owned());
         // The last member is that of the nearest cache (RFC 9211 section 2).
-        let last = said.as_deref().and_then(|it| it.rsplit(',').next());
+        let last = cache_status.as_deref().and_then(|it| it.rsplit(',').next());
         let has = |what: &str| {
             last.is_some_and(|it| it.split(';').any(|it| it.trim().split('=').next() == Some(what)))
         };

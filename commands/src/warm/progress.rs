@@ -12,13 +12,13 @@ pub struct WarmProgress {
     all: usize,
     is_terminal: bool,
     /// Tenths that were printed.
-    told: Cell<usize>,
+    printed: Cell<usize>,
 }
 
 impl WarmProgress {
     /// A display for this number of steps.
     pub fn new(all: usize) -> Self {
-        Self { all, is_terminal: std::io::stderr().is_terminal(), told: Cell::new(0) }
+        Self { all, is_terminal: std::io::stderr().is_terminal(), printed: Cell::new(0) }
     }
 
     /// Updates the display if there is progress.
@@ -32,7 +32,7 @@ impl WarmProgress {
             return;
         }
         let tenths = done * 10 / self.all.max(1);
-        if tenths > self.told.replace(tenths) && tenths < 10 {
+        if tenths > self.printed.replace(tenths) && tenths < 10 {
             let _ = writeln!(out, "{done} of {} ({} from the origin)", self.all, now.misses);
         }
     }

@@ -71,14 +71,14 @@ impl ConfigCheck {
                         cache.key.strict = false";
             self.key_problem(at, "query", text);
         }
-        let told = if !recipe.accept.is_empty() && recipe.headers.iter().any(|it| it == "accept") {
+        let warning = if !recipe.accept.is_empty() && recipe.headers.iter().any(|it| it == "accept") {
             Some(
                 "accept is in the key as sent; with key.accept, only the preferred offer is: remove it from headers",
             )
         } else {
             None
         };
-        if let Some(text) = told {
+        if let Some(text) = warning {
             self.key_problem(at, "key.headers", text);
         }
         recipe
@@ -110,7 +110,7 @@ impl ConfigCheck {
         let mut names: Vec<String> = self.texts(&key).iter().map(|it| it.to_ascii_lowercase()).collect();
         names.sort();
         names.dedup();
-        let wrong = if let Some(name) = names.iter().find(|it| vary::is_told(it)) {
+        let wrong = if let Some(name) = names.iter().find(|it| vary::is_client_fact(it)) {
             Some(format!(
                 "{name} cannot select a variant: every client has another value, or larder writes it"
             ))
@@ -141,8 +141,8 @@ impl ConfigCheck {
         let key = "cache.key.ignore_host";
         let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
         let source = self.source(&self.cache_key(at, "key.ignore_host"));
-        let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
-        if cache.key.any_host_of.is_some() && first.starts_with('*') && !is_told {
+        let is_warned = self.warnings.iter().any(|it| it.key == key && it.source == source);
+        if cache.key.any_host_of.is_some() && first.starts_with('*') && !is_warned {
             let text = format!(
                 "the first host is \"{first}\", so the origin receives its own address as Host; put the host that \
                  the origin expects first"

@@ -26,10 +26,10 @@ impl ConfigCheck {
         for name in ["override_ttl", "default_ttl"] {
             let source = self.source(&self.cache_key(at, name));
             let key = format!("cache.{name}");
-            let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
+            let is_warned = self.warnings.iter().any(|it| it.key == key && it.source == source);
             let is_given = matches!(source, Source::Line { .. } | Source::Flag(_))
                 && matches!(self.value(&self.cache_key(at, name)), ConfigValue::Time(_));
-            if is_told || !is_given {
+            if is_warned || !is_given {
                 continue;
             }
             let text = format!(

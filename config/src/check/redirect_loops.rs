@@ -65,28 +65,33 @@ impl ConfigCheck {
     /// Warns of redirects of routes and maps that lead back to themselves, and of error pages that are redirects.
     pub(super) fn warn_redirect_loops(&mut self, config: &Config) {
         let redirects = Redirects::of(config);
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         for (at, site) in config.sites.iter().enumerate() {
             for (number, route) in site.routes.iter().enumerate() {
                 let Service::Redirect(_) = &route.service else { continue };
                 let start = RedirectSource::Route(at, number);
-                if told.contains(&start) {
+                if reported.contains(&start) {
                     continue;
                 }
                 let starts = redirects.starts((at, number));
                 let found = starts.into_iter().find_map(|it| redirects.walk(start, it));
                 let Some(found) = found else { continue };
-                told.extend(found.way);
+                reported.extend(found.way);
                 let source = route.decided.by("site[].route[].redirect.to");
                 self.warn_of(source, "site.route.redirect.to", &found.text);
             }
-            self.warn_map_loops(&redirects, at, &mut told);
+            self.warn_map_loops(&redirects, at, &mut reported);
             self.warn_error_pages(&redirects, at);
         }
     }
 
     /// The same for the URLs of the map of a site; its paths were checked when it was read.
-    fn warn_map_loops(&mut self, redirects: &Redirects<'_>, at: usize, told: &mut HashSet<RedirectSource>) {
+    fn warn_map_loops(
+        &mut self,
+        redirects: &Redirects<'_>,
+        at: usize,
+        reported: &mut HashSet<RedirectSource>,
+    ) {
         let site = &redirects.config.sites[at];
         let Some(map) = &site.redirects.map else { return };
         let key = format!("site[{at}].redirect_map");
@@ -95,12 +100,12 @@ impl ConfigCheck {
         for (path, target) in map.urls() {
             let start = RedirectSource::Map(at, target.line);
             let Some(path) = std::str::from_utf8(path).ok().filter(|it| is_plain(it)) else { continue };
-            if left == 0 || told.contains(&start) {
+            if left == 0 || reported.contains(&start) {
                 continue;
             }
             let starts = redirects.urls(site, path);
             let Some(found) = starts.into_iter().find_map(|it| redirects.walk(start, it)) else { continue };
-            told.extend(found.way);
+            reported.extend(found.way);
             left -= 1;
             let text = format!("{}, line {}: {}", file.display(), target.line, found.text);
             self.warn_of(self.source(&key), "site.redirect_map", &text);
@@ -223,7 +228,7 @@ impl<'a> Redirects<'a> {
             if let Some(first) = first {
                 // A loop that this redirect only leads to is reported for its own redirects.
                 let is_within = way[first..].contains(&start);
-                return is_within.then(|| FoundLoop { text: told(&urls[first..], &way[first..]), way });
+                return is_within.then(|| FoundLoop { text: reported(&urls[first..], &way[first..]), way });
             }
         }
         let is_first = way.iter().find(|it| !matches!(it, RedirectSource::Site)) == Some(&start);
@@ -379,7 +384,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// The warning about a loop of these URLs, the last of which is the first, by these redirects.
-fn told(urls: &[RequestedUrl], by: &[RedirectSource]) -> String {
+fn reported(urls: &[RequestedUrl], by: &[RedirectSource]) -> String {
     let first = &urls[0];
     let is_one_host = urls.iter().all(|it| (it.scheme, &it.authority) == (first.scheme, &first.authority));
     let spelled = urls.iter().map(|it| if is_one_host { it.target.clone() } else { it.to_string() });

@@ -260,8 +260,8 @@ impl ConfigCheck {
         let has = |tier: &str| named.iter().any(|it| it == tier);
         for (tier, needs) in [("disk", "cache.disk.path"), ("fleet", "cache.fleet.servers")] {
             let is_there = self.values.given.contains_key(needs);
-            let told = self.warnings.iter().any(|it| it.source == source && it.text.contains(needs));
-            if has(tier) && !is_there && source != Source::Default && !told {
+            let is_reported = self.warnings.iter().any(|it| it.source == source && it.text.contains(needs));
+            if has(tier) && !is_there && source != Source::Default && !is_reported {
                 let text = format!("the {tier} tier is not configured: {needs} is missing");
                 self.warnings.push(Problem { source: source.clone(), key: "cache.tiers".to_owned(), text });
             }

@@ -139,12 +139,12 @@ fn sites_and_routes_come_go_and_move() {
 #[test]
 fn a_line_is_within_a_site_or_a_route() {
     let sections = Sections::of(SITES);
-    let told: Vec<String> = (1..=20).map(|it| spell(sections.with(it))).collect();
+    let report: Vec<String> = (1..=20).map(|it| spell(sections.with(it))).collect();
     let (a, x, y) = ("site[0]", "site[0].route[0]", "site[0].route[1]");
     let expect = ["", "", "", "", a, a, a, x, x, y, y, y, y, "site[1]", "site[1]"];
     let rest = ["site[1].route[0]", "site[1].route[0]", "site[1].route[0]", "", ""];
     assert_eq!(20, SITES.lines().count());
-    assert_eq!([&expect[..], &rest[..]].concat(), told, "{SITES}");
+    assert_eq!([&expect[..], &rest[..]].concat(), report, "{SITES}");
     assert!(Sections::of("x = ").with(1).is_empty() && sections.with(99).is_empty());
 }
 

@@ -47,20 +47,21 @@ fn mistakes_of_tokens() {
         "both secret and jwks_file are set; keep one of them",
     );
     let missing = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("none.pem");
-    let told = with("jwt = { public_key = \"none.pem\" }").unwrap_err().to_string();
-    assert!(told.contains(&format!("access.jwt.public_key: {}: ", missing.display())), "{told}");
+    let report = with("jwt = { public_key = \"none.pem\" }").unwrap_err().to_string();
+    assert!(report.contains(&format!("access.jwt.public_key: {}: ", missing.display())), "{report}");
     for name in ["none", "ES512", "hs256"] {
-        let told = with(&format!("jwt = {{ {secret}, algorithms = [\"{name}\"] }}")).unwrap_err().to_string();
-        assert!(told.contains("\"ES384\" or \"EdDSA\""), "{told}");
+        let report =
+            with(&format!("jwt = {{ {secret}, algorithms = [\"{name}\"] }}")).unwrap_err().to_string();
+        assert!(report.contains("\"ES384\" or \"EdDSA\""), "{report}");
     }
     for name in ["X_User", "X-Real-IP", "Host", "Cookie", "Authorization", "Connection"] {
-        let told =
+        let report =
             with(&format!("jwt = {{ {secret}, send = {{ {name} = \"sub\" }} }}")).unwrap_err().to_string();
-        assert!(told.contains(&format!("site.route.access.jwt.send: {name} cannot ")), "{told}");
+        assert!(report.contains(&format!("site.route.access.jwt.send: {name} cannot ")), "{report}");
     }
-    let told =
+    let report =
         with(&format!("jwt = {{ {secret}, send = {{ X-User = \"sub\", x-user = \"name\" }} }}")).unwrap_err();
-    assert!(told.to_string().contains("x-user occurs twice, in different cases"), "{told}");
+    assert!(report.to_string().contains("x-user occurs twice, in different cases"), "{report}");
     let users = "basic = { users = [\"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"] }";
     wrong(
         &format!("jwt = {{ {secret} }}, {users}"),
@@ -72,8 +73,8 @@ fn mistakes_of_tokens() {
         let text = format!("{}\n", with(&format!("jwt.{secret}, {more}{users}")).is_ok());
         assert_eq!("true\n", text, "{more}");
     }
-    let told = with("limit = { rate = \"5/s\", by = \"jwt:sub\" }").unwrap_err().to_string();
-    assert!(told.contains("a limit is judged before credentials"), "{told}");
+    let report = with("limit = { rate = \"5/s\", by = \"jwt:sub\" }").unwrap_err().to_string();
+    assert!(report.contains("a limit is judged before credentials"), "{report}");
 }
 
 #[test]
@@ -113,8 +114,8 @@ fn keys_of_a_file() {
     let jwt = config.sites[0].routes[0].access.jwt.as_ref().unwrap();
     assert_eq!((1, 30), (jwt.keys.iter().count(), jwt.demands.leeway));
     std::fs::write(&file, PEM.replace("PUBLIC", "PRIVATE")).unwrap();
-    let told = with(&access).unwrap_err().to_string();
-    assert!(told.contains("key.pem: it is a private key") && !told.contains("MCowBQ"), "{told}");
+    let report = with(&access).unwrap_err().to_string();
+    assert!(report.contains("key.pem: it is a private key") && !report.contains("MCowBQ"), "{report}");
 }
 
 #[test]
@@ -135,9 +136,9 @@ fn mistakes_of_signed_urls() {
         "signed.secret",
         "a secret has 7 bytes, and a signature needs 32 at least; make one with `openssl rand -hex 32`",
     );
-    let told =
+    let report =
         with("signed = { secret = \"a\", style = \"nginx-md5\", expression = \"{uri}\" }").unwrap_err();
-    assert!(told.to_string().contains("\"{uri}\" is not a variable of it"), "{told}");
+    assert!(report.to_string().contains("\"{uri}\" is not a variable of it"), "{report}");
     // A signature does not identify a client.
     let identity = "has no effect without credentials that identify the client; add access.basic, access.jwt or access.forward";
     wrong(&format!("signed = {{ {secret} }}, key = \"identity\""), "key", &format!("key {identity}"));

@@ -232,16 +232,16 @@ fn a_path_with_a_slash_at_its_end_is_another_one() {
         all.filter(|it| it.contains("most applications")).collect::<Vec<_>>()
     };
     let limit = "access.limit = { rate = \"5/m\" }";
-    let told = |rule: &str, line: u32| {
+    let report = |rule: &str, line: u32| {
         vec![format!(
             "t.toml:4: site.route.path: \"/log.in/\" is a request of the route \"/*\" at t.toml:{line}, without access.{rule}, and most \
              applications take it for \"/log.in\"; write path = \"regex:(?i)/log[.]in/?\", which is for both and for every case"
         )]
     };
     let (open, none) = ("proxy.to = \":1\"", Vec::<String>::new());
-    assert_eq!(told("limit", 7), warned(limit, open));
-    assert_eq!(told("limit", 8), warned(&format!("methods = \"POST\"\n{limit}"), open));
-    assert_eq!(told("allow", 7), warned("access.allow = \"10.0.0.0/8\"", open));
+    assert_eq!(report("limit", 7), warned(limit, open));
+    assert_eq!(report("limit", 8), warned(&format!("methods = \"POST\"\n{limit}"), open));
+    assert_eq!(report("allow", 7), warned("access.allow = \"10.0.0.0/8\"", open));
     // Another application, a route for other methods, the same rule, and no rule.
     assert_eq!(none, warned(limit, "proxy.to = \":2\""));
     assert_eq!(none, warned(limit, "redirect.to = \"/log.in\""));

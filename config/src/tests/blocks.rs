@@ -69,13 +69,13 @@ fn mistakes_with_blocks() {
          t.toml:13: site.route.use: there is no block \"quick\"; add a section [block.quick]",
     );
     let warnings = read(&format!("{BLOCKS}{SITE}")).unwrap().warnings;
-    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let report: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         [
             "t.toml:6: block.long: the block is not used; add use = [\"long\"] to a site or a route, or remove it",
             "t.toml:1: block.slow: the block is not used; add use = [\"slow\"] to a site or a route, or remove it",
         ],
-        told[..]
+        report[..]
     );
 }
 

@@ -17,9 +17,9 @@ fn a_budget_of_a_site_is_shared_by_its_routes() {
     assert_eq!("30/m misses, burst 60, by network", first.describe());
     let time = site.replace("misses = \"30/m\", burst = 60", "seconds = \"30s/m\"");
     let config = read(&time).unwrap();
-    let told: Vec<_> =
+    let message: Vec<_> =
         config.sites[0].routes.iter().filter_map(|it| Some(it.budget.as_ref()?.describe())).collect();
-    assert_eq!(["30s/1m of the origin, by network", "30s/1m of the origin, by agent"], told[..]);
+    assert_eq!(["30s/1m of the origin, by network", "30s/1m of the origin, by agent"], message[..]);
 }
 
 #[test]

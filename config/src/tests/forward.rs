@@ -68,10 +68,10 @@ fn contradictions_of_forward_auth_are_rejected() {
     refuse_whole(&forward("").replace("a:1", "127.0.0.1:80"), loops);
     let admin =
         format!("{}[admin]\nlisten = \"127.0.0.1:9180\"\n", forward("").replace("a:1", "127.0.0.1:9180"));
-    let told = read(&admin).map(|_| ()).unwrap_err().to_string();
+    let text = read(&admin).map(|_| ()).unwrap_err().to_string();
     assert!(
-        told.starts_with("t.toml:4: site.route.access.forward.to: the service is the admin of this larder"),
-        "{told}"
+        text.starts_with("t.toml:4: site.route.access.forward.to: the service is the admin of this larder"),
+        "{text}"
     );
     let copied = |name: &str, why: &str| {
         let expect = format!("forward.copy: {name} cannot be {why}");

@@ -109,11 +109,11 @@ fn an_error_page_is_no_redirect() {
             route("/*", "proxy.to = \":1\"")
         ))
     };
-    let said =
+    let text =
         |why: &str| vec![format!("t.toml:4: site.error_pages: \"url:/nf\" {why}; name a path with a page")];
-    assert_eq!(said("is redirected to http://a.example/nf2"), page("redirect.to = \"/nf2\""));
-    assert_eq!(said("is redirected"), page("redirect.to = \"https://b.example/{query.a}\""));
-    assert_eq!(said("has a response with status 404"), page("respond = { status = 404, body = \"x\" }"));
+    assert_eq!(text("is redirected to http://a.example/nf2"), page("redirect.to = \"/nf2\""));
+    assert_eq!(text("is redirected"), page("redirect.to = \"https://b.example/{query.a}\""));
+    assert_eq!(text("has a response with status 404"), page("respond = { status = 404, body = \"x\" }"));
     assert_eq!(Vec::<String>::new(), page("respond.body = \"x\""));
     assert_eq!(Vec::<String>::new(), page("when = 'method == \"GET\"'\nredirect.to = \"/nf2\""));
     let own = "[[site.route]]\nproxy.to = \":1\"\nerror_pages.5xx = \"url:/r\"\n";
@@ -130,7 +130,7 @@ fn an_error_page_is_not_behind_access_rules() {
         let all = warned(&format!("error_pages.5xx = \"url:/nf\"\n{site}\n{routes}"));
         all.into_iter().filter(|it| it.contains("url:/nf")).collect::<Vec<_>>()
     };
-    let told = |rule: &str| {
+    let report = |rule: &str| {
         vec![format!(
             "t.toml:4: site.error_pages: \"url:/nf\" is behind access.{rule} of the route \"/nf\" at t.toml:6, and larder requests error \
              pages without credentials and without an address; add a route for this path with access.inherit = false before it, or \
@@ -139,16 +139,16 @@ fn an_error_page_is_not_behind_access_rules() {
     };
     let basic = format!("basic.users = [\"{USER}\"]");
     let to = "proxy.to = \":1\"\n";
-    assert_eq!(told("basic"), found(&format!("access.{basic}"), to));
-    assert_eq!(told("allow"), found("access.allow = [\"10.0.0.0/8\"]", to));
-    assert_eq!(told("deny"), found("", &format!("{to}access.deny = [\"0.0.0.0/0\"]")));
+    assert_eq!(report("basic"), found(&format!("access.{basic}"), to));
+    assert_eq!(report("allow"), found("access.allow = [\"10.0.0.0/8\"]", to));
+    assert_eq!(report("deny"), found("", &format!("{to}access.deny = [\"0.0.0.0/0\"]")));
     assert_eq!(
-        told("jwt"),
+        report("jwt"),
         found("", &format!("{to}access.jwt = {{ secret = \"{USER}\", issuer = \"i\" }}"))
     );
     let either =
         |list: &str| found(&format!("access = {{ satisfy = \"any\", allow = [\"{list}\"], {basic} }}"), to);
-    assert_eq!(told("basic"), either("10.0.0.0/8"));
+    assert_eq!(report("basic"), either("10.0.0.0/8"));
     let none: Vec<String> = Vec::new();
     assert_eq!(none, either("0.0.0.0/0"));
     assert_eq!(none, found(&format!("access.{basic}"), &format!("{to}access.inherit = false")));

@@ -116,7 +116,7 @@ fn settings_that_nothing_uses() {
 fn origins_have_no_users() {
     for to in ["http://user:secret@b:1", "https://secret@b", "fastcgi://user:secret@b:1"] {
         let text = format!("[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \"{to}\"");
-        let told = read(&text).unwrap_err().to_string();
-        assert!(!told.contains("user:secret"), "{to}: {told}");
+        let report = read(&text).unwrap_err().to_string();
+        assert!(!report.contains("user:secret"), "{to}: {report}");
     }
 }

@@ -143,17 +143,17 @@ fn the_growth_since_a_mark_is_that_of_the_keys_and_not_of_their_slots() {
     let add =
         |top: &mut TopSketch, key: u64, weight| top.add(mixed(key), weight, &[key.to_string().as_bytes()]);
     (1..200).for_each(|key| add(&mut top, key, 1000 - key));
-    let told = |top: &TopSketch, mark: &mut TopMark| -> Vec<(String, u64)> {
+    let report = |top: &TopSketch, mark: &mut TopMark| -> Vec<(String, u64)> {
         let grown = top.grown(mark, 3);
         grown.into_iter().map(|it| (String::from_utf8(it.text).unwrap(), it.weight)).collect()
     };
     let mut mark = top.mark();
-    assert!(told(&top, &mut mark).is_empty());
+    assert!(report(&top, &mut mark).is_empty());
     // A key that was light, one that was heavy, and a new one.
     add(&mut top, 199, 5000);
     add(&mut top, 1, 7);
     add(&mut top, 500, 300);
     let expect = [("199", 5000), ("500", 300), ("1", 7)].map(|it| (it.0.to_owned(), it.1));
-    assert_eq!(expect.to_vec(), told(&top, &mut mark));
-    assert!(told(&top, &mut mark).is_empty());
+    assert_eq!(expect.to_vec(), report(&top, &mut mark));
+    assert!(report(&top, &mut mark).is_empty());
 }

@@ -244,10 +244,10 @@ const FEW: usize = 2;
 #[must_use]
 pub fn sentences(all: impl IntoIterator<Item = impl Into<String>>) -> String {
     let all: Vec<String> = all.into_iter().map(Into::into).collect();
-    let told = all.join(" ");
+    let joined = all.join(" ");
     match all.len() {
-        ..=FEW => told,
-        count => format!("{count} conditions prevent it, and each of these changes is required: {told}"),
+        ..=FEW => joined,
+        count => format!("{count} conditions prevent it, and each of these changes is required: {joined}"),
     }
 }
 

@@ -321,14 +321,14 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Rule
         }
         None => sentence.to_owned(),
     };
-    let told = format!("Bypasses the cache: {evidence}.");
+    let sentence = format!("Bypasses the cache: {evidence}.");
     record.0.push(TriedRule {
         source: "RFC 9111 §4",
         name: "bypass",
         evidence,
         outcome: RuleOutcome::Decided,
     });
-    CacheVerdict { name: "pass", sentence: told, status: None }
+    CacheVerdict { name: "pass", sentence, status: None }
 }
 
 /// The beginning of a value, as much as a sentence has room for: a certificate has two thousand characters.

@@ -167,7 +167,7 @@ impl Proposal {
         if self.is_for_requests_without_credentials(&stored.meta) {
             return Some(ONE_VISITORS.to_owned());
         }
-        self.for_reuse(stored).map(|it| self.told(&it))
+        self.for_reuse(stored).map(|it| self.describe(&it))
     }
 
     /// Whether the stored response is for requests without credentials, and this one has some.
@@ -189,12 +189,12 @@ impl Proposal {
         if !change::is_answer(&self.asked.reuse(Ok(&renewed), self.now))
             && let Some(changes) = self.for_reuse(stored)
         {
-            return Some(self.told(&changes));
+            return Some(self.describe(&changes));
         }
         if self.asked.reuse(Ok(&stored.meta), self.now) == Reuse::GatewayTimeout {
             self.change(Remedy::NoOnlyIfCached);
         }
-        Some(self.told(&[]))
+        Some(self.describe(&[]))
     }
 
     /// From the best source: the last exchange whose response was not stored, or none.
@@ -224,7 +224,7 @@ impl Proposal {
         let theirs = refused.exchange(&theirs, &response, &self.asked.policy);
         let own = OriginExchange { method: &self.asked.method, request: &own, ..theirs };
         match (flip::is_a_hit_again(&own), self.before.is_empty()) {
-            (false, _) => of_exchange(&own, |it| self.told(it)),
+            (false, _) => of_exchange(&own, |it| self.describe(it)),
             (true, true) => (!flip::is_a_hit_again(&theirs)).then(|| ANOTHER.sentence()),
             (true, false) if flip::is_a_hit_again(&theirs) => {
                 Some(self.if_the_response_allows(&[], WOULD_BE_STORED))
@@ -243,7 +243,7 @@ impl Proposal {
                 return None;
             }
             if !is_outside {
-                return Some(self.told(&[]));
+                return Some(self.describe(&[]));
             }
         }
         self.with_get();
@@ -251,7 +251,7 @@ impl Proposal {
             First::Answers if self.before.is_empty() => Some(unknown.sentence()),
             First::Answers => Some(self.if_the_response_allows(&[], unknown.why)),
             First::AnswersWith(changes) if self.before.is_empty() => {
-                Some(format!("{} And then: {}", unknown.sentence(), self.told(&changes)))
+                Some(format!("{} And then: {}", unknown.sentence(), self.describe(&changes)))
             }
             First::AnswersWith(changes) | First::With(changes) => {
                 Some(self.if_the_response_allows(&changes, unknown.why))
@@ -291,7 +291,7 @@ impl Proposal {
     }
 
     /// The changes so far and these.
-    fn told(&self, changes: &[FlipChange]) -> String {
+    fn describe(&self, changes: &[FlipChange]) -> String {
         if let Some(instead) = self.audience.instead_of(changes) {
             return instead.to_owned();
         }
@@ -306,19 +306,19 @@ impl Proposal {
         if let Some(instead) = self.audience.instead_of(changes) {
             return instead.to_owned();
         }
-        format!("{} The result then depends on the response: {why}", self.told(changes))
+        format!("{} The result then depends on the response: {why}", self.describe(changes))
     }
 }
 
 /// Changes, in words, after which the response would be stored and answer again; none for a response for one visitor.
 pub(crate) fn of_exchange(
     exchange: &OriginExchange<'_>,
-    told: impl FnOnce(&[FlipChange]) -> String,
+    describe: impl FnOnce(&[FlipChange]) -> String,
 ) -> Option<String> {
     if !flip::is_a_hit_again(exchange) && flip::is_one_visitors(exchange) {
         return Some(ONE_VISITORS.to_owned());
     }
-    flip::smallest(exchange).map(|it| told(&it))
+    flip::smallest(exchange).map(|it| describe(&it))
 }
 
 /// Whether it is the answer to a request for a part, where the whole is requested: it would answer no request.

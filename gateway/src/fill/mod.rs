@@ -82,7 +82,7 @@ pub(crate) struct FillJob {
     pub is_second: bool,
     /// Results for the client that started it only.
     pub local: Rc<FillStarter>,
-    pub told: FillStages,
+    pub stages: FillStages,
     /// The script that answers, once it has been found.
     pub script: OnceCell<Arc<Script>>,
     /// This node's lease, among all nodes, to ask the origin; released when it is dropped.
@@ -288,11 +288,11 @@ pub(crate) struct ArrivedHead {
 impl ArrivedHead {
     /// The fields as the origin sent them, orders of files included: the decision about storing needs them.
     pub fn all_fields(&self) -> Vec<Field<'_>> {
-        let mut said = self.response.fields.view();
+        let mut fields = self.response.fields.view();
         if let Some(order) = &self.order {
-            said.extend(order.lines());
+            fields.extend(order.lines());
         }
-        said
+        fields
     }
 
     /// The substitute for the body, if there is one.

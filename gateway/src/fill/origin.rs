@@ -151,7 +151,7 @@ impl FillRun {
             return self.ends(FillOutcome::OverBudget);
         }
         let started = clock::precise_micros();
-        job.told.enter(RequestStage::Connect);
+        job.stages.enter(RequestStage::Connect);
         let waiting = job.in_line(self.waiters(), job.asked());
         let Some(reserved) = self.unless_cancelled(pin!(waiting)).await.flatten() else {
             return self.ends(FillOutcome::GivenUp);
@@ -264,7 +264,7 @@ impl FillJob {
         waiters: Waiters<'_>,
     ) -> Option<Result<ArrivedHead, OriginError>> {
         let began = self.begin_to_make();
-        self.told.enter(RequestStage::FirstByte);
+        self.stages.enter(RequestStage::FirstByte);
         let mut making = maker.make(&self.request, body);
         let made = match self.cancels() {
             false => making.await,
@@ -274,7 +274,7 @@ impl FillJob {
                 () = pressure::left(waiters) => return None,
             },
         };
-        self.told.enter(RequestStage::Lookup);
+        self.stages.enter(RequestStage::Lookup);
         Some(made.map(|made| {
             self.local.origin_status.set(Some(made.head.status));
             began.arrived(made)
@@ -325,7 +325,7 @@ impl FillJob {
         ask: &OriginAsk,
         waiters: Waiters<'_>,
     ) -> Result<ArrivedHead, NoAnswer> {
-        self.told.enter(RequestStage::Connect); // It may have looked on the disk since it had its permit.
+        self.stages.enter(RequestStage::Connect); // It may have looked on the disk since it had its permit.
         let Some(body) = self.body.clone() else {
             let sent = self.send(reserved, started, ask, Passing::BARE).await?;
             return self.final_head(sent, waiters, &mut None).await;
@@ -391,7 +391,7 @@ impl FillJob {
     ) -> Result<ArrivedHead, NoAnswer> {
         let SentRequest { exchange, clock, started, asked, request_time, epoch, is_passed } = sent;
         let source = ResponseSource::Origin(exchange.clone(), clock);
-        self.told.enter(RequestStage::FirstByte);
+        self.stages.enter(RequestStage::FirstByte);
         loop {
             let head = self.unless_given_up(&source, waiters, exchange.head());
             let mut response = with_upload(upload, head).await?.ok_or(NoAnswer::GivenUp)??;
@@ -426,7 +426,7 @@ impl FillJob {
                     stored::mark_varied(response.status, &mut response.fields, &self.route.policy);
                 }
             }
-            self.told.enter(RequestStage::Lookup);
+            self.stages.enter(RequestStage::Lookup);
             self.local.origin_status.set(Some(response.status));
             let exchanged = Exchanged { request_sent: asked, head_received: exchange.answered() };
             let response_time = clock::wall();

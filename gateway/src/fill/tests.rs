@@ -116,7 +116,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         remembered: false,
         is_second: false,
         local: Rc::default(),
-        told: FillStages::default(),
+        stages: FillStages::default(),
         script: OnceCell::new(),
         win: Cell::new(None),
     }

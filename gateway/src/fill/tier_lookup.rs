@@ -227,10 +227,10 @@ impl FillJob {
 
     async fn on_disk(&self, writer: &FillWriter) -> Option<StoredArc> {
         let disk = self.gateway.disk_of(&self.route.policy).filter(|it| it.knows(&self.key))?;
-        self.told.enter(RequestStage::Queue);
+        self.stages.enter(RequestStage::Queue);
         let waited = ReadWait::default();
         let stored = disk.read_timed(&self.key, &self.request.fields.view(), &waited).await;
-        self.told.has_read(waited.micros());
+        self.stages.has_read(waited.micros());
         let stored = stored?;
         let stored = self.gateway.store.admit(&self.key, stored)?;
         let policy = &self.route.policy;
@@ -348,7 +348,7 @@ impl FillJob {
                 }
                 RecomputeTurn::Theirs(_) | RecomputeTurn::Free => return self.on_our_turn(held, None),
             };
-            self.told.enter(RequestStage::Wait);
+            self.stages.enter(RequestStage::Wait);
             self.gateway.counters.recompute_waits.add(u64::from(waiting.has_just_begun()));
             if waiting.wait_is_over(fleet, theirs).await {
                 self.gateway.counters.recompute_wait_timeouts.add(1);
@@ -375,9 +375,9 @@ impl FillJob {
         let want = if self.below == TierLookup::Only || suffices { Want::ReadOnly } else { Want::Recompute };
         let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
         let ask = FleetQuery { key: &self.key, request: &fields, policy, want, held, is_purged: &is_purged };
-        self.told.enter(RequestStage::Read);
+        self.stages.enter(RequestStage::Read);
         let got = fleet.get(ask).await;
-        self.told.enter(RequestStage::Lookup);
+        self.stages.enter(RequestStage::Lookup);
         let (found, turn) = match got {
             FleetResult::Hit { found, turn } => (found, turn),
             FleetResult::Miss { turn, removed } => return FleetAnswer::Lost { turn, removed },
@@ -493,11 +493,12 @@ impl FillJob {
         }
         let (gateway, flight) = (self.gateway.clone(), self.renewal_of(&stored));
         let fetch = fetch_of(&stored);
-        let (below, background, local, told) = (TierLookup::Skip, true, Rc::default(), FillStages::default());
+        let (below, background, local, stages) =
+            (TierLookup::Skip, true, Rc::default(), FillStages::default());
         let win = Cell::new(win);
         let reason = FillReason::new(MissReason::Refresh);
         let job =
-            FillJob { stored: Some(stored), fetch, below, background, reason, local, told, win, ..self };
+            FillJob { stored: Some(stored), fetch, below, background, reason, local, stages, win, ..self };
         gateway.validate_in_background(job, flight);
     }
 

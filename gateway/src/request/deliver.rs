@@ -251,12 +251,12 @@ impl<'c> Machine<'_, 'c> {
 
     /// The log record of the exchange with the origin, with the body's digest if the whole body was sent.
     pub fn final_origin(&self) -> Option<OriginTold> {
-        let mut told = self.local.origin_told.take()?;
-        if let (Some(recorded), Some(body), true) = (&mut told.recorded, &self.digest, self.summary.complete)
+        let mut facts = self.local.origin_told.take()?;
+        if let (Some(recorded), Some(body), true) = (&mut facts.recorded, &self.digest, self.summary.complete)
         {
             recorded.digest = body.finish();
         }
-        Some(told)
+        Some(facts)
     }
 
     pub fn precondition(&self, meta: &Meta) -> Precondition {

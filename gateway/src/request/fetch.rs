@@ -236,23 +236,23 @@ impl Machine<'_, '_> {
 
     /// Whether the response to the GET of a HEAD would be stored.
     fn keeps_get(&self, arrived: &ArrivedHead) -> bool {
-        let (status, said) = (arrived.response.status, arrived.response.fields.view());
-        let policy = rules::of_response(&self.route.policy, self.request, status, &said);
+        let (status, view) = (arrived.response.status, arrived.response.fields.view());
+        let policy = rules::of_response(&self.route.policy, self.request, status, &view);
         let facts = RequestFacts { method: "GET", ..self.facts.clone() };
         let (asked, came) = (arrived.request_time, arrived.response_time);
-        let verdict = storable::decide(&facts, status, &said, policy, asked, came, &mut Silent);
-        verdict == Storable::Store && length_of(&said).is_none_or(|it| it <= policy.max_object)
+        let verdict = storable::decide(&facts, status, &view, policy, asked, came, &mut Silent);
+        verdict == Storable::Store && length_of(&view).is_none_or(|it| it <= policy.max_object)
     }
 
     /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): a stored response may go to
     /// clients in other codings, this client included.
     fn bring_to_get(&self, status: u16, fields: &mut FieldList) {
-        let said = fields.view();
-        let policy = rules::of_response(&self.route.policy, self.request, status, &said);
-        if transcode::plan(status, &said, length_of(&said), policy).is_none() {
+        let view = fields.view();
+        let policy = rules::of_response(&self.route.policy, self.request, status, &view);
+        if transcode::plan(status, &view, length_of(&view), policy).is_none() {
             return;
         }
-        drop(said);
+        drop(view);
         transcode::mark(fields);
         let reason = self.reason;
         let report = CacheReport::Forwarded { reason, status: Some(status), stored: true, collapsed: false };

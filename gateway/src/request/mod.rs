@@ -612,7 +612,7 @@ impl<'c> Machine<'_, 'c> {
             remembered: self.is_hit_for_miss(),
             is_second: self.failures > 0,
             local: self.local.clone(),
-            told: if background { FillStages::default() } else { self.stages.told() },
+            stages: if background { FillStages::default() } else { self.stages.of_fill() },
             script: OnceCell::new(),
             win: Cell::new(None),
         }

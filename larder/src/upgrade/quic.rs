@@ -63,8 +63,8 @@ mod tests {
             assert_eq!(MessageKind::QuicSockets, message.kind);
             add(&message.body, sockets, &mut all);
         }
-        let told: Vec<_> = all.iter().map(|it| (it.at, it.mark, it.sockets.len())).collect();
-        assert_eq!(vec![(one, 7, 150), (two, 7, 120), (two, 9, 1)], told);
+        let report: Vec<_> = all.iter().map(|it| (it.at, it.mark, it.sockets.len())).collect();
+        assert_eq!(vec![(one, 7, 150), (two, 7, 120), (two, 9, 1)], report);
         for body in ["", "[]", "[{}]", r#"[{"at":"x","mark":1}]"#, r#"[{"at":"192.0.2.1:1","mark":256}]"#] {
             let mut none = Vec::new();
             add(body.as_bytes(), sockets(1), &mut none);

@@ -175,7 +175,7 @@ struct ErrorLogInner {
     stamp: Mutex<Stamp>,
     dropped: AtomicU64,
     /// The last time of each rate-limited event; the most recent are at the back.
-    told: Mutex<Vec<RepeatedEvent>>,
+    reported: Mutex<Vec<RepeatedEvent>>,
     /// The minimum level of each subsystem, as a number; see [`ErrorLogInner::tells`]. Changed by a reload.
     levels: [AtomicU8; Subsystem::ALL.len()],
 }
@@ -188,7 +188,7 @@ impl ErrorLogInner {
             sink: Mutex::new(sink),
             stamp: Mutex::default(),
             dropped: AtomicU64::new(0),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             levels: Subsystem::ALL.map(|_| AtomicU8::new(Level::Info as u8)),
         })
     }
@@ -293,22 +293,22 @@ impl ErrorLog {
     /// The number of omitted events since `event` was last logged for `of`, if that was a second ago or more; it then
     /// counts as logged now, otherwise as omitted.
     pub(super) fn due(&self, event: &'static str, of: &str, now: Monotonic) -> Option<u64> {
-        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = told.iter().position(|it| it.event == event && *it.of == *of);
+        let mut reported = self.0.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = reported.iter().position(|it| it.event == event && *it.of == *of);
         match at {
-            Some(at) if now.0.saturating_sub(told[at].last.0) < 1000 => {
-                told[at].left_out += 1;
+            Some(at) if now.0.saturating_sub(reported[at].last.0) < 1000 => {
+                reported[at].left_out += 1;
                 return None;
             }
             Some(at) => {
-                let left_out = told.remove(at).left_out;
-                told.push(RepeatedEvent { event, of: of.into(), last: now, left_out: 0 });
+                let left_out = reported.remove(at).left_out;
+                reported.push(RepeatedEvent { event, of: of.into(), last: now, left_out: 0 });
                 return Some(left_out);
             }
-            None if told.len() >= REPEATING => drop(told.remove(0)),
+            None if reported.len() >= REPEATING => drop(reported.remove(0)),
             None => {}
         }
-        told.push(RepeatedEvent { event, of: of.into(), last: now, left_out: 0 });
+        reported.push(RepeatedEvent { event, of: of.into(), last: now, left_out: 0 });
         Some(0)
     }
 
@@ -347,7 +347,7 @@ struct Limit {
     last: u64,
     grew: Monotonic,
     /// The total and the time of the last line; `None` if the limit is not being reached.
-    told: Option<(u64, Monotonic)>,
+    reported: Option<(u64, Monotonic)>,
     /// The total before it was first reached.
     before: u64,
 }
@@ -361,24 +361,24 @@ impl Limit {
     fn next_event(&mut self, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
         if total > self.last {
             (self.last, self.grew) = (total, now);
-            if self.told.is_none() {
+            if self.reported.is_none() {
                 return self.report("limit-reached", total, now);
             }
         }
-        let (told, at) = self.told?;
+        let (reported, at) = self.reported?;
         let passed = |since: Monotonic| now.0.saturating_sub(since.0) >= LIMIT_EVERY;
         if passed(self.grew) {
             let times = total - self.before;
-            (self.told, self.before) = (None, total);
+            (self.reported, self.before) = (None, total);
             return Some(("limit-cleared", times));
         }
-        if passed(at) && total > told { self.report("limit-reached", total, now) } else { None }
+        if passed(at) && total > reported { self.report("limit-reached", total, now) } else { None }
     }
 
     fn report(&mut self, event: &'static str, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
-        let told = self.told.map_or(self.before, |it| it.0);
-        self.told = Some((total, now));
-        Some((event, total - told))
+        let reported = self.reported.map_or(self.before, |it| it.0);
+        self.reported = Some((total, now));
+        Some((event, total - reported))
     }
 }
 

@@ -165,7 +165,7 @@ fn a_full_pipe_drops_and_counts_and_never_waits() {
         handle.record(&LogEntry { bytes, ..entry() }); // Nobody reads: far more than pipe and queue hold.
     }
     let reader = BufReader::new(std::fs::File::open(&path).unwrap());
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, report) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in reader.lines() {
             let _ = tell.send(line.unwrap());
@@ -182,12 +182,12 @@ fn a_full_pipe_drops_and_counts_and_never_waits() {
     assert!(dropped > 0, "the pipe never filled");
     let mut last = 0;
     for _ in 0..total - dropped {
-        let line = told.recv_timeout(BOUND).unwrap();
+        let line = report.recv_timeout(BOUND).unwrap();
         let bytes: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
         assert!(line.starts_with("192.0.2.1 - - [") && bytes > last, "whole and in order: {line}");
         last = bytes;
     }
-    assert!(told.try_recv().is_err(), "neither written nor counted, or both");
+    assert!(report.try_recv().is_err(), "neither written nor counted, or both");
 }
 
 #[test]

@@ -119,10 +119,10 @@ fn each_listener_gets_the_records_that_match_its_filter() {
     let mut all = hub.listen(None).unwrap();
     let mut failures = hub.listen(filter("status >= 500")).unwrap();
     assert!(tap.is_on());
-    let told = tell(&tap, &hit());
-    assert_eq!(Ok(told.clone()), all.records.try_recv());
+    let report = tell(&tap, &hit());
+    assert_eq!(Ok(report.clone()), all.records.try_recv());
     assert!(failures.records.try_recv().is_err());
-    let value: Value = serde_json::from_slice(&told).unwrap();
+    let value: Value = serde_json::from_slice(&report).unwrap();
     assert_eq!("http://WWW.example.com:8080/list/a?page=2", value["url"]);
     assert_eq!((&json!("00000001"), &json!(1500)), (&value["id"], &value["duration_us"]));
     tell(&tap, &RequestOutcome::whole(503, 0, None));

@@ -72,16 +72,16 @@ impl SpanSender {
                     }
                     false
                 }
-                Ok(SpanItem::Flush(told)) => {
-                    flushed = Some(told);
+                Ok(SpanItem::Flush(report)) => {
+                    flushed = Some(report);
                     false
                 }
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
             self.send(&mut batch);
-            if let Some(told) = flushed.take() {
-                let _ = told.send(());
+            if let Some(report) = flushed.take() {
+                let _ = report.send(());
             }
             if ended {
                 return;

@@ -159,22 +159,22 @@ mod tests {
 
     /// The parts of this output, in pieces of `size` bytes, and its end.
     fn run(raw: &str, method: &str, size: usize) -> String {
-        let (mut output, mut told) = (ApplicationOutput::default(), String::new());
+        let (mut output, mut report) = (ApplicationOutput::default(), String::new());
         for piece in raw.as_bytes().chunks(size) {
             output.add(Bytes::copy_from_slice(piece));
             loop {
                 match output.take(method, 100) {
-                    Ok(TakenOutput::Head(head)) => told += &format!("{} ", head.status),
-                    Ok(TakenOutput::Body(bytes)) => told += &String::from_utf8_lossy(&bytes),
+                    Ok(TakenOutput::Head(head)) => report += &format!("{} ", head.status),
+                    Ok(TakenOutput::Body(bytes)) => report += &String::from_utf8_lossy(&bytes),
                     Ok(TakenOutput::Nothing) => break,
-                    Err(error) => return format!("{told}{error:?}"),
+                    Err(error) => return format!("{report}{error:?}"),
                 }
             }
         }
         match output.end() {
-            Ok(_) if output.is_whole() => told + "!",
-            Ok(_) => told + "not whole",
-            Err(error) => format!("{told}{error:?}"),
+            Ok(_) if output.is_whole() => report + "!",
+            Ok(_) => report + "not whole",
+            Err(error) => format!("{report}{error:?}"),
         }
     }
 

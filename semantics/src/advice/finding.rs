@@ -200,9 +200,9 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
             AdviceKind::Cookies => without_cookies(&change_facts),
             _ => changes(reason, &change_facts),
         };
-        let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !changes.is_empty();
+        let is_worth = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !changes.is_empty();
         let micros = micros.checked_div(counted).unwrap_or(0).saturating_mul(requests);
-        is_told.then_some(Finding { kind, route: Some(at), requests, micros, changes })
+        is_worth.then_some(Finding { kind, route: Some(at), requests, micros, changes })
     };
     // Where the private cookies are not named, each cookie is a credential.
     let private_by_cookies = match route.policy.private_cookies.is_empty() {
@@ -269,8 +269,8 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
             }
         }
         proposed.retain(is_of_server);
-        let is_told = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !proposed.is_empty();
-        is_told.then_some(Finding { kind, route: None, requests, micros, changes: proposed })
+        let is_worth = requests >= FEWEST && requests.saturating_mul(SHARE) >= whole && !proposed.is_empty();
+        is_worth.then_some(Finding { kind, route: None, requests, micros, changes: proposed })
     };
     let found = [
         finding(AdviceKind::SmallRam, &[MissReason::Evicted, MissReason::NoRoom]),

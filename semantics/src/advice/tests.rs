@@ -167,8 +167,8 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
 fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
     #[track_caller]
     fn check(facts: ExplainedFacts<'_>, answer: &str, because: &str) {
-        let told = summarize(&facts);
-        assert_eq!((answer, because), (&*told.answer, &*told.because));
+        let report = summarize(&facts);
+        assert_eq!((answer, because), (&*report.answer, &*report.because));
     }
     check(
         explained("hit", None),
@@ -202,8 +202,8 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
 fn a_page_of_one_client_gets_no_proposed_change() {
     for row in REASONS {
         for audience in [PageAudience::Differs, PageAudience::OneClient] {
-            let told = summarize(&ExplainedFacts { audience, ..explained("miss", Some(row.reason)) });
-            assert!(!told.shows_changes && told.rightness != Rightness::CouldBeCached, "{}", row.name);
+            let report = summarize(&ExplainedFacts { audience, ..explained("miss", Some(row.reason)) });
+            assert!(!report.shows_changes && report.rightness != Rightness::CouldBeCached, "{}", row.name);
         }
     }
 }
@@ -253,7 +253,7 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         (MissReason::TooLarge, 30),
     ]);
     let parameters = crate::analytics::parameters_of("/?gclid=1");
-    let told = advice_of(&[CountedRoute {
+    let advice = advice_of(&[CountedRoute {
         analytics: 95,
         parameters,
         cookies: 97,
@@ -276,14 +276,14 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
             ("compression-off", 30),
             ("removed-cookies", 3),
         ],
-        kinds(&told)[..]
+        kinds(&advice)[..]
     );
     assert_eq!(
         [(MissReason::SetCookie, 1000), (MissReason::PrivateCookie, 200)],
-        told.rightly.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
+        advice.rightly.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
     );
-    assert!(told.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
-    assert_eq!(AdviceKind::ALL.len(), told.findings.len(), "every kind is attacked here");
+    assert!(advice.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
+    assert_eq!(AdviceKind::ALL.len(), advice.findings.len(), "every kind is attacked here");
 }
 
 /// Most sites name no private cookies: the first visit is stored, and all later ones have cookies of analytics.
@@ -292,9 +292,9 @@ fn cookies_of_analytics_on_a_route_that_names_no_private_ones() {
     let policy = Policy::default();
     let reasons = counts(&[(MissReason::Credentials, 200)]);
     let counted = CountedRoute { cookies: 150, ..route(&policy, &reasons) };
-    let told = advice_of(&[counted]);
-    assert_eq!([("analytics-cookies", 150)], kinds(&told)[..]);
-    let keys: Vec<_> = settings_of(&told.findings[0].changes).iter().map(|it| it.key()).collect();
+    let advice = advice_of(&[counted]);
+    assert_eq!([("analytics-cookies", 150)], kinds(&advice)[..]);
+    let keys: Vec<_> = settings_of(&advice.findings[0].changes).iter().map(|it| it.key()).collect();
     assert_eq!(["cache.private_cookies", "cache.ignored_cookies"], keys[..]);
     assert!(advice_of(&[CountedRoute { differs: true, ..counted }]).findings.is_empty());
 }
@@ -305,10 +305,10 @@ fn compression_is_proposed_for_stored_responses() {
     let (without, reasons) = (Policy::default(), counts(&[(MissReason::FirstRequest, 100)]));
     let with = Policy { compress: Some(crate::compress::Compress::usual().into()), ..Policy::default() };
     let of = |policy, plain| CountedRoute { plain, ..route(policy, &reasons) };
-    let told = advice_of(&[of(&without, 6), of(&without, 5), of(&with, 40)]);
-    assert_eq!([("compression-off", 11)], kinds(&told)[..]);
+    let advice = advice_of(&[of(&without, 6), of(&without, 5), of(&with, 40)]);
+    assert_eq!([("compression-off", 11)], kinds(&advice)[..]);
     let values: Vec<_> =
-        settings_of(&told.findings[0].changes).iter().map(|it| (it.key(), it.value())).collect();
+        settings_of(&advice.findings[0].changes).iter().map(|it| (it.key(), it.value())).collect();
     let switch = SettingValue::Switch;
     assert_eq!(
         [("cache.compress.enabled", switch(true)), ("cache.compress.uncached", switch(false))],
@@ -343,8 +343,8 @@ fn no_setting_is_proposed_that_shares_private_responses() {
             ..route(policy, &reasons)
         };
         for differs in [false, true] {
-            let told = advice_of(&[CountedRoute { differs, ..counted }]);
-            for finding in &told.findings {
+            let advice = advice_of(&[CountedRoute { differs, ..counted }]);
+            for finding in &advice.findings {
                 let mut after = policy.clone();
                 settings_of(&finding.changes).iter().for_each(|it| it.apply(&mut after));
                 for (request, response) in PRIVATE {
@@ -367,8 +367,8 @@ fn no_setting_is_proposed_that_shares_private_responses() {
                 _ => false,
             };
             if row.class == MissClass::Rightly && !can_be_advised {
-                assert!(told.findings.is_empty(), "{}: {:?}", row.name, told.findings);
-                assert_eq!(1, told.rightly.len(), "{}", row.name);
+                assert!(advice.findings.is_empty(), "{}: {:?}", row.name, advice.findings);
+                assert_eq!(1, advice.rightly.len(), "{}", row.name);
             }
         }
     }
@@ -388,7 +388,7 @@ fn a_setting_in_force_is_not_proposed() {
     let reasons =
         counts(&[(MissReason::FirstRequest, 100), (MissReason::Expired, 100), (MissReason::Evicted, 100)]);
     let counted = CountedRoute { analytics: 100, parameters: 1, ..route(&policy, &reasons) };
-    let told =
+    let report =
         advise(&AdviceFacts { routes: &[counted], ram_size: 1 << 30, ram_limit: 1 << 30, has_disk: true });
-    assert_eq!(Vec::<(&str, u64)>::new(), kinds(&told));
+    assert_eq!(Vec::<(&str, u64)>::new(), kinds(&report));
 }

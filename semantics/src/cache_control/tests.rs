@@ -84,12 +84,12 @@ fn flags_in_every_spelling() {
 
 #[track_caller]
 fn no_cache(line: &str, expect: &str) {
-    let said = match response(&[line]).no_cache {
+    let text = match response(&[line]).no_cache {
         Qualified::Absent => "absent".to_owned(),
         Qualified::Whole => "whole".to_owned(),
         Qualified::Fields(names) => names.join(" "),
     };
-    assert_eq!(expect, said, "{line}");
+    assert_eq!(expect, text, "{line}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ proptest! {
     fn no_text_around_it_hides_no_store(before in "[a-z0-9=,; \\\\\"]{0,20}", after in "[a-z0-9=, \\\\]{0,20}") {
         // Only an open quoted string may, and what follows here never closes one.
         let line = format!("{before},no-store,{after}");
-        let said = response(&[&line]);
-        prop_assert!(said.no_store, "{}", line);
+        let text = response(&[&line]);
+        prop_assert!(text.no_store, "{}", line);
     }
 }

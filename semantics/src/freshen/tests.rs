@@ -143,7 +143,7 @@ fn an_update_may_forbid_storing() {
 }
 
 #[track_caller]
-fn says(stored: &str, update: &str, expect: HeadSays) {
+fn check_head(stored: &str, update: &str, expect: HeadSays) {
     let (fields, meta) = store(stored);
     assert_eq!(expect, head_says(&meta, &fields, &head(update).view()), "{stored} <- {update}");
 }
@@ -151,16 +151,16 @@ fn says(stored: &str, update: &str, expect: HeadSays) {
 #[test]
 fn a_head_freshens_or_invalidates() {
     use HeadSays::{Freshen, Invalidate};
-    says("", "A: 2", Freshen);
-    says("ETag: \"a\" | Content-Length: 5", "ETag: \"a\" | Content-Length: 5", Freshen);
-    says("ETag: \"a\"", "ETag: \"b\"", Invalidate);
-    says("ETag: \"a\"", "ETag: W/\"a\"", Freshen);
-    says("", "ETag: \"a\"", Invalidate);
-    says("ETag: \"a\"", "", Freshen);
-    says("Last-Modified: @-9", "Last-Modified: @-8", Invalidate);
-    says("Last-Modified: @-9", "Last-Modified: @-9", Freshen);
-    says("Content-Length: 5", "Content-Length: 6", Invalidate);
-    says("", "Content-Length: 6", Freshen);
+    check_head("", "A: 2", Freshen);
+    check_head("ETag: \"a\" | Content-Length: 5", "ETag: \"a\" | Content-Length: 5", Freshen);
+    check_head("ETag: \"a\"", "ETag: \"b\"", Invalidate);
+    check_head("ETag: \"a\"", "ETag: W/\"a\"", Freshen);
+    check_head("", "ETag: \"a\"", Invalidate);
+    check_head("ETag: \"a\"", "", Freshen);
+    check_head("Last-Modified: @-9", "Last-Modified: @-8", Invalidate);
+    check_head("Last-Modified: @-9", "Last-Modified: @-9", Freshen);
+    check_head("Content-Length: 5", "Content-Length: 6", Invalidate);
+    check_head("", "Content-Length: 6", Freshen);
 }
 
 proptest! {

@@ -199,13 +199,13 @@ fn the_route_has_a_say() {
 fn each_lifetime_source_is_recorded_in_order_of_precedence() {
     let list = head("Expires: @60 | Date: @0");
     let policy = Policy::default();
-    let mut told = RuleRecord::default();
-    let _ = LifetimeInputs::read(200, &list.view(), &policy, (NOW, NOW)).lifetime(&policy, &mut told);
-    let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
+    let mut report = RuleRecord::default();
+    let _ = LifetimeInputs::read(200, &list.view(), &policy, (NOW, NOW)).lifetime(&policy, &mut report);
+    let names: Vec<_> = report.0.iter().map(|it| it.name).collect();
     assert_eq!(vec!["override-ttl", "s-maxage", "max-age", "expires"], names);
-    assert_eq!(Some(RuleOutcome::Decided), told.0.last().map(|it| it.outcome));
-    let told = &told.0[3].evidence;
-    assert!(told.ends_with("= 60 s"), "{told}");
+    assert_eq!(Some(RuleOutcome::Decided), report.0.last().map(|it| it.outcome));
+    let report = &report.0[3].evidence;
+    assert!(report.ends_with("= 60 s"), "{report}");
 }
 
 proptest! {

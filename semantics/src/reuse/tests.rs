@@ -289,18 +289,18 @@ fn a_response_with_a_guessed_lifetime_is_for_requests_without_credentials() {
 fn each_rule_is_recorded_with_its_arithmetic() {
     let meta = stored("200 | Cache-Control: max-age=60", &Policy::default());
     let facts = RequestFacts::read("GET", &[]);
-    let mut told = RuleRecord::default();
-    let _ = decide(Ok(&meta), &facts, &Policy::default(), at(12), &mut told);
-    let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
+    let mut report = RuleRecord::default();
+    let _ = decide(Ok(&meta), &facts, &Policy::default(), at(12), &mut report);
+    let names: Vec<_> = report.0.iter().map(|it| it.name).collect();
     assert_eq!(vec!["enabled", "method", "credentials", "no-cache", "request-no-cache", "fresh"], names);
-    assert_eq!("max-age=60 - age 12 = fresh for 48 s", told.0.last().unwrap().evidence);
-    assert_eq!(RuleOutcome::Decided, told.0.last().unwrap().outcome);
+    assert_eq!("max-age=60 - age 12 = fresh for 48 s", report.0.last().unwrap().evidence);
+    assert_eq!(RuleOutcome::Decided, report.0.last().unwrap().outcome);
     let route = Policy { default_ttl: Some(9), ..Policy::default() };
     let meta = stored("200", &route);
-    let mut told = RuleRecord::default();
-    let _ = decide(Ok(&meta), &facts, &route, at(12), &mut told);
-    let told = told.0.iter().find(|it| it.name == "fresh").unwrap();
-    assert_eq!("cache.default_ttl=9 - age 12 = stale for 3 s", told.evidence);
+    let mut report = RuleRecord::default();
+    let _ = decide(Ok(&meta), &facts, &route, at(12), &mut report);
+    let report = report.0.iter().find(|it| it.name == "fresh").unwrap();
+    assert_eq!("cache.default_ttl=9 - age 12 = stale for 3 s", report.evidence);
 }
 
 fn seconds() -> impl Strategy<Value = u32> {

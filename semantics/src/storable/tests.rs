@@ -296,9 +296,9 @@ fn the_route_has_a_say() {
 fn each_rule_is_recorded_in_order_up_to_the_one_that_decides() {
     let list = head("Cache-Control: max-age=60, private");
     let facts = RequestFacts::read("GET", &[]);
-    let mut told = RuleRecord::default();
-    let _ = decide(&facts, 200, &list.view(), &Policy::default(), NOW, NOW, &mut told);
-    let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
+    let mut report = RuleRecord::default();
+    let _ = decide(&facts, 200, &list.view(), &Policy::default(), NOW, NOW, &mut report);
+    let names: Vec<_> = report.0.iter().map(|it| it.name).collect();
     let expect = vec![
         "disabled",
         "method",
@@ -310,7 +310,7 @@ fn each_rule_is_recorded_in_order_up_to_the_one_that_decides() {
         "private",
     ];
     assert_eq!(expect, names);
-    let last = told.0.last().unwrap();
+    let last = report.0.last().unwrap();
     assert_eq!((RuleOutcome::Decided, "RFC 9111 §5.2.2.7"), (last.outcome, last.source));
     assert_eq!("Cache-Control: max-age=60, private", last.evidence);
 }

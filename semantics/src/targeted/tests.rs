@@ -10,16 +10,16 @@ use proptest::prelude::*;
 fn check(text: &str, targets: &[&str], expect: &str) {
     let policy = Policy { targets: targets.iter().map(|it| (*it).to_owned()).collect(), ..Policy::default() };
     let list = head(text);
-    let (said, field) = directives(&list.view(), &policy);
+    let (outcome, field) = directives(&list.view(), &policy);
     let mut found = field.unwrap_or("-").to_owned();
-    if let Some(seconds) = said.max_age {
+    if let Some(seconds) = outcome.max_age {
         found += &format!(" {seconds}");
     }
     for (present, letter) in [
-        (said.no_store, " s"),
-        (said.no_cache.is_whole(), " c"),
-        (said.private.is_whole(), " p"),
-        (matches!(said.no_cache, Qualified::Fields(_)), " cf"),
+        (outcome.no_store, " s"),
+        (outcome.no_cache.is_whole(), " c"),
+        (outcome.private.is_whole(), " p"),
+        (matches!(outcome.no_cache, Qualified::Fields(_)), " cf"),
     ] {
         found += if present { letter } else { "" };
     }
@@ -106,7 +106,7 @@ proptest! {
     fn a_number_means_the_same_in_both(seconds in 0u64..1_000_000_000_000_000) {
         let value = format!("max-age={seconds}");
         let fields = [Field { name: "CDN-Cache-Control", value: value.as_bytes() }];
-        let said = read(&fields, "CDN-Cache-Control").unwrap();
-        prop_assert_eq!(delta_seconds(seconds.to_string().as_bytes()), said.max_age);
+        let text = read(&fields, "CDN-Cache-Control").unwrap();
+        prop_assert_eq!(delta_seconds(seconds.to_string().as_bytes()), text.max_age);
     }
 }

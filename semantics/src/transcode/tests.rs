@@ -311,9 +311,9 @@ proptest! {
 #[track_caller]
 fn check_transit(status: u16, response: &str, length: Option<u64>, request: &str, expect: &str) {
     let policy = policy();
-    let form = with(response, |said| {
+    let form = with(response, |outcome| {
         with(request, |asked| {
-            in_transit(status, said, length, &RequestFacts::read("GET", asked), asked, &policy)
+            in_transit(status, outcome, length, &RequestFacts::read("GET", asked), asked, &policy)
         })
     });
     let text = match form {
@@ -374,10 +374,10 @@ fn no_response_is_encoded_in_transit_without_the_key() {
     let compress = policy.compress.as_deref().cloned().unwrap();
     policy.compress = Some(Arc::new(Compress { uncached: false, ..compress }));
     for policy in [policy, off] {
-        with("Content-Type: text/html", |said| {
+        with("Content-Type: text/html", |text| {
             with("Accept-Encoding: gzip", |asked| {
                 let facts = RequestFacts::read("GET", asked);
-                assert_eq!(TransitForm::Own, in_transit(200, said, None, &facts, asked, &policy));
+                assert_eq!(TransitForm::Own, in_transit(200, text, None, &facts, asked, &policy));
             });
         });
     }

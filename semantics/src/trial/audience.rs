@@ -124,9 +124,9 @@ impl SharingCheck {
         if own.is_none() && is_new {
             return;
         }
-        let told = own.unwrap_or(response);
+        let observed = own.unwrap_or(response);
         let identity = now.group.unwrap_or_else(|| url_of(request) ^ request.client);
-        let observed = ObservedResponse { identity, digest: told.digest, head: told.head, is_new };
+        let observed = ObservedResponse { identity, digest: observed.digest, head: observed.head, is_new };
         let has_credentials = facts::has_identity(request.fields);
         let group = self.groups.entry(group).or_default();
         let it = group.entry(observed).or_insert(ObservedRequests {

@@ -90,15 +90,15 @@ fn minute() -> Vec<Row<'static>> {
 #[test]
 fn ratios_are_those_of_lifetimes() {
     let same = Policy::default();
-    let told = report(&minute(), &same, &same);
-    assert_eq!((118.0, 120.0), (told.measured.hits, told.measured.all));
-    assert_eq!((told.measured, told.measured), (told.running, told.changed_share));
+    let outcome = report(&minute(), &same, &same);
+    assert_eq!((118.0, 120.0), (outcome.measured.hits, outcome.measured.all));
+    assert_eq!((outcome.measured, outcome.measured), (outcome.running, outcome.changed_share));
     let cut = policy(|it| it.max_ttl = 10);
-    let told = report(&minute(), &same, &cut);
-    assert_eq!(Some(108.0 / 120.0), told.changed_share.ratio(), "a miss every ten seconds");
-    assert_eq!(120, told.of(ChangeKind::Lifetime).requests);
+    let outcome = report(&minute(), &same, &cut);
+    assert_eq!(Some(108.0 / 120.0), outcome.changed_share.ratio(), "a miss every ten seconds");
+    assert_eq!(120, outcome.of(ChangeKind::Lifetime).requests);
     assert_eq!((1, "60 s", "10 s"), {
-        let it = &told.of(ChangeKind::Lifetime);
+        let it = &outcome.of(ChangeKind::Lifetime);
         (it.examples.len(), &*it.examples[0].from, &*it.examples[0].to)
     });
     let off = policy(|it| it.enabled = false);
@@ -141,8 +141,8 @@ fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
         };
         trial.see(number, &request, &side, &side);
     }
-    let told = trial.finish();
-    assert_eq!((79.0, told.measured), (told.running.hits, told.running));
+    let report = trial.finish();
+    assert_eq!((79.0, report.measured), (report.running.hits, report.running));
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn a_sample_counts_with_its_weight() {
         trial.see(number, &request, &side, &side);
     }
     // Ten requests a second for ten minutes: a miss each minute.
-    let told = trial.finish();
-    let misses = told.running.all - told.running.hits;
-    assert_eq!(6000.0, told.running.all);
+    let report = trial.finish();
+    let misses = report.running.all - report.running.hits;
+    assert_eq!(6000.0, report.running.all);
     assert!((9.0..13.0).contains(&misses), "{misses}");
 }
 
@@ -237,12 +237,12 @@ fn requests_for_public_files_have_no_cookies() {
     };
     let (none, public) = (of(&[]), of(&["/static/*"]));
     let file = misses(&[("/static/a.css", 1, 3), ("/static/a.css", 2, 3), ("/static/a.css", 3, 3)], SETS);
-    let told = report_for(&file, &cookie, &none, &public);
-    assert_eq!((Some(0.0), Some(2.0 / 3.0)), (told.running.ratio(), told.changed_share.ratio()));
-    assert_eq!(3, told.of(ChangeKind::Storage).requests);
-    assert!(told.shared.is_empty(), "{:?}", told.shared);
-    let told = report_for(&file, &cookie, &public, &none);
-    assert_eq!((Some(2.0 / 3.0), Some(0.0)), (told.running.ratio(), told.changed_share.ratio()));
+    let report = report_for(&file, &cookie, &none, &public);
+    assert_eq!((Some(0.0), Some(2.0 / 3.0)), (report.running.ratio(), report.changed_share.ratio()));
+    assert_eq!(3, report.of(ChangeKind::Storage).requests);
+    assert!(report.shared.is_empty(), "{:?}", report.shared);
+    let report = report_for(&file, &cookie, &public, &none);
+    assert_eq!((Some(2.0 / 3.0), Some(0.0)), (report.running.ratio(), report.changed_share.ratio()));
     let other = misses(&[("/a.css", 1, 3), ("/a.css", 2, 3)], SETS);
     assert_eq!(Some(0.0), report_for(&other, &cookie, &none, &public).changed_share.ratio());
     // The files of the directory are not the same for all visitors.
@@ -258,9 +258,9 @@ fn urls_that_become_one_must_have_one_response() {
     assert!(!reasons(&differ, &same, &dropped).is_empty());
     let equal = misses(&[("/a?page=1", 1, 3), ("/a?page=2", 1, 3)], MAX_AGE);
     assert!(reasons(&equal, &same, &dropped).is_empty());
-    let told = report(&equal, &same, &dropped);
-    assert_eq!((2, 2), (told.of(ChangeKind::Key).requests, told.of(ChangeKind::Key).urls()));
-    assert_eq!((Some(0.0), Some(0.5)), (told.running.ratio(), told.changed_share.ratio()));
+    let outcome = report(&equal, &same, &dropped);
+    assert_eq!((2, 2), (outcome.of(ChangeKind::Key).requests, outcome.of(ChangeKind::Key).urls()));
+    assert_eq!((Some(0.0), Some(0.5)), (outcome.running.ratio(), outcome.changed_share.ratio()));
 }
 
 #[test]

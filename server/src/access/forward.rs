@@ -125,13 +125,13 @@ impl ForwardAuth {
         view: &RequestView<'_>,
         means: &VerifyContext<'_>,
     ) -> Result<Proven, Synthetic> {
-        let Some(told) = UnambiguousTarget::of(view.target) else { return Err(ambiguous()) };
+        let Some(target) = UnambiguousTarget::of(view.target) else { return Err(ambiguous()) };
         let Some(service) = means.service else { return Err(closed()) };
         if means.gateway.has_passed(view.fields) {
             return Err(no_store(Synthetic::page(508, "The service that admits requests leads back here.")));
         }
         means.counters.access_forward_asked.add(1);
-        let fields = self.question(view, means, &told);
+        let fields = self.question(view, means, &target);
         let answer = match service.ask(fields).await {
             Ok(answer) => answer,
             Err(why) => return Err(self.failed(means, &why)),
@@ -141,7 +141,7 @@ impl ForwardAuth {
                 .admitted(it, &answer)
                 .ok_or_else(|| self.failed(means, "the fields of its answer are larger than 16KiB")),
             300..=399 | 401 | 403 => match &answer.body {
-                Some(body) => Err(self.refusal(&answer.fields, answer.status, body, view, &told)),
+                Some(body) => Err(self.refusal(&answer.fields, answer.status, body, view, &target)),
                 None => Err(self.failed(means, "the body of its answer is larger than 1MiB")),
             },
             status => Err(self.failed(means, &format!("it answered {status}"))),
@@ -173,7 +173,7 @@ impl ForwardAuth {
         status: u16,
         body: &bytes::Bytes,
         view: &RequestView<'_>,
-        told: &UnambiguousTarget,
+        target: &UnambiguousTarget,
     ) -> Synthetic {
         let may_sign_in = status == 401 && matches!(view.method, "GET" | "HEAD");
         if let Some(to) = self.config.redirect.as_ref().filter(|_| may_sign_in) {
@@ -182,8 +182,8 @@ impl ForwardAuth {
                 text.bytes().for_each(|it| target::encode(it, target::is_unreserved, &mut encoded));
                 String::from_utf8_lossy(&encoded).into_owned()
             };
-            let url = format!("{}://{}{}", view.scheme.name(), host(view), told.uri);
-            let to = to.replace("{url}", &encoded(&url)).replace("{uri}", &encoded(&told.uri));
+            let url = format!("{}://{}{}", view.scheme.name(), host(view), target.uri);
+            let to = to.replace("{url}", &encoded(&url)).replace("{uri}", &encoded(&target.uri));
             let page =
                 Synthetic::page(302, "The page to sign in is at the URL in Location.").with("Location", to);
             let page = fields.get_all("set-cookie").fold(page, |page, it| page.with("Set-Cookie", it));
@@ -216,9 +216,9 @@ impl ForwardAuth {
         &self,
         view: &RequestView<'_>,
         means: &VerifyContext<'_>,
-        told: &UnambiguousTarget,
+        target: &UnambiguousTarget,
     ) -> FieldList {
-        let mut fields = FieldList::with_room_for(view.fields, 512 + 2 * told.uri.len());
+        let mut fields = FieldList::with_room_for(view.fields, 512 + 2 * target.uri.len());
         strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.tells(it.name), &mut fields);
         let (host, scheme) = (host(view), view.scheme.name());
         fields.push("CDN-Loop", means.gateway.id.as_bytes());
@@ -229,10 +229,10 @@ impl ForwardAuth {
         fields.push("X-Forwarded-Method", view.method);
         fields.push("X-Forwarded-Proto", scheme);
         fields.push("X-Forwarded-Host", &host);
-        fields.push("X-Forwarded-Uri", &told.uri);
+        fields.push("X-Forwarded-Uri", &target.uri);
         fields.push("X-Original-Method", view.method);
-        fields.push("X-Original-URI", &told.uri);
-        fields.push("X-Original-URL", format!("{scheme}://{host}{}", told.uri));
+        fields.push("X-Original-URI", &target.uri);
+        fields.push("X-Original-URL", format!("{scheme}://{host}{}", target.uri));
         fields
     }
 

@@ -53,7 +53,7 @@ impl<T> WatchedFile<T> {
         &self,
         state: &AccessState,
         counters: Option<&Counters>,
-        told: BrokenEvent,
+        event: BrokenEvent,
         read: impl FnOnce(&Path) -> Result<T, String>,
     ) {
         if !self.has_changed() {
@@ -64,7 +64,7 @@ impl<T> WatchedFile<T> {
                 *self.content.write() = Some(Arc::new(content));
                 self.broken.lock().take();
             }
-            Err(why) => self.is_broken(state, counters, told, &why),
+            Err(why) => self.is_broken(state, counters, event, &why),
         }
     }
 
@@ -94,7 +94,7 @@ impl<T> WatchedFile<T> {
     }
 
     /// Records, counts and logs that it cannot be used.
-    fn is_broken(&self, state: &AccessState, counters: Option<&Counters>, told: BrokenEvent, why: &str) {
+    fn is_broken(&self, state: &AccessState, counters: Option<&Counters>, event: BrokenEvent, why: &str) {
         let mut broken = self.broken.lock();
         if broken.is_none() {
             // Any thread looks at it.
@@ -105,12 +105,12 @@ impl<T> WatchedFile<T> {
         }
         let at = broken.as_ref().map_or(clock::wall().0, |it| it.at);
         let name = self.path.display().to_string();
-        *broken = Some(Box::new(BrokenFileFact { name, at, why: why.to_owned(), effect: told.meaning }));
+        *broken = Some(Box::new(BrokenFileFact { name, at, why: why.to_owned(), effect: event.meaning }));
         drop(broken);
         if let Some(errors) = state.errors.get() {
             let file = self.path.display().to_string();
-            let values = [("file", file.as_str()), ("why", why), ("meaning", told.meaning)];
-            errors.seldom_of(Level::Error, told.event, &file, &values);
+            let values = [("file", file.as_str()), ("why", why), ("meaning", event.meaning)];
+            errors.seldom_of(Level::Error, event.event, &file, &values);
         }
     }
 }

@@ -176,7 +176,7 @@ struct AcmeKeeper {
     config: Rc<AcmeConfig>,
     lock: Option<FolderLock>,
     /// The reason for which the folder cannot be used, as logged.
-    told: Option<String>,
+    reported: Option<String>,
     attempts: Rc<Attempts>,
     running: JoinSet<()>,
 }
@@ -189,7 +189,7 @@ impl AcmeKeeper {
             folder,
             config: Rc::new(config),
             lock: None,
-            told: None,
+            reported: None,
             attempts,
             running: JoinSet::new(),
         };
@@ -265,7 +265,7 @@ impl AcmeKeeper {
             Ok(Some(lock)) => {
                 self.lock = Some(lock);
                 self.attempts.fleet.borrow().iter().for_each(|it| it.set_node(self.folder.node()));
-                self.told = None;
+                self.reported = None;
                 self.attempts.means.book.folder_error.replace(None);
                 return true;
             }
@@ -274,10 +274,10 @@ impl AcmeKeeper {
             }
             Err(why) => why,
         };
-        if self.told.as_ref() != Some(&why) {
+        if self.reported.as_ref() != Some(&why) {
             self.attempts.means.errors.event(Level::Warn, "acme-folder", &[("why", &why)]);
             self.attempts.means.book.folder_error.replace(Some(why.clone()));
-            self.told = Some(why);
+            self.reported = Some(why);
         }
         false
     }

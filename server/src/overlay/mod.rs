@@ -156,7 +156,7 @@ impl Overlay {
 
     /// The report about it.
     #[must_use]
-    pub fn told(&self) -> OverlayReport {
+    pub fn report(&self) -> OverlayReport {
         let field =
             |name| String::from_utf8_lossy(self.page.fields.get(name).unwrap_or_default()).into_owned();
         OverlayReport {
@@ -276,7 +276,7 @@ impl Overlays {
             cost,
             rank: OverlayRank::AfterAdmission,
         });
-        let told = made.told();
+        let report = made.report();
         let mut all = self.all.write();
         let here = all.entry(made.place.target.as_str().into()).or_default();
         match here.iter_mut().find(|it| it.place == made.place) {
@@ -288,7 +288,7 @@ impl Overlays {
         // The last reference to the old one may be dropped here: not while a reader waits for the lock.
         drop(old);
         self.enter(books);
-        Ok(told)
+        Ok(report)
     }
 
     /// Removes the overlay of `place`: the original response is served again.
@@ -297,7 +297,7 @@ impl Overlays {
         self.sweep_within(&mut books, now);
         let found = self.at(place)?;
         self.retain(&mut books, |it| it.place != *place);
-        Some(found.told())
+        Some(found.report())
     }
 
     /// Removes expired ones. They are not served anyway; this frees their memory.
@@ -312,9 +312,10 @@ impl Overlays {
     pub fn list(&self, now: Monotonic) -> (Vec<OverlayReport>, u64) {
         self.sweep(now);
         let books = self.books.lock();
-        let mut told: Vec<OverlayReport> = self.all.read().values().flatten().map(|it| it.told()).collect();
-        told.sort_by(|a, b| b.set_at.cmp(&a.set_at).then_with(|| a.uri.cmp(&b.uri)));
-        (told, books.bytes)
+        let mut report: Vec<OverlayReport> =
+            self.all.read().values().flatten().map(|it| it.report()).collect();
+        report.sort_by(|a, b| b.set_at.cmp(&a.set_at).then_with(|| a.uri.cmp(&b.uri)));
+        (report, books.bytes)
     }
 
     fn at(&self, place: &OverlayTarget) -> Option<Arc<Overlay>> {

@@ -31,7 +31,7 @@ impl World {
 
     #[track_caller]
     fn check(&self, authority: &str, target: &str, expect: Option<&str>) {
-        let found = self.overlays.find(authority, target, || NOW.uptime).map(|it| it.told().uri);
+        let found = self.overlays.find(authority, target, || NOW.uptime).map(|it| it.report().uri);
         assert_eq!(expect, found.as_deref(), "{authority} {target}");
     }
 }
@@ -66,8 +66,8 @@ fn the_host_before_every_host() {
 #[test]
 fn a_lifetime_ends() {
     let world = world();
-    let told = world.put("/a", b"x", Some(10), 1 << 20).unwrap();
-    assert_eq!(Some(WallTime(NOW.wall.0 + 10)), told.expires);
+    let report = world.put("/a", b"x", Some(10), 1 << 20).unwrap();
+    assert_eq!(Some(WallTime(NOW.wall.0 + 10)), report.expires);
     world.put("/b", b"x", None, 1 << 20).unwrap();
     let after = |millis| Monotonic(NOW.uptime.0 + millis);
     let at = |millis| world.overlays.find("h", "/a", || after(millis)).is_some();
@@ -84,8 +84,8 @@ fn the_memory_of_overlays_is_bounded_counted_and_freed() {
     let before = world.store.used();
     let large = vec![b'x'; 100_000];
     let most = 250_000;
-    let told = world.put("/1", &large, None, most).unwrap();
-    assert_eq!(100_000, told.bytes);
+    let report = world.put("/1", &large, None, most).unwrap();
+    assert_eq!(100_000, report.bytes);
     world.put("/2", &large, None, most).unwrap();
     let refused = world.put("/3", &large, None, most).unwrap_err();
     assert!(matches!(refused, OverlayRefusal::OverSize { bytes: 100_516, left: 48_968 }), "{refused:?}");

@@ -26,7 +26,7 @@ pub enum DiskCount {
 impl DiskCount {
     /// The reason for which it is not exact.
     #[must_use]
-    pub fn why(&self) -> Option<String> {
+    pub fn reason(&self) -> Option<String> {
         match self {
             DiskCount::Exact(_) => None,
             DiskCount::OfUrl(_) => Some(OF_URL.to_owned()),
@@ -53,14 +53,14 @@ pub fn count_on_disk(
     {
         return of_url(disk, store, rule, key);
     }
-    let told = disk.count_until(store, rule, until);
+    let count = disk.count_until(store, rule, until);
     match &rule.scope {
-        _ if told.is_whole() => DiskCount::Exact(told.found),
+        _ if count.is_whole() => DiskCount::Exact(count.found),
         PurgeScope::Url(key) => match of_url(disk, store, rule, key) {
-            DiskCount::OfUrl(it) if it.responses < told.found.responses => DiskCount::OfUrl(told.found),
+            DiskCount::OfUrl(it) if it.responses < count.found.responses => DiskCount::OfUrl(count.found),
             it => it,
         },
-        _ => DiskCount::Estimate { found: told.estimate(), read: told.read, keys: told.keys },
+        _ => DiskCount::Estimate { found: count.estimate(), read: count.read, keys: count.keys },
     }
 }
 

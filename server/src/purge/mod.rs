@@ -117,11 +117,11 @@ impl Done {
     /// As JSON of the admin.
     #[must_use]
     pub fn json(&self) -> Value {
-        let mut told = self.asked.json();
-        told["seq"] = self.seq.into();
-        told["complete"] = self.is_complete().into();
-        told["receipts"] = self.receipts.iter().map(TierReceipt::json).collect();
-        told
+        let mut json = self.asked.json();
+        json["seq"] = self.seq.into();
+        json["complete"] = self.is_complete().into();
+        json["receipts"] = self.receipts.iter().map(TierReceipt::json).collect();
+        json
     }
 }
 

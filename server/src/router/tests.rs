@@ -85,8 +85,8 @@ fn check_read(paths: &[&str], target: &str, expect: Option<(&str, bool)>) {
     });
     assert_eq!(expect, found, "{target}");
     let view = RequestView { authority: "h", target, ..RequestView::default() };
-    let told = router.two_ways(FilesPassed::default(), &view);
-    assert_eq!(expect.is_some_and(|it| !it.1), told.is_some(), "{target}: {told:?}");
+    let report = router.two_ways(FilesPassed::default(), &view);
+    assert_eq!(expect.is_some_and(|it| !it.1), report.is_some(), "{target}: {report:?}");
 }
 
 #[test]

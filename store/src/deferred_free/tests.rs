@@ -34,14 +34,14 @@ impl Drop for Told {
 
 /// Stores so many of this length; what is received is who frees them.
 fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> {
-    let (sender, told) = mpsc::channel();
+    let (sender, report) = mpsc::channel();
     for at in 0..count {
         let owner = Arc::new(Told(sender.clone()));
         let body = StoredBody::Disk(Box::new(FileSlice { owner, offset: 0, length: length as u64 }));
         let key = format!("http://a/{at}");
         put(store, &key, body);
     }
-    told
+    report
 }
 
 fn put(store: &Store, key: &str, body: StoredBody) {
@@ -81,11 +81,11 @@ fn with_maker(
             wait_done.recv().unwrap();
             clear(&free_list);
         });
-        let (told, id) = (wait_filled.recv().unwrap(), maker.thread().id());
+        let (report, id) = (wait_filled.recv().unwrap(), maker.thread().id());
         between();
         done.send(()).unwrap();
         maker.join().unwrap();
-        (told.try_iter().collect(), id)
+        (report.try_iter().collect(), id)
     })
 }
 
@@ -99,13 +99,13 @@ fn purged_responses_are_freed_by_the_thread_that_stored_them() {
         assert_eq!(0, store.objects());
         assert!(store.deferred_bytes() >= 100 * 1000, "{}", store.deferred_bytes());
     };
-    let (told, maker) = with_maker(&store, (100, 1000), between, |free_list| {
+    let (report, maker) = with_maker(&store, (100, 1000), between, |free_list| {
         assert!(free_list.clear(|| true));
         assert!(!free_list.clear(|| true));
         assert_eq!(0, store.deferred_bytes());
     });
-    assert_eq!(vec![maker; 100], told);
-    assert_eq!((0, true), (store.freed_by_others(), store.used() < empty + 100_000));
+    assert_eq!(vec![maker; 100], report);
+    assert_eq!((0, true), (store.freed_by_other_threads(), store.used() < empty + 100_000));
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn idle_responses_are_freed_by_the_thread_that_stored_them() {
         assert_eq!(Swept::Room, idle(1200));
         assert_eq!(0, store.objects());
     };
-    let (told, maker) =
+    let (report, maker) =
         with_maker(&store, (100, 1000), between, |free_list| assert!(free_list.clear(|| true)));
-    assert_eq!(vec![maker; 100], told);
+    assert_eq!(vec![maker; 100], report);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_sweep_waits_for_the_thread_that_is_behind() {
         assert!((FULL..MOST).contains(&store.deferred_bytes()), "{}", store.deferred_bytes());
         assert!(store.objects() > 1000);
     };
-    let (told, maker) = with_maker(&store, (all, 1000), between, |free_list| {
+    let (report, maker) = with_maker(&store, (all, 1000), between, |free_list| {
         let mut turns = 0;
         while store.objects() > 0 || store.deferred_bytes() > 0 {
             let mut left = 100;
@@ -152,8 +152,8 @@ fn a_sweep_waits_for_the_thread_that_is_behind() {
         }
         assert!(turns >= all / 100, "a little at a time: {turns}");
     });
-    assert_eq!(vec![maker; all], told);
-    assert_eq!(0, store.freed_by_others());
+    assert_eq!(vec![maker; all], report);
+    assert_eq!(0, store.freed_by_other_threads());
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn repeated_purges_do_not_wait_for_the_owning_threads() {
         assert_eq!(Swept::Nothing, sweep(&store));
         assert_eq!(0, store.objects());
         assert!(store.deferred_bytes() <= MOST + LARGE, "what waits is bounded: {}", store.deferred_bytes());
-        assert!(store.freed_by_others() > FULL);
+        assert!(store.freed_by_other_threads() > FULL);
     };
-    let (told, maker) =
+    let (report, maker) =
         with_maker(&store, (all, 1000), between, |free_list| assert!(free_list.clear(|| true)));
-    assert_eq!(all, told.len());
-    let by_maker = told.iter().filter(|it| **it == maker).count();
+    assert_eq!(all, report.len());
+    let by_maker = report.iter().filter(|it| **it == maker).count();
     assert!((1000..all - 1000).contains(&by_maker), "{by_maker}");
 }
 
@@ -186,9 +186,10 @@ fn large_bodies_are_freed_by_the_purging_thread() {
         assert_eq!(0, store.deferred_bytes());
     };
     let length = usize::try_from(LARGE).unwrap();
-    let (told, _) = with_maker(&store, (3, length), between, |free_list| assert!(!free_list.clear(|| true)));
-    assert_eq!(vec![thread::current().id(); 3], told);
-    assert!(store.freed_by_others() >= 3 * LARGE);
+    let (report, _) =
+        with_maker(&store, (3, length), between, |free_list| assert!(!free_list.clear(|| true)));
+    assert_eq!(vec![thread::current().id(); 3], report);
+    assert!(store.freed_by_other_threads() >= 3 * LARGE);
     let body = store.make_body(&[Bytes::from(vec![7; 20_000])]).unwrap();
     put(&store, "a", body);
     let entry = store.entry_of(store.hash(b"a"), b"a").unwrap();
@@ -204,11 +205,11 @@ fn deferred_memory_of_an_ended_thread_is_freed() {
         assert!(store.deferred_bytes() > 0);
     };
     // It ends without a look.
-    let (told, maker) = with_maker(&store, (10, 1000), between, |_| {});
-    assert_eq!(vec![maker; 10], told);
+    let (report, maker) = with_maker(&store, (10, 1000), between, |_| {});
+    assert_eq!(vec![maker; 10], report);
     assert_eq!(0, store.deferred_bytes());
     // And what it stored before, after.
-    let told = thread::scope(|scope| {
+    let report = thread::scope(|scope| {
         let maker = scope.spawn(|| {
             let _free_list = store.free_list();
             fill(&store, 10, 1000)
@@ -217,16 +218,19 @@ fn deferred_memory_of_an_ended_thread_is_freed() {
     });
     purge(&store);
     assert_eq!(Swept::Nothing, sweep(&store));
-    assert_eq!(vec![thread::current().id(); 10], told.try_iter().collect::<Vec<_>>());
+    assert_eq!(vec![thread::current().id(); 10], report.try_iter().collect::<Vec<_>>());
 }
 
 #[test]
 fn memory_of_the_purging_thread_is_freed_at_once() {
     let store = store(64 << 20);
     let free_list = store.free_list();
-    let told = fill(&store, 10, 1000);
+    let report = fill(&store, 10, 1000);
     purge(&store);
     assert_eq!(Swept::Nothing, sweep(&store));
-    assert_eq!((10, 0, 0), (told.try_iter().count(), store.deferred_bytes(), store.freed_by_others()));
+    assert_eq!(
+        (10, 0, 0),
+        (report.try_iter().count(), store.deferred_bytes(), store.freed_by_other_threads())
+    );
     assert!(!free_list.clear(|| true));
 }

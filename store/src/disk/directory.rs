@@ -195,11 +195,11 @@ fn read_marker(calls: &Syscalls, directory: &OwnedFd, path: &Path) -> Result<Opt
 /// Version and secret.
 fn parse_marker(bytes: &[u8]) -> Option<(u32, u64)> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let (said, sum) = text.trim_end_matches('\n').rsplit_once("\nsum ")?;
-    if u64::from_str_radix(sum, 16).ok()? != xxh3_64(said.as_bytes()) {
+    let (content, sum) = text.trim_end_matches('\n').rsplit_once("\nsum ")?;
+    if u64::from_str_radix(sum, 16).ok()? != xxh3_64(content.as_bytes()) {
         return None;
     }
-    let mut lines = said.lines();
+    let mut lines = content.lines();
     let version = lines.next()?.strip_prefix(TITLE)?.parse().ok()?;
     let seed = lines.next().and_then(|it| it.strip_prefix("seed "));
     // Another version may write other lines.
@@ -217,8 +217,8 @@ pub(crate) fn secret() -> Result<u64, FailedCall> {
 
 /// Marks the directory with a secret.
 fn write_marker(calls: &Syscalls, directory: &OwnedFd, seed: u64) -> Result<u64, FailedCall> {
-    let said = format!("{TITLE}{}\nseed {seed:016x}", super::VERSION);
-    let text = format!("{said}\nsum {:016x}\n", xxh3_64(said.as_bytes()));
+    let content = format!("{TITLE}{}\nseed {seed:016x}", super::VERSION);
+    let text = format!("{content}\nsum {:016x}\n", xxh3_64(content.as_bytes()));
     let file = calls.open(directory, NEW_MARKER, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
     calls.write(&file, &[text.as_bytes()], 0)?;
     calls.sync(&file)?;

@@ -124,7 +124,7 @@ impl DiskSlot {
         SlotSummary { hash, stamp: self.newest.stamp(), units, hits: sum(DiskEntry::hits) }
     }
 
-    fn others_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         let heap = |it: &Vec<DiskEntry>| size_of::<Vec<DiskEntry>>() + it.capacity() * size_of::<DiskEntry>();
         self.others.as_ref().map_or(0, |it| heap(it) as u64)
     }
@@ -325,9 +325,8 @@ impl Index {
     pub fn clear(&self) {
         for shard in &self.shards {
             let gone = std::mem::take(&mut *shard.write());
-            let (objects, beside) = gone
-                .values()
-                .fold((0, 0), |sum, it| (sum.0 + it.entries().count(), sum.1 + it.others_bytes()));
+            let (objects, beside) =
+                gone.values().fold((0, 0), |sum, it| (sum.0 + it.entries().count(), sum.1 + it.heap_bytes()));
             self.objects.fetch_sub(objects as u64, Relaxed);
             self.others_bytes_sum.fetch_sub(beside, Relaxed);
         }
@@ -367,7 +366,7 @@ impl Index {
     fn change<T>(&self, shard: &mut Shard, hash: u64, change: impl FnOnce(&mut Vec<DiskEntry>) -> T) -> T {
         let mut entries = Vec::new();
         if let Some(slot) = shard.remove(&hash) {
-            self.others_bytes_sum.fetch_sub(slot.others_bytes(), Relaxed);
+            self.others_bytes_sum.fetch_sub(slot.heap_bytes(), Relaxed);
             entries.push(slot.newest);
             entries.extend(slot.others.into_iter().flat_map(|it| *it));
         }
@@ -379,7 +378,7 @@ impl Index {
         if let Some(newest) = entries.next() {
             let others: Vec<DiskEntry> = entries.collect();
             let slot = DiskSlot { newest, others: (!others.is_empty()).then(|| Box::new(others)) };
-            self.others_bytes_sum.fetch_add(slot.others_bytes(), Relaxed);
+            self.others_bytes_sum.fetch_add(slot.heap_bytes(), Relaxed);
             shard.insert(hash, slot);
         }
         result

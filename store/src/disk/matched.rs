@@ -53,16 +53,16 @@ impl DiskTier {
                 walk.hashes.push(it.hash);
             }
         };
-        let read = |MatchWalk { counted: told, hashes, is_over }: &mut MatchWalk| {
+        let read = |MatchWalk { counted: count, hashes, is_over }: &mut MatchWalk| {
             for hash in hashes.drain(..) {
-                *is_over = told.read >= LEAST && precise_micros() >= until;
+                *is_over = count.read >= LEAST && precise_micros() >= until;
                 if *is_over {
                     break;
                 }
-                told.read += 1;
+                count.read += 1;
                 let Some(key) = self.found(store, hash, |_| true) else { continue };
                 let matching = key.variants.iter().filter(|it| matcher.matches(&key.key, it));
-                matching.for_each(|it| told.found.add(it));
+                matching.for_each(|it| count.found.add(it));
             }
         };
         self.base().index.each_key(&mut walk, see, read);

@@ -106,7 +106,7 @@ fn start_at(at: &MemcachedAddress, options: &[&str]) -> Option<Child> {
     };
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
     let stderr = BufReader::new(child.stderr.take().unwrap());
-    let (says, said) = mpsc::channel();
+    let (says, text) = mpsc::channel();
     std::thread::spawn(move || {
         for line in stderr.split(b'\n').map_while(Result::ok) {
             if String::from_utf8_lossy(&line).contains("server listening") {
@@ -114,7 +114,7 @@ fn start_at(at: &MemcachedAddress, options: &[&str]) -> Option<Child> {
             }
         }
     });
-    if said.recv_timeout(Duration::from_secs(10)).is_ok() {
+    if text.recv_timeout(Duration::from_secs(10)).is_ok() {
         return Some(child);
     }
     let _ = child.kill();

@@ -118,8 +118,8 @@ fn a_node_alone_gets_a_certificate_without_memcached() {
     let larder = Larder::start(Setup { config: config(folder.path(), &acme, &sites), env: Vec::new() });
     ca.validates_at(larder.address);
     until("it has a certificate", || larder.counter("acme_certificates") == 1);
-    let told = || errors(&larder).matches("acme-fleet").count();
-    assert_eq!(1, told(), "{}", errors(&larder));
+    let report = || errors(&larder).matches("acme-fleet").count();
+    assert_eq!(1, report(), "{}", errors(&larder));
     assert!(errors(&larder).contains("this node requests certificates alone"), "{}", errors(&larder));
     memcached.start_again();
     until("it is back", || errors(&larder).contains("request certificates together again"));
@@ -127,5 +127,5 @@ fn a_node_alone_gets_a_certificate_without_memcached() {
         larder.advance(3600);
         memcached.keys().iter().any(|it| it.ends_with("!acme:certificate:a.test"))
     });
-    assert_eq!((2, 1), (told(), certificates(&larder).len()), "{}", errors(&larder));
+    assert_eq!((2, 1), (report(), certificates(&larder).len()), "{}", errors(&larder));
 }

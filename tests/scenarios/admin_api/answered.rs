@@ -83,10 +83,10 @@ fn every_endpoint_answers_as_described() {
             let body: Value = serde_json::from_str(&body).unwrap();
             assert_eq!(Vec::<String>::new(), schema::problems(takes, &body), "{about}");
         }
-        let content = it.told["responses"]["200"]["content"].as_object().unwrap();
-        let (media, told) = content.iter().next().unwrap();
+        let content = it.description["responses"]["200"]["content"].as_object().unwrap();
+        let (media, report) = content.iter().next().unwrap();
         if media == "text/event-stream" {
-            events(&larder, &target, told["schema"]["description"].as_str().unwrap());
+            events(&larder, &target, report["schema"]["description"].as_str().unwrap());
             kinds[0] += 1;
             continue;
         }
@@ -96,7 +96,7 @@ fn every_endpoint_answers_as_described() {
         assert!(found.starts_with(media.as_str()), "{about}: {found}");
         if media == "application/json" {
             let given: Value = serde_json::from_slice(&answer.body).unwrap();
-            let problems = schema::problems(&told["schema"], &given);
+            let problems = schema::problems(&report["schema"], &given);
             wrong.extend(problems.into_iter().map(|it| format!("{about}: {it}")));
             kinds[1] += 1;
         } else {

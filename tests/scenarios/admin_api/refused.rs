@@ -45,18 +45,18 @@ impl Probe<'_> {
                 + &format!("* method={} path={path} status={status}", self.it.method)
         };
         let (start, end) = line.split_once('*').unwrap();
-        let told = |log: &str| {
+        let report = |log: &str| {
             log.lines().filter(|it| it.contains(start) && it.contains(end) && it.contains(" why=")).count()
         };
         // A new second of the audit log, which tells some refusals of each, and of those who guess.
         self.larder.advance(2);
-        let before = told(&self.log());
+        let before = report(&self.log());
         let answer = ask(self.larder);
         let found = check_refusal(&answer, status, about);
         assert!(at == "*" || at == found, "{about}: at {found}, not {at}");
         let told_json: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!(Vec::<String>::new(), schema::problems(self.refusal, &told_json), "{about}");
-        until(&format!("it is in the log: {about}"), || told(&self.log()) == before + 1);
+        until(&format!("it is in the log: {about}"), || report(&self.log()) == before + 1);
         self.refused += 1;
     }
 }
@@ -161,7 +161,7 @@ fn bad_bodies(probe: &mut Probe<'_>) {
     let query = it.example().map(|it| it.0).filter(|it| !it.is_empty());
     let target = query.map_or_else(|| it.target(), |query| format!("{}?{query}", it.target()));
     let Some(schema) = it.takes() else {
-        if !it.told["requestBody"].is_object() {
+        if !it.description["requestBody"].is_object() {
             probe.refuse(&target, &[&lines], r#"{"colour":"red"}"#, 400, "body");
         }
         return;

@@ -64,8 +64,8 @@ fn a_head_response_that_is_not_shared_is_passed_on_unchanged() {
     });
     let larder = Larder::before(&origin, COMPRESS);
     let head = larder.client().request("HEAD", "/", "Accept-Encoding: identity\r\n", "");
-    let said = ["content-encoding", "content-length", "vary"].map(|it| head.field(it).map(str::to_owned));
-    assert_eq!([Some("gzip".to_owned()), Some("77".to_owned()), None], said);
+    let text = ["content-encoding", "content-length", "vary"].map(|it| head.field(it).map(str::to_owned));
+    assert_eq!([Some("gzip".to_owned()), Some("77".to_owned()), None], text);
 }
 
 #[test]

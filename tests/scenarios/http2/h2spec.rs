@@ -11,8 +11,12 @@ const CASES: usize = 146;
 #[test]
 fn every_case_passes_over_tls() {
     let (_authority, larder) = larder(&origin());
-    let told = told(&larder, &["-t", "-k"]);
-    assert!(told.contains(&format!("{CASES} passed, 0 skipped, 0 failed")), "{}", failures(&told).join("\n"));
+    let report = told(&larder, &["-t", "-k"]);
+    assert!(
+        report.contains(&format!("{CASES} passed, 0 skipped, 0 failed")),
+        "{}",
+        failures(&report).join("\n")
+    );
 }
 
 /// In clear text one case is not for us: who begins with what is no preface is taken for a client of HTTP/1.1, and told
@@ -20,26 +24,30 @@ fn every_case_passes_over_tls() {
 #[test]
 fn every_case_but_one_passes() {
     let larder = Larder::before(&origin(), "");
-    let told = told(&larder, &[]);
-    let failed = failures(&told);
+    let report = told(&larder, &[]);
+    let failed = failures(&report);
     let crosses: Vec<_> = failed.iter().filter(|it| it.contains('×')).collect();
     let is_only_the_preface = crosses.len() == 1 && crosses[0].contains("Sends invalid connection preface");
-    assert!(is_only_the_preface && told.contains(&format!("{} passed", CASES - 1)), "{}", failed.join("\n"));
+    assert!(
+        is_only_the_preface && report.contains(&format!("{} passed", CASES - 1)),
+        "{}",
+        failed.join("\n")
+    );
 }
 
 fn told(larder: &Larder, more: &[&str]) -> String {
     let (host, port) = (larder.address.ip().to_string(), larder.address.port().to_string());
     let wait = PATIENCE.as_secs().to_string();
-    let told = Command::new(program())
+    let output = Command::new(program())
         .args(["--strict", "-h", &host, "-p", &port, "-o", &wait, "-P", "/page"])
         .args(more)
         .output()
         .expect("tests/install brings h2spec");
-    String::from_utf8_lossy(&told.stdout).into_owned()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn failures(told: &str) -> Vec<&str> {
-    told.lines().skip_while(|it| !it.starts_with("Failures")).collect()
+fn failures(report: &str) -> Vec<&str> {
+    report.lines().skip_while(|it| !it.starts_with("Failures")).collect()
 }
 
 /// Where `tests/install` put it.

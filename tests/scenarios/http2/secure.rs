@@ -22,14 +22,14 @@ pub fn larder(origin: &Origin) -> (Authority, Larder) {
 fn curl(larder: &Larder, path: &str, arguments: &[&str]) -> (String, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
-    let told = Command::new("curl")
+    let output = Command::new("curl")
         .args(["-sk", "--max-time", "30", "-w", "%{http_version} %{response_code}", "-o"])
         .arg(&body)
         .args(arguments)
         .arg(format!("https://{}{path}", larder.address))
         .output()
         .expect("tests/install has curl");
-    (String::from_utf8_lossy(&told.stdout).into_owned(), std::fs::read(body).unwrap_or_default())
+    (String::from_utf8_lossy(&output.stdout).into_owned(), std::fs::read(body).unwrap_or_default())
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn a_tls_client_that_offers_h2_gets_it_and_other_clients_get_http1() {
     let (_authority, larder) = larder(&origin);
     for (arguments, version) in [(["--http2"], "2"), (["--http1.1"], "1.1"), (["--no-alpn"], "1.1")] {
         for (path, length) in [("/kept", 4), ("/large", 3_000_000), ("/stream", 3_000_000)] {
-            let (told, body) = curl(&larder, path, &arguments);
-            assert_eq!((format!("{version} 200"), length), (told, body.len()), "{arguments:?} {path}");
+            let (report, body) = curl(&larder, path, &arguments);
+            assert_eq!((format!("{version} 200"), length), (report, body.len()), "{arguments:?} {path}");
         }
     }
     assert_eq!(2 + 3, origin.requests(), "what is kept is kept for both");
@@ -54,8 +54,8 @@ fn a_large_body_arrives_as_it_was_sent() {
     let path = folder.path().join("upload");
     let body: String = (0..2_000_000).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
     std::fs::write(&path, &body).unwrap();
-    let (told, got) =
+    let (report, got) =
         curl(&larder, "/upload", &["--http2", "--data-binary", &format!("@{}", path.display())]);
-    assert_eq!("2 200", told);
+    assert_eq!("2 200", report);
     assert!(got == body.as_bytes(), "{} of {} bytes came back", got.len(), body.len());
 }

@@ -121,8 +121,8 @@ fn a_websocket_echoes() {
     // The cache had no part in it, before or after.
     assert!(client.get("/chat").field("cache-status").unwrap().contains("; hit"));
     let log = larder.folder.path().join("access.log");
-    let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    until("it is logged", || told().contains(&format!("GET /chat 200 {}\n", came.len())));
+    let text = || std::fs::read_to_string(&log).unwrap_or_default();
+    until("it is logged", || text().contains(&format!("GET /chat 200 {}\n", came.len())));
 }
 
 #[test]
@@ -466,15 +466,15 @@ fn a_tunnel_is_reported_and_explained_as_an_upgrade() {
     let id = open(&mut client);
     client.data(id, b"", END_STREAM);
     assert!(client.answer(id).complete);
-    let told = listener.request();
+    let response = listener.request();
     assert_eq!(
         (Some("GET"), Some("websocket")),
-        (told["method"].as_str(), told["connect_protocol"].as_str())
+        (response["method"].as_str(), response["connect_protocol"].as_str())
     );
-    let (admin, id) = (larder.admin.to_string(), told["id"].as_str().unwrap());
-    let said = command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]).out;
-    assert!(said.contains(" CONNECT ") && said.contains("http://h/chat :protocol websocket"), "{said}");
-    assert!(said.contains("verdict  pass") && said.contains("a protocol upgrade"), "{said}");
+    let (admin, id) = (larder.admin.to_string(), response["id"].as_str().unwrap());
+    let output = command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]).out;
+    assert!(output.contains(" CONNECT ") && output.contains("http://h/chat :protocol websocket"), "{output}");
+    assert!(output.contains("verdict  pass") && output.contains("a protocol upgrade"), "{output}");
 }
 
 /// One worker that lets three connections in.

@@ -180,9 +180,9 @@ fn parts(mut client: Client, request: &str, root: &str) -> Vec<(String, String)>
         parts.push(("answers".to_owned(), "a file".to_owned()));
         return parts;
     }
-    let told = told(&answer);
-    parts.push(("answers".to_owned(), variable(&told, "SCRIPT_NAME")));
-    let value = |name: &str| variable(&told, name).replace(root, "ROOT");
+    let report = told(&answer);
+    parts.push(("answers".to_owned(), variable(&report, "SCRIPT_NAME")));
+    let value = |name: &str| variable(&report, name).replace(root, "ROOT");
     parts.extend(COMPARED.iter().map(|it| ((*it).to_owned(), value(it))));
     parts
 }

@@ -51,9 +51,9 @@ fn other_scripts_are_refused_and_the_home_page_is_not() {
     for target in ["/env.php", "/env.php/x", "/admin/", "/admin/index.php"] {
         assert_eq!(404, larder.get(target).status, "{target}");
     }
-    let told = larder.admin_post("/api/v1/explain", r#"{"url":"http://a.test/admin/"}"#).text();
-    let told: Value = serde_json::from_str(&told).unwrap();
-    let answer = told["summary"]["answer"].as_str().unwrap();
+    let response = larder.admin_post("/api/v1/explain", r#"{"url":"http://a.test/admin/"}"#).text();
+    let response: Value = serde_json::from_str(&response).unwrap();
+    let answer = response["summary"]["answer"].as_str().unwrap();
     assert!(answer.starts_with("Rejected: No script answers: 404: "), "{answer}");
     assert!(
         answer.contains("/admin/index.php belongs to the earlier route refused (")
@@ -101,8 +101,8 @@ fn a_body_over_http2() {
     let id = client.head(&http2::request("POST", "/env.php", &[("content-type", "text/plain")]), 0);
     client.data(id, b"hello ", 0);
     client.data(id, b"world", http2::END_STREAM);
-    let told: serde_json::Value = serde_json::from_str(&client.answer(id).text()).unwrap();
-    assert_eq!((11, "11".to_owned()), (told["body"].as_u64().unwrap(), variable(&told, "CONTENT_LENGTH")));
+    let json: serde_json::Value = serde_json::from_str(&client.answer(id).text()).unwrap();
+    assert_eq!((11, "11".to_owned()), (json["body"].as_u64().unwrap(), variable(&json, "CONTENT_LENGTH")));
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn fields_that_pose_as_variables() {
     let PhpSite { larder, .. } = &site();
     let lines = "Proxy: http://evil\r\nRemote_User: root\r\nX-Forwarded_For: 1\r\nScript-Name: /x\r\nContent_Length: 9\r\nDocument-Root: /etc\r\n\
                  PHP-Value: a=b\r\nX-Ok: 1\r\n";
-    let told = told(&larder.client().get_with("/env.php", lines));
+    let report = told(&larder.client().get_with("/env.php", lines));
     let names = [
         "HTTP_PROXY",
         "HTTP_REMOTE_USER",
@@ -186,7 +186,7 @@ fn fields_that_pose_as_variables() {
         "HTTP_X_OK",
         "SCRIPT_NAME",
     ];
-    assert_eq!(["-", "-", "-", "-", "-", "1", "/env.php"], names.map(|it| variable(&told, it)));
+    assert_eq!(["-", "-", "-", "-", "-", "1", "/env.php"], names.map(|it| variable(&report, it)));
 }
 
 /// A query is never an argument (CVE-2012-1823, CVE-2024-4577).

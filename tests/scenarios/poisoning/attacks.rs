@@ -156,9 +156,12 @@ fn parts_and_a_strict_key() {
     }
     assert_eq!(200, larder.client().request("HEAD", "/head", "", "").status);
     let body = "{\"url\":\"http://h/range\",\"headers\":[[\"Origin\",\"http://other\"]]}";
-    let told = larder.admin_post("/api/v1/explain", body).text();
-    assert!(told.contains("Bypasses the cache: Origin: http://other (the key is strict"), "{told}");
-    assert!(told.contains("Send the request without Origin, or add it to cache.key.headers"), "{told}");
+    let response = larder.admin_post("/api/v1/explain", body).text();
+    assert!(response.contains("Bypasses the cache: Origin: http://other (the key is strict"), "{response}");
+    assert!(
+        response.contains("Send the request without Origin, or add it to cache.key.headers"),
+        "{response}"
+    );
 }
 
 #[test]
@@ -323,8 +326,9 @@ fn a_pattern_is_no_host() {
     for hosts in ["\"*.shop\"", "\"*\""] {
         // What it makes its pages of, it says in `Vary`; of the variants a client's word chooses none.
         let origin = Origin::new(|it| {
-            let (host, told) = (it.field("host").unwrap(), it.field("x-forwarded-host").unwrap_or("nobody"));
-            format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Forwarded-Host\n\n{host} {told}")
+            let (host, report) =
+                (it.field("host").unwrap(), it.field("x-forwarded-host").unwrap_or("nobody"));
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Forwarded-Host\n\n{host} {report}")
         });
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [{hosts}]\n[[site.route]]\npath = \"/*\"\n\

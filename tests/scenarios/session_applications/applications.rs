@@ -38,8 +38,8 @@ impl Visitor {
     }
 
     fn of(request: &Received) -> &'static str {
-        let said = [request.field("cookie"), request.field("authorization")];
-        let knows = |name: &&&str| said.iter().flatten().any(|it| it.contains(**name));
+        let text = [request.field("cookie"), request.field("authorization")];
+        let knows = |name: &&&str| text.iter().flatten().any(|it| it.contains(**name));
         ["anna", "berta"].iter().find(knows).copied().unwrap_or("stranger")
     }
 }

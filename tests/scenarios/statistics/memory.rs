@@ -65,7 +65,7 @@ fn the_memory_purposes_add_up_to_the_resident_memory() {
     // The allocator's part is as old as the workers' last tick; what was freed is given back meanwhile.
     until(&format!("the parts add up: {last}"), || {
         let memory = stats(&larder)["memory"].clone();
-        let (told, attributed) =
+        let (report, attributed) =
             (memory["rss_bytes"].as_u64().unwrap(), memory["attributed_bytes"].as_u64().unwrap());
         let seen = resident(&larder);
         last = format!("{seen} seen: {memory}");
@@ -73,7 +73,7 @@ fn the_memory_purposes_add_up_to_the_resident_memory() {
             eprintln!("{:+.2} %: {last}", 100.0 * (attributed as f64 - seen as f64) / seen as f64);
         }
         part(&memory, "server", "allocator") > 0
-            && told.abs_diff(seen) <= seen / 50
+            && report.abs_diff(seen) <= seen / 50
             && attributed.abs_diff(seen) <= seen / 20
     });
     let memory = stats(&larder)["memory"].clone();
@@ -87,9 +87,9 @@ fn the_memory_purposes_add_up_to_the_resident_memory() {
     let manual = include_str!("../../../docs/statistics.md");
     for it in memory["parts"].as_array().unwrap() {
         let (tier, purpose) = (it["tier"].as_str().unwrap(), it["purpose"].as_str().unwrap());
-        let told =
+        let report =
             |line: &str| line.starts_with(&format!("| `{tier}` |")) && line.contains(&format!("`{purpose}`"));
-        assert!(manual.lines().any(told), "{tier} {purpose} is in the manual");
+        assert!(manual.lines().any(report), "{tier} {purpose} is in the manual");
     }
 }
 
@@ -198,15 +198,15 @@ fn the_parts_add_up_while_requests_run() {
                     let before = resident(&larder) + copies(&larder);
                     let memory = stats(&larder)["memory"].clone();
                     let after = resident(&larder) + copies(&larder);
-                    let (told, sum) = (&memory["rss_bytes"], &memory["attributed_bytes"]);
-                    let (told, sum) = (told.as_u64().unwrap(), sum.as_u64().unwrap());
+                    let (report, sum) = (&memory["rss_bytes"], &memory["attributed_bytes"]);
+                    let (report, sum) = (report.as_u64().unwrap(), sum.as_u64().unwrap());
                     let (least, most) = (before.min(after), before.max(after));
                     last = format!("{least} to {most} seen: {memory}");
                     if std::env::var_os("LARDER_SHOW").is_some() {
-                        eprintln!("{:+.2} %: {last}", 100.0 * (sum as f64 - told as f64) / told as f64);
+                        eprintln!("{:+.2} %: {last}", 100.0 * (sum as f64 - report as f64) / report as f64);
                     }
                     let within = |it: u64| it >= least - least / 20 && it <= most + most / 20;
-                    sum.abs_diff(told) <= told / 20 && within(sum) && within(told)
+                    sum.abs_diff(report) <= report / 20 && within(sum) && within(report)
                 });
                 assert!(adds_up, "{last}");
             }

@@ -404,13 +404,13 @@ fn a_failed_handshake_gets_its_alert_and_is_counted_by_kind() {
     let mut wrong = Vec::new();
     for (what, counter, expect, run) in CASES {
         let mut counted = all();
-        let told = run(&front);
+        let output = run(&front);
         until(&format!("{what} is over"), || {
             front.larder.counter("tls_open") == 1 && front.strict.counter("tls_open") == 0
         });
         counted[COUNTERS.iter().position(|it| it == counter).unwrap()] += 1;
-        if (told, all()) != (*expect, counted) {
-            wrong.push(format!("{what}: {told:?}, {:?} for {expect:?}, {counted:?}", all()));
+        if (output, all()) != (*expect, counted) {
+            wrong.push(format!("{what}: {output:?}, {:?} for {expect:?}, {counted:?}", all()));
         }
         assert_eq!(200, other.get("/").status, "{what}");
     }
@@ -451,8 +451,8 @@ fn a_handshake_cut_at_any_byte_is_counted() {
 #[test]
 fn a_renegotiation_is_refused() {
     let front = Front::new();
-    let told = openssl(&front.larder, &["-tls1_2"], "R\n");
-    assert!(told.contains("no renegotiation"), "{told}");
+    let output = openssl(&front.larder, &["-tls1_2"], "R\n");
+    assert!(output.contains("no renegotiation"), "{output}");
     counts(&front.larder, "tls_failed_refused", 1);
     counts(&front.larder, "tls_open", 0);
 }

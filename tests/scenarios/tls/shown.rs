@@ -11,9 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 /// Answers with the fields that say who asks, may be kept by everybody.
 fn application() -> Origin {
     Origin::new(|it| {
-        let said: Vec<&str> =
+        let text: Vec<&str> =
             it.head.lines().filter(|it| it.to_ascii_lowercase().starts_with("client")).collect();
-        let body = said.join("\n");
+        let body = text.join("\n");
         let length = body.len();
         format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {length}\r\n\r\n{body}")
     })
@@ -125,9 +125,9 @@ fn a_request_of_the_past_is_explained_with_its_certificate() {
         [(&ann, "", ("bypass", "pass")), (&nobody, "Client-Cert: :eA==:\r\n", ("hit", "hit"))]
     {
         ask(&mut connect(client), "/", lies);
-        let told = stream.request();
-        assert_eq!(expect.0, told["cache"]);
-        let (status, explained) = explain(&larder, &format!("{{\"id\":{}}}", told["id"]));
+        let response = stream.request();
+        assert_eq!(expect.0, response["cache"]);
+        let (status, explained) = explain(&larder, &format!("{{\"id\":{}}}", response["id"]));
         assert_eq!((200, expect.1), (status, explained["verdict"]["name"].as_str().unwrap()), "{explained}");
         assert!(explained["verdict"]["sentence"].as_str().unwrap().len() < 250, "{explained}");
     }
@@ -153,8 +153,8 @@ fn client_cert_without_client_auth_is_a_warning() {
         let text = format!("listen = \"127.0.0.1:0\"\nadmin.enabled = false\n{site}{more}");
         std::fs::write(folder.path().join("larder.toml"), text).unwrap();
         let ended = command::run(folder.path(), &["check"]);
-        let said = format!("{}{}", ended.out, ended.err);
-        assert_eq!((0, is_said), (ended.code, said.contains("client_cert")), "{said}");
-        assert_eq!(is_said, said.contains(expect), "{said}");
+        let outcome = format!("{}{}", ended.out, ended.err);
+        assert_eq!((0, is_said), (ended.code, outcome.contains("client_cert")), "{outcome}");
+        assert_eq!(is_said, outcome.contains(expect), "{outcome}");
     }
 }

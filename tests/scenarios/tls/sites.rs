@@ -119,7 +119,7 @@ fn a_stream_on_the_connection_of_another_site_is_misdirected() {
     let curl = |name: &str, host: &str, arguments: &[&str]| {
         let resolve = format!("{name}:{port}:127.0.0.1");
         let (ca, field) = (authority.path("ca.pem"), format!("Host: {host}"));
-        let told = Command::new("curl")
+        let output = Command::new("curl")
             .args([
                 "-s",
                 "--http2",
@@ -136,7 +136,7 @@ fn a_stream_on_the_connection_of_another_site_is_misdirected() {
             .arg(format!("https://{name}:{port}/"))
             .output()
             .expect("tests/install has curl");
-        String::from_utf8_lossy(&told.stdout).into_owned()
+        String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let (cert, key) = (authority.path("me.pem"), authority.path("me.key"));
     let shown = ["--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()];

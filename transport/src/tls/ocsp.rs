@@ -93,8 +93,8 @@ mod tests {
     }
 
     /// One that says `said` in the place of what is said of the certificate.
-    fn response(status: u8, said: &[u8]) -> Vec<u8> {
-        let (data, none) = (element(SEQUENCE, said), element(SEQUENCE, &[]));
+    fn response(status: u8, text: &[u8]) -> Vec<u8> {
+        let (data, none) = (element(SEQUENCE, text), element(SEQUENCE, &[]));
         let basic = element(SEQUENCE, &[data, none, element(3, &[0])].concat());
         let typed = element(SEQUENCE, &[element(OBJECT, BASIC), element(OCTETS, &basic)].concat());
         let status = element(ENUMERATED, &[status]);

@@ -268,7 +268,7 @@ impl Answers {
 async fn echo(mut body: RequestBody<'_>, mut reply: Reply<'_>) -> Result<(), ClientGone> {
     let none = FieldList::new();
     let (mut sum, mut text) = (0, Vec::new());
-    let (status, said) = loop {
+    let (status, outcome) = loop {
         match body.next().await {
             Ok(Some(bytes)) => {
                 sum += bytes.len();
@@ -285,8 +285,8 @@ async fn echo(mut body: RequestBody<'_>, mut reply: Reply<'_>) -> Result<(), Cli
             Err(gone) => break (400, format!("{gone:?}")),
         }
     };
-    reply.head(status, &none, length(&said)).await?;
-    reply.push_body(bytes(&said)).await?;
+    reply.head(status, &none, length(&outcome)).await?;
+    reply.push_body(bytes(&outcome)).await?;
     reply.finish(None).await
 }
 

@@ -330,7 +330,7 @@ fn names(text: &[u8]) -> Option<Vec<Box<str>>> {
             return None;
         }
         let name = std::str::from_utf8(name).ok()?;
-        if vary::is_told(name) {
+        if vary::is_client_fact(name) {
             return None;
         }
         names.push(name.into());

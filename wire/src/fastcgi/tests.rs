@@ -15,7 +15,7 @@ fn record(kind: u8, id: u16, content: &[u8], padding: u8) -> Vec<u8> {
 
 /// Reads `input` in pieces of `size` bytes: output, `[error output]`, and how it ended.
 fn read(input: &[u8], size: usize) -> Result<String, BadRecord> {
-    let (mut reader, mut buffer, mut told) = (RecordReader::default(), Vec::new(), String::new());
+    let (mut reader, mut buffer, mut report) = (RecordReader::default(), Vec::new(), String::new());
     for piece in input.chunks(size) {
         buffer.extend_from_slice(piece);
         loop {
@@ -24,27 +24,27 @@ fn read(input: &[u8], size: usize) -> Result<String, BadRecord> {
                     buffer.drain(..consumed);
                     break;
                 }
-                RecordStep::End { end, .. } => return Ok(format!("{told} {end:?}")),
+                RecordStep::End { end, .. } => return Ok(format!("{report} {end:?}")),
                 RecordStep::Output { consumed, data } => (consumed, data, false),
                 RecordStep::Error { consumed, data } => (consumed, data, true),
             };
             let taken = data.min(buffer.len() - consumed);
             assert!(taken > 0, "some of it is there");
             let text = String::from_utf8_lossy(&buffer[consumed..consumed + taken]).into_owned();
-            told += &if is_error { format!("[{text}]") } else { text };
+            report += &if is_error { format!("[{text}]") } else { text };
             reader.took(taken);
             buffer.drain(..consumed + taken);
         }
     }
-    Ok(told)
+    Ok(report)
 }
 
 #[track_caller]
 fn check(input: &[Vec<u8>], expect: &str) {
     let input = input.concat();
     for size in [1, 3, 8, 1000] {
-        let told = read(&input, size).unwrap_or_else(|it| format!("{it:?}")).replace("][", "");
-        assert_eq!(expect, told, "by {size}");
+        let text = read(&input, size).unwrap_or_else(|it| format!("{it:?}")).replace("][", "");
+        assert_eq!(expect, text, "by {size}");
     }
 }
 

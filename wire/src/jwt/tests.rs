@@ -339,8 +339,8 @@ fn sets_of_keys() {
         (r#"{"kty":7}"#, "\"kty\" is not a text"),
         ("7", "key 2 is not an object"),
     ] {
-        let told = of(&[a.clone(), wrong.to_owned()]).unwrap_err();
-        assert!(told.ends_with(why), "{told}");
+        let report = of(&[a.clone(), wrong.to_owned()]).unwrap_err();
+        assert!(report.ends_with(why), "{report}");
     }
     for wrong in ["", "{}", "[]", r#"{"keys":1}"#, r#"{"keys":[],"keys":[]}"#] {
         assert!(JwtKeys::parse_set(wrong).is_err(), "{wrong}");
@@ -358,23 +358,23 @@ fn sets_of_keys() {
 
 #[test]
 fn wrong_keys_are_named() {
-    let told = |text: &str| JwtKeys::parse_pem(text).unwrap_err();
-    assert!(told("").contains("not a PEM file"));
+    let report = |text: &str| JwtKeys::parse_pem(text).unwrap_err();
+    assert!(report("").contains("not a PEM file"));
     let block = |label: &str, der: &[u8]| {
         format!(
             "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
             base64::engine::general_purpose::STANDARD.encode(der)
         )
     };
-    assert!(told(&block("CERTIFICATE", b"x")).contains("openssl x509 -pubkey"));
+    assert!(report(&block("CERTIFICATE", b"x")).contains("openssl x509 -pubkey"));
     for label in ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"] {
-        assert!(told(&block(label, b"x")).contains("openssl pkey -pubout"), "{label}");
+        assert!(report(&block(label, b"x")).contains("openssl pkey -pubout"), "{label}");
     }
-    assert_eq!("its content is not a public key in DER", told(&block("PUBLIC KEY", b"\x30\x80")));
+    assert_eq!("its content is not a public key in DER", report(&block("PUBLIC KEY", b"\x30\x80")));
     let x25519 = [&[0x30, 42, 0x30, 5, 6, 3, 0x2b, 0x65, 0x6e, 3, 33, 0][..], &[1; 32]].concat();
-    assert!(told(&block("PUBLIC KEY", &x25519)).contains("allowed: RSA, P-256, P-384 and Ed25519"));
-    let told = JwtKeys::of_secret(&[7; 31]).unwrap_err();
-    assert!(told.starts_with("the secret has 31 bytes, and HS256 needs 32 at least"), "{told}");
+    assert!(report(&block("PUBLIC KEY", &x25519)).contains("allowed: RSA, P-256, P-384 and Ed25519"));
+    let report = JwtKeys::of_secret(&[7; 31]).unwrap_err();
+    assert!(report.starts_with("the secret has 31 bytes, and HS256 needs 32 at least"), "{report}");
     let keys = JwtKeys::of_secret(&[b'k'; 48]).unwrap();
     assert_eq!(
         [true, true, false],

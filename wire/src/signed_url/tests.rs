@@ -232,17 +232,20 @@ fn the_rest_of_a_target_stays_as_it_is() {
 
 #[test]
 fn mistakes_of_a_signer() {
-    let told = |target: &str, prefix, ip| {
+    let report = |target: &str, prefix, ip| {
         sign("h", target, &names(), SECRET, &SignOptions { prefix, ip, ..hour() }).unwrap_err()
     };
-    assert_eq!("the URL has a parameter expires already; remove it", told("/a?b&expires=1", None, None));
-    assert_eq!("the URL has a parameter signature already; remove it", told("/a?%73ignature", None, None));
+    assert_eq!("the URL has a parameter expires already; remove it", report("/a?b&expires=1", None, None));
+    assert_eq!("the URL has a parameter signature already; remove it", report("/a?%73ignature", None, None));
     for path in ["/a/../b", "//", "/%61", "/a\\b"] {
-        assert!(told(path, None, None).starts_with("the path of the URL is not in its only form"), "{path}");
+        assert!(
+            report(path, None, None).starts_with("the path of the URL is not in its only form"),
+            "{path}"
+        );
     }
-    assert_eq!("the path of the URL is not beneath the prefix", told("/a", Some("/b/"), None));
-    assert!(told("/a", Some("/a"), None).starts_with("the prefix is not a path"));
-    assert!(told("/a", None, Some("192.0.2.7/24")).contains("in its usual form"));
+    assert_eq!("the path of the URL is not beneath the prefix", report("/a", Some("/b/"), None));
+    assert!(report("/a", Some("/a"), None).starts_with("the prefix is not a path"));
+    assert!(report("/a", None, Some("192.0.2.7/24")).contains("in its usual form"));
 }
 
 /// The example of nginx's manual: `echo -n '2147483647/s/link127.0.0.1 secret' | openssl md5 -binary | openssl base64`.

@@ -219,9 +219,9 @@ fn zstd_encoders_stay_within_their_computed_memory() {
             let levels = CodecLevels { zstd: level, ..LEVELS };
             let mut coder = zstd_coder(levels, length).unwrap();
             coder.compress2(&mut Vec::with_capacity(length + 1000), &plain[..]).unwrap();
-            let (took, said) = (coder.sizeof() as u64, zstd_memory(level, length as u64));
-            if took > said || said > 3 * took + (2 << 20) {
-                wrong.push(format!("{level} of {length}: {took} bytes, {said} said"));
+            let (took, text) = (coder.sizeof() as u64, zstd_memory(level, length as u64));
+            if took > text || text > 3 * took + (2 << 20) {
+                wrong.push(format!("{level} of {length}: {took} bytes, {text} said"));
             }
         }
     }

@@ -89,8 +89,8 @@ fn a_coding_whose_encoder_never_fits_is_tried_once_and_the_next_is_made() {
     let policy = Policy::default();
     let accepts = [Field { name: "Accept-Encoding", value: b"br, gzip;q=0.5" }];
     let facts = larder_semantics::request::RequestFacts::read("GET", &accepts);
-    let told = crate::coding::describe(encodings, &policy, &accepts, &facts);
-    assert!(told.contains("too large for cache.ram.size): br"), "{told}");
+    let report = crate::coding::describe(encodings, &policy, &accepts, &facts);
+    assert!(report.contains("too large for cache.ram.size): br"), "{report}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ fn all_conditions_that_prevent_caching_are_listed() {
     let policy = Policy { enabled: false, private_cookies: vec!["session*".to_owned()], ..Policy::default() };
     let asked = ChangedRequest { method: "POST".to_owned(), target: "/".to_owned(), fields, policy };
     let remedies = into_the_cache(&asked).unwrap();
-    let told = "5 conditions prevent it, and each of these changes is required: Send the request with GET. Send the request without a body. Send the request without Cookie. Send the request without the field that may change the target, method or user. Set cache.enabled = true for the route.";
-    assert_eq!(told, of_remedies(&remedies));
+    let report = "5 conditions prevent it, and each of these changes is required: Send the request with GET. Send the request without a body. Send the request without Cookie. Send the request without the field that may change the target, method or user. Set cache.enabled = true for the route.";
+    assert_eq!(report, of_remedies(&remedies));
     assert_eq!(
         "Send the request with GET. Set cache.enabled = true for the route.",
         of_remedies(&[remedies[0], remedies[4]])

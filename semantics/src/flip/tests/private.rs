@@ -58,13 +58,13 @@ struct Case {
 fn directives() -> impl Strategy<Value = Option<String>> {
     let lifetime = select(vec!["", "max-age=0", "max-age=60", "s-maxage=60"]);
     of((subsequence(DIRECTIVES.to_vec(), 0..4), lifetime, any::<bool>()).prop_map(
-        |(mut said, lifetime, ahead)| {
-            if said.contains(&"private") {
-                said.retain(|it| !it.starts_with("private="));
+        |(mut text, lifetime, ahead)| {
+            if text.contains(&"private") {
+                text.retain(|it| !it.starts_with("private="));
             }
-            let at = if ahead { 0 } else { said.len() };
-            said.splice(at..at, Some(lifetime).filter(|it| !it.is_empty()));
-            said.join(", ")
+            let at = if ahead { 0 } else { text.len() };
+            text.splice(at..at, Some(lifetime).filter(|it| !it.is_empty()));
+            text.join(", ")
         },
     ))
 }

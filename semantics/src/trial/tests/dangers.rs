@@ -92,10 +92,10 @@ fn pages_of_sessions_are_found_behind_any_number_of_equal_ones() {
     for anonymous in [3, 64, 5000] {
         let mut rows: Vec<Miss<'_>> = (0..anonymous).map(|it| miss(it % 5, &[], 3)).collect();
         rows.extend([miss(11, SESSION[0], 5), miss(12, SESSION[1], 7), miss(12, SESSION[1], 7)]);
-        let told = told(&rows, &[], &Policy::default(), &kept());
+        let report = told(&rows, &[], &Policy::default(), &kept());
         let expect = u32::try_from(rows.len()).unwrap();
-        assert_eq!(vec![(SharedReason::Differed, expect)], counted(&told), "{anonymous}");
-        assert!(told.shared.len() < 10, "each different response once");
+        assert_eq!(vec![(SharedReason::Differed, expect)], counted(&report), "{anonymous}");
+        assert!(report.shared.len() < 10, "each different response once");
     }
 }
 

@@ -13,8 +13,8 @@ fn refused(tier: &Tier, path: &Path) -> String {
 #[test]
 fn two_never_share_a_directory() {
     let tier = Tier::new();
-    let said = refused(&tier, tier.path());
-    assert!(said.contains("is used by another process"), "{said}");
+    let message = refused(&tier, tier.path());
+    assert!(message.contains("is used by another process"), "{message}");
     drop(tier.disk);
     let again = DiskTier::open(tier.settings.clone(), Arc::default());
     assert!(again.is_ok(), "it is free again");
@@ -26,8 +26,8 @@ fn a_directory_with_foreign_files_is_refused_and_left_unchanged() {
     let path = tier.directory.path().join("home");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("letter.txt"), "dear").unwrap();
-    let said = refused(&tier, &path);
-    assert!(said.contains("contains other files (letter.txt)"), "{said}");
+    let message = refused(&tier, &path);
+    assert!(message.contains("contains other files (letter.txt)"), "{message}");
     assert_eq!(1, fs::read_dir(&path).unwrap().count());
 }
 
@@ -47,8 +47,8 @@ fn our_own_files_without_their_marker_are_given_up_and_not_called_foreign() {
     for it in ["larder-disk", "larder-disk.lock"] {
         fs::remove_file(tier.path().join(it)).unwrap();
     }
-    let said = refused(&tier, tier.path());
-    assert!(said.contains("is not a disk tier"), "{said}");
+    let message = refused(&tier, tier.path());
+    assert!(message.contains("is not a disk tier"), "{message}");
     assert!(!tier.segments().is_empty());
 }
 
@@ -56,21 +56,21 @@ fn our_own_files_without_their_marker_are_given_up_and_not_called_foreign() {
 fn a_directory_of_another_version_is_refused() {
     let mut tier = Tier::new();
     tier.close();
-    let said = "larder disk tier, version 7\nseed whatever";
-    let sum = xxhash_rust::xxh3::xxh3_64(said.as_bytes());
-    fs::write(tier.path().join("larder-disk"), format!("{said}\nsum {sum:016x}\n")).unwrap();
-    let said = refused(&tier, tier.path());
-    assert!(said.contains("another version of larder (format 7, this version uses 1)"), "{said}");
+    let text = "larder disk tier, version 7\nseed whatever";
+    let sum = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+    fs::write(tier.path().join("larder-disk"), format!("{text}\nsum {sum:016x}\n")).unwrap();
+    let text = refused(&tier, tier.path());
+    assert!(text.contains("another version of larder (format 7, this version uses 1)"), "{text}");
 }
 
 #[test]
 fn an_unusable_path_is_refused_with_its_reason() {
     let tier = Tier::new();
-    let said = refused(&tier, &tier.directory.path().join("no/where"));
-    assert!(said.contains("the parent directory does not exist"), "{said}");
+    let message = refused(&tier, &tier.directory.path().join("no/where"));
+    assert!(message.contains("the parent directory does not exist"), "{message}");
     fs::write(tier.directory.path().join("file"), "").unwrap();
-    let said = refused(&tier, &tier.directory.path().join("file"));
-    assert!(said.contains("is not a directory"), "{said}");
+    let message = refused(&tier, &tier.directory.path().join("file"));
+    assert!(message.contains("is not a directory"), "{message}");
 }
 
 #[test]

@@ -214,9 +214,9 @@ fn a_purge_is_counted_by_the_heads_of_records() {
         tier.disk().count_until(&store, &rule, until)
     };
     let tagged = |tag: &str| PurgeScope::Tag(tag.into());
-    let told = count(tagged("t"), NEVER);
-    assert_eq!((10, 11, true), (told.found.responses, told.keys, told.is_whole()));
-    assert_eq!(told.found, told.estimate());
+    let report = count(tagged("t"), NEVER);
+    assert_eq!((10, 11, true), (report.found.responses, report.keys, report.is_whole()));
+    assert_eq!(report.found, report.estimate());
     assert_eq!(
         1,
         count(PurgeScope::Where(Expression::parse("status == 404").unwrap()), NEVER).found.responses
@@ -236,9 +236,9 @@ fn a_purge_is_counted_by_the_heads_of_records() {
     for at in 0..90 {
         tier.put(&format!("http://c/{at}"), of(&store, 10, 200, "t"));
     }
-    let told = count(tagged("t"), 0);
-    assert_eq!((101, 16, false), (told.keys, told.read, told.is_whole()));
-    assert_eq!(told.found.responses * 101 / 16, told.estimate().responses);
+    let report = count(tagged("t"), 0);
+    assert_eq!((101, 16, false), (report.keys, report.read, report.is_whole()));
+    assert_eq!(report.found.responses * 101 / 16, report.estimate().responses);
 }
 
 #[test]

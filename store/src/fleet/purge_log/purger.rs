@@ -171,10 +171,12 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
             written.retain(|it| standing.contains(&it.server));
             written.extend(new);
             // Only now: being everywhere at one time is more than having been everywhere at some time.
-            let told = self.ask_nodes(&written, &bytes, &[]).await;
+            let reports = self.ask_nodes(&written, &bytes, &[]).await;
             let in_time = |it: &WrittenEntry| {
-                let when =
-                    told.iter().find(|told| told.server == it.server && told.standing).map(|it| it.when);
+                let when = reports
+                    .iter()
+                    .find(|report| report.server == it.server && report.standing)
+                    .map(|it| it.when);
                 when.is_some_and(|when| when < it.since + GAP_TIMEOUT / 2)
             };
             written.retain(in_time);
@@ -222,7 +224,7 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
     ) -> Vec<ServerReport> {
         let ask = |it: &WrittenEntry| {
             let it = *it;
-            let known = before.iter().find(|told| told.server == it.server).and_then(|it| it.nodes);
+            let known = before.iter().find(|report| report.server == it.server).and_then(|it| it.nodes);
             async move {
                 let mut keys = vec![self.keys.head(), self.keys.entry(it.at), self.keys.nodes()];
                 if let Some(known) = known {
@@ -254,10 +256,10 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
     ) -> Result<Vec<NodeReceipt>, NotCertain> {
         let standing = self.environment.now();
         let mut longest = self.follower.borrow().longest_lease();
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         let mut nodes = ReportedNodes::new();
         loop {
-            let new = self.ask_nodes(written, bytes, &told).await;
+            let new = self.ask_nodes(written, bytes, &reports).await;
             let took = self.environment.now().saturating_sub(begun);
             for node in new.iter().flat_map(|it| it.slots.iter().flatten()) {
                 let past = written.iter().any(|it| has_applied(node, it)).then_some(took);
@@ -277,11 +279,11 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
             }
             // A server that fell silent is asked further, by what is known of it.
             for it in new {
-                told.retain(|old: &ServerReport| old.server != it.server);
-                told.push(it);
+                reports.retain(|old: &ServerReport| old.server != it.server);
+                reports.push(it);
             }
             if self.environment.now() >= standing + longest + longest / 100 + CLOCK_SKEW {
-                self.drop_silent_nodes(&told).await;
+                self.drop_silent_nodes(&reports).await;
                 return self.receipt(nodes);
             }
             self.environment.sleep(POLL_INTERVAL).await;
@@ -299,19 +301,19 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
     }
 
     /// Whether all nodes that may have polled this server before the entry was there are known, and obey it.
-    fn is_settled(&self, told: &ServerReport, longest: u64, nodes: &ReportedNodes) -> bool {
+    fn is_settled(&self, report: &ServerReport, longest: u64, nodes: &ReportedNodes) -> bool {
         let follower = self.follower.borrow();
-        let Some(counter) = told.nodes else { return false };
+        let Some(counter) = report.nodes else { return false };
         let old = follower
-            .generation_since(told.server, counter.name)
-            .is_some_and(|since| told.when > since + longest + longest / 100 + CLOCK_SKEW);
+            .generation_since(report.server, counter.name)
+            .is_some_and(|since| report.when > since + longest + longest / 100 + CLOCK_SKEW);
         let passed = |node: &NodeReport| {
             node.left
                 || node.id == follower.parameters().id
                 || nodes.get(&node.id).is_some_and(|it| it.1.is_some())
         };
-        old && told.slots.len() as u64 == counter.number
-            && told.slots.iter().all(|it| it.as_ref().is_some_and(passed))
+        old && report.slots.len() as u64 == counter.number
+            && report.slots.iter().all(|it| it.as_ref().is_some_and(passed))
     }
 
     fn receipt(&self, nodes: ReportedNodes) -> Result<Vec<NodeReceipt>, NotCertain> {
@@ -344,9 +346,9 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
 
     /// Starts another series of nodes where some of the old one have been silent for long. Living nodes take new numbers
     /// within a poll, and no purge waits for the others again.
-    async fn drop_silent_nodes(&self, told: &[ServerReport]) {
+    async fn drop_silent_nodes(&self, reports: &[ServerReport]) {
         let now = self.environment.wall();
-        for it in told {
+        for it in reports {
             let Some(counter) = it.nodes else { continue };
             let vanished = |it: &Option<NodeReport>| {
                 it.as_ref().is_none_or(|it| it.left || it.wall + u64::from(FORGET_NODE) / 2 < now)

@@ -19,8 +19,8 @@ fn ready(fields: &[(String, String)]) -> (Vec<u8>, String) {
     let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let mut block = Vec::new();
     encode::compact_head(format!("HTTP/1.1 200 OK\r\n{lines}").as_bytes(), &mut block);
-    let said: String = fields.iter().map(|it| format!("{}: {}\n", it.0.to_ascii_lowercase(), it.1)).collect();
-    (block, format!(":status: 200\n{said}"))
+    let text: String = fields.iter().map(|it| format!("{}: {}\n", it.0.to_ascii_lowercase(), it.1)).collect();
+    (block, format!(":status: 200\n{text}"))
 }
 
 /// Writes one section with a ready head and fields of its own.
