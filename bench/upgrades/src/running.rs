@@ -77,19 +77,19 @@ impl Running {
                 .current_dir(&self.folder)
                 .output()
                 .map_err(|it| it.to_string())?;
-            let text = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+            let told = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
             if ended.status.success() {
-                let process = text.split("\"process\":").nth(1).unwrap_or_default().trim_start();
+                let process = told.split("\"process\":").nth(1).unwrap_or_default().trim_start();
                 let digits: String = process.chars().take_while(char::is_ascii_digit).collect();
-                self.process = digits.parse().map_err(|_| self.failure(&text))?;
+                self.process = digits.parse().map_err(|_| self.failure(&told))?;
                 // It has ended, or will.
                 if let Some(mut child) = self.child.take() {
                     std::thread::spawn(move || child.wait());
                 }
                 return Ok(waited);
             }
-            if !text.contains("still finishes its requests") || waited > PATIENCE {
-                return Err(self.failure(&text));
+            if !told.contains("still finishes its requests") || waited > PATIENCE {
+                return Err(self.failure(&told));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
