@@ -3,7 +3,6 @@
 
 mod breaker;
 mod directory;
-pub(crate) mod head;
 mod heads;
 mod index;
 mod journal;
@@ -18,11 +17,13 @@ mod recovery;
 mod segment;
 #[cfg(test)]
 pub(crate) mod tests;
+mod variant_name;
 mod verified;
 mod writer;
 
 pub use large::{BodyNotKept, LargeWrite};
 
+use self::variant_name::VariantName;
 use crate::device::pool::Pool;
 use crate::device::syscalls::{FailedCall, Syscalls};
 use crate::entry::{DiskOfferResult, Stored, StoredArc, StoredBody};
@@ -294,7 +295,7 @@ impl DiskTier {
     #[must_use]
     pub fn holds(&self, key: &[u8], stored: &Stored) -> bool {
         let hash = self.base().hash(key);
-        let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
+        let name = variant_name::of(hash, stored.meta.vary(), stored.variant());
         self.base().index.find(hash).iter().any(|it| it.variant == name.variant)
     }
 
@@ -365,7 +366,7 @@ impl DiskTier {
         } else {
             let hash = base.hash(key);
             // A response from another tier has not replaced any record yet.
-            let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
+            let name = variant_name::of(hash, stored.meta.vary(), stored.variant());
             let _ = self.displace_other_vary(hash, name);
             match self.queue.write(hash, name.names, key, stored, leaving, too_late) {
                 Push::Queued => return counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
@@ -389,7 +390,7 @@ impl DiskTier {
             Some(DiskOfferResult::Queued(stamp) | DiskOfferResult::Missed(stamp)) => stamp,
         };
         let hash = self.base().hash(key);
-        let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
+        let name = variant_name::of(hash, stored.meta.vary(), stored.variant());
         let answers = |it: &index::KnownRecord| it.variant == name.variant || it.names != name.names;
         !self.base().index.find(hash).iter().any(|it| it.stamp >= stamp && answers(it))
     }
@@ -426,7 +427,7 @@ impl DiskTier {
     /// not tell which requests select those.
     pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<DiskWrite> {
         let hash = self.base().hash(key);
-        let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
+        let name = variant_name::of(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
         let others = self.displace_other_vary(hash, name);
         let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;
@@ -437,7 +438,7 @@ impl DiskTier {
     }
 
     /// The same only for those that vary on other names.
-    fn displace_other_vary(&self, hash: u64, name: head::VariantName) -> Option<DiskWrite> {
+    fn displace_other_vary(&self, hash: u64, name: VariantName) -> Option<DiskWrite> {
         let known = self.base().index.find(hash);
         let mut gone: Vec<u32> =
             known.iter().filter(|it| it.names != name.names).map(|it| it.variant).collect();
@@ -447,7 +448,7 @@ impl DiskTier {
     }
 
     /// Removes one variant, or all where `variant` is zero, for a response of this name.
-    fn forget_variant(&self, hash: u64, variant: u32, by: head::VariantName) -> DiskWrite {
+    fn forget_variant(&self, hash: u64, variant: u32, by: VariantName) -> DiskWrite {
         let (done, written) = oneshot::channel();
         let index = &self.base().index;
         self.queue.remove(hash, variant, by.names, done, |stamp, waiting| {

@@ -28,6 +28,7 @@ pub mod snapshot;
 pub mod spool;
 mod spooled_body;
 mod stored_body;
+mod stored_envelope;
 mod supersede;
 mod thread_number;
 mod tiers;

@@ -24,12 +24,13 @@ mod version;
 use self::reading::Surplus;
 use self::version::RamFields;
 pub use self::version::StreamVersion;
-use crate::disk::{each_piece_of, head};
+use crate::disk::each_piece_of;
 use crate::entry::{Entry, Stored, StoredBody};
 use crate::key::KeyHash;
 use crate::purges::Seq;
 use crate::ram::{RulesApplied, Store};
 use crate::s3fifo::{MOST_USES, WalkPosition};
+use crate::stored_envelope;
 use larder_semantics::tiers;
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope;
@@ -213,7 +214,7 @@ impl<W: Write> SnapshotWriter<W> {
         applied: Seq,
     ) -> io::Result<()> {
         self.scratch.clear();
-        head::write(key, stored, &mut self.scratch);
+        stored_envelope::write(key, stored, &mut self.scratch);
         let is_small = self.scratch.len() <= envelope::MAX_HEAD;
         let head = if stored.has_own_head() { stored.head.text() } else { Vec::new() };
         let plan = stored.encodings.as_ref().map(|it| it.plan);

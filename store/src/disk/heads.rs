@@ -83,9 +83,9 @@ fn place(hash: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::head;
     use crate::disk::index::RecordLocation;
     use crate::sample;
+    use crate::stored_envelope;
     use larder_wire::segment::RecordKind;
 
     fn header(hash: u64, stamp: u64, head: u32) -> RecordHeader {
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn the_last_of_a_place_stays_and_all_are_bounded() {
         let mut written = Vec::new();
-        head::write(b"key", &sample::plain(sample::text("body")), &mut written);
+        stored_envelope::write(b"key", &sample::plain(sample::text("body")), &mut written);
         let parts = Arc::new(PartChecksums::of(0, b"body"));
-        let envelope = head::read(&written).unwrap().0;
+        let envelope = stored_envelope::read(&written).unwrap().0;
         let heads = Heads::new();
         heads.insert(header(5, 1, 100), &envelope, &parts);
         assert!(heads.get(5, &known(1)).is_some_and(|it| it.1 == envelope));

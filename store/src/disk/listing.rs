@@ -5,10 +5,11 @@
 pub use super::index::MOST_HITS;
 use super::index::{KnownRecord, SlotSummary};
 use super::segment::Segment;
-use super::{DiskShared, DiskTier, head};
+use super::{DiskShared, DiskTier};
 use crate::entry::{Stored, StoredBody};
 use crate::listing::{ListingQuery, MOST, SortDirection};
 use crate::ram::Store;
+use crate::stored_envelope;
 use larder_semantics::tags;
 use larder_stdx::clock::precise_micros;
 use larder_transport::body::FileSlice;
@@ -172,7 +173,8 @@ impl DiskTier {
                 Some(it) if it.key != key => continue,
                 _ => {}
             }
-            let Some(stored) = store.admit(&key, head::stored(envelope, StoredBody::Disk(Box::new(body))))
+            let Some(stored) =
+                store.admit(&key, stored_envelope::stored(envelope, StoredBody::Disk(Box::new(body))))
             else {
                 continue;
             };
@@ -204,7 +206,7 @@ fn read(base: &DiskShared, hash: u64, known: &KnownRecord) -> Option<(Envelope, 
         bytes.extend_from_slice(&rest);
     }
     let written = bytes.get(HEADER..needed)?;
-    let envelope = head::read(written).filter(|_| sum(base.seed, written) == header.head_sum)?.0;
+    let envelope = stored_envelope::read(written).filter(|_| sum(base.seed, written) == header.head_sum)?.0;
     let slice = FileSlice { owner: segment, offset: at + needed as u64, length: header.body };
     Some((envelope, slice))
 }

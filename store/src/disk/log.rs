@@ -4,11 +4,11 @@
 
 use super::DiskShared;
 use super::directory::Directory;
-use super::head;
 use super::index::{KnownRecord, RecordLocation, USED};
 use super::parts::{self, ChecksumBuilder, ChecksumMismatch, PartChecksums, RecordedSums};
 use super::segment::Segment;
 use crate::device::syscalls::FailedCall;
+use crate::stored_envelope;
 use larder_transport::body::FileSlice;
 use larder_wire::segment::{
     ENTRY, FooterEntry, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL, UNIT,
@@ -375,7 +375,7 @@ impl SegmentLog {
             return Err(NotWritten::NoRoom);
         }
         let at = offset + HEADER as u64 + u64::from(header.head);
-        let behind = head::read(&head).ok_or(NotWritten::Corrupt)?.1;
+        let behind = stored_envelope::read(&head).ok_or(NotWritten::Corrupt)?.1;
         let parts = PartChecksums::read(self.base.seed, &header, behind).ok_or(NotWritten::Corrupt)?;
         let body = RecordedSums::slice(&self.base, from.clone(), at, Arc::new(parts), (hash, known.stamp));
         let to = self.append(&header, &head, BodySource::Slice(&body))?;

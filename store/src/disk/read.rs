@@ -2,17 +2,18 @@
 //! body stays in the file once it is verified and resident. `semantics::vary` decides which variant a request selects.
 
 use super::breaker::{DiskBreaker, READ_TIMEOUT};
-use super::head::{self, variant_name};
 use super::heads::Heads;
 use super::index::KnownRecord;
 use super::parts::{PartChecksums, RecordedSums};
 use super::segment::Segment;
+use super::variant_name;
 use super::verified::{self, VerifiedParts};
 use super::{DiskShared, ReadWait};
 use crate::device::pool::Pool;
 use crate::entry::{DiskOfferResult, Stored, StoredBody};
 use crate::ram::Store;
 use crate::read_buffer::{self, ReadBuffer};
+use crate::stored_envelope;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::vary;
@@ -134,7 +135,7 @@ impl DiskReader {
             scratch.clear();
             vary::write_key(names, request, &mut scratch);
             if *scratch != *record.envelope.variant {
-                met.push((known.names, variant_name(hash, names, &scratch).variant));
+                met.push((known.names, variant_name::of(hash, names, &scratch).variant));
                 continue;
             }
             match self.read_body(hash, &known, record, device).await {
@@ -212,7 +213,7 @@ impl DiskReader {
         if sum(self.base.seed, written) != header.head_sum {
             return Err(UnreadRecord::Corrupt);
         }
-        let (envelope, behind) = head::read(written).ok_or(UnreadRecord::Corrupt)?;
+        let (envelope, behind) = stored_envelope::read(written).ok_or(UnreadRecord::Corrupt)?;
         let Some(parts) = PartChecksums::read(self.base.seed, &header, behind).map(Arc::new) else {
             // An older larder made one checksum for a large body: the record cannot be used, but is not damaged.
             let is_old =
@@ -243,7 +244,7 @@ impl DiskReader {
         let whole = read.as_ref().and_then(|(buffer, from)| buffer.bytes()[*from..].get(..length));
         if header.body <= self.heap_line {
             let body = whole.filter(|it| parts.match_body(it)).ok_or(UnreadRecord::Corrupt)?;
-            return Ok(head::stored(envelope, StoredBody::on_the_heap(&[body])));
+            return Ok(stored_envelope::stored(envelope, StoredBody::on_the_heap(&[body])));
         }
         if segment.check_modified() {
             // A program that writes to it may do so while it is sent.
@@ -262,7 +263,7 @@ impl DiskReader {
             self.verified.insert(hash, known.stamp, now);
         }
         let slice = RecordedSums::slice(&self.base, segment, body_at, parts, (hash, known.stamp));
-        Ok(head::stored(envelope, StoredBody::Disk(Box::new(slice))))
+        Ok(stored_envelope::stored(envelope, StoredBody::Disk(Box::new(slice))))
     }
 
     /// Verifies a body; afterwards it is in memory.

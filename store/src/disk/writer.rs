@@ -2,16 +2,17 @@
 //! off; removals and purges are remembered until it is on again. `log` orders the bytes.
 
 use super::directory::{Directory, DirectoryRefusal};
-use super::head::{self, variant_name};
 use super::index::{IndexPut, KnownRecord, WaitingNames};
 use super::journal::Journal;
 use super::log::{BodySource, NotWritten, SegmentLog};
 use super::parts::{self, PartChecksums};
 use super::queue::{Op, WriteQueue};
+use super::variant_name;
 use super::{DirectoryContents, DiskShared, DiskState};
 use crate::device::syscalls::{FailedCall, Syscall};
 use crate::entry::{Stored, StoredBody};
 use crate::purges::{PurgeRule, PurgeScope, Strength};
+use crate::stored_envelope;
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_wire::envelope;
@@ -161,7 +162,7 @@ impl SegmentWriter {
             self.status.count_skipped(&counters);
             return self.remove_older(hash, stamp, stored);
         }
-        let variant = variant_name(hash, stored.meta.vary(), stored.variant()).variant;
+        let variant = variant_name::of(hash, stored.meta.vary(), stored.variant()).variant;
         if self.base.index.is_late(hash, variant, stamp) || self.journal.may_have_dropped(stored.epoch) {
             counters.disk_skipped.add_shared(1);
             return self.remove_older(hash, stamp, stored);
@@ -187,7 +188,7 @@ impl SegmentWriter {
 
     /// A replacement was not written: the older record is removed nevertheless.
     fn remove_older(&mut self, hash: u64, stamp: u64, stored: &Stored) {
-        let name = variant_name(hash, stored.meta.vary(), stored.variant());
+        let name = variant_name::of(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
         if self.base.index.remove_variant(hash, variant, stamp, WaitingNames::Nothing) > 0 {
             self.remove(hash, variant, stamp);
@@ -204,7 +205,7 @@ impl SegmentWriter {
     ) -> Result<IndexPut, NotWritten> {
         let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
         scratch.clear();
-        head::write(key, stored, scratch);
+        stored_envelope::write(key, stored, scratch);
         if scratch.len() > envelope::MAX_HEAD {
             return Err(NotWritten::TooLarge);
         }
@@ -223,7 +224,7 @@ impl SegmentWriter {
         if length > MAX_HEAD {
             return Err(NotWritten::TooLarge);
         }
-        let name = variant_name(hash, stored.meta.vary(), stored.variant());
+        let name = variant_name::of(hash, stored.meta.vary(), stored.variant());
         let header = RecordHeader {
             kind: RecordKind::Response,
             hash,

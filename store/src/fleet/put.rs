@@ -7,9 +7,10 @@ use super::server::{ConnectionChoice, OperationFailure};
 use super::supersede::{CLOCKS_APART, RecordReplacement};
 use super::{FilledBy, Fleet, FleetPut, OversizePolicy, RecomputeLease, Removed, Settled};
 use crate::ram::{FleetCopy, Stored, StoredArc, StoredBody};
+use crate::stored_envelope;
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_wire::envelope::{BodyInfo, BodySplit, Envelope, EnvelopeHead, Mark, Unshared, sum};
+use larder_wire::envelope::{BodyInfo, BodySplit, Envelope, Mark, Unshared, sum};
 use larder_wire::memcached::{FleetKey, MAX_EXPIRE, MemcachedReply, MemcachedRequest, MemcachedValue};
 use std::rc::Rc;
 use std::time::Duration;
@@ -471,23 +472,10 @@ fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>, stands: u32) -> M
     }
 }
 
-/// The head of an envelope.
+/// The head of an item. Positions of this process mean nothing to other nodes.
 fn head(outgoing: &OutgoingItem, key: &[u8], body: BodyInfo) -> Vec<u8> {
-    let stored = &outgoing.stored;
-    let known: Vec<(u64, u64)> = stored.log().as_slice().iter().map(|it| (it.log, it.entry)).collect();
-    let head = EnvelopeHead {
-        key,
-        variant: stored.variant(),
-        meta: &stored.meta,
-        fields: &stored.fields(),
-        trailers: stored.trailers(),
-        tags: stored.tags(),
-        known: &known,
-        seq: 0,
-        body,
-    };
     let mut bytes = Vec::new();
-    head.write(&mut bytes);
+    stored_envelope::write_with(key, &outgoing.stored, 0, body, &mut bytes);
     bytes
 }
 

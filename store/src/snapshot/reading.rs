@@ -14,11 +14,11 @@ use super::{
     shared_bytes,
 };
 use crate::arena::InheritedArena;
-use crate::disk::head;
 use crate::encodings::Encodings;
 use crate::entry::StoredBody;
 use crate::purges::Seq;
 use crate::ram::Store;
+use crate::stored_envelope;
 use larder_stdx::clock;
 use larder_wire::ready_head::ReadyHead;
 use larder_wire::segment::{RecordHeader, RecordKind, sum};
@@ -359,10 +359,10 @@ impl Store {
 
     /// Adds the response of a record's head; returns whether it is in RAM.
     fn restore_one(&self, version: StreamVersion, bytes: &[u8], body: StoredBody, applied: Seq) -> bool {
-        let Some((mut envelope, beyond)) = head::read(bytes) else { return false };
+        let Some((mut envelope, beyond)) = stored_envelope::read(bytes) else { return false };
         let Some(beyond) = RamFields::read(version, beyond) else { return false };
         let key = std::mem::take(&mut envelope.key);
-        let mut stored = head::stored_with(envelope, body, |text| self.heads.ready(text));
+        let mut stored = stored_envelope::stored_with(envelope, body, |text| self.heads.ready(text));
         if !is_usable(&stored, clock::wall()) {
             return false;
         }

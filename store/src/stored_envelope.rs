@@ -1,15 +1,20 @@
-//! Conversion between a stored response and the envelope head of its record. `wire::envelope` has the format, `log` the
-//! place of the bytes.
+//! The envelope of a stored response: the one form of its head on disk, in the fleet, and in the stream of the RAM tier. `wire::envelope`
+//! has the format; the places of the bytes are decided by the tiers.
 
 use crate::entry::{Stored, StoredBody};
-use crate::purges::{Position, Positions, PurgeEpoch, PurgeFacts};
+use crate::purges::{Position, Positions, PurgeEpoch, PurgeFacts, Seq};
 use larder_wire::envelope::{BodyInfo, Envelope, EnvelopeHead};
 use larder_wire::http1::write;
 use larder_wire::ready_head::ReadyHead;
-use xxhash_rust::xxh3::Xxh3;
 
-/// Appends the envelope head of a response. Its body's checksum stays zero: the record has one.
+/// Appends the head of a response to a record, of the disk tier or of RAM's stream. Its body's checksum stays zero: the record has one.
 pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
+    let body = BodyInfo { length: stored.body.len(), ..BodyInfo::default() };
+    write_with(key, stored, stored.epoch, body, out);
+}
+
+/// Appends the head of a response to a record of the purge position `seq`, with its body in this form.
+pub(crate) fn write_with(key: &[u8], stored: &Stored, seq: Seq, body: BodyInfo, out: &mut Vec<u8>) {
     let known: Vec<(u64, u64)> = stored.log().as_slice().iter().map(|it| (it.log, it.entry)).collect();
     let head = EnvelopeHead {
         key,
@@ -19,8 +24,8 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
         trailers: stored.trailers(),
         tags: stored.tags(),
         known: &known,
-        seq: stored.epoch,
-        body: BodyInfo { length: stored.body.len(), ..BodyInfo::default() },
+        seq,
+        body,
     };
     head.write(out);
 }
@@ -61,35 +66,4 @@ pub(crate) fn stored_with(
         Stored::of_head(meta, head, body)
     };
     stored.with(variant, trailers, purge_facts)
-}
-
-/// The index's identity of a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VariantName {
-    /// The hash of the names in `Vary`; zero without any.
-    pub names: u16,
-    /// The hash of the names and the request's values.
-    pub variant: u32,
-}
-
-impl VariantName {
-    /// The older records that one of this name replaces: those of its variant, or all of them, expressed as zero, where
-    /// it does not vary.
-    pub fn displaces(self) -> u32 {
-        if self.names == 0 { 0 } else { self.variant }
-    }
-}
-
-/// The identity of a variant, by the directory's seed and its key's hash.
-#[allow(clippy::cast_possible_truncation, reason = "parts of a hash")]
-pub(crate) fn variant_name(hash: u64, vary: &[Box<str>], variant: &[u8]) -> VariantName {
-    let mut hasher = Xxh3::with_seed(hash);
-    for name in vary {
-        hasher.update(name.as_bytes());
-        hasher.update(b"\n");
-    }
-    let names = if vary.is_empty() { 0 } else { (hasher.digest() as u16).max(1) };
-    hasher.update(b"\n");
-    hasher.update(variant);
-    VariantName { names, variant: hasher.digest() as u32 }
 }
