@@ -135,8 +135,8 @@ pub fn changes_cookies(it: &Field<'_>) -> bool {
     it.sets_cookie() || it.is("clear-site-data") && clears_more()
 }
 
-/// The names of cookies that a response sets although its request had them: the application did not see them, because `cache.private_cookies` names
-/// others, and begins each time with a new one. The request had no private cookie. Those of `cache.ignored_cookies` are removed on purpose.
+/// The names of cookies that a response sets although its request had them: the application did not see them, because `cache.private_cookies` does
+/// not name them, and begins each time with a new one. The request had no private cookie. Those of `cache.ignored_cookies` are removed on purpose.
 pub fn set_again<'f>(
     policy: &Policy,
     request: &'f [Field<'f>],
