@@ -441,6 +441,28 @@ fn a_secret_in_a_condition_is_not_shown() {
     }
 }
 
+/// A condition may hold for a request without the secret, whose sender must not learn it from the explanation.
+#[test]
+fn the_condition_of_a_matched_route_is_explained_without_its_secret() {
+    let config = r#"
+listen = ["127.0.0.1:0"]
+[[site]]
+hosts = ["*"]
+[[site.route]]
+path = "/k/*"
+when = 'header.X-Api-Key != "${KEY}"'
+respond = { body = "no" }
+[[site.route]]
+path = "/*"
+respond = { body = "yes" }
+"#;
+    let env = vec![("KEY".into(), r#"s3cret"and\more"#.into())];
+    let larder = Larder::start(Setup { config: config.into(), env });
+    let explained = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/k/a"}"#).text();
+    assert!(explained.contains(r#"header.X-Api-Key != \"${KEY}\""#), "{explained}");
+    assert!(!explained.contains("s3cret"), "{explained}");
+}
+
 /// The value of a variable is a text, whatever it contains: it ends no text, and begins no test.
 #[test]
 fn the_value_of_a_variable_widens_no_condition() {

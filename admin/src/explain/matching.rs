@@ -119,7 +119,7 @@ impl Admin {
         json!({
             "path": chosen.path.text(),
             "methods": methods,
-            "when": chosen.when.as_ref().map(Expression::text),
+            "when": chosen.when.as_ref().map(Expression::shown),
             "listeners": chosen.listeners,
             "where": place(chosen),
             "captures": chosen.path.captures(path).map(|it| captures(&it, chosen.path.names())),
