@@ -392,7 +392,9 @@ impl AccessRules {
     #[must_use]
     pub fn admits_address(&self, address: Option<IpAddr>) -> bool {
         let has = |it: &Option<Addresses>| it.as_ref().is_some_and(|it| it.has_address(address));
-        self.admits_by_address && !has(&self.config.deny) && has(&self.config.allow)
+        // Fields of clients that are removed for other routes of the site are removed for this one, too.
+        let leaves_request = self.admits_by_address && self.removed.is_none();
+        leaves_request && !has(&self.config.deny) && has(&self.config.allow)
     }
 
     /// The service of `access.forward`.

@@ -144,4 +144,7 @@ fn an_address_admits_alone_only_without_other_rules() {
     check(AccessConfig { limit: Some(limit), ..own() }, [false; 3]);
     let basic = BasicConfig { realm: "a".to_owned(), users: Vec::new(), file: None };
     check(AccessConfig { basic: Some(basic), any: true, ..own() }, [false; 3]);
+    let removed = Some([String::from("x-user")].into());
+    let of_site = AccessRules { removed, ..AccessRules::new(&own(), &Arc::default()) };
+    assert!(!of_site.admits_address("192.0.2.1".parse().ok()), "fields of the request are removed");
 }
