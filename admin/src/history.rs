@@ -341,6 +341,8 @@ fn busiest(requests: &[Heavy], misses: &[Heavy]) -> Vec<UrlCount> {
     };
     requests.iter().for_each(|it| add(it, |url| &mut url.1));
     misses.iter().for_each(|it| add(it, |url| &mut url.2));
+    // A URL may be among those with the most misses alone: it had at least as many requests.
+    all.iter_mut().for_each(|it| it.1 = it.1.max(it.2));
     // A miss is what the origin feels.
     all.sort_by_key(|it| std::cmp::Reverse(it.1.max(4 * it.2)));
     all.truncate(URLS);
@@ -484,7 +486,7 @@ mod tests {
             |text: &str, weight| Heavy { text: text.as_bytes().to_vec(), cut: false, weight, error: 0 };
         let requests = [heavy("a/1", 9), heavy("https://b/2?token=x", 5), heavy("a/1", 1)];
         let urls = busiest(&requests, &[heavy("a/1", 4), heavy("a/3", 3)]);
-        let expect = [("http://a/1", 10, 4), ("http://a/3", 0, 3), ("https://b/2?token=***", 5, 0)];
+        let expect = [("http://a/1", 10, 4), ("http://a/3", 3, 3), ("https://b/2?token=***", 5, 0)];
         assert_eq!(expect.map(|it| (it.0.to_owned(), it.1, it.2)).to_vec(), urls);
     }
 }

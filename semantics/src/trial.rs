@@ -371,11 +371,10 @@ impl<'r> ConfigTrial<'r> {
             let key = now.lifetime_key(&then);
             self.report.changed(ChangeKind::Lifetime, seen, text(old.seconds), text(new.seconds), key);
         }
-        let (Some(group), Course::Cached { policy, .. }) = (then.group, changed.course) else { return };
-        public_form(policy, seen.request, Some(*response), |public| {
-            let response = public.and_then(|it| it.1).unwrap_or(*response);
-            self.sharing.note(seen.number, seen.request, &response, &now, group);
-        });
+        if let Some(group) = then.group {
+            // With `Set-Cookie`, also where `cache.public_files` removes it: the application may make the page for that client.
+            self.sharing.note(seen.number, seen.request, response, &now, group);
+        }
     }
 
     /// Compares the keys, and the names of the fields by which stored responses are kept apart.

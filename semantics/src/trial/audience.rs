@@ -84,6 +84,8 @@ struct ObservedRequests {
     weight: u32,
     /// How often an origin sent it.
     answers: u32,
+    /// The first and the last request for which it did.
+    sent: Option<(usize, usize)>,
     has_credentials: bool,
 }
 
@@ -133,10 +135,14 @@ impl SharingCheck {
             number,
             weight: 0,
             answers: 0,
+            sent: None,
             has_credentials,
         });
         it.weight = it.weight.saturating_add(weight);
-        it.answers += u32::from(own.is_some());
+        if own.is_some() {
+            it.answers += 1;
+            it.sent = Some(joined(it.sent, (number, number)));
+        }
         it.has_credentials |= has_credentials;
     }
 
@@ -149,7 +155,9 @@ impl SharingCheck {
             if is_merge && identities.len() < 2 {
                 continue; // It is shared as before.
             }
-            let found = difference(group, |it| it.digest).max(difference(group, |it| it.head));
+            let alternates = if alternates(group) { Difference::Identities } else { Difference::None };
+            let found =
+                difference(group, |it| it.digest).max(difference(group, |it| it.head)).max(alternates);
             let reason = match found {
                 Difference::None => continue,
                 Difference::Changes => SharedReason::Changes,
@@ -182,6 +190,29 @@ enum Difference {
     Changes,
     /// Identities got different ones, and not only with the time.
     Identities,
+}
+
+/// The first and the last number of both.
+fn joined(one: Option<(usize, usize)>, other: (usize, usize)) -> (usize, usize) {
+    one.map_or(other, |it| (it.0.min(other.0), it.1.max(other.1)))
+}
+
+/// Whether a body came back after another one was sent: the page did not change with the time alone. Then it differs by something that
+/// no identity shows, such as a field that only the application knows, or a proxy before which all clients have one address.
+/// Fields are not compared so: those that name a server alternate among origins.
+fn alternates(group: &ObservedGroup) -> bool {
+    facts::classes().any(|class| {
+        let mut sent: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+        for (seen, it) in group.iter().filter(|it| it.0.digest != 0 && facts::class_of(it.0.digest) == class)
+        {
+            if let Some(these) = it.sent {
+                sent.insert(seen.digest, joined(sent.get(&seen.digest).copied(), these));
+            }
+        }
+        let mut times: Vec<(usize, usize)> = sent.into_values().collect();
+        times.sort_unstable();
+        !times.is_sorted_by(|one, next| one.1 < next.0)
+    })
 }
 
 /// The difference by one of two hashes. Where an identity got different responses itself, and no response was sent twice, the

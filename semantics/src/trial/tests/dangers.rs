@@ -99,6 +99,34 @@ fn pages_of_sessions_are_found_behind_any_number_of_equal_ones() {
     }
 }
 
+/// All clients may have one address, and the page may depend on a field that only the application knows.
+#[test]
+fn a_body_that_comes_back_after_another_one_differs_by_more_than_time() {
+    let check = |bodies: &[(u64, u64)], expect: &[(SharedReason, u32)]| {
+        let rows: Vec<Miss<'_>> = bodies.iter().map(|it| miss(it.0, &[], it.1)).collect();
+        let report = told(&rows, &[], &Policy::default(), &kept());
+        assert_eq!(expect, counted(&report), "{bodies:?}");
+    };
+    check(&[(1, 3), (1, 5), (1, 3), (1, 7)], &[(SharedReason::Differed, 4)]);
+    check(&[(1, 3), (2, 5), (3, 3), (1, 5)], &[(SharedReason::Differed, 4)]);
+    // A page that changes from time to time.
+    check(&[(1, 3), (1, 3), (1, 5), (1, 5), (1, 7)], &[]);
+    check(&[(1, 3), (2, 3), (1, 5), (2, 5)], &[]);
+}
+
+/// The application may make the page for the client to whom it gives the cookie.
+#[test]
+fn a_public_file_with_a_cookie_is_named_although_the_cookie_is_removed() {
+    let changed = policy(|it| it.public_files = vec![crate::pattern::PathPattern::of("/*")]);
+    let response = [
+        Field { name: "Set-Cookie", value: b"sid=1" },
+        Field { name: "Cache-Control", value: b"max-age=60" },
+    ];
+    let rows = [Miss { target: "/x.css", ..miss(1, &[], 3) }];
+    let report = told(&rows, &response, &Policy::default(), &changed);
+    assert_eq!(vec![(SharedReason::SetCookie, 1)], counted(&report));
+}
+
 #[test]
 fn fields_that_are_shared_are_compared_and_those_that_differ_by_nature_are_not() {
     let head = |name: &'static str, value: &'static str| {
