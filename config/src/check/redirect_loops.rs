@@ -228,7 +228,7 @@ impl<'a> Redirects<'a> {
             if let Some(first) = first {
                 // A loop that this redirect only leads to is reported for its own redirects.
                 let is_within = way[first..].contains(&start);
-                return is_within.then(|| FoundLoop { text: reported(&urls[first..], &way[first..]), way });
+                return is_within.then(|| FoundLoop { text: described(&urls[first..], &way[first..]), way });
             }
         }
         let is_first = way.iter().find(|it| !matches!(it, RedirectSource::Site)) == Some(&start);
@@ -384,7 +384,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// The warning about a loop of these URLs, the last of which is the first, by these redirects.
-fn reported(urls: &[RequestedUrl], by: &[RedirectSource]) -> String {
+fn described(urls: &[RequestedUrl], by: &[RedirectSource]) -> String {
     let first = &urls[0];
     let is_one_host = urls.iter().all(|it| (it.scheme, &it.authority) == (first.scheme, &first.authority));
     let spelled = urls.iter().map(|it| if is_one_host { it.target.clone() } else { it.to_string() });
