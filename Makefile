@@ -2,6 +2,7 @@
 # make run ORIGIN=http://… builds larder quickly and stands in front of your own application
 # make build               builds larder with every optimisation: ./target/release/larder
 # make package             builds ../larder_VERSION_ARCH.deb from the optimised binary
+# make package ARCH=arm64  the same for Linux on ARM, built on another machine
 # make archive             packs a static binary, its installer and a container file: ./target/larder-VERSION-MACHINE-linux.tar.gz
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
@@ -23,8 +24,17 @@ prepare:
 	@tests/install build
 	@ui/build
 
+ARM = aarch64-unknown-linux-gnu
+
+# For ARM on another machine: the larder of this one prints manual pages and completions.
 package: build
+ifeq ($(ARCH),arm64)
+	@tests/install arm64
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc cargo build --release --locked --bin larder --target $(ARM)
+	LARDER=$(CURDIR)/target/$(ARM)/release/larder HERE=$(CURDIR)/target/release/larder dpkg-buildpackage -b -us -uc -aarm64
+else
 	dpkg-buildpackage -b -us -uc
+endif
 
 STATIC = $(shell uname -m)-unknown-linux-musl
 

@@ -4,7 +4,7 @@
 //! RAM hit never makes a system call for the time. A process that was stopped continues with an old reading: receiving
 //! code calls [`bytes_received`] where that matters.
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::platform::booted_millis;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -86,12 +86,6 @@ pub fn tick() {
     tick_monotonic();
 }
 
-/// Milliseconds of the machine's clock.
-fn booted_millis() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
-}
-
 fn tick_monotonic() {
     let millis = match HELD_AT.load(Relaxed) {
         0 => booted_millis(),
@@ -165,8 +159,7 @@ pub fn instant() -> Instant {
 /// Microseconds of the kernel's monotonic clock, by which a service manager orders its messages.
 #[must_use]
 pub fn kernel_micros() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
+    crate::platform::kernel_micros()
 }
 
 /// Converts microseconds of [`precise_micros`] to microseconds since the Unix epoch, by the current wall clock.

@@ -8,6 +8,7 @@ pub mod error;
 pub mod html;
 pub mod identity_hasher;
 pub mod nearest;
+mod platform;
 pub mod rate_table;
 pub mod secret;
 pub mod size;

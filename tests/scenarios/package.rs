@@ -55,6 +55,15 @@ fn the_unit_runs_the_commands_that_there_are() {
     }
 }
 
+#[test]
+fn the_socket_unit_opens_the_addresses_of_the_configuration() {
+    let unit = std::fs::read_to_string(packaging().join("larder.socket")).unwrap();
+    let configuration = std::fs::read_to_string(packaging().join("larder.toml")).unwrap();
+    let opened: Vec<_> = unit.lines().filter_map(|it| it.strip_prefix("ListenStream=")).collect();
+    let listen = configuration.lines().find_map(|it| it.strip_prefix("listen = ")).unwrap();
+    assert_eq!(listen, format!("{opened:?}"));
+}
+
 /// Settings of every kind: values, tables, arrays of tables, and keys and strings that need quotes.
 const SETTINGS: &str = r#"
 larder_settings:

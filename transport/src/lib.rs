@@ -17,6 +17,7 @@ pub mod http3;
 pub mod http_client;
 pub mod listener;
 mod outbox;
+mod platform;
 mod proxy_protocol;
 mod streams;
 mod synthetic;

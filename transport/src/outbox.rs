@@ -2,6 +2,7 @@
 //! calls.
 
 use crate::body::{BodyPiece, FileSlice, FileWritableBy};
+use crate::platform::{MORE_FOLLOWS, send_range};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -204,7 +205,7 @@ impl Outbox {
                         used += 1;
                     }
                     None => {
-                        flags |= SendFlags::MORE;
+                        flags |= MORE_FOLLOWS;
                         break;
                     }
                 },
@@ -282,9 +283,8 @@ fn send_from_file(socket: BorrowedFd<'_>, piece: &BodyPiece, begun: bool) -> Res
 }
 
 fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
-    let mut offset = slice.offset;
     let most = usize::try_from(slice.length.min(TURN)).unwrap_or(usize::MAX);
-    match rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most) {
+    match send_range(socket, slice.owner.fd(), slice.offset, most) {
         // Shorter than promised, or a broken device: the response must look truncated.
         Ok(0) | Err(Errno::IO) => {
             slice.owner.failed();
@@ -300,7 +300,7 @@ fn copy_checked(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errn
     let mut sent = Err(Errno::IO);
     let lent = slice.owner.lend(slice.offset, most, &mut |bytes| {
         let bytes = &bytes[..bytes.len().min(most)];
-        let more = if bytes.len() < most { SendFlags::MORE } else { SendFlags::empty() };
+        let more = if bytes.len() < most { MORE_FOLLOWS } else { SendFlags::empty() };
         sent = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | more);
     });
     if lent.is_err() {
