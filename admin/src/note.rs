@@ -13,5 +13,5 @@ const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><
 <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\n\
 <h1>larder is running</h1>\n\
 <p>This binary was built without the admin page: that needs Node, and <code>make run</code> builds it in.\n\
-<p>The numbers are at <code>/cache/stats</code>, for whoever shows the token;\n\
-<code>larder explain URL</code> tells why a page is, or is not, served from the cache.\n</html>\n";
+<p>The statistics are at <code>/cache/stats</code>, which requires the token;\n\
+<code>larder explain URL</code> explains why a page is or is not served from the cache.\n</html>\n";

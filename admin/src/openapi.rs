@@ -35,8 +35,8 @@ pub fn describe() -> Value {
             "title": "The admin of larder",
             "version": "1",
             "description": "Bytes are numbers of bytes, times are unix seconds (or say otherwise in their name). Every \
-                            refusal is a Problem: one sentence says what is wrong, where, and what would be right. Those of what \
-                            was asked (4xx) name the place in the request, too: a key of the body, a parameter, a field, a \
+                            refusal is a Problem: one sentence with the mistake, its place, and the remedy. Problems \
+                            of the request (4xx) name the place in it, too: a key of the body, a parameter, a field, a \
                             line and column. A name that is not described here is refused. `x-role` is the least role of a \
                             token that may call an operation: viewer, operator or admin; others get 403.",
         },

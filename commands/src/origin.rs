@@ -57,7 +57,16 @@ pub fn render(answer: &Value) -> String {
         return out;
     }
     if let Some(it) = answer.get("restored") {
-        let _ = writeln!(out, "{} is {}", text(&it["name"]), state(&it["state"]));
+        let _ = match it["state"].as_str() {
+            Some("slow_start") => {
+                writeln!(
+                    out,
+                    "{} is in use again; its share of requests grows (slow start)",
+                    text(&it["name"])
+                )
+            }
+            _ => writeln!(out, "{} is in use again; its state is {}", text(&it["name"]), state(&it["state"])),
+        };
         return out;
     }
     for it in list(&answer["origins"]) {

@@ -356,7 +356,8 @@ fn an_origin_drained_by_an_operator_gets_no_new_request_until_it_is_restored() {
     gate.open();
     let slow: Vec<String> = slow.iter_mut().map(|it| it.read().text()).collect();
     assert!(slow.contains(&"a".to_owned()), "it was not cut: {slow:?}");
-    assert_eq!(format!("{} is slow start\n", a.url()), command(&larder, &format!("restore {}", a.url())));
+    let restored = format!("{} is in use again; its share of requests grows (slow start)\n", a.url());
+    assert_eq!(restored, command(&larder, &format!("restore {}", a.url())));
     larder.pass(60_000);
     assert_eq!(vec!["up", "up"], states(&larder));
     assert!(answers().contains(&"a".to_owned()));

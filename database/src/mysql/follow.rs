@@ -217,7 +217,7 @@ impl BinlogFollower {
         Ok(())
     }
 
-    /// Looks whether the log arrives: its end at the last look but some was read, and it has not begun anew; and whether it still has all
+    /// Looks whether the log arrives: its end at the last look but some was read, and it has not started again from the beginning; and whether it still has all
     /// changes.
     async fn check_log(&mut self) -> Result<(), String> {
         let now = self.connection.log_position().await?;
@@ -225,7 +225,7 @@ impl BinlogFollower {
         self.lag.ends(now.ordinal());
         let read = self.tags.position();
         if now < *read {
-            return Err("its log has begun anew".to_owned());
+            return Err("its log has started again from the beginning".to_owned());
         }
         if self.due.0 <= *read {
             self.due = (now, self.looked);

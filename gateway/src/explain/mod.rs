@@ -395,7 +395,7 @@ impl CacheVerdict {
         if let (Some((status, seconds)), "miss" | "revalidate") = (found, self.name) {
             self.sentence.push_str(&format!(
                 " A node of this fleet, perhaps this one, found that it may not be shared until {seconds} s from now (the origin answered {status}): \
-                 nobody waits for another's answer."
+                 requests do not wait for each other."
             ));
         }
         self
