@@ -49,7 +49,7 @@ fn the_unit_runs_the_commands_that_there_are() {
         "NoNewPrivileges=yes",
         "CapabilityBoundingSet=CAP_NET_BIND_SERVICE",
         // Denied with the other calls for resources otherwise.
-        "SystemCallFilter=setpriority",
+        "SystemCallFilter=sched_setscheduler setpriority",
     ] {
         assert!(unit.lines().any(|it| it == line), "{line}");
     }
