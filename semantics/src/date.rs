@@ -1,9 +1,13 @@
 //! HTTP dates (RFC 9110 §5.6.7) as wall time, independent of their field.
 
 use larder_stdx::clock::WallTime;
+use std::cell::Cell;
 
 /// The last second that four digits of a year can express: `Fri, 31 Dec 9999 23:59:59 GMT`.
 const LAST: u64 = 253_402_300_799;
+
+/// The text of the first second.
+const EPOCH: DateText = *b"Thu, 01 Jan 1970 00:00:00 GMT";
 
 /// Two-digit years from this one on belong to the last century (RFC 9110 §5.6.7: "more than 50 years in the future" is
 /// the past; there is no clock here, so the limit is fixed).
@@ -163,13 +167,29 @@ pub fn format(time: WallTime) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Appends the IMF-fixdate of `time`: 29 bytes; allocates only to grow `out`.
+/// The text of a date: `Thu, 01 Jan 1970 00:00:00 GMT`.
+type DateText = [u8; 29];
+
+/// Appends the IMF-fixdate of `time`: 29 bytes; allocates only to grow `out`. The last date of a thread is kept: responses of the
+/// same second have it.
 pub fn write(time: WallTime, out: &mut Vec<u8>) {
+    thread_local! {
+        static LAST_WRITTEN: Cell<(WallTime, DateText)> = const { Cell::new((WallTime(0), EPOCH)) };
+    }
+    let (last, mut text) = LAST_WRITTEN.get();
+    if last != time {
+        text = text_of(time);
+        LAST_WRITTEN.set((time, text));
+    }
+    out.extend_from_slice(&text);
+}
+
+fn text_of(time: WallTime) -> DateText {
     const SINCE_THURSDAY: [[u8; 3]; 7] = [*b"Thu", *b"Fri", *b"Sat", *b"Sun", *b"Mon", *b"Tue", *b"Wed"];
     let seconds = time.0.min(LAST);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
-    let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+    let mut text = EPOCH;
     let digits = |it: u64| [b'0' + (it / 10 % 10) as u8, b'0' + (it % 10) as u8];
     text[..3].copy_from_slice(&SINCE_THURSDAY[(days % 7) as usize]);
     text[5..7].copy_from_slice(&digits(day));
@@ -179,7 +199,7 @@ pub fn write(time: WallTime, out: &mut Vec<u8>) {
     text[17..19].copy_from_slice(&digits(second / 3600));
     text[20..22].copy_from_slice(&digits(second / 60 % 60));
     text[23..25].copy_from_slice(&digits(second % 60));
-    out.extend_from_slice(&text);
+    text
 }
 
 /// Year, month from 0, and day of a number of days since 1970: counted in eras of 400 years that begin in March, so that the leap

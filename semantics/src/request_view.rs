@@ -95,8 +95,14 @@ impl<'a> RequestView<'a> {
     /// The query as received, without its question mark.
     #[must_use]
     pub fn query(&self) -> &'a str {
-        let target = self.target.split('#').next().unwrap_or(self.target);
-        target.split_once('?').map_or("", |it| it.1)
+        let target = self.target;
+        match target.bytes().position(|it| matches!(it, b'?' | b'#')) {
+            Some(at) if target.as_bytes()[at] == b'?' => {
+                let query = &target[at + 1..];
+                query.split_once('#').map_or(query, |it| it.0)
+            }
+            _ => "",
+        }
     }
 
     /// The values of a query parameter of this name, decoded: `%` escapes, and `+` as a space.
@@ -145,7 +151,8 @@ impl<'a> RequestView<'a> {
 /// The path of a request target, without its query; `/` if it has none.
 #[must_use]
 pub fn path_of(target: &str) -> &str {
-    let path = target.split(['?', '#']).next().unwrap_or(target);
+    let end = target.bytes().position(|it| matches!(it, b'?' | b'#')).unwrap_or(target.len());
+    let path = &target[..end];
     if path.starts_with('/') { path } else { "/" }
 }
 

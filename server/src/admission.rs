@@ -4,7 +4,7 @@
 use crate::access::{self, AccessRules, Admitted, Unverified, Verdict, VerifyContext};
 use crate::finish::RouteFinish;
 use crate::overlay::Overlay;
-use crate::own_answer::{self, AdmissionRule};
+use crate::own_answer::{self, AdmissionRule, OwnResponse};
 use crate::purge::{PurgeQueue, method};
 use crate::route_admission::RouteAdmission;
 use crate::router::{Found, Matched, RouteTarget, Router};
@@ -31,8 +31,8 @@ use std::sync::Arc;
 pub enum Admission<'a> {
     /// It proceeds: to its overlay, its gateway or its files.
     Continue,
-    /// It gets this response, which may be one of the configuration.
-    Answer(Cow<'a, Synthetic>),
+    /// It gets this response.
+    Answer(OwnResponse<'a>),
     /// This decides. The fast path declines the request, and the machine asks again.
     Ask(AdmissionDecision<'a>),
 }
@@ -263,7 +263,7 @@ enum ServiceDecision<'a> {
     /// A gateway, files or an overlay answer.
     Continue,
     /// Admission answers.
-    Answer(Cow<'a, Synthetic>),
+    Answer(OwnResponse<'a>),
     /// This route purges.
     Purge(&'a Matched),
 }
@@ -271,7 +271,7 @@ enum ServiceDecision<'a> {
 impl ServiceDecision<'_> {
     /// Admission answers with a response that was made for the request.
     fn made(page: Synthetic) -> Self {
-        ServiceDecision::Answer(Cow::Owned(page))
+        ServiceDecision::Answer(OwnResponse::Made(page))
     }
 }
 
@@ -410,7 +410,7 @@ pub fn service_answer<'a>(
     asked: &OwnQuestion<'a>,
     view: &RequestView<'_>,
     is_draining: bool,
-) -> Option<(AdmissionRule, Cow<'a, Synthetic>)> {
+) -> Option<(AdmissionRule, OwnResponse<'a>)> {
     let found = asked.found.filter(|_| !asked.purges)?;
     let answers = found.admission?.answers.as_ref().filter(|it| it.has_service())?;
     Some((AdmissionRule::Service, answers.service(view, is_draining)?))

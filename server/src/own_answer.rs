@@ -11,9 +11,9 @@ use larder_semantics::redirect::{self as target, OriginRedirect};
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
-use larder_transport::{PLAIN_TEXT, Synthetic};
-use std::borrow::Cow;
+use larder_transport::{PLAIN_TEXT, ReadySynthetic, ResponseWriter, Synthetic};
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 
 /// The rule that decided about a request before the cache.
@@ -94,10 +94,10 @@ type Page = (String, Bytes);
 /// The service of a route that needs neither origin nor file.
 enum OwnService {
     /// To one target without variables, made for requests without a query to add.
-    ConstantRedirect(RedirectConfig, Synthetic),
+    ConstantRedirect(RedirectConfig, ReadySynthetic),
     Redirect(RedirectConfig),
     /// A fixed answer without variables.
-    Constant(Synthetic),
+    Constant(ReadySynthetic),
     Respond {
         status: u16,
         media_type: String,
@@ -108,6 +108,44 @@ enum OwnService {
 enum OwnBody {
     Template(Template),
     Ready,
+}
+
+/// A response of larder's own to a request.
+pub enum OwnResponse<'a> {
+    /// One of the configuration.
+    Ready(&'a ReadySynthetic),
+    /// One that was made for the request.
+    Made(Synthetic),
+}
+
+impl OwnResponse<'_> {
+    /// As [`Synthetic::write_now`].
+    pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
+        match self {
+            OwnResponse::Ready(it) => it.write_now(method, answer),
+            OwnResponse::Made(it) => it.write_now(method, answer),
+        }
+    }
+
+    /// The response for the slow speed.
+    #[must_use]
+    pub fn into_owned(self) -> Synthetic {
+        match self {
+            OwnResponse::Ready(it) => (**it).clone(),
+            OwnResponse::Made(it) => it,
+        }
+    }
+}
+
+impl Deref for OwnResponse<'_> {
+    type Target = Synthetic;
+
+    fn deref(&self) -> &Synthetic {
+        match self {
+            OwnResponse::Ready(it) => it,
+            OwnResponse::Made(it) => it,
+        }
+    }
 }
 
 impl LiveRedirects {
@@ -221,12 +259,12 @@ impl RouteAnswers {
 
     /// The answer of a route that is a redirect or a fixed answer.
     #[must_use]
-    pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<Cow<'_, Synthetic>> {
+    pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<OwnResponse<'_>> {
         let page = match self.service.as_ref()? {
             OwnService::ConstantRedirect(it, page) if view.query().is_empty() || it.to.has_query() => {
-                return Some(Cow::Borrowed(page));
+                return Some(OwnResponse::Ready(page));
             }
-            OwnService::Constant(page) => return Some(Cow::Borrowed(page)),
+            OwnService::Constant(page) => return Some(OwnResponse::Ready(page)),
             OwnService::ConstantRedirect(it, _) | OwnService::Redirect(it) => redirect_of(it, view),
             OwnService::Respond { status, media_type, body } => match body {
                 OwnBody::Template(it) => {
@@ -238,7 +276,7 @@ impl RouteAnswers {
                 OwnBody::Ready => fixed(*status, media_type, Bytes::from_static(b"ok\n")),
             },
         };
-        Some(Cow::Owned(page))
+        Some(OwnResponse::Made(page))
     }
 }
 
@@ -254,7 +292,7 @@ fn redirecting(config: &RedirectConfig) -> OwnService {
     match config.to.constant() {
         Some(_) => {
             let page = redirect_of(config, &RequestView::default());
-            OwnService::ConstantRedirect(config.clone(), page)
+            OwnService::ConstantRedirect(config.clone(), ReadySynthetic::new(page))
         }
         None => OwnService::Redirect(config.clone()),
     }
@@ -263,13 +301,15 @@ fn redirecting(config: &RedirectConfig) -> OwnService {
 fn respond(config: &RespondConfig) -> OwnService {
     let status = config.status;
     let media_type = |own: String| config.media_type.clone().unwrap_or(own);
-    let constant = |own: String, body: Bytes| OwnService::Constant(fixed(status, &media_type(own), body));
+    let constant = |own: String, body: Bytes| {
+        OwnService::Constant(ReadySynthetic::new(fixed(status, &media_type(own), body)))
+    };
     let plain = || PLAIN_TEXT.to_owned();
     match &config.body {
         RespondBody::Text(it) if it.constant().is_some() => {
-            let (media_type, mut out) = (media_type(plain()), Vec::new());
-            it.expand_body(&RequestView::default(), &media_type, &mut out);
-            OwnService::Constant(fixed(status, &media_type, out.into()))
+            let mut out = Vec::new();
+            it.expand_body(&RequestView::default(), &media_type(plain()), &mut out);
+            constant(plain(), out.into())
         }
         RespondBody::Text(it) => OwnService::Respond {
             status,
@@ -326,7 +366,7 @@ mod tests {
             let answers = RouteAnswers { maintenance: None, cors: None, service };
             let view = RequestView { target, ..RequestView::default() };
             let page = answers.service(&view, false).unwrap();
-            assert_eq!(is_made_once, matches!(page, Cow::Borrowed(_)), "{to} {target}");
+            assert_eq!(is_made_once, matches!(page, OwnResponse::Ready(_)), "{to} {target}");
             assert_eq!(Some(location.as_bytes()), page.fields.get("location"), "{to} {target}");
         };
         check("https://a.example/b", "/", true, "https://a.example/b");

@@ -10,7 +10,10 @@ use larder_semantics::date;
 use larder_semantics::error_page;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
+use larder_wire::http1::write;
 use larder_wire::message::reason;
+use larder_wire::ready_head::ReadyHead;
+use std::ops::Deref;
 
 /// The media type of pages that are one sentence.
 pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
@@ -109,14 +112,19 @@ impl Synthetic {
             page.is_error_page = false;
             return page.write_now(method, answer);
         }
-        answer.status(self.status);
-        answer.field_with("Date", |text| date::write(clock::wall(), text));
+        answer.status_of(self.status, self.fields.iter());
         for it in self.fields.iter().filter(|it| !it.is("content-length")) {
             answer.field(it.name, it.value);
         }
         if self.has_body() {
             answer.field("Content-Length", itoa::Buffer::new().format(self.length()).as_bytes());
         }
+        self.end_now(method, answer)
+    }
+
+    /// Ends an answer that has all fields of its own.
+    fn end_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
+        answer.field_with("Date", |text| date::write(clock::wall(), text));
         match self.body.first().filter(|_| self.has_body() && method != "HEAD") {
             Some(piece) => {
                 answer.end_with_piece(piece.clone());
@@ -127,6 +135,46 @@ impl Synthetic {
                 Some(0)
             }
         }
+    }
+}
+
+/// A response that is sent to many requests: its head is ready for the clients of each protocol.
+pub struct ReadySynthetic {
+    page: Synthetic,
+    head: ReadyHead,
+}
+
+impl ReadySynthetic {
+    /// Makes the head of `page`, which does not change any more.
+    #[must_use]
+    pub fn new(page: Synthetic) -> Self {
+        let mut text = Vec::new();
+        write::status_line(page.status, &mut text);
+        for it in page.fields.iter().filter(|it| !it.is("content-length")) {
+            write::field(it.name, it.value, &mut text);
+        }
+        if page.has_body() {
+            let length = itoa::Buffer::new().format(page.length()).to_owned();
+            write::field("Content-Length", length.as_bytes(), &mut text);
+        }
+        Self { head: ReadyHead::new(&text), page }
+    }
+
+    /// As [`Synthetic::write_now`].
+    pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
+        if self.is_error_page || self.body.len() > 1 {
+            return self.page.write_now(method, answer);
+        }
+        answer.ready(&self.head);
+        self.end_now(method, answer)
+    }
+}
+
+impl Deref for ReadySynthetic {
+    type Target = Synthetic;
+
+    fn deref(&self) -> &Synthetic {
+        &self.page
     }
 }
 
@@ -162,6 +210,31 @@ mod tests {
         assert_eq!((Some(0), head.to_owned()), written(&none, "GET"));
         let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         assert_eq!((Some(0), empty.to_owned()), written(&Synthetic::empty(200), "GET"));
+    }
+
+    /// The fields, in order of their names, of what `write` writes.
+    fn lines_of(write: impl FnOnce(&mut ResponseWriter<'_>) -> Option<u64>) -> (Option<u64>, Vec<String>) {
+        let mut out = Outbox::default();
+        let sent = write(&mut ResponseWriter::http1(Version::Http11, false, &mut out));
+        let mut lines: Vec<_> =
+            String::from_utf8(out.text().clone()).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        (sent, lines)
+    }
+
+    #[test]
+    fn a_ready_response_is_sent_as_any_other() {
+        let moved =
+            Synthetic::new(301, PLAIN_TEXT, "moved").with("Location", "/a").with("Content-Length", "9");
+        let ready_page = Synthetic::page(404, "None.");
+        let several = Synthetic { body: [pieces("a".into()), pieces("b".into())].concat(), ..moved.clone() };
+        for page in [moved, Synthetic::empty(204), Synthetic::empty(410), ready_page, several] {
+            let ready = ReadySynthetic::new(page.clone());
+            for method in ["GET", "HEAD"] {
+                let made = lines_of(|it| page.write_now(method, it));
+                assert_eq!(made, lines_of(|it| ready.write_now(method, it)), "{method}");
+            }
+        }
     }
 
     #[test]
