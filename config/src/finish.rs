@@ -153,6 +153,8 @@ impl CorsConfig {
 pub struct RedirectConfig {
     /// The target.
     pub to: Template,
+    /// The target as it is written, for people.
+    pub shown: String,
     /// The status: 301, 302, 303, 307 or 308.
     pub status: u16,
 }

@@ -25,6 +25,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct PathPattern {
     text: Arc<str>,
+    /// The text for people.
+    shown: Arc<str>,
     is_all: bool,
     shape: Arc<Shape>,
     /// Not shared between clones: each has its own matching state, so that threads do not contend for it.
@@ -91,7 +93,13 @@ impl PathPattern {
         Self::parse("/*").expect("a constant, which a test parses")
     }
 
-    /// As it is written.
+    /// The same pattern, which people are shown as it is `written` with variables: the value of one may be a secret.
+    #[must_use]
+    pub fn shown_as(self, written: &str) -> Self {
+        Self { shown: written.into(), ..self }
+    }
+
+    /// Its text, with the values of variables. `Display` shows it as it is written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -127,7 +135,7 @@ impl PathPattern {
         };
         Some(format!(
             "unknown variable {{{lacking}}}; {near}the path {:?} {captures}; docs/generated/config.md lists all",
-            &*self.text
+            &*self.shown
         ))
     }
 
@@ -338,13 +346,13 @@ impl Hash for PathPattern {
 
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.shown)
     }
 }
 
 impl fmt::Debug for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PathPattern({:?})", self.text)
+        write!(f, "PathPattern({:?})", self.shown)
     }
 }
 

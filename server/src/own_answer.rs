@@ -361,7 +361,8 @@ mod tests {
     #[test]
     fn a_redirect_without_variables_is_made_once() {
         let check = |to: &str, target: &str, is_made_once: bool, location: &str| {
-            let config = RedirectConfig { to: Template::parse(to).unwrap(), status: 301 };
+            let config =
+                RedirectConfig { to: Template::parse(to).unwrap(), shown: to.to_owned(), status: 301 };
             let service = Some(redirecting(&config));
             let answers = RouteAnswers { maintenance: None, cors: None, service };
             let view = RequestView { target, ..RequestView::default() };

@@ -441,6 +441,53 @@ fn a_secret_in_a_condition_is_not_shown() {
     }
 }
 
+/// A path may have a token. Two routes whose paths have different variables are two.
+#[test]
+fn the_value_of_a_variable_in_a_path_or_a_redirect_is_not_shown() {
+    let config = r#"
+listen = ["127.0.0.1:0"]
+[log]
+access = "access.log"
+format = "{route} {status}"
+[[site]]
+hosts = ["*"]
+[[site.route]]
+path = "/a-${TOKEN_A}/*"
+respond = { body = "a" }
+[[site.route]]
+path = "/b-${TOKEN_B}/*"
+redirect = { to = "/new-${TOKEN_A}/" }
+[[site.route]]
+path = "/*"
+respond = { body = "other" }
+"#;
+    let variables = [("TOKEN_A", "t0ken-one"), ("TOKEN_B", "t0ken-two")];
+    let env = variables.map(|(name, value)| (name.into(), value.into())).into();
+    let larder = Larder::start(Setup { config: config.into(), env });
+    let checked = run_with(larder.folder.path(), &["check", "-c", "larder.toml"], &variables);
+    assert!(checked.out.contains("redirect 302 /new-${TOKEN_A}/"), "{checked:?}");
+    assert!(!format!("{checked:?}").contains("t0ken"), "{checked:?}");
+    assert_eq!("a", larder.get("/a-t0ken-one/x").text());
+    let moved = larder.get("/b-t0ken-two/x");
+    assert_eq!(Some("/new-t0ken-one/"), moved.field("location"));
+    assert_eq!("other", larder.get("/a-t0ken-two/x").text());
+    let explained = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/other"}"#).text();
+    let answers = ["/metrics", "/api/v1/stats", "/api/v1/why"].map(|it| larder.admin_get(it).text());
+    for text in answers.iter().chain([&explained]) {
+        assert!(!text.contains("t0ken"), "{text}");
+    }
+    for path in ["/a-${TOKEN_A}/*", "/b-${TOKEN_B}/*"] {
+        assert!(answers[0].contains(path) && answers[1].contains(path), "{path}");
+    }
+    let explained = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/a-t0ken-one/x"}"#).text();
+    assert!(explained.contains(r#""path":"/a-${TOKEN_A}/*""#), "{explained}");
+    let log = || fs::read_to_string(larder.folder.path().join("access.log")).unwrap_or_default();
+    until("the log has them", || {
+        log().contains("/a-${TOKEN_A}/* 200") && log().contains("/b-${TOKEN_B}/* 302")
+    });
+    assert!(!log().contains("t0ken"), "{}", log());
+}
+
 /// A condition may hold for a request without the secret, whose sender must not learn it from the explanation.
 #[test]
 fn the_condition_of_a_matched_route_is_explained_without_its_secret() {

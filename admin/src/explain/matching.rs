@@ -117,7 +117,7 @@ impl Admin {
             Methods::Only(these) => json!(these),
         };
         json!({
-            "path": chosen.path.text(),
+            "path": chosen.path.to_string(),
             "methods": methods,
             "when": chosen.when.as_ref().map(Expression::shown),
             "listeners": chosen.listeners,
@@ -194,7 +194,7 @@ fn excluded(route: &RouteConfig, view: &RequestView<'_>) -> Value {
     // A key without a line has its default, in the route that begins there.
     let place = if given == Source::Default { route.source.clone() } else { given };
     json!({
-        "route": route.name, "path": route.path.text(), "key": format!("site.route.{key}"), "sentence": sentence,
+        "route": route.name, "path": route.path.to_string(), "key": format!("site.route.{key}"), "sentence": sentence,
         "where": place.to_string(),
     })
 }

@@ -68,7 +68,7 @@ fn service(route: &RouteConfig) -> String {
             format!("{kind} {}{mark}{}", members.join(", "), backups.join(", "))
         }
         Service::Files(files) => format!("files {}", files.root.display()),
-        Service::Redirect(it) => format!("redirect {} {}", it.status, it.to.text()),
+        Service::Redirect(it) => format!("redirect {} {}", it.status, it.shown),
         Service::Respond(it) => format!("respond {}", it.status),
         Service::Sql(it) => {
             format!("sql {} ({}), {}", it.database.name, it.database.place, it.freshness())

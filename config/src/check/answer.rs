@@ -42,8 +42,8 @@ impl ConfigCheck {
         self.refuse_open_redirect(&source, "site.route.redirect.to", &text);
         let target = Template::parse(&text).ok()?;
         self.refuse_variables(at, &to, "site.route.redirect.to", &target, path);
-        let to = target;
-        Some(RedirectConfig { to, status: u16::try_from(code).unwrap_or(302) })
+        let (shown, status) = (self.written(&to), u16::try_from(code).unwrap_or(302));
+        Some(RedirectConfig { to: target, shown, status })
     }
 
     pub(super) fn respond(&mut self, at: &RoutePath, path: &PathPattern) -> Option<RespondConfig> {

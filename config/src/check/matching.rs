@@ -46,7 +46,8 @@ impl ConfigCheck {
             _ => Methods::Any,
         };
         let when = self.condition(ExpressionSubject::Request, &at.key("when"));
-        let path = PathPattern::of(&self.text(&at.key("path")));
+        let path = at.key("path");
+        let path = PathPattern::of(&self.text(&path)).shown_as(&self.written(&path));
         let found = RouteMatching { path, methods, when, listeners: self.listeners(at) };
         self.refuse_no_methods(at, &found);
         self.refuse_odd_methods(at, &found);

@@ -10,9 +10,14 @@ impl ConfigCheck {
     /// The condition of a key, if it is set and right. It is shown as it is written: a variable may be a secret.
     pub(super) fn condition(&self, subject: ExpressionSubject, key: &str) -> Option<Expression> {
         let text = Some(self.text(key)).filter(|it| !it.is_empty())?;
+        Expression::parse_written(subject, &text, &self.written(key)).ok()
+    }
+
+    /// The text of a key as it is written, for people: with `${NAME}` for a variable, whose value may be a secret.
+    pub(super) fn written(&self, key: &str) -> String {
         let written = self.with_variables(key).and_then(|it| it.parse::<toml_edit::Value>().ok());
-        let written = written.as_ref().and_then(toml_edit::Value::as_str).unwrap_or(&text);
-        Expression::parse_written(subject, &text, written).ok()
+        let written = written.as_ref().and_then(toml_edit::Value::as_str).map(str::to_owned);
+        written.unwrap_or_else(|| self.text(key))
     }
 
     /// The secret of a key, if it is set.

@@ -31,7 +31,8 @@ fn variables_stand_in_every_text() {
     let config = read(text).unwrap();
     assert_eq!(NonZeroUsize::new(3), config.workers);
     let route = &config.sites[0].routes[0];
-    assert_eq!(("larder-config", "/${x}"), (route.name.as_str(), route.path.to_string().as_str()));
+    assert_eq!(("larder-config", "/${x}"), (route.name.as_str(), route.path.text()));
+    assert_eq!("/$${x}", route.path.to_string(), "people are shown the text of the file");
     let hosts: Vec<String> = config.sites[0].hosts.iter().map(ToString::to_string).collect();
     assert_eq!(["a.test", "b.test"], hosts[..]);
     assert!(!route.cache.enabled);

@@ -48,7 +48,9 @@ pub(super) fn parse(text: &str) -> Result<PathPattern> {
     }
     let is_all =
         matches!(&shape, Shape::Between(before, after) if *before.normal == *b"/" && after.normal.is_empty());
-    Ok(PathPattern { text: text.into(), is_all, shape: Arc::new(shape), regex, names: names.into() })
+    let text: Arc<str> = text.into();
+    let shown = text.clone();
+    Ok(PathPattern { text, shown, is_all, shape: Arc::new(shape), regex, names: names.into() })
 }
 
 fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
