@@ -36,31 +36,29 @@ pub fn make_private(out: &mut Vec<u8>, at: usize) {
         out[at..at + PRIVATE.len()].copy_from_slice(PRIVATE.as_bytes());
         return;
     }
-    let mut stated = ResponseDirectives::default();
-    stated.add_line(&out[at..]);
     let length = out.len() - at;
     // Behind the value, so that a hit allocates nothing: a member of n bytes takes n + 2, and n + 1 in the value.
     out.resize(at + 3 * length + PRIVATE.len(), 0);
     let (value, room) = out[at..].split_at_mut(length);
-    let mut used = 0;
+    let (mut used, mut is_stored_nowhere) = (0, false);
     let mut push = |member: &[u8]| {
         for part in [if used == 0 { b"" } else { &b", "[..] }, member] {
             room[used..used + part.len()].copy_from_slice(part);
             used += part.len();
         }
     };
-    if !stated.no_store {
-        push(b"private");
-    }
+    push(b"private");
     for it in field::members(value) {
         let name = it.split(|it| *it == b'=').next().unwrap_or_default().trim_ascii();
         let replaced: [&[u8]; 3] = [b"public", b"private", b"s-maxage"];
         if !replaced.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            is_stored_nowhere |= name.eq_ignore_ascii_case(b"no-store");
             push(it);
         }
     }
-    out.copy_within(at + length..at + length + used, at);
-    out.truncate(at + used);
+    let skipped = if is_stored_nowhere { PRIVATE.len() } else { 0 };
+    out.copy_within(at + length + skipped..at + length + used, at);
+    out.truncate(at + used - skipped);
 }
 
 /// The prefix that makes most values of `Cache-Control` private.

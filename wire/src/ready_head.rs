@@ -11,9 +11,9 @@
 
 use crate::http2::hpack::{Encoder, PreparedLiteral, encode};
 use crate::http3::qpack;
-use larder_semantics::client_ttl::PRIVATE;
+use larder_semantics::client_ttl::{self, PRIVATE};
 use larder_semantics::field::{Field, NameSet};
-use private::PrivatePlace;
+use private::{PrivateChange, PrivatePlace};
 use std::fmt;
 use std::sync::Arc;
 
@@ -221,13 +221,25 @@ impl ReadyHead {
             Some(it) => it.private_place(&self.own),
             None => self.own_private_place().get(),
         };
-        let Some(place) = place else { return false };
+        let Some((place, change)) = place else { return false };
         let at = out.len() + place;
         self.write_text(out);
         let end = out.len();
-        out.extend_from_slice(PRIVATE.as_bytes());
-        out.copy_within(at..end, at + PRIVATE.len());
-        out[at..at + PRIVATE.len()].copy_from_slice(PRIVATE.as_bytes());
+        match change {
+            PrivateChange::Prefix => {
+                out.extend_from_slice(PRIVATE.as_bytes());
+                out.copy_within(at..end, at + PRIVATE.len());
+                out[at..at + PRIVATE.len()].copy_from_slice(PRIVATE.as_bytes());
+            }
+            PrivateChange::Value => {
+                let length = memchr::memchr(b'\r', &out[at..]).unwrap_or(end - at);
+                out.extend_from_within(at..at + length);
+                client_ttl::make_private(out, end);
+                out.extend_from_within(at + length..end);
+                // Over the former value and what follows it.
+                out.drain(at..end);
+            }
+        }
         true
     }
 
@@ -367,13 +379,13 @@ impl HeadTemplate {
 
     /// Where the text of a head with these own values becomes private.
     #[inline]
-    fn private_place(&self, own: &[u8]) -> Option<usize> {
-        let place = self.private.get()?;
+    fn private_place(&self, own: &[u8]) -> Option<(usize, PrivateChange)> {
+        let (place, change) = self.private.get()?;
         let lengths =
             own.as_chunks::<OWN_FORMS>().0.iter().map(|it| usize::from(it[HeadForm::Text as usize]));
         let before = self.cuts.iter().zip(lengths);
         let before = before.take_while(|it| (it.0[HeadForm::Text as usize] as usize) < place);
-        Some(place + before.map(|it| it.1).sum::<usize>())
+        Some((place + before.map(|it| it.1).sum::<usize>(), change))
     }
 
     /// Appends a head with these own values in one form.

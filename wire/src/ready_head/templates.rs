@@ -203,7 +203,7 @@ impl HeadTemplate {
                 from = end;
             }
         }
-        // A value that is each head's own is empty here, and no place.
+        // A value that is each head's own is empty here; it is replaced where it is.
         let private = PrivatePlace::of(&forms[HeadForm::Text as usize]);
         Some(HeadTemplate {
             forms: forms.map(Into::into),

@@ -121,11 +121,11 @@ fn a_section_has_indices_of_its_static_table_and_the_strings_of_the_block() {
 }
 
 #[test]
-fn most_heads_become_private_by_a_prefix() {
+fn heads_with_one_value_of_cache_control_become_private_there() {
     let templates = Templates::default();
-    let check = |lines: &str, expect: Option<&str>| {
+    let check = |lines: &str, expect: Option<(&str, &str)>| {
         let text = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 5\r\n");
-        let expect = expect.map(|it| format!("before{}", text.replacen(it, &format!("private, {it}"), 1)));
+        let expect = expect.map(|(from, to)| format!("before{}", text.replacen(from, to, 1)));
         let stored = [0; 4].map(|_| templates.keep(ReadyHead::new(text.as_bytes())));
         assert!(stored[3].template.is_some(), "{lines}");
         for head in [ReadyHead::new(text.as_bytes())].iter().chain(&stored) {
@@ -137,9 +137,31 @@ fn most_heads_become_private_by_a_prefix() {
         assert!(!ReadyHead::passing(text.as_bytes()).write_private_text(&mut Vec::new()));
     };
     let others = "Server: nginx\r\nDate: Sun, 22 Nov 2026 22:30:01 GMT\r\nETag: \"a\"\r\n";
-    check(&format!("Cache-Control: max-age=60\r\n{others}"), Some("max-age=60"));
-    check(&format!("{others}cache-CONTROL: max-age=60, no-cache\r\n"), Some("max-age=60, no-cache"));
-    check(&format!("{others}Cache-Control: public, max-age=60\r\n"), None);
+    check(&format!("Cache-Control: max-age=60\r\n{others}"), Some(("max-age=60", "private, max-age=60")));
+    let change = |value: &str, expect: &str| {
+        for lines in
+            [format!("{others}cache-CONTROL: {value}\r\n"), format!("Cache-Control: {value}\r\n{others}")]
+        {
+            check(&lines, Some((&format!(": {value}\r\n"), &format!(": {expect}\r\n"))));
+        }
+    };
+    change("max-age=60, no-cache", "private, max-age=60, no-cache");
+    change("public, max-age=60", "private, max-age=60");
+    change("max-age=60, s-maxage=600", "private, max-age=60");
+    change("s-maxage=600", "private");
+    change("no-store", "no-store");
+    change("private=\"a, b\"", "private");
+    change("", "private");
+    // Its value is each head's own.
+    let heads = ["public, max-age=1", "public, max-age=22", "max-age=3", "s-maxage=4"].map(|value| {
+        templates.keep(ReadyHead::new(
+            format!("HTTP/1.1 200 OK\r\nX: a{value}\r\nCache-Control: {value}\r\nY: b\r\n").as_bytes(),
+        ))
+    });
+    let mut out = Vec::new();
+    assert!(heads[2].template.is_some() && heads[2].write_private_text(&mut out));
+    let expect = "HTTP/1.1 200 OK\r\nX: amax-age=3\r\nCache-Control: private, max-age=3\r\nY: b\r\n";
+    assert_eq!(expect, String::from_utf8_lossy(&out));
     check(&format!("{others}Cache-Control: max-age=60\r\nEdge-Control: max-age=60\r\n"), None);
     check(&format!("Cache-Control: max-age=6\r\nCache-Control: no-cache\r\n{others}"), None);
     check(others, None);
