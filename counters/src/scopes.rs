@@ -27,7 +27,7 @@ counters! {
     refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
     limited: Count, "Requests refused because of `access.limit.rate` or `access.limit.concurrency`, or after too many wrong credentials (429).";
     budget_exceeded: Count, "Requests beyond the budget of the route (`access.budget.misses`, `access.budget.seconds`): served stale, or refused with 429.";
-    saved_us: Micros, "Microseconds saved by hits, in total: for each hit, the recent average time of the route's origin.";
+    saved_us: Micros, "Microseconds saved by hits, in total: an estimate, for each hit the recent average time of the origin for responses of the route that are stored or validated.";
 }
 
 counters! {
@@ -53,11 +53,13 @@ pub struct RouteScope {
     pub advice: AdviceCounters,
     /// Examples of them; all workers' parts share these.
     pub examples: Arc<ReasonExamples>,
-    /// Recent response time of its origin; all workers' parts share it, since a hit of one may be the miss of another.
+    /// Recent time of its origin for responses that hits can follow; all workers' parts share it, since a hit of one may be the
+    /// miss of another.
     pub lately: Arc<Lately>,
 }
 
-/// The recent time of an origin from a request to the head of its response: the time that a hit saves.
+/// The recent time of an origin from a request to the head of its response, of responses that were stored or validated: the time
+/// that a hit saves. Pages that are never stored, however slow, are requested with and without the cache.
 #[derive(Debug, Default)]
 pub struct Lately(AtomicU64);
 
@@ -94,7 +96,7 @@ counters! {
     TierCounters;
     hits: Count, "Requests served from the tier without contacting the origin.";
     bytes_served: Bytes, "Bytes of response bodies of these requests.";
-    saved_us: Micros, "Microseconds saved by these hits, in total: for each hit, the recent average time of its route's origin.";
+    saved_us: Micros, "Microseconds saved by these hits, in total: an estimate, for each hit the recent average time of the origin for responses of its route that are stored or validated.";
 }
 
 /// Counters of one worker for all its requests, over all routes.

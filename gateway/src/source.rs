@@ -85,6 +85,13 @@ impl ResponseSource {
         }
     }
 
+    /// Hits can follow from this response: see [`Exchange::note_reusable`].
+    pub fn note_reusable(&self) {
+        if let ResponseSource::Origin(exchange, _) = self.own() {
+            exchange.note_reusable();
+        }
+    }
+
     /// Waits for the client's `work`: it takes the response.
     ///
     /// # Errors

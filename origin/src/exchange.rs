@@ -56,6 +56,8 @@ pub struct Exchange {
     asked: Cell<Option<u64>>,
     /// The time of that head, where it was measured.
     answered: Cell<Option<u64>>,
+    /// The microseconds until that head, where it was measured.
+    took: Cell<Option<u64>>,
     stalls: StallRecord,
     reason: ReasonTally,
 }
@@ -79,6 +81,7 @@ impl Exchange {
             state,
             asked: Cell::new(asked),
             answered: Cell::new(None),
+            took: Cell::new(None),
             stalls: StallRecord::default(),
             reason,
         })
@@ -186,6 +189,13 @@ impl Exchange {
         self.reason.count(final_reason);
     }
 
+    /// The response is stored, or validated a stored one, and hits can follow: its time is one that they save.
+    pub fn note_reusable(&self) {
+        if let (Some(it), Some(micros)) = (self.state.borrow().origin.measures.get(), self.took.get()) {
+            it.route.lately.note(micros);
+        }
+    }
+
     /// The trailer section, after the end of the body.
     #[must_use]
     pub fn trailers(&self) -> Option<FieldList> {
@@ -217,7 +227,7 @@ impl Exchange {
             let micros = now.saturating_sub(asked);
             it.route.counters.origin_us.add(micros);
             self.reason.add_time(micros);
-            it.route.lately.note(micros);
+            self.took.set(Some(micros));
             it.origin.counters.answers.add(1);
             it.origin.latency.record(micros, 1);
         }

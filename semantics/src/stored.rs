@@ -117,6 +117,13 @@ impl Meta {
         Freshness::of(self.lifetime.seconds, self.age(now))
     }
 
+    /// Whether it can be served at `now` without a request to the origin before: fresh, or stale while it is renewed.
+    #[must_use]
+    pub fn allows_hits(&self, now: WallTime) -> bool {
+        let is_fresh = matches!(self.freshness(now), Freshness::Fresh { .. });
+        !self.no_cache && (is_fresh || self.stale_while_revalidate > 0)
+    }
+
     /// Whether the origin can be asked to validate it (RFC 9111 §4.3.1).
     #[inline]
     #[must_use]

@@ -111,6 +111,22 @@ fn each_request_counts_for_its_route_its_site_and_its_origin() {
     assert_eq!(11, larder.counter("requests"));
 }
 
+/// A response that is never stored costs the origin its time for each request: no hit saves that.
+#[test]
+fn a_hit_saves_the_time_of_responses_that_are_stored() {
+    let one = origin();
+    let larder = Larder::start(Setup { config: two_sites("true", &one, &one), env: Vec::new() });
+    let saved = |requests| {
+        route(&larder, "a.test/*", requests);
+        stats(&larder)["saved"]["origin_us"].as_u64().unwrap()
+    };
+    (0..2).for_each(|_| ask(&larder, "GET", "a.test", "/x"));
+    let once = saved(2);
+    (0..20).for_each(|_| ask(&larder, "GET", "a.test", "/private"));
+    ask(&larder, "GET", "a.test", "/x");
+    assert_eq!(2 * once, saved(23));
+}
+
 /// The page reads the totals once a second, and routes less often: lists that a client does not want are empty.
 #[test]
 fn a_response_has_the_detail_that_was_requested_and_in_gzip_the_same() {

@@ -149,6 +149,9 @@ impl FillJob {
                 self.leave_turn(arrived, says);
             }
         }
+        if verdict == Storable::Store && meta.allows_hits(arrived.response_time) {
+            arrived.source.note_reusable();
+        }
         self.local.note_text(&arrived.response);
         let head = Arc::new(self.shared_head(arrived, meta, length, spent));
         Disposition::Store { head, before: Bytes::new(), after: Bytes::new() }

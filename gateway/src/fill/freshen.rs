@@ -20,6 +20,9 @@ impl FillRun {
         };
         let (new, after) = self.job.update(&old, &arrived, || self.was_removed()).await;
         self.job.gateway.counters.cache_validated.add(1);
+        if after == AfterFreshen::Update && new.meta.allows_hits(arrived.response_time) {
+            arrived.source.note_reusable();
+        }
         // What may not be stored is for the client that asked: those who wait look for themselves.
         let spent = match after {
             AfterFreshen::Update => self.job.spent(&arrived, &new.meta, true),
