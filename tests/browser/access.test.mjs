@@ -71,6 +71,10 @@ it('offers a viewer no change, and says which role it needs', async () => {
   await view(page, 'traces');
   await page.getByLabel('Sampling of pages').waitFor();
   assert.equal(await page.getByLabel('Sampling of pages').isEnabled(), false);
+  for (const name of ['All off', 'All 1 in 100']) {
+    assert.equal(await offered(page, name), false, name);
+    assert.equal(await page.getByRole('button', { name }).getAttribute('title'), 'Requires the role operator');
+  }
   await view(page, 'config');
   await page.getByText('Requires the role admin to change it.').waitFor();
   const text = page.getByLabel('The text of the configuration');

@@ -15,6 +15,7 @@ import * as format from '../format';
 import { go, note, useFetched } from '../hooks';
 import type { Trace, Traces as All, WorstRequest } from '../types';
 import { may, needs } from '../identity';
+import { Act } from '../parts/act';
 import { useTraces } from './traces_stream';
 
 const ROWS = 60;
@@ -301,12 +302,12 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
       {more}
       {all.sampling.length > 1 && (
         <p class="bar-row sampling-all">
-          <button class="button" onClick={() => void set('*', 0)}>
+          <Act class="button" onClick={() => void set('*', 0)}>
             All off
-          </button>
-          <button class="button" onClick={() => void set('*', 100)}>
+          </Act>
+          <Act class="button" onClick={() => void set('*', 100)}>
             All 1 in 100
-          </button>
+          </Act>
         </p>
       )}
     </section>
