@@ -13,7 +13,7 @@ const LEAST: usize = 2 << 10;
 const MOST: usize = 4 << 20;
 
 /// The fastest level: names repeat so often that the others gain little.
-const LEVELS: CodecLevels = CodecLevels { gzip: 1, brotli: 0, zstd: 1 };
+pub(super) const LEVELS: CodecLevels = CodecLevels { gzip: 1, brotli: 0, zstd: 1 };
 
 /// A JSON answer, in gzip if the client accepts it and that is worth its time.
 pub fn json(status: u16, text: Vec<u8>, request: &Request) -> Synthetic {

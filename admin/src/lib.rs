@@ -24,6 +24,7 @@ mod page;
 mod parameters;
 mod prometheus;
 mod purge;
+mod recent_sums;
 mod requester;
 mod schemas;
 mod session_file;
@@ -71,6 +72,7 @@ use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBod
 use larder_wire::message::{Framing, Reject, Request, RequestHead};
 pub use memory::MeasuredMemory;
 pub use objects::ListingTurns;
+pub use recent_sums::RecentSums;
 use requester::Requester;
 use serde_json::{Value, json};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -135,6 +137,8 @@ pub struct Admin {
     pub health: HealthState,
     /// The samples and events of the last days.
     pub history: HistoryState,
+    /// The sums of the last minute.
+    pub recent_sums: RecentSums,
     /// Another process has taken over: changes made here would be lost.
     pub is_replaced: Cell<bool>,
     /// The endpoints for changing the configuration.

@@ -71,8 +71,7 @@ impl Admin {
             "tiers": self.tiers_json(scopes),
             "origins": if detail == Detail::Totals { Vec::new() } else { origins(scopes) },
             "certificates": self.certificates_json(),
-            // Those of the tiers: a reload keeps all of them.
-            "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
+            "saved": saved(scopes),
             "privileges": privileges_json(),
             "history": self.history.kept(),
             "memory": memory,
@@ -84,7 +83,7 @@ impl Admin {
         })
     }
 
-    fn tiers_json(&self, scopes: &ConfigScopes) -> Vec<Value> {
+    pub(super) fn tiers_json(&self, scopes: &ConfigScopes) -> Vec<Value> {
         let live = self.live.borrow();
         let [ram, disk, fleet] = scopes.tiers();
         let store = &self.gateway.store;
@@ -136,7 +135,7 @@ fn privileges_json() -> Value {
 }
 
 /// Values under the names of their table.
-fn named(table: &[CounterRow], values: &[u64]) -> Map<String, Value> {
+pub(super) fn named(table: &[CounterRow], values: &[u64]) -> Map<String, Value> {
     table.iter().zip(values).map(|(row, value)| (row.name.to_owned(), Value::from(*value))).collect()
 }
 
@@ -154,7 +153,7 @@ fn histogram(it: &Snapshot) -> Value {
     })
 }
 
-fn latencies(scopes: &ConfigScopes) -> Value {
+pub(super) fn latencies(scopes: &ConfigScopes) -> Value {
     let times = scopes.times();
     let mut all = Snapshot::default();
     times.iter().for_each(|it| all.add(it));
@@ -166,7 +165,7 @@ fn latencies(scopes: &ConfigScopes) -> Value {
 }
 
 /// The sums of all routes, of what no counter of the process has.
-fn totals(scopes: &ConfigScopes) -> Value {
+pub(super) fn totals(scopes: &ConfigScopes) -> Value {
     let (mut errors_4xx, mut errors_5xx, mut could_be_hits) = (0, 0, 0);
     for route in 0..scopes.routes.len() {
         let counters = scopes.counters_of(route);
@@ -175,6 +174,12 @@ fn totals(scopes: &ConfigScopes) -> Value {
         could_be_hits += could_be(&scopes.reasons_of(route));
     }
     json!({ "errors_4xx": errors_4xx, "errors_5xx": errors_5xx, "could_be_hits": could_be_hits })
+}
+
+/// The origin time that hits saved: that of the tiers, all of which a reload keeps.
+pub(super) fn saved(scopes: &ConfigScopes) -> Value {
+    let saved = |it: &Vec<u64>| value(TierCounters::TABLE, it, "saved_us");
+    json!({ "origin_us": scopes.tiers().iter().map(saved).sum::<u64>() })
 }
 
 /// The requests with a reason of the class could-be-hit.
@@ -201,7 +206,7 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     scopes.sites.iter().map(one).collect()
 }
 
-fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
+pub(super) fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     let one = |(at, it, sums): (usize, &larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();
         let reasons = scopes.reasons_of(at);
@@ -218,7 +223,7 @@ fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     scopes.routes.iter().enumerate().zip(routes).map(|((at, it), sums)| one((at, it, sums))).collect()
 }
 
-fn origins(scopes: &ConfigScopes) -> Vec<Value> {
+pub(super) fn origins(scopes: &ConfigScopes) -> Vec<Value> {
     let one = |(at, it): (usize, &OriginScopes)| {
         let sums = scopes.of_origin(at);
         let mut details = origin_json(it);

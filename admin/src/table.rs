@@ -23,6 +23,7 @@ use super::config::MaintenanceState;
 use super::objects;
 use super::parameters::{Parameter, integer, one_of, text};
 use super::purge::PREVIEW;
+use super::recent_sums::MINUTE_AGO;
 use super::schemas::{
     self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
     SESSION, STATS, TRACES,
@@ -294,6 +295,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(AUDIT_QUERY).gives(schemas::AUDIT).example("limit=10", ""),
     row("GET", "/cache/stats", VIEWER, "The statistics.", |it, asked| Box::pin(it.stats(asked))).gives(STATS),
     row("GET", "/api/v1/stats", VIEWER, "The statistics.", |it, asked| Box::pin(it.stats(asked))).query(DETAIL).gives(STATS),
+    row("GET", "/api/v1/stats/minute", VIEWER, "The sums of the statistics of a minute ago, or of the start of larder if that is later: the page opens with the figures of a whole minute.", |it, asked| Box::pin(async move { it.stats_minute_ago(&asked) })).gives(MINUTE_AGO),
     row("GET", "/metrics", VIEWER, "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
     row("POST", "/cache/explain", VIEWER, "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
     row("POST", "/api/v1/explain", VIEWER, "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),

@@ -9,7 +9,8 @@ use crate::start::{self, Running, Started};
 use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
 use larder_admin::{
-    Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, ReloadOrder, UpgradeOrder,
+    Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, RecentSums, ReloadOrder,
+    UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -284,6 +285,7 @@ impl Supervisor {
         limits.log_changes(now, sums.into_iter(), &self.running.errors);
         admin.iter().for_each(|it| drop(it.look_at_health()));
         admin.iter().for_each(|it| it.update_history());
+        admin.iter().for_each(|it| it.keep_sums());
     }
 
     /// Opens the logs again: they were rotated.
@@ -344,6 +346,7 @@ impl Supervisor {
             measured: larder_admin::MeasuredMemory::default(),
             failure: shared.failure.clone(),
             health: HealthState::default(),
+            recent_sums: RecentSums::default(),
             history: self.open_history(&live.config),
             is_replaced: Cell::new(false),
             configuring,

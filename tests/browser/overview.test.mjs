@@ -64,6 +64,26 @@ it('names the one time of its figures, and each tile leads to what explains it',
   for (const text of await tiles.allInnerTexts()) assert.match(text, /an hour ago/);
 });
 
+// The state judges the last minute. A page that is opened in it shows the same minute, and not the seconds since it was opened.
+it('begins with the minute that the state is of', async () => {
+  for (let at = 0; at < 60; at += 1) await ask(`${larder.site}/broken/oven-${at}`);
+  for (const width of [1440, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.reload();
+    await page.locator('.tile').first().waitFor();
+    const first = await page.evaluate(() => ({
+      tile: [...document.querySelectorAll('.tile')].find((it) => it.textContent.includes('Server errors')).textContent,
+      routes: [...document.querySelectorAll('section.block')].some((it) => it.textContent.includes('the worst first')),
+    }));
+    assert.ok(first.routes, `${width}: routes are there with the tiles`);
+    const failed = Number(/([\d,]+) with 5xx/.exec(first.tile)?.[1].replace(',', ''));
+    assert.ok(failed >= 60, `${width}: ${first.tile}`);
+    const shares = await page.locator('section:has(> .block-head h2:text("Routes")) tbody tr td:nth-child(3)').allInnerTexts();
+    assert.ok(shares.some((it) => /[1-9]/.test(it)), `${width}: a route has the errors of the tile: ${shares}`);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
 it('says what the hit ratio could be', async () => {
   const tile = page.locator('.tile', { hasText: 'Hit ratio' });
   await until('a request that could have been a hit is counted', async () => {

@@ -38,6 +38,8 @@ class Readings {
   private readings: Reading[] = [];
   /** Those that have routes and origins. */
   private scoped: Reading[] = [];
+  /** The sums that larder kept a minute ago, until the page has its own. */
+  private base: Reading | null = null;
   /** Views that show routes or origins, and whether one of them needs a reading now. */
   private viewers = 0;
   private urgent = false;
@@ -51,16 +53,24 @@ class Readings {
 
   /** The latest reading and the oldest of the last minute, and the seconds between; null before the second one. */
   over(): Over | null {
-    const [first, last] = [this.readings[0], this.readings.at(-1)];
-    if (!first || !last || first === last) return null;
-    return { now: last.stats, then: first.stats, seconds: span(first, last) };
+    return this.of(this.readings);
   }
 
   /** The same of routes and origins. */
   scopes(): Over | null {
-    const [first, last] = [this.scoped[0], this.scoped.at(-1)];
-    if (!first || !last || first === last) return null;
+    return this.of(this.scoped);
+  }
+
+  private of(own: Reading[]): Over | null {
+    const last = own.at(-1);
+    const first = last && this.first(own, last);
+    if (!first || first === last) return null;
     return { now: last.stats, then: first.stats, seconds: span(first, last) };
+  }
+
+  /** The beginning of the minute before `last`: of the page's own readings, or larder's until the page has a minute. */
+  private first(own: Reading[], last: Reading): Reading | undefined {
+    return lacksMinute(own) && this.base && !isRestart(this.base, last) ? this.base : own[0];
   }
 
   /** Reads routes and origins, too, until the view ends that shows them. */
@@ -83,7 +93,7 @@ class Readings {
   private isDue(): boolean {
     const last = this.scoped.at(-1);
     if (this.viewers === 0) return false;
-    return this.urgent || !last || this.scoped.length === 1 || Date.now() / 1000 - last.at > SCOPES - 0.5;
+    return this.urgent || !last || (this.scoped.length === 1 && !this.base) || Date.now() / 1000 - last.at > SCOPES - 0.5;
   }
 
   listen(it: () => void): () => void {
@@ -108,6 +118,7 @@ class Readings {
     this.timer = undefined;
     this.readings = [];
     this.scoped = [];
+    this.base = null;
     this.points = [];
     history.clear();
     this.link = 'starting';
@@ -120,8 +131,14 @@ class Readings {
       const isScoped = this.isDue();
       if (isScoped) this.urgent = false;
       try {
-        const stats = await get<Stats>(`/api/v1/stats?detail=${isScoped ? 'routes' : 'totals'}`, AbortSignal.timeout(5000));
+        // All figures of a view are of the same minute, also just after it was opened.
+        const needsBase = isScoped && (lacksMinute(this.scoped) || lacksMinute(this.readings));
+        const [stats, base] = await Promise.all([
+          get<Stats>(`/api/v1/stats?detail=${isScoped ? 'routes' : 'totals'}`, AbortSignal.timeout(5000)),
+          needsBase ? get<Stats>('/api/v1/stats/minute', AbortSignal.timeout(5000)).catch(() => null) : null,
+        ]);
         if (!this.running) return;
+        if (base) this.base = { at: Date.now() / 1000 - ((stats.now_us ?? 0) - (base.now_us ?? 0)) / 1e6, stats: base };
         this.take({ at: Date.now() / 1000, stats }, isScoped);
         this.link = 'live';
         this.problem = null;
@@ -142,7 +159,7 @@ class Readings {
   private take(it: Reading, isScoped: boolean): void {
     let last = this.readings.at(-1);
     // Another process answers now: its sums begin anew.
-    if (last && (it.stats.counters['requests'] ?? 0) < (last.stats.counters['requests'] ?? 0)) {
+    if (last && isRestart(last, it)) {
       this.readings = [];
       this.scoped = [];
       last = undefined;
@@ -153,7 +170,7 @@ class Readings {
     if (!last && before && before.requests !== null) this.points.push({ ...EMPTY, at: before.at + 0.5 });
     if (last) {
       if (it.at - last.at > GAP) this.points.push({ ...EMPTY, at: last.at + 1 });
-      this.points.push(point(last, it, this.readings[0]!));
+      this.points.push(point(last, it, this.first(this.readings, it) ?? last));
       if (this.points.length > KEPT_POINTS) this.points.splice(0, this.points.length - KEPT_POINTS);
     }
     this.readings.push(it);
@@ -173,6 +190,15 @@ class Readings {
     });
   }
 }
+
+/** Whether these are of less than a minute. */
+function lacksMinute(own: Reading[]): boolean {
+  const [first, last] = [own[0], own.at(-1)];
+  return !first || !last || last.at - first.at < BASE - SCOPES;
+}
+
+/** Whether another process gave the second one. */
+const isRestart = (before: Reading, after: Reading): boolean => (after.stats.counters['requests'] ?? 0) < (before.stats.counters['requests'] ?? 0);
 
 function span(first: Reading, last: Reading): number {
   const [a, b] = [first.stats.now_us, last.stats.now_us];
