@@ -9,7 +9,8 @@ use larder_stdx::clock;
 use serde_json::{Map, Value, json};
 
 /// The response.
-pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","reasons","routes"],"properties":{
+pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","retries","reasons","routes"],"properties":{
+"retries":{"type":"integer","description":"requests that an origin got a second time, because it had closed the reused connection; each has one reason"},
 "now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
 "reasons":{"type":"array","items":{"type":"object","required":["name","class","sentence","change"],"properties":{
 "name":{"type":"string"},"class":{"enum":["needed","rightly","could-be-hit","shared"]},
@@ -42,7 +43,7 @@ impl Admin {
             json!({
                 "now": clock::wall().0, "uptime": clock::precise_micros() / 1_000_000,
                 "statistics": if live.config.statistics { "on" } else { "off" },
-                "reasons": reasons, "routes": routes,
+                "retries": self.totals.sum_of(|it| &it.origin_retries), "reasons": reasons, "routes": routes,
             }),
         )
     }

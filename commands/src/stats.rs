@@ -54,9 +54,13 @@ pub fn render(stats: &Value, screen: Screen) -> String {
         render_ratio(hit_ratio(hits, misses, passes))
     );
     row("requests", &requests);
+    let retries = match of("origin_retries") {
+        0.0 => String::new(),
+        it => format!(" ({} of them sent twice)", count(it)),
+    };
     let origin = format!(
-        "{} requests, {} of its time saved by hits",
-        count(number(&counters["origin_requests"])),
+        "{} requests{retries}, about {} of its time saved by hits",
+        count(of("origin_requests")),
         micros(number(&stats["saved"]["origin_us"]))
     );
     row("origin", &origin);

@@ -59,6 +59,8 @@ pub struct RequestRecord {
     pub time: WallTime,
     /// The same by the precise clock, microseconds: the order of the records of all workers.
     order: u64,
+    /// The microseconds that it took, at most 71 minutes.
+    took: u32,
     /// The number of requests that it stands for.
     pub weight: u32,
     /// Its scheme.
@@ -91,6 +93,12 @@ impl RequestRecord {
 
     fn text(&self, number: usize) -> &str {
         std::str::from_utf8(self.field(number)).unwrap_or_default()
+    }
+
+    /// Its beginning and its end by the precise clock, microseconds.
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
+        (self.order.saturating_sub(self.took.into()), self.order)
     }
 
     /// Its method.
@@ -206,6 +214,7 @@ struct RecordEntry {
     fields: TextPlace,
     time: u32,
     order: u64,
+    took: u32,
     client: u64,
     digest: u64,
     head: u64,
@@ -336,6 +345,7 @@ impl RecordRing {
         Some(RequestRecord {
             time: WallTime(it.time.into()),
             order: it.order,
+            took: it.took,
             weight: it.weight,
             scheme: it.scheme,
             address: it.address,
@@ -424,6 +434,7 @@ impl RecorderFeed {
             fields: TextPlace::default(),
             time: u32::try_from(clock::wall().0).unwrap_or(u32::MAX),
             order: clock::precise_micros(),
+            took: u32::try_from(it.micros.unwrap_or(0)).unwrap_or(u32::MAX),
             client: facts::client(bytes.as_ref().map_or(&[][..], |it| it), it.fields, self.seed),
             digest: answer.map_or(0, |it| it.digest),
             head: answer.map_or(0, |it| it.head),

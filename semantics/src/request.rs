@@ -126,6 +126,16 @@ impl<'a> RequestFacts<'a> {
         }
     }
 
+    /// The credentials of the request, as the object of a sentence.
+    #[must_use]
+    pub fn carried_credentials(&self, policy: &Policy) -> String {
+        match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
+            (true, _) => "Authorization".to_owned(),
+            (false, true) => format!("Cookie ({})", cookies::names(self.cookies)),
+            (false, false) => "a field that identifies the client".to_owned(),
+        }
+    }
+
     /// Adds one field: the length of its name is compared first, so that most cost one comparison of a number.
     #[inline]
     fn add(&mut self, it: &Field<'a>, seen: &mut FieldsSeen) {

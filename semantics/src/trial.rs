@@ -16,6 +16,7 @@ use crate::cache_rule::ArrivingResponse;
 use crate::cookies;
 use crate::field::Field;
 use crate::freshness::{Lifetime, LifetimeSource};
+use crate::miss_reason::{self, MissReason, RequestCredentials};
 use crate::policy::Policy;
 use crate::request::RequestFacts;
 use crate::secret;
@@ -32,6 +33,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct RecordedRequest<'r> {
     /// When it ended.
     pub time: WallTime,
+    /// Its beginning and its end by the precise clock, microseconds: its response was made in between.
+    pub span: (u64, u64),
     /// The number of requests that it stands for, from 1: a busy server records a sample.
     pub weight: u32,
     /// Its method.
@@ -514,7 +517,9 @@ impl CachingVerdict {
             Storable::Refuse(why) => {
                 let of_one_client =
                     matches!(why, NotStorable::Private | NotStorable::NoStore | NotStorable::Authorization);
-                Self { stored: Err(why.name()), of_one_client, refusal: Some(why), ..it }
+                let has_credentials = facts.has_credentials(policy);
+                let stored = Err(reason_of(why, meta, has_credentials));
+                Self { stored, of_one_client, refusal: Some(why), ..it }
             }
         }
     }
@@ -573,6 +578,16 @@ impl CachingVerdict {
         }
         source_key(new).or(source_key(old))
     }
+}
+
+/// The name of the reason for which a response is not stored: that of the statistics and of explain.
+fn reason_of(why: NotStorable, meta: Meta, has_credentials: bool) -> &'static str {
+    let of_request = match why {
+        NotStorable::RequestBody => MissReason::RequestBody,
+        _ => MissReason::Method,
+    };
+    let credentials = || if has_credentials { RequestCredentials::Some } else { RequestCredentials::None };
+    miss_reason::refused(of_request, why, || meta, credentials).name()
 }
 
 /// The key of the configuration that gives a lifetime, if one does.

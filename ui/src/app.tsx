@@ -256,7 +256,7 @@ function Links({ now }: { now: View | undefined }): JSX.Element {
           <Icon name={it.icon} />
           <span class="side-text">{it.title}</span>
           <kbd class="side-text" aria-hidden="true">
-            {it.key}
+            g {it.key}
           </kbd>
         </a>
       ))}

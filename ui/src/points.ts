@@ -96,6 +96,9 @@ export function ratio(hits: number, misses: number, passes: number): number | nu
   return all > 0 ? hits / all : null;
 }
 
+/** Whether failures are many, so that they are red: from the share and the number of requests at which the state is no longer healthy. */
+export const areMany = (failed: number, requests: number): boolean => requests >= 20 && failed >= requests * 0.05;
+
 /** What came into a histogram between two readings: upper bound and count, ascending. */
 export function between(before: Histogram | undefined, after: Histogram | undefined): [number, number][] {
   const known = new Map(before?.buckets ?? []);

@@ -417,6 +417,8 @@ export interface Why {
   now: number;
   uptime: number;
   statistics?: 'on' | 'off';
+  /** Requests that an origin got a second time, each of which has one reason. */
+  retries?: number;
   reasons: Reason[];
   routes: WhyRoute[];
 }

@@ -141,6 +141,7 @@ impl<'r> ParsedRecord<'r> {
         };
         RecordedRequest {
             time: record.time,
+            span: record.span(),
             weight: record.weight,
             method: record.method(),
             scheme: record.scheme.name(),

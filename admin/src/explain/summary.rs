@@ -32,6 +32,7 @@ impl Admin {
         let audience = AUDIENCES.iter().find(|it| it.0 == judged.audience).map(|it| it.1);
         explained["tier"] = explanation.tier.name().into();
         explained["audience"] = audience.into();
+        explained["last_credentials"] = judged.last_credentials.as_deref().into();
         explained["reason"] = judged.reason.map(|it| it.name()).into();
         let Some(reason) = judged.reason else { return };
         let live = self.live.borrow().clone();
@@ -60,6 +61,7 @@ pub(super) fn add(explained: &mut Value) {
     let audience =
         AUDIENCES.iter().find(|it| explained["audience"] == it.1).map_or(PageAudience::Unknown, |it| it.0);
     let failure = explained["failure"].as_str().map(str::to_owned);
+    let last_credentials = explained["last_credentials"].as_str().map(str::to_owned);
     let changes = explained["changes"].as_array().cloned().unwrap_or_default();
     let (verdict, sentence) = (text(&explained["verdict"]["name"]), text(&explained["verdict"]["sentence"]));
     let (tier, freshness) = (text(&explained["tier"]), text(&explained["stored"]["freshness"]));
@@ -70,6 +72,7 @@ pub(super) fn add(explained: &mut Value) {
         tier: &tier,
         freshness: &freshness,
         failure: failure.as_deref(),
+        last_credentials: last_credentials.as_deref(),
         by_access: explained["bypass"] == Bypass::Credentials.sentence(),
         audience,
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
@@ -87,6 +90,8 @@ pub(super) fn add(explained: &mut Value) {
         "answer": answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
     });
     if let Some(it) = explained.as_object_mut() {
-        ["changes", "audience", "failure"].iter().for_each(|name| drop(it.shift_remove(*name)));
+        ["changes", "audience", "failure", "last_credentials"]
+            .iter()
+            .for_each(|name| drop(it.shift_remove(*name)));
     }
 }

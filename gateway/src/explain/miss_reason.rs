@@ -40,7 +40,7 @@ pub(super) struct AskedReason<'a> {
 }
 
 /// The judgement about an explained request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct JudgedRequest {
     /// Why an origin is asked, if it is.
     pub reason: Option<MissReason>,
@@ -51,6 +51,8 @@ pub struct JudgedRequest {
     /// Whether a lifetime shares nothing that is not shared: the last exchange had a response for no one client, and neither request had
     /// credentials; or the stored response has expired.
     pub is_public: bool,
+    /// The credentials of the last request for the page, where they are the reason and the explained request has none.
+    pub last_credentials: Option<String>,
 }
 
 impl AskedReason<'_> {
@@ -70,7 +72,12 @@ impl AskedReason<'_> {
         let reason = verdict.asks_the_origin().then(|| self.reason(gateway, route, request, bypass, last));
         // A stored response that was fresh is shared already.
         let is_shared = reason == Some(MissReason::Expired) && self.selected.is_ok();
+        let last_credentials = last
+            .filter(|_| bypass.is_none() && !self.facts.has_credentials(&route.policy))
+            .filter(|_| matches!(reason, Some(MissReason::Credentials | MissReason::Authorization)))
+            .map(|it| RequestFacts::read(&it.method, &it.request.view()).carried_credentials(&route.policy));
         JudgedRequest {
+            last_credentials,
             reason,
             audience: audience.of_page(),
             length: last.and_then(length),

@@ -52,6 +52,8 @@ pub struct ExplainedFacts<'a> {
     pub freshness: &'a str,
     /// Why the origin gave no valid response last time, if it did not.
     pub failure: Option<&'a str>,
+    /// The credentials of the last request for the page, where they are the reason and the explained request has none.
+    pub last_credentials: Option<&'a str>,
     /// Whether it bypasses the cache because the route's access rules identify its client.
     pub by_access: bool,
     /// The audience of the page.
@@ -171,7 +173,13 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         Rightness::Once => format!("That is normal: {because}."),
         Rightness::CouldBeCached => format!("It could be cached: {because}."),
     };
-    let answer = format!("{answer}.");
+    let answer = match (facts.last_credentials, reason) {
+        (Some(it), MissReason::Credentials) => format!(
+            "Not cached: the last request for this URL carried {it}, and nothing says that the page is the same for all clients."
+        ),
+        (Some(it), _) => format!("Not cached: the last request for this URL carried {it}."),
+        (None, _) => format!("{answer}."),
+    };
     ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() }
 }
 

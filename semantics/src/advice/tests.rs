@@ -157,6 +157,7 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         tier: "ram",
         freshness: "fresh for 48 s",
         failure: None,
+        last_credentials: None,
         by_access: false,
         audience: PageAudience::Unknown,
         has_setting: false,
@@ -184,6 +185,12 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
         explained("miss", Some(MissReason::FirstRequest)),
         "Not stored yet: no response is stored under this key.",
         "That is normal: each page is fetched from the origin once.",
+    );
+    let credentials = explained("pass", Some(MissReason::Credentials));
+    check(
+        ExplainedFacts { last_credentials: Some("Cookie (lang)"), ..credentials },
+        "Not cached: the last request for this URL carried Cookie (lang), and nothing says that the page is the same for all clients.",
+        "It could be cached: the page may be for one client.",
     );
     let no_lifetime = explained("miss", Some(MissReason::NoLifetime));
     check(

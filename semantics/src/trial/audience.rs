@@ -84,9 +84,27 @@ struct ObservedRequests {
     weight: u32,
     /// How often an origin sent it.
     answers: u32,
-    /// The first and the last request for which it did.
-    sent: Option<(usize, usize)>,
+    /// The times at which it did.
+    sent: Option<SentTimes>,
     has_credentials: bool,
+}
+
+/// The times of a response between the first and the last request that got it from an origin, microseconds.
+#[derive(Clone, Copy)]
+struct SentTimes {
+    /// The end of the request that ended first: the response existed by then.
+    first_end: u64,
+    /// The beginning of the request that began last: the response still existed then.
+    last_begin: u64,
+}
+
+impl SentTimes {
+    fn joined(self, other: Self) -> Self {
+        Self {
+            first_end: self.first_end.min(other.first_end),
+            last_begin: self.last_begin.max(other.last_begin),
+        }
+    }
 }
 
 type ObservedGroup = BTreeMap<ObservedResponse, ObservedRequests>;
@@ -141,7 +159,9 @@ impl SharingCheck {
         it.weight = it.weight.saturating_add(weight);
         if own.is_some() {
             it.answers += 1;
-            it.sent = Some(joined(it.sent, (number, number)));
+            let (last_begin, first_end) = request.span;
+            let these = SentTimes { first_end, last_begin };
+            it.sent = Some(it.sent.map_or(these, |before| before.joined(these)));
         }
         it.has_credentials |= has_credentials;
     }
@@ -192,27 +212,36 @@ enum Difference {
     Identities,
 }
 
-/// The first and the last number of both.
-fn joined(one: Option<(usize, usize)>, other: (usize, usize)) -> (usize, usize) {
-    one.map_or(other, |it| (it.0.min(other.0), it.1.max(other.1)))
-}
-
 /// Whether a body came back after another one was sent: the page did not change with the time alone. Then it differs by something that
-/// no identity shows, such as a field that only the application knows, or a proxy before which all clients have one address.
+/// no identity shows, such as a field that only the application knows, or a proxy before which all clients have one address. Of requests
+/// that were in progress at the same time, either may have been answered first.
 /// Fields are not compared so: those that name a server alternate among origins.
 fn alternates(group: &ObservedGroup) -> bool {
     facts::classes().any(|class| {
-        let mut sent: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+        let mut sent: BTreeMap<u64, SentTimes> = BTreeMap::new();
         for (seen, it) in group.iter().filter(|it| it.0.digest != 0 && facts::class_of(it.0.digest) == class)
         {
             if let Some(these) = it.sent {
-                sent.insert(seen.digest, joined(sent.get(&seen.digest).copied(), these));
+                sent.entry(seen.digest).and_modify(|it| *it = it.joined(these)).or_insert(these);
             }
         }
-        let mut times: Vec<(usize, usize)> = sent.into_values().collect();
-        times.sort_unstable();
-        !times.is_sorted_by(|one, next| one.1 < next.0)
+        are_interleaved(sent.into_values().collect())
     })
+}
+
+/// Whether a request for one response began after a request for another one had ended, and one for the other after one for the first.
+fn are_interleaved(mut all: Vec<SentTimes>) -> bool {
+    all.sort_unstable_by_key(|it| it.first_end);
+    // The latest beginning among the first n.
+    let mut latest = vec![0];
+    for it in &all {
+        let later = all.partition_point(|other| other.first_end < it.last_begin).min(latest.len() - 1);
+        if latest[later] > it.first_end {
+            return true;
+        }
+        latest.push(latest[latest.len() - 1].max(it.last_begin));
+    }
+    false
 }
 
 /// The difference by one of two hashes. Where an identity got different responses itself, and no response was sent twice, the

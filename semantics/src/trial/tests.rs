@@ -50,6 +50,7 @@ fn report_for(rows: &[Row<'_>], fields: &[Field<'_>], running: &Policy, changed:
         });
         let request = RecordedRequest {
             time: WallTime(row.time),
+            span: (row.time, row.time),
             weight: 1,
             method: "GET",
             scheme: "http",
@@ -116,6 +117,7 @@ fn a_cache_that_was_warm_before_is_warm_in_the_trial() {
     for (number, row) in rows.iter().enumerate() {
         let request = RecordedRequest {
             time: WallTime(row.time),
+            span: (row.time, row.time),
             weight: 1,
             method: "GET",
             scheme: "http",
@@ -154,6 +156,7 @@ fn a_sample_counts_with_its_weight() {
             RecordedResponse { time: WallTime(time), status: 200, fields: MAX_AGE, digest: hash(2), head: 0 };
         let request = RecordedRequest {
             time: WallTime(time),
+            span: (time, time),
             weight: 100,
             method: "GET",
             scheme: "http",

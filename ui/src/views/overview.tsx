@@ -8,7 +8,7 @@ import type { Figure } from '../format';
 import { history, type Minute } from '../history';
 import { useReadings } from '../hooks';
 import type { Point } from '../points';
-import { ratio } from '../points';
+import { areMany, ratio } from '../points';
 import { BASE, grown, type Over, readings, timesOf } from '../readings';
 import { Advice } from './overview_advice';
 import { Charts } from './overview_chart';
@@ -18,8 +18,6 @@ import { Tiers } from './overview_tiers';
 
 /** Seconds that a tile is compared with, and that its line shows. */
 const HOUR = 3600;
-/** The share of server errors from which the figure is red. */
-const MANY = 0.01;
 
 export function Overview({ params }: { params: URLSearchParams }): JSX.Element {
   const it = useReadings();
@@ -150,7 +148,7 @@ function Tiles({ now, over }: { now: number; over: Over | null }): JSX.Element {
         href={`#/live?filter=${encodeURIComponent('status >= 500')}`}
         leads="The requests with a status from 500, as they finish"
         figure={of && share === null ? { text: '0', unit: '%' } : format.share(share)}
-        bad={(share ?? 0) >= MANY}
+        bad={!!of && areMany(of.errors5, of.requests)}
         value={share}
         then={then?.errors ?? null}
         as={format.share}
@@ -171,7 +169,7 @@ function Tiles({ now, over }: { now: number; over: Over | null }): JSX.Element {
         values={hour('ratio')}
         top={1}
       >
-        {over && of ? `${of.couldBe ? `could be ${format.flat(format.share(could))}, ` : ''}${format.flat(format.seconds(of.savedUs / 1e6))} ${of.couldBe ? '' : 'of origin time '}saved` : ' '}
+        {over && of ? `${of.couldBe ? `could be ${format.flat(format.share(could))}, ` : ''}about ${format.flat(format.seconds(of.savedUs / 1e6))} ${of.couldBe ? '' : 'of origin time '}saved` : ' '}
       </TileOf>
       <TileOf
         label="Latency of misses, p99"

@@ -9,7 +9,7 @@ import { useShort } from '../parts/short';
 import { showToast } from '../parts/toast';
 import * as format from '../format';
 import { useMedia, useSend } from '../hooks';
-import { between, quantile } from '../points';
+import { areMany, between, quantile } from '../points';
 import { type Over, readings } from '../readings';
 import type { Origin, Stats } from '../types';
 
@@ -54,7 +54,8 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
   const rows = (now.origins ?? []).map((it) => {
     const old = before.get(it.name);
     const grew = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (old?.counters[name] ?? 0));
-    return { it, requests: grew('requests') / seconds, failures: grew('failures'), p99: quantile(between(old?.latency, it.latency), 0.99) };
+    const [requests, failures] = [grew('requests'), grew('failures')];
+    return { it, requests: requests / seconds, failures, isBad: areMany(failures, requests), p99: quantile(between(old?.latency, it.latency), 0.99) };
   });
   const rank = (it: Origin): number => RANKS.indexOf(it.state ?? 'up');
   rows.sort((a, b) => rank(a.it) - rank(b.it) || b.failures - a.failures || b.requests - a.requests);
@@ -83,7 +84,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
             </tr>
           </thead>
           <tbody>
-            {shown.map(({ it, requests, failures, p99 }) => (
+            {shown.map(({ it, requests, failures, isBad, p99 }) => (
               <tr key={it.name}>
                 <th scope="row" class="origin">
                   <a data-row class="row-link" href={leadsTo(it)} title={`${it.name}${it.protocol ? `, ${it.protocol}` : ''}`}>
@@ -94,7 +95,7 @@ export function Origins({ now, then, seconds }: Over): JSX.Element | null {
                   <State of={it} />
                 </td>
                 {!narrow && <td class="num">{format.flat(format.rate(requests))}</td>}
-                {!narrow && <td class={`num ${failures ? 'bad' : 'faint'}`}>{format.flat(format.count(failures))}</td>}
+                {!narrow && <td class={`num ${isBad ? 'bad' : failures ? '' : 'faint'}`}>{format.flat(format.count(failures))}</td>}
                 {!narrow && <td class="num">{format.flat(format.micros(p99))}</td>}
                 <td class="num">
                   <DrainButton of={it} drain={() => setDrains(it.name)} />
@@ -163,7 +164,10 @@ function routesOf(of: Origin, stats: Stats): { others: string[]; without: string
   return { others: [...others], without };
 }
 
-const list = (of: string[]): string => (of.length > 4 ? `${of.slice(0, 3).join(', ')} and ${of.length - 3} more` : of.join(', '));
+const list = (of: string[]): string => {
+  const all = of.length > 4 ? [...of.slice(0, 3), `${of.length - 3} more`] : of;
+  return all.length > 1 ? `${all.slice(0, -1).join(', ')} and ${all.at(-1)}` : all.join('');
+};
 
 function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: () => void }): JSX.Element {
   const { busy, problem, send } = useSend();
@@ -181,7 +185,7 @@ function DrainDialog({ of, stats, close }: { of: Origin; stats: Stats; close: ()
         <li>It receives no new requests{others.length > 0 && `; they go to ${list(others)}`}.</li>
         {without.length > 0 && (
           <li class="bad">
-            {without.length === 1 ? 'The route' : `${without.length} routes`} <b>{list(without)}</b> {without.length === 1 ? 'has' : 'have'} no other origin that is up: larder answers with stored responses, or an error.
+            {without.length === 1 ? 'The route' : 'The routes'} <b>{list(without)}</b> {without.length === 1 ? 'has' : 'have'} no other origin that is up: larder answers with stored responses, or an error.
           </li>
         )}
         <li>{flying === 0 ? 'No request is in progress there.' : `${flying.toLocaleString('en')} ${flying === 1 ? 'request in progress finishes' : 'requests in progress finish'} there.`}</li>

@@ -5,7 +5,7 @@ import { Meter } from '../parts/meter';
 import { useShort } from '../parts/short';
 import * as format from '../format';
 import { note, useMedia } from '../hooks';
-import { between, quantile, ratio } from '../points';
+import { areMany, between, quantile, ratio } from '../points';
 import type { Over } from '../readings';
 import type { RouteStats, Stats } from '../types';
 
@@ -21,6 +21,7 @@ interface Row {
   kind: string;
   requests: number;
   errors: number;
+  isBad: boolean;
   share: number | null;
   hits: number | null;
   p99: number | null;
@@ -57,6 +58,7 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
       kind: it.kind,
       requests: requests / seconds,
       errors,
+      isBad: areMany(errors, requests),
       share: requests > 0 ? errors / requests : null,
       hits: ratio(grew('hits'), grew('misses'), grew('passes')),
       p99: quantile(between(old?.latency, it.latency), 0.99),
@@ -145,7 +147,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
                   {it.kind !== 'proxy' && <span class="chip">{it.kind}</span>}
                 </th>
                 <td class="num">{format.flat(format.rate(it.requests))}</td>
-                <td class={`num ${it.errors ? 'bad' : 'faint'}`} title={`${it.errors.toLocaleString('en')} responses with a status from 500`}>
+                <td class={`num ${it.isBad ? 'bad' : it.errors ? '' : 'faint'}`} title={`${it.errors.toLocaleString('en')} responses with a status from 500`}>
                   {it.share === null ? '–' : format.flat(format.share(it.share))}
                 </td>
                 <td>{it.hits === null ? <span class="faint">–</span> : <Meter share={it.hits} />}</td>

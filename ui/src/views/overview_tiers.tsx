@@ -48,14 +48,14 @@ function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | nul
     );
   }
   const usable = of.name === 'ram' ? stats.ram.usable_bytes : of.budget_bytes;
-  const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}` : null;
+  const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}${of.name === 'disk' ? ' allocated' : ''}` : null;
   const counter = (it: Stats): number => it.counters['cache_evictions'] ?? 0;
   const evicted = of.name === 'ram' && over ? Math.max(0, counter(over.now) - counter(over.then)) / over.seconds : null;
   const before = over?.then.tiers?.find((it) => it.name === of.name);
   const hits = over && before ? Math.max(0, of.hits - before.hits) / over.seconds : null;
   const href = of.name === 'fleet' ? '#/top?by=misses' : `#/objects?tier=${of.name}`;
   return (
-    <a class="tier" href={href}>
+    <a class="tier" href={href} {...(of.name === 'disk' ? { title: 'The files take whole segments: space of removed responses is free again with its segment' } : {})}>
       <b>{name}</b> {of.state !== 'on' && <span class="chip bad">{of.state}</span>}
       {filled && <Meter share={of.used_bytes! / usable!} text={filled} />}
       {of.objects !== undefined && <span>{format.flat(format.count(of.objects))} objects</span>}

@@ -79,6 +79,11 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
       {parts.length > 0 && <Bar parts={parts} only={only} choose={(it) => choose({ only: it === only ? '' : it })} />}
       {advice && <Findings of={advice.findings.filter((it) => route === '' || it.route === null || it.route === route)} several={names.length > 1} />}
       {shown.length > 0 && <Table rows={shown} several={names.length > 1} />}
+      {!!data?.retries && (
+        <p class="faint why-none">
+          {data.retries === 1 ? '1 request was sent' : `${data.retries.toLocaleString('en')} requests were sent`} a second time, since an origin had closed the connection; {data.retries === 1 ? 'it counts' : 'each counts'} once here.
+        </p>
+      )}
       {parts.length > 0 && shown.length === 0 && <p class="faint why-none">{only === 'hits' ? 'Hits reach no origin.' : 'No request reached an origin.'}</p>}
     </>
   );

@@ -56,6 +56,7 @@ fn recorded<'a>(
 ) -> RecordedRequest<'a> {
     RecordedRequest {
         time: WallTime(number as u64),
+        span: (number as u64, number as u64),
         weight: 1,
         method: "GET",
         scheme: "http",
@@ -112,6 +113,39 @@ fn a_body_that_comes_back_after_another_one_differs_by_more_than_time() {
     // A page that changes from time to time.
     check(&[(1, 3), (1, 3), (1, 5), (1, 5), (1, 7)], &[]);
     check(&[(1, 3), (2, 3), (1, 5), (2, 5)], &[]);
+}
+
+/// Records are in the order of their ends. A request that took long may have got the page from before the change.
+#[test]
+fn a_page_that_changes_during_a_request_does_not_alternate() {
+    let check = |requests: &[(u64, u64, u64)], expect: &[(SharedReason, u32)]| {
+        let (running, changed) = (Policy::default(), kept());
+        let (one, other) = (key(&running, "/a"), key(&changed, "/a"));
+        let mut trial = ConfigTrial::default();
+        for (number, (begin, end, body)) in requests.iter().enumerate() {
+            let response = RecordedResponse {
+                time: WallTime(0),
+                status: 200,
+                fields: &[],
+                digest: hash(*body),
+                head: hash(1),
+            };
+            let request = recorded(number, "/a", &[], 1, ServedBy::Origin, 200);
+            let request = RecordedRequest { span: (*begin, *end), response: Some(response), ..request };
+            trial.see(
+                number,
+                &request,
+                &side(Course::Cached { key: &one, policy: &running }, false),
+                &side(Course::Cached { key: &other, policy: &changed }, false),
+            );
+        }
+        assert_eq!(expect, counted(&trial.finish()), "{requests:?}");
+    };
+    check(&[(10, 20, 3), (30, 50, 5), (25, 60, 3), (70, 80, 5)], &[]);
+    check(&[(10, 20, 3), (21, 50, 5), (51, 60, 3)], &[(SharedReason::Differed, 3)]);
+    // Three pages, of which the second came while the first and the third were requested.
+    check(&[(10, 40, 3), (20, 60, 5), (50, 90, 7), (95, 99, 7)], &[]);
+    check(&[(10, 40, 3), (20, 60, 5), (50, 90, 7), (95, 99, 3)], &[(SharedReason::Differed, 4)]);
 }
 
 /// The application may make the page for the client to whom it gives the cookie.
