@@ -2,8 +2,10 @@
 
 use crate::{Config, Service};
 use larder_database::{
-    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlParameter, SqlStatement, WatchedColumns,
+    DatabaseSettings, FollowSettings, ResultFormat, ShownRows, SqlAccess, SqlParameter, SqlStatement,
+    WatchedColumns,
 };
+use larder_semantics::accept::MediaTypeOffers;
 use larder_semantics::template::Template;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub struct SqlConfig {
     pub gets_write: bool,
     /// The query with its limits; of `raw` the limits alone.
     pub statement: Arc<SqlStatement>,
+    /// The formats of its result that `Accept` chooses from, the default first; that of `statement` is the default.
+    pub formats: Vec<ResultFormat>,
     /// Its parameters.
     pub parameters: Vec<SqlParameter>,
     /// The purge tags of its results.
@@ -43,6 +47,14 @@ pub enum RawForm {
 }
 
 impl SqlConfig {
+    /// The media types that are negotiated; empty for a query with one format.
+    #[must_use]
+    pub fn offers(&self) -> MediaTypeOffers {
+        let is_negotiated = self.formats.len() > 1;
+        let types = self.formats.iter().filter(|_| is_negotiated).map(|it| it.offer().to_owned());
+        MediaTypeOffers::new(types.collect()).unwrap_or_default()
+    }
+
     /// Why no change of a row purges the pages of the query; `None` if changes do.
     #[must_use]
     pub fn unfollowed(&self) -> Option<&'static str> {

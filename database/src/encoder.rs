@@ -21,6 +21,13 @@ pub enum ResultFormat {
 }
 
 impl ResultFormat {
+    /// Its media type without parameters, as `Accept` names it.
+    #[must_use]
+    pub fn offer(self) -> &'static str {
+        let full = self.media_type();
+        full.split_once(';').map_or(full, |it| it.0)
+    }
+
     /// The `Content-Type` of a result.
     #[must_use]
     pub fn media_type(self) -> &'static str {

@@ -4,7 +4,7 @@ use crate::coding::Coding;
 
 /// The default of `cache.compress.types`, as in the configuration: text, and formats without compression of their own. Pictures,
 /// sound, video, archives, WOFF and unknown types are not compressed.
-pub const DEFAULT_TYPES: &str = "text/*,application/json,application/javascript,application/x-javascript,application/xml,\
+pub const DEFAULT_TYPES: &str = "text/*,application/json,application/x-ndjson,application/javascript,application/x-javascript,application/xml,\
     application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
     image/x-icon,image/vnd.microsoft.icon,+json,+xml";
 

@@ -9,12 +9,13 @@ use larder_config::{Config, PathPattern};
 use larder_counters::Counters;
 use larder_database::{
     AbsentValue, DatabasePlace, DatabaseServers, DatabaseSettings, ParameterSource, ParameterType, ROWS,
-    ReplicaChange, RowsFound, ShownRows, SqlAccess, SqlAnswer, SqlCall, SqlError, SqlParameter, SqlRows,
-    named_tag,
+    ReplicaChange, ResultFormat, RowsFound, ShownRows, SqlAccess, SqlAnswer, SqlCall, SqlError, SqlParameter,
+    SqlRows, SqlStatement, named_tag,
 };
 use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
 use larder_observe::log::{Level, SubsystemLog};
 use larder_origin::OriginError;
+use larder_semantics::accept::MediaTypeOffers;
 use larder_semantics::field::FieldList;
 use larder_semantics::parameter::decoded;
 use larder_semantics::request_view::{self, RequestView};
@@ -70,6 +71,9 @@ struct SqlMaker(Rc<SqlRoute>);
 struct SqlRoute {
     path: PathPattern,
     config: SqlConfig,
+    offers: MediaTypeOffers,
+    /// The query for each of the offers, the default first.
+    statements: Vec<Arc<SqlStatement>>,
     pouring: Rc<QueryExecutor>,
 }
 
@@ -95,7 +99,12 @@ pub(crate) fn maker(
     let pouring = Rc::new(QueryExecutor { route: name.to_owned(), database, counters, log });
     match config.raw {
         Some(form) => Rc::new(raw::RawSqlMaker::new(form, path, config, pouring)),
-        None => Rc::new(SqlMaker(Rc::new(SqlRoute { path, config, pouring }))),
+        None => {
+            let (offers, pattern) = (config.offers(), &config.statement);
+            let one = |it: &ResultFormat| Arc::new(SqlStatement { format: *it, ..(**pattern).clone() });
+            let statements = config.formats.iter().map(one).collect();
+            Rc::new(SqlMaker(Rc::new(SqlRoute { path, config, offers, statements, pouring })))
+        }
     }
 }
 
@@ -122,13 +131,13 @@ impl SqlRoute {
             Ok(values) => values,
             Err(why) => return Ok(refusal(&why)),
         };
-        let statement = self.config.statement.clone();
+        let statement = self.preferred(request).clone();
         let rows = self.row_tags(&values);
         // A placeholder for each use of a parameter.
         let values = statement.query.order.iter().map(|it| values[*it].clone()).collect();
-        let call = SqlCall { statement, values };
+        let call = SqlCall { statement: statement.clone(), values };
         match self.pouring.database.run(&call).await {
-            Ok(answer) => Ok(self.response(request, rows, answer)),
+            Ok(answer) => Ok(self.response(request, &statement, rows, answer)),
             Err(error) => {
                 self.pouring.failed(&error);
                 Err(OriginError::LocalFailure(error.status(), error.sentence().into_owned()))
@@ -136,11 +145,27 @@ impl SqlRoute {
         }
     }
 
+    /// The query in the format that the request prefers, and in the default for a request that accepts none. In the cache the key has
+    /// the preferred one.
+    fn preferred(&self, request: &Request) -> &Arc<SqlStatement> {
+        let preferred = self.offers.preferred(&request.fields.view());
+        let at = preferred.and_then(|it| self.offers.list().iter().position(|offer| offer == it));
+        &self.statements[at.unwrap_or(0)]
+    }
+
     /// The response to a query that succeeded so far.
-    fn response(self: Rc<Self>, request: &Request, rows: Vec<String>, answer: SqlAnswer) -> MadeResponse {
-        let statement = &self.config.statement;
-        let is_object = statement.format == larder_database::ResultFormat::JsonObject;
+    fn response(
+        self: Rc<Self>,
+        request: &Request,
+        statement: &SqlStatement,
+        rows: Vec<String>,
+        answer: SqlAnswer,
+    ) -> MadeResponse {
+        let is_object = statement.format == ResultFormat::JsonObject;
         let mut fields = FieldList::new();
+        if !self.offers.is_empty() {
+            fields.push("Vary", "Accept");
+        }
         if self.config.is_public && statement.access == SqlAccess::Reads {
             // The result depends on the parameters alone: cookies and credentials do not change it.
             fields.push("Cache-Control", "public");

@@ -61,7 +61,7 @@ fn coding_of(name: &str) -> Coding {
     Coding::over(name.split(", ").map(|it| Coding::of(it.as_bytes())))
 }
 
-fn decoded(response: &Response) -> Vec<u8> {
+pub(super) fn decoded(response: &Response) -> Vec<u8> {
     match response.field("content-encoding") {
         None => response.body.clone(),
         Some("x-unknown") => response.body.iter().rev().copied().collect(),
@@ -231,7 +231,7 @@ fn one_stored_response_serves_every_client() {
 
 /// GETs until the response has this coding.
 #[track_caller]
-fn until_coded(client: &mut Client, target: &str, lines: &str, coding: &str) -> Response {
+pub(super) fn until_coded(client: &mut Client, target: &str, lines: &str, coding: &str) -> Response {
     let mut last = client.get_with(target, lines);
     until(coding, || {
         last = client.get_with(target, lines);

@@ -117,6 +117,7 @@ mod session_applications;
 mod slow_clients;
 mod smuggling;
 mod sql;
+mod sql_formats;
 mod sql_mariadb;
 mod sql_sqlite;
 mod sql_tls;

@@ -7,13 +7,13 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// A file of SQLite in a folder of its own.
-struct Sqlite {
+pub(super) struct Sqlite {
     folder: tempfile::TempDir,
     connection: Connection,
 }
 
 impl Sqlite {
-    fn new(statements: &str) -> Self {
+    pub(super) fn new(statements: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let connection = Connection::open(folder.path().join("shop.db")).unwrap();
         let _: String = connection.query_row("pragma journal_mode = wal", [], |it| it.get(0)).unwrap();
@@ -26,7 +26,7 @@ impl Sqlite {
         self.folder.path().join("shop.db")
     }
 
-    fn run(&self, statements: &str) {
+    pub(super) fn run(&self, statements: &str) {
         self.connection.execute_batch(statements).unwrap();
     }
 
@@ -34,7 +34,7 @@ impl Sqlite {
         self.connection.query_row(query, [], |it| it.get(0)).unwrap()
     }
 
-    fn table(&self, more: &str) -> String {
+    pub(super) fn table(&self, more: &str) -> String {
         table(&self.path(), more)
     }
 }

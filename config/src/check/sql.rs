@@ -240,14 +240,13 @@ impl ConfigCheck {
         let timeout = Some(self.time(&key("timeout"))).filter(|it| !it.is_zero());
         let (tags, rows) = (self.sql_tags(at, matching), self.sql_rows(at, &parameters));
         self.refuse_own_name(&key("rows"), &database, &rows);
-        let is_purged = !tags.is_empty() || !rows.is_empty();
+        let formats = if raw.is_some() { vec![ResultFormat::Table] } else { self.sql_formats(at) };
         let statement = SqlStatement {
             types: query.order.iter().map(|it| parameters[*it].kind).collect(),
             query,
-            format: if raw.is_some() { ResultFormat::Table } else { self.sql_format(at) },
+            format: formats[0],
             numbers: match self.text(&key("numbers")).as_str() {
-                _ if raw.is_some() => NumberForm::Json,
-                "json" => NumberForm::Json,
+                it if raw.is_some() || it == "json" => NumberForm::Json,
                 _ => NumberForm::Strings,
             },
             text: if raw.is_some() { SqlText::OfRequest } else { SqlText::Configured },
@@ -256,7 +255,7 @@ impl ConfigCheck {
             timeout: timeout.unwrap_or(database.query_timeout),
             access,
             server: match access {
-                SqlAccess::Reads if !is_purged => AskedServer::Replica,
+                SqlAccess::Reads if tags.is_empty() && rows.is_empty() => AskedServer::Replica,
                 _ => AskedServer::Primary,
             },
         };
@@ -268,6 +267,7 @@ impl ConfigCheck {
             raw,
             gets_write,
             statement,
+            formats,
             parameters,
             tags,
             rows,
@@ -389,19 +389,21 @@ impl ConfigCheck {
         self.problem(self.source(&at.key("methods")), "site.route.methods", &text);
     }
 
-    fn sql_format(&mut self, at: &RoutePath) -> ResultFormat {
+    /// The formats of a result, the default first. The object of one row has JSON alone.
+    fn sql_formats(&mut self, at: &RoutePath) -> Vec<ResultFormat> {
         let is_one = self.flag(&at.key("sql.one_row"));
-        let format = match self.text(&at.key("sql.format")).as_str() {
+        let default = match self.text(&at.key("sql.format")).as_str() {
             "ndjson" => ResultFormat::Ndjson,
             "csv" => ResultFormat::Csv,
-            _ if is_one => return ResultFormat::JsonObject,
-            _ => return ResultFormat::Json,
+            _ if is_one => return vec![ResultFormat::JsonObject],
+            _ => ResultFormat::Json,
         };
         if is_one {
             let text = "one_row requires format = \"json\"; remove one of both";
             self.problem(self.source(&at.key("sql.one_row")), "site.route.sql.one_row", text);
         }
-        format
+        let all = [ResultFormat::Json, ResultFormat::Ndjson, ResultFormat::Csv];
+        std::iter::once(default).chain(all.into_iter().filter(|it| *it != default)).collect()
     }
 
     fn sql_tags(&mut self, at: &RoutePath, matching: &RouteMatching) -> Vec<Template> {
@@ -485,6 +487,9 @@ impl ConfigCheck {
                 self.warn_of(source, &format!("site.route.cache.key.{name}"), text);
             }
         }
+        self.warn_of_accept(at, cache);
+        cache.key.accept = sql.offers();
+        cache.key.headers.retain(|it| it != "accept");
         if self.source(&self.cache_key(at, "on_abort")) == Source::Default {
             cache.on_abort = OnAbort::Cancel;
         }
@@ -495,6 +500,19 @@ impl ConfigCheck {
         }
         if sql.statement.access == SqlAccess::Writes {
             cache.enabled = false;
+        }
+    }
+
+    /// Warns of offers, and of `Accept` as it was sent, in the key of a query: that has the preferred format.
+    fn warn_of_accept(&mut self, at: &RoutePath, cache: &Policy) {
+        // What the site sets, it sets for its other routes as well.
+        let has_field = cache.key.headers.iter().any(|it| it == "accept");
+        for name in ["accept"].into_iter().chain(has_field.then_some("headers")) {
+            let source = self.source(&at.key(&format!("cache.key.{name}")));
+            if source != Source::Default && !self.is_of_block(&source) {
+                let text = "no effect: the key of a query has the format that Accept prefers, sql.format by default; remove Accept and its types";
+                self.warn_of(source, &format!("site.route.cache.key.{name}"), text);
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].sql.parameters", ValueKind::Pairs { name: TextForm::SqlParameterName, value: TextForm::SqlParameter, example: PARAMETERS }, None,
         "The parameters of the query: `NAME = \"SOURCE TYPE\"`. SOURCE is `path` (a capture of the route's path), `query` (a parameter of the URL) or `body` (a member of a JSON object or of a form), with `.NAME` if the name there is another one. TYPE is `int`, `bigint`, `float`, `decimal`, `bool`, `text`, `uuid`, `date`, `timestamp` or `json`. `?` behind the type permits requests without the parameter (`NULL`), `= VALUE` gives those a value. A request with a missing or unfit value gets 400. The cache key has these parameters of the URL and no others.", r#"{ id = "path int", limit = "query int = 20", q = "query text?" }"#),
     once("site[].route[].sql.format", ValueKind::OneOf(&["json", "ndjson", "csv"]), Some("json"),
-        "Format of the result: an array of objects, an object a line, or CSV with a line of names.", r#""csv""#),
+        "Format of the result: an array of objects (`application/json`), an object a line (`application/x-ndjson`), or CSV with a line of names (`text/csv`). A client gets another one of the three if its `Accept` prefers that; the preferred one is part of the cache key. With `one_row` the result is JSON for every client.", r#""csv""#),
     once("site[].route[].sql.one_row", ValueKind::Bool, Some("false"),
         "The result is the object of the only row, 404 without a row, and an error with several. Requires `format = \"json\"`.", "true"),
     once("site[].route[].sql.numbers", ValueKind::OneOf(&["strings", "json"]), Some("strings"),

@@ -33,6 +33,26 @@ fn a_sound_query() {
     assert_eq!(post, read(&body).unwrap().sites[0].routes[0].methods);
 }
 
+/// The three formats are the offers of the route, the default first. Other offers, and `Accept` as it was sent, have no use.
+#[test]
+fn formats_are_offers() {
+    let offers = |more: &str| {
+        let config = read(&text(&format!("sql = {{ query = \"select 1\"{more} }}"))).unwrap();
+        config.sites[0].routes[0].cache.key.accept.list().join(" ")
+    };
+    assert_eq!("application/json application/x-ndjson text/csv", offers(""));
+    assert_eq!("text/csv application/json application/x-ndjson", offers(", format = \"csv\""));
+    assert_eq!("", offers(", one_row = true"), "an object has one format");
+    assert_eq!("", offers(", write = true, one_row = true"));
+    for (key, name) in [("accept = [\"text/html\"]", "accept"), ("headers = [\"Accept\"]", "headers")] {
+        let found = told(&text(&format!("sql.query = \"select 1\"\ncache.key = {{ {key} }}")));
+        let expect = format!("site.route.cache.key.{name}: no effect: the key of a query has the format");
+        assert!(found.len() == 1 && found[0].contains(&expect), "{found:?}");
+    }
+    let site = format!("cache.key.accept = [\"text/html\"]\n{}", text("sql.query = \"select 1\""));
+    assert_eq!(Vec::<String>::new(), told(&site), "for other routes");
+}
+
 #[test]
 fn mistakes_of_queries() {
     let one = |route: &str, expect: &str| {
