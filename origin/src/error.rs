@@ -38,6 +38,8 @@ pub enum OriginError {
     Unrepresentable,
     /// The variables of the request exceed the limit of the uwsgi protocol.
     VariablesTooLarge,
+    /// uWSGI closed the connection without an answer to a block of variables of this many bytes, which may exceed its `buffer-size`.
+    BlockUnanswered(usize),
     /// A response that is made here could not be made; the status for the client, and why.
     LocalFailure(u16, String),
     /// Its status is one of the configured failures; an error only where another origin is asked then.
@@ -68,6 +70,7 @@ impl OriginError {
             | Self::NotHttp2
             | Self::Unrepresentable
             | Self::Disconnected
+            | Self::BlockUnanswered(_)
             | Self::BadHead(_)
             | Self::BadBody
             | Self::InterimFlood => 502,
@@ -114,6 +117,12 @@ impl OriginError {
             Self::ConnectTimeout => "the connection to the origin timed out",
             Self::NoDescriptor => "no file descriptor is free for a connection to the origin",
             Self::Disconnected => "the origin closed the connection before its response was complete",
+            Self::BlockUnanswered(bytes) => {
+                return Cow::Owned(format!(
+                    "the application closed the connection without a response to {bytes} bytes of variables; uWSGI does so above its \
+                     buffer-size (4096 unless set): set buffer-size = 65535 there"
+                ));
+            }
             Self::Timeout => "the origin timed out",
             Self::BadHead(why) => {
                 return Cow::Owned(format!(

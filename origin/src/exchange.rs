@@ -477,7 +477,7 @@ impl ExchangeState {
                         self.retry_same_origin();
                         continue;
                     }
-                    error
+                    self.reason(error)
                 }
             };
             if self.retry_elsewhere(&error) == RetryDecision::Fail {

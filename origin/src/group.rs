@@ -368,7 +368,8 @@ impl GroupAttempt {
         let is_retried = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
             OriginError::Busy | OriginError::Refused | OriginError::NotHttp2 => true,
-            OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
+            OriginError::Disconnected | OriginError::BlockUnanswered(_) => true,
+            OriginError::Timeout | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Ejected
             | OriginError::Drained

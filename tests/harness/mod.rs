@@ -25,6 +25,7 @@ pub mod schema;
 pub mod secure;
 pub mod server;
 pub mod tiers;
+pub mod uwsgi;
 pub mod variables;
 
 pub use client::{Client, Response};

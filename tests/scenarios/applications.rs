@@ -2,6 +2,7 @@
 
 use crate::harness::command::run;
 use crate::harness::server::Setup;
+use crate::harness::uwsgi::Uwsgi;
 use crate::harness::variables::{Dialect, VariablesApplication, record};
 use crate::harness::{Larder, Response, until};
 use std::sync::Arc;
@@ -339,43 +340,18 @@ fn check_explains_mixtures() {
     assert!(ended.err.contains("have different protocols"), "{ended:?}");
 }
 
-/// A server that ends with its test.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
-        unsafe { libc::kill(libc::pid_t::try_from(self.0.id()).unwrap(), libc::SIGTERM) };
-        let _ = self.0.wait();
-    }
-}
-
 /// uWSGI's own server, which speaks all three protocols: a WSGI application gets the same variables by each of them.
 #[test]
 fn a_real_server_of_three_protocols() {
     let folder = tempfile::tempdir().unwrap();
     let socket = |dialect: Dialect| folder.path().join(dialect.scheme());
-    let mut command = std::process::Command::new("uwsgi");
-    command.args([
-        "--plugin",
-        "python3",
-        "--wsgi-file",
-        "app.py",
-        "--master",
-        "--die-on-term",
-        "--chmod-socket=666",
-    ]);
-    for dialect in Dialect::ALL {
-        command.arg(format!("--{}-socket", dialect.scheme())).arg(socket(dialect));
-    }
     let app = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps/environ.py");
     std::fs::copy(app, folder.path().join("app.py")).unwrap();
-    let log = std::fs::File::create(folder.path().join("log")).unwrap();
-    command.current_dir(folder.path()).stdout(log.try_clone().unwrap()).stderr(log);
-    let _server = Ended(command.spawn().expect("uwsgi: apt-get install uwsgi-core uwsgi-plugin-python3"));
-    let started =
-        || Dialect::ALL.iter().all(|it| std::os::unix::net::UnixStream::connect(socket(*it)).is_ok());
-    until("uwsgi listens", started);
+    let sockets = Dialect::ALL.map(socket);
+    let options = Dialect::ALL.map(|it| format!("--{}-socket={}", it.scheme(), socket(it).display()));
+    let mut arguments = vec!["--wsgi-file", "app.py"];
+    arguments.extend(options.iter().map(String::as_str));
+    let _server = Uwsgi::start(folder.path(), &arguments, &sockets.each_ref().map(|it| it.as_path()));
     let mut config = "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n".to_owned();
     for dialect in Dialect::ALL {
         let (scheme, path) = (dialect.scheme(), socket(dialect));
@@ -417,4 +393,47 @@ fn a_real_server_of_three_protocols() {
         }
         assert_eq!(200, get(&larder, &format!("/{scheme}/")).status);
     }
+}
+
+/// uWSGI closes the connection where the variables exceed its `buffer-size`: the log names the remedy, and a request that is too large for it
+/// ejects no application.
+#[test]
+fn a_block_beyond_the_buffer_of_uwsgi_names_its_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let app = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps/environ.py");
+    std::fs::copy(app, folder.path().join("app.py")).unwrap();
+    let (small, large) = (folder.path().join("small"), folder.path().join("large"));
+    let start = |socket: &std::path::Path, more: &[&str]| {
+        let named = format!("--socket={}", socket.display());
+        Uwsgi::start(
+            folder.path(),
+            &[&["--wsgi-file", "app.py", named.as_str()][..], more].concat(),
+            &[socket],
+        )
+    };
+    let _servers = [start(&small, &[]), start(&large, &["--buffer-size=65535"])];
+    let route = |name: &str, socket: &std::path::Path| {
+        format!(
+            "[[site.route]]\npath = \"/{name}\"\nproxy = {{ to = [\"uwsgi+unix:{}\"], eject_after = 1, all_ejected = \"refuse\" }}\n",
+            socket.display()
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n{}{}",
+        route("small", &small),
+        route("large", &large)
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let ask = |target: &str, length: usize| {
+        larder.client().get_with(target, &format!("Cookie: a={}\r\n", "x".repeat(length))).status
+    };
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    assert_eq!([200, 200, 200], [ask("/small", 3), ask("/large", 3), ask("/large", 5_000)]);
+    assert!(!log().contains("origin-failed"), "{}", log());
+    for _ in 0..2 {
+        assert_eq!(502, ask("/small", 5_000));
+    }
+    until("the log names the setting", || log().contains("set buffer-size = 65535"));
+    assert!(log().contains("unix:") && log().contains("bytes of variables"), "{}", log());
+    assert_eq!(200, ask("/small", 3), "it is not ejected");
 }

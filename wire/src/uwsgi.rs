@@ -4,6 +4,12 @@
 /// The most bytes of the block of variables: its length has 16 bits.
 pub const MAX_BLOCK: usize = 65_535;
 
+/// The bytes before the block of variables.
+pub const HEADER: usize = 4;
+
+/// The most bytes of the block that uWSGI reads unless its `buffer-size` is set: it closes the connection of a larger one.
+pub const DEFAULT_BUFFER: usize = 4096;
+
 /// The block of variables is too large by its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTooLarge;
@@ -17,19 +23,19 @@ pub fn begin<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), BlockTooLarge> {
     let start = out.len();
-    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&[0; HEADER]);
     for (name, value) in variables {
         if text(name, out).and_then(|()| text(value, out)).is_err() {
             out.truncate(start);
             return Err(BlockTooLarge);
         }
     }
-    let Ok(length) = u16::try_from(out.len() - start - 4) else {
+    let Ok(length) = u16::try_from(out.len() - start - HEADER) else {
         out.truncate(start);
         return Err(BlockTooLarge);
     };
     let [low, high] = length.to_le_bytes();
-    if let Some(header) = out.get_mut(start..start + 4) {
+    if let Some(header) = out.get_mut(start..start + HEADER) {
         header.copy_from_slice(&[0, low, high, 0]);
     }
     Ok(())

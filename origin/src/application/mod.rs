@@ -29,12 +29,14 @@ pub(crate) struct ApplicationExchange {
     end: Option<FastCgiEnd>,
     /// The variables exceed the limit of the protocol: nothing of them was sent.
     is_too_large: bool,
+    /// The bytes of the variables in the uwsgi protocol.
+    block: usize,
 }
 
 impl ApplicationExchange {
     pub(crate) fn new(protocol: ApplicationProtocol, connection: OriginConnection) -> Self {
         let (records, output) = (RecordReader::default(), ApplicationOutput::default());
-        Self { connection, protocol, records, output, end: None, is_too_large: false }
+        Self { connection, protocol, records, output, end: None, is_too_large: false, block: 0 }
     }
 
     /// Writes the variables, and leaves to [`ApplicationExchange::poll_write`] the bytes that are not sent at once.
@@ -61,9 +63,17 @@ impl ApplicationExchange {
             ApplicationProtocol::Scgi => {
                 scgi::begin(request.length().unwrap_or(0), pairs, &mut head);
             }
-            ApplicationProtocol::Uwsgi => self.is_too_large = uwsgi::begin(pairs, &mut head).is_err(),
+            ApplicationProtocol::Uwsgi => {
+                self.is_too_large = uwsgi::begin(pairs, &mut head).is_err();
+                self.block = head.len().saturating_sub(uwsgi::HEADER);
+            }
         }
         self.connection.send_head(&head, request, unsent, cx);
+    }
+
+    /// The bytes of a block of variables that is larger than uWSGI reads unless it is configured.
+    pub(crate) fn large_block(&self) -> Option<usize> {
+        Some(self.block).filter(|it| *it > uwsgi::DEFAULT_BUFFER)
     }
 
     /// The form of the body of a request.

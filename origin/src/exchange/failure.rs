@@ -1,6 +1,7 @@
 //! Premature ends of an exchange: the counters, and the remaining state. `retry` decides whether it is repeated.
 
 use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
+use crate::codec::Codec;
 use crate::error::OriginError;
 use larder_wire::message::BadResponse;
 
@@ -19,7 +20,8 @@ impl ExchangeState {
             OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::NotHttp2
-            | OriginError::Disconnected => {
+            | OriginError::Disconnected
+            | OriginError::BlockUnanswered(_) => {
                 counters.origin_bad_responses.add(1);
             }
             // Counted where it occurred.
@@ -56,6 +58,15 @@ impl ExchangeState {
     pub(super) fn close(&mut self) {
         self.link = ExchangeLink::Closed;
         self.permit = None;
+    }
+
+    /// The reason of a connection that was closed without a response, where the request itself may be one.
+    pub(super) fn reason(&self, error: OriginError) -> OriginError {
+        let block = match (&error, &self.link) {
+            (OriginError::Disconnected, ExchangeLink::Open(Codec::Application(it))) => it.large_block(),
+            _ => None,
+        };
+        block.filter(|_| !self.has_received).map_or(error, OriginError::BlockUnanswered)
     }
 
     /// The error of an exchange whose connection is gone.

@@ -105,7 +105,8 @@ impl Permit {
         self.load.end_probe();
     }
 
-    /// It failed. An answer that is not HTTP, which a request may provoke, does not count towards an ejection.
+    /// It failed. Failures that a request may provoke do not count towards an ejection: an answer that is not HTTP, and a block of
+    /// variables that uWSGI does not read.
     pub(crate) fn failed(&self, error: &OriginError) {
         let counts = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
@@ -119,6 +120,7 @@ impl Permit {
             | OriginError::Unrepresentable
             | OriginError::LocalFailure(..)
             | OriginError::VariablesTooLarge
+            | OriginError::BlockUnanswered(_)
             | OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::InterimFlood => false,
