@@ -4,8 +4,32 @@
 use super::{Client, until};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+/// A running gunicorn with an application of a test.
+pub struct Gunicorn(Child);
+
+impl Gunicorn {
+    /// gunicorn in this directory with `app`, once it listens on this socket.
+    pub fn start(folder: &Path, app: &str, socket: &Path) -> Self {
+        let mut command = Command::new(python());
+        command.args(["-B", "-m", "gunicorn", "--bind"]).arg(format!("unix:{}", socket.display())).arg(app);
+        let child = command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let it = Self(child);
+        until("gunicorn listens", || UnixStream::connect(socket).is_ok());
+        it
+    }
+}
+
+impl Drop for Gunicorn {
+    fn drop(&mut self) {
+        // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+        unsafe { libc::kill(libc::pid_t::try_from(self.0.id()).unwrap(), libc::SIGINT) };
+        let _ = self.0.wait();
+    }
+}
 
 /// A running application.
 pub struct Application {

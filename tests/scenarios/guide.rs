@@ -2,11 +2,13 @@
 //! answers the requests that its page promises. A page without a test, or a test without a page, is a failure.
 
 use crate::harness::acme_ca::AcmeCa;
+use crate::harness::application::Gunicorn;
 use crate::harness::mmdb::{country, database};
 use crate::harness::php::PhpFpm;
 use crate::harness::postgres::Postgres;
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
+use crate::harness::uwsgi::Uwsgi;
 use crate::harness::{Client, Larder, Origin, Response, until};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -86,7 +88,7 @@ impl Guide {
     fn start(&self, origin: &Origin) -> Larder {
         let local = Regex::new(r"http://(127\.0\.0\.1|10\.0\.0\.\d+):[1-9]\d*").unwrap();
         let origins = local.find_iter(&self.config).count();
-        let has_none = !self.config.contains("proxy") || self.config.contains("php = ");
+        let has_none = !self.config.contains("proxy") || self.config.contains("unix:");
         assert!(origins > 0 || has_none, "the origin of the test is used");
         let config = local.replace_all(&self.config, origin.url()).into_owned();
         let larder = Larder::start(Setup { config, env: self.env.clone() });
@@ -145,7 +147,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, cgi, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login, roles,
+    health_checks_for_a_load_balancer, https_by_itself, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, python, rate_limit_the_login, roles,
     reading_the_page,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, why_is_my_hit_ratio_low, wordpress,
@@ -728,6 +730,37 @@ fn django(guide: Guide) {
     get(&larder, "/news/");
     assert!(get(&larder, "/news/").is_hit());
     assert!(!ask(&larder, "GET", "example.com", "/news/", "Cookie: sessionid=a\r\n").is_hit());
+}
+
+/// The page with a real uWSGI, by the settings that it prints, and a real gunicorn.
+fn python(guide: Guide) {
+    let folder = guide.folder.path();
+    let app = "def application(environ, start_response):\n    \
+               start_response('200 OK', [('Content-Type', 'text/html')])\n    \
+               return [(environ['SERVER_SOFTWARE'] if 'gunicorn' in environ.get('SERVER_SOFTWARE', '') else 'uwsgi').encode()\n            \
+               + b' ' + environ['PATH_INFO'].encode() + b' ' + str(len(environ.get('HTTP_COOKIE', ''))).encode()]\n";
+    guide.write("/srv/app/app.py", app);
+    guide.write("/srv/app/static/app.css", &"body { color: red }\n".repeat(200));
+    std::fs::create_dir_all(folder.join("run/app")).unwrap();
+    let settings = std::fs::read_to_string(folder.join("etc/uwsgi/app.ini")).unwrap();
+    let local = Regex::new(r"= (/(?:srv|run)/)").unwrap();
+    let local = local.replace_all(&settings, format!("= {}${{1}}", folder.display())).into_owned();
+    guide.write("/etc/uwsgi/app.ini", &local);
+    let _uwsgi =
+        Uwsgi::start(folder, &["--ini", "etc/uwsgi/app.ini"], &[folder.join("run/app/uwsgi.sock").as_path()]);
+    let _gunicorn =
+        Gunicorn::start(&folder.join("srv/app"), "app:application", &folder.join("run/app/gunicorn.sock"));
+    let larder = guide.start_alone();
+    let style = ask(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
+    assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
+    answers(&get(&larder, "/news/"), 200, "uwsgi /news/ 0");
+    assert!(get(&larder, "/news/").is_hit());
+    let session = format!("Cookie: session={}\r\n", "x".repeat(10_000));
+    let private = ask(&larder, "GET", "example.com", "/news/", &session);
+    answers(&private, 200, "uwsgi /news/ 10008");
+    let api = get(&larder, "/api/a");
+    assert!(api.text().starts_with("gunicorn/") && api.text().ends_with(" /api/a 0"), "{api:?}");
+    assert!(get(&larder, "/api/a").is_hit());
 }
 
 fn nextjs(guide: Guide) {
