@@ -25,7 +25,7 @@ impl PhpFpm {
             "[global]\nerror_log = {0}/log\ndaemonize = no\n[www]\n{user}listen = {0}/socket\nlisten.mode = 0666\npm = static\n\
              pm.max_children = {children}\nping.path = /ping\nping.response = pong\ncatch_workers_output = yes\n\
              php_admin_value[upload_tmp_dir] = {0}\nphp_admin_value[session.save_path] = {0}\n\
-             php_admin_value[opcache.enable] = 0\nphp_admin_value[post_max_size] = 64M\nphp_admin_value[upload_max_filesize] = 64M\n\
+             php_admin_value[opcache.enable] = 0\nphp_admin_value[post_max_size] = 0\nphp_admin_value[upload_max_filesize] = 64M\n\
              php_admin_value[log_errors] = on\nphp_admin_value[display_errors] = off\n",
             folder.path().display()
         );

@@ -5,6 +5,7 @@ mod beside;
 mod failures;
 mod keys;
 mod paths;
+mod uploads;
 
 use crate::harness::command::run;
 use crate::harness::php::PhpFpm;
