@@ -17,6 +17,7 @@ pub mod nginx;
 pub mod origin;
 pub mod pages;
 pub mod pebble;
+pub mod pgbouncer;
 pub mod php;
 pub mod postgres;
 pub mod quic;

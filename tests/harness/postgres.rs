@@ -188,7 +188,7 @@ fn command(program: &str) -> Command {
 }
 
 /// The user of the package, for a test that runs as root.
-fn server_user() -> Option<(u32, u32)> {
+pub(super) fn server_user() -> Option<(u32, u32)> {
     // SAFETY: it only returns a number.
     if unsafe { libc::geteuid() } != 0 {
         return None;

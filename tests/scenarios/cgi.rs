@@ -120,6 +120,22 @@ fn a_program_gets_the_variables_of_the_request_and_nothing_of_larder() {
     assert!(!variables.contains("LARDER"), "{variables}");
 }
 
+/// A program that wants more memory does not get it, and one that computes for longer is ended, with the reason in the log.
+#[test]
+fn memory_and_processor_time_are_bounded() {
+    let it = Programs::new(
+        ", memory = \"512MiB\", cpu = \"1s\", timeout = \"10m\"",
+        &[("busy", "while :; do :; done"), ("quick", "printf 'X: 1\\n\\nquick'")],
+    );
+    // The bound is set once the process runs.
+    let hungry = "#!/usr/bin/python3\nimport resource\nwhile resource.getrlimit(resource.RLIMIT_AS)[0] < 0: pass\n\
+                  print('X: 1\\n')\ntry:\n    bytearray(1 << 30)\n    print('has it')\nexcept MemoryError:\n    print('refused')\n";
+    program(&it.folder.path().join("bin/hungry"), hungry);
+    assert_eq!("refused\n", it.get("/cgi-bin/hungry").text());
+    assert_eq!(502, it.get("/cgi-bin/busy").status);
+    assert_eq!("quick", it.get("/cgi-bin/quick").text());
+}
+
 #[test]
 fn a_program_has_three_descriptors_and_no_signal_is_blocked_or_ignored() {
     let it = Programs::new(

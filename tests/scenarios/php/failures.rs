@@ -2,6 +2,8 @@
 
 use super::{PhpSite, script, site, site_with};
 use crate::harness::http2::Http2;
+use crate::harness::php::PhpFpm;
+use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -204,4 +206,36 @@ fn scripts_that_fail() {
         assert!(!answer.complete || answer.status == 502, "{answer:?}");
         assert!(!answer.is_hit());
     }
+}
+
+/// Two pools of php-fpm share the requests by their weights; one that fails is ejected, and gets its part again after it has answered.
+#[test]
+fn two_pools_with_weights() {
+    let (folder, mut first, second) = (tempfile::tempdir().unwrap(), PhpFpm::start(2), PhpFpm::start(2));
+    std::fs::write(folder.path().join("index.php"), "<?php header('X-Pid: ' . getmypid());").unwrap();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         php = {{ root = {:?}, to = [\"{} weight=3\", \"{}\"] }}\nproxy = {{ balance = \"round_robin\", eject_after = 2, eject_time = \"10s\" }}\n",
+        folder.path(),
+        first.name(),
+        second.name()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let of = |pool: &PhpFpm, count: usize| {
+        let children = pool.children();
+        let answers = (0..count).map(|_| larder.get("/"));
+        let pids = answers.map(|it| {
+            assert_eq!(200, it.status, "{it:?}");
+            it.field("x-pid").unwrap().parse::<libc::pid_t>().unwrap()
+        });
+        pids.filter(|it| children.contains(it)).count()
+    };
+    assert_eq!(6, of(&first, 8), "by their weights");
+    first.stop();
+    assert_eq!(8, of(&second, 8), "a GET is sent to the other pool");
+    assert_eq!(1, larder.counter("origin_ejections"));
+    first.start_again();
+    larder.advance(11);
+    until("it is asked again", || of(&first, 1) == 1);
+    until("it has its part again", || of(&first, 4) == 3);
 }
