@@ -150,17 +150,25 @@ impl RouteFinish {
     }
 
     fn finish(&self, case: usize, view: &RequestView<'_>) -> ResponseFinish {
-        let value = |it: &Template| {
-            let mut out = Vec::new();
-            it.expand(view, &mut out);
-            out
-        };
-        let rule = |it: &ResponseFieldConfig| ResponseFieldRule {
-            name: it.name.clone(),
-            removes: it.removes,
-            adds: it.adds.iter().map(value).collect(),
-            default: it.default.as_ref().map(value),
-            replacement: None,
+        let rule = |it: &ResponseFieldConfig| {
+            // As plain text, a value without its control bytes could begin with a second slash: another host.
+            let is_url = it.name.eq_ignore_ascii_case("location");
+            let value = |it: &Template| {
+                let mut out = Vec::new();
+                if is_url {
+                    it.expand_url(view, &mut out)
+                } else {
+                    it.expand(view, &mut out)
+                }
+                out
+            };
+            ResponseFieldRule {
+                name: it.name.clone(),
+                removes: it.removes,
+                adds: it.adds.iter().map(value).collect(),
+                default: it.default.as_ref().map(value),
+                replacement: None,
+            }
         };
         let mut rules: Vec<ResponseFieldRule> = self.config.fields.iter().map(rule).collect();
         // A rule for the same name replaces the short form, or adds to it.

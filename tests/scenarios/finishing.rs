@@ -163,14 +163,105 @@ fn the_status_of_a_redirect_of_the_site_can_be_chosen() {
 #[test]
 fn a_redirect_stays_on_its_site() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
-    let routes = "[[site.route]]\npath = \"/go/*\"\nredirect = { to = \"{path}\", status = 307 }\n[[site.route]]\npath = \
-                  \"/q\"\nredirect = { to = \"/x?{query}\" }\n";
-    let larder = larder(&origin, "", routes);
+    let larder = larder(&origin, "", REDIRECTS);
     let mut client = larder.client();
     let mut target = |it: &str| client.get(it).field("location").unwrap_or("-").to_owned();
     assert_eq!("/go/a", target("/go/a"));
+    assert_eq!("/a/b", target("/rest/a/b"));
+    assert_eq!("/c?next=c", target("/next?next=c"));
     assert_eq!("/x?a=b%0d%0aSet-Cookie:x", target("/q?a=b%0d%0aSet-Cookie:x"));
-    assert_eq!(0, origin.requests());
+    let mut redirects = 0;
+    for value in HOSTILE {
+        for path in
+            ["/go/", "/go", "/rest/", "/rest", "/regex", "/answer/", "/q?", "/next?next=", "/host/", "/app"]
+        {
+            redirects += check_redirect(&larder, &format!("{path}{value}"), "");
+        }
+        for lines in ["Cookie: next=", "X-Next: "] {
+            redirects += check_redirect(&larder, "/fields", &format!("{lines}{value}\r\n"));
+        }
+    }
+    assert!(redirects > 10 * HOSTILE.len() / 2, "{redirects} redirects");
+}
+
+/// Redirects to each kind of value of a client.
+const REDIRECTS: &str = "[[site.route]]
+path = \"/go/*\"
+redirect = { to = \"{path}\", status = 307 }
+[[site.route]]
+path = \"/rest/{rest...}\"
+redirect.to = \"/{rest}\"
+[[site.route]]
+path = \"regex:/regex(.*)\"
+redirect.to = \"/{1}\"
+[[site.route]]
+path = \"/answer/{rest...}\"
+respond.status = 302
+response_headers.set.Location = \"/{rest}\"
+[[site.route]]
+path = \"/q\"
+redirect.to = \"/x?{query}\"
+[[site.route]]
+path = \"/next\"
+redirect.to = \"/{query.next}\"
+[[site.route]]
+path = \"/fields\"
+redirect.to = \"/{cookie.next}{header.X-Next}\"
+[[site.route]]
+path = \"/host/*\"
+redirect.to = \"https://www.h.test{uri}\"
+[[site.route]]
+path = \"/app/*\"
+respond.body = \"app\"
+";
+
+/// Paths and values that a browser could read as another host, as another scheme, or as the end of a field.
+const HOSTILE: [&str; 26] = [
+    "/evil.test",
+    "//evil.test",
+    "///evil.test",
+    "\\evil.test",
+    "/\\evil.test",
+    "\\/evil.test",
+    "%2fevil.test",
+    "/%2fevil.test",
+    "%2f%2fevil.test",
+    "/%2f/evil.test",
+    "%5cevil.test",
+    "/%5cevil.test",
+    "%5c%5cevil.test",
+    "/.//evil.test",
+    "..//evil.test",
+    "%2e%2f/evil.test",
+    "%09/evil.test",
+    "/%09/evil.test",
+    "%0d%0a/evil.test",
+    "/%0a/evil.test",
+    "%0d%0aX-Evil:%201",
+    "%00/evil.test",
+    "https://evil.test",
+    "https:evil.test",
+    "javascript:alert(1)",
+    "@evil.test",
+];
+
+/// Whether the response to a request is a redirect; it must stay on its host, and be one response with one `Location`.
+#[track_caller]
+fn check_redirect(larder: &Larder, target: &str, lines: &str) -> usize {
+    let it = larder.client().get_with(target, lines);
+    let locations = values(&it, "location");
+    assert_eq!(None, it.field("x-evil"), "{target} {lines}: {it:?}");
+    let Some(location) = locations.first() else { return 0 };
+    assert_eq!((1, 3), (locations.len(), it.status / 100), "{target} {lines}: {it:?}");
+    // Browsers leave out tabs and line ends, and read `\` as `/` (WHATWG URL, 4.4).
+    assert!(location.bytes().all(|it| it.is_ascii_graphic()), "{target} {lines}: {location:?}");
+    let read = location.replace('\\', "/");
+    let is_own = match read.strip_prefix("https://www.h.test") {
+        Some(path) => path.starts_with('/'),
+        None => read.starts_with('/') && !read.starts_with("//"),
+    };
+    assert!(is_own, "{target} {lines}: {location:?}");
+    1
 }
 
 #[test]
