@@ -50,7 +50,7 @@ impl Application {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("app.sock");
         let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
-        let mut child = Command::new(python())
+        let mut child = Command::new(python_with("flask, gunicorn", "python3-flask and gunicorn"))
             .args(["-B", "-m", "gunicorn", "--workers", "1", "--threads", "8", "--graceful-timeout", "1"])
             .args(["--bind", "127.0.0.1:0", "--bind"])
             .arg(format!("unix:{}", socket.display()))
@@ -144,14 +144,17 @@ impl Drop for Application {
     }
 }
 
-/// A Python that has both packages: Debian's own, or whichever is first in PATH.
-fn python() -> &'static str {
+/// A Python that has these modules, of these Debian packages: Debian's own, or the first in PATH.
+///
+/// # Panics
+/// Naming the packages, where none has all.
+pub fn python_with(modules: &str, packages: &str) -> &'static str {
     let has = |python: &&str| {
         let mut command = Command::new(python);
-        command.args(["-c", "import flask, gunicorn"]).stderr(Stdio::null());
+        command.args(["-c", &format!("import {modules}")]).stderr(Stdio::null());
         command.status().is_ok_and(|it| it.success())
     };
     ["/usr/bin/python3", "python3"].into_iter().find(has).unwrap_or_else(|| {
-        panic!("this test runs a real application: install the Debian packages python3-flask and gunicorn (`make test` does)")
+        panic!("this test runs a real application: install the Debian packages {packages} (`make test` does)")
     })
 }

@@ -1,5 +1,7 @@
 //! Tokens before a route: only valid ones are admitted, on hits as on misses, and no page of one user is given to another.
 
+mod issuer;
+
 use super::access::larder;
 use crate::harness::http2::{Http2, request};
 use crate::harness::origin::{Gate, Script, response};
