@@ -144,3 +144,4 @@ mod vary;
 mod warm;
 mod whole_program;
 mod whole_sites;
+mod wordpress;
