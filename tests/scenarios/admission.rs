@@ -1,4 +1,6 @@
-//! Admission: answers before the cache, on both paths and over both protocols.
+//! Admission: answers before the cache, at both speeds and over all protocols.
+
+mod protocols;
 
 use crate::harness::http2::{Http2, request};
 use crate::harness::server::Setup;
