@@ -248,3 +248,35 @@ fn check_names_a_missing_file() {
     let ended = command::run(folder.path(), &["check"]);
     assert!(ended.code == 2 && ended.err.contains("larder.toml:5: site.route.files.try: "), "{ended:?}");
 }
+
+/// curl follows the redirect from the address without TLS to the one with it.
+#[test]
+fn serve_redirects_to_https() {
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path());
+    let root = folder.path().to_str().unwrap();
+    let listen =
+        ["--listen", "http://127.0.0.1:0", "--listen", "https://127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let more = ["--workers", "1", "--tls-self-signed", "--redirect-https"];
+    let larder = Larder::command(&[&["serve", root][..], &listen, &more].concat());
+    let moved = larder.client().get_with("/docs?a=b", "");
+    let of_tls = larder.printed();
+    let of_tls = of_tls.lines().find_map(|it| it.strip_prefix("listening on https://127.0.0.1:")).unwrap();
+    assert_eq!((308, Some("https://h/docs?a=b")), (moved.status, moved.field("location")));
+    let to = |port: u16, to: u16| format!("h.test:{port}:127.0.0.1:{to}");
+    let (clear, tls) = (to(80, larder.address.port()), to(443, of_tls.parse().unwrap()));
+    let followed = std::process::Command::new("curl")
+        .args(["--connect-to", &clear, "--connect-to", &tls])
+        .args(["-ksSL", "-w", " %{http_code} %{num_redirects} %{url_effective}", "http://h.test/about?a=b"])
+        .output()
+        .expect("curl is installed");
+    let text = String::from_utf8_lossy(&followed.stdout).into_owned();
+    assert_eq!(
+        "<title>about</title> 200 1 https://h.test/about?a=b",
+        text,
+        "{}",
+        String::from_utf8_lossy(&followed.stderr)
+    );
+    let posted = larder.client().request("POST", "/about", "", "a=b");
+    assert_eq!(308, posted.status, "the method stays");
+}
