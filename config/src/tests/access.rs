@@ -26,6 +26,22 @@ fn warned(access: &str) -> Vec<String> {
 const PEM: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
 
 #[test]
+fn a_limit_without_a_rate_is_refused() {
+    let add = "has no effect without a rate; add access.limit.rate, such as \"5/s\"";
+    for (limit, key) in [
+        ("burst = 3", "burst"),
+        ("by = \"network\"", "by"),
+        ("by = \"network\", burst = 3", "burst"),
+        ("burst = 3, concurrency = 2", "burst"),
+    ] {
+        wrong(&format!("limit = {{ {limit} }}"), "limit", &format!("{key} {add}"));
+    }
+    for limit in ["rate = \"5/s\", burst = 3, by = \"network\"", "concurrency = 2, by = \"network\""] {
+        assert!(with(&format!("limit = {{ {limit} }}")).is_ok(), "{limit}");
+    }
+}
+
+#[test]
 fn mistakes_of_tokens() {
     let secret = format!("secret = \"{SECRET}\"");
     let has_effect = "no effect without a key; add access.jwt.secret, access.jwt.public_key, access.jwt.jwks_file or access.jwt.jwks_url";
