@@ -227,20 +227,32 @@ mod tests {
         assert_eq!([1], lines(&long)[..]);
     }
 
-    /// The figures: `cargo test --profile trial -p larder-config --lib a_hundred_thousand_lines -- --nocapture`.
+    /// The figures, which are judged in an optimised build alone: `cargo test --profile trial -p larder-config --lib
+    /// a_hundred_thousand_lines -- --nocapture`. Each is of the fastest part: other programs take time from the rest.
     #[test]
     fn a_hundred_thousand_lines_are_read_and_found() {
+        use larder_stdx::clock::precise_micros;
+        let parts = if cfg!(debug_assertions) { 1 } else { 10 };
         let text: String = (0..100_000).map(|it| format!("/old/{it} /new/{it}\n")).collect();
-        let started = larder_stdx::clock::precise_micros();
-        let map = RedirectMap::parse(&text).unwrap();
-        println!("100,000 lines: {} ms", (larder_stdx::clock::precise_micros() - started) / 1000);
+        let loads = (0..parts).map(|_| {
+            let started = precise_micros();
+            let map = RedirectMap::parse(&text).unwrap();
+            (precise_micros() - started, map)
+        });
+        let (micros, map) = loads.min_by_key(|it| it.0).unwrap();
+        println!("100,000 lines: {} ms", micros / 1000);
         assert_eq!(100_000, map.len());
         assert_eq!("/new/77777", &*map.find(b"/old/77777").unwrap().to);
         let paths: Vec<String> = (0..100_000_u64).map(|it| format!("/old/{}", it * 7919 % 100_000)).collect();
-        let started = larder_stdx::clock::precise_micros();
-        let found = paths.iter().filter(|it| map.find(it.as_bytes()).is_some()).count();
-        let nanos = (larder_stdx::clock::precise_micros() - started) * 1000 / 100_000;
+        let lookups = paths.chunks(1000).map(|part| {
+            let started = precise_micros();
+            assert!(part.iter().all(|it| map.find(it.as_bytes()).is_some()));
+            precise_micros() - started
+        });
+        let nanos = lookups.min().unwrap(); // Microseconds of a thousand.
         println!("a lookup: {nanos} ns");
-        assert_eq!(100_000, found);
+        let is_judged = !cfg!(debug_assertions);
+        assert!(!is_judged || micros < 200_000, "100,000 lines are read in {micros} us, above 200 ms");
+        assert!(!is_judged || nanos < 200, "a lookup takes {nanos} ns, above 200 ns");
     }
 }

@@ -70,29 +70,36 @@ fn exact_over_two_workers() {
     assert!(admitted.abs_diff(10_000) <= 100, "{admitted}");
 }
 
-/// The first requests of each client are within its burst, whatever the number of clients. The figure: `cargo test --profile trial
-/// -p larder-server --lib every_client_has_its_burst -- --nocapture`.
+/// The first requests of each client are within its burst, whatever the number of clients, in a table that keeps its size. The figure,
+/// which is judged in an optimised build alone: `cargo test --profile trial -p larder-server --lib every_client_has_its_burst -- --nocapture`.
 #[test]
 fn every_client_has_its_burst() {
-    let rounds = if cfg!(debug_assertions) { 20_000 } else { 5_000_000_u32 };
+    const PART: u32 = 10_000;
     clock::tick();
     for clients in [1_u32, 1000, 100_000, 10_000_000] {
+        // Unoptimised, the last are only more than the table has slots.
+        let rounds = if cfg!(debug_assertions) { clients.clamp(20_000, 300_000) } else { 10_000_000 };
         let rules = limit("100000/s", 100, LimitKey::Client);
         let Some(limit) = &rules.limit else { unreachable!() };
-        let before = clock::precise_micros();
-        let mut admitted = 0_u64;
-        for it in 0..rounds {
-            let address = std::net::Ipv4Addr::from((it % clients).wrapping_mul(2_654_435_761));
-            admitted += u64::from(
-                limit.take(&RequestView { client: Some(address.into()), ..RequestView::default() }).is_ok(),
-            );
+        let (mut admitted, mut fastest) = (0_u64, u64::MAX);
+        for part in 0..rounds / PART {
+            let before = clock::precise_micros();
+            for it in part * PART..(part + 1) * PART {
+                let address = std::net::Ipv4Addr::from((it % clients).wrapping_mul(2_654_435_761));
+                let view = RequestView { client: Some(address.into()), ..RequestView::default() };
+                admitted += u64::from(limit.take(&view).is_ok());
+            }
+            fastest = fastest.min(clock::precise_micros() - before);
         }
-        let micros = clock::precise_micros() - before;
-        println!(
-            "{clients} clients: {} ns a decision, {admitted} admitted",
-            micros * 1000 / u64::from(rounds)
-        );
+        // Of the fastest part: other programs take time from the rest.
+        let nanos = fastest * 1000 / u64::from(PART);
+        println!("{clients} clients: {nanos} ns a decision, {admitted} admitted");
         assert!(admitted >= u64::from(clients.saturating_mul(100).min(rounds)), "{clients}: {admitted}");
+        assert_eq!(4 << 20, limit.state.limits.rates().bytes(), "{clients}");
+        assert!(
+            cfg!(debug_assertions) || nanos <= 60,
+            "{clients} clients: {nanos} ns a decision, above 60 ns"
+        );
     }
 }
 

@@ -352,10 +352,12 @@ proptest::proptest! {
     }
 }
 
-/// Each of 200 routes is found. The figures: `cargo test --profile trial -p larder-server --lib two_hundred_routes -- --nocapture`.
+/// Each of 200 routes is found. The figures, which are judged in an optimised build alone: `cargo test --profile trial -p larder-server
+/// --lib two_hundred_routes -- --nocapture`.
 #[test]
 fn two_hundred_routes() {
-    let rounds = if cfg!(debug_assertions) { 10 } else { 200_000_u32 };
+    const ROUNDS: u64 = 1000;
+    let parts = if cfg!(debug_assertions) { 1 } else { 100 };
     let mut routes: Vec<String> = Vec::new();
     for it in 0..50 {
         routes.push(format!("/api/v{it}/* GET,POST if header.Accept ~ \"json\" && client in \"10.0.0.0/8\""));
@@ -388,17 +390,18 @@ fn two_hundred_routes() {
             ("/rest/of/the/site", 200),
         ] {
             let view = RequestView { target, ..view };
-            let started = clock::precise_micros();
-            for _ in 0..rounds {
-                std::hint::black_box(router.find_for(
-                    "GET",
-                    view.authority,
-                    std::hint::black_box(target),
-                    || view,
-                ));
-            }
-            let spent = (clock::precise_micros() - started) * 1000 / u64::from(rounds);
-            println!("{name}: {target}: {spent} ns");
+            // Of the fastest part: other programs take time from the rest.
+            let part = || {
+                let started = clock::precise_micros();
+                for _ in 0..ROUNDS {
+                    let target = std::hint::black_box(target);
+                    std::hint::black_box(router.find_for("GET", view.authority, target, || view));
+                }
+                (clock::precise_micros() - started) * 1000 / ROUNDS
+            };
+            let nanos = (0..parts).map(|_| part()).min().unwrap();
+            println!("{name}: {target}: {nanos} ns");
+            assert!(cfg!(debug_assertions) || nanos <= 1000, "{name}: {target}: {nanos} ns, above 1 us");
             let found = long.find_for("GET", view.authority, target, || view);
             assert_eq!(Some(place), found.map(|it| it.at.1), "{target}");
         }
