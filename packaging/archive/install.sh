@@ -109,8 +109,14 @@ install_all() {
     live || return 0
     systemctl daemon-reload
     if systemctl --quiet is-active larder.service; then
-        systemctl kill --kill-who=main --signal=USR2 larder.service
-        echo "The running service hands over to the new program; its log has the result (journalctl -u larder)."
+        # The reason of a failure is printed. Without an admin the program can only be asked by a signal.
+        if "$program" stats -c "$root/etc/larder/larder.toml" >/dev/null 2>&1; then
+            "$program" upgrade -c "$root/etc/larder/larder.toml" ||
+                fail "the previous version goes on serving; retry: larder upgrade (or systemctl restart larder)"
+        else
+            systemctl kill --kill-who=main --signal=USR2 larder.service
+            echo "The running service hands over to the new program; its log has the result (journalctl -u larder)."
+        fi
     else
         echo "Start it: systemctl enable --now larder"
     fi
