@@ -3,6 +3,7 @@
 # make build               builds larder with every optimisation: ./target/release/larder
 # make package             builds ../larder_VERSION_ARCH.deb from the optimised binary
 # make package ARCH=arm64  the same for Linux on ARM, built on another machine
+# make package-test        tests that package on a new Debian with systemd, as root: install, upgrades under load, purge, the Ansible role
 # make archive             packs a static binary, its installer and a container file: ./target/larder-VERSION-MACHINE-linux.tar.gz
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
@@ -36,6 +37,10 @@ else
 	dpkg-buildpackage -b -us -uc
 endif
 
+# DEBIAN=DIR keeps the Debian that is installed for it.
+package-test: package
+	packaging/debian-test --role ../larder_$$(dpkg-parsechangelog -S Version)_$$(dpkg --print-architecture).deb $(DEBIAN)
+
 STATIC = $(shell uname -m)-unknown-linux-musl
 
 archive: prepare
@@ -58,4 +63,4 @@ UPGRADES ?= 50
 bench-upgrades:
 	cargo run --release --locked --manifest-path bench/upgrades/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES)
 
-.PHONY: run build prepare package archive test bench bench-upgrades
+.PHONY: run build prepare package package-test archive test bench bench-upgrades
