@@ -7,8 +7,8 @@ use larder_config::Service;
 use larder_counters::Counters;
 use larder_origin::OriginState;
 use larder_semantics::health::{
-    CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport, HealthWord,
-    LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
+    CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport,
+    HealthWord, LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
 };
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
 use larder_server::live::Live;
@@ -57,12 +57,11 @@ fn now(why: &str) -> PastFact {
 }
 
 impl HealthState {
-    /// A configuration is in force; these keys of it wait for a restart. The counters of its routes may be others.
+    /// A configuration is in force; these keys of it wait for a restart.
     pub fn in_force(&self, waiting: Vec<String>) {
         self.refused.replace(None);
         self.refused_certificates.replace(None);
         self.waiting.replace(waiting);
-        self.judge.borrow_mut().restart_window();
     }
 
     /// The keys in the file that wait for a restart.
@@ -120,6 +119,25 @@ impl Admin {
         self.health.word.set(report.word);
         self.report_to_nodes(&report);
         report
+    }
+
+    /// The judge of the state continues with the counters of the next configuration.
+    pub(super) fn carry_health_over(&self, before: &Live, after: &Live) {
+        let followed = self.followed.all();
+        let sums = |live: &Live| {
+            let (requests, errors_5xx) = requests(live);
+            let of_database = |(name, _): &(String, FollowState)| {
+                let (requests, errors_5xx) = requests_for_rows(live, name);
+                (name.clone(), [requests, errors_5xx])
+            };
+            ConfigSums {
+                routes: [requests, errors_5xx],
+                databases: followed.iter().map(of_database).collect(),
+            }
+        };
+        let kept = after.scopes.positions_since(&before.scopes);
+        let moved = |at: u32| kept.get(at as usize).copied().flatten().and_then(|it| u32::try_from(it).ok());
+        self.health.judge.borrow_mut().reload(&sums(before), &sums(after), moved);
     }
 
     fn health_facts(&self) -> HealthFacts {

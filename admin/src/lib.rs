@@ -458,7 +458,8 @@ impl Admin {
     pub fn apply_config(&self, live: Arc<Live>) {
         self.access.apply_config(&live.config.admin.tokens);
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
-        *self.live.borrow_mut() = live;
+        let before = self.live.replace(live.clone());
+        self.carry_health_over(&before, &live);
     }
 
     /// Whether a change has to be made in the process that has replaced this one. Purges reach it from here.

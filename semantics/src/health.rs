@@ -8,9 +8,10 @@ mod table;
 
 pub use conditions::Beginning;
 use conditions::{Condition, HeldConditions, conditions};
+use facts::growth;
 pub use facts::{
-    BrokenFileFact, CertificateFact, CountFacts, DatabaseFact, DiskFact, HealthFacts, MemcachedFact,
-    NodeFact, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
+    BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts,
+    MemcachedFact, NodeFact, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
 };
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -212,9 +213,23 @@ impl HealthJudge {
         HealthReport { now: facts.now, word, findings, left_out }
     }
 
-    /// Begins a new minute of counts: a reload may have dropped counters, or brought others.
-    pub fn restart_window(&mut self) {
-        self.samples.clear();
+    /// A reload drops the counters of routes and adds others: the sums of earlier readings change by the same amounts, so that the last
+    /// minute keeps its events, those of removed routes included. `moved` has the new position of a route that keeps its counters.
+    pub fn reload(&mut self, before: &ConfigSums, after: &ConfigSums, moved: impl Fn(u32) -> Option<u32>) {
+        let of = |sums: &ConfigSums, name: &str| sums.databases.iter().find(|it| it.0 == name).map(|it| it.1);
+        for sample in &mut self.samples {
+            let [requests, errors_5xx] =
+                carried([sample.counts.requests, sample.counts.errors_5xx], before.routes, after.routes);
+            sample.counts = CountFacts { requests, errors_5xx, ..sample.counts.clone() };
+            for (name, sums) in &mut sample.databases {
+                if let (Some(before), Some(after)) = (of(before, name), of(after, name)) {
+                    *sums = carried(*sums, before, after);
+                }
+            }
+            let routes = sample.routes.iter().filter_map(|it| Some(RouteCounts { at: moved(it.at)?, ..*it }));
+            sample.routes = routes.collect();
+            sample.routes.sort_unstable_by_key(|it| it.at);
+        }
     }
 
     /// The counts of the last minute, or since the first reading.
@@ -262,7 +277,7 @@ impl HealthJudge {
         let since = |sample: Option<&CountSample>| {
             let before = sample.and_then(|it| it.databases.iter().find(|it| it.0 == of.name));
             let Some((_, [requests, errors])) = before else { return [0, 0] };
-            [of.requests.saturating_sub(*requests), of.errors_5xx.saturating_sub(*errors)]
+            [growth(*requests, of.requests), growth(*errors, of.errors_5xx)]
         };
         let latest = self.samples.iter().rev().find(|it| at.saturating_sub(it.at) >= LATEST);
         let first = self.samples.front();
@@ -281,6 +296,11 @@ impl HealthJudge {
         };
         HealthFinding { kind: it.kind, what: it.what, since, evidence: short(&evidence), effect: it.effect }
     }
+}
+
+/// Earlier sums after the change of the present ones from `before` to `after`. They may be below zero, hence wrap: only differences count.
+fn carried(earlier: [u64; 2], before: [u64; 2], after: [u64; 2]) -> [u64; 2] {
+    [0, 1].map(|at| earlier[at].wrapping_sub(before[at]).wrapping_add(after[at]))
 }
 
 /// 32 bits of the sums of a route.

@@ -305,6 +305,14 @@ impl ConfigScopes {
         self.routes.iter().find(same).map(|it| it.parts.clone())
     }
 
+    /// For each route of `before`, its position here if it keeps its counters.
+    #[must_use]
+    pub fn positions_since(&self, before: &ConfigScopes) -> Vec<Option<usize>> {
+        let of = |it: &RouteScopes| it.parts.first().map(Arc::as_ptr);
+        let here: HashMap<_, usize> = self.routes.iter().enumerate().map(|(at, it)| (of(it), at)).collect();
+        before.routes.iter().map(|it| here.get(&of(it)).copied()).collect()
+    }
+
     /// The counters of `worker` for the route at these positions of the configuration.
     #[must_use]
     pub fn part(&self, worker: usize, (site, route): (usize, usize)) -> RoutePart {
@@ -499,6 +507,7 @@ mod tests {
         assert_eq!([0, 16, 2], [0, 1, 2].map(|it| requests(&after, it)));
         assert_eq!([1, 0, 3], [0, 1, 2].map(|it| after.of_origin(it).counters[0]));
         assert_eq!(["b/*", "a/*", "a/x/*"], [0, 1, 2].map(|it| after.routes[it].name.as_str()));
+        assert_eq!(vec![Some(2), None, Some(1)], after.positions_since(&before));
         let lately = [0, 1].map(|worker| after.part(worker, (1, 1)).route.lately.micros());
         assert_eq!([8, 8], lately, "what one worker measured is known to all");
         after.part(0, (1, 1)).route.counters.requests.add(1);

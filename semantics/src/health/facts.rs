@@ -213,16 +213,31 @@ pub struct CountFacts {
     pub limits: [u64; LIMITS.len()],
 }
 
+/// The sums that change with the configuration: the counters of removed routes are dropped, and those of maintenance are not judged.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigSums {
+    /// Requests of all routes, and the responses of them with a status from 500.
+    pub routes: [u64; 2],
+    /// The same of the routes whose pages the changes of a database purge, by its name.
+    pub databases: Vec<(String, [u64; 2])>,
+}
+
+/// The growth of a sum. A sum of an earlier reading may be below zero after a reload; a decrease is none.
+pub(super) fn growth(before: u64, now: u64) -> u64 {
+    let grown = now.wrapping_sub(before);
+    if grown > u64::MAX / 2 { 0 } else { grown }
+}
+
 impl CountFacts {
-    /// The growth since `before`; zero where a reload has dropped counters.
+    /// The growth since `before`.
     pub(super) fn since(&self, before: &CountFacts) -> CountFacts {
         let mut limits = self.limits;
-        limits.iter_mut().zip(before.limits).for_each(|(now, before)| *now = now.saturating_sub(before));
+        limits.iter_mut().zip(before.limits).for_each(|(now, before)| *now = growth(before, *now));
         CountFacts {
-            requests: self.requests.saturating_sub(before.requests),
-            errors_5xx: self.errors_5xx.saturating_sub(before.errors_5xx),
-            stored: self.stored.saturating_sub(before.stored),
-            evicted_fresh: self.evicted_fresh.saturating_sub(before.evicted_fresh),
+            requests: growth(before.requests, self.requests),
+            errors_5xx: growth(before.errors_5xx, self.errors_5xx),
+            stored: growth(before.stored, self.stored),
+            evicted_fresh: growth(before.evicted_fresh, self.evicted_fresh),
             limits,
         }
     }

@@ -153,13 +153,44 @@ fn server_errors_are_reported_by_route_within_the_minute() {
         troubled(6, 50, 1, 0),
     ];
     assert_eq!(errors("by route: r4 12, r1 10, r3 1 and 2 more"), look(2, counts(1_200, 125), many));
-    judge.restart_window();
-    let report = judge.look(&HealthFacts {
-        counts: counts(1_300, 200),
-        troubled: vec![troubled(1, 50, 85, 0)],
-        ..at(3)
-    });
-    assert!(report.findings.is_empty(), "{report:?}");
+}
+
+fn sums(requests: u64, errors_5xx: u64) -> ConfigSums {
+    ConfigSums { routes: [requests, errors_5xx], databases: Vec::new() }
+}
+
+#[test]
+fn a_reload_keeps_the_minute() {
+    let mut judge = HealthJudge::default();
+    let mut evicted = counts(9_000, 100);
+    judge.look(&HealthFacts { counts: evicted.clone(), troubled: vec![troubled(3, 900, 100, 0)], ..at(0) });
+    evicted.evicted_fresh = 50;
+    let begun = CountFacts { requests: 10_000, errors_5xx: 160, ..evicted.clone() };
+    let report =
+        judge.look(&HealthFacts { counts: begun, troubled: vec![troubled(3, 950, 160, 0)], ..at(1) });
+    let sentence = |report: &HealthReport| report.findings.first().map(|it| it.sentence(report.now));
+    let first =
+        "6 % of the responses are server errors since 02:46:12 UTC (60 of 1000 within the last minute)";
+    assert!(sentence(&report).unwrap().starts_with(first), "{report:?}");
+    // A route with 8000 requests and without errors is removed, one with 300 and 7 ends its maintenance, and the others move.
+    judge.reload(&sums(10_000, 160), &sums(2_300, 167), |at| (at == 3).then_some(1));
+    let after = CountFacts { requests: 2_900, errors_5xx: 180, ..evicted };
+    let report =
+        judge.look(&HealthFacts { counts: after, troubled: vec![troubled(1, 980, 173, 0)], ..at(2) });
+    let first = "4 % of the responses are server errors since 02:46:12 UTC (73 of 1600 within the last minute); by route: r1 73";
+    assert_eq!(Some(first.to_owned()), sentence(&report));
+}
+
+#[test]
+fn a_reload_without_earlier_errors_begins_no_finding() {
+    let mut judge = HealthJudge::default();
+    judge.look(&HealthFacts { counts: counts(1_000, 10), ..at(0) });
+    // The removed route had all of these errors and requests; a new one has none.
+    judge.reload(&sums(1_000, 10), &sums(0, 0), |_| None);
+    let report = judge.look(&HealthFacts { counts: counts(100, 1), ..at(1) });
+    assert_eq!(HealthWord::Healthy, report.word, "{report:?}");
+    let report = judge.look(&HealthFacts { counts: counts(200, 11), ..at(2) });
+    assert!(report.findings[0].evidence.contains("11 of 200"), "{report:?}");
 }
 
 #[test]
