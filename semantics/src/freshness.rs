@@ -31,6 +31,8 @@ pub enum LifetimeSource {
     Heuristic,
     /// A purge ended it.
     Purged,
+    /// It ended since this node could not read the purges of the fleet: one may have ended it.
+    Unread,
     /// It ended since the changes of the database of its rows were not known, and the response itself does not forbid stale use.
     Unfollowed,
     /// No source: stale at once.
@@ -68,7 +70,7 @@ impl Lifetime {
     /// not.
     #[must_use]
     pub fn is_zero(self) -> bool {
-        self.seconds == 0 && !matches!(self.source, LifetimeSource::Purged | LifetimeSource::Unfollowed)
+        self.seconds == 0 && !self.source.is_ended()
     }
 
     /// Seconds past this lifetime for which a response without `stale-while-revalidate` is served while it is validated:
@@ -118,6 +120,12 @@ impl Freshness {
 }
 
 impl LifetimeSource {
+    /// Whether the lifetime that the response had was ended.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        matches!(self, LifetimeSource::Purged | LifetimeSource::Unread | LifetimeSource::Unfollowed)
+    }
+
     /// Stable, kebab-case.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -131,6 +139,7 @@ impl LifetimeSource {
             LifetimeSource::RouteDefault => "default-ttl",
             LifetimeSource::Heuristic => "heuristic",
             LifetimeSource::Purged => "purged",
+            LifetimeSource::Unread => "purges-not-read",
             LifetimeSource::Unfollowed => "database-not-followed",
             LifetimeSource::None => "none",
         }
@@ -149,6 +158,7 @@ impl LifetimeSource {
             LifetimeSource::RouteDefault => "cache.default_ttl",
             LifetimeSource::Heuristic => "heuristic from Last-Modified",
             LifetimeSource::Purged => "purged",
+            LifetimeSource::Unread => "purges of the fleet not read",
             LifetimeSource::Unfollowed => "database not followed",
             LifetimeSource::None => "no lifetime",
         }
@@ -171,6 +181,9 @@ impl LifetimeSource {
                 "The lifetime is a percentage of the time since Last-Modified (heuristic)."
             }
             LifetimeSource::Purged => "A purge ended the lifetime.",
+            LifetimeSource::Unread => {
+                "The lifetime ended because this node could not read the purges of the fleet."
+            }
             LifetimeSource::Unfollowed => {
                 "The lifetime ended because changes of the database of its rows were not known."
             }

@@ -122,6 +122,7 @@ pub fn of_stored(meta: &Meta) -> MissReason {
     let source = meta.lifetime.source;
     match source {
         LifetimeSource::Purged => MissReason::Purged,
+        LifetimeSource::Unread => MissReason::Doubted,
         LifetimeSource::None if !meta.no_cache => MissReason::NoLifetime,
         _ if meta.no_cache || meta.lifetime.is_zero() => MissReason::MustValidate,
         _ => MissReason::Expired,
@@ -245,6 +246,8 @@ mod tests {
         check(MissReason::Refresh, MissFacts { stored: Some(&fresh), is_background: true, ..stale });
         let purged = crate::purged::PurgeVerdict::Soft(WallTime(1001)).apply(&fresh).unwrap();
         check(MissReason::Purged, MissFacts { stored: Some(&purged), ..stale });
+        let unread = crate::purged::PurgeVerdict::Unread(WallTime(1001)).apply(&fresh).unwrap();
+        check(MissReason::Doubted, MissFacts { stored: Some(&unread), ..stale });
         check(MissReason::ClientNoCache, MissFacts { stored: Some(&fresh), ..facts(ForwardReason::Request) });
     }
 

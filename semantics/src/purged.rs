@@ -15,6 +15,8 @@ pub enum PurgeVerdict {
     /// Its rows may have changed since then: as [`Self::Validate`], except that after a failure of the origin the operator's
     /// `cache.stale_if_error` applies.
     Unfollowed(WallTime),
+    /// As [`Self::Validate`], because purges of the fleet may be unknown here.
+    Unread(WallTime),
     /// Stale since then, and not usable before the origin has validated it.
     Validate(WallTime),
     /// Removed.
@@ -28,6 +30,7 @@ impl PurgeVerdict {
         match (self, other) {
             (PurgeVerdict::Soft(a), PurgeVerdict::Soft(b)) => PurgeVerdict::Soft(a.min(b)),
             (PurgeVerdict::Unfollowed(a), PurgeVerdict::Unfollowed(b)) => PurgeVerdict::Unfollowed(a.min(b)),
+            (PurgeVerdict::Unread(a), PurgeVerdict::Unread(b)) => PurgeVerdict::Unread(a.min(b)),
             (PurgeVerdict::Validate(a), PurgeVerdict::Validate(b)) => PurgeVerdict::Validate(a.min(b)),
             (a, b) => a.max(b),
         }
@@ -47,6 +50,13 @@ impl PurgeVerdict {
                 };
                 Some(Meta { must_revalidate: true, ..ended(meta, since, source) })
             }
+            PurgeVerdict::Unread(since) => {
+                let source = match meta.lifetime.source {
+                    LifetimeSource::Purged => LifetimeSource::Purged,
+                    _ => LifetimeSource::Unread,
+                };
+                Some(Meta { must_revalidate: true, ..ended(meta, since, source) })
+            }
             PurgeVerdict::Validate(since) => {
                 Some(Meta { must_revalidate: true, ..ended(meta, since, LifetimeSource::Purged) })
             }
@@ -58,14 +68,13 @@ impl PurgeVerdict {
 /// Whether it is never used without validation, at any time.
 #[must_use]
 pub fn is_doubted(meta: &Meta) -> bool {
-    let is_ended = matches!(meta.lifetime.source, LifetimeSource::Purged | LifetimeSource::Unfollowed);
-    meta.no_cache || (meta.must_revalidate && is_ended)
+    meta.no_cache || (meta.must_revalidate && meta.lifetime.source.is_ended())
 }
 
 /// The source of a lifetime after a purge that adds no reason for validation.
 fn source_after(meta: &Meta) -> LifetimeSource {
     match meta.lifetime.source {
-        LifetimeSource::Unfollowed => LifetimeSource::Unfollowed,
+        it @ (LifetimeSource::Unread | LifetimeSource::Unfollowed) => it,
         _ => LifetimeSource::Purged,
     }
 }
@@ -130,8 +139,28 @@ mod tests {
         let strict = PurgeVerdict::Validate(WallTime(1001)).apply(&doubted).unwrap();
         assert_eq!((true, LifetimeSource::Purged), source(&strict));
         assert_eq!(source(&strict), source(&later.apply(&strict).unwrap()));
+        let unread = PurgeVerdict::Unread(WallTime(1001)).apply(&doubted).unwrap();
+        assert!(
+            is_doubted(&unread) && source(&unread) == (true, LifetimeSource::Unread),
+            "without consent to stale use"
+        );
         let own = Meta { must_revalidate: true, ..meta() };
         assert_eq!((true, LifetimeSource::Purged), source(&unfollowed.apply(&own).unwrap()));
+    }
+
+    #[test]
+    fn purges_that_could_not_be_read_are_no_purge() {
+        let source = |it: &Meta| (it.must_revalidate, it.lifetime.source);
+        let (unread, later) = (PurgeVerdict::Unread(WallTime(1000)), PurgeVerdict::Unread(WallTime(1001)));
+        let doubted = unread.apply(&meta()).unwrap();
+        assert!(is_doubted(&doubted) && source(&doubted) == (true, LifetimeSource::Unread));
+        for weaker in [later, PurgeVerdict::Soft(WallTime(1001)), PurgeVerdict::Unfollowed(WallTime(1001))] {
+            assert_eq!(source(&doubted), source(&weaker.apply(&doubted).unwrap()), "{weaker:?}");
+        }
+        let purged = PurgeVerdict::Validate(WallTime(1001)).apply(&doubted).unwrap();
+        assert_eq!((true, LifetimeSource::Purged), source(&purged));
+        assert_eq!(source(&purged), source(&later.apply(&purged).unwrap()), "a known purge stays the reason");
+        assert_eq!(PurgeVerdict::Validate(WallTime(1)), unread.and(PurgeVerdict::Validate(WallTime(1))));
     }
 
     #[test]

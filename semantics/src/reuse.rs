@@ -318,6 +318,9 @@ fn may_be_stale(meta: &Meta, trace: &mut impl RuleTrace) -> bool {
     tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
         let is_purged = meta.lifetime.source == LifetimeSource::Purged;
         match meta.must_revalidate {
+            true if meta.lifetime.source == LifetimeSource::Unread => {
+                "the stored response has must-revalidate, proxy-revalidate or s-maxage, or the fleet may have purged it"
+            }
             true if is_purged => {
                 "the stored response has must-revalidate, proxy-revalidate or s-maxage, or a purge asks for its validation"
             }

@@ -93,7 +93,7 @@ const SOURCES: [LifetimeSource; 11] = [
     LifetimeSource::Unfollowed,
 ];
 
-/// The index of each in [`SOURCES`]: a match, so that a new one cannot be forgotten.
+/// The number of each: a match, so that a new one cannot be forgotten.
 const fn source_number(source: LifetimeSource) -> u8 {
     match source {
         LifetimeSource::None => 0,
@@ -105,7 +105,8 @@ const fn source_number(source: LifetimeSource) -> u8 {
         LifetimeSource::StatusDefault => 6,
         LifetimeSource::RouteDefault => 7,
         LifetimeSource::Heuristic => 8,
-        LifetimeSource::Purged => 9,
+        // Other versions know no difference, and there is none but the reason in statistics.
+        LifetimeSource::Purged | LifetimeSource::Unread => 9,
         LifetimeSource::Unfollowed => 10,
     }
 }

@@ -334,7 +334,7 @@ impl PurgeRules {
         if !earlier {
             let RequestedAt::Here { applied, .. } = requested_at else { return PurgeVerdict::Keep };
             return if applied < self.revalidate_before.0 {
-                PurgeVerdict::Validate(self.revalidate_before.1)
+                PurgeVerdict::Unread(self.revalidate_before.1)
             } else {
                 PurgeVerdict::Keep
             };
@@ -343,7 +343,7 @@ impl PurgeRules {
         // An application's response has no log positions; the known rules are compared with its time. A node that follows
         // logs says so, even before it knows any: [`Position::NOTHING`].
         let admitted = at.is_some() && log.as_slice().is_empty() || followed.admits(log);
-        if admitted { PurgeVerdict::Keep } else { PurgeVerdict::Validate(*since) }
+        if admitted { PurgeVerdict::Keep } else { PurgeVerdict::Unread(*since) }
     }
 
     /// Whether a rule after `met` may apply to a fetch of this key, whose answer is unknown.

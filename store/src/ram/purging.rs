@@ -166,7 +166,7 @@ impl Purges {
     /// The entry after applying the rules, or the remaining part of it.
     pub fn apply(&self, entry: &Entry, revalidate_before: Option<WallTime>) -> RulesApplied {
         let applied = entry.checked.load(Relaxed);
-        let revalidate_before = revalidate_before.map_or(PurgeVerdict::Keep, PurgeVerdict::Validate);
+        let revalidate_before = revalidate_before.map_or(PurgeVerdict::Keep, PurgeVerdict::Unread);
         let rules = self.rules.read();
         let seq = rules.seq();
         let of = |it: &Stored| {
@@ -272,7 +272,7 @@ impl Store {
         let verdict = if self.trusted() || purged::is_doubted(&stored.meta) {
             verdict
         } else {
-            verdict.and(PurgeVerdict::Validate(clock::wall()))
+            verdict.and(PurgeVerdict::Unread(clock::wall()))
         };
         if verdict != PurgeVerdict::Keep {
             stored.meta = verdict.apply(&stored.meta)?;
