@@ -1,5 +1,7 @@
 //! The command line, and every command that contacts a running larder or needs none. The server is not here.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic if the reader of the output has gone.
+
 pub mod admin_client;
 pub mod advice;
 pub mod arguments;

@@ -2,7 +2,7 @@
 
 use crate::admin_client::{self, ServerEvents};
 use crate::cli::{Output, TailCommand};
-use crate::terminal::{Ink, Screen, TerminalLine, bytes, harmless, micros, url_within};
+use crate::terminal::{self, Ink, Screen, TerminalLine, bytes, harmless, micros, url_within};
 use larder_observe::log::escape;
 use serde_json::Value;
 use std::io::Write;
@@ -53,7 +53,8 @@ pub fn run(order: &TailCommand, to: &mut impl Write) -> Result<TailEnded, TailFa
             }
             "lost" => {
                 let count = serde_json::from_str::<Value>(&data).ok().and_then(|it| it["count"].as_u64());
-                eprintln!("larder: {} requests were skipped: the output was too slow", count.unwrap_or(0));
+                let count = count.unwrap_or(0);
+                terminal::warn(&format!("{count} requests were skipped: the output was too slow"));
             }
             "end" => return Ok(TailEnded::Stopped),
             _ => {}

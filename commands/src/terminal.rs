@@ -121,6 +121,11 @@ fn picture(lines: &[String]) -> String {
     text
 }
 
+/// Prints a sentence on standard error, if it is still open: a terminal may have been closed.
+pub fn warn(sentence: &str) {
+    let _ = writeln!(std::io::stderr(), "larder: {sentence}");
+}
+
 fn show(text: &str) {
     let mut out = stdout().lock();
     // The disappearance of a terminal is reported by a signal.

@@ -1,5 +1,7 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic if the reader of the output has gone.
+
 pub mod inheritance;
 pub mod path_rules;
 mod privileges;

@@ -1,9 +1,11 @@
 //! The larder binary: runs the command of the command line, and prints errors in one sentence.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic if the reader of the output has gone.
+
 use larder::inheritance::Inheritance;
 use larder::{path_rules, supervisor};
 use larder_commands::cli::{self, Command, Output, PurgeCommand};
-use larder_commands::terminal::Screen;
+use larder_commands::terminal::{Screen, warn};
 use larder_commands::{
     advice, arguments, audit, bench, certificates, demo, explain, login, maintenance, nodes, objects, origin,
     overlay, purge, sign, stats, tail, top, trace, trial, upgrade, warm, worst,
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
         },
         Command::Tail(order) => follow(&order),
         Command::Top(order) => match top::run(&order) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(text) => print(&text),
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Objects(asked) => {
@@ -184,10 +186,7 @@ fn run_demo(plan: Plan) -> ExitCode {
         Ok(file) => plan.upon(file.path()),
         Err(error) => {
             let (place, why) = (std::env::temp_dir(), plain(error));
-            print_to_stderr(&format!(
-                "warning: no configuration file: {} cannot be written: {why}",
-                place.display()
-            ));
+            warn(&format!("warning: no configuration file: {} cannot be written: {why}", place.display()));
             plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true")
         }
     };
@@ -205,14 +204,14 @@ fn traced(what: &cli::TraceCommand) -> ExitCode {
     match what {
         cli::TraceCommand::Record(order) => match trace::record::run(order) {
             Ok(summary) => {
-                print_to_stderr(&summary.render(&order.out));
+                warn(&summary.render(&order.out));
                 ExitCode::SUCCESS
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
         cli::TraceCommand::Plot(order) => match trace::plot::run(order) {
             Ok(sentence) => {
-                eprintln!("larder: {sentence}");
+                warn(&sentence);
                 ExitCode::SUCCESS
             }
             Err(sentence) => fail(NOT_STARTED, &sentence),
@@ -234,7 +233,7 @@ fn follow(order: &cli::TailCommand) -> ExitCode {
     match tail::run(order, &mut std::io::stdout().lock()) {
         Ok(tail::TailEnded::Unread) => ExitCode::SUCCESS,
         Ok(tail::TailEnded::Stopped) => {
-            eprintln!("larder: the server is stopping; the stream ends");
+            warn("the server is stopping; the stream ends");
             ExitCode::SUCCESS
         }
         Err(tail::TailFailure::Filter(sentence)) => fail(NOT_STARTED, &sentence),
@@ -244,7 +243,7 @@ fn follow(order: &cli::TailCommand) -> ExitCode {
 
 /// Runs a benchmark; the progress is printed on standard error, so that standard output has only the table.
 fn measure(asked: &cli::Bench) -> ExitCode {
-    let report = match bench::tiers(&asked.options, &mut |line| eprintln!("larder: {line}")) {
+    let report = match bench::tiers(&asked.options, &mut warn) {
         Ok(report) => report,
         Err(sentence) => return fail(FAILED, &sentence),
     };
@@ -274,7 +273,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         Err(rejected) => return fail(&rejected.to_string()),
     };
     for warning in &config.warnings {
-        print_to_stderr(&format!("warning: {warning}"));
+        warn(&format!("warning: {warning}"));
     }
     match supervisor::run(config, plan, inheritance, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
@@ -296,13 +295,7 @@ fn fail(code: u8, sentence: &str) -> ExitCode {
     if std::env::args_os().skip(1).any(|it| it == "--json") {
         print(&format!("{:#}\n", json!({ "error": sentence, "exit": code })));
     } else {
-        print_to_stderr(sentence);
+        warn(sentence);
     }
     ExitCode::from(code)
-}
-
-/// Prints on standard error, if it is still open: a terminal may have been closed.
-fn print_to_stderr(sentence: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "larder: {sentence}");
 }

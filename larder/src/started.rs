@@ -69,7 +69,9 @@ impl AccessUrls<'_> {
             text.push_str(&format!("log in at {link} (once, within 10 minutes)\n"));
         }
         if let TokenPlace::Nowhere(why) = self.kept {
-            eprintln!(
+            use std::io::Write;
+            let _ = writeln!(
+                std::io::stderr(),
                 "larder: The admin token cannot be kept ({why}), so commands cannot log in; set admin.token_file to a file that larder can \
                  write, or set {}.",
                 token::VARIABLE

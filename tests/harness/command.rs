@@ -31,10 +31,27 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Ended {
 /// As [`run`].
 #[track_caller]
 pub fn run_with(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    run_into(folder, arguments, variables, Stdio::piped())
+}
+
+/// The exit code and standard error of a command whose standard output is a pipe without a reader.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_unread(folder: &Path, arguments: &[&str]) -> (i32, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = run_into(folder, arguments, &[], writer.into());
+    (ended.code, ended.err)
+}
+
+#[track_caller]
+fn run_into(folder: &Path, arguments: &[&str], variables: &[(&str, &str)], to: Stdio) -> Ended {
     let mut command = Command::new(server::binary());
     command.envs(variables.iter().copied()).args(arguments).current_dir(folder).stdin(Stdio::null());
     command.env("LARDER_ADMIN_TOKEN", server::TOKEN).env("XDG_RUNTIME_DIR", folder);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.stdout(to).stderr(Stdio::piped()).spawn().unwrap();
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     let (tell, ended) = mpsc::channel();
     std::thread::spawn(move || tell.send(child.wait_with_output()));

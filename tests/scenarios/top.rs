@@ -1,6 +1,6 @@
 //! The URLs that weigh most, over the API and in the terminal.
 
-use crate::harness::command::run;
+use crate::harness::command::{run, run_unread};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use serde_json::Value;
@@ -89,4 +89,26 @@ fn top_prints_one_picture_into_a_pipe() {
     assert!(!ended.out.contains('\x1b'), "no colours in a pipe: {:?}", ended.out);
     let nobody = run(larder.folder.path(), &["top", "--once", "--admin", "127.0.0.1:1"]);
     assert_eq!(1, nobody.code);
+}
+
+/// `larder top --once | head -1`, where the reader has gone before the first line.
+#[test]
+fn a_closed_pipe_ends_a_command_quietly_with_its_status() {
+    let (_origin, larder) = site();
+    let admin = larder.admin.to_string();
+    let commands: [&[&str]; 7] = [
+        &["top", "--once"],
+        &["stats"],
+        &["advice"],
+        &["worst"],
+        &["objects"],
+        &["explain", "http://h/often"],
+        &["nodes", "--json"],
+    ];
+    for command in commands {
+        let (code, err) = run_unread(larder.folder.path(), &[command, &["--admin", &admin]].concat());
+        assert_eq!((0, ""), (code, err.as_str()), "{command:?}");
+    }
+    let (code, err) = run_unread(larder.folder.path(), &["help"]);
+    assert_eq!((0, ""), (code, err.as_str()));
 }

@@ -30,11 +30,12 @@ pub struct TopReading {
     pub top: Value,
 }
 
-/// Shows the activity until a key or a signal ends it; once if requested, or without a terminal.
+/// Shows the activity until a key or a signal ends it. If requested, or without a terminal, returns it as text once; otherwise the
+/// text is empty.
 ///
 /// # Errors
 /// One sentence: no larder responds, or it stopped.
-pub fn run(order: &TopCommand) -> Result<(), String> {
+pub fn run(order: &TopCommand) -> Result<String, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let screen = Screen::now();
     if order.once || !screen.is_terminal() {
@@ -48,17 +49,14 @@ pub fn run(order: &TopCommand) -> Result<(), String> {
             trouble: None,
             interactive: false,
         };
-        for line in picture.lines(screen) {
-            println!("{line}");
-        }
-        return Ok(());
+        return Ok(picture.lines(screen).into_iter().map(|line| line + "\n").collect());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|it| format!("The runtime cannot be created: {it}."))?;
     let done = runtime.block_on(watch(admin, order));
     // The threads that read keys and send requests may block for long.
     runtime.shutdown_background();
-    done
+    done.map(|()| String::new())
 }
 
 fn read(admin: &Listen, by: TopOrder) -> Result<TopReading, String> {
