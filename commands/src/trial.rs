@@ -68,6 +68,14 @@ pub fn render(trial: &Value, screen: Screen) -> String {
         percent(&ratio["changed"])
     );
     let _ = writeln!(out, "  {}", wrapped(&line, 2, 13, screen));
+    let keys: Vec<&str> = list(&trial["not_modelled"]).iter().filter_map(Value::as_str).collect();
+    if !keys.is_empty() {
+        let line = format!(
+            "not in this ratio: the effect of {}; the trial takes RAM and disk to have room for every response",
+            keys.join(", ")
+        );
+        let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
+    }
     tell_shared(trial, screen, &mut out);
     tell_changes(trial, screen, &mut out);
     for it in list(&trial["unknown"]) {
@@ -179,6 +187,7 @@ mod tests {
                     { "kind": "status", "requests": 0, "urls": 0, "examples": [] },
                 ],
                 "unknown": [{ "fact": "response", "sentence": "got a response that was not recorded", "requests": 7 }],
+                "not_modelled": ["cache.ram.size"],
             }),
             Screen::NONE,
         );
@@ -191,6 +200,7 @@ mod tests {
             "    GET http://h/b: b -> none (larder.toml:12)",
             "  newly open: 1 request, 1 URL",
             "    GET http://h/c: 401 -> admitted",
+            "  not in this ratio: the effect of cache.ram.size; the trial takes RAM and disk to have room for every response",
             "  not known: 7 got a response that was not recorded",
         ] {
             assert!(report.lines().any(|it| it == line), "{line:?} is not in\n{report}");

@@ -228,6 +228,19 @@ fn visit(larder: &Larder, seconds: u32) {
     }
 }
 
+/// Another size of RAM changes the hit ratio, and no decision: "no change" was predicted.
+#[test]
+fn changed_keys_of_ram_and_disk_are_named_as_not_modelled() {
+    let origin = Origin::scripted(answer);
+    let larder = start(&origin, &[("/*", "cache = { max_ttl = \"1h\" }")]);
+    visit(&larder, 1);
+    let same = tried(&larder, "workers = 2", "workers = 3");
+    assert_eq!(json!([]), same["not_modelled"], "{same}");
+    let ram = "workers = 2\n[cache.ram]\nsize = \"8MiB\"\nidle = \"20s\"\n";
+    let report = tried(&larder, "workers = 2", ram);
+    assert_eq!(json!(["cache.ram.size", "cache.ram.idle"]), report["not_modelled"], "{report}");
+}
+
 #[test]
 fn a_predicted_hit_ratio_is_the_one_that_the_server_then_has() {
     let origin = Origin::scripted(answer);

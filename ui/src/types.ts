@@ -570,6 +570,8 @@ export interface Tried {
   shared: { reason: 'set-cookie' | 'private' | 'opened' | 'differed' | 'changes'; sentence: string; requests: number; examples: TriedExample[] }[];
   danger: boolean;
   unknown: { fact: string; sentence: string; requests: number }[];
+  /** Changed keys of RAM and disk, whose effect is not in the ratio. */
+  not_modelled: string[];
 }
 
 /** A browser that is logged in. */

@@ -169,6 +169,7 @@ impl TrialContext {
     ) -> Result<T, String> {
         let began = clock::precise_micros();
         let recording = self.recorder.read();
+        let not_modelled = storage_keys(&changed, &self.running.config);
         let changed = self.running.open_for_trial(changed, &self.coders)?;
         let (now, then) = (TrialRoutes::new(&self.running), TrialRoutes::new(&changed));
         let routes = RouteNumbers::of(&now, &self.running.config, &then, &changed.config);
@@ -206,11 +207,23 @@ impl TrialContext {
             places: &places,
             then: &changed.config,
             routes: &routes,
+            not_modelled,
             is_complete: places.len() == parsed.len(),
             began,
         };
         Ok(tell(&telling, &trial.finish()))
     }
+}
+
+/// The changed keys of RAM and disk. The trial takes them to have room for every response, so that it does not show their effect.
+fn storage_keys(changed: &Config, running: &Config) -> Vec<String> {
+    let (_, waiting) = changed.clone().keep_from(running);
+    let mut keys: Vec<String> = waiting.into_iter().map(|it| it.key).collect();
+    keys.retain(|it| it.starts_with("cache.ram.") || it.starts_with("cache.disk."));
+    if changed.idle != running.idle {
+        keys.push("cache.ram.idle".to_owned());
+    }
+    keys
 }
 
 /// Whether the rules of access of the two routes differ. Equal ones give a recorded request the result that it had.
@@ -337,6 +350,8 @@ struct TrialTelling<'t> {
     places: &'t [Option<(usize, usize)>],
     then: &'t Config,
     routes: &'t RouteNumbers,
+    /// The changed keys whose effect is not in the result.
+    not_modelled: Vec<String>,
     /// Whether the limit of time has left out no request.
     is_complete: bool,
     /// The start, microseconds.
@@ -362,6 +377,7 @@ impl TrialTelling<'_> {
             },
             "changes": changes.collect::<Vec<_>>(), "shared": self.shared(it), "danger": !it.shared.is_empty(),
             "unknown": unknown.collect::<Vec<_>>(), "complete": self.is_complete,
+            "not_modelled": self.not_modelled,
             "took_us": clock::precise_micros().saturating_sub(self.began),
         })
     }

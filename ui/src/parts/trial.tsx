@@ -45,9 +45,14 @@ export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolea
         <div>
           <dt>Predicted</dt>
           <dd>{percent(changed)}</dd>
-          <dd class="faint">{difference(running, changed)}</dd>
+          <dd class="faint">{of.not_modelled.length > 0 ? 'without RAM and disk' : difference(running, changed)}</dd>
         </div>
       </dl>
+      {of.not_modelled.length > 0 && (
+        <p>
+          The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes RAM and disk to have room for every response.
+        </p>
+      )}
       {of.danger && (
         <div class="trial-danger" role="alert">
           <p>
