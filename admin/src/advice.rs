@@ -17,9 +17,10 @@ use std::collections::HashSet;
 pub(super) const ADVICE: &str = concat!(
     r#"{"type":"object","required":["now","uptime","statistics","findings","rightly"],"properties":{
 "now":{"type":"integer"},"uptime":{"type":"integer"},"statistics":{"enum":["on","off"]},
-"findings":{"type":"array","description":"most requests first","items":{"type":"object","required":["name","sentence","route","requests","per_hour","origin_us","from","changes"],"properties":{
+"findings":{"type":"array","description":"those that save requests first, most requests first","items":{"type":"object","required":["name","sentence","route","saves","requests","per_hour","origin_us","from","changes"],"properties":{
 "name":{"type":"string"},"sentence":{"type":"string"},"route":{"type":["string","null"],"description":"null for a finding about the server"},
-"requests":{"type":"integer","description":"the requests since the start that the changes would have helped, at most"},
+"saves":{"enum":["requests","bytes"],"description":"requests to the origin, or bytes of the counted responses"},
+"requests":{"type":"integer","description":"the requests since the start that the changes would have helped, at most; for bytes the stored responses that would be smaller"},
 "per_hour":{"type":"integer"},"origin_us":{"type":"integer"},"from":{"type":"string","description":"the counted figure of these requests"},
 "changes":{"type":"array","items":"#,
     change!(),
@@ -88,7 +89,7 @@ impl Admin {
                 let at = route.map(|it| (it.site, it.config.number));
                 json!({
                     "name": it.kind.name(), "sentence": it.kind.sentence(), "route": route.map(|it| &it.config.name),
-                    "requests": it.requests, "per_hour": per_hour(it.requests, uptime), "origin_us": it.micros,
+                    "saves": it.kind.saves().name(), "requests": it.requests, "per_hour": per_hour(it.requests, uptime), "origin_us": it.micros,
                     "from": it.kind.figure(),
                     "changes": it.changes.iter().map(|it| self.advised(it, at)).collect::<Vec<_>>(),
                 })

@@ -36,13 +36,15 @@ pub fn render(advice: &Value, screen: Screen) -> String {
         let place = it["route"].as_str().map_or(String::new(), |it| format!("{}: ", harmless(it)));
         let title = wrapped(&format!("{place}{}", text(&it["sentence"])), 0, 2, screen);
         let _ = writeln!(out, "{}", screen.paint(Ink::Bold, &title));
-        let gain = format!(
-            "at most {} ({} an hour, {} of the origin): {}",
-            count(number(&it["requests"])),
-            count(number(&it["per_hour"])),
-            micros(number(&it["origin_us"])),
-            text(&it["from"])
-        );
+        let (requests, per_hour) = (count(number(&it["requests"])), count(number(&it["per_hour"])));
+        let gain = match text(&it["saves"]) == "bytes" {
+            true => format!("{requests} smaller responses ({per_hour} an hour): {}", text(&it["from"])),
+            false => format!(
+                "at most {requests} ({per_hour} an hour, {} of the origin): {}",
+                micros(number(&it["origin_us"])),
+                text(&it["from"])
+            ),
+        };
         let _ = writeln!(out, "  {}", wrapped(&gain, 2, 2, screen));
         for change in list(&it["changes"]) {
             out.push_str(&change_as_text(change, screen));
@@ -76,6 +78,9 @@ mod tests {
                     "origin_us": 3_000_000, "from": "requests with the reason evicted",
                     "changes": [{ "by": "configuration", "sentence": "RAM keeps more.", "restart": true, "diff": [],
                                   "settings": ["cache.ram.size = \"2GiB\""] }],
+                }, {
+                    "name": "compression-off", "sentence": "Text is plain.", "route": null, "saves": "bytes", "requests": 12, "per_hour": 24,
+                    "origin_us": 0, "from": "stored responses", "changes": [],
                 }],
                 "rightly": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9 }],
             }),
@@ -83,6 +88,7 @@ mod tests {
         );
         for line in [
             "RAM is too small.",
+            "  12 smaller responses (24 an hour): stored responses",
             "- RAM keeps more. It takes effect at a restart.",
             "  cache.ram.size = \"2GiB\"",
             "rightly not cached",

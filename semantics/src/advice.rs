@@ -7,7 +7,7 @@ mod summary;
 
 pub use change::{ChangeFacts, SafeChange, SafeSetting, SettingValue, changes};
 pub use finding::{
-    Advice, AdviceFacts, AdviceKind, CountedRoute, Finding, ReasonCount, RightlyUncached, advise,
+    Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, RightlyUncached, advise,
 };
 pub use summary::{ExplainSummary, ExplainedFacts, PageAudience, Rightness, summarize};
 

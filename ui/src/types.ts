@@ -308,6 +308,8 @@ export interface Advice {
     sentence: string;
     route: string | null;
     requests: number;
+    /** Requests to the origin, or bytes of the counted responses. */
+    saves: 'requests' | 'bytes';
     per_hour: number;
     origin_us: number;
     from: string;

@@ -9,6 +9,9 @@ use crate::policy::Policy;
 const FEWEST: u64 = 10;
 /// So are those about fewer than one of this many requests to the origin.
 const SHARE: u64 = 100;
+/// Compression is not proposed for less RAM: half of it is the most for one codec, and brotli at its default level takes 4.6 MiB for
+/// a page of 64 KiB. With 8 MiB no form was made in a test.
+const RAM_FOR_CODECS: u64 = 16 << 20;
 
 /// The requests of one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ pub struct RightlyUncached {
 /// The advice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Most requests first.
+    /// Those that save requests to the origin first, most requests first.
     pub findings: Vec<Finding>,
     /// Most requests first.
     pub rightly: Vec<RightlyUncached>,
@@ -153,6 +156,35 @@ impl AdviceKind {
     pub fn shares(self) -> bool {
         matches!(self, AdviceKind::NoLifetime | AdviceKind::Cookies)
     }
+
+    /// The effect of its changes.
+    #[must_use]
+    pub fn saves(self) -> AdviceGain {
+        match self {
+            AdviceKind::Compression => AdviceGain::Bytes,
+            _ => AdviceGain::Requests,
+        }
+    }
+}
+
+/// The effect of a change. Ordered: those for fewer requests to the origin come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdviceGain {
+    /// Fewer requests to the origin.
+    Requests,
+    /// Smaller responses, of which hits are not counted.
+    Bytes,
+}
+
+impl AdviceGain {
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AdviceGain::Requests => "requests",
+            AdviceGain::Bytes => "bytes",
+        }
+    }
 }
 
 /// The advice for these facts.
@@ -170,7 +202,7 @@ pub fn advise(facts: &AdviceFacts<'_>) -> Advice {
         }
     }
     all.findings.extend(of_server(facts));
-    all.findings.sort_by_key(|it| std::cmp::Reverse(it.requests));
+    all.findings.sort_by_key(|it| (it.kind.saves(), std::cmp::Reverse(it.requests)));
     all.rightly.sort_by_key(|it| std::cmp::Reverse(it.count.requests));
     all
 }
@@ -285,7 +317,7 @@ fn uncompressed(facts: &AdviceFacts<'_>) -> Option<Finding> {
     let without = facts.routes.iter().filter(|it| it.policy.compress.is_none());
     let requests: u64 = without.map(|it| it.plain).sum();
     let changes = vec![compressed()];
-    (requests >= FEWEST).then_some(Finding {
+    (requests >= FEWEST && facts.ram_size >= RAM_FOR_CODECS).then_some(Finding {
         kind: AdviceKind::Compression,
         route: None,
         requests,

@@ -3,9 +3,8 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { get } from '../api';
 import { Act } from '../parts/act';
-import * as format from '../format';
 import { useFetched } from '../hooks';
-import { review } from '../review';
+import { gainOf, review } from '../review';
 import type { Advice as AdviceOf, Change } from '../types';
 
 const changeOf = (it: AdviceOf['findings'][number]): Change | undefined => it.changes.find((one) => one.diff?.length);
@@ -27,7 +26,7 @@ export function Advice(): JSX.Element | null {
       <h2 id="advice">Advice</h2>
       <p title={change.sentence}>
         {first.sentence} {first.route && <span class="faint">{first.route}</span>}{' '}
-        <span class="advice-gain">up to {format.flat(format.count(first.per_hour))} requests an hour</span>
+        <span class="advice-gain">{gainOf(first)}</span>
       </p>
       <Act of="admin" class="button" onClick={follow}>
         Review this change …

@@ -9,6 +9,7 @@ import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import * as format from '../format';
 import { go, note, useFetched } from '../hooks';
+import { gainOf } from '../review';
 import type { Advice, Reason, ReasonClass, Why as WhyOf, WhyRoute } from '../types';
 
 type Part = 'hits' | ReasonClass;
@@ -103,9 +104,7 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
         <details key={key(it)} open={key(it) === open.current}>
           <summary>
             <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
-            <span class="finding-gain">
-              up to {format.flat(format.count(it.per_hour))} requests an hour
-            </span>
+            <span class="finding-gain">{gainOf(it)}</span>
           </summary>
           <p class="faint">
             {it.requests.toLocaleString('en')} {it.requests === 1 ? 'request' : 'requests'} since the start, {spent(it.origin_us)} of origin time: {it.from}.
