@@ -18,10 +18,11 @@ const VERSION: u64 = 2;
 
 /// How much of the statistics a response has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
+pub(super) enum Detail {
     /// Everything.
     All,
-    /// No sites: a route has the name of its site.
+    /// No sites: a route has the name of its site. Routes without reasons and with coarse buckets: half of the bytes, every few seconds
+    /// for each open page.
     Routes,
     /// Neither sites, routes nor origins.
     Totals,
@@ -31,7 +32,7 @@ enum Detail {
 pub(super) const DETAIL: &[Parameter] = &[one_of(
     "detail",
     &["all", "routes", "totals"],
-    "routes leaves out `sites`, totals also `routes` and `origins`: these lists are empty; for both, `memory` was measured within the last 10 seconds",
+    "routes leaves out `sites` and the `reasons` of routes, and the bounds of `buckets` of routes are a quarter of a power of two apart; totals leaves out `sites`, `routes` and `origins`: these are empty; for both, `memory` was measured within the last 10 seconds",
 )];
 
 impl Admin {
@@ -67,7 +68,7 @@ impl Admin {
             "latency": latencies(scopes),
             "totals": totals(scopes),
             "sites": if detail == Detail::All { sites(scopes, &routes) } else { Vec::new() },
-            "routes": routes_json(scopes, &routes),
+            "routes": routes_json(scopes, &routes, detail),
             "tiers": self.tiers_json(scopes),
             "origins": if detail == Detail::Totals { Vec::new() } else { origins(scopes) },
             "certificates": self.certificates_json(),
@@ -206,17 +207,22 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     scopes.sites.iter().map(one).collect()
 }
 
-pub(super) fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
+fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums], detail: Detail) -> Vec<Value> {
+    let is_whole = detail == Detail::All;
     let one = |(at, it, sums): (usize, &larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();
         let reasons = scopes.reasons_of(at);
+        let mut latency = histogram(&sums.latency);
+        if !is_whole {
+            latency["buckets"] = sums.latency.coarse_buckets().map(|it| json!([it.0, it.1])).collect();
+        }
         json!({
             "name": it.name, "path": it.identity.path, "methods": it.identity.methods, "when": it.identity.when,
             "listeners": it.identity.listeners, "site": it.site, "site_name": scopes.sites.get(it.site).map_or("", |it| &*it.name), "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,
-            "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
+            "counters": named(RouteCounters::TABLE, &sums.counters), "latency": latency,
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
-            "reasons": super::why::counts(&reasons),
+            "reasons": if is_whole { super::why::counts(&reasons) } else { Map::new() },
             "could_be_hits": could_be(&reasons),
         })
     };

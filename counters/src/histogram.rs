@@ -129,6 +129,12 @@ impl Snapshot {
         self.counts.iter().enumerate().filter(|it| *it.1 > 0).map(|(at, count)| (bound(at), *count))
     }
 
+    /// The same, four buckets in one: a bound is less than a quarter above any duration of its bucket.
+    pub fn coarse_buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let all = self.counts.chunks(4).enumerate();
+        all.map(|(at, four)| (bound(4 * at + 3), four.iter().sum())).filter(|it| it.1 > 0)
+    }
+
     /// The number of durations shorter than 2^`bits` microseconds; exact, since every power of two bounds a bucket.
     #[must_use]
     pub fn below_power(&self, bits: u32) -> u64 {
@@ -162,6 +168,17 @@ fn bound(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_coarse_bucket_is_less_than_a_quarter_too_long() {
+        for micros in [0, 3, 16, 17, 31, 1000, 1_234_567, 3_999_999_999] {
+            let it = Histogram::default();
+            it.record(micros, 5);
+            let all: Vec<_> = Snapshot::of([&it]).coarse_buckets().collect();
+            let [(bound, 5)] = all[..] else { panic!("{micros}: {all:?}") };
+            assert!(bound > micros && bound <= (micros + micros / 4).max(4), "{micros}: {bound}");
+        }
+    }
     use proptest::prelude::*;
 
     #[track_caller]

@@ -146,6 +146,14 @@ fn a_response_has_the_detail_that_was_requested_and_in_gzip_the_same() {
         assert_eq!(2, it["totals"]["errors_4xx"].as_u64().unwrap(), "of all routes");
         assert_eq!(all["counters"]["requests"], it["counters"]["requests"]);
     }
+    // Half of the bytes of a page that is open for long.
+    let reasons = |it: &Value| it["routes"][2]["reasons"].as_object().unwrap().len();
+    assert!(reasons(&all) > 0 && reasons(&routes) == 0, "{all}");
+    let counted = |it: &Value| {
+        let buckets = it["routes"][2]["latency"]["buckets"].as_array().unwrap();
+        buckets.iter().map(|it| it[1].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(counted(&all), counted(&routes));
     let names: Vec<&str> =
         routes["routes"].as_array().unwrap().iter().map(|it| it["site_name"].as_str().unwrap()).collect();
     assert_eq!(["a.test", "a.test", "*"], names[..]);
