@@ -82,8 +82,8 @@ findings! {
         "Start the origin. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
-        "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
-    LimitReached "limit-reached" Degraded 0 "overview":
+        "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins.";
+    LimitReached "limit-reached" Degraded 0 "config?section=limits.":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit that the sentence names, or find the cause of the load with `larder top`.";
     DatabaseNotFollowed "database-not-followed" Degraded 5 "overview":
@@ -110,7 +110,7 @@ findings! {
     DiskReadsOff "disk-reads-off" Degraded 0 "overview":
         "the disk tier is not read since TIME (three reads in a row took longer than 1 s); its pages are fetched from the origins",
         "Check the device of `cache.disk.path`; larder tries to read again by itself.";
-    DiskDeviceFull "disk-device-full" Degraded 0 "overview":
+    DiskDeviceFull "disk-device-full" Degraded 0 "config?section=cache.disk.":
         "the device of the disk tier is full since TIME; pages are dropped before `cache.disk.size` is reached",
         "Free space on the device, or lower `cache.disk.size`.";
     ConfigurationRefused "configuration-refused" Degraded 0 "config":
