@@ -45,6 +45,11 @@ pub struct SeveralVariants {
 }
 
 impl Variants {
+    /// This response alone.
+    fn one(response: StoredArc) -> Self {
+        Variants::One([response])
+    }
+
     /// These responses, each with whether it was selected.
     fn new(responses: Vec<(StoredArc, bool)>) -> Self {
         let wanted = responses.iter().enumerate().filter(|it| it.1.1).fold(0, |all, it| all | bit(it.0));
@@ -199,14 +204,7 @@ impl Entry {
     }
 
     /// An entry before it is in the index.
-    fn new(
-        hits: u32,
-        home: ThreadNumber,
-        applied: Seq,
-        key: &[u8],
-        responses: Vec<(StoredArc, bool)>,
-    ) -> Entry {
-        let variants = Variants::new(responses);
+    fn new(hits: u32, home: ThreadNumber, applied: Seq, key: &[u8], variants: Variants) -> Entry {
         let charged = Entry::heap_cost(key, &variants);
         let facts = EntryFacts {
             hits: AtomicU32::new(hits),
@@ -274,8 +272,13 @@ impl Entry {
             bytes -= size(&gone.0);
         }
         let dropped = before - others.len();
-        others.insert(0, (new, false));
-        (Entry::new(old.map_or(0, Entry::hits), ThreadNumber::here(), checked, key, others), dropped)
+        let variants = if others.is_empty() {
+            Variants::one(new)
+        } else {
+            others.insert(0, (new, false));
+            Variants::new(others)
+        };
+        (Entry::new(old.map_or(0, Entry::hits), ThreadNumber::here(), checked, key, variants), dropped)
     }
 
     /// The entry with the result of `of` for each response, after the purges up to `met` were applied to all of them;
@@ -284,7 +287,8 @@ impl Entry {
         let each = self.variants.iter().enumerate();
         let left: Vec<_> = each.filter_map(|(at, it)| Some((of(it)?, self.variants.is_wanted(at)))).collect();
         // Most of it is unchanged, its home included.
-        (!left.is_empty()).then(|| Entry::new(self.hits(), self.allocated_by, applied, self.key(), left))
+        (!left.is_empty())
+            .then(|| Entry::new(self.hits(), self.allocated_by, applied, self.key(), Variants::new(left)))
     }
 
     /// The last purge that was applied to all of it.

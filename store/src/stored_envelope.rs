@@ -15,12 +15,14 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
 
 /// Appends the head of a response to a record of the purge position `seq`, with its body in this form.
 pub(crate) fn write_with(key: &[u8], stored: &Stored, seq: Seq, body: BodyInfo, out: &mut Vec<u8>) {
+    let mut fields = Vec::new();
+    stored.write_fields(&mut fields);
     let known: Vec<(u64, u64)> = stored.log().as_slice().iter().map(|it| (it.log, it.entry)).collect();
     let head = EnvelopeHead {
         key,
         variant: stored.variant(),
         meta: &stored.meta,
-        fields: &stored.fields(),
+        fields: &fields,
         trailers: stored.trailers(),
         tags: stored.tags(),
         known: &known,

@@ -143,8 +143,8 @@ pub struct EnvelopeHead<'a> {
     pub variant: &'a [u8],
     /// [`Envelope::meta`].
     pub meta: &'a Meta,
-    /// [`Envelope::fields`].
-    pub fields: &'a FieldList,
+    /// [`Envelope::fields`] as text: `Name: value` and CRLF each.
+    pub fields: &'a [u8],
     /// [`Envelope::trailers`].
     pub trailers: Option<&'a FieldList>,
     /// [`Envelope::tags`].
@@ -329,7 +329,7 @@ impl Envelope {
             key: &self.key,
             variant: &self.variant,
             meta: &self.meta,
-            fields: &self.fields,
+            fields: self.fields.text(),
             trailers: self.trailers.as_ref(),
             tags: &self.tags,
             known: &self.known,
@@ -374,7 +374,7 @@ impl EnvelopeHead<'_> {
 
     fn write_sections(&self, out: &mut Vec<u8>) {
         section(tag::KEY, self.key, out);
-        section(tag::FIELDS, self.fields.text(), out);
+        section(tag::FIELDS, self.fields, out);
         section(tag::FACTS, &facts(self.meta), out);
         if let Some(etag) = &self.meta.etag {
             section(tag::ETAG, etag, out);

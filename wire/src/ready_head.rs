@@ -20,7 +20,7 @@ use std::sync::Arc;
 mod private;
 mod templates;
 
-pub use templates::Templates;
+pub use templates::{RecentTemplates, Templates};
 
 /// A form in which a head is stored. A protocol with a form of its own gets a variant and a writer; the layout of stored
 /// heads and of templates follows from [`HeadForm::ALL`].
@@ -337,6 +337,12 @@ impl ReadyHead {
         // "HTTP/1.1 200 OK"
         let digits = text.get(9..12).and_then(|it| std::str::from_utf8(it).ok());
         digits.and_then(|it| it.parse().ok()).unwrap_or(0)
+    }
+
+    /// The first byte of its own storage, for a caller that needs the bytes in the caches of the processor.
+    #[must_use]
+    pub fn first_own_byte(&self) -> u8 {
+        self.own.first().copied().unwrap_or_default()
     }
 
     /// Bytes of its own storage.

@@ -285,6 +285,18 @@ impl Stored {
         }
     }
 
+    /// Appends the stored fields as text, `Name: value` and CRLF each.
+    pub(crate) fn write_fields(&self, out: &mut Vec<u8>) {
+        let from = out.len();
+        match self.unlike_head() {
+            Some(list) => out.extend_from_slice(list.text()),
+            None => {
+                self.head.write_text(out);
+                remove_status_and_length(out, from);
+            }
+        }
+    }
+
     /// Whether both come from the same answer of the origin: the same value, or a copy that differs only by what purges
     /// have set since.
     pub(crate) fn is_same_response(&self, other: &Self) -> bool {
@@ -350,6 +362,24 @@ impl Stored {
 /// A stored field section has no `Content-Length`: the body's length is known.
 fn all_but_length(lines: ReadyLines<'_>) -> impl Iterator<Item = Field<'_>> + Clone {
     lines.filter(|it| !it.is("content-length"))
+}
+
+/// Removes the status line of the head that begins there, and its `Content-Length`.
+fn remove_status_and_length(out: &mut Vec<u8>, from: usize) {
+    const LENGTH: &[u8] = b"content-length:";
+    let mut at = from;
+    let mut is_status = true;
+    while let Some(length) = memchr::memchr(b'\n', &out[at..]) {
+        let line = at..at + length + 1;
+        let is_length =
+            || out[line.clone()].get(..LENGTH.len()).is_some_and(|it| it.eq_ignore_ascii_case(LENGTH));
+        if is_status || is_length() {
+            out.drain(line);
+        } else {
+            at = line.end;
+        }
+        is_status = false;
+    }
 }
 
 /// The fields where they differ from the head's.

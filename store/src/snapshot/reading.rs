@@ -20,7 +20,7 @@ use crate::purges::Seq;
 use crate::ram::Store;
 use crate::stored_envelope;
 use larder_stdx::clock;
-use larder_wire::ready_head::ReadyHead;
+use larder_wire::ready_head::{ReadyHead, RecentTemplates};
 use larder_wire::segment::{RecordHeader, RecordKind, sum};
 use std::io::Read;
 use std::num::NonZero;
@@ -81,6 +81,8 @@ enum InsertOrder {
 /// The threads that insert, for the one that reads.
 struct Inserters<'w> {
     queues: Vec<(SyncSender<InsertOrder>, RecordBatch)>,
+    /// Batches whose records are in RAM: the memory of a new one would come from the kernel, page by page.
+    done: Receiver<RecordBatch>,
     /// The room that records in batches and queues may need.
     waiting: &'w AtomicU64,
 }
@@ -101,7 +103,7 @@ impl Inserters<'_> {
         let place = usize::try_from(header.hash % self.queues.len() as u64).unwrap_or_default();
         let (queue, batch) = &mut self.queues[place];
         if batch.bytes.len() >= BATCH {
-            let next = RecordBatch { records: Vec::with_capacity(batch.records.len()), ..RecordBatch::new() };
+            let next = self.done.try_recv().unwrap_or_else(|_| RecordBatch::new());
             queue.send(InsertOrder::Batch(std::mem::replace(batch, next))).map_err(ended)?;
         }
         if header.kind == RecordKind::Response {
@@ -175,10 +177,14 @@ impl Store {
     ) -> Result<SnapshotCount, SnapshotFault> {
         let (waiting, seed, version) = (&AtomicU64::new(0), reader.seed, reader.version);
         thread::scope(|scope| {
-            let (mut inserters, mut running) = (Inserters { queues: Vec::new(), waiting }, Vec::new());
+            let (tell, done) = mpsc::channel();
+            let (mut inserters, mut running) = (Inserters { queues: Vec::new(), done, waiting }, Vec::new());
             for _ in 0..threads {
                 let (queue, orders) = mpsc::sync_channel(WAITING);
-                let insert = move || self.insert_records(&orders, seed, version, waiting);
+                let tell = tell.clone();
+                let (recent, count) = Default::default();
+                let inserter = RecordInserter { store: self, seed, version, waiting, recent, count };
+                let insert = move || inserter.insert_all(&orders, &tell);
                 running.push(thread::Builder::new().name("restore".to_owned()).spawn_scoped(scope, insert)?);
                 inserters.queues.push((queue, RecordBatch::default()));
             }
@@ -303,66 +309,20 @@ impl Store {
         if summing.digest() == header.body_sum { Ok(Some(body)) } else { Err(SnapshotFault::Damaged) }
     }
 
-    /// Inserts the responses of all orders; returns how many there are.
-    fn insert_records(
-        &self,
-        orders: &Receiver<InsertOrder>,
-        seed: u64,
-        version: StreamVersion,
-        waiting: &AtomicU64,
-    ) -> Result<SnapshotCount, SnapshotFault> {
-        let mut count = SnapshotCount::default();
-        for order in orders {
-            let RecordBatch { records, bytes } = match order {
-                InsertOrder::Batch(it) => it,
-                InsertOrder::Report(done) => {
-                    drop(done);
-                    continue;
-                }
-            };
-            let mut rest = &bytes[..];
-            for BatchedRecord { header, large } in records {
-                let mut next = |length: u64| {
-                    let length = usize::try_from(length).unwrap_or(usize::MAX);
-                    let (one, after) = rest.split_at_checked(length).ok_or(SnapshotFault::Damaged)?;
-                    rest = after;
-                    Ok::<_, SnapshotFault>(one)
-                };
-                let head = next(header.head.into())?;
-                if header.kind == RecordKind::Removal {
-                    self.remove(self.hash(head), head);
-                    continue;
-                }
-                let body = match large {
-                    Some(it) => it,
-                    None => {
-                        let body = next(header.body)?;
-                        if sum(seed, body) != header.body_sum {
-                            return Err(SnapshotFault::Damaged);
-                        }
-                        StoredBody::on_the_heap(&[body])
-                    }
-                };
-                match self.restore_one(version, head, body, header.epoch) {
-                    true => {
-                        count.responses += 1;
-                        count.bytes += header.length();
-                        count.shared += shared_bytes(&header);
-                    }
-                    false => count.left_out += 1,
-                }
-                waiting.fetch_sub(room_of(&header), Relaxed);
-            }
-        }
-        Ok(count)
-    }
-
     /// Adds the response of a record's head; returns whether it is in RAM.
-    fn restore_one(&self, version: StreamVersion, bytes: &[u8], body: StoredBody, applied: Seq) -> bool {
+    fn restore_one(
+        &self,
+        version: StreamVersion,
+        recent: &mut RecentTemplates,
+        bytes: &[u8],
+        body: StoredBody,
+        applied: Seq,
+    ) -> bool {
         let Some((mut envelope, beyond)) = stored_envelope::read(bytes) else { return false };
         let Some(beyond) = RamFields::read(version, beyond) else { return false };
         let key = std::mem::take(&mut envelope.key);
-        let mut stored = stored_envelope::stored_with(envelope, body, |text| self.heads.ready(text));
+        let mut stored =
+            stored_envelope::stored_with(envelope, body, |text| self.heads.ready_as(recent, text));
         if !is_usable(&stored, clock::wall()) {
             return false;
         }
@@ -388,6 +348,78 @@ impl Store {
     /// Drops every entry.
     fn drop_all(&self) {
         while !self.evict(u64::MAX).is_empty() {}
+    }
+}
+
+/// A thread that inserts.
+struct RecordInserter<'s> {
+    store: &'s Store,
+    seed: u64,
+    version: StreamVersion,
+    waiting: &'s AtomicU64,
+    recent: RecentTemplates,
+    count: SnapshotCount,
+}
+
+impl RecordInserter<'_> {
+    /// Inserts the responses of all orders, and returns their batches; the result is how many responses there are.
+    fn insert_all(
+        mut self,
+        orders: &Receiver<InsertOrder>,
+        done: &mpsc::Sender<RecordBatch>,
+    ) -> Result<SnapshotCount, SnapshotFault> {
+        for order in orders {
+            match order {
+                InsertOrder::Batch(mut batch) => {
+                    self.insert(&mut batch)?;
+                    if batch.bytes.capacity() <= 2 * BATCH {
+                        batch.bytes.clear();
+                        // The error is that the stream has ended.
+                        let _ = done.send(batch);
+                    }
+                }
+                InsertOrder::Report(done) => drop(done),
+            }
+        }
+        Ok(self.count)
+    }
+
+    fn insert(&mut self, RecordBatch { records, bytes }: &mut RecordBatch) -> Result<(), SnapshotFault> {
+        let mut rest = &bytes[..];
+        for BatchedRecord { header, large } in records.drain(..) {
+            let mut next = |length: u64| {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                let (one, after) = rest.split_at_checked(length).ok_or(SnapshotFault::Damaged)?;
+                rest = after;
+                Ok::<_, SnapshotFault>(one)
+            };
+            let head = next(header.head.into())?;
+            if header.kind == RecordKind::Removal {
+                self.store.remove(self.store.hash(head), head);
+                continue;
+            }
+            let body = match large {
+                Some(it) => it,
+                None => {
+                    let body = next(header.body)?;
+                    if sum(self.seed, body) != header.body_sum {
+                        return Err(SnapshotFault::Damaged);
+                    }
+                    StoredBody::on_the_heap(&[body])
+                }
+            };
+            let count = &mut self.count;
+            match self.store.restore_one(self.version, &mut self.recent, head, body, header.epoch) {
+                true => {
+                    count.responses += 1;
+                    count.bytes += header.length();
+                    count.shared += shared_bytes(&header);
+                }
+                false => count.left_out += 1,
+            }
+            self.waiting.fetch_sub(room_of(&header), Relaxed);
+        }
+        Ok(())
     }
 }
 

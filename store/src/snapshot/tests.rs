@@ -85,6 +85,38 @@ fn a_snapshot_brings_back_bodies_of_every_size() {
 }
 
 #[test]
+fn the_text_of_stored_fields_is_that_of_their_list() {
+    let store = store(8 << 20);
+    let check = |stored: &Stored| {
+        let mut written = b"before".to_vec();
+        stored.write_fields(&mut written);
+        assert_eq!([b"before", stored.fields().text()].concat(), written);
+    };
+    for number in 0..3 {
+        let of = |it: Field<'static>| {
+            let mut fields = FieldList::from_fields(&[it]);
+            fields.push("Server", "origin of all the pages here");
+            fields.push("Content-Type", "text/html");
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n";
+            let own = ReadyHead::passing(&[&head[..], b"X-Own: 1\r\n"].concat());
+            let whole = ReadyHead::passing(&[b"HTTP/1.1 200 OK\r\n", fields.text(), &head[17..]].concat());
+            [own, whole].map(|it| Stored::new(fresh(text("page")).meta, it, fields.clone(), text("page")))
+        };
+        let etag = format!("\"{number}\"").leak();
+        for field in [
+            Field { name: "ETag", value: etag.as_bytes() },
+            Field { name: "Content-Length", value: b"4" },
+            Field { name: "Content-Lengths", value: b"" },
+        ] {
+            for stored in of(field) {
+                check(&stored);
+                check(&store.ram_form(stored));
+            }
+        }
+    }
+}
+
+#[test]
 fn facts_variants_marks_and_uses_are_kept() {
     let before = store(8 << 20);
     let language = |value| [Field { name: "X-Language", value }];

@@ -294,22 +294,23 @@ fn lines(text: &[u8]) -> Option<FieldList> {
     if count > MAX_LINES {
         return None;
     }
-    let mut list = FieldList::with_capacity(count, text.len() + count);
+    let mut fields = Vec::with_capacity(count);
     let mut rest = text;
     while !rest.is_empty() {
         let feed = memchr::memchr(b'\n', rest)?;
-        let line = rest[..feed].strip_suffix(b"\r")?;
-        let field = field(line)?;
-        list.push(field.name, field.value);
+        fields.push(field(rest[..feed].strip_suffix(b"\r")?)?);
         rest = &rest[feed + 1..];
     }
-    Some(list)
+    // Those that larder wrote have the form of the list.
+    let as_they_are = FieldList::from_wire(text, fields.iter().copied(), (0, 0));
+    Some(as_they_are.unwrap_or_else(|| FieldList::from_fields(&fields)))
 }
 
 fn field(line: &[u8]) -> Option<Field<'_>> {
     let colon = memchr::memchr(b':', line)?;
     let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
-    let sound = is_token(name) && value.iter().all(|it| is_text(*it));
+    // All bytes in any case: several at a time.
+    let sound = is_token(name) && value.iter().fold(true, |all, it| all & is_text(*it));
     let name = std::str::from_utf8(name).ok()?;
     sound.then_some(Field { name, value })
 }

@@ -35,6 +35,26 @@ impl Default for Templates {
     }
 }
 
+/// The latest templates of a sequence of heads, whose lines mostly differ by their own values alone.
+#[derive(Default)]
+pub struct RecentTemplates {
+    /// The latest first.
+    latest: Vec<Arc<HeadTemplate>>,
+    split: Split,
+    own: Vec<u8>,
+}
+
+impl RecentTemplates {
+    /// The number of them.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.latest.len()
+    }
+}
+
+/// The number of [`RecentTemplates`].
+const RECENT: usize = 8;
+
 /// A head, divided.
 #[derive(Default)]
 struct Split {
@@ -65,9 +85,35 @@ impl Templates {
         self.with_template(text).unwrap_or_else(|| ReadyHead::new(text))
     }
 
+    /// The same as one of several heads: where it has a template of `recent`, its lines are compared with that alone.
+    #[must_use]
+    pub fn ready_as(&self, recent: &mut RecentTemplates, text: &[u8]) -> ReadyHead {
+        let RecentTemplates { latest, split, own } = recent;
+        if let Some(at) = latest.iter().position(|it| it.divide(text, split) && self.are_own(text, split)) {
+            let template = latest[at].clone();
+            latest.swap(0, at);
+            return with_own_values(text, split, template, own).unwrap_or_else(|| ReadyHead::new(text));
+        }
+        let head = self.ready(text);
+        if let Some(template) = &head.template {
+            latest.truncate(RECENT - 1);
+            latest.insert(0, template.clone());
+        }
+        head
+    }
+
+    /// Whether no line with an own value occurred before: otherwise it is shared, in another template. Records them.
+    fn are_own(&self, text: &[u8], split: &Split) -> bool {
+        split.pieces.iter().skip(1).step_by(2).all(|value| {
+            let begin = memchr::memrchr(b'\n', &text[..value.start]).map_or(0, |it| it + 1);
+            let line = text.get(begin..value.end + b"\r\n".len());
+            line.is_some_and(|it| !self.is_shared(it))
+        })
+    }
+
     fn with_template(&self, text: &[u8]) -> Option<ReadyHead> {
         let split = self.split(text)?;
-        with_own_values(text, &split, self.find(text, &split)?)
+        with_own_values(text, &split, self.find(text, &split)?, &mut Vec::new())
     }
 
     /// The number of templates.
@@ -154,13 +200,20 @@ fn values(split: &Split) -> usize {
     split.pieces.len() / 2
 }
 
-fn with_own_values(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
-    let mut own = vec![0; OWN_FORMS * values(split)];
-    own.reserve(OWN_FORMS * text.len());
+/// The head with this template; `own` is reused.
+fn with_own_values(
+    text: &[u8],
+    split: &Split,
+    template: Arc<HeadTemplate>,
+    own: &mut Vec<u8>,
+) -> Option<ReadyHead> {
+    own.clear();
+    own.reserve(OWN_FORMS * (values(split) + text.len()));
+    own.resize(OWN_FORMS * values(split), 0);
     for form in HeadForm::OWN {
         for (at, piece) in split.pieces.iter().skip(1).step_by(2).enumerate() {
             let before = own.len();
-            form.write_value(&text[piece.clone()], &mut own);
+            form.write_value(&text[piece.clone()], own);
             own[OWN_FORMS * at + form as usize] = u8::try_from(own.len() - before).ok()?;
         }
     }
@@ -213,6 +266,27 @@ impl HeadTemplate {
             names,
             private,
         })
+    }
+
+    /// Divides a head with these shared lines into `split`, but for its hash; returns whether it is one.
+    fn divide(&self, head: &[u8], split: &mut Split) -> bool {
+        let shared = &self.forms[HeadForm::Text as usize];
+        split.pieces.clear();
+        // In the template, and in the head.
+        let (mut from, mut at) = (0, 0);
+        for cut in &self.cuts {
+            let cut = cut[HeadForm::Text as usize] as usize;
+            let end = at + cut - from;
+            if head.get(at..end) != Some(&shared[from..cut]) {
+                return false;
+            }
+            // A value has no line end, which the next shared piece begins with.
+            let Some(length) = memchr::memchr(b'\r', &head[end..]) else { return false };
+            split.pieces.extend([at..end, end..end + length]);
+            (from, at) = (cut, end + length);
+        }
+        split.pieces.push(at..head.len());
+        head[at..] == shared[from..]
     }
 
     /// Whether it has the very bytes that a head shares, in the same places.

@@ -96,6 +96,36 @@ fn heads_of_a_known_kind_keep_only_their_own_lines() {
 }
 
 #[test]
+fn a_head_after_others_has_the_forms_that_it_has_alone() {
+    let (templates, mut recent) = (Templates::default(), RecentTemplates::default());
+    let kinds = ["", "X-Kind: one\r\n", "X-Kind: two\r\n"];
+    for number in 0..40 {
+        let text = sample(number, kinds[number as usize % 3]);
+        let (one, other) =
+            (templates.ready_as(&mut recent, text.as_bytes()), templates.ready(text.as_bytes()));
+        assert_eq!(text.as_bytes(), one.text());
+        assert_eq!((block(&other), read_section(&other)), (block(&one), read_section(&one)), "{text}");
+        let template = |it: &ReadyHead| it.template.as_ref().map(Arc::as_ptr);
+        // Its lines were seen once, and what they are together.
+        assert!(number < 9 || template(&other).is_some() && template(&other) == template(&one), "{number}");
+    }
+    // One has the kind as an own value, from before it was seen.
+    assert!((3..=4).contains(&recent.known()));
+    let known = sample(1, kinds[1]);
+    let unlike = [
+        known.replacen("\r\n", "\n", 3),
+        known.replace("\r\n", "\n"),
+        known.replace("X-Kind: one\r\n", "X-Kind: one\r\nX-Kind: one\r\n"),
+        known[..known.len() - 2].to_owned(),
+        format!("{known}X-More: 1\r\n"),
+        String::new(),
+    ];
+    for text in unlike {
+        assert_eq!(text.as_bytes(), templates.ready_as(&mut recent, text.as_bytes()).text());
+    }
+}
+
+#[test]
 fn a_section_has_indices_of_its_static_table_and_the_strings_of_the_block() {
     let templates = Templates::default();
     let head = |number: u32| {
