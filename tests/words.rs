@@ -117,13 +117,13 @@ fn refused_word(text: &str) -> Option<&'static str> {
     })
 }
 
-/// A comment, a character, a raw string or a string: what decides where a literal begins and ends.
+/// A comment, a character, a raw string or a string: they decide where a literal begins and ends.
 static LITERAL: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r##"(?s)//[^\n]*|'(?:\\[^']+|[^\\'])'|\br#"(?<raw>.*?)"#|\br"(?<plain>[^"]*)"|"(?<text>(?:\\.|[^"\\])*)""##).unwrap()
+    Regex::new(r##"(?s)//[^\n]*|'(?:\\[^']+|[^\\'])'|(?-u:\b)r#"(?<raw>.*?)"#|(?-u:\b)r"(?<plain>[^"]*)"|"(?<text>(?:\\.|[^"\\])*)""##).unwrap()
 });
 
 /// The end of a line within a literal that a backslash continues.
-static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").unwrap());
+static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n[ \n]*").unwrap());
 
 /// The literals of a source text that are sentences, of at least three words: the number of the line of each, and its text.
 fn sentences(source: &str) -> Vec<(usize, String)> {

@@ -86,7 +86,7 @@ impl Admin {
             "counters": stats::named(Counters::TABLE, &self.totals.sums()),
             "latency": stats::latencies(scopes),
             "totals": stats::totals(scopes),
-            "routes": stats::routes_json(scopes, &routes),
+            "routes": stats::routes_json(scopes, &routes, stats::Detail::Routes),
             "tiers": self.tiers_json(scopes),
             "origins": stats::origins(scopes),
             "saved": stats::saved(scopes),

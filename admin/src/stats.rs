@@ -207,7 +207,7 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     scopes.sites.iter().map(one).collect()
 }
 
-fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums], detail: Detail) -> Vec<Value> {
+pub(super) fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums], detail: Detail) -> Vec<Value> {
     let is_whole = detail == Detail::All;
     let one = |(at, it, sums): (usize, &larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();

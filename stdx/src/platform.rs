@@ -1,4 +1,4 @@
-//! What differs between operating systems: clocks that the standard library does not have. The readings that larder uses are in
+//! The differences between operating systems: clocks that the standard library does not have. The readings that larder uses are in
 //! `clock`, which is the only module that calls these.
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What differs between operating systems in sending: a file without a copy, and the announcement that more bytes follow. What is sent
+//! The differences between operating systems in sending: a file without a copy, and the announcement that more bytes follow. What is sent
 //! when is in `outbox`.
 
 #[cfg(target_os = "linux")]
