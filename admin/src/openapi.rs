@@ -38,7 +38,7 @@ pub fn describe() -> Value {
                             refusal is a Problem: one sentence with the mistake, its place, and the remedy. Problems \
                             of the request (4xx) name the place in it, too: a key of the body, a parameter, a field, a \
                             line and column. A name that is not described here is refused. `x-role` is the least role of a \
-                            token that may call an operation: viewer, operator or admin; others get 403.",
+                            token that may call an operation: viewer, operator or admin; tokens with a lesser role get 403.",
         },
         "security": [{ "token": [] }],
         "paths": paths,

@@ -192,7 +192,7 @@ pub const EXPLANATION: &str = concat!(
 "freshness":{"type":"string"},"part":{"type":["string","null"]},"forms":{"type":["string","null"]}}},
 "rules":"#,
     rules!(),
-    r#","last_refusal":{"type":["object","null"],"description":"what was answered to this key last and not stored, or why no valid answer came","required":["seconds_ago","status","sentence","rules","change"],"properties":{
+    r#","last_refusal":{"type":["object","null"],"description":"the last response for this key that was not stored, or the reason why no valid one came","required":["seconds_ago","status","sentence","rules","change"],"properties":{
 "seconds_ago":{"type":"integer"},"status":{"type":"integer"},"sentence":{"type":"string"},"change":{"type":["string","null"]},"rules":"#,
     rules!(),
     r#"}},

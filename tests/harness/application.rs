@@ -14,7 +14,7 @@ pub struct Gunicorn(Child);
 impl Gunicorn {
     /// gunicorn in this directory with `app`, once it listens on this socket.
     pub fn start(folder: &Path, app: &str, socket: &Path) -> Self {
-        let mut command = Command::new(python());
+        let mut command = Command::new(python_with("flask, gunicorn", "python3-flask and gunicorn"));
         command.args(["-B", "-m", "gunicorn", "--bind"]).arg(format!("unix:{}", socket.display())).arg(app);
         let child = command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let it = Self(child);

@@ -1,5 +1,5 @@
-//! The differences between operating systems in sending: a file without a copy, and the announcement that more bytes follow. What is sent
-//! when is in `outbox`.
+//! The differences between operating systems in sending: a file without a copy, and the announcement that more bytes follow. The order of
+//! sends is in `outbox`.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{MORE_FOLLOWS, send_range};
