@@ -10,6 +10,7 @@
 use crate::captures::MOST_CAPTURES;
 use crate::field::is_token;
 use crate::request_view::{REQUEST_ID, RequestView};
+use larder_stdx::html;
 use std::fmt;
 use std::io::Write;
 
@@ -463,13 +464,9 @@ fn push_markup(value: &[u8], out: &mut Vec<u8>) {
     let mut plain = Vec::with_capacity(value.len());
     push_plain(value, &mut plain);
     for it in plain {
-        match it {
-            b'<' => out.extend_from_slice(b"&lt;"),
-            b'>' => out.extend_from_slice(b"&gt;"),
-            b'&' => out.extend_from_slice(b"&amp;"),
-            b'"' => out.extend_from_slice(b"&quot;"),
-            b'\'' => out.extend_from_slice(b"&#39;"),
-            _ => out.push(it),
+        match html::entity(it) {
+            Some(entity) => out.extend_from_slice(entity.as_bytes()),
+            None => out.push(it),
         }
     }
 }

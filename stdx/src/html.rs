@@ -5,16 +5,25 @@
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for it in text.chars() {
-        match it {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
+        match u8::try_from(it).ok().and_then(entity) {
+            Some(entity) => out.push_str(entity),
+            None => out.push(it),
         }
     }
     out
+}
+
+/// In place of a byte that could be markup or end an attribute; `None` for all others.
+#[must_use]
+pub fn entity(byte: u8) -> Option<&'static str> {
+    Some(match byte {
+        b'&' => "&amp;",
+        b'<' => "&lt;",
+        b'>' => "&gt;",
+        b'"' => "&quot;",
+        b'\'' => "&#39;",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The secrets of keys whose form is [`TextForm::is_secret`](crate::kind::TextForm::is_secret). `file:PATH` is the content of
 //! the file already.
-#![allow(dead_code, reason = "each is used once a key of its kind exists")]
 
 use super::ConfigCheck;
 use larder_semantics::expression::{Expression, ExpressionSubject};
