@@ -21,8 +21,11 @@ const KEPT: usize = 7;
 const MOST: usize = 1 << 20;
 
 /// `GET /api/v1/stats/minute`.
-pub const MINUTE_AGO: &str = r#"{"type":"object","description":"as in the statistics","required":["now_us","counters","latency","totals","routes","tiers","origins","saved"],"properties":{
-"now_us":{"type":"integer","description":"the time of these sums"},"counters":{"type":"object"},"latency":{"type":"object"},"totals":{"type":"object"},"routes":{"type":"array"},"tiers":{"type":"array"},"origins":{"type":"array"},"saved":{"type":"object"}}}"#;
+pub const MINUTE_AGO: &str = r#"{"type":"object","description":"the sums of a minute ago, each as in GET /api/v1/stats with detail=routes","required":["now_us","counters","latency","totals","routes","tiers","origins","saved"],"properties":{
+"now_us":{"type":"integer","description":"the time of these sums"},"counters":{"type":"object","additionalProperties":{"type":"integer"}},
+"latency":{"type":"object","additionalProperties":true},"totals":{"type":"object","additionalProperties":true},
+"routes":{"type":"array","items":{"type":"object","additionalProperties":true}},"tiers":{"type":"array","items":{"type":"object","additionalProperties":true}},
+"origins":{"type":"array","items":{"type":"object","additionalProperties":true}},"saved":{"type":"object","additionalProperties":true}}}"#;
 
 /// The sums at one time.
 struct KeptSums {
