@@ -91,7 +91,6 @@ mod shedding;
 
 pub use connection_limit::ConnectionLimit;
 pub(crate) use connection_limit::{ConnectionPermit, ConnectionPresence, QuicConnections, QuicServices};
-use drain::DrainState;
 pub use request_limits::{RequestLimits, TransferLimits};
 pub(crate) use shedding::MOST_CLOSED;
 
@@ -101,7 +100,10 @@ pub struct TransportWorker {
     pub counters: Arc<Counters>,
     limits: Cell<ClientLimits>,
     times: Cell<Times>,
-    drain: DrainState,
+    draining: Cell<bool>,
+    leaves_queues: Cell<bool>,
+    /// The time for which an idle connection is still read during a drain, milliseconds.
+    grace: Cell<u64>,
     sockets: RefCell<Vec<Option<Rc<OpenSocket>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
@@ -125,6 +127,7 @@ pub struct TransportWorker {
     pub(crate) future_pool: FuturePool,
     pub(crate) eager_read: EagerRead,
     pub(crate) quic: QuicServices,
+    stop: Notify,
     empty: Notify,
 }
 
@@ -228,7 +231,9 @@ impl TransportWorker {
             counters,
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),
-            drain: DrainState::default(),
+            draining: Cell::new(false),
+            leaves_queues: Cell::new(false),
+            grace: Cell::new(SHUTDOWN_GRACE),
             sockets: RefCell::default(),
             free: RefCell::default(),
             open: Cell::new(0),
@@ -245,6 +250,7 @@ impl TransportWorker {
             future_pool: FuturePool::new(),
             eager_read: EagerRead::new(),
             quic: QuicServices::default(),
+            stop: Notify::new(),
             empty: Notify::new(),
         })
     }
@@ -306,9 +312,8 @@ impl TransportWorker {
 
     async fn run_timer(&self) {
         loop {
-            self.next_check().await;
+            tokio::time::sleep(self.check_interval()).await;
             clock::tick();
-            self.end_in_turn(clock::monotonic().0);
             self.close_expired(clock::monotonic().0);
             if self.reserves_descriptors.get() && descriptors::ran_out_lately() {
                 self.close_idle(MOST_CLOSED);
@@ -349,7 +354,7 @@ impl TransportWorker {
             let counters = &self.counters;
             match why {
                 Expired::Writing => counters.client_write_timeouts.add(1),
-                Expired::Reading(ReadPhase::First | ReadPhase::Idle) if self.is_draining() => {}
+                Expired::Reading(ReadPhase::First | ReadPhase::Idle) if self.draining.get() => {}
                 Expired::Reading(ReadPhase::First | ReadPhase::Idle) => counters.client_idle_timeouts.add(1),
                 Expired::Reading(ReadPhase::Head) => counters.client_head_timeouts.add(1),
                 Expired::Reading(ReadPhase::Body) => counters.client_body_timeouts.add(1),
@@ -386,7 +391,12 @@ impl TransportWorker {
             reserved_descriptor: Cell::default(),
         });
         it.reserve_descriptor();
-        it.set_read_deadline(ReadPhase::First, self.first_limit());
+        let limit = if self.draining.get() {
+            self.grace.get().min(self.times.get().head)
+        } else {
+            self.times.get().head
+        };
+        it.set_read_deadline(ReadPhase::First, limit);
         if place == watched.len() {
             watched.push(Some(it.clone()));
         } else {

@@ -241,9 +241,7 @@ impl Http1Connection {
         }
         let times = self.link.worker.times();
         if self.input.borrow().is_empty() {
-            self.link
-                .watched
-                .set_read_deadline(ReadPhase::Idle, self.link.worker.idle_limit(&self.link.watched));
+            self.link.watched.set_read_deadline(ReadPhase::Idle, self.link.worker.idle_limit());
         } else if consumed > 0 || self.link.watched.reading() != ReadPhase::Head {
             self.link.watched.set_read_deadline(ReadPhase::Head, times.head);
             client.began.set(self.link.worker.arrival_micros());
@@ -419,7 +417,7 @@ fn take<H: Handler>(
         *consumed += length;
         connection.is_new.set(false);
         worker.counters.requests.add(1);
-        let last = !head.keep_alive || worker.is_to_end(&connection.link.watched);
+        let last = !head.keep_alive || worker.is_draining();
         let declined = head.framing != Framing::Empty
             || handler.answer_now(
                 &head,

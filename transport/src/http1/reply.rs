@@ -81,7 +81,7 @@ impl<'c> Http1Reply<'c> {
             return Ok(());
         }
         if self.connection.body.borrow_mut().is_too_long_to_drain()
-            || self.connection.link.worker.is_to_end(&self.connection.link.watched)
+            || self.connection.link.worker.is_draining()
         {
             self.keep_alive = KeepAlive::No;
         }

@@ -148,7 +148,7 @@ pub(crate) async fn serve<H: Handler>(link: ClientSocket, input: Vec<u8>, client
     connection.link.watched.drain_itself();
     let ended = {
         let worker = connection.link.worker.clone();
-        let mut stopped = pin!(worker.ending(&connection.link.watched));
+        let mut stopped = pin!(worker.stopped());
         let mut is_stopped = false;
         poll_fn(|context| {
             if !is_stopped && stopped.as_mut().poll(context).is_ready() {
