@@ -470,7 +470,9 @@ fn explain_and_check_connect_to_nothing() {
     let response = larder.admin_post("/api/v1/explain", "{\"url\":\"http://a/t/1?x=1\"}");
     let text = response.text();
     assert!(
-        response.status == 200 && text.contains("\"name\":\"miss\"") && text.contains("http://a/t/1\""),
+        response.status == 200
+            && text.contains("\"name\":\"miss\"")
+            && text.contains("http://a/t/1 a:application/json\""),
         "{text}"
     );
     let answer = larder.get("/t/1");
