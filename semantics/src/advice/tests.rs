@@ -190,7 +190,7 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
     check(
         ExplainedFacts { last_credentials: Some("Cookie (lang)"), ..credentials },
         "Not cached: the last request for this URL carried Cookie (lang), and nothing says that the page is the same for all clients.",
-        "It could be cached: the page may be for one client.",
+        "That is right: the page may be for one client.",
     );
     let no_lifetime = explained("miss", Some(MissReason::NoLifetime));
     check(
