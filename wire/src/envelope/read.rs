@@ -294,16 +294,17 @@ fn lines(text: &[u8]) -> Option<FieldList> {
     if count > MAX_LINES {
         return None;
     }
-    let mut fields = Vec::with_capacity(count);
+    // Nothing is allocated for the lines but the list: the bytes may be hostile.
+    let mut list = FieldList::with_capacity(count, text.len() + count);
     let mut rest = text;
     while !rest.is_empty() {
         let feed = memchr::memchr(b'\n', rest)?;
-        fields.push(field(rest[..feed].strip_suffix(b"\r")?)?);
+        let line = rest[..feed].strip_suffix(b"\r")?;
+        let field = field(line)?;
+        list.push(field.name, field.value);
         rest = &rest[feed + 1..];
     }
-    // Those that larder wrote have the form of the list.
-    let as_they_are = FieldList::from_wire(text, fields.iter().copied(), (0, 0));
-    Some(as_they_are.unwrap_or_else(|| FieldList::from_fields(&fields)))
+    Some(list)
 }
 
 fn field(line: &[u8]) -> Option<Field<'_>> {
