@@ -52,25 +52,26 @@ const dialog = () => page.locator('dialog');
 /** Finds an object from the overview; what is typed goes to the search by its key. */
 async function find() {
   await view('objects');
-  await page.locator('.rows tbody tr').first().waitFor();
+  // Not the overview's rows: until the view has arrived, the key finds no search.
+  await page.locator('.objects tbody tr').first().waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type('utm_source=3');
-  await until('it is found', async () => (await page.locator('.rows tbody tr').count()) === 1);
+  await until('it is found', async () => (await page.locator('.objects tbody tr').count()) === 1);
 }
 
 task('find a stored page', find);
 
 task('inspect it', async () => {
   await find();
-  await page.locator('.rows tbody [data-row]').click();
+  await page.locator('.objects tbody [data-row]').click();
   await dialog().locator('.fields').waitFor();
 });
 
 task('purge it', async () => {
   await find();
-  await page.locator('.rows tbody [data-row]').click();
+  await page.locator('.objects tbody [data-row]').click();
   await dialog().getByRole('button', { name: 'Purge', exact: true }).click();
-  await until('it is gone', async () => (await page.locator('.rows tbody tr').count()) === 0);
+  await until('it is gone', async () => (await page.locator('.objects tbody tr').count()) === 0);
 });
 
 task('drain an origin', async () => {

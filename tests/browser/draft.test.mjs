@@ -197,7 +197,7 @@ it('asks before a rollback takes the draft along', async () => {
 it('goes from the search of the objects into their rows by an arrow', async () => {
   await ask(`${larder.site}/pages/1`);
   await go('objects');
-  const first = page.locator('.rows tbody [data-row]').first();
+  const first = page.locator('.objects tbody [data-row]').first();
   await first.waitFor();
   await page.keyboard.press('/');
   await page.keyboard.press('ArrowDown');

@@ -103,8 +103,8 @@ it('finds what is stored, looks into it, and purges it', async () => {
   assert.match((await ask(url)).cache, /hit/);
   await go('objects');
   await page.fill('[data-search]', 'to-be-purged');
-  await until('it alone is found', async () => (await page.locator('.rows tbody tr').count()) === 1);
-  await page.click('.rows tbody [data-row]');
+  await until('it alone is found', async () => (await page.locator('.objects tbody tr').count()) === 1);
+  await page.click('.objects tbody [data-row]');
   const drawer = page.locator('dialog');
   await drawer.locator('text=max-age=600').waitFor();
   await drawer.locator('text=kitchen').first().waitFor();
@@ -113,6 +113,26 @@ it('finds what is stored, looks into it, and purges it', async () => {
   assert.doesNotMatch((await ask(url)).cache, /; hit/);
   await page.keyboard.press('Escape');
   await drawer.waitFor({ state: 'detached' });
+});
+
+it('asks again for a listing while others are in progress', async () => {
+  await ask(`${larder.site}/tagged/listed-later`);
+  let refused = 0;
+  const refuse = (route) => {
+    if (refused === 2) return route.continue();
+    refused += 1;
+    return route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"detail":"Too many listings of stored objects are in progress; retry."}' });
+  };
+  await go('overview');
+  await page.route('**/api/v1/objects?*', refuse);
+  await go('objects?search=listed-later');
+  await page.locator('.failed', { hasText: 'Too many listings' }).waitFor();
+  await page.locator('.objects tbody tr').waitFor();
+  assert.equal(refused, 2);
+  await page.locator('.failed').waitFor({ state: 'detached' });
+  await page.unroute('**/api/v1/objects?*', refuse);
+  // Of a refusal that the test makes, Chromium says so.
+  seen.console.length = 0;
 });
 
 it('lists what is on disk, by size where it has no order of names', async () => {

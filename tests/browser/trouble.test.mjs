@@ -88,8 +88,8 @@ it('shows requests that mean harm as text, and what stands below them in sight',
 for (const url of URLS) {
   it(`shows what is stored of ${url.slice(0, 30)} as text, and what stands below it in sight`, async () => {
     await go(`objects?search=${encodeURIComponent(url.slice(0, 60))}`);
-    await until('it is found', async () => (await page.locator('.rows tbody tr').count()) === 1);
-    await page.locator('[data-row]').click();
+    await until('it is found', async () => (await page.locator('.objects tbody tr').count()) === 1);
+    await page.locator('.objects [data-row]').click();
     await page.locator('dialog .fields').waitFor();
     assert.match(await page.locator('dialog .fields').innerText(), /<script>document.title = "taken"<\/script>[^]*"unfinished, and 'more'/);
     await inSight('dialog .dialog-foot button');

@@ -63,9 +63,12 @@ export interface Fetched<T> {
   take: (data: T) => void;
 }
 
+/** Milliseconds after which a request is repeated that larder was too busy for: longer than larder itself waits for its turn. */
+const BUSY = 1500;
+
 /**
- * Asks when `key` changes, every `every` milliseconds, and once larder is back that was lost; what was answered stays until the next
- * answer.
+ * Asks when `key` changes, every `every` milliseconds, again after a 503, and once larder is back that was lost; what was answered stays
+ * until the next answer.
  */
 export function useFetched<T>(key: string | null, asks: (signal: AbortSignal) => Promise<T>, every = 0): Fetched<T> {
   const [state, set] = useState<{ data: T | null; problem: Problem | null; busy: boolean }>({
@@ -81,6 +84,7 @@ export function useFetched<T>(key: string | null, asks: (signal: AbortSignal) =>
     const ends = new AbortController();
     let timer: number | undefined;
     const once = async (): Promise<void> => {
+      let next = every;
       try {
         if (!document.hidden || !every) {
           const data = await run.current(ends.signal);
@@ -90,8 +94,9 @@ export function useFetched<T>(key: string | null, asks: (signal: AbortSignal) =>
         if (ends.signal.aborted) return;
         const problem = problemOf(error);
         set((it) => ({ data: it.data, problem, busy: false }));
+        if (problem.status === 503) next ||= BUSY;
       }
-      if (every && !ends.signal.aborted) timer = window.setTimeout(() => void once(), every);
+      if (next && !ends.signal.aborted) timer = window.setTimeout(() => void once(), next);
     };
     set((it) => ({ ...it, busy: true }));
     void once();
