@@ -368,6 +368,11 @@ fn the_body_of_a_get_reaches_the_application_of_a_route_with_get_bodies() {
     let mut client = larder.client();
     assert!(client.send(chunked).read().text().contains("abc"));
     assert!(client.get("/_search").is_hit(), "the connection goes on");
+
+    let uncached = Larder::before(&origin, "enabled = false");
+    assert!(uncached.client().request("GET", "/_search", json, "{third}").text().ends_with(" {third}"));
+    assert!(uncached.client().send(chunked).read().text().contains("abc"));
+    assert_eq!(0, uncached.counter("get_bodies_dropped"));
 }
 
 /// The order to send a file is for a server in front of the application: a client would see its path.

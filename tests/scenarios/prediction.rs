@@ -359,6 +359,24 @@ fn the_change_proposed_for_a_stale_copy_does_not_depend_on_its_age() {
     assert_eq!(expect, change());
 }
 
+/// A hit needs no change, and a server without a fleet has no other node.
+#[test]
+fn no_change_is_proposed_for_a_hit() {
+    let origin = Origin::new(|it| match it.target() {
+        "/private" => "HTTP/1.1 200 OK\nCache-Control: private\n\nown".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok".to_owned(),
+    });
+    let larder = Larder::before(&origin, "");
+    larder.get("/page");
+    assert!(larder.get("/page").is_hit());
+    let explanation = explain(&larder, "GET", "/page", "");
+    assert_eq!(Some("hit"), explanation["verdict"]["name"].as_str(), "{explanation:#}");
+    assert!(explanation["change"].is_null(), "{explanation:#}");
+    larder.get("/private");
+    let explanation = explain(&larder, "GET", "/private", "").to_string();
+    assert!(!explanation.contains("this fleet") && !explanation.contains("nother node"), "{explanation}");
+}
+
 /// Of what was asked for and failed it is not said that nobody asked.
 #[test]
 fn explain_reports_the_last_failure_of_the_origin() {

@@ -87,6 +87,14 @@ fn top_prints_one_picture_into_a_pipe() {
         assert!(ended.out.contains(expect), "{expect} is not in\n{}", ended.out);
     }
     assert!(!ended.out.contains('\x1b'), "no colours in a pipe: {:?}", ended.out);
+    let stats = run(larder.folder.path(), &["stats", "--admin", &admin]);
+    let ratio = |text: &str, name: &str| {
+        let at = text.find(name).unwrap_or_else(|| panic!("{text}")) + name.len();
+        text[at..].split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    let expect = ratio(&stats.out, "hit ratio ");
+    assert_eq!(expect, ratio(&ended.out, "\nhits "), "{}\n{}", stats.out, ended.out);
+    assert_ne!("-", expect);
     let nobody = run(larder.folder.path(), &["top", "--once", "--admin", "127.0.0.1:1"]);
     assert_eq!(1, nobody.code);
 }
