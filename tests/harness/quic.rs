@@ -282,6 +282,12 @@ impl QuicClient {
         self.step();
     }
 
+    /// Asks for no more bytes of a stream.
+    pub fn stop(&mut self, id: StreamId) {
+        let _ = self.quic.recv_stream(id).stop(VarInt::from_u32(0x10c));
+        self.step();
+    }
+
     /// What arrived on a stream so far.
     pub fn arrived(&self, id: StreamId) -> Arrived {
         self.streams.get(&id).cloned().unwrap_or_default()

@@ -103,8 +103,11 @@ impl Http3Connection {
                 Ok(Some(chunk)) => self.uni_bytes(id, &chunk.bytes)?,
                 Err(ReadError::Blocked) => return Ok(()),
                 Ok(None) | Err(ReadError::Reset(_)) => {
-                    return match self.state.borrow_mut().uni.readers.remove(&id.index()) {
-                        None | Some(UniReader::New(_)) => Ok(()),
+                    let reader = self.state.borrow_mut().uni.readers.remove(&id.index());
+                    return match reader {
+                        None => Ok(()),
+                        // Permitted before its type is known (RFC 9114 §6.2), and the client gets room for another one.
+                        Some(UniReader::New(_)) => self.count_flood(FloodKind::Nothing),
                         Some(_) => Err(Http3Error::ClosedCriticalStream),
                     };
                 }
