@@ -318,7 +318,7 @@ impl Handler for Admin {
                             body,
                             json: &json,
                         };
-                        (endpoint.run)(self, asked).await
+                        self.run(endpoint, asked, &reply).await
                     }
                     Err(wrong) => wrong.into(),
                 };
@@ -469,6 +469,23 @@ impl Admin {
     }
 
     /// The endpoint of a request, if access is permitted; or the rejection.
+    /// Answers an accepted request. One that only reads ends early if its client has gone and another one waits for the same lock.
+    async fn run(&self, endpoint: &Endpoint, asked: AdminRequest<'_>, reply: &Reply<'_>) -> AdminResponse {
+        let answer = (endpoint.run)(self, asked);
+        if endpoint.effect == Effect::Writes {
+            return answer.await;
+        }
+        let is_needless = async {
+            self.listing.queued().await;
+            reply.gone().await;
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = is_needless => problem(503, "The client has gone, and other requests wait for the same tier."),
+        }
+    }
+
     fn find<'a>(
         &self,
         request: &Request,

@@ -4,6 +4,7 @@
 //! parsed in `question`.
 
 mod question;
+mod turns;
 
 use super::parameters::{Parameter, integer, one_of, text};
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
@@ -20,8 +21,8 @@ use question::{ListedTier, ObjectId, Question};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+pub use turns::ListingTurns;
+use turns::{Slow, Wanted};
 
 /// The default size of a page.
 const LIMIT: usize = 100;
@@ -79,46 +80,6 @@ pub const OBJECT: &str = r#"{"type":"object","required":["id","url","key","hits"
 "expires_in":{"type":"integer"},"fresh":{"type":"boolean"},"stored_at":{"type":"integer"},"tags":{"type":"integer"},
 "forms":{"type":"array","items":{"type":"object","required":["coding","bytes"],"properties":{"coding":{"type":"string"},"bytes":{"type":"integer"}}}},"body":{"enum":["heap","arena","disk"]}}}}}}"#;
 
-/// The locks of listings: one walk at a time over each tier, so that any number of listings leaves one core to hits. A
-/// walk over a disk that does not respond holds the disk's lock, not that of RAM.
-#[derive(Default)]
-pub struct ListingTurns {
-    ram: ListingTurn,
-    disk: ListingTurn,
-}
-
-/// The lock of one tier.
-struct ListingTurn(Arc<Semaphore>);
-
-impl Default for ListingTurn {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
-    }
-}
-
-/// The device is too slow, or too many listings are waiting.
-#[derive(Debug)]
-pub(super) struct Slow;
-
-impl ListingTurn {
-    /// Starts a long operation once no other is running. If others take longer than `patience`, it returns an error
-    /// instead of waiting further. The operation holds the lock, also after its caller has gone.
-    async fn begin<T: Send + 'static>(
-        &self,
-        patience: Duration,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, Slow> {
-        let Ok(Ok(turn)) = tokio::time::timeout(patience, self.0.clone().acquire_owned()).await else {
-            return Err(Slow);
-        };
-        Ok(tokio::task::spawn_blocking(move || {
-            let done = work();
-            drop(turn);
-            done
-        }))
-    }
-}
-
 impl Admin {
     /// `GET /api/v1/objects`.
     pub(super) async fn objects(&self, asked: AdminRequest<'_>) -> AdminResponse {
@@ -130,10 +91,11 @@ impl Admin {
         let mut output = KnownPage::default();
         if let Some(query) = ram {
             let store = self.gateway.store.clone();
-            let Ok(walk) = self.listing.ram.begin(LISTING_WAIT, move || store.list(&query)).await else {
+            let list = move |wanted: Wanted| store.list_while(&query, || wanted.is_wanted());
+            let Ok(walk) = self.listing.ram.begin(LISTING_WAIT, list).await else {
                 return problem(503, "Too many listings of stored objects are in progress; retry.");
             };
-            let Ok(page) = walk.await else {
+            let Some(page) = walk.end().await else {
                 return problem(500, "The listing was cancelled; retry.");
             };
             self.add_ram(&mut output, &page, sort);
@@ -206,9 +168,9 @@ impl Admin {
     /// Performs a walk over RAM, one at a time; `None` if others take too long.
     pub(super) async fn with_ram_walk<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(Wanted) -> T + Send + 'static,
     ) -> Option<T> {
-        self.listing.ram.begin(LISTING_WAIT, work).await.ok()?.await.ok()
+        self.listing.ram.begin(LISTING_WAIT, work).await.ok()?.end().await
     }
 
     /// Performs an operation that may wait for the device, one at a time.
@@ -216,11 +178,9 @@ impl Admin {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Slow> {
-        let reading = self.listing.disk.begin(LISTING_WAIT, work).await?;
-        match tokio::time::timeout(LISTING_WAIT, reading).await {
-            Ok(Ok(done)) => Ok(done),
-            _ => Err(Slow),
-        }
+        let reading = self.listing.disk.begin(LISTING_WAIT, |_| work()).await?;
+        let done = tokio::time::timeout(LISTING_WAIT, reading.end()).await;
+        done.ok().flatten().ok_or(Slow)
     }
 
     /// `GET /api/v1/objects/{id}`.
@@ -421,24 +381,4 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    #[tokio::test]
-    async fn a_listing_that_cannot_begin_is_rejected_after_its_timeout() {
-        let (turn, (end, ends)) = (ListingTurn::default(), mpsc::channel::<()>());
-        let walk = turn.begin(Duration::ZERO, move || ends.recv().is_ok()).await.unwrap();
-        for _ in 0..100 {
-            assert!(turn.begin(Duration::ZERO, || ()).await.is_err());
-        }
-        // Who began it may be gone: it takes a core all the same.
-        drop(walk);
-        assert!(turn.begin(Duration::ZERO, || ()).await.is_err());
-        end.send(()).unwrap();
-        turn.begin(Duration::MAX, || ()).await.unwrap().await.unwrap();
-    }
 }

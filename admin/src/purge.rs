@@ -112,7 +112,7 @@ impl Admin {
 
     async fn preview_of_ram(&self, rule: &PurgeRule) -> PreviewCount {
         let (store, rule) = (self.gateway.store.clone(), rule.clone());
-        let count = move || store.count_until(&rule, precise_micros() + IN_RAM);
+        let count = move |_| store.count_until(&rule, precise_micros() + IN_RAM);
         match self.with_ram_walk(count).await {
             Some((found, true)) => PreviewCount::Exact(found),
             Some((found, false)) => PreviewCount::More(found, "the count reached its time limit".to_owned()),
@@ -196,7 +196,7 @@ impl Admin {
             after: None,
         };
         let store = self.gateway.store.clone();
-        let page = self.with_ram_walk(move || store.list(&query)).await?;
+        let page = self.with_ram_walk(move |wanted| store.list_while(&query, || wanted.is_wanted())).await?;
         let url = page.listed.first()?.entry.key().split(|it| *it == b' ').next()?.to_vec();
         Some(String::from_utf8_lossy(&url).into_owned())
     }

@@ -172,25 +172,25 @@ pub fn shown_target(target: &str) -> Cow<'_, str> {
     if !target.contains('=') && !target.contains(MARKS) {
         return Cow::Borrowed(target);
     }
-    let (mut shown, mut is_changed) = (String::with_capacity(target.len()), false);
-    let mut in_query = false;
+    // Made at the first secret: most targets have none.
+    let mut shown: Option<String> = None;
+    let (mut begin, mut in_query) = (0, false);
     for part in target.split_inclusive(MARKS) {
         let (pair, mark) = part.split_at(part.trim_end_matches(MARKS).len());
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         // A path before its first mark is no pair.
-        let is_pair = in_query || pair.contains('=') && !shown.is_empty();
+        let is_pair = in_query || pair.contains('=') && begin > 0;
         let name_of_path = name.rsplit('/').next().unwrap_or_default();
         if is_pair && (is_secret_parameter(name_of_path) || has_secret_parameter(value)) {
-            is_changed = true;
             // The rest of a path behind a parameter is part of it.
-            shown.extend([name, "=***"]);
-        } else {
-            shown.push_str(pair);
+            shown.get_or_insert_with(|| target[..begin].to_owned()).extend([name, "=***", mark]);
+        } else if let Some(shown) = &mut shown {
+            shown.push_str(part);
         }
-        shown.push_str(mark);
+        begin += part.len();
         in_query |= mark.contains('?');
     }
-    if is_changed { Cow::Owned(shown) } else { Cow::Borrowed(target) }
+    shown.map_or(Cow::Borrowed(target), Cow::Owned)
 }
 
 /// Whether the name of a parameter says that its value is a secret.
@@ -299,6 +299,13 @@ pub fn shown_key(key: &[u8]) -> Cow<'_, [u8]> {
         }
         shown
     }))
+}
+
+/// The length of the part of a key, from its beginning, that [`shown_key`] leaves as it is, whatever follows: up to the query, to the value of
+/// a parameter of the path, or to the first addition of the recipe.
+#[must_use]
+pub fn clear_part(key: &[u8]) -> usize {
+    memchr::memchr3(b'?', b'=', b' ', key).unwrap_or(key.len())
 }
 
 /// [`shown_target`] of the bytes of a URL.
@@ -508,6 +515,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_clear_part_of_a_key_is_shown(key in "http://h(/|a|;|\\?|&|#|=|token|%74| c:| h:cookie=|\\PC){0,12}") {
+            let clear = &key.as_bytes()[..clear_part(key.as_bytes())];
+            prop_assert!(shown_key(key.as_bytes()).starts_with(clear), "{key}");
+        }
+
         #[test]
         fn no_value_is_shown(name in "(Cookie|Set-Cookie|Authorization|Proxy-Authorization)", secret in "[A-Z0-9]{8}") {
             for value in [format!("a={secret}"), secret.clone(), format!("x=1; b={secret}"), format!("Basic {secret}")] {

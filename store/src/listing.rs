@@ -5,7 +5,7 @@ mod pattern;
 
 use crate::entry::Entry;
 use crate::key::KeyHash;
-pub use pattern::Pattern;
+pub use pattern::{Pattern, ShownKey};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 

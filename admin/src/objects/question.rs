@@ -6,7 +6,7 @@ use larder_semantics::secret;
 use larder_server::input_error::InputError;
 use larder_store::disk::listing as below;
 pub use larder_store::listing::ListingSort;
-use larder_store::listing::{ListingCursor, ListingQuery, Pattern, SortDirection};
+use larder_store::listing::{ListingCursor, ListingQuery, Pattern, ShownKey, SortDirection};
 use larder_store::ram::KeyHash;
 use std::ops::RangeInclusive;
 
@@ -98,7 +98,8 @@ impl Question {
             None => None,
         };
         let room = filled("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
-        let pattern = || filled("search").and_then(Pattern::new).map(|it| it.in_shown(secret::shown_key));
+        let shown = ShownKey { form: secret::shown_key, clear: secret::clear_part };
+        let pattern = || filled("search").and_then(Pattern::new).map(|it| it.in_shown(shown));
         let tag = || filled("tag").map(str::to_owned);
         let (after, disk_after, in_ram) = match behind {
             None => (None, None, tier != ListedTier::Disk),

@@ -12,11 +12,17 @@ pub struct Pattern {
     begins: Begins,
     parts: PatternParts,
     /// The form of a key in which the search must be found as well.
-    shown: Option<Shown>,
+    shown: Option<ShownKey>,
 }
 
-/// The form of a key that is displayed.
-pub type Shown = fn(&[u8]) -> Cow<'_, [u8]>;
+/// The displayed form of keys.
+#[derive(Clone, Copy)]
+pub struct ShownKey {
+    /// The form of a key.
+    pub form: fn(&[u8]) -> Cow<'_, [u8]>,
+    /// The length of the beginning of a key that is the same in its form.
+    pub clear: fn(&[u8]) -> usize,
+}
 
 /// The parts between the stars.
 enum PatternParts {
@@ -61,33 +67,35 @@ impl Pattern {
 
     /// The search in the displayed form: searches do not reveal values that `shown` hides.
     #[must_use]
-    pub fn in_shown(self, shown: Shown) -> Pattern {
+    pub fn in_shown(self, shown: ShownKey) -> Pattern {
         Pattern { shown: Some(shown), ..self }
     }
 
     /// Whether `key` matches.
     #[must_use]
     pub fn is_in(&self, key: &[u8]) -> bool {
-        // Few keys match, so that few are put into the other form.
-        self.matches(key) && self.shown.is_none_or(|shown| self.matches(&shown(key)))
+        let Some(end) = self.end_in(key) else { return false };
+        // Every key may match. Most match in their path, and are not put into the other form.
+        self.shown.is_none_or(|shown| end <= (shown.clear)(key) || self.end_in(&(shown.form)(key)).is_some())
     }
 
-    fn matches(&self, key: &[u8]) -> bool {
+    /// The end of the part of `key` that decides whether it matches; `None` where it does not.
+    fn end_in(&self, key: &[u8]) -> Option<usize> {
         let (first, last, middle) = match &self.parts {
-            PatternParts::Anywhere(part) => return part.find(key).is_some(),
+            PatternParts::Anywhere(part) => return Some(part.find(key)? + part.needle().len()),
             PatternParts::Whole { first, last, middle } => (first, last, middle),
         };
-        let Some(key) = self.from(key) else { return false };
+        let from = key.len() - self.from(key)?.len();
+        let rest = &key[from..];
         // The ends first: they are compared at one place; the parts between need a search.
-        if key.len() < first.len() + last.len() || !begins(key, first) || !ends(key, last) {
-            return false;
+        if rest.len() < first.len() + last.len() || !begins(rest, first) || !ends(rest, last) {
+            return None;
         }
-        let mut left = &key[first.len()..key.len() - last.len()];
+        let (mut at, until) = (from + first.len(), key.len() - last.len());
         for part in middle {
-            let Some(at) = part.find(left) else { return false };
-            left = &left[at + part.needle().len()..];
+            at += part.find(&key[at..until])? + part.needle().len();
         }
-        true
+        Some(if last.is_empty() { at } else { key.len() })
     }
 
     /// The key from where the pattern begins.
@@ -118,6 +126,8 @@ fn ends(key: &[u8], part: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_semantics::secret;
+    use proptest::prelude::*;
 
     #[track_caller]
     fn check(pattern: &str, found: &[&str]) {
@@ -156,6 +166,21 @@ mod tests {
         check("*h:accept=*", &["4"]);
         check("http://a.example/news/*/", &[]);
         check("*b.example**style*", &["3"]);
+    }
+
+    proptest! {
+        /// The shortcut for keys that match in their clear part finds the same.
+        #[test]
+        fn a_search_finds_only_the_displayed(
+            key in "http://(h|a)(/|a|b|\\?|=|;|token=a| c:a=b| a){0,8}",
+            text in "(/|a|b|h|\\*|\\?|=|token|\\*\\*| ){1,5}",
+        ) {
+            let shown = ShownKey { form: secret::shown_key, clear: secret::clear_part };
+            let Some(plain) = Pattern::new(&text) else { return Ok(()) };
+            let key = key.as_bytes();
+            let expect = plain.is_in(key) && plain.is_in(&secret::shown_key(key));
+            prop_assert_eq!(expect, plain.in_shown(shown).is_in(key));
+        }
     }
 
     /// A query may have thousands of them, and there may be a million keys.

@@ -32,22 +32,27 @@ impl Store {
     /// An entry that does not change during paging is on exactly one page.
     #[must_use]
     pub fn list(&self, query: &ListingQuery) -> ListingPage {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let is_long = self.eviction.lock().objects() >= ALONE;
-        self.list_by(
-            query,
-            if is_long && (cores >= CORES || is_one_idle(cores)) {
-                WalkThreads::Two
-            } else {
-                WalkThreads::One
-            },
-        )
+        self.list_while(query, || true)
     }
 
-    fn list_by(&self, query: &ListingQuery, threads: WalkThreads) -> ListingPage {
+    /// The same, as long as the page `is_wanted`: it is asked before each shard, and when it is not the page has only what was visited.
+    #[must_use]
+    pub fn list_while(&self, query: &ListingQuery, is_wanted: impl Fn() -> bool + Sync) -> ListingPage {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let is_long = self.eviction.lock().objects() >= ALONE;
+        let has_two = is_long && (cores >= CORES || is_one_idle(cores));
+        self.list_by(query, if has_two { WalkThreads::Two } else { WalkThreads::One }, is_wanted)
+    }
+
+    fn list_by(
+        &self,
+        query: &ListingQuery,
+        threads: WalkThreads,
+        is_wanted: impl Fn() -> bool + Sync,
+    ) -> ListingPage {
         let walk = |shards: &[RwLock<RamShard>]| {
             let mut walk = ShardWalk::new(self, query);
-            for shard in shards {
+            for shard in shards.iter().take_while(|_| is_wanted()) {
                 walk.shard(&shard.read());
                 walk.keep_best();
             }

@@ -108,6 +108,21 @@ fn a_page_has_the_matching_objects_and_the_counts_of_all() {
     assert_eq!((101, 0, 0, false), asked(Some("/0001"), Some("some"), None));
 }
 
+/// A client that has gone reads no page.
+#[test]
+fn a_walk_ends_when_its_page_is_not_wanted() {
+    let store = store(64 << 20);
+    many(&store, 10_000);
+    let asked = AtomicU64::new(0);
+    let few = |most| move |asked: &AtomicU64| asked.fetch_add(1, Relaxed) < most;
+    for threads in [WalkThreads::One, WalkThreads::Two] {
+        let wanted = few(asked.load(Relaxed) + 4);
+        let query = query(ListingSort::Hits, SortDirection::Descending, 10);
+        let page = store.list_by(&query, threads, || wanted(&asked));
+        assert!((1..1_000).contains(&page.total), "{} entries in four shards", page.total);
+    }
+}
+
 #[test]
 fn two_threads_list_the_same_as_one() {
     let store = store(64 << 20);
@@ -118,7 +133,8 @@ fn two_threads_list_the_same_as_one() {
         let mut query = query(sort, SortDirection::Descending, 40);
         for pattern in ["", "7"] {
             query.pattern = Pattern::new(pattern);
-            let [one, two] = [WalkThreads::One, WalkThreads::Two].map(|it| store.list_by(&query, it));
+            let [one, two] =
+                [WalkThreads::One, WalkThreads::Two].map(|it| store.list_by(&query, it, || true));
             assert_eq!(
                 (one.total, one.matched, keys(&one)),
                 (two.total, two.matched, keys(&two)),
