@@ -173,6 +173,25 @@ fn the_alerts_and_the_dashboard_name_metrics_that_there_are() {
     }
 }
 
+/// Prometheus' own checker, with series of a larder that is well, of one that is not, and of one that recovers in time.
+#[test]
+fn each_alert_fires_for_its_reason_alone() {
+    let rules = packaging().join("monitoring/larder.rules.yml");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/monitoring/larder.rules.test.yml");
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/promtool");
+    let promtool = if installed.exists() { installed } else { "promtool".into() };
+    let checked = output(Command::new(&promtool).args(["check", "rules"]).arg(&rules));
+    let names = Regex::new(r"(?m)^ *- (?:alert|name): (Larder\w+)$").unwrap();
+    let names = |path: &Path| -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap();
+        names.captures_iter(&text).map(|it| it[1].to_owned()).collect()
+    };
+    assert_eq!(names(&rules), names(&tests), "each alert has a test");
+    assert!(checked.contains(&format!("SUCCESS: {} rules found", names(&rules).len())), "{checked}");
+    let tested = output(Command::new(&promtool).args(["test", "rules"]).arg(&tests));
+    assert!(tested.contains("SUCCESS"), "{tested}");
+}
+
 /// The extracted archive of the program that is tested, in `folder`.
 fn archive(folder: &Path) -> PathBuf {
     let mut build = Command::new(packaging().join("archive/build"));
