@@ -281,6 +281,51 @@ fn records_of_other_programs_and_versions_are_shown_as_damaged() {
     assert!(larder.get("/a").complete && larder.get("/a").is_hit());
 }
 
+/// A node of an older release, which another program plays: it reports as the others do.
+#[test]
+fn nodes_of_different_versions_are_a_notice_after_a_minute() {
+    let (origin, memcached) = (page(), Memcached::start());
+    let larder = node(&origin, &[&memcached], "");
+    until("it is registered", || {
+        row_of(&larder, &larder)["status"] == "known" && fleet(&larder)["read_ms"].is_u64()
+    });
+    let older = slot(&memcached);
+    let key = |what: &str| format!("!{what}:{:x}:{}", older.name, older.number);
+    let log = Numbered::read(&memcached.read("!log:head")).unwrap();
+    let mut wall = begun();
+    let mut report = || {
+        wall += 1;
+        let (followed, name) = (vec![(log.name, log.number)], "older".to_owned());
+        let report =
+            NodeReport { id: 11, servers: 1, wall, left: false, name: name.as_str().into(), followed };
+        memcached.write(&key("node"), &report.write());
+        let status = NodeStatus {
+            run: 11,
+            number: wall,
+            wall,
+            version: "0.0.1".into(),
+            name: name.as_str().into(),
+            ..NodeStatus::default()
+        };
+        memcached.write(&key("status"), &status.write());
+    };
+    let is_found = || findings(&larder).contains(&"node-versions-differ".to_owned());
+    until("its version is known", || {
+        report();
+        row(&fleet(&larder), "older")["version"] == "0.0.1"
+    });
+    assert!(!is_found(), "nodes are upgraded one after the other");
+    until("a minute has passed", || {
+        report();
+        larder.pass(500);
+        is_found()
+    });
+    let health: Value = serde_json::from_str(&larder.admin_get("/api/v1/health").text()).unwrap();
+    let of_versions = health["findings"].as_array().unwrap().iter();
+    let found = of_versions.into_iter().find(|it| it["name"] == "node-versions-differ").unwrap();
+    assert!(found["evidence"].as_str().unwrap().contains("0.0.1: older"), "{found}");
+}
+
 #[test]
 fn nodes_without_a_fleet_get_one_sentence_with_the_remedy() {
     let origin = page();

@@ -1,13 +1,17 @@
 //! The state of the server: every part that fails is a finding with its reason, and healthy again afterwards.
 
 use crate::harness::client::Client;
-use crate::harness::command::run;
+use crate::harness::command::{run, wait};
+use crate::harness::mmdb::{country, database};
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::secure::Authority;
 use crate::harness::server::{Setup, TOKEN};
 use crate::harness::tiers::{fleet, of_size};
 use crate::harness::{Larder, Memcached, Origin, begun, until};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -452,6 +456,158 @@ fn a_certificate_of_ten_days_is_a_finding_and_an_expired_one_the_worst() {
     assert!(sentence(&larder).ends_with("; the previous ones stay in use"), "{}", sentence(&larder));
     sign(91);
     until("they are right again", || sentence(&larder) == "Healthy");
+}
+
+#[test]
+fn a_certificate_of_the_future_is_the_worst_finding_until_its_day() {
+    let (authority, origin) = (Authority::new(), page());
+    let begin = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(begun() + 3 * 86_400);
+    let certificate = authority.sign_with("site", &["site.test"], |it| {
+        (it.not_before, it.not_after) = (begin, begin + Duration::from_secs(90 * 86_400));
+    });
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    until("it is seen", || names(&larder) == ["certificate-not-yet-valid"]);
+    let text = sentence(&larder);
+    assert!(
+        text.starts_with("Failing: the certificate of site.test is not valid yet (its validity begins on "),
+        "{text}"
+    );
+    larder.advance(3 * 86_400 + 1);
+    until("it is valid", || sentence(&larder) == "Healthy");
+}
+
+#[test]
+fn a_name_for_which_the_ca_issues_nothing_has_no_certificate() {
+    let (folder, dead) = (tempfile::tempdir().unwrap(), crate::harness::closed_address());
+    let config = format!(
+        "listen = [\"http://127.0.0.1:0\", \"https://127.0.0.1:0\"]\nworkers = 1\n[tls.acme]\nfolder = {:?}\n\
+         [[tls.acme.ca]]\ndirectory = \"https://{}/directory\"\n[[site]]\nhosts = [\"site.test\"]\n[[site.route]]\n\
+         path = \"/*\"\nrespond = {{ status = 200, body = \"here\" }}\n",
+        folder.path().join("acme"),
+        dead.1
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    until("the first attempt has failed", || names(&larder) == ["certificate-missing"]);
+    let text = sentence(&larder);
+    assert!(text.starts_with("Degraded: site.test has no certificate ("), "{text}");
+    assert_eq!("config?section=tls.", state(&larder)["findings"][0]["view"]);
+}
+
+/// The tier is on a device of 3 MiB; `cache.disk.size` is 16 MiB.
+#[test]
+fn a_full_device_of_the_disk_tier_is_a_finding_until_it_has_room() {
+    if !Command::new("unshare").args(["-r", "-m", "true"]).status().is_ok_and(|it| it.success()) {
+        eprintln!("not tested: the device of a disk tier, since no file system can be mounted here");
+        return;
+    }
+    let (folder, origin) = (tempfile::tempdir().unwrap(), of_size());
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[cache.disk]\npath = {disk:?}\nsize = \"16MiB\"\nsegment_size = \"1MiB\"\n\
+         min_ttl = \"0s\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
+        origin.url()
+    );
+    let mount = "mount -t tmpfs -o size=3m,mode=700 disk \"$0\" && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-r", "-m", "sh", "-c", mount]).arg(&disk).arg(crate::harness::server::binary());
+    let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
+    assert_eq!("Healthy", sentence(&larder));
+    let mut number = 100_000;
+    let mut next = || {
+        number += 1;
+        assert_eq!(200, larder.get(&format!("/{number}")).status);
+    };
+    until("the device is full", || {
+        next();
+        names(&larder) == ["disk-device-full"]
+    });
+    let text = sentence(&larder);
+    assert!(text.ends_with("; pages are dropped before `cache.disk.size` is reached"), "{text}");
+    let grown = Command::new("nsenter")
+        .args(["-t", &larder.pid().to_string(), "-U", "--preserve-credentials", "-m"])
+        .args(["mount", "-o", "remount,size=64m"])
+        .arg(&disk)
+        .status();
+    assert!(grown.unwrap().success());
+    until("it has room", || {
+        next();
+        sentence(&larder) == "Healthy"
+    });
+}
+
+/// A database of countries that grows by 64 MiB is memory that no part of the budget foresees.
+#[test]
+fn memory_that_is_withheld_is_a_finding_until_it_is_returned() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), page());
+    let path = folder.path().join("country.mmdb");
+    let small = database(&[("192.0.2.0/24", country("DE"))]);
+    let marker = small.windows(14).rposition(|it| it == b"\xab\xcd\xefMaxMind.com").unwrap();
+    let large = [&small[..marker], &vec![0; 64 << 20], &small[marker..]].concat();
+    let write = |bytes: &[u8]| {
+        // As a whole, as `geoipupdate` does.
+        std::fs::write(path.with_extension("new"), bytes).unwrap();
+        std::fs::rename(path.with_extension("new"), &path).unwrap();
+    };
+    write(&small);
+    let top = format!("geoip.database = {path:?}\ncache.ram.size = \"16MiB\"");
+    let larder = start(&[&origin.url()], "", &top);
+    assert_eq!("Healthy", sentence(&larder));
+    write(&large);
+    until("a part is withheld", || {
+        larder.pass(61_000);
+        names(&larder) == ["memory-withheld"]
+    });
+    let text = sentence(&larder);
+    assert!(text.contains(" of 16 MiB can be used); the process uses more memory than planned"), "{text}");
+    write(&small);
+    until("all can be used", || {
+        larder.pass(1_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
+/// The process ends within a second after it: several attempts, since a busy machine may take longer for one request.
+#[test]
+fn a_worker_that_failed_is_the_state_until_the_process_ends() {
+    let is_stated = || {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let origin = Origin::scripted(move |_| vec![Script::Gate(held.clone())]);
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
+            origin.url()
+        );
+        let panic = ("LARDER_TEST_PANIC".into(), "1".into());
+        let mut larder = Larder::start(Setup { config, env: vec![panic] });
+        // The other worker has some of them, and waits for their end.
+        let clients: Vec<Client> = (0..40)
+            .map(|at| {
+                let mut client = larder.client();
+                client.send(format!("GET /{at} HTTP/1.1\r\nHost: h\r\n\r\n"));
+                client
+            })
+            .collect();
+        until("all are in work", || gate.waiting() == 40);
+        let lines = larder.admin_lines();
+        let ask = || {
+            let (mut stream, mut answer) = (TcpStream::connect(larder.admin)?, String::new());
+            write!(stream, "GET /api/v1/health HTTP/1.0\r\n{lines}\r\n\r\n")?;
+            stream.read_to_string(&mut answer).map(|_| answer)
+        };
+        larder.signal(libc::SIGHUP);
+        let answers = std::iter::from_fn(|| ask().ok());
+        let found = answers.into_iter().find(|it| it.contains("worker-failed")).unwrap_or_default();
+        drop(clients);
+        assert_eq!(Some(1), wait(&mut larder.child).code());
+        found.contains("worker 1 has failed") && found.contains("its service manager starts it again")
+    };
+    assert!((0..5).any(|_| is_stated()));
 }
 
 #[test]

@@ -352,6 +352,31 @@ fn pages_are_validated_while_changes_are_late() {
     warm(&larder, &["/user/7"]);
 }
 
+/// The finding of a database whose changes arrive late: the log of ten seconds waits, without a lost connection.
+#[test]
+fn changes_that_stay_late_are_a_finding_until_they_arrive() {
+    let postgres = postgres();
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    let state = || -> Value { serde_json::from_str(&larder.admin_get("/api/v1/health").text()).unwrap() };
+    let names = || state()["findings"].to_string();
+    // A machine that is busy for seconds takes the connection for lost.
+    let is_found = |attempt: u32| {
+        followed(&larder);
+        until("all is well", || state()["word"] == "healthy");
+        signal_sender(&postgres, "-STOP");
+        postgres.sql(&format!("update users set name = 'late-{attempt}' where id = 7"));
+        let lost = || names().contains("database-not-followed");
+        until("the changes are late", || larder.counter("database_lag_seconds") > 2 || lost());
+        names();
+        larder.pass(10_500);
+        let found = state()["sentence"].to_string();
+        signal_sender(&postgres, "-CONT");
+        found.contains("the changes of database") && found.contains("are read late since")
+    };
+    assert!((0..4).any(is_found), "{}", names());
+    until("the changes arrive again", || state()["word"] == "healthy");
+}
+
 #[test]
 fn a_lasting_obstacle_is_logged_once() {
     let postgres = Postgres::with(&[], TABLES);
