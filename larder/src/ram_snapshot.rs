@@ -97,6 +97,8 @@ pub fn inherit(config: &Config, store: &Store, errors: &ErrorLog, source: &mut R
             let (shared, version) = (count.shared.to_string(), count.version.number().to_string());
             counted("ram-handed-over", &[("version", &version), ("shared", &shared)], count, begun, errors);
         }
+        // The sentence about its end is enough.
+        Err(_) if source.has_ended() => {}
         Err(fault) => not_handed_over(&source.obstacle().unwrap_or_else(|| fault.sentence()), errors),
     }
 }

@@ -8,7 +8,8 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, AccessUrls};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::new_process::{Predecessor, WantedState, planted};
+use crate::upgrade::new_process::{Predecessor, WantedState};
+use crate::upgrade::planted::planted;
 use crate::upgrade::switched_state::HandedPurges;
 use larder_admin::{AdminAccess, Audit};
 use larder_config::plan::Plan;
@@ -148,10 +149,10 @@ impl BoundStart {
         let handed = predecessor
             .as_ref()
             .map(|it| operator.inherit(it, &live.config, &storage.store, &sockets.clients));
-        let handed = handed.transpose()?;
+        let handed = handed.transpose()?.flatten();
         let first = sockets.clients.names().into_iter().next();
         let Storage { store, .. } = &storage;
-        let holder = if handed.is_some() { RamHolder::Predecessor } else { RamHolder::None };
+        let holder = if predecessor.is_some() { RamHolder::Predecessor } else { RamHolder::None };
         let shared = SharedStorage::open(&live.config, store, &totals, errors, first.as_deref(), handed)?;
         let not_restored = ram_snapshot::restore(&live.config, store, errors, holder).err();
         let (handles, unnamed) = (sockets.handles(), std::mem::take(&mut sockets.unnamed));
@@ -159,7 +160,11 @@ impl BoundStart {
             Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry };
         let mut started = opened.run(plan, after)?;
         started.running.not_restored = not_restored;
-        started.predecessor = predecessor.map(Predecessor::serving).transpose()?;
+        if let Some(predecessor) = predecessor {
+            predecessor.serving()?;
+            log_crash(&predecessor, &started.running.errors);
+            started.predecessor = predecessor.link();
+        }
         handles.iter().for_each(SocketHandle::own_file);
         drop(unnamed);
         Ok(started)
@@ -206,30 +211,39 @@ impl Operator {
         Ok(Self { access, kept, errors, log, audit, keeper, book })
     }
 
-    /// Takes the state of the process that this one replaces, but its sockets and its disk tier, which it has closed then.
+    /// Takes the state of the process that this one replaces, but its sockets and its disk tier, which it has closed then. `None` where
+    /// it has ended before; RAM is empty then, since it may be older than a purge.
     fn inherit(
         &self,
         from: &Predecessor,
         config: &Config,
         store: &Store,
         clients: &OpenAddresses,
-    ) -> Result<HandedPurges, String> {
+    ) -> Result<Option<HandedPurges>, String> {
         tiers::check_disk(config)?;
         let ram = ram_snapshot::asks(config, &self.errors);
-        let mut source = from.ready(WantedState {
-            ram,
-            ticket_keys: self.keeper.is_some(),
-            quic: !clients.quic.is_empty(),
-        })?;
+        let wanted = WantedState { ram, ticket_keys: self.keeper.is_some(), quic: !clients.quic.is_empty() };
+        let Some(mut source) = from.ready(wanted)? else { return Ok(None) };
         if ram {
             ram_snapshot::inherit(config, store, &self.errors, &mut source);
         }
-        let state = from.switch(source)?;
+        let Some(state) = from.switch(source)? else {
+            store.drop_received();
+            return Ok(None);
+        };
         if let Some(keeper) = &self.keeper {
             keeper.take_ticket_keys(state.ticket_keys.as_deref(), &self.errors);
         }
         clients.follow_quic(state.quic);
-        Ok(state.purges)
+        Ok(Some(state.purges))
+    }
+}
+
+/// Logs how this process goes on after a crash of the one that it replaces.
+fn log_crash(predecessor: &Predecessor, errors: &ErrorLog) {
+    if let Some(crash) = predecessor.crash() {
+        let why = "the running larder ended during the hand-over";
+        errors.event(Level::Warn, "predecessor-crashed", &[("why", why), ("now", crash.now())]);
     }
 }
 

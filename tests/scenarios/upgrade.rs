@@ -19,6 +19,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+mod crashes;
+
 /// A larder that is started by a link, which the scenario may set to another program; and the processes that replaced it.
 struct Upgradable {
     larder: Larder,

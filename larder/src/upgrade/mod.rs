@@ -21,6 +21,7 @@ pub mod link;
 pub mod message;
 pub mod new_process;
 pub mod old_process;
+pub mod planted;
 pub mod program;
 mod quic;
 pub mod ram;

@@ -1,7 +1,8 @@
 //! The new process of an upgrade, as long as it does not serve: it takes the sockets of the larder that started it, and the disk
-//! tier when that is free. An error ends it, and the other one serves on.
+//! tier when that is free. An error ends it, and the other one serves on. If the other one has ended, this one goes on.
 
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
+use super::planted::{is_planted, plan, planted};
 use super::ram::RamSource;
 use super::switched_state::{HandedPurges, SwitchedState};
 use super::{
@@ -12,7 +13,9 @@ use larder_store::disk::rules_of_bytes;
 use larder_store::snapshot::StreamVersion;
 use larder_transport::listener::SocketFileOwner;
 use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -20,9 +23,37 @@ use std::time::Duration;
 /// The time limit for the old process, which closes its disk tier meanwhile: longer than it waits for its queue.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long the old process may take to end when it has closed the connection. It kills this process where it serves on.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
 /// The larder that started this process in order to be replaced.
 pub struct Predecessor {
     stream: UnixStream,
+    process: Pid,
+    crash: Cell<Option<CrashedPredecessor>>,
+}
+
+/// The state that this process has of an old one that ended before this one served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashedPredecessor {
+    /// No purges: RAM that was received may be older than one.
+    BeforeSwitch,
+    /// All of it. Purges that were passed on since wait in the connection.
+    AfterSwitch,
+}
+
+impl CrashedPredecessor {
+    /// How this process goes on.
+    pub fn now(self) -> &'static str {
+        match self {
+            Self::BeforeSwitch => {
+                "RAM starts empty, the disk tier has its content, and addresses whose sockets did not arrive were opened"
+            }
+            Self::AfterSwitch => {
+                "this process goes on with everything: the sockets, RAM, the disk tier and the purges"
+            }
+        }
+    }
 }
 
 /// The state for which a new process asks the old one, in addition to sockets and purges.
@@ -52,7 +83,7 @@ impl Predecessor {
         stream.peer_addr().ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Self { stream })
+        Some(Self { stream, process: parent, crash: Cell::new(None) })
     }
 
     /// The connection, for a report of failure.
@@ -66,10 +97,10 @@ impl Predecessor {
     /// One sentence.
     pub fn sockets(&self) -> Result<InheritedSockets, String> {
         planted("offer");
-        let (offer, _) = self.receive(MessageKind::Offer)?;
         let mut given = Vec::new();
-        while (given.len() as u64) < offer.number {
-            let (message, sockets) = self.receive(MessageKind::Sockets)?;
+        let offered = self.receive(MessageKind::Offer)?.map_or(0, |(offer, _)| offer.number);
+        while (given.len() as u64) < offered {
+            let Some((message, sockets)) = self.receive(MessageKind::Sockets)? else { break };
             let rows: Value = serde_json::from_slice(&message.body).unwrap_or_default();
             let rows: Vec<SocketRow> =
                 rows.as_array().into_iter().flatten().filter_map(SocketRow::of_json).collect();
@@ -82,12 +113,16 @@ impl Predecessor {
         InheritedSockets::of_larder(given)
     }
 
-    /// Everything is open but the disk tier, and RAM is empty. That of the old process comes next, where it is wanted.
+    /// Everything is open but the disk tier, and RAM is empty. That of the old process comes next, where it is wanted. `None` where
+    /// the old process has ended.
     ///
     /// # Errors
     /// One sentence.
-    pub fn ready(&self, wanted: WantedState) -> Result<RamSource<'_>, String> {
+    pub fn ready(&self, wanted: WantedState) -> Result<Option<RamSource<'_>>, String> {
         planted("ready");
+        if self.crash.get().is_some() {
+            return Ok(None);
+        }
         let mut about = json!({ "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() });
         about[ASKS_FOR_RAM] = json!(wanted.ram);
         about[READS_VERSIONS] = match plan().as_str() {
@@ -100,40 +135,83 @@ impl Predecessor {
         about[ASKS_FOR_QUIC] = json!(wanted.quic && !is_planted("without packets"));
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
-        ready.send(&self.stream, &[]).map_err(|it| self.sentence(&it))?;
+        let sent = ready.send(&self.stream, &[]);
         planted("ram");
-        Ok(RamSource::new(&self.stream))
+        let sent = self.unless_crashed(sent, CrashedPredecessor::BeforeSwitch)?;
+        Ok(sent.map(|()| RamSource::new(&self.stream)))
     }
 
-    /// Waits until the old process has closed the disk tier.
+    /// Waits until the old process has closed the disk tier. `None` where it has ended.
     ///
     /// # Errors
     /// One sentence.
-    pub fn switch(&self, ram: RamSource<'_>) -> Result<SwitchedState, String> {
-        let (message, state) = ram.switch().map_err(|it| self.sentence(&it))?;
+    pub fn switch(&self, ram: RamSource<'_>) -> Result<Option<SwitchedState>, String> {
+        let switched = self.unless_crashed(ram.switch(), CrashedPredecessor::BeforeSwitch)?;
+        let Some((message, state)) = switched else { return Ok(None) };
         planted("switch");
         let rules = rules_of_bytes(&message.body);
         let rules = rules.ok_or("The running larder sent purges that cannot be read.")?;
-        Ok(SwitchedState { purges: HandedPurges { last: message.number, rules }, ..state })
+        Ok(Some(SwitchedState { purges: HandedPurges { last: message.number, rules }, ..state }))
     }
 
-    /// Connections are accepted: the old process finishes its own. The connection to it stays, for purges.
+    /// Connections are accepted: the old process finishes its own.
     ///
     /// # Errors
-    /// One sentence: it has ended.
-    pub fn serving(self) -> Result<UnixStream, String> {
+    /// One sentence: it serves on.
+    pub fn serving(&self) -> Result<(), String> {
         planted("serving");
-        let serving = HandOverMessage::new(MessageKind::Serving);
-        serving.send(&self.stream, &[]).map_err(|it| self.sentence(&it))?;
-        Ok(self.stream)
+        if self.crash.get().is_none() {
+            let serving = HandOverMessage::new(MessageKind::Serving).send(&self.stream, &[]);
+            self.unless_crashed(serving, CrashedPredecessor::AfterSwitch)?;
+        }
+        Ok(())
     }
 
-    fn receive(&self, kind: MessageKind) -> Result<(HandOverMessage, Vec<OwnedFd>), String> {
-        match HandOverMessage::receive(&self.stream) {
-            Ok(found) if found.0.kind == kind => Ok(found),
-            Ok(_) => Err(self.sentence(&BrokenLink::Damaged("a message out of order"))),
+    /// Whether the old process ended before this one served.
+    pub fn crash(&self) -> Option<CrashedPredecessor> {
+        self.crash.get()
+    }
+
+    /// The connection, for purges; `None` where the two processes never had the same.
+    pub fn link(self) -> Option<UnixStream> {
+        (self.crash.get() != Some(CrashedPredecessor::BeforeSwitch)).then_some(self.stream)
+    }
+
+    fn receive(&self, kind: MessageKind) -> Result<Option<(HandOverMessage, Vec<OwnedFd>)>, String> {
+        let received = match HandOverMessage::receive(&self.stream) {
+            Ok(found) if found.0.kind != kind => Err(BrokenLink::Damaged("a message out of order")),
+            received => received,
+        };
+        self.unless_crashed(received, CrashedPredecessor::BeforeSwitch)
+    }
+
+    /// `None` where the old process has ended. Where it only closed the connection it serves on, and two processes must not have
+    /// different purges: that is an error.
+    fn unless_crashed<T>(
+        &self,
+        outcome: Result<T, BrokenLink>,
+        crash: CrashedPredecessor,
+    ) -> Result<Option<T>, String> {
+        match outcome {
+            Ok(it) => Ok(Some(it)),
+            Err(BrokenLink::Ended) if self.has_ended() => {
+                self.crash.set(Some(crash));
+                Ok(None)
+            }
             Err(why) => Err(self.sentence(&why)),
         }
+    }
+
+    /// Whether it ends within the time limit: a process whose parent has ended gets another one.
+    fn has_ended(&self) -> bool {
+        let runs = || rustix::process::getppid() == Some(self.process);
+        for _ in 0..ENDS_WITHIN.as_millis() {
+            if !runs() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
     }
 
     fn sentence(&self, why: &BrokenLink) -> String {
@@ -159,25 +237,5 @@ impl SocketRow {
     fn given(self, socket: OwnedFd) -> GivenSocket {
         let Self { purpose, configured, file } = self;
         GivenSocket { socket, purpose, configured, file }
-    }
-}
-
-/// The fault that a test of an upgrade plants by the content of a file. In debug builds only.
-fn plan() -> String {
-    let file = std::env::var_os("LARDER_TEST_UPGRADE").filter(|_| cfg!(debug_assertions));
-    file.and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default()
-}
-
-/// Whether this process behaves as one of another version.
-fn is_planted(version: &str) -> bool {
-    plan() == version
-}
-
-/// A failure at a step of a test's plan.
-pub fn planted(step: &str) {
-    match plan().split_once(' ') {
-        Some(("crash", at)) if at == step => std::process::abort(),
-        Some(("hang", at)) if at == step => std::thread::sleep(PATIENCE),
-        _ => {}
     }
 }

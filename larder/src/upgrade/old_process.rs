@@ -2,6 +2,7 @@
 
 use super::link;
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
+use super::planted::planted;
 use super::ram::RamSending;
 use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
 use crate::path_rules;
@@ -197,13 +198,16 @@ pub async fn replace(
     let begun = on_a_thread(move || NewProcess::start(&file, within)).await;
     let (mut new, stream) = begun.ok_or(NO_THREAD)??;
     let (store, ram) = (means.store.clone(), means.ram);
+    planted("old start");
     let prepared = on_a_thread(move || {
         let about = introduce(&stream, &offered)?;
+        planted("old ready");
         let sending = match ram {
             _ if about[ASKS_FOR_RAM] != true => RamSending::nothing(),
             Ok(settings) => RamSending::begin(&stream, &store, settings, &about)?,
             Err(why) => RamSending::refused(&stream, why)?,
         };
+        planted("old ram");
         Ok((stream, about, sending))
     });
     let (stream, about, ram) = prepared.await.ok_or(NO_THREAD)?.map_err(|it: NotReady| new.sentence(&it))?;
@@ -216,9 +220,11 @@ pub async fn replace(
         // An incomplete segment is recovered by the new process.
         let _ = disk.hand_over().await;
     }
+    planted("old disk");
     let (store, tls, addresses) = (means.store.clone(), means.tls.clone(), means.addresses.clone());
     let switched = on_a_thread(move || {
         let purges = ram.end(&stream, &store)?;
+        planted("old end");
         if about[ASKS_FOR_TICKET_KEYS] == true {
             // As late as possible: a key that is due is made before.
             let body = tls.map(|it| it.ticket_keys()).unwrap_or_default();
@@ -228,7 +234,9 @@ pub async fn replace(
             quic::send(&stream, &addresses.hand_over_quic())?;
         }
         let switch = HandOverMessage { kind: MessageKind::Switch, number: purges.last, body: purges.rules };
-        switch.send(&stream, &[]).map(|()| stream)
+        switch.send(&stream, &[])?;
+        planted("old switch");
+        Ok::<_, BrokenLink>(stream)
     });
     let outcome = match switched.await {
         Some(Ok(stream)) => serves(&mut new, stream, purges, means, within).await,
@@ -322,11 +330,13 @@ fn offer(stream: &UnixStream, offered: &[OfferedSocket]) -> Result<(), BrokenLin
     let mut offer = HandOverMessage::new(MessageKind::Offer);
     offer.number = offered.len() as u64;
     offer.send(stream, &[])?;
+    planted("old offer");
     for some in offered.chunks(MOST_SOCKETS) {
         let rows: Value = some.iter().map(OfferedSocket::json).collect();
         let body = rows.to_string().into_bytes();
         let sockets: Vec<_> = some.iter().map(|it| it.socket.as_fd()).collect();
         HandOverMessage { kind: MessageKind::Sockets, number: 0, body }.send(stream, &sockets)?;
     }
+    planted("old sockets");
     Ok(())
 }

@@ -203,6 +203,11 @@ impl<'s> RamSource<'s> {
         }
     }
 
+    /// Whether the old process ended before the switch.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.end, Some(Err(BrokenLink::Ended)))
+    }
+
     /// Waits for the switch, beyond everything that was not read; the rest of the state comes with it, without the purges.
     ///
     /// # Errors

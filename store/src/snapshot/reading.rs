@@ -345,6 +345,12 @@ impl Store {
         true
     }
 
+    /// Drops the RAM tier of a process that ended before its purges came. Waits for nothing: that process has ended.
+    pub fn drop_received(&self) {
+        self.drop_all();
+        self.open_inherited_arena();
+    }
+
     /// Drops every entry.
     fn drop_all(&self) {
         while !self.evict(u64::MAX).is_empty() {}
