@@ -52,7 +52,7 @@ use super::{
 };
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::protocol_upgrade::Upgrades;
-use larder_observe::log::error::{Level, LogLevels};
+use larder_observe::log::{Level, LogLevels};
 use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;
 use larder_semantics::compress::{CodingPreference, Compress};

@@ -73,7 +73,7 @@ use history_place::HistoryPlace;
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::protocol_upgrade::Upgrades;
 use larder_gateway::rewrite::RewriteSettings;
-use larder_observe::log::error::LogLevels;
+use larder_observe::log::LogLevels;
 use larder_observe::log::form::LogFormat;
 use larder_observe::log::sink::LogTarget;
 use larder_observe::log::sites::SiteLogRules;

@@ -1,13 +1,15 @@
 //! The state of the server: one word, and findings with the worst first, judged from facts that the caller has gathered. The only
 //! memory is the start of each condition and the counts of the last minute; times are part of the facts.
 
+mod condition;
 mod conditions;
 mod facts;
 mod fleet;
 mod table;
 
-pub use conditions::Beginning;
-use conditions::{Condition, HeldConditions, conditions};
+pub use condition::Beginning;
+use condition::Condition;
+use conditions::{HeldConditions, conditions};
 use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts,

@@ -9,8 +9,8 @@ mod cache;
 pub mod facts;
 mod outcome;
 
-pub use audience::{SharedReason, SharingCheck};
-pub use outcome::{ChangeExample, ChangeKind, ChangeList, HitShare, SharedExample, TrialReport};
+pub use audience::{SharedExample, SharedReason, SharingCheck};
+pub use outcome::{ChangeExample, ChangeKind, ChangeList, HitShare, TrialReport};
 
 use crate::cache_rule::ArrivingResponse;
 use crate::cookies;

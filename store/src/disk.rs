@@ -2,6 +2,7 @@
 //! the records, and `recovery` reads a directory at start. Other modules decide which tier is asked when.
 
 mod breaker;
+mod contents;
 mod directory;
 mod heads;
 mod index;

@@ -1,8 +1,9 @@
 //! The server of a key is the one that libmemcached chooses: a small program in C, made with the real library, says
 //! which, for every hash, distribution and kind of server.
 
+use larder_store::fleet::RingDistribution;
 use larder_store::fleet::hash::KeyHashFunction;
-use larder_store::fleet::ring::{RingDistribution, ServerRing};
+use larder_store::fleet::ring::ServerRing;
 use larder_store::fleet::{FleetAddress, MemcachedAddress};
 use std::fmt::Write as _;
 use std::io::Write as _;

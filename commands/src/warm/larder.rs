@@ -3,7 +3,7 @@
 //! A page is stored under the scheme of its request, so each URL is requested over a listener with its scheme. On an
 //! address of this machine the certificate is not verified: it is for the public names.
 
-use super::urls::WarmPage;
+use super::warm_page::WarmPage;
 use crate::admin_client;
 use crate::cli::{UrlSource, Warm};
 use larder_origin::{

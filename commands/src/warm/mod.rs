@@ -8,6 +8,7 @@ mod larder;
 mod progress;
 mod sitemap;
 mod urls;
+mod warm_page;
 
 use crate::cli::Warm;
 use larder::{WarmFailure, WarmTarget};
@@ -21,7 +22,8 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::LocalSet;
-use urls::{Urls, WarmPage};
+use urls::Urls;
+use warm_page::WarmPage;
 
 /// Consecutive failures after which larder counts as stopped.
 const GONE: u64 = 16;

@@ -3,6 +3,7 @@
 
 use super::WarmTarget;
 use super::sitemap;
+use super::warm_page::WarmPage;
 use crate::cli::{UrlSource, Warm};
 use larder_gateway::coding::codec::{self, Undecodable};
 use larder_semantics::coding::Coding;
@@ -21,26 +22,6 @@ const MOST_SITEMAPS: usize = 1_000;
 const LARGEST_SITEMAP: usize = 50 << 20;
 /// The most bytes of a line; the rest of a longer one is skipped.
 const LONGEST_LINE: u64 = 64 << 10;
-
-/// One page.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct WarmPage {
-    /// Its scheme; `None` if only a path was given.
-    pub scheme: Option<Scheme>,
-    /// Host and port, without the default port of the scheme; `None` if only a path was given.
-    pub authority: Option<String>,
-    /// Path and query.
-    pub target: String,
-}
-
-impl fmt::Display for WarmPage {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.scheme, &self.authority) {
-            (Some(scheme), Some(authority)) => write!(out, "{}://{authority}{}", scheme.name(), self.target),
-            _ => out.write_str(&self.target),
-        }
-    }
-}
 
 /// The URLs that were found.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 //! not send, or the route asks for it (`proxy.buffer_request`).
 
 use super::Machine;
-use super::pressure::{BodyPrefix, BufferShare};
+use super::early_body::{BodyPrefix, BufferShare};
 use crate::buffered::WholeBody;
 use crate::route::Gateway;
 use bytes::BytesMut;

@@ -1,7 +1,7 @@
 //! Sending the machine's response: from the store, along with a fill, from the origin, or made here. Preconditions and
 //! ranges are applied here by functions of `semantics`.
 
-use super::fill_reader::FillReading;
+use super::fill_reader::{self, FillReading};
 use super::machine::Step;
 use super::pressure;
 use super::tunnel::Switched;
@@ -142,6 +142,19 @@ impl From<ClientGone> for DeliveryCut {
 impl From<Halted> for DeliveryCut {
     fn from(_: Halted) -> Self {
         DeliveryCut::Client
+    }
+}
+
+/// Sends the rest of a body that continues without the origin.
+async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
+    loop {
+        let demand = reply.demand().await?;
+        match fill_reader::read(&mut reader, demand).await {
+            Ok(bytes) => reply.push_body(BodyPiece::Bytes(bytes)).await?,
+            Err(FillEnd::Complete(trailers)) => return Ok(trailers),
+            Err(FillEnd::Failed) => return Err(DeliveryCut::Origin),
+            Err(FillEnd::LeftBehind) => return Err(DeliveryCut::Client),
+        }
     }
 }
 
@@ -566,7 +579,7 @@ impl<'c> Machine<'_, 'c> {
                 Ok(Some(bytes)) => {
                     if let Some(reader) = pressure::send(self.gateway, source, reply, bytes).await? {
                         self.digest = None; // The rest is not hashed.
-                        return pressure::send_rest(reply, reader).await;
+                        return send_rest(reply, reader).await;
                     }
                 }
                 Ok(None) => break,

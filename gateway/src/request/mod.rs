@@ -5,6 +5,7 @@ mod budget;
 mod buffer;
 mod decode;
 pub(crate) mod deliver;
+mod early_body;
 mod fetch;
 pub(crate) mod fill_reader;
 mod handed;
@@ -18,7 +19,7 @@ mod tier_lookup;
 mod tunnel;
 mod wait;
 
-use self::query_method::EarlyBody;
+use self::early_body::EarlyBody;
 use crate::fill::miss_reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};

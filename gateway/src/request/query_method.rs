@@ -1,15 +1,15 @@
 //! QUERY (RFC 10008): its body is read before the lookup, since it is part of the key. `semantics::key` adds
 //! its digest, and `fill::origin` sends it to the origin.
 
-use super::pressure::{BodyPrefix, BufferShare};
+use super::early_body::{BodyPrefix, BufferShare, EarlyBody};
 use crate::request_headers;
 use crate::route::Gateway;
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use larder_semantics::field::FieldList;
 use larder_semantics::key::KEYED_BODY;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
-use larder_transport::{ClientGone, RequestBody};
+use larder_transport::RequestBody;
 use larder_wire::message::{Framing, Request};
 use ring::digest::{Context, SHA256};
 use std::fmt::Write as _;
@@ -17,28 +17,6 @@ use std::rc::Rc;
 
 /// The fields that describe a body (RFC 9110 §8.3 to §8.7): a part of the digest, since they change its meaning.
 const DESCRIBING: [&str; 4] = ["content-type", "content-encoding", "content-language", "content-location"];
-
-/// The part of a request body that was read before the request machine starts.
-pub(crate) enum EarlyBody {
-    /// None: the request is no QUERY that may use the cache.
-    Unread,
-    /// All of it: the request has its digest as the field [`KEYED_BODY`].
-    Keyed(Bytes),
-    /// The beginning of a body that no key holds, as it is too large.
-    Begun(BodyPrefix),
-    /// The body did not arrive.
-    Lost(ClientGone),
-}
-
-impl EarlyBody {
-    /// The body for requests to the origin that the cache makes.
-    pub fn keyed(&self) -> Option<Bytes> {
-        match self {
-            EarlyBody::Keyed(bytes) => Some(bytes.clone()),
-            EarlyBody::Unread | EarlyBody::Begun(_) | EarlyBody::Lost(_) => None,
-        }
-    }
-}
 
 /// Reads the body of a QUERY that may use the cache, and adds its digest to the request. Such a request is then a GET of its
 /// own key; `Range` is removed, which a server may ignore (RFC 9110 §14.2).

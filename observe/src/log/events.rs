@@ -1,6 +1,6 @@
 //! The table of error-log events, with the renamed ones, and the part of the manual made from it. Writing an event is not here.
 
-use super::error::{Level, Subsystem};
+use super::level::{Level, Subsystem};
 use std::fmt::Write as _;
 
 /// One row of the table.

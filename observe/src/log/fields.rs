@@ -2,7 +2,7 @@
 //! `form`.
 
 use super::escape;
-use super::form::{self, LogFormat};
+use super::stamp::Stamp;
 use larder_semantics::{field, secret};
 use larder_stdx::clock::WallTime;
 use larder_transport::tls::Secured;
@@ -109,7 +109,7 @@ pub struct LogField {
     /// One line, for the manual.
     pub help: &'static str,
     /// Appends its JSON value.
-    json: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
+    pub(super) json: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
     /// Appends its value for a custom format, escaped; nothing if there is none.
     pub plain: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
 }
@@ -205,12 +205,12 @@ pub static FIELDS: &[LogField] = &[
 
 impl LogEntry<'_> {
     /// The request's `Referer`, without secrets: a browser sends the URL of a signed page with each of its images.
-    fn referer(&self) -> Cow<'_, [u8]> {
+    pub(super) fn referer(&self) -> Cow<'_, [u8]> {
         secret::shown("referer", field::first(self.fields, "referer").unwrap_or_default())
     }
 
     /// The request's `User-Agent`.
-    fn user_agent(&self) -> &[u8] {
+    pub(super) fn user_agent(&self) -> &[u8] {
         field::first(self.fields, "user-agent").unwrap_or_default()
     }
 
@@ -218,112 +218,10 @@ impl LogEntry<'_> {
     fn tls_text(&self, of: impl Fn(&Secured) -> &str) -> &[u8] {
         self.tls.map_or(b"", |it| of(it).as_bytes())
     }
-
-    /// Appends the line, its newline included.
-    pub fn write(&self, format: &LogFormat, stamp: &mut Stamp, out: &mut Vec<u8>) {
-        match format {
-            LogFormat::Json => {
-                for (index, field) in FIELDS.iter().filter(|it| it.since != Since::Template).enumerate() {
-                    out.extend_from_slice(if index == 0 { b"{\"" } else { b",\"" });
-                    out.extend_from_slice(field.name.as_bytes());
-                    out.extend_from_slice(b"\":");
-                    (field.json)(self, stamp, out);
-                }
-                out.push(b'}');
-            }
-            LogFormat::Common => self.common(stamp, out),
-            LogFormat::Combined => {
-                self.common(stamp, out);
-                out.extend_from_slice(b" \"");
-                escape::quoted(&self.referer(), out);
-                out.extend_from_slice(b"\" \"");
-                escape::quoted(self.user_agent(), out);
-                out.push(b'"');
-            }
-            LogFormat::Own(it) => it.write(self, stamp, out),
-        }
-        out.push(b'\n');
-    }
-
-    fn common(&self, stamp: &mut Stamp, out: &mut Vec<u8>) {
-        match self.client {
-            Some(ip) => {
-                let _ = write!(out, "{ip}");
-            }
-            None => out.push(b'-'),
-        }
-        out.extend_from_slice(b" - ");
-        let from = out.len();
-        escape::escaped(self.user.as_bytes(), out);
-        form::end(from, false, out);
-        out.extend_from_slice(b" [");
-        out.extend_from_slice(stamp.common(self.time));
-        out.extend_from_slice(b"] \"");
-        escape::quoted(self.method, out);
-        out.push(b' ');
-        escape::quoted(self.target, out);
-        let _ = write!(out, " {}\" {} ", self.protocol, self.status);
-        match self.bytes {
-            0 => out.push(b'-'),
-            bytes => number(bytes, out),
-        }
-    }
 }
 
-fn number(number: u64, out: &mut Vec<u8>) {
+pub(super) fn number(number: u64, out: &mut Vec<u8>) {
     let _ = write!(out, "{number}");
-}
-
-/// The text of the last second: it is formatted once per second, not once per line.
-#[derive(Debug, Default)]
-pub struct Stamp {
-    second: Option<WallTime>,
-    common: String,
-    rfc3339: String,
-}
-
-impl Stamp {
-    /// `21/Nov/2026:07:42:06 +0000`.
-    pub fn common(&mut self, time: WallTime) -> &[u8] {
-        self.spell(time);
-        self.common.as_bytes()
-    }
-
-    /// `2026-11-21T07:42:06Z`.
-    pub fn rfc3339(&mut self, time: WallTime) -> &[u8] {
-        self.spell(time);
-        self.rfc3339.as_bytes()
-    }
-
-    fn spell(&mut self, time: WallTime) {
-        const MONTHS: [&str; 12] =
-            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        if self.second == Some(time) {
-            return;
-        }
-        self.second = Some(time);
-        let (year, month, day) = civil(time.0 / 86_400);
-        let (hour, minute, second) = (time.0 / 3600 % 24, time.0 / 60 % 60, time.0 % 60);
-        let name =
-            usize::try_from(month).ok().and_then(|it| MONTHS.get(it.wrapping_sub(1))).unwrap_or(&"???");
-        self.common.clear();
-        self.rfc3339.clear();
-        let _ = write!(self.common, "{day:02}/{name}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000");
-        let _ = write!(self.rfc3339, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
-    }
-}
-
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar. Years are counted
-/// from March, so that the leap day is the last of its year.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // Since 0000-03-01.
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 /// The manual of log fields: `docs/generated/log.md`.

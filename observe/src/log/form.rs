@@ -1,9 +1,11 @@
 //! A custom format of an access-log line: text with `{field}`s. The fields are in `fields`.
 
 use super::escape;
-use super::fields::{FIELDS, LogEntry, Stamp};
+use super::fields::{FIELDS, LogEntry, Since, number};
+use super::stamp::Stamp;
 use larder_semantics::field::{self, is_token};
 use larder_semantics::secret;
+use std::io::Write as _;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -166,8 +168,60 @@ impl FormatPart {
     }
 }
 
+impl LogEntry<'_> {
+    /// Appends the line, its newline included.
+    pub fn write(&self, format: &LogFormat, stamp: &mut Stamp, out: &mut Vec<u8>) {
+        match format {
+            LogFormat::Json => {
+                for (index, field) in FIELDS.iter().filter(|it| it.since != Since::Template).enumerate() {
+                    out.extend_from_slice(if index == 0 { b"{\"" } else { b",\"" });
+                    out.extend_from_slice(field.name.as_bytes());
+                    out.extend_from_slice(b"\":");
+                    (field.json)(self, stamp, out);
+                }
+                out.push(b'}');
+            }
+            LogFormat::Common => self.common(stamp, out),
+            LogFormat::Combined => {
+                self.common(stamp, out);
+                out.extend_from_slice(b" \"");
+                escape::quoted(&self.referer(), out);
+                out.extend_from_slice(b"\" \"");
+                escape::quoted(self.user_agent(), out);
+                out.push(b'"');
+            }
+            LogFormat::Own(it) => it.write(self, stamp, out),
+        }
+        out.push(b'\n');
+    }
+
+    fn common(&self, stamp: &mut Stamp, out: &mut Vec<u8>) {
+        match self.client {
+            Some(ip) => {
+                let _ = write!(out, "{ip}");
+            }
+            None => out.push(b'-'),
+        }
+        out.extend_from_slice(b" - ");
+        let from = out.len();
+        escape::escaped(self.user.as_bytes(), out);
+        end(from, false, out);
+        out.extend_from_slice(b" [");
+        out.extend_from_slice(stamp.common(self.time));
+        out.extend_from_slice(b"] \"");
+        escape::quoted(self.method, out);
+        out.push(b' ');
+        escape::quoted(self.target, out);
+        let _ = write!(out, " {}\" {} ", self.protocol, self.status);
+        match self.bytes {
+            0 => out.push(b'-'),
+            bytes => number(bytes, out),
+        }
+    }
+}
+
 /// Ends a value that began at `from`: an empty one is `-`; outside of quotes it is one word, for any bytes of a client.
-pub(super) fn end(from: usize, within_quotes: bool, out: &mut Vec<u8>) {
+fn end(from: usize, within_quotes: bool, out: &mut Vec<u8>) {
     if out.len() == from {
         out.push(b'-');
     } else if !within_quotes && out[from..].contains(&b' ') {

@@ -10,19 +10,22 @@ pub mod escape;
 pub mod events;
 pub mod fields;
 pub mod form;
+mod level;
 pub mod sink;
 pub mod sites;
+mod stamp;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ErrorLog, Level, LimitWatch, LogLevels, Subsystem, SubsystemLog};
+pub use error::{ErrorLog, LimitWatch, SubsystemLog};
 pub use fields::{LogEntry, ResponseEnd};
 pub use form::LogFormat;
+pub use level::{Level, LogLevels, Subsystem};
 pub use sink::LogTarget;
 
-use fields::Stamp;
 use larder_counters::Counters;
 use sink::{BatchFate, LogSender, Sink, StandardStream};
+use stamp::Stamp;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

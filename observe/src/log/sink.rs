@@ -1,7 +1,8 @@
 //! The writer thread of a log: one bounded queue of batches, one file or pipe. It does not parse lines.
 
 use super::Closed;
-use super::error::{ErrorLog, Level, Subsystem};
+use super::error::ErrorLog;
+use super::level::{Level, Subsystem};
 use larder_counters::Counters;
 use larder_stdx::error::plain;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

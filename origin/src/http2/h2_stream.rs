@@ -5,7 +5,7 @@
 //! incomplete body never ends like a complete one.
 
 use super::head::{self, Follows};
-use super::session::StreamPermit;
+use super::session::{Http2Session, StreamPermit};
 use crate::connection::History;
 use crate::deadline::Alarms;
 use crate::error::OriginError;
@@ -18,6 +18,7 @@ use h2::{Reason, RecvStream, SendStream};
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A stream.
@@ -51,14 +52,16 @@ enum SendSide {
 }
 
 impl H2Stream {
-    pub(super) fn new(permit: StreamPermit, sender: SendRequest<Bytes>, history: History) -> Self {
-        Self {
+    /// A stream of `session`, if that accepts one more now.
+    pub(super) fn of(session: &Rc<Http2Session>) -> Option<Self> {
+        let (permit, sender, history) = session.permit()?;
+        Some(Self {
             permit,
             history,
             response: StreamResponse::NotSent(sender),
             send_side: SendSide::Ended,
             alarms: Alarms::default(),
-        }
+        })
     }
 
     /// Sends the head. Reading the response reports an error.

@@ -1,7 +1,6 @@
 //! One HTTP/2 connection: its settings, whether streams may still be started, and whether the origin is alive.
 //! `h2_stream` has the streams.
 
-use super::H2Stream;
 use crate::connection::{History, OriginSocket};
 use crate::deadline::now;
 use crate::error::OriginError;
@@ -123,8 +122,8 @@ impl Http2Session {
         }
     }
 
-    /// A stream, if it accepts one more now.
-    pub(crate) fn stream(self: &Rc<Self>) -> Option<H2Stream> {
+    /// The permit of a stream with the handle that starts it, if it accepts one more now.
+    pub(super) fn permit(self: &Rc<Self>) -> Option<(StreamPermit, SendRequest<Bytes>, History)> {
         if !self.accepts_stream() {
             return None;
         }
@@ -135,7 +134,7 @@ impl Http2Session {
         if !self.is_persistent {
             self.retire();
         }
-        Some(H2Stream::new(StreamPermit(self.clone()), sender, history))
+        Some((StreamPermit(self.clone()), sender, history))
     }
 
     /// Whether no stream will be started any more.

@@ -20,13 +20,13 @@ impl Sessions {
     pub(crate) fn stream(&self) -> Option<H2Stream> {
         let mut all = self.all.borrow_mut();
         all.retain(|it| !it.is_over());
-        all.iter().find_map(Http2Session::stream)
+        all.iter().find_map(H2Stream::of)
     }
 
     /// Adds a new connection and returns a stream of it.
     pub(crate) fn add(&self, session: Rc<Http2Session>) -> Option<H2Stream> {
         self.chosen.set(true);
-        let stream = session.stream();
+        let stream = H2Stream::of(&session);
         self.all.borrow_mut().push(session);
         stream
     }

@@ -1,5 +1,6 @@
 //! From facts to conditions: each is a finding once it has held for long enough.
 
+use super::condition::{Beginning, Condition, condition, list, number};
 use super::facts::{CertificateFact, CountFacts, HealthFacts, OriginFact};
 use super::table::{FindingKind, LIMITS};
 use super::{Minute, PageErrors};
@@ -27,33 +28,6 @@ const MOST_LAG: u64 = 2_000;
 const SNAPSHOT: u64 = 3_600;
 /// The seconds of a day.
 const DAY: i64 = 86_400;
-/// The most names in a sentence.
-const NAMES: usize = 3;
-
-/// The start of a condition in its sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
-    /// The first reading with it.
-    Seen,
-    /// This time, Unix seconds.
-    At(u64),
-    /// It has none.
-    Unstated,
-}
-
-/// A condition that holds at one reading.
-#[derive(Debug)]
-pub(super) struct Condition {
-    pub kind: FindingKind,
-    /// The part, the same for every kind of condition of it: its start stays if the kind changes.
-    pub subject: String,
-    pub what: String,
-    pub since: Beginning,
-    /// Empty for that of an earlier reading.
-    pub evidence: String,
-    pub effect: String,
-}
-
 /// The conditions of the last reading, with their starts.
 #[derive(Debug, Default)]
 pub(super) struct HeldConditions(Vec<HeldCondition>);
@@ -119,45 +93,6 @@ pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldCo
     all.extend(memory(facts, held));
     all.extend(evictions(facts, minute.counts));
     all
-}
-
-/// A condition without effect.
-pub(super) fn condition(
-    kind: FindingKind,
-    subject: &str,
-    what: impl Into<String>,
-    evidence: impl Into<String>,
-) -> Condition {
-    Condition {
-        kind,
-        subject: subject.to_owned(),
-        what: what.into(),
-        since: Beginning::Seen,
-        evidence: evidence.into(),
-        effect: String::new(),
-    }
-}
-
-impl Condition {
-    pub fn with_effect(self, effect: impl Into<String>) -> Self {
-        Self { effect: effect.into(), ..self }
-    }
-
-    pub fn begun(self, since: Beginning) -> Self {
-        Self { since, ..self }
-    }
-}
-
-/// `1 route`, `3 routes`.
-fn number(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-/// Some names, and the number of the others.
-pub(super) fn list(names: &[&str]) -> String {
-    let shown = names.len().min(if names.len() == NAMES + 1 { NAMES + 1 } else { NAMES });
-    let text = names[..shown].join(", ");
-    if shown == names.len() { text } else { format!("{text} and {} more", names.len() - shown) }
 }
 
 fn worker(facts: &HealthFacts) -> Option<Condition> {

@@ -1,6 +1,6 @@
 //! The conditions of the nodes of a fleet, as this node sees them.
 
-use super::conditions::{Beginning, Condition, condition, list};
+use super::condition::{Beginning, Condition, condition, list};
 use super::facts::{HealthFacts, NodeFact};
 use super::table::FindingKind;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Bodies and fields are compared separately, so that a field that changes with each request hides no difference of bodies.
 
 use super::facts;
-use super::{CachingVerdict, RecordedRequest, RecordedResponse, SharedExample};
+use super::{CachingVerdict, RecordedRequest, RecordedResponse};
 use crate::field::Field;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
@@ -62,6 +62,17 @@ impl SharedReason {
             }
         }
     }
+}
+
+/// A response that is newly shared and must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedExample {
+    /// Why not.
+    pub reason: SharedReason,
+    /// The number of its request.
+    pub number: usize,
+    /// The number of requests that it stands for.
+    pub weight: u32,
 }
 
 /// The mark by which responses of a group differ: equal ones are one observation, so that the observations of a trial are bounded by

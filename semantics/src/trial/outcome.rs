@@ -1,6 +1,6 @@
 //! The result of a trial: shares of hits, counts of changed requests with examples, and responses that are newly shared.
 
-use super::{RecordedRequest, Seen, ServedBy, SharedReason, UnknownFact};
+use super::{RecordedRequest, Seen, ServedBy, SharedExample, UnknownFact};
 use larder_stdx::clock::WallTime;
 use std::collections::HashSet;
 use xxhash_rust::xxh3::xxh3_64;
@@ -99,17 +99,6 @@ pub struct ChangeExample {
     pub to: String,
     /// The key that decides, in the notation of the table, where one does.
     pub key: Option<&'static str>,
-}
-
-/// A response that is newly shared and must not be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedExample {
-    /// Why not.
-    pub reason: SharedReason,
-    /// The number of its request.
-    pub number: usize,
-    /// The number of requests that it stands for.
-    pub weight: u32,
 }
 
 /// The result of a trial.

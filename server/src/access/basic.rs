@@ -1,8 +1,8 @@
 //! Basic authentication (RFC 7617): users of the configuration and of a password file, verified once and then remembered.
 
 use super::AccessState;
-use super::credentials::{Checked, Proven, UnverifiedCredential};
 use super::limit::{ticks, too_many};
+use super::verification::{Checked, Proven, UnverifiedCredential, UnverifiedPassword};
 use super::watched_file::{BrokenEvent, WatchedFile};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,6 @@ use larder_semantics::rate::{Gcra, Rate};
 use larder_transport::Synthetic;
 use larder_wire::htpasswd::{APR1, PasswordEntry};
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,14 +36,6 @@ pub(super) struct BasicAuth {
     users: PasswordUsers,
     file: Option<Arc<WatchedFile<PasswordUsers>>>,
     seed: u64,
-}
-
-/// A password that was not verified lately.
-pub(super) struct UnverifiedPassword {
-    user: String,
-    password: Vec<u8>,
-    hash: Option<Arc<str>>,
-    failures: u64,
 }
 
 impl BasicAuth {
@@ -162,22 +153,6 @@ fn cost(hash: &str) -> u64 {
     }
 }
 
-/// The name of a client in keys: only characters that no part of a key ends with, and none that `Vary` normalises.
-pub(super) fn identity(kind: &str, name: &[u8]) -> Arc<str> {
-    let mut text = format!("{kind}:");
-    for byte in name {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'@' => {
-                text.push(char::from(*byte))
-            }
-            _ => {
-                let _ = write!(text, "%{byte:02x}");
-            }
-        }
-    }
-    text.into()
-}
-
 /// The user and password of a request (RFC 7617 §2). Two fields are none.
 fn credentials(fields: &[Field<'_>]) -> Option<(String, Vec<u8>)> {
     let mut values = field::all(fields, "authorization");
@@ -205,6 +180,7 @@ fn read_users(path: &Path) -> Result<Vec<PasswordEntry>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::verification::identity;
     use super::*;
 
     #[test]

@@ -2,20 +2,19 @@
 //! time. Their combination is in `super`.
 
 use super::AccessState;
-use super::auth_service::AuthService;
-use super::basic::{BasicAuth, UnverifiedPassword};
-use super::forward::{ForwardAuth, UnaskedRequest};
+use super::basic::BasicAuth;
+use super::forward::ForwardAuth;
 use super::issuer::IssuerKeys;
 use super::jwt::JwtAuth;
 use super::signed::SignedUrls;
+use super::verification::{Checked, Proven, UnverifiedCredential, VerifyContext};
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
-use larder_gateway::Gateway;
 use larder_semantics::field;
 use larder_semantics::health::BrokenFileFact;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::unambiguous_target::UnambiguousTarget;
-use larder_transport::{Client, Synthetic};
+use larder_transport::Synthetic;
 use std::sync::Arc;
 
 /// One kind of credentials of a route.
@@ -28,61 +27,6 @@ pub(super) enum Credential {
     Signed(SignedUrls),
     /// `access.forward`.
     Forward(ForwardAuth),
-}
-
-/// The dependencies of the verification of credentials.
-pub struct VerifyContext<'a> {
-    /// The worker's counters.
-    pub counters: &'a Counters,
-    /// The worker's gateway.
-    pub gateway: &'a Gateway,
-    /// The client, behind trusted proxies.
-    pub client: &'a Client,
-    /// The service of `access.forward`, if the route has one.
-    pub service: Option<&'a AuthService>,
-    /// The identifier of the request, if it has one.
-    pub request_id: Option<&'a [u8]>,
-}
-
-/// The findings of valid credentials.
-#[derive(Default)]
-pub(super) struct Proven {
-    /// The identity of the client for keys, in the form of [`super::basic::identity`].
-    pub identity: Option<Arc<str>>,
-    /// The name of the user, where credentials have one.
-    pub user: Option<Vec<u8>>,
-    /// Fields that the request gets in place of the client's; an empty value removes the client's alone.
-    pub fields: Vec<(String, Vec<u8>)>,
-    /// `Set-Cookie` lines for the client: a renewed session.
-    pub cookies: Vec<Vec<u8>>,
-}
-
-impl Proven {
-    /// A user with a password.
-    pub fn of_password(user: &str) -> Self {
-        let identity = Some(super::basic::identity("basic", user.as_bytes()));
-        Self { identity, user: Some(user.as_bytes().to_vec()), ..Self::default() }
-    }
-}
-
-/// The result of a look at the credentials of a request.
-pub(super) enum Checked {
-    /// They are valid.
-    Valid(Proven),
-    /// They have to be verified.
-    Unknown(UnverifiedCredential),
-    /// There are none, or no valid ones.
-    Invalid(Synthetic),
-}
-
-/// Credentials that have to be verified.
-pub(super) enum UnverifiedCredential {
-    /// A password.
-    Password(UnverifiedPassword),
-    /// A request about which a service decides.
-    Forward(UnaskedRequest),
-    /// A token for which there may be other keys soon.
-    Token,
 }
 
 /// The credentials of a route, in the order in which they are looked at: the cheapest first.

@@ -1,7 +1,8 @@
 //! The access rule that would decide about a request, for `explain`: nothing is counted, no password is verified, no service is asked.
 
 use super::AccessRules;
-use super::credentials::{Checked, Credential};
+use super::credentials::Credential;
+use super::verification::Checked;
 use larder_counters::Counters;
 use larder_semantics::request_view::RequestView;
 

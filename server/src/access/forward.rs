@@ -2,8 +2,7 @@
 //! answer are here; the exchange is in [`super::auth_service`].
 
 use super::auth_service::ServiceAnswer;
-use super::basic::identity;
-use super::credentials::{Checked, Proven, UnverifiedCredential, VerifyContext};
+use super::verification::{Checked, Proven, UnaskedRequest, UnverifiedCredential, VerifyContext, identity};
 use super::{AccessState, is_spelling, no_store};
 use larder_config::access::{ForwardConfig, ForwardKey};
 use larder_gateway::{request_headers, trusted_headers};
@@ -79,9 +78,6 @@ pub(super) struct ForwardAuth {
     /// See [`ForwardAuth::removed`].
     removed: Vec<String>,
 }
-
-/// A request about which the service has to be asked, with the name under which the answer is remembered.
-pub(super) struct UnaskedRequest(Option<[u8; 32]>);
 
 impl ForwardAuth {
     pub fn new(config: &ForwardConfig, state: Arc<AccessState>, tells_authorization: bool) -> Self {

@@ -2,9 +2,8 @@
 //! verification itself is in `larder_wire::jwt`.
 
 use super::AccessState;
-use super::basic::identity;
-use super::credentials::{Checked, Proven, UnverifiedCredential};
 use super::issuer::{IssuerKeys, NumberedKeys};
+use super::verification::{Checked, Proven, UnverifiedCredential, identity};
 use super::watched_file::{BrokenEvent, WatchedFile};
 use larder_config::access::JwtConfig;
 use larder_counters::Counters;

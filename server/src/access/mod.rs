@@ -15,12 +15,12 @@ mod limit_log;
 mod signed;
 #[cfg(test)]
 mod tests;
+mod verification;
 mod verified;
 mod watched_file;
 
 pub use auth_service::AuthService;
-pub use credentials::VerifyContext;
-use credentials::{Checked, Credential, Proven, UnverifiedCredential};
+use credentials::Credential;
 pub use explain::{AccessFinding, AccessVerdict};
 use issuer::IssuerKeys;
 use larder_config::access::{AccessConfig, Addresses, ForwardConfig, KeyFile, KeyUrl};
@@ -47,6 +47,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::task::JoinSet;
+pub use verification::VerifyContext;
+use verification::{Checked, Proven, UnverifiedCredential};
 use watched_file::FileRegistry;
 
 /// The state that all workers and configurations of a process share.

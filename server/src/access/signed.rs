@@ -1,7 +1,7 @@
 //! Signed URLs (`access.signed`): a request with a valid signature is admitted, and its client stays unknown.
 
 use super::AccessState;
-use super::credentials::{Checked, Proven};
+use super::verification::{Checked, Proven};
 use larder_config::access::SignedConfig;
 use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;

@@ -6,13 +6,13 @@ use super::fleet::AcmeFleet;
 use super::folder::{AcmeFolder, NameState, StoredPause};
 use super::http::AcmeClient;
 use super::order::{self, OrderContext};
-use super::{AcmeContext, AcmeFailure, FailureKind, unbroken};
+use super::{AcmeContext, AcmeFailure, FailureKind, own, unbroken, wall};
 use crate::certificate_registry::ManagedCertificate;
 use larder_config::tls::{AcmeAuthority, AcmeConfig};
 use larder_observe::log::Level;
 use larder_semantics::date;
 use larder_semantics::renewal::{self, RenewalDecision, Validity};
-use larder_stdx::clock::{self, WallTime};
+use larder_stdx::clock::WallTime;
 use larder_transport::tls::ServerTls;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -23,11 +23,6 @@ use std::sync::Arc;
 const INTERRUPTED: u32 = 3;
 /// The pause of a CA that limits requests and names no time, seconds.
 const LIMITED: u64 = 3600;
-
-/// The present time, seconds since the Unix epoch.
-pub(super) fn wall() -> i64 {
-    i64::try_from(clock::wall().0).unwrap_or(i64::MAX)
-}
 
 /// A time in a log.
 pub(super) fn date_of(second: i64) -> String {
@@ -418,9 +413,4 @@ impl Attempts {
         let managed = names.iter_mut().filter(wanted).map(of).collect();
         self.means.book.managed.replace(managed);
     }
-}
-
-/// A failure of this machine.
-pub(super) fn own(why: String) -> AcmeFailure {
-    AcmeFailure::new(FailureKind::Own, why)
 }

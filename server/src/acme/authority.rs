@@ -1,10 +1,8 @@
 //! The account at a CA: created once, with a key that is stored before the CA sees it.
 
-use super::AcmeFailure;
-use super::attempts::own;
 use super::folder::{AcmeFolder, StoredAccount};
-use super::http::AcmeClient;
-use super::order::again;
+use super::http::{AcmeClient, again};
+use super::{AcmeFailure, own};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use instant_acme::{Account, ExternalAccountKey, Key, NewAccount};

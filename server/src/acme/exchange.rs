@@ -1,10 +1,11 @@
 //! Certificates of other nodes, and those for other nodes.
 
 use super::AcmeContext;
-use super::attempts::{Attempts, IssuedCertificate, date_of, wall};
+use super::attempts::{Attempts, IssuedCertificate, date_of};
 use super::fleet::{AcmeFleet, SharedCertificate};
 use super::folder::NameState;
 use super::order;
+use super::wall;
 use larder_config::tls::AcmeConfig;
 use larder_observe::log::Level;
 use larder_semantics::renewal::Validity;

@@ -20,6 +20,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
+/// How often a request is repeated with another nonce, beyond the library's own repetitions.
+const NONCES: usize = 5;
+
 /// The time limit of an exchange.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -126,6 +129,17 @@ fn of_authority(name: &str, why: &str) -> String {
 
 fn failed(why: String) -> Error {
     Error::Other(why.into())
+}
+
+/// Repeats a request whose nonce the CA rejects: it had no effect.
+pub(super) async fn again<T>(mut request: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..NONCES {
+        match request().await {
+            Err(Error::Api(it)) if super::is_of(&it, "badNonce") => {}
+            answer => return answer,
+        }
+    }
+    request().await
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The renewals that CAs suggest (ACME Renewal Information, RFC 9773): a CA that is about to revoke a certificate has it renewed before. Without
 //! a usable answer a certificate is renewed after two thirds of its lifetime.
 
-use super::attempts::{Attempts, ManagedName, wall};
+use super::attempts::{Attempts, ManagedName};
 use super::folder::{StoredSuggestion, random};
-use super::unbroken;
-use instant_acme::{CertificateIdentifier, Error};
+use super::order::identifier;
+use super::{unbroken, wall};
+use instant_acme::Error;
 use larder_config::tls::{AcmeAuthority, AcmeConfig};
-use rustls_pki_types::CertificateDer;
 
 /// The pause after a failure, seconds.
 const RETRY: u64 = 6 * 3600;
@@ -97,10 +97,4 @@ impl Attempts {
 /// The CA with this directory.
 fn issuer<'c>(config: &'c AcmeConfig, directory: &str) -> Option<&'c AcmeAuthority> {
     config.authorities.iter().find(|it| it.directory.url() == directory)
-}
-
-/// The identifier of a certificate, DER, at its CA; `None` if it does not name the key of its CA.
-pub(super) fn identifier(der: &[u8]) -> Option<CertificateIdentifier<'static>> {
-    let der = CertificateDer::from(der);
-    CertificateIdentifier::try_from(&der).ok().map(CertificateIdentifier::into_owned)
 }

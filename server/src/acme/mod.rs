@@ -18,13 +18,14 @@ pub use folder::AcmeFolder;
 use crate::certificate_registry::CertificateRegistry;
 use crate::live::WorkerState;
 use crate::overlay::Overlays;
-use attempts::{Attempts, wall};
+use attempts::Attempts;
 use fleet::AcmeFleet;
 use folder::FolderLock;
 use instant_acme::Problem;
 use larder_config::tls::AcmeConfig;
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
+use larder_stdx::clock;
 use larder_store::fleet::Fleet;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -91,6 +92,16 @@ impl From<instant_acme::Error> for AcmeFailure {
             it => Self::new(FailureKind::Unusable, it.to_string()),
         }
     }
+}
+
+/// A failure of this machine.
+fn own(why: String) -> AcmeFailure {
+    AcmeFailure::new(FailureKind::Own, why)
+}
+
+/// The present time, seconds since the Unix epoch.
+fn wall() -> i64 {
+    i64::try_from(clock::wall().0).unwrap_or(i64::MAX)
 }
 
 /// Work of the ACME library, which panics over some answers of CAs: a URL that is none, a `Retry-After` beyond all time.

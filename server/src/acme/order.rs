@@ -1,12 +1,12 @@
 //! One order of a certificate (RFC 8555 section 7.4), from the account to the stored certificate. Every step is stored before the next one, so
 //! that an order goes on where a kill interrupted it. The time of an order is decided in `super`.
 
-use super::attempts::wall;
 use super::authority::AcmeAccount;
 use super::challenge::{ChallengeAnswer, PublishedChallenges};
 use super::fleet::AcmeFleet;
 use super::folder::{AcmeFolder, NameState, StoredOrder};
-use super::{AcmeFailure, FailureKind};
+use super::http::again;
+use super::{AcmeFailure, FailureKind, wall};
 use crate::overlay::Overlays;
 use instant_acme::{
     AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier, NewOrder, Order,
@@ -17,6 +17,7 @@ use larder_semantics::renewal::Validity;
 use larder_transport::tls::ServerTls;
 use larder_transport::tls::certificates::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rustls_pki_types::CertificateDer;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +25,6 @@ use std::time::Duration;
 /// The waits for a CA that validates or signs: a minute in total.
 const PATIENCE: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(200)).timeout(Duration::from_secs(60));
-/// How often a request is repeated with another nonce, beyond the library's own repetitions.
-const NONCES: usize = 5;
-
 /// The means of an order.
 pub(super) struct OrderContext<'a> {
     pub folder: &'a AcmeFolder,
@@ -119,7 +117,7 @@ async fn begin(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> R
     }
     // A renewal that its CA knows as one is exempt from its limits.
     let present = means.folder.certificate(name).ok().flatten().filter(|_| state.authority == *directory);
-    let replaces = present.and_then(|it| super::inquiry::identifier(it.der()));
+    let replaces = present.and_then(|it| identifier(it.der()));
     let order = match new_order(means, name, replaces.clone()).await {
         // The CA has no renewals, or not of this certificate.
         Err(Error::Unsupported(_)) if replaces.is_some() => new_order(means, name, None).await,
@@ -269,13 +267,8 @@ fn forget(means: &OrderContext<'_>, name: &str, state: &mut NameState) -> Result
     keep(means, name, state)
 }
 
-/// Repeats a request whose nonce the CA rejects: it had no effect.
-pub(super) async fn again<T>(mut request: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
-    for _ in 1..NONCES {
-        match request().await {
-            Err(Error::Api(it)) if super::is_of(&it, "badNonce") => {}
-            answer => return answer,
-        }
-    }
-    request().await
+/// The identifier of a certificate, DER, at its CA; `None` if it does not name the key of its CA.
+pub(super) fn identifier(der: &[u8]) -> Option<CertificateIdentifier<'static>> {
+    let der = CertificateDer::from(der);
+    CertificateIdentifier::try_from(&der).ok().map(CertificateIdentifier::into_owned)
 }

@@ -297,7 +297,7 @@ impl SegmentLog {
         let goes = |it: &&Arc<Segment>| Some(it.id) != active && Arc::strong_count(it) == 1;
         let oldest = self.base.segments.read().values().find(goes).cloned();
         let Some(oldest) = oldest else { return Ok(false) };
-        let entries = super::recovery::entries(&self.base, &oldest);
+        let entries = super::contents::entries(&self.base, &oldest);
         if entries.as_ref().is_none_or(|it| it.iter().any(FooterEntry::is_removal)) {
             // A removal must not be dropped before the record it removes, which may be in a segment that is being read.
             self.drop_where(|id| id < oldest.id)?;

@@ -2,7 +2,7 @@
 //! with its request's number. A caller waits only for its own answer, and may leave. Later data of a suspect connection
 //! is never read. `server` has the deadlines of single requests.
 
-use super::chunking::HeldBody;
+use super::held_body::HeldBody;
 use super::settings::{FleetSettings, MemcachedAddress};
 use bytes::{Buf, Bytes, BytesMut};
 use larder_counters::Counters;

@@ -2,8 +2,8 @@
 //! only if it is complete and of that key, since any program may have written it; unusable data counts as absent.
 
 use super::connection::now;
-use super::recompute_lease::{LeaseKey, LeasedItem, OtherNodesLease, RecomputeLease, names_hash};
-use super::server::{ConnectionChoice, PendingOperation};
+use super::recompute_lease::{LeaseKey, LeasedItem, OtherNodesLease, RecomputeLease, VIVIFY, names_hash};
+use super::server::{ConnectionChoice, FleetItem, OperationFailure, PendingOperation};
 use super::supersede::CLOCKS_APART;
 use super::{
     FilledBy, Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Shortfall, Want, chunking,
@@ -17,25 +17,12 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope::{self, BodyInfo, Envelope, EnvelopeError, Mark, Unshared};
 use larder_wire::memcached::{
-    FleetKey, Hit, MAX_EXPIRE, MemcachedLease, MemcachedProtocol, MemcachedReply, MemcachedRequest,
+    FleetKey, MAX_EXPIRE, MemcachedLease, MemcachedProtocol, MemcachedReply, MemcachedRequest,
     MemcachedValue, Ttl,
 };
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-
-use super::server::OperationFailure;
-
-/// Seconds for which other nodes do not get a lease for an item that is made for the first time: its maker may have died.
-pub(super) const VIVIFY: u32 = 30;
-
-/// An item as it was read.
-pub(super) struct FleetItem {
-    pub(super) value: Bytes,
-    pub(super) hit: Hit,
-    /// The server that has it.
-    pub(super) server: usize,
-}
 
 /// A read in progress.
 pub(super) struct PendingRead {

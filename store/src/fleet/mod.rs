@@ -9,6 +9,7 @@ mod connection;
 mod get;
 pub mod hash;
 pub mod health;
+mod held_body;
 pub mod keys;
 pub mod purge_log;
 mod put;
@@ -23,14 +24,14 @@ pub use hash::KeyHashFunction;
 pub use health::{FleetServerState, Health, OperationFollower, OperationResult, ServerChange};
 pub use keys::FleetKeys;
 pub use recompute_lease::{HolderState, OtherNodesLease, RecomputeLease};
-pub use ring::RingDistribution;
 pub use server::{Added, MemcachedServer, OperationFailure};
-pub use settings::{FilledBy, FleetAddress, FleetSettings, MemcachedAddress, OversizePolicy};
+pub use settings::{
+    FilledBy, FleetAddress, FleetSettings, MemcachedAddress, OversizePolicy, RingDistribution,
+};
 pub use shared_item::{ItemToReplace, ItemWritten, SharedItem};
 
 use crate::ram::{Store, Stored};
 use bytes::Bytes;
-use get::FleetItem;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;

@@ -1,7 +1,8 @@
 //! Writing to the fleet, and removing. No request waits for a write; a removed response is not written afterwards.
 
-use super::chunking::{self, HeldBody};
+use super::chunking;
 use super::connection::{ServerReply, now};
+use super::held_body::HeldBody;
 use super::recompute_lease::{ABSENT, names_hash, new_generation, random};
 use super::server::{ConnectionChoice, OperationFailure};
 use super::supersede::{CLOCKS_APART, RecordReplacement};

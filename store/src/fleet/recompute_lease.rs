@@ -2,7 +2,6 @@
 //! generation of its variants. The servers grant leases.
 
 use super::connection::now;
-use super::get::VIVIFY;
 use super::{ConnectionChoice, Fleet};
 use larder_wire::envelope::Mark;
 use larder_wire::memcached::{FleetKey, MemcachedRequest, MemcachedValue};
@@ -19,6 +18,9 @@ const MOST_SEEN: usize = 4096;
 
 /// For how long: longer than a fetch takes.
 const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// Seconds for which other nodes do not get a lease for an item that is made for the first time: its maker may have died.
+pub(super) const VIVIFY: u32 = 30;
 
 /// Seconds for which a removal is recorded in the fleet; a response that was requested before it and takes longer is
 /// written nevertheless.

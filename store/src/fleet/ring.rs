@@ -2,7 +2,7 @@
 //! and larder theirs. `keys` defines the form of a key; this module does not know whether a server answers.
 
 use super::hash::{KeyHashFunction, md5_word};
-use super::settings::{FleetAddress, MemcachedAddress};
+use super::settings::{FleetAddress, MemcachedAddress, RingDistribution};
 
 /// Points of each server on the ring without weights.
 const POINTS: u32 = 100;
@@ -12,35 +12,6 @@ const WEIGHTED_POINTS: f32 = 160.0;
 
 /// memcached's port, which names of points omit.
 const DEFAULT_PORT: u16 = 11211;
-
-/// How keys are distributed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum RingDistribution {
-    /// A ring on which each server has 100 points (`MEMCACHED_DISTRIBUTION_CONSISTENT`): few keys move when a server is
-    /// added or removed. The points are hashed like the keys.
-    #[default]
-    Ketama,
-    /// A ring on which servers have points by weight, 160 on average (`MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`). The points
-    /// are always hashed by MD5; libmemcached hashes the keys so as well, unless configured otherwise.
-    KetamaWeighted,
-    /// The remainder of the hash. Nearly all keys move when a server is added or removed.
-    Modula,
-}
-
-impl RingDistribution {
-    /// Each with its name in the configuration.
-    pub const ALL: [(&'static str, RingDistribution); 3] = [
-        ("ketama", RingDistribution::Ketama),
-        ("ketama_weighted", RingDistribution::KetamaWeighted),
-        ("modula", RingDistribution::Modula),
-    ];
-
-    /// The distribution of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<RingDistribution> {
-        Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
-    }
-}
 
 /// The mapping for the servers in use. Rebuilt when one is ejected or readmitted.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
 //! One worker's view of one fleet server: its connections, and named operations. Other modules decide which server a key
 //! belongs to, and whether a failing one is used.
 
-use super::chunking::HeldBody;
 use super::connection::{ServerConnection, ServerReply, now};
 use super::health::{FleetServerState, Health, OperationResult, Round, ServerAdmission, ServerProbe};
+use super::held_body::HeldBody;
 use super::settings::FleetSettings;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_wire::memcached::{FleetKey, MemcachedReply, MemcachedRequest, MemcachedValue, ReplyKind};
+use larder_wire::memcached::{FleetKey, Hit, MemcachedReply, MemcachedRequest, MemcachedValue, ReplyKind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,14 @@ pub enum Added {
     Stored,
     /// It was there already, and is unchanged.
     Exists,
+}
+
+/// An item as it was read.
+pub(super) struct FleetItem {
+    pub(super) value: Bytes,
+    pub(super) hit: Hit,
+    /// The number of the server that has it.
+    pub(super) server: usize,
 }
 
 /// The connection for a request.

@@ -2,11 +2,39 @@
 
 use super::hash::KeyHashFunction;
 use super::keys::FleetKeys;
-use super::ring::RingDistribution;
 use larder_wire::memcached::MemcachedProtocol;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// How keys are distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RingDistribution {
+    /// A ring on which each server has 100 points (`MEMCACHED_DISTRIBUTION_CONSISTENT`): few keys move when a server is
+    /// added or removed. The points are hashed like the keys.
+    #[default]
+    Ketama,
+    /// A ring on which servers have points by weight, 160 on average (`MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`). The points
+    /// are always hashed by MD5; libmemcached hashes the keys so as well, unless configured otherwise.
+    KetamaWeighted,
+    /// The remainder of the hash. Nearly all keys move when a server is added or removed.
+    Modula,
+}
+
+impl RingDistribution {
+    /// Each with its name in the configuration.
+    pub const ALL: [(&'static str, RingDistribution); 3] = [
+        ("ketama", RingDistribution::Ketama),
+        ("ketama_weighted", RingDistribution::KetamaWeighted),
+        ("modula", RingDistribution::Modula),
+    ];
+
+    /// The distribution of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<RingDistribution> {
+        Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+}
 
 /// The address of a memcached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! Applying purges to entries that are not requested, so that their memory is freed: a few entries at a time, no lock
 //! held long. `deferred_free` frees what is removed.
 
-use super::purging::{AfterPurges, Purges};
+use super::purging::{AfterPurges, Purges, SweepWalk};
 use super::{Store, Swept};
 use crate::key::KeyHash;
 use crate::purges::Seq;
@@ -18,23 +18,6 @@ const KEEP: usize = 256;
 /// The number of purges that may wait for threads that are late with freeing. With more, some may have to be dropped
 /// before they were applied everywhere, which costs more than freeing on another thread.
 pub(crate) const MOST_BACKLOG: u64 = 8;
-
-/// The progress of a walk.
-#[derive(Default)]
-pub(crate) struct Sweep {
-    /// The rules up to this one were applied to everything in RAM.
-    done: Seq,
-    walk: Option<SweepWalk>,
-}
-
-/// A walk over all entries, approximately in the order of their arrival: memory neighbours are visited together, and
-/// memory is freed from the first of them on. In hash order each page of the allocator would keep some entry until near
-/// the end.
-struct SweepWalk {
-    /// The last rule when it started: it was applied to everything that arrived later.
-    until: Seq,
-    place: WalkPosition,
-}
 
 impl Store {
     /// Continues applying purges to RAM, so that memory is freed: `steps` steps of a few responses. No lock is held long;

@@ -12,7 +12,6 @@
 //!
 //! Locks: books, shard, flights, fill, rules; the last two are never held while another is taken.
 
-use super::purge_sweep::Sweep;
 use super::{Lookup, Store};
 use crate::disk::rules_to_bytes;
 use crate::entry::{Entry, Stored};
@@ -21,6 +20,7 @@ use crate::key::KeyHash;
 use crate::memory_budget::MemoryBudget;
 use crate::purges::rules::{PurgeRules, RequestedAt, RuleLimits, RuleSubject, SubjectFields};
 use crate::purges::{Position, Positions, PurgeEpoch, PurgeFacts, PurgeRule, PurgeScope, Seq};
+use crate::s3fifo::WalkPosition;
 use larder_semantics::field::FieldList;
 use larder_semantics::miss_reason::RemovalCause;
 use larder_semantics::purged::{self, PurgeVerdict};
@@ -52,6 +52,23 @@ pub(crate) struct Purges {
     pub(super) swept: AtomicU64,
     /// See [`Store::has_peer`].
     peer: AtomicBool,
+}
+
+/// The progress of a walk.
+#[derive(Default)]
+pub(super) struct Sweep {
+    /// The rules up to this one were applied to everything in RAM.
+    pub done: Seq,
+    pub walk: Option<SweepWalk>,
+}
+
+/// A walk over all entries, approximately in the order of their arrival: memory neighbours are visited together, and
+/// memory is freed from the first of them on. In hash order each page of the allocator would keep some entry until near
+/// the end.
+pub(super) struct SweepWalk {
+    /// The last rule when it started: it was applied to everything that arrived later.
+    pub until: Seq,
+    pub place: WalkPosition,
 }
 
 /// The values that every hit reads: alone on their cache line, since they are hardly ever written.

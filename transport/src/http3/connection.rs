@@ -2,7 +2,7 @@
 //! `output`.
 
 use super::code;
-use super::endpoint::EndpointWaker;
+use super::endpoint_waker::EndpointWaker;
 use super::output::StreamOutput;
 use super::requests::RequestReader;
 use super::uni_streams::UniStreams;

@@ -1,12 +1,12 @@
 //! The loop of one UDP socket: packets to their connections, timers, and packets of connections to the socket.
 
 use super::connection::Http3Connection;
+use super::endpoint_waker::EndpointWaker;
 use super::handshake::QuicSettings;
 use super::port::{Packet, PacketOwner, QuicPort, QuicSocket, SocketIds};
 use super::succession::{self, PassedMessage};
 use crate::alternative::AlternativeService;
 use crate::handler::Handler;
-use crate::outbox::Outbox;
 use crate::tls::{ServerTls, certificates, quic_suites};
 use crate::worker::{QuicConnections, TransportWorker};
 use larder_stdx::clock;
@@ -15,10 +15,9 @@ use larder_wire::passed_packets::PassedPackets;
 use quinn_proto::{DatagramEvent, Endpoint, EndpointConfig, Incoming, Transmit};
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::IoSliceMut;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
@@ -40,52 +39,6 @@ const HALF_OPEN: usize = 64;
 const MOST_HALF_OPEN: usize = 1024;
 /// The interval of checks whether earlier ports have connections, where this one has none.
 const EARLIER_PORTS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The time for which a connection must have been idle to be closed for lack of room.
-const LEAST_IDLE: Duration = Duration::from_secs(1);
-
-/// Wakes the loop of a socket for its connections.
-pub(super) struct EndpointWaker {
-    queue: RefCell<VecDeque<Rc<Http3Connection>>>,
-    connections: RefCell<BTreeMap<usize, Rc<Http3Connection>>>,
-    waker: RefCell<Option<Waker>>,
-    /// The number of incomplete handshakes.
-    pub half_open: Cell<usize>,
-    /// The output of one answer.
-    pub scratch: RefCell<Outbox>,
-    /// The address, and its name in the configuration.
-    pub at: SocketAddr,
-    pub name: Rc<str>,
-}
-
-impl EndpointWaker {
-    /// Puts a connection in line.
-    pub fn enqueue(&self, connection: &Http3Connection) {
-        if connection.is_queued.get() {
-            return;
-        }
-        let connections = self.connections.borrow();
-        if let Some(it) = connections.get(&connection.handle.0) {
-            it.is_queued.set(true);
-            self.queue.borrow_mut().push_back(it.clone());
-            if let Some(waker) = &*self.waker.borrow() {
-                waker.wake_by_ref();
-            }
-        }
-    }
-
-    pub fn now(&self) -> Instant {
-        clock::instant()
-    }
-}
-
-impl QuicConnections for EndpointWaker {
-    fn close_idle(&self, count: usize) -> usize {
-        let now = clock::instant();
-        let all: Vec<_> = self.connections.borrow().values().cloned().collect();
-        all.iter().filter(|it| it.close_if_idle(now, LEAST_IDLE)).take(count).count()
-    }
-}
-
 /// The loop of one socket.
 struct SocketLoop<H> {
     socket: AsyncFd<Arc<OwnedFd>>,

@@ -10,6 +10,7 @@
 mod connection;
 mod early;
 mod endpoint;
+mod endpoint_waker;
 mod handshake;
 mod output;
 mod port;

@@ -5,6 +5,7 @@ mod floods;
 mod reply;
 mod request_body;
 mod stream;
+mod transfer_rate;
 mod tunnel;
 mod waiting;
 

@@ -1,7 +1,7 @@
 //! One stream: its output, its input, and the tasks that wait for either.
 
 use super::STREAM_WINDOW;
-use super::waiting::TransferRate;
+use super::transfer_rate::TransferRate;
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
 use crate::worker::TransferLimits;

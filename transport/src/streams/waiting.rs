@@ -2,17 +2,15 @@
 //! same for a whole connection is in `worker::OpenSocket`.
 
 use super::stream::ClientStream;
+use super::transfer_rate::TransferRate;
 use super::{StreamReset, StreamsLink};
 use crate::client_socket::ClientGone;
 use crate::worker::TransferLimits;
 use larder_stdx::clock;
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The window of `min_rate`, milliseconds.
-const RATE_WINDOW: u64 = 10_000;
 /// The interval of checks whether the client still has to act: it may lack credit.
 const SLICE: Duration = Duration::from_millis(2_500);
 
@@ -60,31 +58,6 @@ impl StreamSide {
     }
 }
 
-/// The rate of a client while it is waited for, over successive waits.
-#[derive(Debug, Default)]
-pub(crate) struct TransferRate {
-    /// Milliseconds of waiting in this window.
-    waited: Cell<u64>,
-    /// Bytes transferred at the start of the window.
-    begun: Cell<u64>,
-}
-
-impl TransferRate {
-    /// Records a wait of `passed` milliseconds, with `moved` bytes transferred so far; returns whether the rate is below
-    /// `min_rate` bytes a second over a window. A silent period is evaluated at its end (docs/decisions/0012).
-    fn is_too_slow(&self, passed: u64, moved: u64, min_rate: u64) -> bool {
-        let waited = self.waited.get().saturating_add(passed);
-        self.waited.set(waited);
-        let moved_in_it = moved.saturating_sub(self.begun.get());
-        if waited < RATE_WINDOW || moved_in_it == 0 {
-            return false;
-        }
-        self.waited.set(0);
-        self.begun.set(moved);
-        moved_in_it < min_rate.saturating_mul(waited) / 1000
-    }
-}
-
 /// Waits until `is_done`, as long as the client makes progress. Otherwise it is counted, and its stream reset.
 pub(crate) async fn wait(
     connection: &dyn StreamsLink,
@@ -127,21 +100,4 @@ pub(crate) async fn wait(
         }
     }
     stream.gone.get().map_or(Ok(()), Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Moves `bytes` in each of 25 seconds, a tenth of a second of which each wait takes; whether that is too slow for 128 a second.
-    fn check(bytes: u64) -> bool {
-        let rate = TransferRate::default();
-        (1..=250).any(|it| rate.is_too_slow(100, it * bytes / 10, 128))
-    }
-
-    #[test]
-    fn waits_are_judged_together_however_short_they_are() {
-        assert_eq!([true, true, false, false], [1, 127, 128, 1000].map(check));
-        assert!(!check(0), "silence has other limits");
-    }
 }

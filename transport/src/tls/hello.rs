@@ -3,6 +3,9 @@
 
 use rustls::{Error, InvalidMessage, PeerIncompatible};
 
+/// The bytes before a record's content.
+pub(super) const HEADER: usize = 5;
+
 /// Alerts (RFC 8446 §6.2).
 const PROTOCOL_VERSION: u8 = 70;
 const MISSING_EXTENSION: u8 = 109;
@@ -22,7 +25,7 @@ pub fn rejection(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
         // RFC 6066 section 3, for a name without a certificate.
         return matches!(error, Error::General(_)).then(|| (error.clone(), UNRECOGNIZED_NAME));
     };
-    let hello = Hello::parse(bytes.get(super::session::HEADER..)?)?;
+    let hello = Hello::parse(bytes.get(HEADER..)?)?;
     match hello.version {
         ..=0x302 => Some((PeerIncompatible::Tls12NotOffered.into(), PROTOCOL_VERSION)),
         // RFC 8446 §9.2.

@@ -2,6 +2,7 @@
 //! `client_socket`. An idle connection holds keys and no buffers.
 
 use super::certificates::{self, HelloNames};
+use super::hello::HEADER;
 use super::{AlpnProtocol, AwaitedHello, HandshakeRules, Secured, ServerTls, hello, name_of};
 use crate::outbox::{Outbox, SHIFTED, SendProgress, TURN, shifted};
 use larder_counters::Counters;
@@ -21,8 +22,6 @@ const SEAL: usize = 64 * 1024;
 const SEALED: usize = SEAL + 16 * 1024;
 /// Bytes in one record (RFC 8446 §5.1).
 const RECORD: usize = 16 * 1024;
-/// The bytes before a record's content.
-pub(super) const HEADER: usize = 5;
 /// The most bytes that sealing adds to a record.
 const OVERHEAD: usize = 64;
 

@@ -8,8 +8,8 @@ mod model;
 mod orders;
 mod seal;
 
-use super::attempts::wall;
 use super::challenge::{ChallengeAnswer, PublishedChallenges};
+use super::wall;
 use super::{AcmeContext, AcmeFailure, FailureKind};
 use larder_observe::log::Level;
 use larder_stdx::secret::Secret;

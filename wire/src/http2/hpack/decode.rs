@@ -2,7 +2,7 @@
 
 use super::super::ErrorCode;
 use super::huffman;
-use super::table::{Dynamic, OVERHEAD, STATIC};
+use super::table::{Dynamic, Flaw, OVERHEAD, STATIC};
 use crate::message::MAX_FIELDS;
 use larder_semantics::field::is_token;
 
@@ -12,15 +12,6 @@ const KEEP: usize = 128 * 1024;
 /// The most changes of the table's size at the beginning of a section: to the minimum since the last one, and to the
 /// current size (RFC 7541 §4.2).
 const RESIZES: u32 = 2;
-
-/// The error in one field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// Its name is not a lower-case token (RFC 9113 §8.2.1).
-    Name,
-    /// Its value has a control character, or white space at its ends.
-    Value,
-}
 
 /// The decoder of one connection.
 #[derive(Debug)]

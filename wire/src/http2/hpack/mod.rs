@@ -7,10 +7,11 @@ mod encoder;
 mod huffman;
 mod table;
 
-pub use decode::{Flaw, HpackDecoder, Section};
+pub use decode::{HpackDecoder, Section};
 pub(crate) use decode::{integer, string_behind};
 pub use encoder::Encoder;
 pub(crate) use encoder::PreparedLiteral;
+pub use table::Flaw;
 pub(crate) use table::known_name;
 
 /// The largest table that a peer may request (`SETTINGS_HEADER_TABLE_SIZE`; the initial size of connections), bytes.

@@ -1,7 +1,15 @@
 //! The tables of indexed fields: the static one (RFC 7541 Appendix A), and the dynamic one that the peer fills.
 
-use super::Flaw;
 use std::collections::VecDeque;
+
+/// The error in one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Its name is not a lower-case token (RFC 9113 §8.2.1).
+    Name,
+    /// Its value has a control character, or white space at its ends.
+    Value,
+}
 
 /// The additional counted bytes of an entry (RFC 7541 §4.1).
 pub(super) const OVERHEAD: usize = 32;

@@ -1,0 +1,69 @@
+//! One condition at one reading, and the words for a number of parts.
+
+use super::table::FindingKind;
+
+/// The most names in a sentence.
+const NAMES: usize = 3;
+
+/// The start of a condition in its sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// The first reading with it.
+    Seen,
+    /// This time, Unix seconds.
+    At(u64),
+    /// It has none.
+    Unstated,
+}
+
+/// A condition that holds at one reading.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub kind: FindingKind,
+    /// The part, the same for every kind of condition of it: its start stays if the kind changes.
+    pub subject: String,
+    pub what: String,
+    pub since: Beginning,
+    /// Empty for that of an earlier reading.
+    pub evidence: String,
+    pub effect: String,
+}
+
+impl Condition {
+    pub fn with_effect(self, effect: impl Into<String>) -> Self {
+        Self { effect: effect.into(), ..self }
+    }
+
+    pub fn begun(self, since: Beginning) -> Self {
+        Self { since, ..self }
+    }
+}
+
+/// A condition without effect.
+pub(super) fn condition(
+    kind: FindingKind,
+    subject: &str,
+    what: impl Into<String>,
+    evidence: impl Into<String>,
+) -> Condition {
+    Condition {
+        kind,
+        subject: subject.to_owned(),
+        what: what.into(),
+        since: Beginning::Seen,
+        evidence: evidence.into(),
+        effect: String::new(),
+    }
+}
+
+/// `1 route`, `3 routes`.
+pub(super) fn number(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// Some names, and the number of the others.
+pub(super) fn list(names: &[&str]) -> String {
+    let shown = names.len().min(if names.len() == NAMES + 1 { NAMES + 1 } else { NAMES });
+    let text = names[..shown].join(", ");
+    if shown == names.len() { text } else { format!("{text} and {} more", names.len() - shown) }
+}
