@@ -468,7 +468,6 @@ impl Admin {
         self.is_replaced.get() && endpoint.effect == Effect::Writes && !is_purge && !endpoint.for_tests
     }
 
-    /// The endpoint of a request, if access is permitted; or the rejection.
     /// Answers an accepted request. One that only reads ends early if its client has gone and another one waits for the same lock.
     async fn run(&self, endpoint: &Endpoint, asked: AdminRequest<'_>, reply: &Reply<'_>) -> AdminResponse {
         let answer = (endpoint.run)(self, asked);
@@ -486,6 +485,7 @@ impl Admin {
         }
     }
 
+    /// The endpoint of a request, if access is permitted; or the rejection.
     fn find<'a>(
         &self,
         request: &Request,
