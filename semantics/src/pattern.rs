@@ -70,6 +70,22 @@ impl PatternLiteral {
     fn of(&self, decode: Decode) -> &[u8] {
         if decode == Decode::No { &self.spelled } else { &self.normal }
     }
+
+    /// The bytes at its beginning that are the same in both forms.
+    fn common_begin(&self) -> &[u8] {
+        &self.normal[..common(self.spelled.iter().zip(&self.normal))]
+    }
+
+    /// The same at its end.
+    fn common_end(&self) -> &[u8] {
+        let length = common(self.spelled.iter().rev().zip(self.normal.iter().rev()));
+        &self.normal[self.normal.len() - length..]
+    }
+}
+
+/// The number of equal pairs before the first that differs.
+fn common<'a>(pairs: impl Iterator<Item = (&'a u8, &'a u8)>) -> usize {
+    pairs.take_while(|it| it.0 == it.1).count()
 }
 
 impl PathPattern {
@@ -226,6 +242,24 @@ impl PathPattern {
             Shape::Exact(it) | Shape::Between(it, _) | Shape::Segments(it, _) | Shape::Regex(it) => {
                 &it.normal
             }
+        }
+    }
+
+    /// Literal bytes that every interpretation of a matching path begins with, and bytes that it ends with, whether they are decoded
+    /// or not. In a short path they may overlap.
+    #[must_use]
+    pub fn literal_ends(&self) -> (&[u8], &[u8]) {
+        match &*self.shape {
+            Shape::Exact(it) => (it.common_begin(), it.common_end()),
+            Shape::Between(before, after) => (before.common_begin(), after.common_end()),
+            Shape::Segments(before, segments) => {
+                let end = match segments.last() {
+                    Some(PatternSegment::Literal(it) | PatternSegment::Capture(_, it)) => it.common_end(),
+                    Some(PatternSegment::Rest) | None => &[],
+                };
+                (before.common_begin(), end)
+            }
+            Shape::Regex(before) => (before.common_begin(), &[]),
         }
     }
 

@@ -1,7 +1,7 @@
 //! From a request to its service: by host, path, method, listener and condition. Built by each worker for each configuration; it keeps no state of
 //! requests, and makes no string during a lookup.
 
-mod prefixes;
+mod candidates;
 mod refusal;
 
 pub use refusal::NoRoute;
@@ -10,6 +10,7 @@ use super::finish::{RouteFinish, SiteErrorPage};
 use super::own_answer::{self, LiveRedirects};
 use super::route_admission::RouteAdmission;
 use super::site_tls::SiteTls;
+use candidates::RouteCandidates;
 use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
@@ -19,7 +20,6 @@ use larder_semantics::geo::GeoLookup;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of, path_of};
 use larder_transport::worker::{ClientLimits, RequestLimits};
-use prefixes::Prefixes;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -232,8 +232,8 @@ pub struct Router {
     sites: Vec<LiveSite>,
     /// For each site, whether a route has a condition.
     conditional: Vec<bool>,
-    /// For each site, the beginnings of its patterns.
-    prefixes: Vec<Prefixes>,
+    /// For each site, the beginnings and ends of its patterns.
+    candidates: Vec<RouteCandidates>,
     /// See [`Router::purge_paths`].
     purge_paths: Vec<String>,
     /// A buffer for a normalised path.
@@ -297,12 +297,12 @@ impl Router {
     pub fn new(mut sites: Vec<LiveSite>) -> Self {
         sites.iter_mut().for_each(take_directories);
         let conditional = sites.iter().map(|it| it.routes.iter().any(|it| it.condition.is_some())).collect();
-        let prefixes = sites.iter().map(|it| Prefixes::of(&it.routes)).collect();
+        let candidates = sites.iter().map(|it| RouteCandidates::of(&it.routes)).collect();
         let mut purge_paths: Vec<String> = Vec::new();
         for route in sites.iter().flat_map(|it| &it.routes) {
             purge_paths.extend(route.purge.path.clone().filter(|it| !purge_paths.contains(it)));
         }
-        Self { sites, conditional, prefixes, purge_paths, ..Self::default() }
+        Self { sites, conditional, candidates, purge_paths, ..Self::default() }
     }
 
     /// The same, with the databases for its conditions.
@@ -427,7 +427,7 @@ impl Router {
         let of = |route: usize| rules(&routes[route]);
         let ours = of(at.1);
         path::holds_for_all(path_of(view.target).as_bytes(), &mut Vec::new(), |read, decode| {
-            position(routes, asked, read, decode).is_none_or(|it| match (&ours, of(it)) {
+            self.position(at.0, asked, read, decode).is_none_or(|it| match (&ours, of(it)) {
                 (Some(ours), Some(other)) => Arc::ptr_eq(ours, &other),
                 (ours, other) => ours.is_none() && other.is_none(),
             })
@@ -447,7 +447,7 @@ impl Router {
         let pattern = &routes[route].path;
         let mut other = None;
         path::holds_for_all(path.as_bytes(), &mut Vec::new(), |read, decode| {
-            let found = position(routes, asked, read, decode);
+            let found = self.position(at, asked, read, decode);
             if found != Some(route) {
                 other = Some((read.escape_ascii().to_string(), found));
             }
@@ -528,7 +528,7 @@ impl Router {
         let path = &mut *self.room.borrow_mut();
         path::read(path_of(target).as_bytes(), path::NORMAL, path);
         let mut found = Vec::new();
-        for number in (0..routes.len()).filter(|it| takes(routes, *it, asked, path, Decode::All)) {
+        for number in self.matching(at, asked, path, Decode::All) {
             found.push(&routes[number]);
             if routes[number].condition.is_none() {
                 break;
@@ -558,16 +558,34 @@ impl Router {
             return Some(Chosen { route: 0, sure: true });
         }
         if path::is_plain(path.as_bytes()) {
-            let path = path.as_bytes();
-            let route = self.prefixes[site]
-                .first(path, routes.len(), |it| takes(routes, it, asked, path, Decode::All))?;
+            let route = self.position(site, asked, path.as_bytes(), Decode::All)?;
             return Some(Chosen { route, sure: true });
         }
         let room = &mut *self.room.borrow_mut();
         path::read(path.as_bytes(), path::NORMAL, room);
-        let route = position(routes, asked, room, Decode::All)?;
-        let same = |read: &[u8], decode| position(routes, asked, read, decode) == Some(route);
+        let route = self.position(site, asked, room, Decode::All)?;
+        let same = |read: &[u8], decode| self.position(site, asked, read, decode) == Some(route);
         Some(Chosen { route, sure: path::holds_for_all(path.as_bytes(), room, same) })
+    }
+
+    /// The first route for an interpretation of a path.
+    fn position(&self, site: usize, asked: Asked<'_>, path: &[u8], decode: Decode) -> Option<usize> {
+        self.matching(site, asked, path, decode).next()
+    }
+
+    /// The routes for an interpretation of a path, in order, without those that have no file for it. An undecoded path is compared
+    /// with literal patterns.
+    fn matching(
+        &self,
+        site: usize,
+        asked: Asked<'_>,
+        path: &[u8],
+        decode: Decode,
+    ) -> impl Iterator<Item = usize> {
+        let routes = &self.sites[site].routes;
+        let takes =
+            move |it: &usize| routes[*it].takes(asked, path, decode) && !asked.without.has(*it, &routes[*it]);
+        self.candidates[site].of_path(path).filter(takes)
     }
 
     fn site(&self, host: &str) -> Option<usize> {
@@ -595,8 +613,7 @@ impl Matched {
         method.is_none_or(|it| self.methods.allow(it))
     }
 
-    /// Whether a request with this interpretation of its path is one of the route. An undecoded path is compared with
-    /// literal patterns.
+    /// Whether a request with this interpretation of its path is one of the route.
     fn takes(&self, asked: Asked<'_>, path: &[u8], decode: Decode) -> bool {
         (self.path.matches_as(path, decode) || self.is_directory(path, decode))
             && self.allows(asked.method)
@@ -611,12 +628,6 @@ impl Matched {
 
     fn is_directory(&self, path: &[u8], decode: Decode) -> bool {
         self.takes_directory && self.path.is_directory(path, decode)
-    }
-
-    /// The bytes that every path of the route begins with, in the normal form.
-    fn prefix(&self) -> &[u8] {
-        let prefix = self.path.prefix();
-        if self.takes_directory { prefix.strip_suffix(b"/").unwrap_or(prefix) } else { prefix }
     }
 
     #[inline]
@@ -644,16 +655,6 @@ fn normal(path: &str) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     path::read(path.as_bytes(), path::NORMAL, &mut out);
     Cow::Owned(out)
-}
-
-/// The first of `routes` for an interpretation of a path.
-fn position(routes: &[Matched], asked: Asked<'_>, path: &[u8], decode: Decode) -> Option<usize> {
-    (0..routes.len()).find(|it| takes(routes, *it, asked, path, decode))
-}
-
-/// Whether a request with this interpretation of its path is one of the route `at`, which may have no file for it.
-fn takes(routes: &[Matched], at: usize, asked: Asked<'_>, path: &[u8], decode: Decode) -> bool {
-    routes[at].takes(asked, path, decode) && !asked.without.has(at, &routes[at])
 }
 
 #[cfg(test)]

@@ -214,6 +214,26 @@ fn equal_if_the_text_is() {
     assert_eq!(b"", PathPattern::of("regex:/a|/b").prefix());
 }
 
+#[test]
+fn literal_ends() {
+    let check = |pattern: &str, begin: &str, end: &str| {
+        let pattern = PathPattern::parse(pattern).unwrap();
+        let ends = pattern.literal_ends();
+        assert_eq!((begin.as_bytes(), end.as_bytes()), ends, "{pattern}");
+    };
+    check("/about", "/about", "/about");
+    check("/static/*", "/static/", "");
+    check("/static/*.css", "/static/", ".css");
+    check("*.php", "", ".php");
+    check("/img/{id}.png", "/img/", ".png");
+    check("/shop/{id}/edit", "/shop/", "edit");
+    check("/shop/{id}/*", "/shop/", "");
+    check("regex:/a/[0-9]+x", "/a/", "");
+    // Up to a byte that is not decoded in every interpretation.
+    check("/caf%C3%A9/menu", "/caf", "/menu");
+    check("/a/*.%63ss", "/a/", "ss");
+}
+
 fn some_patterns() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "/", "/", "a", "b", "{x}", "{y}", "*", ".", "%61", "%2f", "{z...}", "regex:", "(", ")", "|", "[ab]",
@@ -247,6 +267,11 @@ proptest! {
         prop_assert_eq!(pattern.matches(&path), captures.is_some(), "{}", text);
         if let Some(captures) = captures {
             prop_assert!(path.starts_with(pattern.prefix()), "{} {:?}", text, path);
+            for decode in [Decode::No, Decode::All] {
+                let (begin, end) = pattern.literal_ends();
+                let ends = path.starts_with(begin) && path.ends_with(end);
+                prop_assert!(ends || !pattern.matches_as(&path, decode), "{} {:?}", text, path);
+            }
             for number in 0..11 {
                 let it = captures.number(number);
                 prop_assert!(it.is_empty() || path.windows(it.len()).any(|part| part == it));

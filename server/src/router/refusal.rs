@@ -1,6 +1,6 @@
 //! The response to a request without a route: the method is not one of the path's routes (405), or there is no route (404).
 
-use super::{Asked, FilesPassed, Router, takes};
+use super::{Asked, FilesPassed, Router};
 use larder_config::Methods;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of};
@@ -28,8 +28,7 @@ impl Router {
         let without = if is_for_file { FilesPassed::ALL } else { FilesPassed::default() };
         let any = Asked { method: None, view: Some(view), without };
         let mut methods: Vec<String> = Vec::new();
-        let these = (0..routes.len()).filter(|it| takes(routes, *it, any, &room, Decode::All));
-        for it in these.map(|it| &routes[it]) {
+        for it in self.matching(site, any, &room, Decode::All).map(|it| &routes[it]) {
             methods.extend(accepted(&it.methods).filter(|it| !methods.contains(it)).collect::<Vec<_>>());
         }
         if !methods.is_empty() {
