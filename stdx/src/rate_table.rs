@@ -15,6 +15,8 @@ pub const SLOTS: usize = 1 << 18;
 const TAG_BITS: u32 = 12;
 /// These bits.
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+/// The bits of a position in a set.
+const WAY_MASK: u64 = WAYS as u64 - 1;
 /// How often a change that other threads overtake is tried again. After that the event is admitted without a trace.
 const TRIES: usize = 1000;
 
@@ -24,9 +26,14 @@ struct Slot {
     word: AtomicU64,
 }
 
+/// Slots for keys with the same lower bits. Without the alignment a set would be in three cache lines.
+#[derive(Default)]
+#[repr(align(128))]
+struct Set([Slot; WAYS]);
+
 /// The table.
 pub struct RateTable {
-    slots: Box<[Slot]>,
+    sets: Box<[Set]>,
 }
 
 impl Default for RateTable {
@@ -51,28 +58,39 @@ impl RateTable {
     /// A table of this many slots, at least a set; rounded up to a power of two.
     #[must_use]
     pub fn new(slots: usize) -> Self {
-        let slots = slots.next_power_of_two().max(WAYS);
-        Self { slots: (0..slots).map(|_| Slot::default()).collect() }
+        let sets = (slots / WAYS).max(1).next_power_of_two();
+        Self { sets: (0..sets).map(|_| Set::default()).collect() }
     }
 
     /// Bytes of the table.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<Slot>()
+        self.sets.len() * size_of::<Set>()
     }
 
-    fn set(&self, key: u64) -> &[Slot] {
-        let sets = self.slots.len() / WAYS;
+    #[inline]
+    fn set(&self, key: u64) -> &[Slot; WAYS] {
         // The upper bits are the mark.
-        let at = (usize::try_from(key & u64::from(u32::MAX)).unwrap_or(0) & (sets - 1)) * WAYS;
-        &self.slots[at..at + WAYS]
+        let at = usize::try_from(key & u64::from(u32::MAX)).unwrap_or(0) & (self.sets.len() - 1);
+        &self.sets[at].0
     }
 
     /// The slot of a key, and its word.
-    fn find(set: &[Slot], key: u64) -> Option<(&Slot, u64)> {
+    #[inline]
+    fn find(set: &[Slot; WAYS], key: u64) -> Option<(&Slot, u64)> {
         let slot = set.iter().find(|it| it.key.load(Acquire) == key)?;
         let word = slot.word.load(Acquire);
         (tag(key) == word & TAG_MASK).then_some((slot, word))
+    }
+
+    /// The slot with the lowest number, and its word.
+    #[inline]
+    fn lowest(set: &[Slot; WAYS]) -> (&Slot, u64) {
+        let words: [u64; WAYS] = std::array::from_fn(|it| set[it].word.load(Acquire));
+        // With the position in place of the last bits of the tag, the minimum has no branch: among many keys it would be mispredicted.
+        let places = (0..).zip(words).map(|(at, word): (u64, u64)| word & !WAY_MASK | at);
+        let at = usize::try_from(places.min().unwrap_or(0) & WAY_MASK).unwrap_or(0);
+        (&set[at], words[at])
     }
 
     /// Replaces the number of `key` by that which `rule` makes of it; 0 is that of a key without a slot. Numbers have 52 bits.
@@ -90,8 +108,7 @@ impl RateTable {
                 continue;
             }
             let next = pack(rule(0)?, key);
-            let words = set.iter().map(|it| (it, it.word.load(Acquire)));
-            let Some((slot, word)) = words.min_by_key(|it| number(it.1)) else { return Ok(()) };
+            let (slot, word) = Self::lowest(set);
             if slot.word.compare_exchange(word, next, Release, Acquire).is_ok() {
                 slot.key.store(key, Release);
                 return Ok(());

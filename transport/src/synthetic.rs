@@ -52,7 +52,7 @@ impl Synthetic {
     /// A response with a body from memory.
     #[must_use]
     pub fn new(status: u16, media_type: &str, body: impl Into<Bytes>) -> Self {
-        let mut fields = FieldList::with_capacity(4, 192);
+        let mut fields = FieldList::with_capacity(6, 224);
         fields.push("Content-Type", media_type);
         Self { body: pieces(body.into()), fields, ..Self::empty(status) }
     }
@@ -60,7 +60,8 @@ impl Synthetic {
     /// An error page: the status with its reason, and one sentence. It repeats nothing of the request.
     #[must_use]
     pub fn page(status: u16, sentence: &str) -> Self {
-        let body = format!("{status} {}\n{sentence}\n", reason(status));
+        // Exactly as long as it is: `Bytes` would allocate again for a spare byte.
+        let body = [itoa::Buffer::new().format(status), " ", reason(status), "\n", sentence, "\n"].concat();
         Self { is_error_page: status >= 400, ..Self::new(status, PLAIN_TEXT, body) }
     }
 

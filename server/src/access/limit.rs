@@ -4,7 +4,7 @@ use super::AccessState;
 use super::limit_log::LimitLog;
 use larder_config::access::{LimitConfig, LimitKey};
 use larder_semantics::network::{client_network, wider_network};
-use larder_semantics::rate::{Gcra, Rate, RefusedFor, TICKS};
+use larder_semantics::rate::{Rate, RefusedFor, TICKS};
 use larder_semantics::request_view::RequestView;
 use larder_semantics::{cookies, field};
 use larder_stdx::clock;
@@ -46,7 +46,18 @@ pub(super) struct RequestLimit {
     config: LimitConfig,
     pub state: Arc<AccessState>,
     seed: u64,
+    /// The value of `RateLimit-Policy`; `None` without a rate.
+    policy: Option<String>,
     log: LimitLog,
+}
+
+/// The reason why a request exceeds a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LimitExceeded {
+    /// Too many with its key are in progress.
+    InProgress,
+    /// It is before its time.
+    Rate(RefusedFor),
 }
 
 /// An event that was counted.
@@ -78,17 +89,18 @@ impl RequestLimit {
         // Made now: the first request must not wait for four million zeros.
         let _ = (state.limits.rates(), config.concurrency.map(|_| state.limits.in_flight()));
         let log = LimitLog::new("route-limited", &config.scope, described(&config));
-        Self { config, state, seed, log }
+        let policy = config.rate.as_ref().map(|it| {
+            let quota = u64::from(it.rate.count) + u64::from(config.burst);
+            format!("\"requests\";q={quota};w={}", it.rate.seconds)
+        });
+        Self { config, state, seed, policy, log }
     }
 
-    /// Counts a request, or returns the response to one too many.
-    pub fn take(&self, view: &RequestView<'_>) -> Result<(Option<Taken>, Option<InProgress>), Synthetic> {
+    /// Counts a request, or decides that it is one too many, which allocates nothing.
+    pub fn take(&self, view: &RequestView<'_>) -> Result<(Option<Taken>, Option<InProgress>), LimitExceeded> {
         let (key, limits) = (self.key(view), &self.state.limits);
         let in_progress = match self.config.concurrency.map(|most| limits.in_flight().enter(key, most)) {
-            Some(Err(_)) => {
-                self.log.note(&self.state.errors);
-                return Err(too_many("Too many requests of this client are in progress.", 1, None));
-            }
+            Some(Err(_)) => return Err(LimitExceeded::InProgress),
             Some(Ok(counted)) => counted.map(|counted| InProgress { state: self.state.clone(), counted }),
             None => None,
         };
@@ -96,7 +108,7 @@ impl RequestLimit {
         let (rates, now) = (limits.rates(), ticks());
         match rates.change(key, |arrival| gcra.judge(arrival, now)) {
             Ok(()) => Ok((Some(Taken { key, interval: gcra.interval }), in_progress)),
-            Err(wait) => Err(self.exceeded(gcra, wait)),
+            Err(wait) => Err(LimitExceeded::Rate(wait)),
         }
     }
 
@@ -113,12 +125,18 @@ impl RequestLimit {
         let _ = self.state.limits.rates().change::<()>(taken.key, less);
     }
 
+    /// Notes a request too many, and returns its response.
     #[cold]
-    fn exceeded(&self, gcra: &Gcra, wait: RefusedFor) -> Synthetic {
+    pub fn refuse(&self, exceeded: LimitExceeded) -> Synthetic {
         self.log.note(&self.state.errors);
-        let quota = u64::from(gcra.rate.count) + u64::from(self.config.burst);
-        let policy = format!("\"requests\";q={quota};w={}", gcra.rate.seconds);
-        too_many("The limit of requests is reached.", wait.seconds(), Some(policy))
+        match exceeded {
+            LimitExceeded::InProgress => {
+                too_many("Too many requests of this client are in progress.", 1, None)
+            }
+            LimitExceeded::Rate(wait) => {
+                too_many("The limit of requests is reached.", wait.seconds(), self.policy.as_deref())
+            }
+        }
     }
 
     #[inline]
@@ -168,13 +186,13 @@ fn keyed(value: &[u8], seed: u64) -> u64 {
 }
 
 /// The response to a request too many (RFC 6585 §4), with its rate in the fields of draft-ietf-httpapi-ratelimit-headers-10.
-pub(super) fn too_many(sentence: &str, seconds: u64, policy: Option<String>) -> Synthetic {
-    let page = Synthetic::page(429, sentence)
-        .with("Retry-After", seconds.to_string())
-        .with("Cache-Control", "no-store");
+pub(super) fn too_many(sentence: &str, seconds: u64, policy: Option<&str>) -> Synthetic {
+    let seconds = seconds.to_string();
+    let page = Synthetic::page(429, sentence).with("Retry-After", &seconds).with("Cache-Control", "no-store");
     match policy {
         Some(policy) => {
-            page.with("RateLimit", format!("\"requests\";r=0;t={seconds}")).with("RateLimit-Policy", policy)
+            let left = ["\"requests\";r=0;t=", &seconds].concat();
+            page.with("RateLimit", left).with("RateLimit-Policy", policy)
         }
         None => page,
     }

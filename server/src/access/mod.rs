@@ -485,7 +485,7 @@ impl AccessRules {
                     admitted.taken = taken;
                     admitted.in_progress = in_progress;
                 }
-                Err(page) => return Verdict::Refuse(page),
+                Err(exceeded) => return Verdict::Refuse(limit.refuse(exceeded)),
             }
         }
         self.by_proof(view, by_address, counters, admitted)

@@ -21,11 +21,28 @@ fn threads_lose_no_event_of_a_key() {
         }
     });
     for key in 1..4 {
-        let slots: Vec<_> = table.slots.iter().filter(|it| it.key.load(Acquire) == key_of(key)).collect();
+        let slots: Vec<_> =
+            table.sets.iter().flat_map(|it| &it.0).filter(|it| it.key.load(Acquire) == key_of(key)).collect();
         // Two threads that add a key at once may use two slots; the sum is exact.
         let sum: u64 = slots.iter().map(|it| number(it.word.load(Acquire))).sum();
         assert!((66_664..=66_668).contains(&sum), "{sum}");
     }
+}
+
+/// Without other threads, a change is one judgement, and is in two cache lines.
+#[test]
+fn a_change_judges_once() {
+    let (table, judged) = (RateTable::default(), std::cell::Cell::new(0));
+    let change = |answer: Result<u64, ()>| {
+        judged.set(0);
+        let result = table.change(key_of(1), |_| {
+            judged.set(judged.get() + 1);
+            answer
+        });
+        assert_eq!((answer.map(drop), 1), (result, judged.get()), "{answer:?}");
+    };
+    [Err(()), Ok(1), Ok(2), Err(())].into_iter().for_each(change);
+    assert!(table.sets.iter().all(|it| it.0.as_ptr().addr() % 128 == 0));
 }
 
 #[test]
