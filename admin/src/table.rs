@@ -46,7 +46,7 @@ pub const OVERLAY: usize = 32 << 20;
 /// The most bytes of a request about a configuration.
 pub const CONFIG: usize = 1 << 20;
 
-type Running<'a> = Pin<Box<dyn Future<Output = AdminResponse> + 'a>>;
+type AdminFuture<'a> = Pin<Box<dyn Future<Output = AdminResponse> + 'a>>;
 
 /// One row of the table.
 pub struct Endpoint {
@@ -75,7 +75,7 @@ pub struct Endpoint {
     /// A well-formed query and body.
     pub example: Option<(&'static str, &'static str)>,
     /// Its function.
-    pub run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> Running<'a>,
+    pub run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> AdminFuture<'a>,
 }
 
 /// The required access.
@@ -171,7 +171,7 @@ const fn row(
     path: &'static str,
     needs: EndpointAccess,
     summary: &'static str,
-    run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> Running<'a>,
+    run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> AdminFuture<'a>,
 ) -> Endpoint {
     let effect = match method.as_bytes() {
         b"GET" => Effect::Reads,

@@ -127,14 +127,14 @@ impl ResponseSource {
 pub trait ResponseMaker {
     /// Makes the response to a request with this body; its own body may follow later. If the future or the body is dropped, no
     /// client waits for it any more.
-    fn make(&self, request: &Rc<Request>, body: Bytes) -> Making;
+    fn make(&self, request: &Rc<Request>, body: Bytes) -> MadeResponseFuture;
 }
 
 /// A response while it is made.
 ///
 /// # Errors
 /// It could not be made.
-pub type Making = Pin<Box<dyn Future<Output = Result<MadeResponse, OriginError>>>>;
+pub type MadeResponseFuture = Pin<Box<dyn Future<Output = Result<MadeResponse, OriginError>>>>;
 
 /// A response made here.
 pub struct MadeResponse {

@@ -4,19 +4,19 @@
 pub const MOST_CAPTURES: usize = 9;
 
 /// Positions of captures in a path.
-pub(crate) type Spans = [(u32, u32); MOST_CAPTURES];
+pub(crate) type CaptureSpans = [(u32, u32); MOST_CAPTURES];
 
 /// The texts that a pattern captured from a path; borrowed from both.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Captures<'a> {
     path: &'a [u8],
     names: &'a [Box<str>],
-    spans: Spans,
+    spans: CaptureSpans,
 }
 
 impl<'a> Captures<'a> {
     /// The captures at `spans` of a path, with the names of their pattern.
-    pub(crate) fn new(path: &'a [u8], names: &'a [Box<str>], spans: Spans) -> Self {
+    pub(crate) fn new(path: &'a [u8], names: &'a [Box<str>], spans: CaptureSpans) -> Self {
         Captures { path, names, spans }
     }
 

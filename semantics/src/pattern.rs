@@ -12,7 +12,7 @@
 mod coverage;
 mod parse;
 
-use crate::captures::{Captures, Spans};
+use crate::captures::{CaptureSpans, Captures};
 use crate::path::Decode;
 use crate::template::{self, Template};
 use larder_stdx::nearest::nearest;
@@ -181,7 +181,7 @@ impl PathPattern {
     /// The captures from the normal form of a path; `None` if the pattern does not match.
     #[must_use]
     pub fn captures<'a>(&'a self, path: &'a [u8]) -> Option<Captures<'a>> {
-        let mut spans = Spans::default();
+        let mut spans = CaptureSpans::default();
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         match &*self.shape {
             Shape::Exact(exact) => (path == &*exact.normal).then_some(())?,

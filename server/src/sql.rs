@@ -12,7 +12,7 @@ use larder_database::{
     ReplicaChange, ResultFormat, RowsFound, ShownRows, SqlAccess, SqlAnswer, SqlCall, SqlError, SqlParameter,
     SqlRows, SqlStatement, named_tag,
 };
-use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
+use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, MadeResponseFuture, ResponseMaker};
 use larder_observe::log::{Level, SubsystemLog};
 use larder_origin::OriginError;
 use larder_semantics::accept::MediaTypeOffers;
@@ -109,7 +109,7 @@ pub(crate) fn maker(
 }
 
 impl ResponseMaker for SqlMaker {
-    fn make(&self, request: &Rc<Request>, body: Bytes) -> Making {
+    fn make(&self, request: &Rc<Request>, body: Bytes) -> MadeResponseFuture {
         let (route, request) = (self.0.clone(), request.clone());
         Box::pin(async move { route.answer(&request, &body).await })
     }

@@ -4,7 +4,7 @@ use super::tier_lookup::TierLookup;
 use super::*;
 use crate::refusals::Refusals;
 use crate::route::HostSent;
-use crate::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
+use crate::source::{MadeBody, MadePiece, MadeResponse, MadeResponseFuture, ResponseMaker};
 use crate::tiers::LowerTiers;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -25,7 +25,7 @@ struct Pieces {
 }
 
 impl ResponseMaker for Pieces {
-    fn make(&self, _request: &Rc<Request>, _body: Bytes) -> Making {
+    fn make(&self, _request: &Rc<Request>, _body: Bytes) -> MadeResponseFuture {
         self.made.set(self.made.get() + 1);
         let breaks_off = self.breaks_off;
         let (sender, body) = MadeBody::new(1);

@@ -144,7 +144,7 @@ enum Backslash {
     Stands,
 }
 
-type Result<T> = std::result::Result<T, ExpressionError>;
+type ExpressionResult<T> = Result<T, ExpressionError>;
 
 /// A quoted text.
 struct QuotedText {
@@ -160,7 +160,7 @@ pub(super) fn parse(
     subject: ExpressionSubject,
     text: &str,
     written: &str,
-) -> Result<(ExpressionNode, usize)> {
+) -> ExpressionResult<(ExpressionNode, usize)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
@@ -179,7 +179,7 @@ pub(super) fn parse(
     Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2))
 }
 
-fn error<T>(column: usize, sentence: String) -> Result<T> {
+fn error<T>(column: usize, sentence: String) -> ExpressionResult<T> {
     Err(ExpressionError { column, sentence })
 }
 
@@ -195,7 +195,7 @@ struct ExpressionReader<'t> {
 }
 
 impl<'t> ExpressionReader<'t> {
-    fn any(&mut self) -> Result<ExpressionNode> {
+    fn any(&mut self) -> ExpressionResult<ExpressionNode> {
         let mut all = vec![self.all()?];
         while self.take("||") {
             all.push(self.all()?);
@@ -203,7 +203,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(one_or(all, ExpressionNode::Any))
     }
 
-    fn all(&mut self) -> Result<ExpressionNode> {
+    fn all(&mut self) -> ExpressionResult<ExpressionNode> {
         let mut all = vec![self.not()?];
         while self.take("&&") {
             all.push(self.not()?);
@@ -211,7 +211,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(one_or(all, ExpressionNode::All))
     }
 
-    fn not(&mut self) -> Result<ExpressionNode> {
+    fn not(&mut self) -> ExpressionResult<ExpressionNode> {
         if self.depth == DEEPEST {
             return self.wrong(format!("parentheses and ! may be nested {DEEPEST} levels at most"));
         }
@@ -229,7 +229,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(node)
     }
 
-    fn test(&mut self) -> Result<ExpressionNode> {
+    fn test(&mut self) -> ExpressionResult<ExpressionNode> {
         let name = self.peek();
         let Some((_, found)) = names(self.subject).iter().find(|it| it.0 == name) else {
             let known = known(self.subject);
@@ -256,7 +256,7 @@ impl<'t> ExpressionReader<'t> {
     }
 
     /// The test of a text that has a name of its own, in brackets or behind a dot.
-    fn named_test(&mut self, what: Named) -> Result<ExpressionNode> {
+    fn named_test(&mut self, what: Named) -> ExpressionResult<ExpressionNode> {
         let name = if self.take(".") {
             let rest = &self.text[self.at..];
             let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
@@ -284,7 +284,7 @@ impl<'t> ExpressionReader<'t> {
     }
 
     /// A comparison as of any other text, or a membership in networks.
-    fn client_test(&mut self) -> Result<ExpressionNode> {
+    fn client_test(&mut self) -> ExpressionResult<ExpressionNode> {
         if self.peek() != "in" {
             return self.text_test(|test| ExpressionNode::Text(TextName::Client, test));
         }
@@ -299,11 +299,11 @@ impl<'t> ExpressionReader<'t> {
                 error(it.column, format!("{} is not a network; write one such as \"10.0.0.0/8\"", it.written))
             }
         });
-        Ok(ExpressionNode::Client(networks.collect::<Result<_>>()?))
+        Ok(ExpressionNode::Client(networks.collect::<ExpressionResult<_>>()?))
     }
 
     /// The texts of a list.
-    fn list(&mut self) -> Result<Vec<QuotedText>> {
+    fn list(&mut self) -> ExpressionResult<Vec<QuotedText>> {
         if !self.take("[") {
             let (next, found) = (self.peek(), self.shown());
             return self.wrong(match next {
@@ -322,7 +322,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(all)
     }
 
-    fn text_test(&mut self, node: impl FnOnce(Match) -> ExpressionNode) -> Result<ExpressionNode> {
+    fn text_test(&mut self, node: impl FnOnce(Match) -> ExpressionNode) -> ExpressionResult<ExpressionNode> {
         let operator = self.peek();
         let negated = match operator {
             "==" | "~" | "contains" | "in" => false,
@@ -349,7 +349,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(if negated { ExpressionNode::Not(Box::new(node)) } else { node })
     }
 
-    fn pattern(&mut self, text: &QuotedText) -> Result<Match> {
+    fn pattern(&mut self, text: &QuotedText) -> ExpressionResult<Match> {
         let QuotedText { value: pattern, written, column } = text;
         let column = *column;
         self.patterns += 1;
@@ -383,7 +383,7 @@ impl<'t> ExpressionReader<'t> {
         }
     }
 
-    fn tag_test(&mut self) -> Result<ExpressionNode> {
+    fn tag_test(&mut self) -> ExpressionResult<ExpressionNode> {
         let operator = self.peek();
         if !matches!(operator, "==" | "!=") {
             let found = self.no_operator();
@@ -396,7 +396,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(if operator == "!=" { ExpressionNode::Not(Box::new(node)) } else { node })
     }
 
-    fn number_test(&mut self, name: Number) -> Result<ExpressionNode> {
+    fn number_test(&mut self, name: Number) -> ExpressionResult<ExpressionNode> {
         let operator = self.peek();
         let compare = match operator {
             "==" => Compare::Equal,
@@ -419,7 +419,7 @@ impl<'t> ExpressionReader<'t> {
     }
 
     /// A number is one of a list.
-    fn number_list(&mut self, name: Number) -> Result<ExpressionNode> {
+    fn number_list(&mut self, name: Number) -> ExpressionResult<ExpressionNode> {
         if !self.take("[") {
             let found = self.shown();
             return self.wrong(format!("{found} is not a list; write a list such as [301, 308]"));
@@ -435,7 +435,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(one_or(all, ExpressionNode::Any))
     }
 
-    fn number(&mut self, name: Number) -> Result<i64> {
+    fn number(&mut self, name: Number) -> ExpressionResult<i64> {
         let text = self.peek();
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |it| (-1, it));
         let plain = digits.parse::<i64>().ok();
@@ -474,11 +474,11 @@ impl<'t> ExpressionReader<'t> {
     }
 
     /// A quoted text.
-    fn string(&mut self) -> Result<String> {
+    fn string(&mut self) -> ExpressionResult<String> {
         Ok(self.quoted_text(Backslash::Escapes)?.value)
     }
 
-    fn quoted_text(&mut self, backslash: Backslash) -> Result<QuotedText> {
+    fn quoted_text(&mut self, backslash: Backslash) -> ExpressionResult<QuotedText> {
         let found = self.peek();
         if !found.starts_with('"') {
             return match found {
@@ -557,7 +557,7 @@ impl<'t> ExpressionReader<'t> {
         found
     }
 
-    fn expect(&mut self, token: &str, what: &str) -> Result<()> {
+    fn expect(&mut self, token: &str, what: &str) -> ExpressionResult<()> {
         if self.take(token) { Ok(()) } else { self.wrong(format!("{what} is missing")) }
     }
 
@@ -566,7 +566,7 @@ impl<'t> ExpressionReader<'t> {
         self.written[..at].chars().count() + 1
     }
 
-    fn wrong<T>(&mut self, sentence: String) -> Result<T> {
+    fn wrong<T>(&mut self, sentence: String) -> ExpressionResult<T> {
         error(self.column(), sentence)
     }
 }

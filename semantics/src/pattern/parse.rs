@@ -16,10 +16,10 @@ const MOST_BYTES: usize = 4096;
 /// Bytes of one compiled regular expression, and of its matching state.
 const REGEX_BYTES: usize = 256 << 10;
 
-type Result<T> = std::result::Result<T, String>;
+type PatternResult<T> = Result<T, String>;
 
 /// Parses a pattern.
-pub(super) fn parse(text: &str) -> Result<PathPattern> {
+pub(super) fn parse(text: &str) -> PatternResult<PathPattern> {
     if text.len() > MOST_BYTES {
         return Err(format!("a path pattern is limited to {MOST_BYTES} bytes; this one has {}", text.len()));
     }
@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<PathPattern> {
     Ok(PathPattern { text, shown, is_all, shape: Arc::new(shape), regex, names: names.into() })
 }
 
-fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
+fn shape(text: &str, names: &mut Vec<Box<str>>) -> PatternResult<Shape> {
     if let Some(meant) = of_nginx(text) {
         // Between single quotes, TOML keeps a backslash.
         let quote = if meant.contains('\\') { '\'' } else { '"' };
@@ -118,7 +118,7 @@ fn of_nginx(text: &str) -> Option<String> {
     Some(format!("{REGEX}{flags}{before}{regex}{after}"))
 }
 
-fn begins_with_slash(text: &str) -> Result<()> {
+fn begins_with_slash(text: &str) -> PatternResult<()> {
     if text.starts_with('/') { Ok(()) } else { Err("a path begins with \"/\", as in \"/shop/*\"".to_owned()) }
 }
 
@@ -141,7 +141,7 @@ fn prefix(text: &str) -> PatternLiteral {
 
 /// The normal form of a part of a path other than its beginning: percent-decoded. Nothing else in it may need
 /// normalisation, because that would depend on what precedes it.
-fn plain(text: &str) -> Result<Box<[u8]>> {
+fn plain(text: &str) -> PatternResult<Box<[u8]>> {
     let decoded = |text: &str| {
         let mut out = Vec::new();
         path::read(
@@ -164,7 +164,7 @@ fn plain(text: &str) -> Result<Box<[u8]>> {
     Ok(normal.into())
 }
 
-fn segments(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
+fn segments(text: &str, names: &mut Vec<Box<str>>) -> PatternResult<Shape> {
     begins_with_slash(text)?;
     let mut all = Vec::new();
     let mut parts = text[1..].split('/').peekable();
@@ -198,13 +198,13 @@ fn segments(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
     Ok(if is_rest { Shape::Between(begin, PatternLiteral::default()) } else { Shape::Segments(begin, all) })
 }
 
-fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<PatternSegment> {
-    let literal = |text: &str| -> Result<PatternLiteral> {
+fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> PatternResult<PatternSegment> {
+    let literal = |text: &str| -> PatternResult<PatternLiteral> {
         let normal = plain(&format!("/{text}"))?;
         Ok(PatternLiteral { spelled: text.as_bytes().into(), normal: normal[1..].into() })
     };
     // Within a segment a dot is any other byte.
-    let piece = |text: &str| -> Result<PatternLiteral> {
+    let piece = |text: &str| -> PatternResult<PatternLiteral> {
         let normal = plain(text)?;
         Ok(PatternLiteral { spelled: text.as_bytes().into(), normal })
     };
@@ -245,7 +245,7 @@ fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<Patte
 
 /// Compiles a regular expression, anchored to the whole path. A dot matches a line feed too: a path may contain one
 /// after decoding, and must not avoid a route by that.
-fn regex(pattern: &str) -> Result<Regex> {
+fn regex(pattern: &str) -> PatternResult<Regex> {
     let bare = pattern.strip_prefix('^').unwrap_or(pattern);
     if bare.is_empty() || bare.starts_with(|it: char| it.is_ascii_alphanumeric()) {
         return Err(

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use larder_config::PathPattern;
 use larder_config::sql::{RawForm, SqlConfig};
 use larder_database::{RowsFound, SqlAccess, SqlCall, SqlError, SqlQuery, SqlStatement};
-use larder_gateway::source::{MadeBody, MadeResponse, Making, ResponseMaker};
+use larder_gateway::source::{MadeBody, MadeResponse, MadeResponseFuture, ResponseMaker};
 use larder_semantics::field::FieldList;
 use larder_semantics::parameter;
 use larder_wire::message::{Framing, Request};
@@ -34,7 +34,7 @@ impl RawSqlMaker {
 }
 
 impl ResponseMaker for RawSqlMaker {
-    fn make(&self, request: &Rc<Request>, body: Bytes) -> Making {
+    fn make(&self, request: &Rc<Request>, body: Bytes) -> MadeResponseFuture {
         let (form, route) = (self.form, self.route.clone());
         let (statement, is_public) = (self.statement(request, &body), self.config.is_public);
         Box::pin(async move {

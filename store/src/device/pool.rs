@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 const WAITING: usize = 32;
 
 /// Its argument is the microseconds that it waited.
-type Work = Box<dyn FnOnce(u64) + Send>;
+type PoolJob = Box<dyn FnOnce(u64) + Send>;
 
 struct ReadJob {
-    work: Work,
+    work: PoolJob,
     since: u64,
 }
 

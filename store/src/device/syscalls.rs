@@ -85,7 +85,7 @@ impl From<FailedCall> for std::io::Error {
     }
 }
 
-type Result<T> = std::result::Result<T, FailedCall>;
+type CallResult<T> = Result<T, FailedCall>;
 
 /// The access to the file system.
 #[derive(Clone, Default)]
@@ -113,18 +113,22 @@ pub(crate) struct FileStat {
 
 impl Syscalls {
     #[cfg(test)]
-    fn check_fault(&self, call: Syscall) -> Result<()> {
+    fn check_fault(&self, call: Syscall) -> CallResult<()> {
         self.faults.ask(call).map_err(|errno| FailedCall { call, errno })
     }
 
     #[cfg(not(test))]
     #[inline]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as in tests")]
-    fn check_fault(&self, _: Syscall) -> Result<()> {
+    fn check_fault(&self, _: Syscall) -> CallResult<()> {
         Ok(())
     }
 
-    fn retry_interrupted<T>(&self, call: Syscall, mut f: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
+    fn retry_interrupted<T>(
+        &self,
+        call: Syscall,
+        mut f: impl FnMut() -> rustix::io::Result<T>,
+    ) -> CallResult<T> {
         self.check_fault(call)?;
         loop {
             match f() {
@@ -134,12 +138,12 @@ impl Syscalls {
         }
     }
 
-    pub fn open_directory(&self, path: &std::path::Path) -> Result<OwnedFd> {
+    pub fn open_directory(&self, path: &std::path::Path) -> CallResult<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         self.retry_interrupted(Syscall::Open, || rustix::fs::open(path, flags, Mode::empty()))
     }
 
-    pub fn make_directory(&self, path: &std::path::Path) -> Result<()> {
+    pub fn make_directory(&self, path: &std::path::Path) -> CallResult<()> {
         match self.retry_interrupted(Syscall::Mkdir, || rustix::fs::mkdir(path, Mode::RWXU)) {
             Err(it) if it.errno == Errno::EXIST => Ok(()),
             other => other,
@@ -147,7 +151,7 @@ impl Syscalls {
     }
 
     /// The names in a directory.
-    pub fn list(&self, directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
+    pub fn list(&self, directory: &OwnedFd) -> CallResult<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         let listing = self.retry_interrupted(Syscall::List, || rustix::fs::Dir::read_from(directory))?;
         for entry in listing {
@@ -160,7 +164,7 @@ impl Syscalls {
         Ok(names)
     }
 
-    pub fn open(&self, directory: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd> {
+    pub fn open(&self, directory: &OwnedFd, name: &str, flags: OFlags) -> CallResult<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
         self.retry_interrupted(Syscall::Open, || rustix::fs::openat(directory, name, flags, mode))
@@ -168,7 +172,7 @@ impl Syscalls {
 
     /// A file in a directory that has no name and vanishes with its descriptor. Where the file system cannot create one,
     /// it has this name for a moment.
-    pub fn open_unnamed(&self, directory: &std::path::Path, name: &str) -> Result<OwnedFd> {
+    pub fn open_unnamed(&self, directory: &std::path::Path, name: &str) -> CallResult<OwnedFd> {
         let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         #[cfg(target_os = "linux")]
         match self.retry_interrupted(Syscall::Open, || {
@@ -192,7 +196,7 @@ impl Syscalls {
     }
 
     /// False where another process has it.
-    pub fn lock(&self, file: &OwnedFd) -> Result<bool> {
+    pub fn lock(&self, file: &OwnedFd) -> CallResult<bool> {
         match self.retry_interrupted(Syscall::Lock, || {
             rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
         }) {
@@ -203,7 +207,7 @@ impl Syscalls {
     }
 
     /// Fills `bytes` from `at`, and waits for the device if necessary; returns the number before the end.
-    pub fn read(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
+    pub fn read(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> CallResult<usize> {
         let mut filled = 0;
         while filled < bytes.len() {
             let rest = &mut bytes[filled..];
@@ -218,7 +222,7 @@ impl Syscalls {
     }
 
     /// [`Syscalls::read`] of resident data, again from the device, if the file system can.
-    pub fn read_uncached(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
+    pub fn read_uncached(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> CallResult<usize> {
         let length = NonZeroU64::new(bytes.len() as u64);
         let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
         self.read(file, bytes, at)
@@ -226,7 +230,7 @@ impl Syscalls {
 
     /// [`Syscalls::read`] of resident data only: `None` where the device would have to be waited for, or where the file
     /// system cannot tell.
-    pub fn read_now(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<Option<usize>> {
+    pub fn read_now(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> CallResult<Option<usize>> {
         let mut filled = 0;
         while filled < bytes.len() {
             let rest = &mut bytes[filled..];
@@ -249,7 +253,7 @@ impl Syscalls {
     }
 
     /// Writes all `parts`, one after the other, from `at`.
-    pub fn write(&self, file: &OwnedFd, parts: &[&[u8]], at: u64) -> Result<()> {
+    pub fn write(&self, file: &OwnedFd, parts: &[&[u8]], at: u64) -> CallResult<()> {
         let total: usize = parts.iter().map(|it| it.len()).sum();
         let mut written = 0;
         while written < total {
@@ -276,7 +280,7 @@ impl Syscalls {
     }
 
     /// Reserves room after the end of a file; a file system that cannot is no problem.
-    pub fn allocate(&self, file: &OwnedFd, length: u64) -> Result<()> {
+    pub fn allocate(&self, file: &OwnedFd, length: u64) -> CallResult<()> {
         match self.retry_interrupted(Syscall::Allocate, || {
             rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length)
         }) {
@@ -286,12 +290,12 @@ impl Syscalls {
     }
 
     /// Frees the room of a range within a file, which reads as zeros from then on.
-    pub fn punch(&self, file: &OwnedFd, at: u64, length: u64) -> Result<()> {
+    pub fn punch(&self, file: &OwnedFd, at: u64, length: u64) -> CallResult<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.retry_interrupted(Syscall::Punch, || rustix::fs::fallocate(file, flags, at, length))
     }
 
-    pub fn truncate(&self, file: &OwnedFd, length: u64) -> Result<()> {
+    pub fn truncate(&self, file: &OwnedFd, length: u64) -> CallResult<()> {
         self.retry_interrupted(Syscall::Truncate, || rustix::fs::ftruncate(file, length))
     }
 
@@ -302,21 +306,21 @@ impl Syscalls {
     }
 
     /// Syncs the bytes of a file to the device.
-    pub fn sync(&self, file: &OwnedFd) -> Result<()> {
+    pub fn sync(&self, file: &OwnedFd) -> CallResult<()> {
         self.retry_interrupted(Syscall::Sync, || rustix::fs::fdatasync(file))
     }
 
     /// Syncs the names in a directory to the device.
-    pub fn sync_directory(&self, directory: &OwnedFd) -> Result<()> {
+    pub fn sync_directory(&self, directory: &OwnedFd) -> CallResult<()> {
         self.retry_interrupted(Syscall::Sync, || rustix::fs::fsync(directory))
     }
 
-    pub fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> Result<()> {
+    pub fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> CallResult<()> {
         self.retry_interrupted(Syscall::Rename, || rustix::fs::renameat(directory, from, directory, to))
     }
 
     /// A name that is gone already is no error.
-    pub fn unlink(&self, directory: &OwnedFd, name: &str) -> Result<()> {
+    pub fn unlink(&self, directory: &OwnedFd, name: &str) -> CallResult<()> {
         match self
             .retry_interrupted(Syscall::Unlink, || rustix::fs::unlinkat(directory, name, AtFlags::empty()))
         {
@@ -325,12 +329,12 @@ impl Syscalls {
         }
     }
 
-    pub fn stat(&self, file: BorrowedFd<'_>) -> Result<FileStat> {
+    pub fn stat(&self, file: BorrowedFd<'_>) -> CallResult<FileStat> {
         self.retry_interrupted(Syscall::Stat, || rustix::fs::fstat(file)).map(|it| FileStat::of(&it))
     }
 
     /// `None` where the name does not exist.
-    pub fn stat_path(&self, path: &std::path::Path) -> Result<Option<FileStat>> {
+    pub fn stat_path(&self, path: &std::path::Path) -> CallResult<Option<FileStat>> {
         match self.retry_interrupted(Syscall::Stat, || rustix::fs::stat(path)) {
             Ok(it) => Ok(Some(FileStat::of(&it))),
             Err(it) if matches!(it.errno, Errno::NOENT | Errno::NOTDIR) => Ok(None),

@@ -93,9 +93,6 @@ pub(super) enum Http3GoawayState {
     From(u32),
 }
 
-/// The reason for closing a connection.
-pub(super) type Closing = Http3Error;
-
 impl Drop for Http3Connection {
     fn drop(&mut self) {
         if self.client.borrow().is_some() && !self.state.borrow().is_closed {
@@ -169,7 +166,7 @@ impl Http3Connection {
         }
     }
 
-    fn events<H: Handler>(self: &Rc<Self>, handler: &Rc<H>, now: Instant) -> Result<(), Closing> {
+    fn events<H: Handler>(self: &Rc<Self>, handler: &Rc<H>, now: Instant) -> Result<(), Http3Error> {
         loop {
             let event = self.quic.borrow_mut().poll();
             let Some(event) = event else { return Ok(()) };
@@ -203,7 +200,7 @@ impl Http3Connection {
         u32::try_from(id.index()).unwrap_or(u32::MAX)
     }
 
-    fn accept_requests<H: Handler>(self: &Rc<Self>, handler: &Rc<H>, now: Instant) -> Result<(), Closing> {
+    fn accept_requests<H: Handler>(self: &Rc<Self>, handler: &Rc<H>, now: Instant) -> Result<(), Http3Error> {
         loop {
             let id = self.quic.borrow_mut().streams().accept(Dir::Bi);
             let Some(id) = id else { return Ok(()) };
@@ -226,7 +223,7 @@ impl Http3Connection {
     }
 
     /// The client does not want the response to a request.
-    fn stopped(&self, id: StreamId) -> Result<(), Closing> {
+    fn stopped(&self, id: StreamId) -> Result<(), Http3Error> {
         if id.dir() == Dir::Uni {
             return Err(Http3Error::ClosedCriticalStream);
         }
@@ -264,7 +261,7 @@ impl Http3Connection {
         self.wake();
     }
 
-    pub fn count_flood(&self, kind: FloodKind) -> Result<(), Closing> {
+    pub fn count_flood(&self, kind: FloodKind) -> Result<(), Http3Error> {
         if self.state.borrow().floods.add(kind) { Err(Http3Error::ExcessiveLoad) } else { Ok(()) }
     }
 
@@ -384,7 +381,7 @@ impl Http3Connection {
     }
 
     /// Closes the connection.
-    pub fn close(&self, now: Instant, reason: Closing) {
+    pub fn close(&self, now: Instant, reason: Http3Error) {
         if self.state.borrow().is_closed {
             return;
         }

@@ -3,13 +3,13 @@
 //! answered at once: that changes nothing. Every other request waits for the end of the handshake, which only the client itself
 //! can complete; so none is sent to an origin early, and none gets a 425.
 
-use super::connection::{Closing, Http3Connection};
+use super::connection::Http3Connection;
 use super::requests::ReadChunk;
 use crate::ResponseWriter;
 use crate::handler::{AnswerNow, Handler};
 use larder_semantics::scheme::Scheme;
 use larder_wire::http3::frame::{FrameStream, Http3Frame, Http3FrameReader};
-use larder_wire::http3::{head, qpack};
+use larder_wire::http3::{Http3Error, head, qpack};
 use larder_wire::message::{FieldStorage, Framing, HeadLimits, RequestHead};
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ impl EarlyBytes {
 
 impl Http3Connection {
     /// Keeps the available bytes of a request, and tries to answer it when it is complete.
-    pub fn read_early<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Closing> {
+    pub fn read_early<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Http3Error> {
         loop {
             match self.state.borrow().readers.get(&index) {
                 Some(it) if it.early.len() < MOST && !it.early.is_whole => {}
@@ -95,7 +95,7 @@ impl Http3Connection {
     }
 
     /// Begins the requests that waited for the end of the handshake.
-    pub fn begin_early<H: Handler>(self: &Rc<Self>, handler: &Rc<H>) -> Result<(), Closing> {
+    pub fn begin_early<H: Handler>(self: &Rc<Self>, handler: &Rc<H>) -> Result<(), Http3Error> {
         let waiting: Vec<u32> = self.state.borrow().readers.keys().copied().collect();
         for index in waiting {
             let early =

@@ -1,6 +1,6 @@
 //! New connections: the settings of their handshakes, and its result.
 
-use super::connection::{Closing, Http3Connection};
+use super::connection::Http3Connection;
 use super::port::QuicPort;
 use crate::client::Client;
 use crate::tls::{
@@ -9,6 +9,7 @@ use crate::tls::{
 use crate::worker::ClientLimits;
 use larder_semantics::scheme::Scheme;
 use larder_wire::http3::ALPN;
+use larder_wire::http3::Http3Error;
 use quinn_proto::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use rustls::pki_types::CertificateDer;
@@ -93,7 +94,7 @@ fn transport(streams: u32, idle: Duration) -> TransportConfig {
 
 impl Http3Connection {
     /// The handshake has succeeded.
-    pub fn connected(&self, now: Instant) -> Result<(), Closing> {
+    pub fn connected(&self, now: Instant) -> Result<(), Http3Error> {
         self.end_handshake();
         let counters = &self.worker.counters;
         counters.tls_handshakes.add(1);

@@ -1,6 +1,6 @@
 //! The streams of requests: their frames (RFC 9114 §4.1), and the beginning of an answer.
 
-use super::connection::{Closing, Http3Connection, Http3GoawayState, Http3State, StreamTaskGuard};
+use super::connection::{Http3Connection, Http3GoawayState, Http3State, StreamTaskGuard};
 use super::early::EarlyBytes;
 use crate::ResponseWriter;
 use crate::body::BodyPiece;
@@ -101,13 +101,13 @@ enum HeadFollowedBy {
 
 impl Http3Connection {
     /// Reads requests whose bodies have room again.
-    pub fn read_resumed<H: Handler>(self: &Rc<Self>, handler: &Rc<H>) -> Result<(), Closing> {
+    pub fn read_resumed<H: Handler>(self: &Rc<Self>, handler: &Rc<H>) -> Result<(), Http3Error> {
         let resumed = std::mem::take(&mut self.state.borrow_mut().resumed);
         resumed.into_iter().try_for_each(|index| self.read_request(index, handler))
     }
 
     /// Reads the available bytes of a request.
-    pub fn read_request<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Closing> {
+    pub fn read_request<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Http3Error> {
         if self.client.borrow().is_none() {
             return self.read_early(index, handler);
         }
@@ -144,7 +144,7 @@ impl Http3Connection {
         read
     }
 
-    pub fn reset_by_client(&self, index: u32) -> Result<(), Closing> {
+    pub fn reset_by_client(&self, index: u32) -> Result<(), Http3Error> {
         let stream = self.state.borrow().streams.get(&index).cloned();
         if stream.is_some_and(|it| it.gone.get().is_none() && !it.is_answered()) {
             self.worker.counters.client_aborts.add(1);
@@ -158,7 +158,7 @@ impl Http3Connection {
         index: u32,
         mut bytes: &[u8],
         handler: &Rc<H>,
-    ) -> Result<(), Closing> {
+    ) -> Result<(), Http3Error> {
         loop {
             let frame = {
                 let mut state = self.state.borrow_mut();
@@ -182,7 +182,7 @@ impl Http3Connection {
         index: u32,
         frame: Http3Frame<'_>,
         handler: &Rc<H>,
-    ) -> Result<(), Closing> {
+    ) -> Result<(), Http3Error> {
         if frame == Http3Frame::Unknown {
             return self.count_flood(FloodKind::Nothing);
         }
@@ -218,7 +218,7 @@ impl Http3Connection {
         }
     }
 
-    pub fn request_ends<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Closing> {
+    pub fn request_ends<H: Handler>(self: &Rc<Self>, index: u32, handler: &Rc<H>) -> Result<(), Http3Error> {
         let is_whole = {
             let state = self.state.borrow();
             let Some(reader) = state.readers.get(&index) else { return Ok(()) };
@@ -247,13 +247,13 @@ impl Http3Connection {
     }
 
     /// A malformed request resets its stream (RFC 9114 §4.1.2).
-    fn malformed(&self, index: u32) -> Result<(), Closing> {
+    fn malformed(&self, index: u32) -> Result<(), Http3Error> {
         self.worker.counters.requests_rejected.add(1);
         self.end_stream(index, Http3Error::Message, ClientGone::Malformed);
         self.count_flood(FloodKind::Reset)
     }
 
-    fn trailers(&self, index: u32, block: &[u8]) -> Result<(), Closing> {
+    fn trailers(&self, index: u32, block: &[u8]) -> Result<(), Http3Error> {
         let worker = self.worker.clone();
         let section = &mut *worker.section.borrow_mut();
         section.begin(worker.limits().head_size);
@@ -269,7 +269,7 @@ impl Http3Connection {
         }
     }
 
-    fn data(&self, index: u32, data: &[u8]) -> Result<(), Closing> {
+    fn data(&self, index: u32, data: &[u8]) -> Result<(), Http3Error> {
         if data.is_empty() {
             self.count_flood(FloodKind::Nothing)?;
         }
@@ -315,7 +315,7 @@ impl Http3Connection {
         index: u32,
         behind: HeadFollowedBy,
         handler: &Rc<H>,
-    ) -> Result<(), Closing> {
+    ) -> Result<(), Http3Error> {
         let block = {
             let mut state = self.state.borrow_mut();
             let Some(reader) = state.readers.get_mut(&index) else { return Ok(()) };
@@ -359,7 +359,7 @@ impl Http3Connection {
         behind: HeadFollowedBy,
         client: Client,
         handler: &Rc<H>,
-    ) -> Result<(), Closing> {
+    ) -> Result<(), Http3Error> {
         let worker = &self.worker;
         if matches!(self.state.borrow().goaway, Http3GoawayState::From(from) if index >= from) {
             self.state.borrow_mut().readers.remove(&index);
@@ -461,7 +461,7 @@ impl Http3Connection {
         behind: HeadFollowedBy,
         client: &Client,
         handler: &Rc<H>,
-    ) -> Result<(), Closing> {
+    ) -> Result<(), Http3Error> {
         let counters = &self.worker.counters;
         match reject {
             Reject::HeadTooLarge => counters.head_too_large.add(1),
@@ -490,7 +490,7 @@ impl Http3Connection {
 
 impl Http3State {
     /// Fails if the heads of requests that have not begun are too many bytes.
-    pub fn admit_heads(&self) -> Result<(), Closing> {
+    pub fn admit_heads(&self) -> Result<(), Http3Error> {
         let all: usize = self.readers.values().map(RequestReader::kept).sum();
         if all > HEADS { Err(Http3Error::ExcessiveLoad) } else { Ok(()) }
     }

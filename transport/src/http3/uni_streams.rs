@@ -2,7 +2,7 @@
 //! those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
 
 use super::code;
-use super::connection::{Closing, Http3Connection};
+use super::connection::Http3Connection;
 use crate::streams::FloodKind;
 use bytes::{Buf as _, BytesMut};
 use larder_wire::http3::frame::{FrameStream, Http3Frame, Http3FrameReader, write_control, write_goaway};
@@ -44,7 +44,7 @@ enum UniReader {
 
 impl Http3Connection {
     /// Opens the control stream.
-    pub fn open_control(&self) -> Result<(), Closing> {
+    pub fn open_control(&self) -> Result<(), Http3Error> {
         let id = self.quic.borrow_mut().streams().open(Dir::Uni);
         // A client must permit at least three (RFC 9114 §6.2).
         let id = id.ok_or(Http3Error::StreamCreation)?;
@@ -80,7 +80,7 @@ impl Http3Connection {
         }
     }
 
-    pub fn accept_uni_streams(&self) -> Result<(), Closing> {
+    pub fn accept_uni_streams(&self) -> Result<(), Http3Error> {
         loop {
             let id = self.quic.borrow_mut().streams().accept(Dir::Uni);
             let Some(id) = id else { return Ok(()) };
@@ -89,7 +89,7 @@ impl Http3Connection {
         }
     }
 
-    pub fn read_uni_stream(&self, id: StreamId) -> Result<(), Closing> {
+    pub fn read_uni_stream(&self, id: StreamId) -> Result<(), Http3Error> {
         while self.state.borrow().uni.readers.contains_key(&id.index()) {
             let mut read = {
                 let mut quic = self.quic.borrow_mut();
@@ -116,7 +116,7 @@ impl Http3Connection {
         Ok(())
     }
 
-    fn uni_bytes(&self, id: StreamId, bytes: &[u8]) -> Result<(), Closing> {
+    fn uni_bytes(&self, id: StreamId, bytes: &[u8]) -> Result<(), Http3Error> {
         let count = self.state.borrow_mut().uni.bytes(id, bytes)?;
         match count {
             Some(frames) => (0..frames).try_for_each(|_| self.count_flood(FloodKind::Nothing)),
@@ -132,7 +132,7 @@ impl Http3Connection {
 impl UniStreams {
     /// Takes the next bytes of a stream; returns the number of complete frames and instructions in them, and `None` if the stream is to be
     /// ignored.
-    fn bytes(&mut self, id: StreamId, bytes: &[u8]) -> Result<Option<u32>, Closing> {
+    fn bytes(&mut self, id: StreamId, bytes: &[u8]) -> Result<Option<u32>, Http3Error> {
         let Some(UniReader::New(kept)) = self.readers.get_mut(&id.index()) else {
             return self.read(id, bytes).map(Some);
         };
@@ -147,7 +147,7 @@ impl UniStreams {
     }
 
     /// Begins to read a stream of a known kind; `false` if it is to be ignored.
-    fn begin(&mut self, id: StreamId, kind: UniStreamKind) -> Result<bool, Closing> {
+    fn begin(&mut self, id: StreamId, kind: UniStreamKind) -> Result<bool, Http3Error> {
         let (seen, reader) = match kind {
             UniStreamKind::Unknown => return Ok(false),
             UniStreamKind::Push => return Err(Http3Error::StreamCreation),
@@ -170,7 +170,7 @@ impl UniStreams {
     }
 
     /// Reads bytes of a stream of a known kind; returns the number of frames and instructions without effect.
-    fn read(&mut self, id: StreamId, mut bytes: &[u8]) -> Result<u32, Closing> {
+    fn read(&mut self, id: StreamId, mut bytes: &[u8]) -> Result<u32, Http3Error> {
         let mut count = 0;
         let Some(mut reader) = self.readers.remove(&id.index()) else { return Ok(0) };
         match &mut reader {
@@ -188,7 +188,7 @@ impl UniStreams {
         Ok(count)
     }
 
-    fn control_frame(&mut self, frame: &Http3Frame<'_>) -> Result<(), Closing> {
+    fn control_frame(&mut self, frame: &Http3Frame<'_>) -> Result<(), Http3Error> {
         match frame {
             Http3Frame::Settings(_) if self.has_settings => Err(Http3Error::FrameUnexpected),
             Http3Frame::Settings(_) => {

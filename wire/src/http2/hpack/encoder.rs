@@ -41,8 +41,8 @@ pub struct Encoder {
 /// another encoding is another entry.
 #[derive(Debug)]
 struct Table {
-    /// The state of the field or name of each hash: see [`Place`].
-    places: [Place; PLACES],
+    /// The state of the field or name of each hash: see [`HashSlot`].
+    places: [HashSlot; PLACES],
     /// By their numbers, of which the last [`Table::count`] are in use.
     entries: [EncoderEntry; ENTRIES],
     count: u16,
@@ -56,7 +56,7 @@ struct Table {
 
 /// A tag, and the number of an entry, which may have been evicted; 0 for an empty slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place(u32);
+struct HashSlot(u32);
 
 /// Set in a slot with an entry; otherwise the field was sent once.
 const HAS_ENTRY: u32 = 1 << 16;
@@ -349,7 +349,7 @@ fn tag(hash: u64) -> u32 {
 impl Table {
     fn new() -> Box<Self> {
         Box::new(Self {
-            places: [Place::default(); PLACES],
+            places: [HashSlot::default(); PLACES],
             entries: [EncoderEntry::default(); ENTRIES],
             count: 0,
             next: 0,
@@ -388,7 +388,7 @@ impl Table {
             FoundEntry::At(index) => Known::Field(index),
             FoundEntry::Once => Known::Recurring,
             FoundEntry::Nothing => {
-                self.set(hash, Place(tag(hash)));
+                self.set(hash, HashSlot(tag(hash)));
                 if literal.place > 0 { Known::No } else { self.known_name(literal) }
             }
         }
@@ -401,7 +401,7 @@ impl Table {
             FoundEntry::At(index) => Known::Name(index),
             FoundEntry::Once => Known::Recurring,
             FoundEntry::Nothing => {
-                self.set(hash, Place(tag(hash)));
+                self.set(hash, HashSlot(tag(hash)));
                 Known::No
             }
         }
@@ -429,7 +429,7 @@ impl Table {
 
     /// The number of entries newer than that of a slot, which may have been evicted.
     #[inline]
-    fn newer_than(&self, place: Place) -> u16 {
+    fn newer_than(&self, place: HashSlot) -> u16 {
         self.next.wrapping_sub(1).wrapping_sub(place.0 as u16)
     }
 
@@ -442,7 +442,7 @@ impl Table {
     }
 
     /// Records the state of a hash, replacing an evicted or once-sent one; an entry only if there are no others.
-    fn set(&mut self, hash: u64, place: Place) {
+    fn set(&mut self, hash: u64, place: HashSlot) {
         let (first, tag) = (first_of(hash), tag(hash));
         // From another slot each time: so the displaced one varies.
         let turn = (hash >> 40) as usize % PROBES;
@@ -485,7 +485,7 @@ impl Table {
         self.entries[usize::from(number) % ENTRIES] = entry;
         (self.next, self.count) = (number.wrapping_add(1), self.count + 1);
         self.size += size;
-        let mut set = |hash| self.set(hash, Place(tag(hash) | HAS_ENTRY | u32::from(number)));
+        let mut set = |hash| self.set(hash, HashSlot(tag(hash) | HAS_ENTRY | u32::from(number)));
         set(hash(literal.bytes));
         if literal.place == 0 {
             set(hash(&literal.bytes[..literal.value]));
