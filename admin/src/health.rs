@@ -249,17 +249,18 @@ fn requests(live: &Live) -> (u64, u64) {
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-/// Those that have sent server errors or refused requests at a limit.
+/// Those that have sent server errors, refused requests at a limit, or have redirect loops.
 fn troubled(live: &Live) -> Vec<RouteCountFact> {
     let fact = |(at, it): (usize, &RouteScopes)| {
         let (requests, errors_5xx) = live.scopes.errors_of(at);
-        let limited = live.scopes.limited_of(at);
-        (errors_5xx > 0 || limited > 0).then(|| RouteCountFact {
+        let (limited, loops) = (live.scopes.limited_of(at), live.scopes.loops_of(at));
+        (errors_5xx > 0 || limited > 0 || loops > 0).then(|| RouteCountFact {
             at: u32::try_from(at).unwrap_or(u32::MAX),
             name: it.name.clone(),
             requests,
             errors_5xx,
             limited,
+            loops,
         })
     };
     judged_routes(live).filter_map(fact).collect()

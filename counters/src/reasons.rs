@@ -39,6 +39,12 @@ impl ReasonCounters {
         }
     }
 
+    /// Requests of the reason at this position.
+    #[must_use]
+    pub fn requests_of(&self, reason: usize) -> u64 {
+        self.requests[reason].get()
+    }
+
     /// Requests and microseconds of each reason.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> {
         self.requests.iter().zip(&self.micros).map(|(requests, micros)| (requests.get(), micros.get()))

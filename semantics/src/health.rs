@@ -130,9 +130,13 @@ impl HealthReport {
             HealthWord::Healthy => format!("Healthy. Notice: {}", first.sentence(self.now)),
             word => format!("{}: {}", word.word(), first.sentence(self.now)),
         };
-        let mut names: Vec<&str> = others.iter().map(|it| it.kind.row().name).collect();
-        names.dedup();
+        // Those of a kind are in sequence. With left out ones, their number by kind is unknown.
+        let named = |of: &[HealthFinding]| match (of.len(), of[0].kind.row().name) {
+            (many @ 2.., name) if self.left_out == 0 => format!("{many} × {name}"),
+            (_, name) => name.to_owned(),
+        };
         if !others.is_empty() {
+            let names: Vec<String> = others.chunk_by(|a, b| a.kind == b.kind).map(named).collect();
             let _ = write!(out, " ({} more: {})", others.len() + self.left_out, names.join(", "));
         }
         out
@@ -169,7 +173,7 @@ struct CountSample {
     counts: CountFacts,
     /// The name of each database, with requests and server errors of the pages that its changes purge.
     databases: Vec<(String, [u64; 2])>,
-    /// The troubled routes, by their position. 16 bytes each: their differences within a minute fit 32 bits.
+    /// The troubled routes, by their position. 20 bytes each: their differences within a minute fit 32 bits.
     routes: Vec<RouteCounts>,
 }
 
@@ -180,6 +184,7 @@ struct RouteCounts {
     requests: u32,
     errors_5xx: u32,
     limited: u32,
+    loops: u32,
 }
 
 /// Requests for pages of a database, and the server errors among them.
@@ -271,6 +276,7 @@ impl HealthJudge {
             requests: now.requests.wrapping_sub(before.requests),
             errors_5xx: now.errors_5xx.wrapping_sub(before.errors_5xx),
             limited: now.limited.wrapping_sub(before.limited),
+            loops: now.loops.wrapping_sub(before.loops),
         }
     }
 
@@ -308,8 +314,9 @@ fn carried(earlier: [u64; 2], before: [u64; 2], after: [u64; 2]) -> [u64; 2] {
 /// 32 bits of the sums of a route.
 #[allow(clippy::cast_possible_truncation, reason = "only differences are used, which are small")]
 fn of_route(it: &RouteCountFact) -> RouteCounts {
-    let RouteCountFact { at, requests, errors_5xx, limited, .. } = *it;
-    RouteCounts { at, requests: requests as u32, errors_5xx: errors_5xx as u32, limited: limited as u32 }
+    let RouteCountFact { at, requests, errors_5xx, limited, loops, .. } = *it;
+    let (requests, errors_5xx) = (requests as u32, errors_5xx as u32);
+    RouteCounts { at, requests, errors_5xx, limited: limited as u32, loops: loops as u32 }
 }
 
 /// The first line of a reason, without its full stop and not too long.

@@ -149,6 +149,7 @@ pub fn refused(
         NotStorable::Partial => MissReason::Range,
         NotStorable::RequestNoStore => MissReason::RequestNoStore,
         NotStorable::Status | NotStorable::NoLifetime => MissReason::Status,
+        NotStorable::RedirectLoop => MissReason::RedirectLoop,
         NotStorable::NoStore => MissReason::NoStore,
         NotStorable::Private => MissReason::Private,
         NotStorable::Authorization => MissReason::Authorization,

@@ -50,6 +50,8 @@ pub enum NotStorable {
     SetCookie,
     /// `Vary: *` (RFC 9111 §4.1).
     VaryStar,
+    /// A redirect to the URL of the request.
+    RedirectLoop,
     /// No explicit lifetime, and the status has no heuristic one (RFC 9111 §3, last list).
     NoLifetime,
     /// Stale on arrival, without a validator and without permission to be served stale: it could never be used.
@@ -101,6 +103,7 @@ impl NotStorable {
             | NotStorable::Credentials
             | NotStorable::SetCookie
             | NotStorable::VaryStar
+            | NotStorable::RedirectLoop
             | NotStorable::NoLifetime
             | NotStorable::Useless
             | NotStorable::TooLarge
@@ -116,14 +119,17 @@ impl NotStorable {
         }
     }
 
-    /// Whether the refusal alone shows that the response is specific to one visitor.
+    /// Whether the refusal alone shows that the response is specific to one visitor, or hides that.
     #[must_use]
     pub fn is_one_visitors(self) -> bool {
         use NotStorable::{
-            Authorization, Credentials, Endless, FileOrder, NoStore, Private, SetCookie, VaryStar,
+            Authorization, Credentials, Endless, FileOrder, NoStore, Private, RedirectLoop, SetCookie,
+            VaryStar,
         };
         let of_the_request = matches!(self, Authorization | Credentials);
-        of_the_request || matches!(self, NoStore | Private | SetCookie | VaryStar | Endless | FileOrder)
+        let of_the_page = matches!(self, NoStore | Private | SetCookie | VaryStar | Endless | FileOrder);
+        // The rule precedes that of `private`.
+        of_the_request || of_the_page || self == RedirectLoop
     }
 
     /// Stable, kebab-case.
@@ -141,6 +147,7 @@ impl NotStorable {
             NotStorable::Credentials => "credentials",
             NotStorable::SetCookie => "set-cookie",
             NotStorable::VaryStar => "vary-star",
+            NotStorable::RedirectLoop => "redirect-loop",
             NotStorable::NoLifetime => "no-lifetime",
             NotStorable::Useless => "useless",
             NotStorable::Late => "late",
@@ -172,6 +179,9 @@ impl NotStorable {
             NotStorable::SetCookie => "The response has Set-Cookie, which is for one client.",
             NotStorable::VaryStar => {
                 "The response cannot be matched to requests (Vary: *, or Vary on a field that larder writes)."
+            }
+            NotStorable::RedirectLoop => {
+                "The response redirects the request to its own URL: browsers report too many redirects."
             }
             NotStorable::NoLifetime => {
                 "The response declares no lifetime, and its status has no default lifetime."
@@ -208,6 +218,7 @@ pub fn decide(
         .and_then(|()| has_own_body(fields, trace))
         .and_then(|()| request_allows(request, policy, trace))
         .and_then(|()| status_allows(request, &response, trace))
+        .and_then(|()| leads_elsewhere(request, &response, trace))
         .and_then(|()| directives_allow(request, &response, trace))
         .and_then(|()| content_allows(request, &response, trace))
         .and_then(|()| {
@@ -337,6 +348,22 @@ fn status_allows(
             format!("status {status} answers a request head of more than {ORDINARY_HEAD} bytes")
         }
         _ => format!("status {status}"),
+    })
+}
+
+/// Whether a redirect has another target than its request. One that sets a cookie may be followed by another response, since the next request has it.
+fn leads_elsewhere(
+    request: &RequestFacts<'_>,
+    response: &ResponseFacts<'_>,
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
+    let fields = response.fields;
+    if !matches!(response.status, 301 | 302 | 303 | 307 | 308) || fields.iter().any(Field::sets_cookie) {
+        return Ok(());
+    }
+    let is_loop = request.method == "GET" && names_own_target(request.uri, fields, "location");
+    rule(trace, "RFC 9110 §15.4", NotStorable::RedirectLoop, is_loop, || {
+        format!("status {}; {}", response.status, lines(fields, "Location"))
     })
 }
 
@@ -490,7 +517,7 @@ fn explicitly_storable(
         rule(trace, "RFC 9110 §8.7", NotStorable::Status, failed, || {
             format!("status {status}: a response to POST is reusable for GET only if the POST succeeded")
         })?;
-        let own = names_own_target(request.uri, response.fields);
+        let own = names_own_target(request.uri, response.fields, "content-location");
         rule(trace, "RFC 9110 §9.3.3", NotStorable::Method, !(fresh_by_itself && own), || {
             format!("method POST; {}; {}", response.in_force(), lines(response.fields, "Content-Location"))
         })?;
@@ -572,10 +599,10 @@ pub fn is_understood(status: u16) -> bool {
     matches!(status, 200..=206 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451 | 500..=505)
 }
 
-/// Whether `Content-Location` is the request's own target (RFC 9110 §9.3.3).
-fn names_own_target(uri: Option<Uri<'_>>, fields: &[Field<'_>]) -> bool {
+/// Whether the field `name` is the request's own target (RFC 9110 §9.3.3).
+fn names_own_target(uri: Option<Uri<'_>>, fields: &[Field<'_>], name: &str) -> bool {
     let Some(uri) = uri else { return false };
-    let mut values = all(fields, "content-location");
+    let mut values = all(fields, name);
     let (Some(value), None) = (values.next(), values.next()) else { return false };
     let found = crate::invalidate::resolve(uri.scheme, uri.authority, uri.target, value);
     found.is_some_and(|it| it == uri.target)

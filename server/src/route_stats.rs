@@ -11,7 +11,7 @@ use larder_counters::{
     TierCounters, WorkerScope,
 };
 use larder_origin::{OriginState, OutlierState, protocol_name};
-use larder_semantics::miss_reason::{REASONS, ReasonRow};
+use larder_semantics::miss_reason::{MissReason, REASONS, ReasonRow};
 use larder_stdx::clock;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -400,6 +400,13 @@ impl ConfigScopes {
     #[must_use]
     pub fn limited_of(&self, route: usize) -> u64 {
         self.routes[route].parts.iter().map(|it| it.counters.limited.get()).sum()
+    }
+
+    /// The requests of a route that its origin has redirected to their own URL.
+    #[must_use]
+    pub fn loops_of(&self, route: usize) -> u64 {
+        let parts = self.routes[route].parts.iter();
+        parts.map(|it| it.reasons.requests_of(MissReason::RedirectLoop.index())).sum()
     }
 
     /// The sums of an origin.

@@ -275,6 +275,49 @@ fn errors_that_the_operator_has_ordered_are_no_state() {
     );
 }
 
+/// The application does not know that its clients use TLS, and sends each of them from http to https.
+#[test]
+fn an_application_that_redirects_each_request_to_itself_is_the_state() {
+    let (authority, origin) = (
+        Authority::new(),
+        Origin::new(|request| {
+            format!(
+                "HTTP/1.1 301 Moved\nLocation: https://site.test{}\nContent-Length: 0\n\n",
+                request.target()
+            )
+        }),
+    );
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{}]\n[[site]]\nhosts = [\"site.test\"]\n\
+         [[site.route]]\nname = \"shop\"\npath = \"/*\"\nproxy = {{ to = [{:?}] }}\n",
+        authority.sign("site", &["site.test"]),
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    state(&larder);
+    let mut client = authority.trusting().connect(larder.address, "site.test").unwrap();
+    for at in 0..12 {
+        let line = format!("GET /{} HTTP/1.1\r\nHost: site.test\r\n\r\n", at % 2);
+        assert_eq!(301, client.send(line).read().status);
+    }
+    until("all are counted", || names(&larder) == ["redirect-loop"]);
+    let text = sentence(&larder);
+    assert!(
+        text.starts_with("Degraded: the origin of route shop redirects requests to their own URL since "),
+        "{text}"
+    );
+    let admin = larder.admin.to_string();
+    let explained = run(larder.folder.path(), &["explain", "https://site.test/1", "--admin", &admin]).out;
+    assert!(
+        explained.contains("the origin redirects the request to its own URL, which is a loop"),
+        "{explained}"
+    );
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
 #[test]
 fn a_limit_that_is_reached_is_the_state_for_a_minute() {
     let gate = Gate::new();

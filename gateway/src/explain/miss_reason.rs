@@ -2,6 +2,7 @@
 //! about its last response that advice depends on.
 
 use super::CacheVerdict;
+use crate::cache_key;
 use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::Bypass;
 use crate::route::{Gateway, GatewayRoute};
@@ -140,7 +141,9 @@ fn refusal(
     let (request, response) = (last.request.view(), last.response.view());
     let policy = rules::of_response(&route.policy, asked, last.status, &response);
     let (sent, got) = (last.request_time, last.response_time);
-    let facts = RequestFacts::read(&last.method, &request);
+    let authority = cache_key::normal(asked.scheme, &asked.authority);
+    let facts =
+        RequestFacts::read(&last.method, &request).with_uri(asked.scheme.name(), &authority, &asked.target);
     let credentials =
         if facts.has_credentials(policy) { RequestCredentials::Some } else { RequestCredentials::None };
     let about = |it| (it, Meta::of(last.status, &response, policy, sent, got), credentials);

@@ -533,7 +533,12 @@ fn refusal(
     let (request, response) = (refused.request.view(), refused.response.view());
     let mut record = RuleRecord::default();
     let policy = rules::of_response(&route.policy, asked, refused.status, &response);
-    let facts = RequestFacts::read(&refused.method, &request);
+    let authority = cache_key::normal(asked.scheme, &asked.authority);
+    let facts = RequestFacts::read(&refused.method, &request).with_uri(
+        asked.scheme.name(),
+        &authority,
+        &asked.target,
+    );
     let verdict = storable::decide(
         &facts,
         refused.status,

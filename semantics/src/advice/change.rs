@@ -217,6 +217,7 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         | MissReason::UnkeyedField
         | MissReason::Authorization
         | MissReason::Status
+        | MissReason::RedirectLoop
         | MissReason::NoStore
         | MissReason::Private
         | MissReason::SetCookie

@@ -221,6 +221,7 @@ fn words(reason: MissReason) -> (&'static str, &'static str) {
         MissReason::Credentials => ("Not cached: the request has credentials, and nothing says that the page is the same for all clients", "the page may be for one client"),
         MissReason::Authorization => ("Not cached: the request has Authorization", "the response is for one client"),
         MissReason::Status => ("Not cached: responses with this status are not stored", "such a response may be an error of a moment"),
+        MissReason::RedirectLoop => ("Not cached: the origin redirects the request to its own URL, which is a loop", "no client can follow it; the application must build its URLs from X-Forwarded-Proto and X-Forwarded-Host"),
         MissReason::NoStore => ("Not cached: the response has no-store", "the application forbids it"),
         MissReason::Private => ("Not cached: the response is private", "it is for one client"),
         MissReason::SetCookie => ("Not cached: the response sets a cookie", "the cookie is for one client"),

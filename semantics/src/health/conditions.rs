@@ -16,6 +16,8 @@ const ERRORS_END: u64 = 2;
 const MOST_ERRORS: (u64, u64) = (50, 40);
 /// The fewest responses within a minute of which a share is taken: one error of few requests is no state.
 const ERRORS_REQUESTS: u64 = 20;
+/// The fewest redirects of a route to the URL of their request within a minute.
+const LOOPS: u64 = 10;
 /// The fewest events of a limit within a minute: the log has a single one (`limit-reached`).
 const LIMIT_TIMES: u64 = 5;
 /// The share of the RAM budget that is withheld in a finding, per cent; and the one at which it ends.
@@ -85,6 +87,7 @@ pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldCo
     all.extend(errors(facts, minute, held));
     limits(minute.counts, &mut all);
     route_limits(facts, minute, &mut all);
+    redirect_loops(facts, minute, &mut all);
     lower_tiers(facts, &mut all);
     super::fleet::nodes(facts, &mut all);
     databases(facts, minute.pages, held, &mut all);
@@ -176,6 +179,20 @@ fn route_limits(facts: &HealthFacts, minute: &Minute<'_>, all: &mut Vec<Conditio
             what,
             evidence,
         ));
+    }
+}
+
+/// Routes whose origins redirect requests to their own URL: those of several clients, or of one browser that has given up (after 20).
+fn redirect_loops(facts: &HealthFacts, minute: &Minute<'_>, all: &mut Vec<Condition>) {
+    for (fact, it) in facts.troubled.iter().zip(minute.routes) {
+        if u64::from(it.loops) < LOOPS || u64::from(it.loops) * 100 < u64::from(it.requests) * ERRORS {
+            continue;
+        }
+        let what = format!("the origin of route {} redirects requests to their own URL", fact.name);
+        let evidence = format!("{} of {} within the last minute", it.loops.min(it.requests), it.requests);
+        let subject = format!("redirects of route {}", fact.name);
+        let found = condition(FindingKind::RedirectLoop, &subject, what, evidence);
+        all.push(found.with_effect("clients never get these pages"));
     }
 }
 

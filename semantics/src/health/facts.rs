@@ -16,7 +16,7 @@ pub struct HealthFacts {
     pub origins: Vec<OriginFact>,
     /// The routes with origins.
     pub routes: Vec<RouteFact>,
-    /// The routes that have sent server errors or refused requests at a limit since the start, without those whose errors the operator
+    /// The routes that have sent server errors, refused requests at a limit or had redirect loops since the start, without those whose errors the operator
     /// has ordered; by position.
     pub troubled: Vec<RouteCountFact>,
     /// The memcached servers.
@@ -88,6 +88,8 @@ pub struct RouteCountFact {
     pub errors_5xx: u64,
     /// Requests of them that `access.limit` refused.
     pub limited: u64,
+    /// Requests of them that the origin redirected to their own URL.
+    pub loops: u64,
 }
 
 /// One memcached server.

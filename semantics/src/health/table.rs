@@ -83,6 +83,9 @@ findings! {
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
+    RedirectLoop "redirect-loop" Degraded 0 "live?filter=reason == \"redirect-loop\"":
+        "the origin of route NAME redirects requests to their own URL since TIME (N of M within the last minute); clients never get these pages",
+        "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
     LimitReached "limit-reached" Degraded 0 "config?section=limits.":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit that the sentence names, or find the cause of the load with `larder top`.";

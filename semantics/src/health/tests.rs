@@ -130,7 +130,7 @@ fn the_share_of_server_errors_needs_requests_and_ends_below_its_threshold() {
 }
 
 fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCountFact {
-    RouteCountFact { at, name: format!("r{at}"), requests, errors_5xx, limited }
+    RouteCountFact { at, name: format!("r{at}"), requests, errors_5xx, limited, loops: 0 }
 }
 
 #[test]
@@ -210,6 +210,37 @@ fn a_route_that_refuses_most_requests_is_a_notice() {
         "route r7 refuses most requests with 429 since 02:46:14 UTC (50 of 100 within the last minute)";
     assert_eq!((HealthWord::Healthy, Some(("route-limited", sentence.to_owned()))), look(13, 1_100, 950));
     assert_eq!((HealthWord::Healthy, None), look(80, 1_100, 950), "a minute later");
+}
+
+#[test]
+fn redirects_of_requests_to_their_own_url_are_a_finding_for_a_minute() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, requests, loops| {
+        let troubled = vec![RouteCountFact { loops, ..troubled(7, requests, 0, 0) }];
+        let report = judge.look(&HealthFacts { troubled, ..at(second) });
+        let found = report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)));
+        (report.word, found)
+    };
+    assert_eq!((HealthWord::Healthy, None), look(0, 1_000, 100));
+    assert_eq!((HealthWord::Healthy, None), look(1, 1_050, 109), "9 are too few");
+    assert_eq!((HealthWord::Healthy, None), look(2, 1_500, 110), "10 of 500");
+    let sentence = "the origin of route r7 redirects requests to their own URL since 02:46:14 UTC (30 of 510 within the last minute); clients never get these pages";
+    assert_eq!((HealthWord::Degraded, Some(("redirect-loop", sentence.to_owned()))), look(3, 1_510, 130));
+    assert_eq!((HealthWord::Healthy, None), look(80, 1_510, 130), "a minute later");
+}
+
+#[test]
+fn others_of_one_kind_are_counted() {
+    let mut judge = HealthJudge::default();
+    judge.look(&at(0));
+    let counts =
+        CountFacts { limits: std::array::from_fn(|at| if at < 3 { 5 } else { 0 }), ..CountFacts::default() };
+    let report = judge.look(&HealthFacts { counts, waiting: vec!["workers".to_owned()], ..at(1) });
+    assert!(
+        report.sentence().ends_with("(3 more: 2 × limit-reached, restart-pending)"),
+        "{}",
+        report.sentence()
+    );
 }
 
 #[test]

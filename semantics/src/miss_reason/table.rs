@@ -44,7 +44,7 @@ reasons! {
         "A longer `cache.ram.idle`, or a disk tier (`cache.disk.path`).";
     Purged "purged" Needed: "A purge, or a request that changed the page, ended the stored response.", "";
     Variant "variant" CouldBeHit: "Responses are stored, but for other values of the fields that `Vary` names.",
-        "The application names in `Vary` only the fields that change the page.";
+        "The application names in `Vary` only the fields that change the page. With `Vary: Cookie`, `cache.ignored_cookies` names the cookies that do not change it, such as those of analytics.";
     Range "range" Needed: "The request asks for a range of bytes that is not stored.", "";
     ClientNoCache "client-no-cache" CouldBeHit: "`Cache-Control` of the request (`no-cache`, `max-age`) demands a new response.",
         "`cache.request_directives` sets which of these directives are obeyed.";
@@ -65,10 +65,12 @@ reasons! {
     OverridingField "overriding-field" Rightly: "A field of the request may make the application answer another request.", "";
     UnkeyedField "unkeyed-field" Rightly: "A field of the request is not in the strict key.", "";
     Credentials "credentials" Rightly: "The request has a cookie, `Authorization` or a field that identifies the client (`X-Api-Key`), and neither the response nor the route says that the page is the same for all clients.",
-        "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie. With the field in `cache.key.headers`, each value has pages of its own.";
+        "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie. With the field in `cache.key.headers`, each value has pages of its own. For files that are the same for all clients, `cache.public_files` names their directories.";
     Authorization "authorization" Rightly: "The request has `Authorization`, or `access` of the route identifies its client, and the response is for this client.", "";
     Status "status" Rightly: "Responses with this status are not stored, or not without a declared lifetime.",
         "Redirects and errors that are the same for all clients: the application declares a lifetime, or `cache.status_ttl` gives the status one.";
+    RedirectLoop "redirect-loop" Rightly: "The origin redirects the request to its own URL, so that the client never gets the page.",
+        "The application builds the URL from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trusts the address of larder as a proxy.";
     NoStore "no-store" Rightly: "The response has `no-store`.", "";
     Private "private" Rightly: "The response has `private`: it is for one client.", "";
     SetCookie "set-cookie" Rightly: "The response sets a cookie, which is for one client.", "";

@@ -130,6 +130,27 @@ fn forbidden_by_the_response() {
 }
 
 #[test]
+fn a_redirect_to_its_own_request_is_a_loop() {
+    for status in [301, 302, 303, 307, 308] {
+        for own in ["/d/p?q", "http://a.example/d/p?q", "HTTP://A.Example:80/d/p?q", "p?q", "", "/d/p?q#top"]
+        {
+            check(&format!("{status} | Location: {own} | Cache-Control: max-age=60"), "redirect-loop");
+        }
+        check(&format!("{status} | Location: /d/p?q | Cache-Control: private, no-store"), "redirect-loop");
+        for other in ["/d/p", "https://a.example/d/p?q", "http://b.example/d/p?q", "?r"] {
+            check(&format!("{status} | Location: {other} | Cache-Control: max-age=60"), "store");
+        }
+        // The next request has the cookie; a page behind a form is fetched by GET.
+        let cookie = "Location: /d/p?q | Set-Cookie: seen=1 | Cache-Control: max-age=60";
+        check(&format!("{status} | {cookie}"), "set-cookie");
+        let found =
+            verdict("POST", status, "Location: /d/p?q | Cache-Control: max-age=60", &Policy::default());
+        assert_eq!("status", found, "{status}");
+    }
+    check("200 | Location: /d/p?q | Cache-Control: max-age=60", "store");
+}
+
+#[test]
 fn must_understand_takes_the_place_of_no_store() {
     check("200 | Cache-Control: max-age=60, no-store, must-understand", "store");
     check("404 | Cache-Control: max-age=60, no-store, must-understand", "store");
