@@ -219,6 +219,7 @@ counters! {
     purge_tags_full: Limit, "Responses with more tags than can be stored; every purge by tag matches them.";
     cache_evictions: Count, "Stored responses evicted for space.";
     cache_evictions_fresh: Count, "Evicted responses, of `cache_evictions`, that were fresh.";
+    cache_evicted_seconds: Count, "Seconds from the arrival of responses to their eviction, of `cache_evictions`, in total: divided by these it is the age of an evicted response.";
     ram_restored: Count, "Responses restored at the start from `cache.ram.snapshot`, or at an upgrade from the process before.";
     cache_idle_evictions: Count, "Responses evicted because they were unused for `cache.ram.idle`.";
     cache_over_budget: Limit, "Fills not kept in RAM because the RAM budget was exhausted; the disk tier may store them.";

@@ -64,11 +64,30 @@ it('takes at most 20 KiB a second with 200 routes', async () => {
     console.log(`open overview: ${(size / seconds / KIB).toFixed(1)} KiB a second`);
     for (const detail of ['routes', 'totals']) assert.ok(taken.some((it) => it.url().endsWith(`detail=${detail}`)), detail);
     assert.ok(size / seconds <= 20 * KIB, `${size} bytes in ${seconds} s`);
+    await finds(watched.page);
   } finally {
     await watched.browser.close();
     await many.stop();
   }
 });
+
+/** Routes are found by words of their name and site; the address of the page keeps these. */
+async function finds(page) {
+  const rows = page.locator('section:has(> .block-head h2:text("Routes")) tbody tr');
+  const whole = await rows.count();
+  const find = page.getByLabel('Find routes');
+  const name = await rows.nth(2).locator('a').getAttribute('title');
+  await find.fill(name.toUpperCase());
+  await until('one is found', async () => (await rows.count()) === 1);
+  assert.equal(await rows.locator('a').getAttribute('title'), name);
+  assert.equal(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('route'), name.toUpperCase());
+  await page.reload();
+  await until('it is found again', async () => (await rows.count()) === 1);
+  await find.fill('no such route');
+  await until('none is found', async () => (await rows.count()) === 0);
+  await find.fill('');
+  await until('all are back', async () => (await rows.count()) === whole);
+}
 
 it('shows that a view is being loaded', async () => {
   let release;

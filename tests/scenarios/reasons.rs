@@ -33,6 +33,7 @@ fn answer(request: &Received) -> Vec<Script> {
         ("/silent", _) => page("", "", "x"),
         ("/silent-checked", _) => page("no-cache", "", "x"),
         ("/silent-redirect", _) => vec![Script::Send(response("HTTP/1.1 302 Found\nLocation: /page\n\nx"))],
+        ("/loop", _) => vec![Script::Send(response("HTTP/1.1 302 Found\nLocation: http://h/loop\n\nx"))],
         ("/silent-tagged", _) => page("", "ETag: \"s\"\n", "x"),
         ("/language", _) => page("max-age=60", "Vary: Accept-Language\n", "x"),
         ("/by-client", _) => page("public, max-age=60", "Vary: Authorization\n", "x"),
@@ -99,6 +100,7 @@ const EACH: &[(&str, &str, &str, &str)] = &[
     ("GET", "/silent", "", "no-lifetime"),
     ("GET", "/silent-checked", "", "useless"),
     ("GET", "/silent-redirect", "", "status"),
+    ("GET", "/loop", "", "redirect-loop"),
     ("GET", "/silent", "X-Api-Key: 1\r\n", "credentials"),
     ("GET", "/silent-tagged", "", "first-request"),
     ("GET", "/silent-tagged", "", "no-lifetime"),
@@ -208,8 +210,15 @@ fn a_page_that_had_to_make_room_is_called_evicted() {
     let mut client = larder.client();
     (0..400).for_each(|it| drop(client.get(&format!("/{it}"))));
     assert!(larder.counter("cache_evictions_fresh") > 0);
+    assert_eq!(0, larder.counter("cache_evicted_seconds"), "the clock stands still");
+    larder.advance(100);
     (0..400).for_each(|it| drop(client.get(&format!("/{it}"))));
     let counted = reasons(&larder, "*/*");
+    let of_age = 100 * larder.counter("cache_evictions");
+    assert!(
+        (5_000..of_age).contains(&larder.counter("cache_evicted_seconds")),
+        "100 s each, in the second round"
+    );
     // In the first round none, in the second nearly all: of five keys that fall into one set of the memory of removals, one is forgotten.
     assert!((400..=404).contains(&counted["first-request"]), "{counted:?}");
     assert!(counted["evicted"] > 200, "{counted:?}");

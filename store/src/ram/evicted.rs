@@ -56,17 +56,20 @@ impl Store {
     /// Counts evicted responses, and remembers their keys.
     pub(crate) fn count_evicted(&self, gone: &[Evicted]) {
         let now = clock::wall();
-        let (mut responses, mut fresh) = (0, 0);
+        let (mut responses, mut fresh, mut seconds) = (0, 0, 0);
         for it in gone {
             let is_fresh = |it: &&StoredArc| matches!(it.meta.freshness(now), Freshness::Fresh { .. });
             let of_key = it.entry.variants.iter().filter(is_fresh).count();
             responses += it.entry.variants.len();
+            seconds +=
+                it.entry.variants.iter().map(|it| now.0.saturating_sub(it.meta.response_time.0)).sum::<u64>();
             fresh += of_key;
             self.removed_keys
                 .add(it.hash.0, if of_key > 0 { RemovalCause::Evicted } else { RemovalCause::Expired });
         }
         self.counters.cache_evictions.add_shared(responses as u64);
         self.counters.cache_evictions_fresh.add_shared(fresh as u64);
+        self.counters.cache_evicted_seconds.add_shared(seconds);
     }
 
     fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &StoredArc) {

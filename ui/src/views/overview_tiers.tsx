@@ -49,8 +49,10 @@ function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | nul
   }
   const usable = of.name === 'ram' ? stats.ram.usable_bytes : of.budget_bytes;
   const filled = of.used_bytes !== undefined && usable ? `${format.flat(format.bytes(of.used_bytes))} of ${format.flat(format.bytes(usable))}${of.name === 'disk' ? ' allocated' : ''}` : null;
-  const counter = (it: Stats): number => it.counters['cache_evictions'] ?? 0;
-  const evicted = of.name === 'ram' && over ? Math.max(0, counter(over.now) - counter(over.then)) / over.seconds : null;
+  const grown = (name: string): number => (over ? Math.max(0, (over.now.counters[name] ?? 0) - (over.then.counters[name] ?? 0)) : 0);
+  const responses = grown('cache_evictions');
+  const evicted = of.name === 'ram' && over ? responses / over.seconds : null;
+  const age = responses > 0 ? `, stored ${format.flat(format.seconds(Math.round(grown('cache_evicted_seconds') / responses)))} before` : '';
   const before = over?.then.tiers?.find((it) => it.name === of.name);
   const hits = over && before ? Math.max(0, of.hits - before.hits) / over.seconds : null;
   const href = of.name === 'fleet' ? '#/top?by=misses' : `#/objects?tier=${of.name}`;
@@ -60,7 +62,7 @@ function OneTier({ of, stats, over }: { of: Tier; stats: Stats; over: Over | nul
       {filled && <Meter share={of.used_bytes! / usable!} text={filled} />}
       {of.objects !== undefined && <span>{format.flat(format.count(of.objects))} objects</span>}
       {hits !== null && <span>{format.flat(format.rate(hits))} hits / s</span>}
-      {evicted !== null && <span>{format.flat(format.rate(evicted))} evicted / s</span>}
+      {evicted !== null && <span>{`${format.flat(format.rate(evicted))} evicted / s${age}`}</span>}
     </a>
   );
 }

@@ -3,13 +3,13 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { request, get, query } from '../api';
 import { Act } from '../parts/act';
-import { Skeleton, Empty, Failed, Head, Segments, Url } from '../parts/basic';
+import { Skeleton, Empty, Failed, Head, Segments, Url, reasonWords } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import { showToast } from '../parts/toast';
 import * as format from '../format';
 import { go, note, useFetched } from '../hooks';
-import type { Order, Top as TopList } from '../types';
+import type { Order, Top as TopList, Why } from '../types';
 
 const ORDERS: [Order, string][] = [
   ['requests', 'Requests'],
@@ -20,6 +20,9 @@ const ORDERS: [Order, string][] = [
 
 /** The noun of the sum; bytes and times have their units. */
 const UNITS: Record<Order, string> = { requests: ' requests', misses: ' misses', bytes: ' sent', origin_time: ' of origin time' };
+
+/** The most reasons that are shown. */
+const REASONS = 5;
 
 function figure(by: Order, value: number): string {
   switch (by) {
@@ -63,6 +66,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
         </Act>
       </Head>
       <Failed problem={problem} again={again} />
+      {(by === 'misses' || by === 'origin_time') && <Reasons by={by} />}
       {!list && busy && <Skeleton />}
       {list && list.entries.length === 0 && (
         <Empty icon="top" title="No data yet">
@@ -107,5 +111,28 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
         </table>
       )}
     </>
+  );
+}
+
+/** The most frequent reasons for requests to origins; each leads to its class. */
+function Reasons({ by }: { by: Order }): JSX.Element | null {
+  const { data } = useFetched<Why>('why', (signal) => get('/api/v1/why', signal), 10_000);
+  const sums = new Map<string, number>();
+  for (const it of (data?.routes ?? []).flatMap((route) => route.reasons)) {
+    if (it.reason !== 'waited') sums.set(it.reason, (sums.get(it.reason) ?? 0) + (by === 'misses' ? it.requests : it.origin_us));
+  }
+  const all = [...sums.values()].reduce((sum, it) => sum + it, 0);
+  const shown = [...sums].filter((it) => it[1] > 0).sort((a, b) => b[1] - a[1]).slice(0, REASONS);
+  if (!data || shown.length === 0) return null;
+  const known = new Map(data.reasons.map((it) => [it.name, it]));
+  return (
+    <p class="top-reasons">
+      <span class="faint">{by === 'misses' ? 'Reasons for requests to origins' : 'Reasons by origin time'}, since the start:</span>{' '}
+      {shown.map(([name, value]) => (
+        <a key={name} class="chip" href={`#/why?class=${known.get(name)?.class ?? ''}`} title={known.get(name)?.sentence}>
+          {reasonWords(name)} {format.flat(format.share(value / all))}
+        </a>
+      ))}
+    </p>
   );
 }
