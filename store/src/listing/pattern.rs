@@ -12,11 +12,17 @@ pub struct Pattern {
     begins: Begins,
     parts: PatternParts,
     /// The form of a key in which the search must be found as well.
-    shown: Option<KeyDisplay>,
+    shown: Option<ShownKey>,
 }
 
-/// The form of a key that is displayed.
-pub type KeyDisplay = fn(&[u8]) -> Cow<'_, [u8]>;
+/// The displayed form of keys.
+#[derive(Clone, Copy)]
+pub struct ShownKey {
+    /// The form of a key.
+    pub form: fn(&[u8]) -> Cow<'_, [u8]>,
+    /// The length of the beginning of a key that is the same in its form.
+    pub clear: fn(&[u8]) -> usize,
+}
 
 /// The parts between the stars.
 enum PatternParts {
@@ -61,7 +67,7 @@ impl Pattern {
 
     /// The search in the displayed form: searches do not reveal values that `shown` hides.
     #[must_use]
-    pub fn in_shown(self, shown: KeyDisplay) -> Pattern {
+    pub fn in_shown(self, shown: ShownKey) -> Pattern {
         Pattern { shown: Some(shown), ..self }
     }
 
