@@ -29,11 +29,11 @@ struct Slot {
 /// Slots for keys with the same lower bits. Without the alignment a set would be in three cache lines.
 #[derive(Default)]
 #[repr(align(128))]
-struct Set([Slot; WAYS]);
+struct RateSet([Slot; WAYS]);
 
 /// The table.
 pub struct RateTable {
-    sets: Box<[Set]>,
+    sets: Box<[RateSet]>,
 }
 
 impl Default for RateTable {
@@ -59,13 +59,13 @@ impl RateTable {
     #[must_use]
     pub fn new(slots: usize) -> Self {
         let sets = (slots / WAYS).max(1).next_power_of_two();
-        Self { sets: (0..sets).map(|_| Set::default()).collect() }
+        Self { sets: (0..sets).map(|_| RateSet::default()).collect() }
     }
 
     /// Bytes of the table.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.sets.len() * size_of::<Set>()
+        self.sets.len() * size_of::<RateSet>()
     }
 
     #[inline]
