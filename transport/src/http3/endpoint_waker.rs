@@ -1,4 +1,4 @@
-//! What the connections of one UDP socket share with the loop of that socket (`endpoint`).
+//! The state that the connections of one UDP socket share with the loop of that socket (`endpoint`).
 
 use super::connection::Http3Connection;
 use crate::outbox::Outbox;
