@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every crate of the workspace, by its folder.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "stdx",
     "counters",
     "semantics",
     "wire",
     "transport",
+    "purge_log",
     "store",
     "origin",
     "database",

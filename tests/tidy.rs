@@ -13,6 +13,7 @@ const RANKS: &[(&str, u8)] = &[
     ("semantics", 1),
     ("wire", 2),
     ("transport", 3),
+    ("purge_log", 3),
     ("store", 4),
     ("origin", 4),
     ("database", 4),

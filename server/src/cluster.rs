@@ -1,5 +1,5 @@
 //! This node within its fleet: the follower and the writer of the purge logs in the memcached servers, on the main
-//! thread, with connections of its own. The protocol is in `larder_store::fleet::purge_log`.
+//! thread, with connections of its own. The protocol is in `larder_purge_log`.
 
 use super::node_records::{NodeFigures, NodeRecords, NodeRow, RealPurgeLog};
 use super::purge_receipt::{PastNodes, PurgeState, TierReceipt, seconds};
@@ -7,13 +7,14 @@ use super::tiers::Lower;
 use larder_config::tiers::FleetConfig;
 use larder_counters::Counters;
 use larder_observe::log::{Level, SubsystemLog};
+use larder_purge_log::environment::{LocalEnvironment, random};
+use larder_purge_log::follower::LogEvent;
+use larder_purge_log::purger::{NodeOutcome, NodeReceipt};
+use larder_purge_log::{FleetPurgeLog, LogEnvironment, LogKeys, LogParameters};
 use larder_semantics::health::PurgeLogFact;
 use larder_store::Store;
-use larder_store::fleet::purge_log::follower::LogEvent;
-use larder_store::fleet::purge_log::holder::entry_of;
-use larder_store::fleet::purge_log::purger::{NodeOutcome, NodeReceipt};
-use larder_store::fleet::purge_log::real::{LocalEnvironment, PurgeLogServer, random};
-use larder_store::fleet::purge_log::{FleetPurgeLog, LogEnvironment, LogKeys, LogParameters};
+use larder_store::fleet::purge_holder::entry_of;
+use larder_store::fleet::purge_log_server::PurgeLogServer;
 use larder_store::purges::{PurgeScope, Seq, Strength};
 use larder_wire::purge_entry::PurgeEntry;
 use serde_json::{Value, json};

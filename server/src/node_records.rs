@@ -3,13 +3,14 @@
 
 use super::node_registry::{BookedStatus, EACH, NodeRegistry, NodeView, Presence};
 use larder_counters::Counters;
+use larder_purge_log::environment::LocalEnvironment;
+use larder_purge_log::survey::ServerSurvey;
+use larder_purge_log::{FleetPurgeLog, LogEnvironment};
 use larder_semantics::health::HealthWord;
 use larder_stdx::clock;
 use larder_store::Store;
 use larder_store::fleet::FleetKey;
-use larder_store::fleet::purge_log::real::{LocalEnvironment, PurgeLogServer};
-use larder_store::fleet::purge_log::survey::ServerSurvey;
-use larder_store::fleet::purge_log::{FleetPurgeLog, LogEnvironment};
+use larder_store::fleet::purge_log_server::PurgeLogServer;
 use larder_wire::envelope;
 use larder_wire::node_status::{NodeStatus, RecentCounts, TierUse};
 use std::cell::RefCell;

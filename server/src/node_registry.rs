@@ -1,7 +1,7 @@
 //! The nodes of the fleet, as this node reads their records in the memcached servers. Ages are of this node's monotonic clock,
 //! from the times at which records changed: the clock of another node decides nothing, and one that is wrong is named.
 
-use larder_store::fleet::purge_log::survey::{ServerSurvey, SurveyedNode};
+use larder_purge_log::survey::{ServerSurvey, SurveyedNode};
 use larder_wire::node_status::{NodeStatus, ReadStatus};
 use larder_wire::purge_entry::NodeReport;
 use std::collections::{BTreeMap, VecDeque};

@@ -4,9 +4,9 @@
 pub(crate) use self::listed_facts::{ListedFacts, tag_bit};
 use self::stored::COUNT;
 use crate::memory_budget::on_heap;
-use crate::purge_position::Seq;
 use crate::s3fifo::{Handle, MOST_USES};
 use crate::thread_number::ThreadNumber;
+use larder_purge_log::Seq;
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use std::ops::Deref;

@@ -2,7 +2,7 @@
 //! A purge that names the key ends the memory.
 
 use crate::key::KeyHash;
-use crate::purge_position::Seq;
+use larder_purge_log::Seq;
 use larder_stdx::identity_hasher::IdentityHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

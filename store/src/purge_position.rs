@@ -1,9 +1,7 @@
 //! The place of a response and of a purge in time: numbers of this node, positions in the logs of the fleet.
 
+use larder_purge_log::{Position, Seq};
 use std::sync::Arc;
-
-/// The number of a purge on this node; each is one more than the one before.
-pub type Seq = u64;
 
 /// When a response was requested from the origin, for purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,23 +24,6 @@ pub struct PurgeFacts {
 /// How far each purge log was followed; shared by all responses that are requested between two purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Positions(Option<Arc<[Position]>>);
-
-/// A place in one server's purge log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// The log's random name: a server that lost its log has another.
-    pub log: u64,
-    /// The last entry.
-    pub entry: u64,
-}
-
-impl Position {
-    /// A position that is never reached: that of a purge whose position is not known yet.
-    pub const NOWHERE: Position = Position { log: 0, entry: u64::MAX };
-
-    /// The position of a node that follows no log yet. Logs have names above zero.
-    pub const NOTHING: Position = Position { log: 0, entry: 0 };
-}
 
 impl Positions {
     /// Nothing is known.

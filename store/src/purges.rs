@@ -4,7 +4,8 @@
 mod matches;
 pub(crate) mod rules;
 
-pub use crate::purge_position::{Position, Positions, PurgeEpoch, PurgeFacts, Seq};
+pub use crate::purge_position::{Positions, PurgeEpoch, PurgeFacts};
+pub use larder_purge_log::{Position, Seq};
 pub(crate) use matches::PurgeMatcher;
 pub use matches::PurgeMatches;
 

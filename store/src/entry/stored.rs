@@ -3,8 +3,9 @@
 use crate::encodings::Encodings;
 use crate::heap_bytes::list_cost;
 use crate::memory_budget::on_heap;
-use crate::purge_position::{Positions, PurgeEpoch, PurgeFacts, Seq};
+use crate::purge_position::{Positions, PurgeEpoch, PurgeFacts};
 use crate::stored_body::StoredBody;
+use larder_purge_log::Seq;
 use larder_semantics::entity_tag::EntityTag;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;

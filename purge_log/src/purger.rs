@@ -7,7 +7,7 @@
 use super::follower::{GAP_TIMEOUT, PurgeLogSink, lease_of, new_generation};
 use super::run::{FORGET_NODE, FleetPurgeLog};
 use super::{LogEnvironment, LogServer};
-use crate::purges::{Position, Seq};
+use crate::{Position, Seq};
 use larder_wire::purge_entry::{NodeReport, Numbered, PurgeEntry, TooLong};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -5,7 +5,7 @@
 use super::follower::{LogFollower, LogParameters, LogReply, PurgeLogSink, new_generation};
 use super::model::{Link, Micros, Place, Sim};
 use super::{FleetPurgeLog, LogEnvironment, LogKeys, LogServer};
-use crate::purges::{Position, Seq};
+use crate::{Position, Seq};
 use larder_wire::purge_entry::{About, NodeReport as Told, Numbered, PurgeEffect, PurgeEntry};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

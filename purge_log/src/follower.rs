@@ -5,9 +5,10 @@
 //! forgot, or an entry is gone) is *settling*. It counts again once enough other servers were read after that, or once
 //! all held responses are to be validated.
 
-use crate::purges::{Position, Seq};
+use crate::{Position, Seq};
 use larder_wire::purge_entry::{LARGEST_NAME, NodeReport, Numbered, PurgeEntry};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 /// How long an entry may be missing whose number is already taken. The writer has half of that time to write it and to
 /// find it written, or does not count it. Part of the protocol: the same on every node.
@@ -48,6 +49,36 @@ pub trait PurgeLogSink {
     /// Until then (monotonic milliseconds) the node may trust its responses; and those from other nodes that know at
     /// least `need` of these logs up to these positions.
     fn follow(&self, floor: &[Position], need: usize, until: u64);
+}
+
+impl<T: PurgeLogSink> PurgeLogSink for Arc<T> {
+    fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq> {
+        T::purge(self, entry, at)
+    }
+
+    fn add_position(&self, seq: Seq, at: Position) {
+        T::add_position(self, seq, at);
+    }
+
+    fn require_revalidation(&self) {
+        T::require_revalidation(self);
+    }
+
+    fn purge_lost(&self, seq: Seq) {
+        T::purge_lost(self, seq);
+    }
+
+    fn log_lost(&self, log: u64) {
+        T::log_lost(self, log);
+    }
+
+    fn set_positions(&self, positions: &[Position]) {
+        T::set_positions(self, positions);
+    }
+
+    fn follow(&self, floor: &[Position], need: usize, until: u64) {
+        T::follow(self, floor, need, until);
+    }
 }
 
 /// A node's parameters of the protocol.

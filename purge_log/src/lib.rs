@@ -1,17 +1,19 @@
 //! Purges across nodes, through the memcached servers: each server has a log of purges, which every node follows.
 //! `follower` decides what a node may conclude; this module has the protocol with a server.
 
+pub mod environment;
 pub mod follower;
-pub mod holder;
+mod position;
 pub mod purger;
-pub mod real;
 pub mod run;
 pub mod survey;
 
 use larder_wire::purge_entry::Numbered;
 use std::future::Future;
 
+pub use environment::LocalEnvironment;
 pub use follower::{LogFollower, LogParameters, PurgeLogSink};
+pub use position::{Position, Seq};
 pub use run::FleetPurgeLog;
 
 /// The server did not answer in time, or is not in use at present. A sent request may still be carried out.

@@ -1,13 +1,12 @@
 //! The store's part of the fleet's purge logs: see `follower::Holder`, and docs/decisions/0081.
 
-use super::PurgeLogSink;
 use crate::purges::rules::FollowedLogs;
 use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use crate::ram::Store;
+use larder_purge_log::PurgeLogSink;
 use larder_semantics::expression::Expression;
 use larder_stdx::clock;
 use larder_wire::purge_entry::{About, PurgeEffect, PurgeEntry};
-use std::sync::Arc;
 
 /// The rule of an entry; `None` if this node does not understand it.
 #[must_use]
@@ -60,7 +59,7 @@ impl Store {
     }
 }
 
-impl PurgeLogSink for Arc<Store> {
+impl PurgeLogSink for Store {
     fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq> {
         let positions = if at.is_empty() { vec![Position::NOWHERE] } else { at.to_vec() };
         Some(Store::purge(self, rule_of(entry, positions)?))
@@ -102,5 +101,5 @@ impl PurgeLogSink for Arc<Store> {
 }
 
 #[cfg(test)]
-#[path = "holder/tests.rs"]
+#[path = "purge_holder/tests.rs"]
 mod tests;

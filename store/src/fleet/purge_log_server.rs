@@ -1,8 +1,7 @@
-//! The log over real memcached servers, with real clocks.
+//! One server of the purge log, over the connections to a memcached of the fleet. The protocol is in `larder_purge_log`.
 
-use super::{LogEnvironment, LogServer, Unavailable};
-use crate::fleet::server::{Added, MemcachedServer, OperationFailure};
-use larder_stdx::clock;
+use super::server::{Added, MemcachedServer, OperationFailure};
+use larder_purge_log::{LogServer, Unavailable};
 use larder_wire::memcached::FleetKey;
 use std::rc::Rc;
 use std::time::Duration;
@@ -50,38 +49,5 @@ impl LogServer for PurgeLogServer {
 
     async fn increment(&self, at: &[u8]) -> Result<Option<u64>, Unavailable> {
         self.server.increment(&key(at)?, 1, None, self.within).await.map_err(unavailable)
-    }
-}
-
-/// The clocks of this machine, and its randomness.
-pub struct LocalEnvironment;
-
-impl LogEnvironment for LocalEnvironment {
-    fn now(&self) -> u64 {
-        clock::tick();
-        clock::monotonic().0
-    }
-
-    fn wall(&self) -> u64 {
-        clock::wall().0
-    }
-
-    fn random(&self) -> u64 {
-        random()
-    }
-
-    async fn sleep(&self, millis: u64) {
-        tokio::time::sleep(Duration::from_millis(millis)).await;
-    }
-}
-
-/// Random bits from the kernel.
-#[must_use]
-pub fn random() -> u64 {
-    let mut bytes = [0; 8];
-    // Eight bytes come completely, or not at all where the kernel has no randomness: then the time is used.
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => u64::from_ne_bytes(bytes),
-        _ => clock::precise_micros().wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }
 }
