@@ -141,6 +141,10 @@ const SCENES = {
     await page.locator('.live tbody [data-row]').first().click();
     await page.locator('dialog').waitFor();
   },
+  'top-misses': async () => {
+    await go('top?by=misses');
+    await page.locator('.top-reasons').waitFor();
+  },
   top: async () => {
     await go('top?by=requests');
     await page.locator('.top tbody tr').first().waitFor();

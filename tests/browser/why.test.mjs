@@ -49,6 +49,22 @@ it('shows the reasons of requests, their class, and what helps', async () => {
   assert.match(await page.locator('.why-whole').getAttribute('aria-label'), /Hits \d.*Rightly not cached \d/);
 });
 
+it('names the most frequent reasons in Top, each a link to its class', async () => {
+  await go('top?by=requests');
+  await page.locator('.top tbody tr').first().waitFor();
+  assert.equal(await page.locator('.top-reasons').count(), 0, 'hits have none');
+  await page.getByRole('button', { name: 'Misses' }).click();
+  const reasons = page.locator('.top-reasons a');
+  await reasons.first().waitFor();
+  assert.match((await reasons.allInnerTexts()).join(', '), /no store \d+.*%/);
+  assert.deepEqual(await audit(page), []);
+  await reasons.filter({ hasText: 'no store' }).click();
+  await page.waitForURL(/#\/why\?class=rightly/);
+  await until('one class is shown', async () => (await page.locator('.why tbody tr').count()) === 1);
+  await go('why');
+  await row('first request').first().waitFor();
+});
+
 it('shows one class, and one route', async () => {
   await page.getByRole('button', { name: /^Rightly not cached/ }).click();
   assert.equal(await page.locator('.why tbody tr').count(), 1);
