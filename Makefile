@@ -7,7 +7,7 @@
 # make archive             packs a static binary, its installer and a container file: ./target/larder-VERSION-MACHINE-linux.tar.gz
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
-# make bench-upgrades ONE=FILE OTHER=FILE   requests during upgrades between two builds; REQUESTS=10000000 UPGRADES=50 take ten minutes
+# make bench-upgrades ONE=FILE OTHER=FILE   requests during upgrades between two builds; REQUESTS=10000000 UPGRADES=50 RELOADS=0 take ten minutes
 #
 # FLAGS=… goes to larder: make run FLAGS='--listen 0.0.0.0:8080 --ram 1GiB'.
 
@@ -59,8 +59,9 @@ bench: build
 
 REQUESTS ?= 10000000
 UPGRADES ?= 50
+RELOADS ?= 0
 
 bench-upgrades:
-	cargo run --release --locked --manifest-path bench/upgrades/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES)
+	cargo run --release --locked --manifest-path bench/upgrades/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES) 10 $(RELOADS)
 
 .PHONY: run build prepare package package-test archive test bench bench-upgrades

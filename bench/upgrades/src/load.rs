@@ -1,6 +1,7 @@
 //! The clients: a thread for each protocol, with connections that stay until larder announces their end. A response that is not the expected
 //! one, and a connection that ends at any other time, is a failure.
 
+use crate::http3;
 use crate::{PARTS_OF_A_SECOND, Random, all_paths, body_of, milliseconds, path_of, plain};
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -21,24 +22,26 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// The protocols, as columns of the report.
-pub const PROTOCOLS: [&str; 3] = ["HTTP/1.1", "HTTP/1.1 by TLS", "HTTP/2 by TLS"];
+pub const PROTOCOLS: [&str; 4] = ["HTTP/1.1", "HTTP/1.1 by TLS", "HTTP/2 by TLS", "HTTP/3"];
 
-/// Streams at once on a connection of HTTP/2.
-const STREAMS: usize = 4;
+/// Streams at once on a connection of HTTP/2 and HTTP/3.
+pub const STREAMS: usize = 4;
 
 /// Parts of a second that are counted: an hour.
 const PARTS: usize = 3600 * 1000 / PARTS_OF_A_SECOND as usize;
 
 /// The longest wait for a response.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The results so far.
 pub struct Counted {
     pub enough: AtomicBool,
     /// By protocol.
-    pub succeeded: [AtomicU64; 3],
-    pub connections: [AtomicU64; 3],
-    /// Streams of HTTP/2 that larder did not process, since it had announced the end of the connection (GOAWAY): sent again.
+    pub succeeded: [AtomicU64; PROTOCOLS.len()],
+    pub connections: [AtomicU64; PROTOCOLS.len()],
+    /// Handshakes of HTTP/3 that failed.
+    pub failed_handshakes: AtomicU64,
+    /// Streams of HTTP/2 and HTTP/3 that larder did not process, since it had announced the end of the connection (GOAWAY): sent again.
     pub unprocessed: AtomicU64,
     /// A sentence and the time of each.
     pub failures: Mutex<Vec<(u32, String)>>,
@@ -48,16 +51,17 @@ pub struct Counted {
 
 pub struct Load {
     began: Instant,
-    addresses: [SocketAddr; 2],
+    pub addresses: [SocketAddr; 2],
     tls: [TlsConnector; 2],
     pub counted: Counted,
 }
 
-type Failure = Box<dyn Error>;
+pub type Failure = Box<dyn Error>;
 
 impl Load {
     pub fn new(began: Instant, ports: [u16; 2]) -> Result<Self, Failure> {
-        let tls = [&b"http/1.1"[..], b"h2"].map(|it| client(it).map(|it| TlsConnector::from(Arc::new(it))));
+        let tls =
+            [&b"http/1.1"[..], b"h2"].map(|it| config_for(it).map(|it| TlsConnector::from(Arc::new(it))));
         let [one, two] = tls;
         Ok(Self {
             began,
@@ -67,6 +71,7 @@ impl Load {
                 enough: AtomicBool::new(false),
                 succeeded: Default::default(),
                 connections: Default::default(),
+                failed_handshakes: AtomicU64::new(0),
                 unprocessed: AtomicU64::new(0),
                 failures: Mutex::new(Vec::new()),
                 parts: (0..PARTS).map(|_| AtomicU32::new(0)).collect(),
@@ -113,14 +118,16 @@ impl Load {
 
     /// One connection after the other.
     async fn client(self: Arc<Self>, protocol: usize, number: usize) {
-        let mut random =
-            Random(u32::try_from(1 + 3 * number + protocol).unwrap_or(1).wrapping_mul(2_654_435_761));
+        let mut random = Random(
+            u32::try_from(1 + PROTOCOLS.len() * number + protocol).unwrap_or(1).wrapping_mul(2_654_435_761),
+        );
         while !self.counted.enough.load(Relaxed) {
             self.counted.connections[protocol].fetch_add(1, Relaxed);
             let ended = match protocol {
                 0 => self.plain(&mut random).await,
                 1 => self.over_tls(&mut random).await,
-                _ => self.over_http2(&mut random).await,
+                2 => self.over_http2(&mut random).await,
+                _ => http3::connection(self.clone(), &mut random).await,
             };
             if let Err(why) = ended {
                 self.failed(protocol, &why);
@@ -130,14 +137,14 @@ impl Load {
         }
     }
 
-    fn failed(&self, protocol: usize, why: &Failure) {
+    pub fn failed(&self, protocol: usize, why: &Failure) {
         let sentence = format!("{}: {}", PROTOCOLS[protocol], plain(&**why));
         if let Ok(mut failures) = self.counted.failures.lock() {
             failures.push((milliseconds(self.began), sentence));
         }
     }
 
-    fn succeeded(&self, protocol: usize) {
+    pub fn succeeded(&self, protocol: usize) {
         self.counted.succeeded[protocol].fetch_add(1, Relaxed);
         let part = (milliseconds(self.began) / PARTS_OF_A_SECOND) as usize;
         if let Some(part) = self.counted.parts.get(part) {
@@ -300,7 +307,7 @@ fn run(clients: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure
 }
 
 /// A client that trusts every certificate.
-fn client(protocol: &[u8]) -> Result<ClientConfig, rustls::Error> {
+pub fn config_for(protocol: &[u8]) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let trusting = Arc::new(Trusting(provider.clone()));
     let mut config = ClientConfig::builder_with_provider(provider)

@@ -1,9 +1,12 @@
 //! Requests to larder while it is upgraded, again and again, between two builds: how many fail, how far the hit ratio falls at a switch,
-//! and how long a new connection waits for its first byte there. The load is on HTTP/1.1, on HTTP/1.1 by TLS and on HTTP/2 by TLS.
+//! and how long a new connection waits for its first byte there. The load is on HTTP/1.1, on HTTP/1.1 by TLS, on HTTP/2 by TLS and on
+//! HTTP/3.
 //!
-//! `larder-bench-upgrades ONE OTHER REQUESTS UPGRADES [CONNECTIONS]` starts the program ONE and upgrades to OTHER, to ONE, and so on. Without
-//! upgrades it lasts a minute. The requests are spread over the upgrades; they may become more.
+//! `larder-bench-upgrades ONE OTHER REQUESTS UPGRADES [CONNECTIONS [RELOADS]]` starts the program ONE and upgrades to OTHER, to ONE, and so on. Without
+//! upgrades it lasts a minute. The requests are spread over the upgrades; they may become more. So are reloads, by
+//! SIGHUP.
 
+mod http3;
 mod load;
 mod origin;
 mod probe;
@@ -30,14 +33,17 @@ struct Asked {
     requests: u64,
     upgrades: u32,
     connections: usize,
+    reloads: u32,
 }
 
 fn asked() -> Option<Asked> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (fixed, connections) = words.split_at_checked(4)?;
-    let connections = match connections {
-        [] => 10,
-        [one] => one.parse().ok()?,
+    let (fixed, more) = words.split_at_checked(4)?;
+    let more = more.iter().map(|it| it.parse().ok()).collect::<Option<Vec<u32>>>()?;
+    let (connections, reloads) = match more[..] {
+        [] => (10, 0),
+        [connections] => (connections as usize, 0),
+        [connections, reloads] => (connections as usize, reloads),
         _ => return None,
     };
     Some(Asked {
@@ -45,11 +51,12 @@ fn asked() -> Option<Asked> {
         requests: fixed[2].parse().ok()?,
         upgrades: fixed[3].parse().ok()?,
         connections,
+        reloads,
     })
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let usage = "usage: larder-bench-upgrades ONE OTHER REQUESTS UPGRADES [CONNECTIONS]";
+    let usage = "usage: larder-bench-upgrades ONE OTHER REQUESTS UPGRADES [CONNECTIONS [RELOADS]]";
     let asked = asked().ok_or(usage)?;
     let began = Instant::now();
     let origin = Origin::start(began)?;
@@ -64,7 +71,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let probes = Probes::start(began, running.ports[0]);
     let mut upgrades = Vec::new();
     let each = asked.requests / u64::from(asked.upgrades.max(1) + 1);
+    let mut reloads = 0;
     for number in 0..=asked.upgrades {
+        while reloads < asked.reloads * (number + 1) / (asked.upgrades + 1) {
+            running.reload()?;
+            reloads += 1;
+        }
         let (wanted, since) = (each * u64::from(number + 1), Instant::now());
         while load.counted.requests() < wanted || since.elapsed() < APART {
             std::thread::sleep(Duration::from_millis(20));
@@ -89,6 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         misses: origin.times(),
         probes,
         upgrades,
+        reloads,
         lasted,
         log,
     });

@@ -20,6 +20,7 @@ pub struct Seen<'s> {
     pub misses: Vec<u32>,
     pub probes: Vec<Probe>,
     pub upgrades: Vec<Upgrade>,
+    pub reloads: u32,
     pub lasted: Duration,
     pub log: String,
 }
@@ -34,7 +35,12 @@ const AFTER: u32 = 10;
 
 pub fn print(seen: &Seen<'_>) {
     let failures = seen.counted.failures.lock().map_or_else(|_| Vec::new(), |it| it.clone());
-    println!("{:.0} s, {} upgrades", seen.lasted.as_secs_f64(), seen.upgrades.len());
+    println!(
+        "{:.0} s, {} upgrades, {} reloads",
+        seen.lasted.as_secs_f64(),
+        seen.upgrades.len(),
+        seen.reloads
+    );
     for (at, protocol) in PROTOCOLS.iter().enumerate() {
         let failed = failures.iter().filter(|it| it.1.starts_with(&format!("{protocol}: "))).count();
         let (requests, connections) =
@@ -42,6 +48,7 @@ pub fn print(seen: &Seen<'_>) {
         println!("{protocol}: {requests} requests succeeded, {failed} failed, {connections} connections");
     }
     println!("all: {} requests", seen.counted.requests());
+    println!("handshakes of HTTP/3 that failed: {}", seen.counted.failed_handshakes.load(Relaxed));
     println!("streams that met a GOAWAY and were sent again: {}", seen.counted.unprocessed.load(Relaxed));
     for (at, sentence) in failures.iter().take(20) {
         let near = seen.upgrades.iter().map(|it| i128::from(*at) - it.to.as_millis() as i128);

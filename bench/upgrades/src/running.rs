@@ -29,7 +29,7 @@ impl Running {
         let [http, https, admin] = [free_port()?, free_port()?, free_port()?];
         certificate(&folder)?;
         let text = format!(
-            "listen = [\"127.0.0.1:{http}\", \"https://127.0.0.1:{https}\"]\nworkers = 2\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n\
+            "listen = [\"127.0.0.1:{http}\", \"https://127.0.0.1:{https}\"]\nhttp3 = true\nworkers = 2\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n\
              [log]\naccess = \"off\"\nerror = \"error.log\"\n[tls]\ncertificates = [{{ cert = \"cert.pem\", key = \"key.pem\" }}]\n\
              [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"http://127.0.0.1:{origin}\"] }}\n"
         );
@@ -93,6 +93,25 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Has it read its configuration again, and waits until that is in force.
+    pub fn reload(&self) -> Result<(), String> {
+        let count = || {
+            let log = fs::read_to_string(self.folder.join("error.log")).unwrap_or_default();
+            log.lines().filter(|it| it.contains(" reloaded ")).count()
+        };
+        let (before, begun) = (count(), Instant::now());
+        let sent = Command::new("kill").args(["-HUP", &self.process.to_string()]).status();
+        sent.map_err(|it| it.to_string())?;
+        while count() == before {
+            self.must_serve()?;
+            if begun.elapsed() > PATIENCE {
+                return Err(self.failure("does not reload"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Ends it; returns its log.
