@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 mod crashes;
+mod in_flight;
 
 /// A larder that is started by a link, which the scenario may set to another program; and the processes that replaced it.
 struct Upgradable {
@@ -367,9 +368,14 @@ impl Drop for Enough<'_> {
 /// An origin whose page has the number of its version.
 fn versions(now: &Arc<AtomicU64>) -> Origin {
     let now = now.clone();
-    Origin::new(move |_| {
+    Origin::new(move |request| {
         let version = now.load(SeqCst);
-        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: page\n\n{version}")
+        if request.target() == "/group" {
+            return "HTTP/1.1 200 OK\nCache-Group-Invalidation: \"g\"\n\n".to_owned();
+        }
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: page\nCache-Groups: \"g\"\n\n{version}"
+        )
     })
 }
 
@@ -428,54 +434,123 @@ fn changes_over_a_connection_to_the_old_process_are_refused() {
     assert_eq!(200, slow.read().status);
 }
 
-/// Purges without a pause during upgrades.
+/// The version that a client of HTTP/2 gets; it connects again after a GOAWAY.
+fn version_over_http2(client: &mut Http2, address: SocketAddr) -> u64 {
+    let connect = || Http2::over(TcpStream::connect(address).unwrap(), &[]);
+    let mut answer = client.get("/page");
+    if answer.status == 0 && client.goaway == Some(0) {
+        *client = connect();
+        answer = client.get("/page");
+    }
+    assert_eq!(200, answer.status, "{answer:?}");
+    if client.was_announced || client.goaway.is_some() {
+        *client = connect();
+    }
+    answer.text().parse().unwrap()
+}
+
+/// A client that purges, each time in the next way.
+struct Purger {
+    site: SocketAddr,
+    admin: SocketAddr,
+    lines: String,
+    client: Client,
+    of_admin: Client,
+}
+
+impl Purger {
+    fn of(larder: &Larder) -> Self {
+        let (site, admin) = (larder.address, larder.admin);
+        let (client, of_admin) = (Client::connect(site), Client::connect(admin));
+        Self { site, admin, lines: larder.admin_lines(), client, of_admin }
+    }
+
+    /// The page is not served any more when this returns.
+    fn purge(&mut self, number: u64) {
+        match number % 4 {
+            0 => self.by_admin(),
+            1 => self.request("PURGE", "/page"),
+            // Their responses invalidate (RFC 9111 section 4.4, RFC 9875).
+            2 => self.request("POST", "/page"),
+            _ => self.request("POST", "/group"),
+        }
+    }
+
+    fn by_admin(&mut self) {
+        let (lines, body) = (&self.lines, r#"{"tag":"page"}"#);
+        let length = body.len();
+        self.of_admin.send(format!(
+            "POST /api/v1/purge HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let answer = self.of_admin.read();
+        assert_eq!(200, answer.status, "{answer:?}");
+        let receipt: Value = serde_json::from_str(&answer.text()).unwrap();
+        assert_eq!(true, receipt["complete"], "{receipt}");
+        if answer.field("connection") == Some("close") {
+            self.of_admin = Client::connect(self.admin);
+        }
+    }
+
+    fn request(&mut self, method: &str, target: &str) {
+        let answer = self.client.request(method, target, "", "x");
+        assert_eq!(200, answer.status, "{method} {target}: {answer:?}");
+        if answer.field("connection") == Some("close") {
+            self.client = Client::connect(self.site);
+        }
+    }
+}
+
+/// Purges of every kind without a pause during upgrades.
 fn purges_during_upgrades(top: &str) {
     let now = Arc::new(AtomicU64::new(0));
     let origin = versions(&now);
-    let mut running = Upgradable::start(config(&origin, ANY_PORT, top), &[]);
-    let (address, admin, lines) =
-        (running.larder.address, running.larder.admin, running.larder.admin_lines());
+    let top = format!("[cache]\npurge = {{ method = true, from = [\"127.0.0.1\"] }}\n{top}");
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &[]);
+    let address = running.larder.address;
     let (enough, purged) = (AtomicBool::new(false), AtomicU64::new(0));
     let (enough, purged) = (&enough, &purged);
+    let check = move |version: &mut dyn FnMut() -> u64| {
+        let _end = Enough(enough);
+        while !enough.load(SeqCst) {
+            let least = purged.load(SeqCst);
+            let found = version();
+            assert!(found >= least, "version {found} after purge {least}, which was of kind {}", least % 4);
+        }
+    };
+    let mut purger = Purger::of(&running.larder);
     std::thread::scope(|scope| {
         for number in 0..8 {
             scope.spawn(move || {
                 // One connection that lasts, in whichever process it is, or a new one for each request. One that lasts is never
                 // idle: the old process closes it after a second.
-                let (_end, mut client) = (Enough(enough), Client::connect(address));
-                while !enough.load(SeqCst) {
-                    let least = purged.load(SeqCst);
+                let mut client = Client::connect(address);
+                check(&mut || {
                     let found = version(&mut client, address);
-                    assert!(found >= least, "version {found} after a purge of all before {least}");
                     if number % 2 == 0 {
                         client = Client::connect(address);
                     }
-                }
+                    found
+                });
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(move || {
+                let mut client = Http2::over(TcpStream::connect(address).unwrap(), &[]);
+                check(&mut || version_over_http2(&mut client, address));
             });
         }
         scope.spawn(|| {
-            let (_end, mut client) = (Enough(enough), Client::connect(admin));
+            let _end = Enough(enough);
             while !enough.load(SeqCst) {
                 let new = now.fetch_add(1, SeqCst) + 1;
-                let body = r#"{"tag":"page"}"#;
-                client.send(format!(
-                    "POST /api/v1/purge HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}",
-                    body.len()
-                ));
-                let answer = client.read();
-                assert_eq!(200, answer.status, "{answer:?}");
-                let receipt: Value = serde_json::from_str(&answer.text()).unwrap();
-                assert_eq!(true, receipt["complete"], "{receipt}");
+                purger.purge(new);
                 purged.store(new, SeqCst);
-                if answer.field("connection") == Some("close") {
-                    client = Client::connect(admin);
-                }
             }
         });
         let _end = Enough(enough);
         let some = || {
             let before = purged.load(SeqCst);
-            until("purges are done", || enough.load(SeqCst) || purged.load(SeqCst) > before + 20);
+            until("purges are done", || enough.load(SeqCst) || purged.load(SeqCst) > before + 40);
         };
         for _ in 0..3 {
             some();

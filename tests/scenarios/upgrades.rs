@@ -7,13 +7,13 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 /// The example of RFC 6455 §1.2.
-const ASK: &str = "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n\
+pub const ASK: &str = "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: chat\r\nSec-WebSocket-Version: 13\r\n\r\n";
 const AGREED: &str = "HTTP/1.1 101 Switching Protocols\nUpgrade: WebSocket\nConnection: Upgrade\n\
     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\nSec-WebSocket-Protocol: chat";
 
 /// An origin that agrees and hands the connection to `then`, with what has come behind the request.
-fn agreeing(then: fn(&mut TcpStream, Vec<u8>)) -> Origin {
+pub fn agreeing(then: fn(&mut TcpStream, Vec<u8>)) -> Origin {
     Origin::scripted(move |it| match it.field("upgrade") {
         Some(_) => vec![Script::Send(response(AGREED)), Script::Own(then)],
         None => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nplain"))],

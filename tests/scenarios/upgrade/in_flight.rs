@@ -1,0 +1,94 @@
+//! Connections that an upgrade meets: tunnels and responses to slow clients stay with the old process.
+
+use super::{ANY_PORT, Upgradable, config, log, logged_in};
+use crate::harness::command::wait;
+use crate::harness::{Client, Origin, until};
+use crate::scenarios::upgrades::{ASK, agreeing, echo};
+
+/// A larder with an open WebSocket, after an upgrade.
+fn upgraded_with_websocket(drain: &str) -> (Upgradable, Client, Origin, String) {
+    let (origin, folder) = (agreeing(echo), tempfile::tempdir().unwrap());
+    let top = format!("limits.drain_timeout = \"{drain}\"\n{}", logged_in(folder.path()));
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &[]);
+    let mut client = running.larder.client();
+    client.send(ASK);
+    assert_eq!(101, client.read().status);
+    client.send("before");
+    assert_eq!(b"before", &client.read_bytes(6)[..]);
+    running.upgrade();
+    if drain == "10m" {
+        return (running, client, origin, String::new());
+    }
+    assert_eq!(Some(1), wait(&mut running.larder.child).code(), "it had to cut a connection");
+    let log = log(folder.path());
+    (running, client, origin, log)
+}
+
+#[test]
+fn a_websocket_stays_with_the_old_process() {
+    let (mut running, mut client, _origin, _) = upgraded_with_websocket("10m");
+    for text in ["after the upgrade", "and again"] {
+        client.send(text);
+        assert_eq!(text.as_bytes(), &client.read_bytes(text.len())[..]);
+    }
+    assert!(running.larder.child.try_wait().unwrap().is_none());
+    // Another one is of the new process.
+    let mut other = running.larder.client();
+    other.send(ASK);
+    assert_eq!(101, other.read().status);
+    drop(client);
+    assert_eq!(Some(0), wait(&mut running.larder.child).code(), "it has nothing more to do");
+    other.send("other");
+    assert_eq!(b"other", &other.read_bytes(5)[..]);
+}
+
+#[test]
+fn a_websocket_is_cut_when_the_time_for_draining_is_over() {
+    let (running, mut client, _origin, log) = upgraded_with_websocket("100ms");
+    assert!(client.is_closed());
+    assert!(log.contains("requests-cut"), "{log}");
+    assert_eq!("plain", Client::connect(running.larder.address).get("/chat").text());
+}
+
+/// The old process sends from its arena, of which the new one evicts the body meanwhile.
+#[test]
+fn a_slow_client_gets_a_large_body_that_the_new_process_evicts() {
+    const LENGTH: usize = 20_000_000;
+    let body = |path: &str| path.repeat(LENGTH / path.len() + 1)[..LENGTH].to_owned();
+    let origin = Origin::new(move |it| {
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\nContent-Type: text/css\n\n{}",
+            body(it.target())
+        )
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let top = format!(
+        "limits.drain_timeout = \"10m\"\n[cache.ram]\nsize = \"80MiB\"\n{}",
+        logged_in(folder.path())
+    );
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &[]);
+    assert_eq!(LENGTH, running.larder.get("/slow").body.len());
+    let mut slow = running.larder.client();
+    slow.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+    let first = slow.read_bytes(2000);
+    running.upgrade();
+    let address = running.larder.address;
+    assert!(log(folder.path()).contains(" shared=") && !log(folder.path()).contains(" shared=0"));
+    // Larger than RAM together, and requested twice: the others have to go.
+    for path in ["/a", "/b", "/c", "/d", "/e", "/f"] {
+        for _ in 0..2 {
+            assert!(Client::connect(address).get(path).text() == body(path), "{path}");
+        }
+    }
+    until("it is evicted in the new process", || {
+        !running.larder.admin_get("/api/v1/objects").text().contains("/slow")
+    });
+    let end = first.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+    let head = String::from_utf8_lossy(&first[..end]).into_owned();
+    assert!(head.contains("; hit"), "{head}");
+    let rest = slow.read_bytes(LENGTH - (first.len() - end));
+    assert!([&first[end..], &rest].concat() == body("/slow").as_bytes(), "the bytes of the old process");
+    assert!(running.larder.child.try_wait().unwrap().is_none());
+    drop(slow);
+    assert_eq!(Some(0), wait(&mut running.larder.child).code());
+}
