@@ -39,6 +39,15 @@ impl Config {
         [Scheme::Http, Scheme::Https].into_iter().filter(has).collect()
     }
 
+    /// The port of the first listener with TLS, as it is configured: it may be 0.
+    #[must_use]
+    pub fn tls_port(&self) -> Option<u16> {
+        self.listen.iter().find_map(|it| match &it.at {
+            Listen::Tls(address) => Some(address.port()),
+            Listen::Tcp(_) | Listen::Unix(_) => None,
+        })
+    }
+
     /// The scheme with which larder requests the error pages of a site: `https` if some listener has TLS, or all requests of the site are
     /// redirected to it.
     #[must_use]

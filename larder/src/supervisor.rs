@@ -354,7 +354,7 @@ impl Supervisor {
             listing: larder_admin::ListingTurns::default(),
             clock_moves: test_clock().is_some(),
         });
-        admin.apply_config(live.clone());
+        admin.apply_config(live.clone(), self.running.orders.borrow().addresses.tls_port());
         self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
         let _ = admin.look_at_health();
         admin.update_history();
@@ -476,7 +476,7 @@ impl Supervisor {
         let errors = self.running.errors.clone();
         larder_config::names::warn_of_unknown(&live.config, move |it| start::tell_warning(&errors, &it));
         if let Some(admin) = admin {
-            admin.apply_config(live.clone());
+            admin.apply_config(live.clone(), addresses.tls_port());
             admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());
         }
         let tls = self.running.keeper.borrow().as_ref().map(tls::CertificateStore::tls);

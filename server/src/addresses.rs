@@ -179,6 +179,13 @@ pub struct OpenAddresses {
 }
 
 impl OpenAddresses {
+    /// The port of the first one with TLS: a configured port 0 is replaced by the assigned port.
+    #[must_use]
+    pub fn tls_port(&self) -> Option<u16> {
+        let tls = self.streams.iter().find(|it| matches!(it.configured(), Listen::Tls(_)))?;
+        tls.at.map(|it| it.port())
+    }
+
     /// Opens the addresses of a configuration, except those of `before` that stay.
     ///
     /// # Errors

@@ -146,9 +146,16 @@ impl Live {
         self.roots.values().for_each(|it| it.let_go());
     }
 
-    /// The routes of one worker; `worker` is its number, or `None` if its requests are not counted.
+    /// The routes of one worker; `worker` is its number, or `None` if its requests are not counted. Redirects to https lead to
+    /// `tls_port`.
     #[must_use]
-    pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
+    pub fn router(
+        &self,
+        counters: &Arc<Counters>,
+        errors: &ErrorLog,
+        worker: Option<usize>,
+        tls_port: Option<u16>,
+    ) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
         let services = RefCell::new(HashMap::new());
@@ -165,7 +172,7 @@ impl Live {
                 tls: tls.clone(),
                 name: site.hosts.first().map_or_else(String::new, ToString::to_string),
                 hosts: site.hosts.clone(),
-                redirects: self.redirects(site),
+                redirects: LiveRedirects::new(&site.redirects, tls_port),
                 finish: RouteFinish::new(
                     &site.finish,
                     self.config.identifies(site, None),
@@ -186,7 +193,8 @@ impl Live {
                         let admission = RouteAdmission {
                             service: access.as_ref().and_then(|it| auth_service(it, &services)),
                             access,
-                            redirects: self.redirects(site).filter(|_| !route.is_health()),
+                            redirects: LiveRedirects::new(&site.redirects, tls_port)
+                                .filter(|_| !route.is_health()),
                             tls: tls.clone(),
                             answers: RouteAnswers::new(route),
                             keys_country: route.cache.key.has_country()
@@ -232,15 +240,6 @@ impl Live {
     #[must_use]
     pub fn geo(&self) -> Option<Arc<GeoLookup>> {
         self.geo.as_ref().map(|it| it.lookup.clone())
-    }
-
-    /// The redirects of a site.
-    fn redirects(&self, site: &SiteConfig) -> Option<Rc<LiveRedirects>> {
-        let port = self.config.listen.iter().find_map(|it| match &it.at {
-            Listen::Tls(address) => Some(address.port()),
-            _ => None,
-        });
-        LiveRedirects::new(&site.redirects, port)
     }
 
     fn target(

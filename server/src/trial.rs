@@ -83,7 +83,8 @@ impl<'l> TrialRoutes<'l> {
     /// The routes of a configuration.
     #[must_use]
     pub fn new(live: &'l Live) -> Self {
-        let router = live.router(&Arc::new(Counters::default()), &ErrorLog::off(), None);
+        let router =
+            live.router(&Arc::new(Counters::default()), &ErrorLog::off(), None, live.config.tls_port());
         let sites = || live.config.sites.iter();
         let origins = sites().map(|it| it.routes.iter().map(origin).collect()).collect();
         let compared = sites().map(|it| {

@@ -270,7 +270,7 @@ impl SettingsFollower {
         *issuers = None;
         *issuers = (*number == 0).then(|| live.access.follow_issuers(counters));
         front.clients.replace(Rc::new(live.config.clients.clone()));
-        let router = Rc::new(live.router(counters, errors, Some(*number)));
+        let router = Rc::new(live.router(counters, errors, Some(*number), orders.addresses.tls_port()));
         router.inherit_error_pages(&front.router.borrow());
         let teller = errors.of(Subsystem::Server);
         *error_pages = PageRefresher::begin(router.error_pages(), front, worker, teller);

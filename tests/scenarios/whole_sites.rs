@@ -3,7 +3,10 @@
 
 use super::access::larder;
 use super::access_basic::{ALICES, BOBS, users};
-use crate::harness::{Client, Origin};
+use crate::harness::secure::Authority;
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin};
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 
 /// An origin whose response shows the credentials of the request, with these fields.
@@ -173,7 +176,7 @@ fn the_scheme_of_a_trusted_proxy_counts_everywhere() {
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{clients}[[site]]\nhosts = [\"*\"]\n{}",
         site.replace("{origin}", &origin.url())
     );
-    let larder = crate::harness::Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
+    let larder = Larder::start(Setup { config, env: Vec::new() });
     let https = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
     assert_eq!(308, larder.get("/").status);
     assert_eq!(308, larder.client().get_with("/", "X-Forwarded-Proto: http\r\n").status);
@@ -273,4 +276,27 @@ fn health_is_answered_during_a_maintenance() {
     let larder = larder(&origin, site);
     assert_eq!(200, larder.get("/healthz").status);
     assert!(matches!(larder.get("/x").status, 308 | 503));
+}
+
+/// The kernel chooses the port of the listener with TLS: redirects, and `explain`, name the chosen one.
+#[test]
+fn a_redirect_to_https_names_the_bound_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("clear.sock");
+    let authority = Authority::new();
+    let list = authority.sign("one", &["one.test"]);
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\", \"unix:{}\"]\n[tls]\ncertificates = [{list}]\n[[site]]\nhosts = [\"one.test\"]\n\
+         redirect_https = true\n[[site.route]]\nrespond.body = \"a\"\n",
+        socket.display()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let place = format!("https://one.test:{}/a", larder.address.port());
+    let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"GET /a HTTP/1.1\r\nHost: one.test:8080\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.contains(&format!("Location: {place}\r\n")), "{text}");
+    let explained = larder.admin_post("/api/v1/explain", "{\"url\":\"http://one.test:8080/a\"}").text();
+    assert!(explained.contains(&place), "{explained}");
 }

@@ -263,7 +263,7 @@ impl<'a> Redirects<'a> {
         let redirected =
             |to: String, by| Some(FollowedRedirect { to: self.arrival(url, &to, *to_https)?, by });
         if let Some((_, to)) =
-            redirect::to_canonical(*to_https, canonical_host.as_deref(), self.tls_port(), &view)
+            redirect::to_canonical(*to_https, canonical_host.as_deref(), self.config.tls_port(), &view)
         {
             return redirected(to, RedirectSource::Site);
         }
@@ -294,13 +294,6 @@ impl<'a> Redirects<'a> {
     fn site(&self, host: &str) -> Option<usize> {
         let exact = self.exact.get(host.to_ascii_lowercase().as_str()).copied();
         exact.or_else(|| HostPattern::site_of(host, self.config.sites.iter().map(|it| &it.hosts[..])))
-    }
-
-    fn tls_port(&self) -> Option<u16> {
-        self.config.listen.iter().find_map(|it| match &it.at {
-            Listen::Tls(address) => Some(address.port()),
-            Listen::Tcp(_) | Listen::Unix(_) => None,
-        })
     }
 
     /// The URL that a client requests next, if it surely comes here. `is_secured` says that `https` of the site does.
