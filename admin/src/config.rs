@@ -3,6 +3,7 @@
 
 mod advised;
 mod check;
+mod config_file;
 mod hidden;
 mod keys;
 mod maintenance;
@@ -17,12 +18,12 @@ pub use schema::{
 };
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
+use config_file::{ConfigFile, KeptChange, hash};
 use larder_config::admin_role::AdminRole;
 use larder_config::diff::DiffLine;
 use larder_config::edit::{Edit, PathStep};
 use larder_config::hide::{SecretCover, without_comments};
 use larder_config::plan::Plan;
-use larder_config::store::{ConfigFile, KeptChange, hash};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -167,7 +168,7 @@ impl Admin {
         let (saved, cover) = (text.unwrap_or_default(), &self.configuring.cover);
         let text = cover.hide(&saved).text;
         let is_admin = asked.requester.may(AdminRole::Admin);
-        let past = |it: larder_config::store::Past| {
+        let past = |it: config_file::Past| {
             // The addresses of clients are of the audit log.
             let by = if is_admin { &*it.by } else { it.by.split(" from ").next().unwrap_or_default() };
             json!({ "id": it.id.to_string(), "time": it.time, "by": by, "change": it.change })

@@ -46,7 +46,6 @@ pub mod request_texts;
 pub mod run_file;
 pub mod service_user;
 pub mod sql;
-pub mod store;
 mod substituted;
 pub mod summary;
 pub mod table;

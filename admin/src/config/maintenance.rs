@@ -83,7 +83,7 @@ impl Admin {
             Ok(it) => it,
             Err(why) => return problem_at(409, why, "path"),
         };
-        let base = vec![(std::path::PathBuf::new(), larder_config::store::hash(&cover.hide(&text).text))];
+        let base = vec![(std::path::PathBuf::new(), super::config_file::hash(&cover.hide(&text).text))];
         let saved = AskedTexts { text, others: Default::default() }.hidden(cover);
         let mut files = saved.files(plan, cover);
         if let Err(detail) = files.texts.apply(edits) {

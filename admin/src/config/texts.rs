@@ -2,6 +2,7 @@
 
 use super::super::AdminResponse;
 use super::super::problem_at;
+use super::config_file::{ConfigFile, hash};
 use larder_config::Source;
 use larder_config::edit::{self, ConfigTexts, PathStep, Sections};
 use larder_config::hide::{SecretCover, without_comments};
@@ -9,7 +10,6 @@ use larder_config::include::{IncludedFile, IncludedTexts};
 use larder_config::inherit::{self, LayeredValue};
 use larder_config::kind::is_block_name;
 use larder_config::plan::Plan;
-use larder_config::store::{ConfigFile, hash};
 use larder_config::table;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

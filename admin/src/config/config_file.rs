@@ -1,7 +1,7 @@
 //! The configuration file on disk: read with its hash, replaced as a whole or not at all, and its earlier texts, in a
 //! directory next to it. The meaning of a text is not here.
 
-use super::{base_of, read_file};
+use larder_config::{base_of, read_file};
 use larder_stdx::error::plain;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::{getegid, geteuid, getgroups};
@@ -46,7 +46,7 @@ pub struct Past {
     pub time: u64,
     /// The author of the replacement.
     pub by: String,
-    /// The change in one line ([`crate::summary`]); empty if an older larder kept it.
+    /// The change in one line ([`larder_config::summary`]); empty if an older larder kept it.
     pub change: String,
 }
 
