@@ -4,6 +4,7 @@ use super::secure::Authority;
 use super::{reserved_address, until};
 use serde_json::json;
 use socket2::Socket;
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,11 @@ pub struct Pebble {
 impl Pebble {
     /// A Pebble that validates at these ports, rejects a third of all nonces, and does not wait.
     pub fn start(http: u16, tls: u16) -> Self {
+        Self::start_for(http, tls, None)
+    }
+
+    /// The same for clients with an external account alone: its id, and its key in base64url.
+    pub fn start_for(http: u16, tls: u16, account: Option<[&str; 2]>) -> Self {
         let authority = Authority::new();
         authority.sign("pebble", &["localhost", "127.0.0.1"]);
         // Pebble takes no port 0.
@@ -32,7 +38,8 @@ impl Pebble {
         let config = json!({ "pebble": {
             "listenAddress": format!("127.0.0.1:{acme}"), "managementListenAddress": format!("127.0.0.1:{management}"),
             "certificate": authority.path("pebble.pem"), "privateKey": authority.path("pebble.key"),
-            "httpPort": http, "tlsPort": tls, "ocspResponderURL": "", "externalAccountBindingRequired": false,
+            "httpPort": http, "tlsPort": tls, "ocspResponderURL": "", "externalAccountBindingRequired": account.is_some(),
+            "externalAccountMACKeys": account.iter().map(|[id, key]| (*id, *key)).collect::<BTreeMap<_, _>>(),
             "domainBlocklist": ["blocked.test"], "retryAfter": { "authz": 1, "order": 1 }, "keyAlgorithm": "ecdsa",
             "profiles": {
                 "default": { "description": "90 days", "validityPeriod": 7_776_000 },

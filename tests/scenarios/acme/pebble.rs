@@ -59,6 +59,40 @@ fn pebble_issues_and_renews_certificates() {
     until("both are renewed", || larder.counter("acme_certificates") == before + 2);
 }
 
+/// RFC 8555 section 7.3.4: Pebble verifies the signature by the key of the external account.
+#[test]
+fn pebble_binds_an_account_to_an_external_one() {
+    let key = |of: u8| format!("{}{of}", "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12");
+    let sites = site("a.test");
+    let (folder, larder) = larder(&sites);
+    let ports = [larder.address.port(), secure_address(&larder).port()];
+    let pebble = Pebble::start_for(ports[0], ports[1], Some(["account-1", &key(4)]));
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    let reload = |name: &str, binding: &str| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let section = pebble.section("default") + binding;
+        std::fs::write(larder.config(), config(&folder, &section, &sites) + &admin).unwrap();
+        larder.signal(libc::SIGHUP);
+    };
+    let binding = |id: &str, key: &str| format!("eab_id = \"{id}\"\neab_key = \"{key}\"\n");
+    let error = || certificates(&larder).iter().find_map(|it| it["error"].as_str().map(str::to_owned));
+    reload("without", "");
+    until("no account without a binding", || error().is_some_and(|it| it.contains("externalAccountBinding")));
+    reload("wrong", &binding("account-1", &key(3)));
+    until("no account with another key", || error().is_some_and(|it| it.contains("JWS verification error")));
+    assert_eq!(0, larder.counter("acme_certificates"));
+    reload("right", &binding("account-1", &key(4)));
+    let mut text = None;
+    until("a.test is served", || {
+        text = fetched(&larder, &pebble, "a.test");
+        text.is_some()
+    });
+    assert_eq!(Some("here is a.test"), text.as_deref());
+    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    assert!(!log.contains(&key(4)), "the key is in no log");
+}
+
 /// A CA that will revoke a certificate suggests its renewal (RFC 9773).
 #[test]
 fn a_certificate_is_renewed_when_pebble_suggests_it() {
