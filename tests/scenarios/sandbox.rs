@@ -50,6 +50,52 @@ fn is_restricted(service: &Service) -> bool {
     !is_missing
 }
 
+/// Has the kernel of a program answer as one without Landlock.
+fn without_landlock(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    let step =
+        |code: u32, yes, no, k| libc::sock_filter { code: u16::try_from(code).unwrap(), jt: yes, jf: no, k };
+    let call = u32::try_from(libc::SYS_landlock_create_ruleset).unwrap();
+    let missing = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::ENOSYS).unwrap();
+    // The number of a system call is the first word of its description.
+    let filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, missing),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let program = libc::sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: the kernel reads the filter, which outlives the calls.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+        };
+        if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec it makes system calls alone.
+    unsafe { command.pre_exec(install) };
+}
+
+#[test]
+fn a_kernel_without_landlock_is_reported_and_larder_serves() {
+    let folder = outside();
+    let mut command = std::process::Command::new(binary());
+    without_landlock(&mut command);
+    let error = folder.path().join("error.log");
+    let root = folder.path().display();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\nsandbox = \"on\"\n[log]\naccess = \"off\"\nerror = {error:?}\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nfiles = {{ root = \"{root}\" }}\n"
+    );
+    let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
+    assert_eq!("secret\n", larder.get("/secret").text());
+    let log = std::fs::read_to_string(&error).unwrap();
+    assert_eq!(1, log.matches("sandbox-missing").count(), "{log}");
+    assert!(log.contains("larder serves without rules for paths"), "{log}");
+    assert_eq!(None, landlock(&larder));
+}
+
 /// Writes a configuration, and has it read again.
 fn reload(service: &Service, config: &str) {
     std::fs::write(service.larder.config(), config).unwrap();
