@@ -35,9 +35,9 @@ impl Inheritance {
     /// That of the environment. To be called once.
     ///
     /// # Errors
-    /// One sentence: the sockets of the service manager cannot be used.
+    /// One sentence: the sockets of the service manager, or the connection to the larder that is to be replaced, cannot be used.
     pub fn of_environment() -> Result<Self, String> {
-        match Predecessor::of_environment() {
+        match Predecessor::of_environment()? {
             None => Ok(Self { sockets: service_manager::passed_sockets()?, predecessor: None }),
             predecessor => {
                 path_rules::inherit();

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 mod crashes;
+mod forged;
 mod in_flight;
 
 /// A larder that is started by a link, which the scenario may set to another program; and the processes that replaced it.

@@ -9,10 +9,14 @@ use super::{
     ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, READS_VERSIONS, STARTED_BY, SocketRow,
 };
 use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
+use larder_stdx::error::plain;
 use larder_store::disk::rules_of_bytes;
 use larder_store::snapshot::StreamVersion;
 use larder_transport::listener::SocketFileOwner;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::{socket_domain, socket_peercred};
+use rustix::net::{AddressFamily, getpeername};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -24,7 +28,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long the old process may take to end when it has closed the connection. It kills this process where it serves on.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The larder that started this process in order to be replaced.
 pub struct Predecessor {
@@ -68,22 +72,20 @@ pub struct WantedState {
 }
 
 impl Predecessor {
-    /// The parent process, if it is a larder that is to be replaced: standard input is the connection to it.
-    pub fn of_environment() -> Option<Self> {
-        let parent = rustix::process::getppid()?;
-        let started_by = std::env::var(STARTED_BY).ok()?;
-        if started_by != parent.as_raw_nonzero().to_string() {
-            return None;
+    /// The parent process, if it is a larder that is to be replaced: standard input is the connection to it. The variable of another
+    /// process was inherited, and means nothing.
+    ///
+    /// # Errors
+    /// One sentence: there is no such connection. Two processes would serve with different purges.
+    pub fn of_environment() -> Result<Option<Self>, String> {
+        let Some(parent) = rustix::process::getppid() else { return Ok(None) };
+        if std::env::var(STARTED_BY).ok() != Some(parent.as_raw_nonzero().to_string()) {
+            return Ok(None);
         }
-        let stream = OwnedFd::from(UnixStream::from(rustix::stdio::stdin().try_clone_to_owned().ok()?));
-        // No program that this process starts may hold the connection open.
-        let none = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).ok()?;
-        rustix::stdio::dup2_stdin(&none).ok()?;
-        let stream = UnixStream::from(stream);
-        stream.peer_addr().ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Self { stream, process: parent, crash: Cell::new(None) })
+        let stream = connection().map_err(|why| {
+            format!("{STARTED_BY} names the parent process, but standard input {why}: use `larder upgrade`, which sets both.")
+        })?;
+        Ok(Some(Self { stream, process: parent, crash: Cell::new(None) }))
     }
 
     /// The connection, for a report of failure.
@@ -198,6 +200,7 @@ impl Predecessor {
                 self.crash.set(Some(crash));
                 Ok(None)
             }
+            Err(BrokenLink::Ended) => Err("The running larder closed the connection.".to_owned()),
             Err(why) => Err(self.sentence(&why)),
         }
     }
@@ -224,6 +227,25 @@ pub fn refuse(stream: &UnixStream, sentence: &str) {
     let body = sentence.as_bytes().to_vec();
     // It notices the end of this process in any case.
     let _ = HandOverMessage { kind: MessageKind::Refused, number: 0, body }.send(stream, &[]);
+}
+
+/// The connection to the old process, which standard input is not any more afterwards. The error is the end of a sentence.
+fn connection() -> Result<UnixStream, String> {
+    let refused = |it: Errno| format!("cannot be used ({})", plain(&it.into()));
+    let stdin = rustix::stdio::stdin();
+    if socket_domain(stdin) != Ok(AddressFamily::UNIX) || getpeername(stdin).is_err() {
+        return Err("is no connection to it".to_owned());
+    }
+    if socket_peercred(stdin).map_err(refused)?.uid != rustix::process::geteuid() {
+        return Err("is a connection of another user".to_owned());
+    }
+    let stream = UnixStream::from(stdin.try_clone_to_owned().map_err(|it| plain(&it))?);
+    // No program that this process starts may hold the connection open.
+    let none = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).map_err(refused)?;
+    rustix::stdio::dup2_stdin(&none).map_err(refused)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(|it| plain(&it))?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(|it| plain(&it))?;
+    Ok(stream)
 }
 
 impl SocketRow {
