@@ -1,4 +1,4 @@
-//! HTTP/3 with Chromium and quic-go: implementations of QUIC that share no code with larder.
+//! HTTP/3 with Chromium, quic-go and aioquic: implementations of QUIC that share no code with larder.
 
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
@@ -19,9 +19,13 @@ const PAGE: &str = "<!doctype html><title>page</title><p id=p></p><script>\
 
 /// A larder with early data before `origin`.
 fn front(origin: &Origin, authority: &Authority) -> Larder {
+    front_with(origin, authority, "early_data = true")
+}
+
+fn front_with(origin: &Origin, authority: &Authority, tls: &str) -> Larder {
     let certificate = authority.sign("one", &["localhost"]);
     let config = format!(
-        "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 2\n[tls]\ncertificates = [{certificate}]\nearly_data = true\n\
+        "listen = [\"https://127.0.0.1:0\"]\nhttp3 = true\nworkers = 2\n[tls]\ncertificates = [{certificate}]\n{tls}\n\
          [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = {:?}\n",
         origin.url()
     );
@@ -65,6 +69,48 @@ fn chromium_loads_a_page() {
     let counter = |name| larder.counter(name);
     assert!(counter("http3_requests") >= 2 && counter("http3_errors") == 0);
     assert!(counter("http3_connections") > 0);
+}
+
+/// The lines of `tests/aioquic`. The codes of errors are those of RFC 9000 section 20.1, RFC 9114 section 8.1 and RFC 9204 section 6.
+const OF_AIOQUIC: &str = "\
+pages: 200 4 200 3000000
+after a key update: 200 4 200 3000000
+after a migration: 200 4 200 3000000
+4 fields of 3,000 bytes: 200 4
+60 fields of 3,000 bytes: 431 96
+a second connection: 200 4 resumed no early data
+DATA before HEADERS: 0x105
+a frame of HTTP/2 on a request: 0x105
+SETTINGS on a request: 0x105
+CANCEL_PUSH on a request: 0x105
+a field section that cannot be decoded: 0x200
+a second SETTINGS: 0x105
+DATA on the control stream: 0x105
+HEADERS on the control stream: 0x105
+a second control stream: 0x103
+a push stream of a client: 0x103
+more streams than are permitted: 0x4
+";
+
+#[test]
+fn aioquic_gets_every_response_and_the_codes_of_its_violations() {
+    let origin = Origin::new(|it| match it.target() {
+        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\nkept".to_owned(),
+        _ => format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(3_000_000)),
+    });
+    let authority = Authority::new();
+    let larder = front_with(&origin, &authority, "");
+    let place = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let client = Command::new("python3")
+        .arg(place.join("../tests/aioquic/client.py"))
+        .arg(authority.path("ca.pem"))
+        .arg(larder.address.port().to_string())
+        .env("PYTHONPATH", place.join("../target/tools/aioquic"))
+        .output()
+        .expect("tests/install brings aioquic");
+    let why = String::from_utf8_lossy(&client.stderr);
+    assert_eq!(OF_AIOQUIC, String::from_utf8_lossy(&client.stdout), "{why}");
+    assert_eq!(11, larder.counter("http3_errors"));
 }
 
 /// `tests/quic_go` sends the requests: a page, 3 MB, and an upload that comes back, on two connections.
