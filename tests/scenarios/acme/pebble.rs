@@ -59,6 +59,29 @@ fn pebble_issues_and_renews_certificates() {
     until("both are renewed", || larder.counter("acme_certificates") == before + 2);
 }
 
+/// Far more names than orders at once.
+#[test]
+fn pebble_issues_certificates_for_many_names() {
+    const NAMES: usize = 120;
+    let sites: String = (0..NAMES).map(|it| site(&format!("n{it}.test"))).collect();
+    let (folder, larder) = larder(&sites);
+    let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    let text = config(folder.path(), &pebble.section("default"), &sites) + &admin;
+    std::fs::write(larder.config(), text).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("every name has a certificate", || larder.counter("acme_certificates") == NAMES as u64);
+    for name in ["n0.test", "n119.test"] {
+        let mut text = None;
+        until(&format!("{name} is served"), || {
+            text = fetched(&larder, &pebble, name);
+            text.is_some()
+        });
+        assert_eq!(Some(format!("here is {name}")), text);
+    }
+    assert_eq!(0, larder.counter("acme_failures"));
+}
+
 /// RFC 8555 section 7.3.4: Pebble verifies the signature by the key of the external account.
 #[test]
 fn pebble_binds_an_account_to_an_external_one() {
