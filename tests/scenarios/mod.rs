@@ -121,6 +121,7 @@ mod smuggling;
 mod sql;
 mod sql_formats;
 mod sql_mariadb;
+mod sql_million;
 mod sql_pooler;
 mod sql_sqlite;
 mod sql_tls;
