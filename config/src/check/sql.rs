@@ -497,6 +497,12 @@ impl ConfigCheck {
             // The tags of results are there whatever fields applications use.
             let is_read = cache.tags.headers.iter().any(|it| it.eq_ignore_ascii_case(SQL_TAGS));
             cache.tags.headers.extend((!is_read).then(|| SQL_TAGS.to_owned()));
+            let is_list = !self.flag(&at.key("sql.one_row")) && sql.statement.access == SqlAccess::Reads;
+            if is_list && cache.enabled && has_no_order(&self.text(&at.key("sql.query"))) {
+                let text = "without ORDER BY the rows may come in another order each time, and the ETag of the page changes; add ORDER BY \
+                            with a column that is unique, or one_row = true";
+                self.warn_of(self.source(&at.key("sql.query")), "site.route.sql.query", text);
+            }
         }
         if sql.statement.access == SqlAccess::Writes {
             cache.enabled = false;
@@ -515,6 +521,17 @@ impl ConfigCheck {
             }
         }
     }
+}
+
+/// Whether a query may have several rows in any order, as far as its words say: it reads a table, neither sorts nor aggregates, and its
+/// number of rows is not limited to one.
+fn has_no_order(query: &str) -> bool {
+    let text = query.to_lowercase().replace("count (", "count(");
+    let split = text.split(|it: char| !it.is_alphanumeric() && it != '_');
+    let words: Vec<&str> = split.filter(|it| !it.is_empty()).collect();
+    let has = |first: &str, second: &str| words.windows(2).any(|it| it[0] == first && it[1] == second);
+    let is_sum = ["count(", "sum(", "min(", "max(", "avg(", "_agg("].iter().any(|it| text.contains(it));
+    words.contains(&"from") && !has("order", "by") && !has("limit", "1") && (!is_sum || has("group", "by"))
 }
 
 /// The name of the followed database, if there is one and no other.

@@ -54,6 +54,28 @@ fn formats_are_offers() {
 }
 
 #[test]
+fn pages_that_follow_rows_have_an_order() {
+    let check = |expect: bool, query: &str, more: &str| {
+        let follow = "follow.publication = \"larder\"\n[[site]]";
+        let route =
+            format!("sql = {{ query = \"{query}\", rows = [\"t\"]{more} }}\ncache.default_ttl = \"1d\"");
+        let found = told(&text(&route).replacen("[[site]]", follow, 1));
+        let sentence = "site.route.sql.query: without ORDER BY the rows may come in another order each time";
+        assert_eq!(usize::from(expect), found.len(), "{query}: {found:?}");
+        assert!(found.iter().all(|it| it.contains(sentence)), "{query}: {found:?}");
+    };
+    check(true, "select id from t", "");
+    check(true, "SELECT a, count(*) AS n FROM t GROUP BY a", "");
+    check(false, "select id from t", ", one_row = true");
+    check(false, "select id from t ORDER\\n  BY id", "");
+    check(false, "select id from t limit 1", "");
+    check(false, "select count (*) as n from t", "");
+    check(false, "select 1 as one", "");
+    let unfollowed = text("sql.query = \"select id from t\"\ncache.default_ttl = \"1d\"");
+    assert_eq!(Vec::<String>::new(), told(&unfollowed));
+}
+
+#[test]
 fn mistakes_of_queries() {
     let one = |route: &str, expect: &str| {
         let found = told(&text(route));
