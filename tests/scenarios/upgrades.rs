@@ -323,3 +323,33 @@ fn a_stop_leaves_it_its_time() {
     assert!(client.is_closed());
     larder.child.wait().unwrap();
 }
+
+/// Reloads that change another route, the route of the tunnel, and its origin.
+#[test]
+fn a_reload_keeps_open_tunnels() {
+    let origin = agreeing(echo);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/chat\"\nproxy = {{ to = [\"{}\"] }}\n\
+         [[site.route]]\npath = \"/state\"\nrespond = {{ status = 200, body = \"0\" }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    client.send(ASK);
+    assert_eq!(101, client.read().status);
+    let other = agreeing(echo);
+    let chat = "path = \"/chat\"";
+    let changes =
+        [("", String::new()), (chat, format!("{chat}\ncache.enabled = false")), (&origin.url(), other.url())];
+    for (number, (from, to)) in changes.into_iter().enumerate() {
+        let text = std::fs::read_to_string(larder.config()).unwrap();
+        let text = text.replace(&format!("body = \"{number}\""), &format!("body = \"{}\"", number + 1));
+        let text = if from.is_empty() { text } else { text.replace(from, &to) };
+        std::fs::write(larder.config(), text).unwrap();
+        larder.signal(libc::SIGHUP);
+        until("the reload is in force", || larder.get("/state").text() == (number + 1).to_string());
+        client.send(format!("more{number}"));
+        assert_eq!(format!("more{number}").as_bytes(), &client.read_bytes(5)[..]);
+        is_open(&larder, 1);
+    }
+}
