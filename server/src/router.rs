@@ -201,7 +201,7 @@ impl RouteCondition {
 
 /// The parts of a request that choose its route, except the path.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct RouteQuery<'a> {
     /// `None` for any.
     method: Option<&'a str>,
     /// `None` if conditions do not count, or no route of the site has one.
@@ -351,7 +351,7 @@ impl Router {
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
         let at = self.site(host_of(authority))?;
         let without = FilesPassed::ALL;
-        self.find_in(at, Asked { method: Some(method), view: None, without }, target)
+        self.find_in(at, RouteQuery { method: Some(method), view: None, without }, target)
     }
 
     /// The route for a request, with its conditions. `view` is called only if a route of the site has one. If it is
@@ -384,9 +384,9 @@ impl Router {
             return self.find_options(at, target, &view());
         }
         if !self.conditional[at] {
-            return self.find_in(at, Asked { method: Some(method), view: None, without }, target);
+            return self.find_in(at, RouteQuery { method: Some(method), view: None, without }, target);
         }
-        self.find_in(at, Asked { method: Some(method), view: Some(&view()), without }, target)
+        self.find_in(at, RouteQuery { method: Some(method), view: Some(&view()), without }, target)
     }
 
     /// The route for an OPTIONS. A CORS preflight is answered by the route of the request that it is about, if that permits pages of
@@ -396,14 +396,14 @@ impl Router {
         let without = FilesPassed::ALL;
         let of_request = own_answer::preflighted(view).and_then(|method| {
             let view = RequestView { method, ..*view };
-            self.find_in(at, Asked { method: Some(method), view: Some(&view), without }, target)
+            self.find_in(at, RouteQuery { method: Some(method), view: Some(&view), without }, target)
                 .filter(has_cors)
         });
-        let asked = Asked { method: Some(view.method), view: Some(view), without };
+        let asked = RouteQuery { method: Some(view.method), view: Some(view), without };
         of_request.or_else(|| self.find_in(at, asked, target))
     }
 
-    fn find_in(&self, at: usize, asked: Asked<'_>, target: &str) -> Option<Found<'_>> {
+    fn find_in(&self, at: usize, asked: RouteQuery<'_>, target: &str) -> Option<Found<'_>> {
         let Chosen { route, sure } = self.choose(at, asked, path_of(target))?;
         let matched = &self.sites[at].routes[route];
         let lacks_slash = matched.takes_directory && !matched.path.matches(&normal(path_of(target)));
@@ -423,7 +423,7 @@ impl Router {
         if routes.iter().all(|it| rules(it).is_none()) {
             return true;
         }
-        let asked = Asked { method: Some(view.method), view: Some(view), without };
+        let asked = RouteQuery { method: Some(view.method), view: Some(view), without };
         let of = |route: usize| rules(&routes[route]);
         let ours = of(at.1);
         path::holds_for_all(path_of(view.target).as_bytes(), &mut Vec::new(), |read, decode| {
@@ -439,7 +439,7 @@ impl Router {
     pub fn two_ways(&self, without: FilesPassed, view: &RequestView<'_>) -> Option<String> {
         let (at, path) = (self.site(host_of(view.authority))?, path_of(view.target));
         let routes = &self.sites[at].routes;
-        let asked = Asked { method: Some(view.method), view: Some(view), without };
+        let asked = RouteQuery { method: Some(view.method), view: Some(view), without };
         let Chosen { route, .. } = self.choose(at, asked, path).filter(|it| !it.sure)?;
         let mut room = Vec::new();
         path::read(path.as_bytes(), path::NORMAL, &mut room);
@@ -514,8 +514,11 @@ impl Router {
     #[must_use]
     pub fn at_path(&self, authority: &str, target: &str) -> Option<&Matched> {
         let at = self.site(host_of(authority))?;
-        let chosen =
-            self.choose(at, Asked { method: None, view: None, without: FilesPassed::ALL }, path_of(target))?;
+        let chosen = self.choose(
+            at,
+            RouteQuery { method: None, view: None, without: FilesPassed::ALL },
+            path_of(target),
+        )?;
         Some(&self.sites[at].routes[chosen.route])
     }
 
@@ -524,7 +527,7 @@ impl Router {
     pub fn all_at_path(&self, authority: &str, target: &str) -> Vec<&Matched> {
         let Some(at) = self.site(host_of(authority)) else { return Vec::new() };
         let routes = &self.sites[at].routes[..];
-        let asked = Asked { method: Some("GET"), view: None, without: FilesPassed::ALL };
+        let asked = RouteQuery { method: Some("GET"), view: None, without: FilesPassed::ALL };
         let path = &mut *self.room.borrow_mut();
         path::read(path_of(target).as_bytes(), path::NORMAL, path);
         let mut found = Vec::new();
@@ -541,14 +544,14 @@ impl Router {
     #[must_use]
     pub fn at_path_for(&self, view: &RequestView<'_>) -> Option<&Matched> {
         let at = self.site(host_of(view.authority))?;
-        let asked = Asked { method: None, view: Some(view), without: FilesPassed::ALL };
+        let asked = RouteQuery { method: None, view: Some(view), without: FilesPassed::ALL };
         let chosen = self.choose(at, asked, path_of(view.target))?;
         Some(&self.sites[at].routes[chosen.route])
     }
 
     /// The first route for the normal form of `path`. Allocates nothing, except for the first path that needs
     /// normalisation.
-    fn choose(&self, site: usize, asked: Asked<'_>, path: &str) -> Option<Chosen> {
+    fn choose(&self, site: usize, asked: RouteQuery<'_>, path: &str) -> Option<Chosen> {
         let routes = &self.sites[site].routes[..];
         let takes_all = |it: &Matched| {
             let is_open = it.path.is_all() && it.condition.is_none() && it.allows(asked.method);
@@ -569,7 +572,7 @@ impl Router {
     }
 
     /// The first route for an interpretation of a path.
-    fn position(&self, site: usize, asked: Asked<'_>, path: &[u8], decode: Decode) -> Option<usize> {
+    fn position(&self, site: usize, asked: RouteQuery<'_>, path: &[u8], decode: Decode) -> Option<usize> {
         self.matching(site, asked, path, decode).next()
     }
 
@@ -578,7 +581,7 @@ impl Router {
     fn matching(
         &self,
         site: usize,
-        asked: Asked<'_>,
+        asked: RouteQuery<'_>,
         path: &[u8],
         decode: Decode,
     ) -> impl Iterator<Item = usize> {
@@ -614,7 +617,7 @@ impl Matched {
     }
 
     /// Whether a request with this interpretation of its path is one of the route.
-    fn takes(&self, asked: Asked<'_>, path: &[u8], decode: Decode) -> bool {
+    fn takes(&self, asked: RouteQuery<'_>, path: &[u8], decode: Decode) -> bool {
         (self.path.matches_as(path, decode) || self.is_directory(path, decode))
             && self.allows(asked.method)
             && self.fulfils(asked.view, path)

@@ -361,7 +361,7 @@ proptest::proptest! {
     ) {
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).filter(|it| PathPattern::parse(it).is_ok()).collect();
         let router = router(&[("*", &patterns)]);
-        let asked = Asked { method: None, view: None, without: FilesPassed::ALL };
+        let asked = RouteQuery { method: None, view: None, without: FilesPassed::ALL };
         path::holds_for_all(path.as_bytes(), &mut Vec::new(), |read, decode| {
             let expect = router.sites[0].routes.iter().position(|it| it.takes(asked, read, decode));
             assert_eq!(expect, router.position(0, asked, read, decode), "{path} {read:?} {patterns:?}");
