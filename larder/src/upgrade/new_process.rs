@@ -72,20 +72,21 @@ pub struct WantedState {
 }
 
 impl Predecessor {
-    /// The parent process, if it is a larder that is to be replaced: standard input is the connection to it. The variable of another
-    /// process was inherited, and means nothing.
+    /// The larder that started this process in order to be replaced: standard input is the connection to it. It may have ended before
+    /// this process looks. The variable of another process was inherited, and means nothing.
     ///
     /// # Errors
     /// One sentence: there is no such connection. Two processes would serve with different purges.
     pub fn of_environment() -> Result<Option<Self>, String> {
-        let Some(parent) = rustix::process::getppid() else { return Ok(None) };
-        if std::env::var(STARTED_BY).ok() != Some(parent.as_raw_nonzero().to_string()) {
-            return Ok(None);
+        let started_by = std::env::var(STARTED_BY).ok().and_then(|it| it.parse().ok());
+        let Some(process) = started_by.and_then(Pid::from_raw) else { return Ok(None) };
+        match connection(process) {
+            Ok(stream) => Ok(Some(Self { stream, process, crash: Cell::new(None) })),
+            Err(_) if rustix::process::getppid() != Some(process) => Ok(None),
+            Err(why) => Err(format!(
+                "{STARTED_BY} names the parent process, but standard input {why}: use `larder upgrade`, which sets both."
+            )),
         }
-        let stream = connection().map_err(|why| {
-            format!("{STARTED_BY} names the parent process, but standard input {why}: use `larder upgrade`, which sets both.")
-        })?;
-        Ok(Some(Self { stream, process: parent, crash: Cell::new(None) }))
     }
 
     /// The connection, for a report of failure.
@@ -230,14 +231,18 @@ pub fn refuse(stream: &UnixStream, sentence: &str) {
 }
 
 /// The connection to the old process, which standard input is not any more afterwards. The error is the end of a sentence.
-fn connection() -> Result<UnixStream, String> {
+fn connection(to: Pid) -> Result<UnixStream, String> {
     let refused = |it: Errno| format!("cannot be used ({})", plain(&it.into()));
     let stdin = rustix::stdio::stdin();
     if socket_domain(stdin) != Ok(AddressFamily::UNIX) || getpeername(stdin).is_err() {
         return Err("is no connection to it".to_owned());
     }
-    if socket_peercred(stdin).map_err(refused)?.uid != rustix::process::geteuid() {
+    let peer = socket_peercred(stdin).map_err(refused)?;
+    if peer.uid != rustix::process::geteuid() {
         return Err("is a connection of another user".to_owned());
+    }
+    if peer.pid != to {
+        return Err("is a connection to another process".to_owned());
     }
     let stream = UnixStream::from(stdin.try_clone_to_owned().map_err(|it| plain(&it))?);
     // No program that this process starts may hold the connection open.
