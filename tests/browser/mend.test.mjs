@@ -78,7 +78,7 @@ async function everywhere() {
 it('names a memcached server that has ended, leads to it, and uses it again once it is started', async () => {
   await isHealthy();
   await kill('b');
-  await until('the server is named', async () => /^Degraded: memcached server unix:\S+\/b is not used since \d\d:\d\d:\d\d/.test(await sentence()));
+  await until('the server is named', async () => /^Degraded: memcached server unix:\S+\/b is not used since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d/.test(await sentence()));
   await page.locator('.state-line a').click();
   await page.waitForURL(/#\/nodes/);
   const row = page.locator('.node-servers tr', { hasText: `${folder}/b` });

@@ -122,7 +122,7 @@ it('names a node that does not report, and what it does then', async () => {
   other.pause();
   const name = new URL(other.site).host;
   await until('it is silent', async () => /silent/.test(await text(name)));
-  assert.match(await text(name), /no report since \d\d:\d\d:\d\d: a purge that waits takes a lease, and the node validates every stored response/);
+  assert.match(await text(name), /no report since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d: a purge that waits takes a lease, and the node validates every stored response/);
   await page.locator('.state', { hasText: 'does not report' }).waitFor();
   await page.locator('.state-line a', { hasText: 'does not report' }).first().click();
   await page.waitForURL(/#\/nodes/);

@@ -66,7 +66,7 @@ it('names a refused configuration in every view and tab, until it is corrected',
   assert.notEqual(now, well);
   assert.equal((await ask(now)).status, 200, 'the icon is a file of the page');
   const sentence = await page.locator('.state p').innerText();
-  assert.match(sentence, /^Degraded: the configuration in the file is refused since \d\d:\d\d:\d\d \(.*workers.*\); the previous one stays in force\./);
+  assert.match(sentence, /^Degraded: the configuration in the file is refused since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(.*workers.*\); the previous one stays in force\./);
   await go('overview');
   await page.getByRole('button', { name: 'Remedy …' }).click();
   assert.match(await page.locator('.findings').innerText(), /larder check prints every error/);
