@@ -267,7 +267,7 @@ counters! {
     fill_step_disk: Count, "Fetches that looked in the disk tier (step `disk` of the fill machine, see ARCHITECTURE).";
     fill_step_fleet: Count, "Fetches that looked in the fleet (step `fleet` of the fill machine, see ARCHITECTURE).";
     fill_step_origin: Count, "Fetches that waited for a permit and asked the origin, a second time after an unusable answer included (step `origin` of the fill machine, see ARCHITECTURE).";
-    fill_step_decide: Count, "Fetches that decided what the response is good for (step `decide` of the fill machine, see ARCHITECTURE).";
+    fill_step_decide: Count, "Fetches that decided whether their response is stored, passed on or used to freshen (step `decide` of the fill machine, see ARCHITECTURE).";
     fill_step_freshen: Count, "Fetches that updated the stored response after a 304 (step `freshen` of the fill machine, see ARCHITECTURE).";
     fill_step_store: Count, "Fetches that shared the response while it arrived, to store it (step `store` of the fill machine, see ARCHITECTURE).";
     fill_step_forward: Count, "Fetches that forwarded the response to the one client that may have it (step `forward` of the fill machine, see ARCHITECTURE).";
@@ -285,7 +285,7 @@ counters! {
     background_validations: Count, "Validations in the background after a stale response was served (RFC 5861 section 3).";
     database_queries: Count, "Queries for databases.";
     database_connections: Count, "Connections opened to databases.";
-    database_replicas_ejected: Limit, "Replicas passed over after a failure (`database.replicas`), by any worker.";
+    database_replicas_ejected: Limit, "Replicas that got no more queries after a failure (`database.replicas`), by any worker.";
     database_failures: Count, "Queries without a complete result.";
     database_cancelled: Count, "Queries cancelled because no client waited for them, or because of a limit of their route.";
     database_row_tags: Count, "Tags that changes of followed databases purged.";

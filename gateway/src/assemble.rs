@@ -1,4 +1,4 @@
-//! Building stored responses: from what arrived, or by joining two stored parts. `judge` decides before whether a
+//! Building stored responses: from what arrived, or by joining two stored parts. `storability` decides before whether a
 //! response may be stored.
 
 use crate::coding;

@@ -403,7 +403,7 @@ impl FillState {
         self.chunks.get(self.first_in_ram()).map_or(0, |it| self.length - it.start)
     }
 
-    /// Whether more is to be fetched of a body that is not kept; for several readers the rules of `pace` apply.
+    /// Whether more is to be fetched of a body that is not kept; for several readers the rules of `slow_reader` apply.
     fn needs_more(&self) -> bool {
         self.readers > 1
             || self.waiting > 0

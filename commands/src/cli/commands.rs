@@ -428,7 +428,7 @@ pub const COMMANDS: &[CommandRow] = &[
         flags: &[UPGRADE],
         examples: &[(
             "larder upgrade",
-            "after the program was replaced; if the new one fails, the running one serves on",
+            "after the program was replaced; if the new one fails, the running one keeps serving",
         )],
     },
     CommandRow {

@@ -301,7 +301,7 @@ async fn a_reader_that_delays_other_readers_is_left_behind() {
     assert_eq!(empty, store.used());
 }
 
-/// How long others wait in all, as `pace` has it.
+/// How long others wait in all, as `slow_reader` has it.
 const HELD: Duration = Duration::from_millis(500);
 
 /// A chunk of the long bodies here.
