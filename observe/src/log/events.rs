@@ -89,7 +89,7 @@ pub const EVENTS: &[EventRow] = &[
     row("purge-log-gap", Level::Warn, "The purge log of a memcached server was replaced or has a missing entry (restart, `flush_all` or eviction)."),
     row("purge-log-full-validation", Level::Warn, "A purge may have been missed; every stored response is validated before use."),
     row("purge-log-out-of-sync", Level::Warn, "Too few memcached servers answer polls of the purge log; every stored response is validated before use."),
-    row("purge-log-in-sync", Level::Info, "This node reads the purge logs again, and uses stored responses without validation."),
+    row("purge-log-in-sync", Level::Info, "This node reads the purge logs again; stored responses are no longer all validated before use."),
     row("credentials-refused", Level::Debug, "A token or a signed URL was refused: `kind`, `why`. Clients do not learn the reason. At most one line per second and reason; `left_out` counts the others."),
     row("key-file-broken", Level::Error, "A file of keys for tokens was replaced by a broken one: `file`, `why`. The keys read before stay in force."),
     row("application-stderr", Level::Warn, "An application behind FastCGI, or a CGI program, wrote to its error output: `route`, `origin`, `text` (the first 500 bytes). At most one line per second and origin; `left_out` counts the others."),
