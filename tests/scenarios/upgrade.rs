@@ -91,9 +91,20 @@ impl Upgradable {
     }
 }
 
+/// The processes that run a configuration.
+fn processes(config: &Path) -> Vec<u32> {
+    let is_one = |it: &u32| {
+        let line = std::fs::read(format!("/proc/{it}/cmdline")).unwrap_or_default();
+        line.split(|it| *it == 0).any(|it| it == config.as_os_str().as_encoded_bytes())
+    };
+    let all = std::fs::read_dir("/proc").unwrap();
+    all.filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok()).filter(is_one).collect()
+}
+
 impl Drop for Upgradable {
     fn drop(&mut self) {
-        for process in &self.processes {
+        // A scenario that fails does not know all of its processes, and they would hold the output of the tests open.
+        for process in processes(&self.larder.config()).iter().chain(&self.processes) {
             // SAFETY: kill takes no pointers. It is a process of this scenario, or has ended a moment ago.
             unsafe { libc::kill(libc::pid_t::try_from(*process).unwrap(), libc::SIGKILL) };
         }

@@ -1,6 +1,8 @@
 //! Faults that a test of an upgrade plants in either process. In debug builds only.
 
-use std::time::Duration;
+use super::STARTED_BY;
+use rustix::process::Pid;
+use std::time::{Duration, Instant};
 
 /// How long a process hangs: longer than any other waits for it.
 const HANG: Duration = Duration::from_secs(120);
@@ -16,11 +18,23 @@ pub fn is_planted(version: &str) -> bool {
     plan() == version
 }
 
-/// A failure at a step of a test's plan.
+/// What a test's plan has at a step, one line each: a crash, a hang, or a wait for the end of the process that this one is to replace.
 pub fn planted(step: &str) {
-    match plan().split_once(' ') {
-        Some(("crash", at)) if at == step => std::process::abort(),
-        Some(("hang", at)) if at == step => std::thread::sleep(HANG),
-        _ => {}
+    for line in plan().lines() {
+        match line.split_once(' ') {
+            Some(("crash", at)) if at == step => std::process::abort(),
+            Some(("hang", at)) if at == step => std::thread::sleep(HANG),
+            Some(("outlive", at)) if at == step => outlive(),
+            _ => {}
+        }
+    }
+}
+
+/// Waits for the end of the process that this one is to replace.
+fn outlive() {
+    let other = std::env::var(STARTED_BY).ok().and_then(|it| it.parse().ok()).and_then(Pid::from_raw);
+    let end = Instant::now() + HANG;
+    while other.is_some() && rustix::process::getppid() == other && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
