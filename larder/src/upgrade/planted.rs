@@ -2,7 +2,7 @@
 
 use super::STARTED_BY;
 use rustix::process::Pid;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a process hangs: longer than any other waits for it.
 const HANG: Duration = Duration::from_secs(120);
@@ -18,7 +18,7 @@ pub fn is_planted(version: &str) -> bool {
     plan() == version
 }
 
-/// What a test's plan has at a step, one line each: a crash, a hang, or a wait for the end of the process that this one is to replace.
+/// Plants the faults that the plan of a test has at a step, one line each: a crash, a hang, or a wait for the end of the old process.
 pub fn planted(step: &str) {
     for line in plan().lines() {
         match line.split_once(' ') {
@@ -33,8 +33,11 @@ pub fn planted(step: &str) {
 /// Waits for the end of the process that this one is to replace.
 fn outlive() {
     let other = std::env::var(STARTED_BY).ok().and_then(|it| it.parse().ok()).and_then(Pid::from_raw);
-    let end = Instant::now() + HANG;
-    while other.is_some() && rustix::process::getppid() == other && Instant::now() < end {
+    let runs = || other.is_some() && rustix::process::getppid() == other;
+    for _ in 0..HANG.as_millis() {
+        if !runs() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
