@@ -52,10 +52,10 @@ pub enum SymlinkSetting {
 /// The directory of files that the application of a route hands over.
 #[derive(Clone, Debug)]
 pub struct SendfileConfig {
-    /// The directory, without symbolic links; it existed when the configuration was checked.
+    /// The directory, absolute; it existed when the configuration was checked.
     pub root: PathBuf,
-    /// The same, absolute, as configured.
-    pub spelled: PathBuf,
+    /// The same without symbolic links, as applications may name it.
+    pub real: PathBuf,
     /// The prefix of URL paths that stands for it.
     pub prefix: Option<String>,
 }

@@ -11,7 +11,7 @@ pub struct PhpConfig {
     /// The directory with its files, which answer before a script.
     pub files: FilesConfig,
     /// The directory as php-fpm sees it, without a slash at its end.
-    pub application_root: String,
+    pub application_root: Option<String>,
     /// The script for paths that name none, with a slash in front; `None` where such paths are not found.
     pub front_controller: Option<String>,
     /// Variables for every script.

@@ -6,16 +6,18 @@ use crate::forms::FileEncoder;
 use crate::members::TryMember;
 use crate::path::Dotfiles;
 use crate::resolve::{FileNames, ResolveRules, SymlinkPolicy};
+use crate::root_directory::{OpenRoot, RootDirectory};
 use larder_counters::Counters;
 use larder_semantics::compress::Compress;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ops::Deref;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An open directory.
+/// A directory that is served.
 pub struct ServedDirectory {
-    /// Opened once; it may be renamed afterwards.
-    pub fd: OwnedFd,
+    /// Where it is.
+    pub directory: RootDirectory,
     /// Its options.
     pub options: RootOptions,
     /// Its open files.
@@ -27,9 +29,30 @@ pub struct ServedDirectory {
 }
 
 impl ServedDirectory {
+    /// The directory for one lookup. Blocks for one `stat`.
+    pub fn view(&self) -> DirectoryView<'_> {
+        DirectoryView { served: self, opened: self.directory.current() }
+    }
+}
+
+/// A served directory as one lookup sees it.
+pub struct DirectoryView<'a> {
+    served: &'a ServedDirectory,
+    opened: Arc<OpenRoot>,
+}
+
+impl DirectoryView<'_> {
     /// The descriptor beneath which paths are resolved.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.opened.as_fd()
+    }
+}
+
+impl Deref for DirectoryView<'_> {
+    type Target = ServedDirectory;
+
+    fn deref(&self) -> &ServedDirectory {
+        self.served
     }
 }
 

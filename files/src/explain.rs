@@ -63,7 +63,7 @@ impl Root {
         };
         let root = self.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let found = match find::choose(root.served(), &job) {
+            let found = match find::choose(&root.served().view(), &job) {
                 Ok(_) if merged.is_some() => {
                     (outcome(PathAnswer::Redirect(job.path.to_vec()), &job.query), Some(FileRule::Merged))
                 }
@@ -84,7 +84,7 @@ impl Root {
 
     fn refused(&self, why: NotServed) -> FileOutcome {
         let page = self.served().options.not_found.as_ref().filter(|_| why == NotServed::NotFound);
-        let page = page.filter(|it| find::has_page(self.served(), it));
+        let page = page.filter(|it| find::has_page(&self.served().view(), it));
         FileOutcome::Refused { why, page: page.cloned() }
     }
 }

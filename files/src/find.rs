@@ -3,7 +3,7 @@
 
 use crate::answer::NotServed;
 use crate::cache::{EntryBody, OpenFileEntry};
-use crate::directory::{Listing, ServedDirectory};
+use crate::directory::{DirectoryView, Listing};
 use crate::listing::{self, ListingFormat};
 use crate::load::{self, join};
 use crate::members::{self, Navigation, TryMember};
@@ -105,7 +105,7 @@ impl PathAnswer {
 ///
 /// # Errors
 /// The reason for serving no file.
-pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed> {
+pub fn find(root: &DirectoryView<'_>, job: &LookupJob) -> Result<Loaded, NotServed> {
     if let Some(page) = load::page_of(&job.path) {
         return load::shared(root, page, job.now).map(Loaded::Entry);
     }
@@ -125,7 +125,7 @@ pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed
 ///
 /// # Errors
 /// The reason for serving no file.
-pub fn choose(root: &ServedDirectory, job: &LookupJob) -> Result<PathChoice, NotServed> {
+pub fn choose(root: &DirectoryView<'_>, job: &LookupJob) -> Result<PathChoice, NotServed> {
     let own = &job.path[job.skip..];
     if own.is_empty() {
         // The stripped prefix itself.
@@ -169,7 +169,7 @@ pub fn choose(root: &ServedDirectory, job: &LookupJob) -> Result<PathChoice, Not
 /// The member `before{path}after` at the position `at`; `own` is the path. A directory without a slash at its end is noted, as a later
 /// member may name a file.
 fn named(
-    root: &ServedDirectory,
+    root: &DirectoryView<'_>,
     job: &LookupJob,
     at: usize,
     (before, own, after): (&str, &[u8], &str),
@@ -204,7 +204,7 @@ fn named(
 
 /// The index of a directory, or its listing; a redirect to it if the path has no slash at its end.
 fn directory(
-    root: &ServedDirectory,
+    root: &DirectoryView<'_>,
     job: &LookupJob,
     at: usize,
     path: &[u8],
@@ -224,7 +224,7 @@ fn directory(
 }
 
 /// The first index file of a directory.
-fn index(root: &ServedDirectory, directory: &[u8]) -> Result<Option<(Vec<u8>, Identity)>, NotServed> {
+fn index(root: &DirectoryView<'_>, directory: &[u8]) -> Result<Option<(Vec<u8>, Identity)>, NotServed> {
     for name in &root.options.index {
         let path = join(directory, name.as_bytes());
         if let Some(FileNode::File(identity)) = look(root, &path)? {
@@ -234,23 +234,23 @@ fn index(root: &ServedDirectory, directory: &[u8]) -> Result<Option<(Vec<u8>, Id
     Ok(None)
 }
 
-fn has_index(root: &ServedDirectory, own: &[u8]) -> Result<bool, NotServed> {
+fn has_index(root: &DirectoryView<'_>, own: &[u8]) -> Result<bool, NotServed> {
     Ok(root.options.listing == Listing::On || index(root, &own[1..])?.is_some())
 }
 
 /// Whether the path of a directory without its slash is redirected. One without an index belongs to the next route, if there is
 /// any; otherwise a redirect to a 404 shows that only the slash was missing.
-fn redirects(root: &ServedDirectory, own: &[u8]) -> Result<bool, NotServed> {
+fn redirects(root: &DirectoryView<'_>, own: &[u8]) -> Result<bool, NotServed> {
     Ok(!root.options.fall_through || has_index(root, own)?)
 }
 
-fn is_index(root: &ServedDirectory, name: &[u8]) -> bool {
+fn is_index(root: &DirectoryView<'_>, name: &[u8]) -> bool {
     root.options.index.iter().any(|it| it.as_bytes() == name)
 }
 
 /// The redirect to the one URL of a page: without `.html`, without the name of an index, without a slash that belongs to no
 /// directory. Only where the page then answers there.
-fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<Vec<u8>>, NotServed> {
+fn clean(root: &DirectoryView<'_>, job: &LookupJob, own: &[u8]) -> Result<Option<Vec<u8>>, NotServed> {
     let start = own.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
     let name = &own[start..];
     let is_file = |path: &[u8]| look(root, path).map(|it| matches!(it, Some(FileNode::File(_))));
@@ -279,7 +279,7 @@ fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<V
 }
 
 /// `look` where nothing, or nothing that is served, is no error.
-fn look(root: &ServedDirectory, path: &[u8]) -> Result<Option<FileNode>, NotServed> {
+fn look(root: &DirectoryView<'_>, path: &[u8]) -> Result<Option<FileNode>, NotServed> {
     match resolve::look(root.fd(), path, root.options.rules()) {
         Ok(node) => Ok(Some(node)),
         Err(NotServed::NotFound) => Ok(None),
@@ -288,7 +288,7 @@ fn look(root: &ServedDirectory, path: &[u8]) -> Result<Option<FileNode>, NotServ
 }
 
 /// The file of a member for many paths, if it exists.
-fn page_of(root: &ServedDirectory, page: &str, by_accept: bool) -> Result<Option<PathAnswer>, NotServed> {
+fn page_of(root: &DirectoryView<'_>, page: &str, by_accept: bool) -> Result<Option<PathAnswer>, NotServed> {
     if !path::is_canonical(page.as_bytes(), root.options.dotfiles) {
         return Ok(None);
     }
@@ -300,7 +300,7 @@ fn page_of(root: &ServedDirectory, page: &str, by_accept: bool) -> Result<Option
 
 /// The file for every path. The requested path gets an entry that names it, unless the response depends on `Accept`.
 fn shared(
-    root: &ServedDirectory,
+    root: &DirectoryView<'_>,
     job: &LookupJob,
     page: &str,
     identity: Identity,
@@ -342,6 +342,6 @@ pub fn location(path: &[u8], query: &str) -> String {
 }
 
 /// Whether the page of `files.not_found` exists.
-pub fn has_page(root: &ServedDirectory, page: &str) -> bool {
+pub fn has_page(root: &DirectoryView<'_>, page: &str) -> bool {
     page_of(root, page, false).is_ok_and(|it| it.is_some())
 }

@@ -33,6 +33,7 @@ pub mod path;
 mod resolve;
 mod respond;
 mod root;
+mod root_directory;
 mod scripts;
 mod sums;
 

@@ -2,7 +2,7 @@
 //! Directories first, then by name.
 
 use crate::answer::NotServed;
-use crate::directory::ServedDirectory;
+use crate::directory::DirectoryView;
 use crate::load::join;
 use crate::path;
 use crate::resolve::{self, FileNode, Identity};
@@ -51,7 +51,7 @@ enum ListedKind {
 /// # Errors
 /// It cannot be read.
 pub fn make(
-    root: &ServedDirectory,
+    root: &DirectoryView<'_>,
     path: &[u8],
     directory: &[u8],
     format: ListingFormat,
@@ -78,7 +78,7 @@ enum ListingCut {
     Short,
 }
 
-fn read(root: &ServedDirectory, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut), NotServed> {
+fn read(root: &DirectoryView<'_>, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut), NotServed> {
     let fd = resolve::open_directory(root.fd(), directory, root.options.symlinks)?;
     let mut lines = Vec::new();
     let mut cut = ListingCut::Whole;
@@ -98,7 +98,7 @@ fn read(root: &ServedDirectory, directory: &[u8]) -> Result<(Vec<ListingLine>, L
 }
 
 /// `None` for an entry that is not served: a FIFO, a link that leads outside, a script. A directory may have the name of a script.
-fn line(root: &ServedDirectory, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
+fn line(root: &DirectoryView<'_>, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
     let node = resolve::look(root.fd(), &join(directory, name), root.options.rules()).ok()?;
     let (kind, size, modified) = match node {
         FileNode::File(it) => (ListedKind::File, Some(it.size), it.modified.0),

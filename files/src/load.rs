@@ -2,7 +2,7 @@
 
 use crate::answer::NotServed;
 use crate::cache::{EntryBody, OpenFileEntry};
-use crate::directory::{RootOptions, ServedDirectory};
+use crate::directory::{DirectoryView, RootOptions, ServedDirectory};
 use crate::forms::{Encoded, FileForms};
 use crate::media::media_type;
 use crate::negotiate::FileCoding;
@@ -39,7 +39,11 @@ pub fn page_of(key: &[u8]) -> Option<&[u8]> {
 
 /// The entry of a file that answers many paths: `page` beneath the root. It is always compared with the disk, so that no
 /// path shows it longer than its own entry would.
-pub fn shared(root: &ServedDirectory, page: &[u8], now: Monotonic) -> Result<Arc<OpenFileEntry>, NotServed> {
+pub fn shared(
+    root: &DirectoryView<'_>,
+    page: &[u8],
+    now: Monotonic,
+) -> Result<Arc<OpenFileEntry>, NotServed> {
     if !path::is_canonical(page, root.options.dotfiles) {
         return Err(NotServed::NotFound);
     }
@@ -54,7 +58,7 @@ pub fn shared(root: &ServedDirectory, page: &[u8], now: Monotonic) -> Result<Arc
 /// The entry of `key` for a file whose state is `identity`: the one in the cache if it is unchanged, and otherwise its
 /// unchanged forms.
 pub fn entry(
-    root: &ServedDirectory,
+    root: &DirectoryView<'_>,
     key: &[u8],
     now: Monotonic,
     file: &[u8],
@@ -143,7 +147,7 @@ fn read_slice(slice: &FileSlice) -> Option<Vec<u8>> {
 }
 
 /// The siblings that may replace a file: regular, and not older than it.
-fn siblings(root: &ServedDirectory, file: &[u8], original: &Identity) -> Vec<(FileCoding, Identity)> {
+fn siblings(root: &DirectoryView<'_>, file: &[u8], original: &Identity) -> Vec<(FileCoding, Identity)> {
     let state = |coding| match resolve::look(root.fd(), &with_suffix(file, coding), root.options.rules()) {
         Ok(FileNode::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
         _ => None,
@@ -161,7 +165,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 fn open(
-    root: &ServedDirectory,
+    root: &DirectoryView<'_>,
     path: &[u8],
     head_fields: &FileHeadFields<'_>,
 ) -> Result<Arc<OpenFile>, NotServed> {

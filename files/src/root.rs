@@ -13,6 +13,7 @@ use crate::negotiate::{self, FileCoding};
 use crate::open_file::OpenFile;
 use crate::path;
 use crate::respond::{self, respond};
+use crate::root_directory::RootDirectory;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_stdx::clock::{self, Monotonic};
@@ -68,21 +69,21 @@ enum Looked {
 }
 
 impl Root {
-    /// Opens a directory once; it may be renamed afterwards. Blocks: for the start and for reloads.
+    /// Opens the directory that a path leads to; every look on the disk follows the path. Blocks: for the start and for reloads.
     ///
     /// # Errors
     /// It is not a directory, cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
     pub fn open(path: &Path, options: RootOptions, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
+        let directory = RootDirectory::open(path)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(path, flags, Mode::empty())?;
         let probe = rustix::fs::ResolveFlags::BENEATH;
-        rustix::fs::openat2(&directory, ".", flags, Mode::empty(), probe)?;
+        rustix::fs::openat2(&*directory.current(), ".", flags, Mode::empty(), probe)?;
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
         let room = CacheSize { files: options.entries, memory: options.memory, copied: 0 };
         let turns = Arc::new(Semaphore::new(options.concurrency.max(1)));
         let absent = (options.fall_through && cache_for > 0).then(|| AbsentPaths::new(cache_for));
         let cache = Cache::new(room, cache_for);
-        let served = ServedDirectory { fd: directory, cache, absent, options, counters };
+        let served = ServedDirectory { directory, cache, absent, options, counters };
         Ok(Arc::new(Root { served, turns, waiting: AtomicUsize::new(0) }))
     }
 
@@ -490,10 +491,11 @@ impl Root {
     /// The part of a lookup on the pool. The cache is updated here, so that it is even if the client is gone.
     fn work(&self, job: &LookupJob) -> Result<Loaded, NotServed> {
         self.served.counters.files_loads.add_shared(1);
-        let mut loaded = find::find(&self.served, job);
+        let root = self.served.view();
+        let mut loaded = find::find(&root, job);
         // Idle descriptors are closed, followed by another attempt.
         if matches!(loaded, Err(NotServed::NoDescriptor)) && self.served.cache.let_go() {
-            loaded = find::find(&self.served, job);
+            loaded = find::find(&root, job);
         }
         match &mut loaded {
             Ok(Loaded::Entry(entry)) => self.keep(entry),

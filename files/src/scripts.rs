@@ -3,14 +3,15 @@
 
 use crate::answer::NotServed;
 use crate::resolve::{self, FileNames, FileNode, ResolveRules, SymlinkPolicy};
+use crate::root_directory::{OpenRoot, RootDirectory};
 use larder_semantics::cgi::{EarlierRoute, Script, other_route};
 use larder_semantics::script_path;
 use larder_stdx::clock::Monotonic;
 use larder_stdx::descriptors;
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +33,8 @@ const TRIES: usize = 1500;
 /// The options of a directory with scripts.
 #[derive(Clone, Debug)]
 pub struct ScriptOptions {
-    /// The directory as the application sees it, without a slash at its end.
-    pub seen_as: String,
+    /// The directory as the application sees it, without a slash at its end; without one it is the path without symbolic links.
+    pub seen_as: Option<String>,
     /// The script for paths that name none, with a slash in front; without one they are not found.
     pub front: Option<String>,
     /// The symbolic links that are followed.
@@ -48,7 +49,7 @@ pub struct ScriptOptions {
 
 /// A directory with scripts. Shared by all workers.
 pub struct ScriptRoot {
-    fd: OwnedFd,
+    directory: RootDirectory,
     options: ScriptOptions,
     /// By path in the normal form.
     known: Mutex<HashMap<Box<[u8]>, KnownScript>>,
@@ -86,15 +87,14 @@ pub enum ScriptRule {
 }
 
 impl ScriptRoot {
-    /// Opens a directory once; it may be renamed afterwards. Blocks: for the start and for reloads.
+    /// Opens the directory that a path leads to; every look on the disk follows the path. Blocks: for the start and for reloads.
     ///
     /// # Errors
     /// It is not a directory, or cannot be opened.
     pub fn open(path: &Path, options: ScriptOptions) -> std::io::Result<Arc<Self>> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let directory = RootDirectory::open(path)?;
         let turns = Arc::new(Semaphore::new(CONCURRENCY));
-        Ok(Arc::new(Self { fd, options, known: Mutex::default(), turns }))
+        Ok(Arc::new(Self { directory, options, known: Mutex::default(), turns }))
     }
 
     /// Finds the script of a request. Looks on the disk on a pool of threads, unless the path was looked up a short time ago.
@@ -174,10 +174,11 @@ impl ScriptRoot {
     }
 
     fn choose(&self, path: &[u8]) -> Result<FoundScript, NotServed> {
+        let root = &self.directory.current();
         for end in script_path::ends(path) {
-            match self.node(&path[..end], FileNames::Run)? {
+            match self.node(root, &path[..end], FileNames::Run)? {
                 Some(FileNode::File(_)) => {
-                    return Ok(self.script(&path[..end], &path[end..], ScriptRule::Named));
+                    return Ok(self.script(root, &path[..end], &path[end..], ScriptRule::Named));
                 }
                 Some(FileNode::Directory(_)) => {}
                 None => break,
@@ -186,38 +187,39 @@ impl ScriptRoot {
         if !script_path::is_hidden(path) {
             let directory = path.strip_suffix(b"/");
             let index = [directory.unwrap_or(path), INDEX].concat();
-            if self.is_file(&index, FileNames::Run)? {
+            if self.is_file(root, &index, FileNames::Run)? {
                 return Ok(match directory {
-                    Some(_) => self.script(&index, b"", ScriptRule::Index),
+                    Some(_) => self.script(root, &index, b"", ScriptRule::Index),
                     None => FoundScript::Redirect([path, b"/"].concat().into()),
                 });
             }
         }
         match &self.options.front {
-            Some(front) if self.is_file(front.as_bytes(), FileNames::Any)? => {
-                Ok(self.script(front.as_bytes(), b"", ScriptRule::Front))
+            Some(front) if self.is_file(root, front.as_bytes(), FileNames::Any)? => {
+                Ok(self.script(root, front.as_bytes(), b"", ScriptRule::Front))
             }
             _ => Err(NotServed::NotFound),
         }
     }
 
     /// The object at a path with a slash in front; `None` if it is absent, not beneath the root, or a file with another name.
-    fn node(&self, path: &[u8], names: FileNames) -> Result<Option<FileNode>, NotServed> {
+    fn node(&self, root: &OpenRoot, path: &[u8], names: FileNames) -> Result<Option<FileNode>, NotServed> {
         let rules = ResolveRules { symlinks: self.options.symlinks, names };
-        match resolve::look(self.fd.as_fd(), &path[1..], rules) {
+        match resolve::look(root.as_fd(), &path[1..], rules) {
             Ok(node) => Ok(Some(node)),
             Err(NotServed::NotFound) => Ok(None),
             Err(other) => Err(other),
         }
     }
 
-    fn is_file(&self, path: &[u8], names: FileNames) -> Result<bool, NotServed> {
-        Ok(matches!(self.node(path, names)?, Some(FileNode::File(_))))
+    fn is_file(&self, root: &OpenRoot, path: &[u8], names: FileNames) -> Result<bool, NotServed> {
+        Ok(matches!(self.node(root, path, names)?, Some(FileNode::File(_))))
     }
 
-    fn script(&self, name: &[u8], info: &[u8], rule: ScriptRule) -> FoundScript {
+    fn script(&self, root: &OpenRoot, name: &[u8], info: &[u8], rule: ScriptRule) -> FoundScript {
+        let seen_as = self.options.seen_as.as_ref().map(String::as_bytes);
         let script = Script {
-            root: self.options.seen_as.clone().into_bytes(),
+            root: seen_as.unwrap_or_else(|| root.real_path().as_os_str().as_bytes()).to_owned(),
             name: name.to_owned(),
             info: (!info.is_empty()).then(|| info.to_owned()),
             more: self.options.more.clone(),
@@ -269,7 +271,7 @@ mod tests {
 
     fn open(folder: &Path, change: impl FnOnce(&mut ScriptOptions)) -> Arc<ScriptRoot> {
         let mut options = ScriptOptions {
-            seen_as: "/app".into(),
+            seen_as: Some("/app".into()),
             front: Some("/index.php".into()),
             symlinks: SymlinkPolicy::Beneath,
             more: Arc::default(),
@@ -296,6 +298,31 @@ mod tests {
     fn earlier(path: &str) -> EarlierRoute {
         let (name, path) = (path.to_owned(), PathPattern::parse(path).unwrap());
         EarlierRoute { name, path, methods: Methods::Any }
+    }
+
+    #[tokio::test]
+    async fn after_the_switch_of_a_link_the_scripts_are_those_of_the_new_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |it: &str| folder.path().join(it);
+        for release in ["1", "2"] {
+            std::fs::create_dir(at(release)).unwrap();
+            std::fs::write(at(release).join("index.php"), "").unwrap();
+        }
+        symlink("1", at("current")).unwrap();
+        let root = open(&at("current"), |it| {
+            it.seen_as = None;
+            it.cache_for = Duration::ZERO;
+        });
+        let release = async || match root.find("GET", "/", Monotonic(0)).await {
+            FoundScript::Script(it, _) => {
+                std::path::PathBuf::from(String::from_utf8(it.root.clone()).unwrap())
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at("1").canonicalize().unwrap(), release().await);
+        symlink("2", at("next")).unwrap();
+        std::fs::rename(at("next"), at("current")).unwrap();
+        assert_eq!(at("2").canonicalize().unwrap(), release().await);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use larder_files::{Dotfiles, Listing, RootOptions, SymlinkPolicy};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 use support::{SECRET, Site};
 
 /// Raw targets that must not be answered with 2xx. `secret` is next to the root, `.env` inside.
@@ -211,10 +212,14 @@ fn a_writer_that_waits_at_a_fifo_is_not_woken() {
 }
 
 #[test]
-fn a_root_that_is_renamed_is_still_the_root() {
-    let site = site(RootOptions::default());
+fn a_root_that_is_renamed_is_served_until_another_one_is_in_its_place() {
+    let site = site(RootOptions { cache_for: Duration::ZERO, ..RootOptions::default() });
     fs::rename(site.path(""), site.outside().join("elsewhere")).unwrap();
     assert_eq!("a", site.get("/a.txt").text());
+    fs::create_dir(site.path("")).unwrap();
+    fs::write(site.path("a.txt"), "the next release").unwrap();
+    assert_eq!("the next release", site.get("/a.txt").text());
+    assert_eq!(404, site.get("/dir/b.txt").status, "only the one before has it");
 }
 
 #[test]

@@ -345,7 +345,7 @@ impl Live {
         route: &str,
         errors: &ErrorLog,
     ) -> Rc<HandedFiles> {
-        let roots = [&files.spelled, &files.root].map(|it| it.as_os_str().as_bytes());
+        let roots = [&files.root, &files.real].map(|it| it.as_os_str().as_bytes());
         let rules = FileOrderRules::new(roots, files.prefix.as_deref());
         let report = not_handed(errors.of(Subsystem::Origin), route);
         Rc::new(HandedFiles { rules, root: self.roots[&at].clone(), report })

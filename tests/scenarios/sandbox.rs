@@ -167,6 +167,21 @@ fn a_planted_link_leads_nowhere_and_no_reload_or_upgrade_leaves_the_paths_of_the
 }
 
 #[test]
+fn a_deployment_that_switches_the_link_of_a_root_is_served_at_once() {
+    if !is_root() {
+        return;
+    }
+    let releases = "chmod 755 . && mkdir -p releases/1 releases/2 logs && echo one > releases/1/page && echo two > releases/2/page && ln -s releases/1 www";
+    let service =
+        Service::start(site("user = \"nobody\"", "www"), &format!("{releases} && chown {USER} logs"));
+    assert_eq!("one\n", service.larder.get("/page").text());
+    let folder = service.larder.folder.path();
+    symlink("releases/2", folder.join("next")).unwrap();
+    std::fs::rename(folder.join("next"), folder.join("www")).unwrap();
+    assert_eq!("two\n", service.larder.get("/page").text());
+}
+
+#[test]
 fn the_sandbox_is_also_for_a_user_that_was_never_root_and_off_is_off() {
     if !is_root() {
         return;

@@ -95,7 +95,7 @@ impl ConfigCheck {
                 None
             }
             (Some(path), None) => {
-                self.program_root(&root, "site.route.cgi.root", &path).map(ProgramPlace::Directory)
+                self.existing(&path, &root, "site.route.cgi.root").map(ProgramPlace::Directory)
             }
             (None, Some(path)) => self.program_file(&program, &path).map(ProgramPlace::Program),
             (None, None) => {
@@ -106,17 +106,6 @@ impl ConfigCheck {
                 None
             }
         }
-    }
-
-    fn program_root(&mut self, key: &str, name: &str, path: &Path) -> Option<PathBuf> {
-        let wrong = match std::fs::canonicalize(path) {
-            Ok(root) if root.is_dir() => return Some(root),
-            Ok(_) => "is not a directory".to_owned(),
-            Err(error) => larder_stdx::error::plain(&error),
-        };
-        let text = format!("{}: {wrong}; use an existing directory", path.display());
-        self.problem(self.source(key), name, &text);
-        None
     }
 
     fn program_file(&mut self, key: &str, path: &Path) -> Option<PathBuf> {
@@ -136,7 +125,7 @@ impl ConfigCheck {
     fn program_directory(&mut self, at: &RoutePath) -> Option<PathBuf> {
         let key = at.key("cgi.directory");
         let path = self.path(&key)?;
-        self.program_root(&key, "site.route.cgi.directory", &path)
+        self.existing(&path, &key, "site.route.cgi.directory")
     }
 
     /// The part of request paths in front of the path of a program, in the normal form.

@@ -181,8 +181,9 @@ impl ConfigCheck {
         let not_found = files.not_found.iter().filter(|_| !by_habit);
         for (name, page) in pages.chain(not_found.map(|it| ("not_found", &**it))) {
             let path = files.root.join(page.trim_start_matches('/'));
+            let real_root = std::fs::canonicalize(&files.root).unwrap_or_else(|_| files.root.clone());
             let outside =
-                |it: &PathBuf| files.symlinks != SymlinkSetting::Follow && !it.starts_with(&files.root);
+                |it: &PathBuf| files.symlinks != SymlinkSetting::Follow && !it.starts_with(&real_root);
             let text = match std::fs::canonicalize(&path) {
                 Ok(real) if outside(&real) => {
                     format!("{page}: a symbolic link leads out of files.root, so it is never served")
@@ -223,10 +224,12 @@ impl ConfigCheck {
         self.existing(&path, key, named)
     }
 
-    /// The directory of a key, which must exist, without symbolic links.
-    fn existing(&mut self, path: &Path, key: &str, named: &str) -> Option<PathBuf> {
-        let wrong = match std::fs::canonicalize(path) {
-            Ok(root) if root.is_dir() => return Some(root),
+    /// The directory of a key, which must exist. Symbolic links stay in its path: a deployment sets them to the next release.
+    pub(super) fn existing(&mut self, path: &Path, key: &str, named: &str) -> Option<PathBuf> {
+        let wrong = match std::fs::metadata(path) {
+            Ok(it) if it.is_dir() => {
+                return Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+            }
             Ok(_) => "is not a directory".to_owned(),
             Err(error) => larder_stdx::error::plain(&error),
         };
@@ -245,9 +248,9 @@ impl ConfigCheck {
             }
             return None;
         };
-        let spelled = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         let prefix = Some(self.text(&prefix)).filter(|it| !it.is_empty());
         let root = self.existing(&path, &root, "site.route.sendfile.root")?;
-        Some(SendfileConfig { root, spelled, prefix })
+        let real = root.canonicalize().unwrap_or_else(|_| root.clone());
+        Some(SendfileConfig { root, real, prefix })
     }
 }

@@ -48,11 +48,10 @@ impl ConfigCheck {
         let proxy = self.proxy(at, route);
         let (files, proxy) = (files?, proxy?);
         let seen_as = Some(self.text(&at.key("php.application_root"))).filter(|it| !it.is_empty());
-        let seen_as = seen_as.unwrap_or_else(|| files.root.to_string_lossy().into_owned());
         let front = self.text(&at.key("php.front_controller"));
         let front = (front != "off").then(|| format!("/{}", front.trim_start_matches('/')));
         let php = PhpConfig {
-            application_root: seen_as.trim_end_matches('/').to_owned(),
+            application_root: seen_as.map(|it| it.trim_end_matches('/').to_owned()),
             front_controller: front,
             env: self.pairs(&at.key("php.env")).into(),
             before: Arc::default(),
