@@ -97,7 +97,7 @@ cache = { default_ttl = "60s" }
 `;
 
 /** The program itself, once it listens. */
-async function run(folder, file, more = {}) {
+export async function run(folder, file, more = {}) {
   const { LARDER_ADMIN_TOKEN: _, ...own } = process.env;
   const env = { ...own, XDG_RUNTIME_DIR: folder, XDG_STATE_HOME: join(folder, 'state'), ...more };
   const child = spawn(BINARY, ['run', '-c', file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
