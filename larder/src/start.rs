@@ -8,7 +8,7 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, AccessUrls};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::new_process::{Predecessor, WantedState};
+use crate::upgrade::new_process::{Predecessor, PredecessorLink, WantedState};
 use crate::upgrade::planted::planted;
 use crate::upgrade::switched_state::HandedPurges;
 use larder_admin::{AdminAccess, Audit};
@@ -37,7 +37,6 @@ use larder_transport::listener::{Bound, SocketHandle};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -92,7 +91,7 @@ pub struct Started {
     /// The receiver of the workers' orders.
     pub inbox: watch::Receiver<WorkerState>,
     /// The connection to the larder that this one replaces.
-    pub predecessor: Option<UnixStream>,
+    pub predecessor: Option<PredecessorLink>,
 }
 
 /// Opens all parts, and starts the workers.

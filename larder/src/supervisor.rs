@@ -6,6 +6,7 @@ use crate::ram_snapshot;
 use crate::reload::Prepared;
 use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
+use crate::upgrade::link::LinkEnd;
 use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
 use larder_admin::{
@@ -115,6 +116,7 @@ pub fn run(
         manager: Rc::new(ServiceManager::of_environment()),
         program,
         peer,
+        successor: RefCell::default(),
         followed: RefCell::default(),
         standings: FollowStates::default(),
         admin_sockets: admin.iter().map(Bound::handle).collect(),
@@ -149,6 +151,8 @@ struct Supervisor {
     program: Option<PathBuf>,
     /// The other process of an upgrade, while there is one.
     peer: Rc<PurgePeer>,
+    /// The connection to the process that replaced this one.
+    successor: RefCell<Option<JoinHandle<LinkEnd>>>,
     /// The task that follows databases ...
     followed: RefCell<Option<JoinHandle<()>>>,
     /// ... and the standing of each.
@@ -234,7 +238,7 @@ impl Supervisor {
                         it.end_history(HistoryEnd::Replaced);
                         it.is_replaced.set(true);
                     }
-                    self.upgraded(order, &successor);
+                    self.upgraded(order, successor);
                     break DrainReason::Replaced;
                 }
                 Wakeup::Upgraded(order, Err(why)) => {
@@ -579,7 +583,7 @@ impl Supervisor {
             );
         }
         match reason {
-            DrainReason::Replaced => self.close_admin().await,
+            DrainReason::Replaced => self.end_replaced().await,
             // Nothing is awaited any more: no purge is acknowledged after this.
             DrainReason::Stopped => {
                 admin.iter().for_each(|it| it.end_history(HistoryEnd::Stopped));

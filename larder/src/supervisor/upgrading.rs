@@ -3,24 +3,29 @@
 
 use super::Supervisor;
 use crate::ram_snapshot;
+use crate::upgrade::link::LinkEnd;
+use crate::upgrade::message::BrokenLink;
+use crate::upgrade::new_process::{ExpectedEnd, PredecessorLink};
 use crate::upgrade::old_process::{OfferedSocket, Successor, UpgradeContext, replace};
 use crate::upgrade::{SocketRow, link, program};
 use larder_admin::{UPGRADE_STEP, UpgradeOrder};
 use larder_config::AdminListen;
-use larder_observe::log::Level;
+use larder_observe::log::{ErrorLog, Level};
 use larder_server::inherited::SocketPurpose;
 use larder_server::live::WorkerState;
 use larder_server::row_purges;
 use larder_server::tls::CertificateStore;
 use larder_transport::listener::SocketHandle;
 use serde_json::json;
-use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// The time limit for answers of the admin after everything else is finished.
 const ADMIN_CLOSE: Duration = Duration::from_secs(1);
+
+/// The time limit for the process that replaced this one to take the report of its end.
+const REPORT_END: Duration = Duration::from_secs(1);
 
 /// An upgrade, with its order.
 pub type UpgradeInProgress<'a> =
@@ -111,7 +116,7 @@ impl Supervisor {
     }
 
     /// Another process serves: this one has no files of its own any more, and its listeners close.
-    pub fn upgraded(&self, order: UpgradeOrder, successor: &Successor) {
+    pub fn upgraded(&self, order: UpgradeOrder, successor: Successor) {
         let addresses = self.running.orders.borrow().addresses.clone();
         let of_clients = addresses.streams.iter().flat_map(|it| &it.handles);
         of_clients.chain(&self.admin_sockets).for_each(SocketHandle::leave_file);
@@ -126,6 +131,7 @@ impl Supervisor {
             "replaced": std::process::id(),
         });
         let _ = order.outcome.send(Ok(answer));
+        self.successor.replace(Some(successor.link));
         self.running.shared.stream.close();
         if let Some(worker) = &*self.admin_worker.borrow() {
             worker.leave_queues();
@@ -140,8 +146,18 @@ impl Supervisor {
         let _ = order.outcome.send(Err(why));
     }
 
+    /// Waits for the last answers of the admin, and reports to the new process that this one ends in order.
+    pub async fn end_replaced(&self) {
+        self.close_admin().await;
+        self.peer.disconnect();
+        if let Some(link) = self.successor.take() {
+            // It may not read any more.
+            let _ = tokio::time::timeout(REPORT_END, link).await;
+        }
+    }
+
     /// Waits for the last answers of the admin.
-    pub async fn close_admin(&self) {
+    async fn close_admin(&self) {
         let worker = self.admin_worker.borrow().clone();
         if let Some(worker) = worker {
             let _ = tokio::time::timeout(ADMIN_CLOSE, worker.drained()).await;
@@ -172,8 +188,8 @@ impl Supervisor {
     }
 
     /// Exchanges purges with the process that this one replaces, until that ends. Within a `LocalSet`.
-    pub fn join_predecessor(&self, stream: Option<UnixStream>) {
-        let Some(stream) = stream else { return };
+    pub fn join_predecessor(&self, predecessor: Option<PredecessorLink>) {
+        let Some(PredecessorLink { stream, end: expected }) = predecessor else { return };
         let purges = self.peer.connect();
         let link = link::start(stream, purges, self.running.purge_queue.clone(), None);
         let (peer, store, errors) =
@@ -184,14 +200,31 @@ impl Supervisor {
         let _ = opening.spawn(move || shared.open_inherited_arena());
         let store_sockets = self.storing();
         tokio::task::spawn_local(async move {
-            if let Ok(link) = link {
-                let _ = link.await;
-            }
+            let end = match link {
+                Ok(link) => link.await.unwrap_or(LinkEnd::Finished),
+                Err(_) => LinkEnd::Finished,
+            };
             peer.disconnect();
             store.set_peer(false);
-            errors.event(Level::Info, "predecessor-ended", &[]);
+            log_end(&errors, expected, &end);
             // It has reported this process long ago; messages of another than the service count for nothing.
             store_sockets();
         });
     }
+}
+
+/// Logs the end of the replaced process.
+fn log_end(errors: &ErrorLog, expected: ExpectedEnd, end: &LinkEnd) {
+    let why = match (expected, end) {
+        (ExpectedEnd::Crashed, _) => return,
+        (ExpectedEnd::Unreported, _) | (_, LinkEnd::Finished) => {
+            return errors.event(Level::Info, "predecessor-ended", &[]);
+        }
+        (ExpectedEnd::Reported, LinkEnd::Broken(BrokenLink::Ended)) => {
+            "the replaced process ended before it had finished its requests".to_owned()
+        }
+        (ExpectedEnd::Reported, LinkEnd::Broken(why)) => format!("the replaced process {}", why.sentence()),
+    };
+    let now = "this process serves; the requests that the other one still had are cut";
+    errors.event(Level::Warn, "predecessor-crashed", &[("why", &why), ("now", now)]);
 }

@@ -19,10 +19,20 @@ use tokio::task::JoinHandle;
 /// Receives that the other process serves, or its sentence about why it cannot.
 pub type Serving = oneshot::Sender<Result<(), String>>;
 
+/// How the connection ended.
+#[derive(Debug)]
+pub enum LinkEnd {
+    /// The old process has no requests any more: it, or this process as that, reported it.
+    Finished,
+    /// Without that report.
+    Broken(BrokenLink),
+}
+
 /// The purges that the other process has not confirmed yet.
 type Unconfirmed = Rc<RefCell<HashMap<u64, oneshot::Sender<bool>>>>;
 
-/// Serves the connection until the other process ends, or the task is aborted. Within a `LocalSet`.
+/// Serves the connection until the other process ends, this one has no further `purges` and has reported its end, or the task is
+/// aborted. Within a `LocalSet`.
 ///
 /// # Errors
 /// One sentence: the system refuses.
@@ -31,7 +41,7 @@ pub fn start(
     purges: mpsc::UnboundedReceiver<PassedPurge>,
     purge_queue: PurgeQueue,
     serving: Option<Serving>,
-) -> Result<JoinHandle<()>, String> {
+) -> Result<JoinHandle<LinkEnd>, String> {
     let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
     let (from, to) = stream
         .map_err(|it| format!("The connection to the other process cannot be used: {}.", plain(&it)))?
@@ -40,14 +50,16 @@ pub fn start(
         let unconfirmed = Unconfirmed::default();
         let (messages, outgoing) = mpsc::unbounded_channel();
         tokio::select! {
-            // The error is the end of the other process.
-            _ = read(from, &purge_queue, &unconfirmed, &messages, serving) => {}
-            _ = write(to, outgoing) => {}
-            () = pass(purges, &unconfirmed, &messages) => {}
+            end = read(from, &purge_queue, &unconfirmed, &messages, serving) => {
+                end.map_or_else(LinkEnd::Broken, |()| LinkEnd::Finished)
+            }
+            () = write(to, outgoing) => LinkEnd::Finished,
+            () = pass(purges, &unconfirmed, &messages) => LinkEnd::Finished,
         }
     }))
 }
 
+/// Until the other process reports its end.
 async fn read(
     mut from: OwnedReadHalf,
     purge_queue: &PurgeQueue,
@@ -89,6 +101,7 @@ async fn read(
                     let _ = tell.send(message.body == [1]);
                 }
             }
+            MessageKind::Finished => return Ok(()),
             MessageKind::Offer
             | MessageKind::Sockets
             | MessageKind::Ready
@@ -116,17 +129,21 @@ async fn is_done(purge_queue: &PurgeQueue, body: &[u8]) -> bool {
     purge_queue.purge(order).await.is_ok_and(|it| it.is_complete())
 }
 
-async fn write(
-    mut to: OwnedWriteHalf,
-    mut messages: mpsc::UnboundedReceiver<HandOverMessage>,
-) -> Result<(), BrokenLink> {
+/// Until the end of this process is reported.
+async fn write(mut to: OwnedWriteHalf, mut messages: mpsc::UnboundedReceiver<HandOverMessage>) {
     while let Some(message) = messages.recv().await {
-        to.write_all(&message.bytes()).await?;
+        if to.write_all(&message.bytes()).await.is_err() {
+            // The other process has ended; its report may still have to be read.
+            break;
+        }
+        if message.kind == MessageKind::Finished {
+            return;
+        }
     }
-    Ok(())
+    std::future::pending().await
 }
 
-/// Sends the purges of this process.
+/// Sends the purges of this process, and after the last one that it ends.
 async fn pass(
     mut purges: mpsc::UnboundedReceiver<PassedPurge>,
     unconfirmed: &Unconfirmed,
@@ -139,6 +156,6 @@ async fn pass(
         let body = rules_to_bytes([(number, &rule)]);
         let _ = messages.send(HandOverMessage { kind: MessageKind::Purge, number, body });
     }
-    // Nothing more comes, but confirmations may.
+    let _ = messages.send(HandOverMessage::new(MessageKind::Finished));
     std::future::pending().await
 }

@@ -26,7 +26,7 @@ const MOST_BODY: usize = 64 << 20;
 /// The meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
-    /// Old to new: the number of sockets that follow.
+    /// Old to new: the number of sockets that follow. The body is a JSON object, or empty from a version before it.
     Offer,
     /// Old to new: sockets, with a description of each.
     Sockets,
@@ -54,9 +54,12 @@ pub enum MessageKind {
     /// Old to new, before the first [`MessageKind::Ram`]: the arena of large bodies, and a pipe that ends with the old process. Only to a
     /// process that has asked for it.
     Arena,
+    /// Old to new, its last: its requests are finished, or cut after `limits.drain_timeout`. A process whose [`MessageKind::Offer`]
+    /// announced this and that ends without it has crashed. To a process that does not know it, it is the end of the connection.
+    Finished,
 }
 
-const KINDS: [MessageKind; 12] = [
+const KINDS: [MessageKind; 13] = [
     MessageKind::Offer,
     MessageKind::Sockets,
     MessageKind::Ready,
@@ -69,6 +72,7 @@ const KINDS: [MessageKind; 12] = [
     MessageKind::TicketKeys,
     MessageKind::QuicSockets,
     MessageKind::Arena,
+    MessageKind::Finished,
 ];
 
 /// See [`MessageKind::Ram`].

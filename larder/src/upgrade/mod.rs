@@ -13,6 +13,7 @@
 //!  passes purges on ─────── Switch ────▶ opens the disk tier, starts its workers
 //!  stops accepting, drains ◀─ Serving ──
 //!           ◀──────── purges of either ────────▶
+//!  ends ──────────────── Finished ─────▶ reports a crash if the connection ends without it
 //! ```
 //!
 //! Until `Serving` the old process takes everything back if the new one fails.
@@ -32,6 +33,9 @@ use larder_transport::listener::SocketFileOwner;
 
 /// The variable with the process id of the larder that is to be replaced.
 const STARTED_BY: &str = "LARDER_UPGRADE_OF";
+
+/// In the message `Offer`: whether the message `Finished` comes before the old process ends. Absent in releases that do not send it.
+const REPORTS_END: &str = "reports_end";
 
 /// In the message `Ready`: whether the RAM tier is to be sent. Another version may not know it.
 const ASKS_FOR_RAM: &str = "ram";

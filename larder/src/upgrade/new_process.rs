@@ -6,7 +6,8 @@ use super::planted::{is_planted, plan, planted};
 use super::ram::RamSource;
 use super::switched_state::{HandedPurges, SwitchedState};
 use super::{
-    ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, READS_VERSIONS, STARTED_BY, SocketRow,
+    ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, READS_VERSIONS, REPORTS_END,
+    STARTED_BY, SocketRow,
 };
 use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
 use larder_stdx::error::plain;
@@ -35,6 +36,26 @@ pub struct Predecessor {
     stream: UnixStream,
     process: Pid,
     crash: Cell<Option<CrashedPredecessor>>,
+    reports_end: Cell<bool>,
+}
+
+/// The connection to the old process when this one serves.
+pub struct PredecessorLink {
+    /// It.
+    pub stream: UnixStream,
+    /// The meaning of its end.
+    pub end: ExpectedEnd,
+}
+
+/// The expected end of the connection to the old process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedEnd {
+    /// A report comes before it, unless the process crashes.
+    Reported,
+    /// The version of the old process does not report it.
+    Unreported,
+    /// The process has crashed before this one served, which was logged.
+    Crashed,
 }
 
 /// The state that this process has of an old one that ended before this one served.
@@ -81,7 +102,9 @@ impl Predecessor {
         let started_by = std::env::var(STARTED_BY).ok().and_then(|it| it.parse().ok());
         let Some(process) = started_by.and_then(Pid::from_raw) else { return Ok(None) };
         match connection(process) {
-            Ok(stream) => Ok(Some(Self { stream, process, crash: Cell::new(None) })),
+            Ok(stream) => {
+                Ok(Some(Self { stream, process, crash: Cell::new(None), reports_end: Cell::new(false) }))
+            }
             Err(_) if rustix::process::getppid() != Some(process) => Ok(None),
             Err(why) => Err(format!(
                 "{STARTED_BY} names the parent process, but standard input {why}: use `larder upgrade`, which sets both."
@@ -101,8 +124,11 @@ impl Predecessor {
     pub fn sockets(&self) -> Result<InheritedSockets, String> {
         planted("offer");
         let mut given = Vec::new();
-        let offered = self.receive(MessageKind::Offer)?.map_or(0, |(offer, _)| offer.number);
-        while (given.len() as u64) < offered {
+        let offer = self.receive(MessageKind::Offer)?.map(|(offer, _)| offer);
+        let about: Value =
+            offer.as_ref().and_then(|it| serde_json::from_slice(&it.body).ok()).unwrap_or_default();
+        self.reports_end.set(about[REPORTS_END] == true);
+        while (given.len() as u64) < offer.as_ref().map_or(0, |it| it.number) {
             let Some((message, sockets)) = self.receive(MessageKind::Sockets)? else { break };
             let rows: Value = serde_json::from_slice(&message.body).unwrap_or_default();
             let rows: Vec<SocketRow> =
@@ -176,8 +202,14 @@ impl Predecessor {
     }
 
     /// The connection, for purges; `None` where the two processes never had the same.
-    pub fn link(self) -> Option<UnixStream> {
-        (self.crash.get() != Some(CrashedPredecessor::BeforeSwitch)).then_some(self.stream)
+    pub fn link(self) -> Option<PredecessorLink> {
+        let end = match self.crash.get() {
+            Some(CrashedPredecessor::BeforeSwitch) => return None,
+            Some(CrashedPredecessor::AfterSwitch) => ExpectedEnd::Crashed,
+            None if self.reports_end.get() => ExpectedEnd::Reported,
+            None => ExpectedEnd::Unreported,
+        };
+        Some(PredecessorLink { stream: self.stream, end })
     }
 
     fn receive(&self, kind: MessageKind) -> Result<Option<(HandOverMessage, Vec<OwnedFd>)>, String> {

@@ -1,10 +1,10 @@
 //! The old process of an upgrade: it starts the new one, hands over, and takes everything back if that fails.
 
-use super::link;
+use super::link::{self, LinkEnd};
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
-use super::planted::planted;
+use super::planted::{is_planted, planted};
 use super::ram::RamSending;
-use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, STARTED_BY, SocketRow, quic};
+use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, REPORTS_END, STARTED_BY, SocketRow, quic};
 use crate::path_rules;
 use larder_server::addresses::OpenAddresses;
 use larder_server::purge::PurgeQueue;
@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 /// Variables that are for this process alone.
 const OURS: [&str; 4] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"];
@@ -161,12 +162,14 @@ pub struct UpgradeContext {
 }
 
 /// The process that serves now.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Successor {
     /// Its id.
     pub process: u32,
     /// Its version of larder.
     pub version: String,
+    /// The connection to it.
+    pub link: JoinHandle<LinkEnd>,
 }
 
 /// The reason for an error of a thread.
@@ -244,11 +247,11 @@ pub async fn replace(
         None => Err(NO_THREAD.to_owned()),
     };
     match outcome {
-        Ok(()) => {
+        Ok(link) => {
             new.serves = true;
             // While both serve.
             std::mem::forget(shared);
-            Ok(Successor { process: new.child.id(), version })
+            Ok(Successor { process: new.child.id(), version, link })
         }
         Err(sentence) => {
             drop(new);
@@ -266,11 +269,11 @@ async fn serves(
     purges: mpsc::UnboundedReceiver<PassedPurge>,
     means: &UpgradeContext,
     within: Duration,
-) -> Result<(), String> {
+) -> Result<JoinHandle<LinkEnd>, String> {
     let (tell, serving) = oneshot::channel();
     let link = link::start(stream, purges, means.purge_queue.clone(), Some(tell))?;
     let outcome = match tokio::time::timeout(within, serving).await {
-        Ok(Ok(Ok(()))) => return Ok(()),
+        Ok(Ok(Ok(()))) => return Ok(link),
         Ok(Ok(Err(sentence))) => NotReady::Refused(sentence),
         Ok(Err(_)) => NotReady::Broken(BrokenLink::Ended),
         Err(_) => NotReady::Broken(BrokenLink::Late),
@@ -329,6 +332,9 @@ fn not_started(file: &Path, error: &std::io::Error) -> String {
 fn offer(stream: &UnixStream, offered: &[OfferedSocket]) -> Result<(), BrokenLink> {
     let mut offer = HandOverMessage::new(MessageKind::Offer);
     offer.number = offered.len() as u64;
+    if !is_planted("without end report") {
+        offer.body = json!({ REPORTS_END: true }).to_string().into_bytes();
+    }
     offer.send(stream, &[])?;
     planted("old offer");
     for some in offered.chunks(MOST_SOCKETS) {

@@ -1,5 +1,6 @@
 //! Crashes of the old process at each step of an upgrade: the new one says in one sentence with which state it goes on.
 
+use super::in_flight::upgraded_with_websocket;
 use super::{Upgradable, config, log, logged_in, tagged_pages};
 use crate::harness::command::wait;
 use crate::harness::tiers::{disk, written};
@@ -87,5 +88,23 @@ fn a_new_process_that_has_everything_goes_on_after_a_crash_of_the_old_one() {
         let receipt = crashed.running.larder.admin_post("/api/v1/purge", r#"{"tag":"b"}"#).text();
         assert!(receipt.contains("\"complete\":true"), "{receipt}");
         assert!(!crashed.get("/b").is_hit());
+    }
+}
+
+#[test]
+fn a_crash_of_the_old_process_cuts_its_requests_and_is_logged() {
+    // A release before this one announces no report, and its end is no crash.
+    let cases = [
+        ("", "predecessor-crashed", "predecessor-ended"),
+        ("without end report", "predecessor-ended", "predecessor-crashed"),
+    ];
+    for (plan, expected, other) in cases {
+        let (mut running, mut client, _origin, folder) = upgraded_with_websocket("10m", plan);
+        running.larder.child.kill().unwrap();
+        wait(&mut running.larder.child);
+        assert!(client.is_closed());
+        until("the new process notices the end", || log(folder.path()).contains("predecessor-"));
+        let log = log(folder.path());
+        assert_eq!((1, 0), (log.matches(expected).count(), log.matches(other).count()), "{plan}: {log}");
     }
 }

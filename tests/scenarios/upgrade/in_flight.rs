@@ -4,29 +4,28 @@ use super::{ANY_PORT, Upgradable, config, log, logged_in};
 use crate::harness::command::wait;
 use crate::harness::{Client, Origin, until};
 use crate::scenarios::upgrades::{ASK, agreeing, echo};
+use tempfile::TempDir;
 
 /// A larder with an open WebSocket, after an upgrade.
-fn upgraded_with_websocket(drain: &str) -> (Upgradable, Client, Origin, String) {
+pub(super) fn upgraded_with_websocket(drain: &str, plan: &str) -> (Upgradable, Client, Origin, TempDir) {
     let (origin, folder) = (agreeing(echo), tempfile::tempdir().unwrap());
+    let file = folder.path().join("plan");
+    std::fs::write(&file, plan).unwrap();
     let top = format!("limits.drain_timeout = \"{drain}\"\n{}", logged_in(folder.path()));
-    let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &[]);
+    let env = [("LARDER_TEST_UPGRADE", file.to_str().unwrap())];
+    let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &env);
     let mut client = running.larder.client();
     client.send(ASK);
     assert_eq!(101, client.read().status);
     client.send("before");
     assert_eq!(b"before", &client.read_bytes(6)[..]);
     running.upgrade();
-    if drain == "10m" {
-        return (running, client, origin, String::new());
-    }
-    assert_eq!(Some(1), wait(&mut running.larder.child).code(), "it had to cut a connection");
-    let log = log(folder.path());
-    (running, client, origin, log)
+    (running, client, origin, folder)
 }
 
 #[test]
 fn a_websocket_stays_with_the_old_process() {
-    let (mut running, mut client, _origin, _) = upgraded_with_websocket("10m");
+    let (mut running, mut client, _origin, _folder) = upgraded_with_websocket("10m", "");
     for text in ["after the upgrade", "and again"] {
         client.send(text);
         assert_eq!(text.as_bytes(), &client.read_bytes(text.len())[..]);
@@ -44,8 +43,12 @@ fn a_websocket_stays_with_the_old_process() {
 
 #[test]
 fn a_websocket_is_cut_when_the_time_for_draining_is_over() {
-    let (running, mut client, _origin, log) = upgraded_with_websocket("100ms");
+    let (mut running, mut client, _origin, folder) = upgraded_with_websocket("100ms", "");
+    assert_eq!(Some(1), wait(&mut running.larder.child).code(), "it had to cut a connection");
     assert!(client.is_closed());
+    until("the new process notices the end", || log(folder.path()).contains("predecessor-ended"));
+    let log = log(folder.path());
+    assert!(!log.contains("predecessor-crashed"), "it ended in order: {log}");
     assert!(log.contains("requests-cut"), "{log}");
     assert_eq!("plain", Client::connect(running.larder.address).get("/chat").text());
 }
