@@ -8,7 +8,7 @@ use larder_counters::Counters;
 use larder_origin::OriginState;
 use larder_semantics::health::{
     CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport,
-    HealthWord, LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
+    HealthWord, Http3Fact, LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
 };
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
 use larder_server::live::Live;
@@ -163,6 +163,7 @@ impl Admin {
             broken_files: live.broken_files(),
             waiting: state.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
+            http3: self.http3(&live),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
             ram_budget: self.gateway.store.budget(),
@@ -171,10 +172,21 @@ impl Admin {
         }
     }
 
-    fn counts(&self, live: &Live) -> CountFacts {
+    /// The sums since the start, by the names of counters.
+    fn counter_sums(&self) -> impl Fn(&str) -> u64 + use<> {
         let sums = self.totals.sums();
-        let of =
-            |name: &str| Counters::TABLE.iter().zip(&sums).find(|it| it.0.name == name).map_or(0, |it| *it.1);
+        move |name| Counters::TABLE.iter().zip(&sums).find(|it| it.0.name == name).map_or(0, |it| *it.1)
+    }
+
+    fn http3(&self, live: &Live) -> Option<Http3Fact> {
+        let of = self.counter_sums();
+        // Those over HTTP/3 are among the handshakes, which does not matter: there are none in the finding.
+        let tls_connections = of("tls_handshakes") + of("tls_resumed");
+        live.config.http3.then(|| Http3Fact { connections: of("http3_connections"), tls_connections })
+    }
+
+    fn counts(&self, live: &Live) -> CountFacts {
+        let of = self.counter_sums();
         let (requests, errors_5xx) = requests(live);
         CountFacts {
             requests,

@@ -12,7 +12,7 @@ use condition::Condition;
 use conditions::{HeldConditions, conditions};
 use facts::growth;
 pub use facts::{
-    BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts,
+    BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, Http3Fact,
     MemcachedFact, NodeFact, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
 };
 use std::collections::VecDeque;

@@ -535,3 +535,19 @@ fn heads_of_a_connection_are_limited_together() {
     assert_eq!(0x107, client.end());
     assert_eq!(200, front.connect().get("/kept").status);
 }
+
+#[test]
+fn http3_that_no_client_uses_is_a_notice_after_an_hour() {
+    let front = Front::before(&origin(), 1);
+    let larder = &front.larder;
+    let has_notice = || larder.admin_get("/api/v1/health").text().contains("\"http3-unused\"");
+    for _ in 0..1_000 {
+        front.trusting.connect(larder.address, "localhost").unwrap();
+    }
+    until("all are counted", || larder.counter("tls_handshakes") + larder.counter("tls_resumed") >= 1_000);
+    assert!(!has_notice());
+    larder.pass(3_600_000);
+    assert!(has_notice());
+    let _client = front.connect();
+    until("a connection over HTTP/3", || !has_notice());
+}

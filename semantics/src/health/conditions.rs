@@ -28,6 +28,8 @@ const EVICTED: (u64, u64) = (100, 10);
 const MOST_LAG: u64 = 2_000;
 /// The seconds for which a snapshot that was not read is a finding: by then requests have filled the tier.
 const SNAPSHOT: u64 = 3_600;
+/// The fewest connections over TLS of which none uses HTTP/3: by then browsers of visitors have come back.
+const ANNOUNCED: u64 = 1_000;
 /// The seconds of a day.
 const DAY: i64 = 86_400;
 /// The conditions of the last reading, with their starts.
@@ -306,6 +308,13 @@ fn configuration(facts: &HealthFacts, all: &mut Vec<Condition>) {
         let what = "the certificates of `tls.acme` cannot be stored";
         let found = condition(FindingKind::CertificateMissing, "certificate folder", what, why);
         all.push(found.begun(Beginning::Unstated));
+    }
+    if facts.http3.is_some_and(|it| it.connections == 0 && it.tls_connections >= ANNOUNCED) {
+        let what = "`http3` is on and announced to clients, but none has connected over it";
+        let count = facts.http3.map_or(0, |it| it.tls_connections);
+        let found =
+            condition(FindingKind::Http3Unused, "http3", what, format!("{count} connections over TCP"));
+        all.push(found.with_effect("a firewall may block the UDP port, and clients stay on TCP"));
     }
     if let Some(it) = facts.snapshot.as_ref().filter(|it| facts.now.saturating_sub(it.at) < SNAPSHOT) {
         let what = "the snapshot of the RAM tier was not read at the start";

@@ -41,6 +41,8 @@ pub struct HealthFacts {
     pub waiting: Vec<String>,
     /// The certificates.
     pub certificates: Vec<CertificateFact>,
+    /// The use of HTTP/3; `None` without an open UDP port.
+    pub http3: Option<Http3Fact>,
     /// Why the folder of `tls.acme` cannot be used.
     pub certificate_folder: Option<String>,
     /// Sums since the start.
@@ -198,6 +200,15 @@ pub struct CertificateFact {
     pub failures: u32,
     /// The last failure; empty after a success.
     pub error: String,
+}
+
+/// The use of HTTP/3 since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Http3Fact {
+    /// Connections over HTTP/3.
+    pub connections: u64,
+    /// Connections over TLS and TCP, whose responses announce it.
+    pub tls_connections: u64,
 }
 
 /// Sums since the start, or their growth within a minute.

@@ -149,6 +149,9 @@ findings! {
     RestartPending "restart-pending" Notice 0 "config":
         "keys in the file wait for a restart since TIME (KEYS)",
         "Restart larder, or `larder upgrade`, when it suits.";
+    Http3Unused "http3-unused" Notice 3600 "config?section=top":
+        "`http3` is on and announced to clients, but none has connected over it since TIME (N connections over TCP); a firewall may block the UDP port, and clients stay on TCP",
+        "Open the UDP port of every `https://` address in both directions, in the firewall of the provider, too, and test from another network: `curl --http3-only`. Without browsers among the clients, set `http3 = false`. This state begins an hour after 1,000 connections over TLS.";
     SnapshotNotRead "snapshot-not-read" Notice 0 "overview":
         "the snapshot of the RAM tier was not read at the start (REASON); the tier began empty",
         "None is needed: pages are fetched again. The finding ends after an hour.";

@@ -605,3 +605,22 @@ fn a_silent_node_is_a_notice_with_its_last_report() {
         "Healthy. Notice: node b does not report since 02:36:11 UTC; a purge with `wait` takes a lease";
     assert!(report.sentence().starts_with(expect), "{}", report.sentence());
 }
+
+#[test]
+fn http3_that_no_client_uses_is_a_notice_after_an_hour() {
+    let facts = |second, connections, tls_connections| HealthFacts {
+        http3: Some(Http3Fact { connections, tls_connections }),
+        ..at(second)
+    };
+    let mut judge = HealthJudge::default();
+    for (second, connections) in [(0, 999), (10, 1_000), (3_609, 2_000)] {
+        assert_eq!("Healthy", judge.look(&facts(second, 0, connections)).sentence(), "{second}");
+    }
+    assert_eq!(
+        "Healthy. Notice: `http3` is on and announced to clients, but none has connected over it since 02:46:21 UTC \
+         (2100 connections over TCP); a firewall may block the UDP port, and clients stay on TCP",
+        judge.look(&facts(3_610, 0, 2_100)).sentence()
+    );
+    assert_eq!("Healthy", judge.look(&facts(3_611, 1, 2_101)).sentence());
+    assert_eq!("Healthy", judge.look(&at(3_612)).sentence());
+}
