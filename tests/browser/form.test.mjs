@@ -122,7 +122,7 @@ it('has a control for every key of the configuration', async () => {
   await page.getByRole('heading', { name: /^Certificate 1/ }).waitFor();
   await look();
   // A list at the top level has its keys once it has a member.
-  for (const [section, list] of [['database', 'database'], ['Admin', 'tokens']]) {
+  for (const [section, list] of [['Databases', 'database'], ['Admin', 'tokens']]) {
     await page.locator('.section:not(.add)', { has: page.locator(`span:text-is("${section}")`) }).first().click();
     await page.getByRole('button', { name: new RegExp(` to ${list}$`) }).click();
     await page.locator('.member .setting').first().waitFor();
@@ -211,7 +211,13 @@ it('searches the settings by name and effect, by phase, with the keyboard alone'
   await page.getByRole('button', { name: 'Add setting …' }).click();
   await dialog.getByLabel('Search settings').fill('no such words');
   await dialog.locator('text=No setting has these words').waitFor();
-  await page.keyboard.press('Escape');
+  // Enter takes the key of the name, wherever it is in the list.
+  const last = page.getByLabel('Search settings');
+  await last.fill('forwarded');
+  await until('another key is before it', async () => (await dialog.locator('.add-key code').first().innerText()) === 'access.forward.to');
+  await last.press('Enter');
+  await dialog.waitFor({ state: 'detached' });
+  await until('the control of the key', () => setting('forwarded').evaluate((it) => it.contains(document.activeElement)));
 });
 
 it('edits a table with free names row by row, with each problem beside its row', async () => {

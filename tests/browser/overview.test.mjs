@@ -100,7 +100,7 @@ it('compares with an hour ago once larder has run for so long', async () => {
   const columns = ['at', 'millis', 'requests', 'hits', 'hits_disk', 'hits_fleet', 'misses', 'passes', 'bytes_sent', 'bytes_received', 'evictions', 'errors_4xx', 'errors_5xx', 'saved_us', 'ram_bytes', 'hit_p50_us', 'hit_p99_us', 'miss_p50_us', 'miss_p99_us'];
   const sample = (at) => [at, 10_000, 40, 30, 0, 0, 10, 0, 9000, 900, 0, 0, 2, 1_000_000, 5000, 100, 200, 3000, 4000];
   const samples = Array.from({ length: 720 }, (_, at) => sample(now - 10 * (719 - at)));
-  const marks = [{ at: now - 600, kind: 'reload', what: 'configuration reloaded' }];
+  const marks = [{ at: now - 600, kind: 'reload', what: 'configuration reloaded' }, ...[4, 3, 2, 1].map((it) => ({ at: now - it * 60, kind: 'reload', what: `${it} minutes ago` }))];
   await page.route('**/api/v1/history*', (route) => route.fulfill({ json: { now, step: 10, columns, samples, marks, kept: { in: 'file', path: '/history', bytes: 1 } } }));
   try {
     await page.reload();
@@ -109,7 +109,10 @@ it('compares with an hour ago once larder has run for so long', async () => {
     assert.match(await then('Server errors'), /^an hour ago 5\.0 %/);
     assert.match(await then('Hit ratio'), /^an hour ago 75\.0 %/);
     assert.match(await then('Latency'), /^an hour ago 4(\.00)? ms/);
-    assert.match(await page.locator('.marks').innerText(), /configuration reloaded/);
+    const marks = page.locator('.marks');
+    assert.match(await marks.innerText(), /1 minutes ago\s.*2 minutes ago\s.*3 minutes ago\s.*2 earlier/s);
+    await marks.getByRole('button', { name: '2 earlier …' }).click();
+    await marks.getByText('configuration reloaded').waitFor();
     // A mark that is pointed at alone, and a time that is dragged over.
     const plot = page.locator('.plot .u-over');
     const { x, y, width } = await plot.boundingBox();

@@ -262,21 +262,32 @@ export function Chart(props: Props): JSX.Element {
           </p>
         )}
       </div>
-      <Marks of={pointed ? [pointed] : seen.slice(-3).reverse()} more={pointed ? 0 : seen.length - 3} />
+      <Marks of={pointed ? [pointed] : seen.slice().reverse()} />
     </figure>
   );
 }
 
-function Marks({ of, more }: { of: Mark[]; more: number }): JSX.Element | null {
+/** As many events as one line has room for; the rest on request. */
+const SHOWN = 3;
+
+function Marks({ of }: { of: Mark[] }): JSX.Element | null {
+  const [all, showAll] = useState(false);
   if (of.length === 0) return <p class="marks" />;
+  const more = of.length - SHOWN;
   return (
-    <ul class="marks" aria-label="Events in the time shown">
-      {of.map((it) => (
+    <ul class={all ? 'marks all' : 'marks'} aria-label="Events in the time shown">
+      {(all ? of : of.slice(0, SHOWN)).map((it) => (
         <li key={`${it.at} ${it.what}`} class={it.kind === 'down' || it.kind === 'refused' ? 'bad' : ''}>
           <span class="num">{when(it.at)}</span> {it.what}
         </li>
       ))}
-      {more > 0 && <li class="faint">{more.toLocaleString('en')} earlier</li>}
+      {more > 0 && (
+        <li>
+          <button class="link" aria-expanded={all} onClick={() => showAll(!all)}>
+            {all ? 'Show fewer' : `${more.toLocaleString('en')} earlier …`}
+          </button>
+        </li>
+      )}
     </ul>
   );
 }

@@ -26,11 +26,13 @@ export function AddSetting({ of, fields, service, choose, close }: Props): JSX.E
   const [search, setSearch] = useState('');
   const list = useRef<HTMLDivElement>(null);
   const words = search.trim().toLowerCase().split(/\s+/);
-  const rank = (it: Field): number => (it.name.toLowerCase().includes(search.trim().toLowerCase()) ? 0 : 1);
-  const found = fields.filter((it) => words.every((one) => `${it.name} ${it.key.help}`.toLowerCase().includes(one))).sort((a, b) => (search ? rank(a) - rank(b) : 0));
+  const text = search.trim().toLowerCase();
+  const found = fields.filter((it) => words.every((one) => `${it.name} ${it.key.help}`.toLowerCase().includes(one))).sort((a, b) => (text ? rank(a, text) - rank(b, text) : 0));
   // Only settings of requests have phases.
   const groups = fields.some((it) => it.key.phase !== null) ? PHASES : ALL;
-  const first = groups.flatMap(([phase]) => found.filter((it) => it.key.phase === phase))[0];
+  const shown = groups.flatMap(([phase]) => found.filter((it) => it.key.phase === phase));
+  // The name that was typed, in whatever phase it is.
+  const first = text ? [...shown].sort((a, b) => rank(a, text) - rank(b, text))[0] : shown[0];
   // Arrows lead through the keys, and back into the search.
   const step = (event: KeyboardEvent): void => {
     const by = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
@@ -89,6 +91,13 @@ export function AddSetting({ of, fields, service, choose, close }: Props): JSX.E
       </div>
     </Dialog>
   );
+}
+
+/** The order of what a search found: the key of this name, keys whose name has it, then those whose help has it. */
+function rank({ name }: Field, text: string): number {
+  const own = name.toLowerCase();
+  if (own === text) return 0;
+  return own.includes(text) ? 1 : 2;
 }
 
 /** Whether a key belongs to another service than the section has. */

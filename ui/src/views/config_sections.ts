@@ -69,6 +69,8 @@ const SECTIONS: [string, string][] = [
   ['tls.', 'TLS'],
   ['log.', 'Log'],
   ['telemetry.', 'Telemetry'],
+  ['geoip.', 'Countries'],
+  ['database.', 'Databases'],
 ];
 
 const SITE = 'site[].';
