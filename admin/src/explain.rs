@@ -615,6 +615,7 @@ fn sent_json(sent: Option<&SentTarget>, route: &RouteConfig) -> Value {
     let changes = |key: &str| {
         rewrite::OF_TARGET.contains(&key)
             || rewrite::OF_FIELDS.contains(&key)
+            || key == rewrite::OF_VARIABLES
             || has_base && key == "proxy.to"
     };
     let given = route.decided.iter().filter(|it| it.0.strip_prefix(table::ROUTE).is_some_and(changes));

@@ -4,6 +4,7 @@ mod access;
 mod acme;
 mod admin;
 mod answer;
+mod application_env;
 mod cache_rules;
 mod cgi;
 mod conditions;

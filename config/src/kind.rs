@@ -286,7 +286,7 @@ impl ValueKind {
     /// Whether the values are texts with variables that may be secrets.
     #[must_use]
     pub const fn is_template(&self) -> bool {
-        matches!(*self, ValueKind::Pairs { value: TextForm::SecretTemplate, .. })
+        matches!(*self, ValueKind::Pairs { value: TextForm::SecretTemplate | TextForm::VariableTemplate, .. })
     }
 
     /// The allowed values, as the end of a sentence.

@@ -136,10 +136,10 @@ pub fn outgoing(
         };
         say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
-    let line = line(route, request, sent, client, &authority, ask, &mut fields);
+    let (line, variables) = line(route, request, sent, client, &authority, ask, &mut fields);
     // As for `X-Forwarded-For`: a request of a strict key tells nothing of its client.
     let client = if strict { None } else { ends(route, client) };
-    OutgoingRequest { line, fields, framing, asked: None, reason: None, client, application: None }
+    OutgoingRequest { line, fields, framing, asked: None, reason: None, client, variables, application: None }
 }
 
 /// The ends of the client's connection, for origins that get a PROXY header.
@@ -214,7 +214,7 @@ fn keyed_target<'r>(route: &GatewayRoute, request: &'r Request, ask: OriginReque
     }
 }
 
-/// The request line for an origin, after the changes of the route to the fields.
+/// The request line for an origin, after the changes of the route to the fields; and the route's variables for an application.
 fn line(
     route: &GatewayRoute,
     request: &Rc<Request>,
@@ -223,17 +223,19 @@ fn line(
     authority: &str,
     ask: OriginRequest<'_>,
     fields: &mut FieldList,
-) -> RequestLine {
+) -> (RequestLine, FieldList) {
     let shared = (!matches!(ask, OriginRequest::Passed)).then_some(&route.policy.key);
     let target = keyed_target(route, request, ask);
     let geo = route.geo.as_deref();
     let view = RequestView { authority, target: &target, ..rewrite::view(request, sent, Some(client), geo) };
     route.rewrite.change(&view, shared, fields);
-    match (route.rewrite.rewritten(&view), target) {
+    let variables = route.rewrite.variables(&view, shared);
+    let line = match (route.rewrite.rewritten(&view), target) {
         (Some(it), _) => RequestLine::Own { method: request.method.clone(), target: it.target },
         (None, Cow::Owned(target)) => RequestLine::Own { method: request.method.clone(), target },
         (None, Cow::Borrowed(_)) => RequestLine::Of(request.clone()),
-    }
+    };
+    (line, variables)
 }
 
 /// Adds the client's address, after those of the trusted proxies that passed the request on.

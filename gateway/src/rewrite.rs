@@ -7,6 +7,7 @@ use larder_semantics::key::KeyRecipe;
 use larder_semantics::pattern::PathPattern;
 use larder_semantics::policy::{Policy, USER};
 use larder_semantics::request_fields::RequestFields;
+use larder_semantics::request_variables::RequestVariables;
 use larder_semantics::request_view::{self, RequestView};
 use larder_semantics::rewrite::{Rewrite, Rewritten};
 use larder_transport::Client;
@@ -21,6 +22,8 @@ pub struct RewriteSettings {
     pub target: Option<Arc<Rewrite>>,
     /// The changes of the fields, with the pattern whose captures they may use; `None` where there are none.
     pub fields: Option<Arc<(PathPattern, RequestFields)>>,
+    /// The variables for an application, with the same; `None` where there are none.
+    pub variables: Option<Arc<(PathPattern, RequestVariables)>>,
     /// The hosts of its site, as they are configured.
     pub hosts: Arc<[String]>,
 }
@@ -40,10 +43,31 @@ impl RewriteSettings {
     pub(crate) fn change(&self, view: &RequestView<'_>, shared: Option<&KeyRecipe>, fields: &mut FieldList) {
         let Some(rules) = &self.fields else { return };
         let (pattern, rules) = &**rules;
+        self.captured(pattern, view, |it| rules.apply(it, shared, fields));
+    }
+
+    /// The variables for an application; `shared` as for [`RewriteSettings::change`].
+    pub(crate) fn variables(&self, view: &RequestView<'_>, shared: Option<&KeyRecipe>) -> FieldList {
+        let Some(rules) = &self.variables else { return FieldList::default() };
+        self.captured(&rules.0, view, |it| rules.1.of(it, shared))
+    }
+
+    /// Whether the request leads a path of a file in the variables out of its directory.
+    pub(crate) fn climbs(&self, view: &RequestView<'_>) -> bool {
+        self.variables.as_ref().is_some_and(|rules| self.captured(&rules.0, view, |it| rules.1.climb(it)))
+    }
+
+    /// The result of `read` for the request with the captures of its path.
+    fn captured<R>(
+        &self,
+        pattern: &PathPattern,
+        view: &RequestView<'_>,
+        read: impl FnOnce(&RequestView<'_>) -> R,
+    ) -> R {
         let mut room = Vec::new();
         let path = request_view::normal_path(view.target, &mut room);
         let captures = pattern.captures(path).unwrap_or_default();
-        rules.apply(&RequestView { path, captures, hosts: &self.hosts, ..*view }, shared, fields);
+        read(&RequestView { path, captures, hosts: &self.hosts, ..*view })
     }
 }
 
@@ -68,8 +92,9 @@ pub(crate) fn view<'a>(
     }
 }
 
-/// Why a target is refused that an application may read as one outside of the base path.
-pub(crate) const LEAVES: &str = "Its path leads out of the base path of the origin (proxy.to, site.route.add_prefix) in one of its readings.";
+/// Why a target is refused that an application may read as one outside of the base path, or of a directory of files.
+pub(crate) const LEAVES: &str = "Its path leads out of the base path of the origin (proxy.to, site.route.add_prefix) or of a directory in proxy.env, in one of its \
+                                 readings.";
 
 /// The target that an origin gets in place of the client's, without paths and values of `query.set` that may be secrets; for `explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,10 +117,11 @@ impl SentTarget {
         let target = shown.rewritten(&view).map(|it| it.target);
         let of_fields = settings.fields.as_ref().map(|it| it.1.describe());
         let of_target = shown.target.as_ref().map(|it| it.describe());
-        if of_target.is_none() && of_fields.is_none() {
+        let of_variables = settings.variables.as_ref().map(|it| it.1.describe());
+        let changes: Vec<String> = of_target.into_iter().chain(of_fields).chain(of_variables).collect();
+        if changes.is_empty() {
             return None;
         }
-        let changes: Vec<String> = of_target.into_iter().chain(of_fields).collect();
         Some(Self { target: target.unwrap_or_else(|| sent.into_owned()), changes: changes.join("; ") })
     }
 }

@@ -28,6 +28,8 @@ pub struct OutgoingRequest {
     pub reason: Option<MissReason>,
     /// The ends of the client's connection, for origins that get a PROXY header; `None` for a request of larder's own.
     pub client: Option<ConnectionEnds>,
+    /// The variables that the route sets for an application.
+    pub variables: FieldList,
     /// The facts for an application apart from line and fields. `None` for origins with HTTP, and for requests of larder's own.
     pub application: Option<Box<ApplicationRequest>>,
 }
@@ -91,6 +93,7 @@ impl OutgoingRequest {
             asked: None,
             reason: None,
             client: None,
+            variables: FieldList::default(),
             application: None,
         }
     }
@@ -141,6 +144,7 @@ impl OutgoingRequest {
             local: application.local,
             user: &application.user,
             script,
+            more: &self.variables,
         })
     }
 

@@ -43,6 +43,8 @@ pub struct CgiRequest<'a> {
     pub user: &'a [u8],
     /// The script.
     pub script: &'a Script,
+    /// The variables of the route, which replace those of the same name.
+    pub more: &'a FieldList,
 }
 
 /// The program that answers a request, and the part of the path that belongs to it.
@@ -149,6 +151,9 @@ pub fn variables(request: &CgiRequest<'_>) -> FieldList {
     of_fields(fields, &mut out);
     for (name, value) in script.more.iter() {
         out.set(name, value);
+    }
+    for it in request.more.iter() {
+        out.set(it.name, it.value);
     }
     out
 }

@@ -48,6 +48,7 @@ pub mod redirect;
 pub mod renewal;
 pub mod request;
 pub mod request_fields;
+pub mod request_variables;
 pub mod request_view;
 pub mod reuse;
 pub mod rewrite;

@@ -437,3 +437,54 @@ fn a_block_beyond_the_buffer_of_uwsgi_names_its_setting() {
     assert!(log().contains("unix:") && log().contains("bytes of variables"), "{}", log());
     assert_eq!(200, ask("/small", 3), "it is not ejected");
 }
+
+#[test]
+fn a_route_sets_variables_of_its_applications() {
+    for dialect in Dialect::ALL {
+        let application = VariablesApplication::new(dialect, move |_| {
+            dialect.whole("Content-Type: text/plain\r\nCache-Control: max-age=60\r\n\r\npage")
+        });
+        let config = |env: &str| {
+            format!(
+                "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/p*\"\nproxy = {{ to = [\"{0}\"], env = {env} }}\n\
+                 [[site.route]]\npath = \"/uncached/*\"\ncache.enabled = false\nproxy = {{ to = [\"{0}\"], env = {env} }}\n\
+                 [[site.route]]\nproxy = {{ to = [\"{0}\"], env = {{ SCRIPT_NAME = \"{{path}}\" }} }}\n",
+                application.url()
+            )
+        };
+        let env = "{ APP_ENV = \"test {host}\", SCRIPT_FILENAME = \"/srv/p/{1}\", PATH_INFO = \"\", SERVER_NAME = \"fixed\", X_IN = \"{header.x-in}\" }";
+        let larder = Larder::start(Setup { config: config(env), env: Vec::new() });
+        let names = ["APP_ENV", "SCRIPT_FILENAME", "PATH_INFO", "SERVER_NAME", "X_IN", "HTTP_X_IN"];
+        let sent = |target: &str| {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: Example.com\r\nX-In: in\r\n\r\n");
+            assert_eq!(200, ask(&larder, &request).status, "{dialect:?} {target}");
+            let asked = application.last();
+            names.map(|it| asked.value(it).to_owned()).join(" | ")
+        };
+        let first = "test example.com | /srv/p//a b.php |  | fixed | - | in";
+        assert_eq!(first, sent("/p/a%20b.php"), "{dialect:?}: X_IN is not determined by the key");
+        let first = "test example.com | /srv/p/b |  | fixed | in | in";
+        assert_eq!(first, sent("/uncached/b"), "{dialect:?}: no other client gets the page");
+        let explain = |path: &str| {
+            let body = format!("{{\"url\": \"http://example.com{path}\"}}");
+            larder.admin_post("/cache/explain", &body).text()
+        };
+        assert!(
+            explain("/p/a")
+                .contains("sets the variables APP_ENV, SCRIPT_FILENAME, PATH_INFO, SERVER_NAME, X_IN")
+        );
+        assert!(
+            explain("/p../a").contains("or of a directory in proxy.env"),
+            "{dialect:?}: 400 is explained"
+        );
+        let number = application.asked().len();
+        for target in ["/p../a", "/p%2e%2e/a", "/p/x/..%2f../../a", "/../a"] {
+            assert_eq!(400, get(&larder, target).status, "{dialect:?} {target}: a path out of the directory");
+        }
+        assert_eq!(number, application.asked().len(), "{dialect:?}");
+        std::fs::write(larder.config(), config("{ APP_ENV = \"new\" }")).unwrap();
+        larder.signal(libc::SIGHUP);
+        let new = "new | - | /uncached/b | example.com | - | in";
+        until("the reload is in force", || sent("/uncached/b") == new);
+    }
+}

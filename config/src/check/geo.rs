@@ -31,7 +31,8 @@ impl GeoNeeds {
             TextForm::Template
             | TextForm::BodyTemplate
             | TextForm::PathTemplate
-            | TextForm::SecretTemplate => {
+            | TextForm::SecretTemplate
+            | TextForm::VariableTemplate => {
                 let Ok(template) = Template::parse(text) else { return Self::default() };
                 let reads = |input| template.inputs().any(|it| it == input);
                 Self { country: reads(TemplateInput::Country), asn: reads(TemplateInput::Asn) }

@@ -14,7 +14,7 @@ use larder_stdx::circuit_breaker::BreakerSettings;
 use larder_wire::proxy::PreambleVersion;
 
 /// Whether it is an application behind FastCGI, SCGI or uWSGI.
-fn is_application(member: &OriginMember) -> bool {
+pub(super) fn is_application(member: &OriginMember) -> bool {
     matches!(member.scheme, MemberProtocol::Application(_))
 }
 

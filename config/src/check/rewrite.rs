@@ -1,7 +1,6 @@
 //! The request as origins see it: `strip`, `add_prefix` and `query` of a route, and their contradictions.
 
 use super::{ConfigCheck, RoutePath};
-use crate::problem::Problem;
 use crate::{PathPattern, Service};
 use larder_gateway::rewrite::RewriteSettings;
 use larder_semantics::key::KeyRecipe;
@@ -19,6 +18,9 @@ pub const OF_TARGET: [&str; 6] =
     ["strip", "add_prefix", "rewrite", "query.keep", "query.remove", "query.set"];
 /// The keys that change the fields for an origin; a site may set them for its routes.
 pub const OF_FIELDS: [&str; 2] = ["request_headers.set", "request_headers.remove"];
+
+/// The key that sets variables for applications.
+pub const OF_VARIABLES: &str = "proxy.env";
 
 /// Fields that larder writes itself: the framing of a request, its connection, conditions and ranges of the cache, and the
 /// traces of loops; each with the remedy.
@@ -81,7 +83,9 @@ impl ConfigCheck {
         let hidden = HiddenPaths { added: hides_base || is_secret("add_prefix"), path: is_secret("rewrite") };
         let target = target.map(|it| it.hiding(hidden));
         let hosts = self.texts(&at.of_site("hosts")).into();
-        RewriteSettings { target: target.map(Arc::new), fields, hosts }
+        let variables = self.application_variables(at, service, path, cache);
+        let variables = variables.map(|it| Arc::new((path.clone(), it)));
+        RewriteSettings { target: target.map(Arc::new), fields, variables, hosts }
     }
 
     /// `rewrite`, which makes the whole path.
@@ -171,11 +175,23 @@ impl ConfigCheck {
             self.problem_unless_told(self.source(key), SPELLED, text);
         }
         self.refuse_variables(at, key, SPELLED, template, path);
+        self.warn_left_out(key, SPELLED, name, template, cache);
+    }
+
+    /// Warns of a field or variable for the origin that is empty, or that requests lack whose response may be shared.
+    pub(super) fn warn_left_out(
+        &mut self,
+        key: &str,
+        spelled: &str,
+        name: &str,
+        template: &Template,
+        cache: &Policy,
+    ) {
         if cache.credentials == CredentialUse::None && template.inputs().any(|it| it == TemplateInput::User) {
             let text = format!(
                 "{name} is always empty: no access rule of the route identifies users; add access.basic, jwt or forward"
             );
-            return self.warn_of(self.source(key), SPELLED, &text);
+            return self.warn_of(self.source(key), spelled, &text);
         }
         let Some(input) = undetermined(template, &cache.key).filter(|it| is_shareable(it, cache)) else {
             return;
@@ -184,10 +200,7 @@ impl ConfigCheck {
             "{name} reads {input}, which is not part of the cache key: requests whose response may be shared are sent \
              without {name}; add it to cache.key, or set cache.enabled = false for the route"
         );
-        let warning = Problem { source: self.source(key), key: SPELLED.to_owned(), text };
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
+        self.warn_of(self.source(key), spelled, &text);
     }
 
     /// Rejects a field that larder writes itself; returns whether it is one.

@@ -10,6 +10,7 @@ const PATH_PATTERN: &str =
 const REWRITE_PREFIX: &str =
     "a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \"#\" and wildcards";
 const SECRET_TEMPLATE: &str = "the value of a header field, with variables such as \"{client}\", or \"file:PATH\" for the content of a file";
+const VARIABLE_TEMPLATE: &str = "a text without control characters, with variables such as \"{host}\", or \"file:PATH\" for the content of a file";
 const SQL_PARAMETER_NAME: &str = "a name of letters, digits and \"_\", which does not begin with a digit";
 const TRY_MEMBER: &str = "a path in files.root that begins with \"/\" or \"{path}\", such as \"{path}.html\"; or \"=404\" or \"=410\"";
 const OFFER: &str = "a media type such as text/html, in lower case, without wildcards and parameters";
@@ -53,6 +54,7 @@ impl TextForm {
             TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
             TextForm::BlockName => "the name of a section [block.NAME]",
             TextForm::SecretTemplate => SECRET_TEMPLATE,
+            TextForm::VariableTemplate => VARIABLE_TEMPLATE,
             TextForm::DatabaseUrl => PLACE_FORMS,
             TextForm::Replica => REPLICA_FORM,
             TextForm::Sql => "one statement of SQL",

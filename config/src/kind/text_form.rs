@@ -58,6 +58,8 @@ pub enum TextForm {
     EmailAddress,
     /// The value of a field with variables, or `file:PATH` for a secret in a file.
     SecretTemplate,
+    /// The value of a variable of an application, with variables of the request, or `file:PATH` for a secret in a file.
+    VariableTemplate,
     /// A request path with variables.
     PathTemplate,
     /// A status, or a range of them.
@@ -162,7 +164,7 @@ impl TextForm {
     /// value.
     #[must_use]
     pub const fn is_secret(self) -> bool {
-        matches!(self, TextForm::Secret | TextForm::SecretTemplate)
+        matches!(self, TextForm::Secret | TextForm::SecretTemplate | TextForm::VariableTemplate)
     }
 
     /// The path of the file system that a text of this form names, with the access to it; `None` without one. Sockets to which
@@ -218,6 +220,7 @@ impl TextForm {
             | TextForm::LogFormat
             | TextForm::PathPattern
             | TextForm::SecretTemplate
+            | TextForm::VariableTemplate
             | TextForm::BodyTest
             | TextForm::PathTemplate
             | TextForm::SecureLink
@@ -286,7 +289,7 @@ impl TextForm {
             TextForm::Origin => origin(text).map(drop),
             TextForm::Member => OriginMember::parse(text).map(drop),
             TextForm::FastCgiMember => OriginMember::parse_fastcgi(text).map(drop),
-            TextForm::Template => template(text, false).map_err(|it| more(&it)),
+            TextForm::Template | TextForm::VariableTemplate => template(text, false).map_err(|it| more(&it)),
             TextForm::BodyTemplate => template(text, true).map_err(|it| more(&it)),
             TextForm::Rate => Err(more(&format!("write \"{}\"", whole_rate(text)?))),
             TextForm::LogFormat => text.parse::<LogFormat>().map(drop),

@@ -158,3 +158,54 @@ fn a_path_with_a_variable_of_the_environment_is_not_shown() {
     assert_eq!("http://127.0.0.1:1/app", shown("${LARDER_NOT_SET:-http://127.0.0.1:1}/app"));
     assert_eq!("http://127.0.0.1:1", shown("http://127.0.0.1:1"));
 }
+
+#[test]
+fn variables_of_applications_fit_their_route() {
+    let of =
+        |to: &str, env: &str| format!("path = \"/a/*\"\nproxy = {{ to = [\"{to}\"], env = {{ {env} }} }}");
+    let check = |env: &str, expect: &str| {
+        let expect = format!("t.toml:5: site.route.proxy.env: {expect}");
+        refuse_route(&of("fastcgi://a:1", env), &expect);
+    };
+    for (name, why) in [
+        ("REMOTE_ADDR", "it is the address of the client; clients.trusted names proxies in front of larder"),
+        (
+            "https",
+            "it is the scheme of the client; clients.trusted names proxies in front of larder that end TLS",
+        ),
+        ("HTTP_PROXY", "it is a field of the request; set request_headers.set instead"),
+    ] {
+        check(&format!("{name} = \"a\""), &format!("{name} cannot be set: {why}"));
+    }
+    check(
+        "SCRIPT_FILENAME = \"/srv/{header.x}\"",
+        "SCRIPT_FILENAME reads {header.x}, but applications choose a file by it; only parts of the URL may, such as {host} and captures",
+    );
+    check(
+        "SCRIPT_FILENAME = \"{path}\"",
+        "SCRIPT_FILENAME begins with a variable, so that a request could name any file; begin it with a directory, such as \"/srv/app/{1}\"",
+    );
+    check(
+        "A = \"{name}\"",
+        "unknown variable {name}; the path \"/a/*\" has {1}; docs/generated/config.md lists all",
+    );
+    check("A = \"$document_uri\"", "$document_uri is a variable of nginx; write {path}");
+    refuse_route(
+        &of("uwsgi://a:1", "\"A-B\" = \"a\""),
+        "t.toml:5: site.route.proxy.env.A-B: found the name \"A-B\"; allowed: a name of letters, digits and \"_\", such as \"APP_ENV\"",
+    );
+    refuse_route(
+        &of("http://a:1", "A = \"a\""),
+        "t.toml:5: site.route.proxy.env: no effect: an origin with HTTP has no variables; use request_headers.set, or remove it",
+    );
+    let text = |env: &str| format!("[[site]]\nhosts = \"a\"\n[[site.route]]\n{}", of("scgi://a:1", env));
+    let all = read(&text("SCRIPT_FILENAME = \"/srv/{1}\", SCRIPT_NAME = \"{path}\", EMPTY = \"\"")).unwrap();
+    assert!(all.warnings.is_empty(), "{:?}", all.warnings);
+    let names = &all.sites[0].routes[0].rewrite.variables.as_ref().unwrap().1;
+    assert_eq!("sets the variables SCRIPT_FILENAME, SCRIPT_NAME, EMPTY", names.describe());
+    let warned = read(&text("A = \"{header.x-in}\"")).unwrap().warnings;
+    assert_eq!(
+        "t.toml:5: site.route.proxy.env: A reads {header.x-in}, which is not part of the cache key: requests whose response may be shared are sent without A; add it to cache.key, or set cache.enabled = false for the route",
+        warned[0].to_string()
+    );
+}

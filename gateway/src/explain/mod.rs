@@ -578,7 +578,7 @@ fn refusal_of(
 ) -> Option<u16> {
     let has_none = upgrade && route.origins.is_application();
     let view = rewrite::view(request, fields, None, None);
-    let leaves = || route.rewrite.rewritten(&view).is_some_and(|it| it.leaves);
+    let leaves = || route.rewrite.rewritten(&view).is_some_and(|it| it.leaves) || route.rewrite.climbs(&view);
     request_headers::refused(gateway, &request.method, fields)
         .or_else(|| leaves().then_some(400))
         .or_else(|| has_none.then_some(501))

@@ -306,7 +306,7 @@ impl<'c> Machine<'_, 'c> {
         let geo = self.route.geo.as_deref();
         let view = rewrite::view(self.request, self.fields, Some(self.client), geo);
         let rewritten = self.route.rewrite.rewritten(&view);
-        if rewritten.as_ref().is_some_and(|it| it.leaves) {
+        if rewritten.as_ref().is_some_and(|it| it.leaves) || self.route.rewrite.climbs(&view) {
             return self.fails(OwnError::Status(400));
         }
         // The protocols of applications have no upgrade.

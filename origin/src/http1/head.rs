@@ -59,7 +59,16 @@ mod tests {
             fields.push(name, value);
         }
         let line = RequestLine::Own { method: method.to_owned(), target: "/a".to_owned() };
-        OutgoingRequest { line, fields, framing, asked: None, reason: None, client: None, application: None }
+        OutgoingRequest {
+            line,
+            fields,
+            framing,
+            asked: None,
+            reason: None,
+            client: None,
+            variables: FieldList::default(),
+            application: None,
+        }
     }
 
     #[track_caller]

@@ -209,6 +209,7 @@ mod tests {
             asked: None,
             reason: None,
             client: None,
+            variables: FieldList::default(),
             application: None,
         };
         let Some(request) = request(&outgoing, Scheme::HTTP) else { return "unsayable".to_owned() };

@@ -195,7 +195,16 @@ pub fn request(method: &str, framing: Framing) -> OutgoingRequest {
     let mut fields = FieldList::new();
     fields.push("Host", "a");
     let line = RequestLine::Own { method: method.to_owned(), target: "/".to_owned() };
-    OutgoingRequest { line, fields, framing, asked: None, reason: None, client: None, application: None }
+    OutgoingRequest {
+        line,
+        fields,
+        framing,
+        asked: None,
+        reason: None,
+        client: None,
+        variables: FieldList::default(),
+        application: None,
+    }
 }
 
 /// A GET.

@@ -20,6 +20,7 @@ fn all(target: &str, lines: &[(&str, &str)], script: &Script) -> FieldList {
         local: Some("192.0.2.9:80".parse().unwrap()),
         user: b"",
         script,
+        more: &FieldList::default(),
     })
 }
 
@@ -111,10 +112,11 @@ fn over_tls_with_a_body() {
         local: None,
         user: b"alice",
         script: &Script::none("*"),
+        more: &fields(&[("SERVER_NAME", "a"), ("path_info", "")]),
     });
     let names =
         "HTTPS REQUEST_SCHEME SERVER_NAME SERVER_PORT CONTENT_LENGTH REMOTE_ADDR REMOTE_PORT REMOTE_USER";
-    assert_eq!("on | https | [::1] | 443 | 7 | 0.0.0.0 | - | alice", values(&list, names));
+    assert_eq!("on | https | a | 443 | 7 | 0.0.0.0 | - | alice", values(&list, names));
 }
 
 #[test]
