@@ -46,6 +46,8 @@ export interface Certificate {
   renews?: number | null;
   next_attempt?: number;
   in_progress?: boolean;
+  /** The URL of the CA's directory. */
+  authority?: string | null;
   failures?: number;
   error?: string | null;
 }

@@ -85,13 +85,16 @@ function stateOf(it: Certificate): string {
   }
 }
 
+/** The host of a URL, or the text as it is. */
+const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).host : url);
+
 function sourceOf(it: Certificate): JSX.Element {
   if (it.source === 'self-signed') return <>self-signed by larder</>;
   if (it.source === 'file') return <code>{it.file}</code>;
   const [what, at] = it.state === 'valid' && !it.failures ? ['renewal', it.renews] : ['next attempt', it.next_attempt];
   return (
     <>
-      tls.acme
+      tls.acme{it.authority && `, ${hostOf(it.authority)}`}
       <div class="faint">
         {it.in_progress ? 'renewal in progress' : at ? `${what} ${format.moment(at)}` : ''}
         {!!it.failures && `, ${it.failures} ${it.failures === 1 ? 'failure' : 'failures'}`}
