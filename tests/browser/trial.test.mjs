@@ -1,5 +1,5 @@
-// A change is tried on recent requests before it is applied: what the dialog shows, that it delays nothing, and what it demands
-// where pages of one client would be shared.
+// A change is tried on recent requests before it is applied: what the dialog shows, that Apply waits for its result, and what it
+// demands where pages of one client would be shared.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { audit, open } from './browser.mjs';
@@ -54,7 +54,7 @@ it('shows the hit ratio and the requests that change, with a way to explain each
   assert.match(text, /Hit ratio now\s+50.0 %/);
   assert.match(text, /9 requests get another route/);
   assert.equal(await trial.locator('.trial-danger').count(), 0);
-  assert.ok(await apply().isEnabled());
+  await until('Apply needs no confirmation', () => apply().isEnabled());
   await trial.locator('summary', { hasText: 'another route' }).click();
   const first = trial.locator('details[open] li').first();
   assert.match(await first.innerText(), /GET http:\/\/127\.0\.0\.1:\d+\/pages\/a\s+pages → api/);
@@ -66,21 +66,62 @@ it('shows the hit ratio and the requests that change, with a way to explain each
   await page.click('text=Discard');
 });
 
-it('is not waited for, and a failure of it prevents nothing', async () => {
+/** Holds the trials of the page until `release`, and then lets `answer` give their results. */
+async function hold(answer) {
   let release;
   const held = new Promise((then) => (release = then));
   await page.route('**/api/v1/config/trial', async (route) => {
     await held;
-    await route.fulfill({ status: 500, contentType: 'application/json', body: '{"status":500,"detail":"It failed."}' });
+    await answer(route);
   });
+  return async () => {
+    release();
+    await until('the trial has ended', async () => (await dialog().getByText('Trying the change').count()) === 0);
+    await page.unroute('**/api/v1/config/trial');
+  };
+}
+
+it('is waited for: Apply before its result would put a change in force that needs a confirmation', async () => {
+  const release = await hold((route) => route.continue());
+  await review('default_ttl = "60s"', 'default_ttl = "60s", store_set_cookie = true');
+  await dialog().getByText('Trying the change').waitFor();
+  assert.ok(await apply().isDisabled());
+  await release();
+  await dialog().getByText('3 newly shared responses: have Set-Cookie').waitFor();
+  assert.ok(await apply().isDisabled());
+  await discard();
+  const again = await hold((route) => route.continue());
   await review('default_ttl = "60s"', 'default_ttl = "61s"');
   await dialog().getByText('Trying the change').waitFor();
-  assert.ok(await apply().isEnabled());
-  release();
-  await dialog().getByText('It failed.').waitFor();
-  assert.ok(await apply().isEnabled());
-  await page.unroute('**/api/v1/config/trial');
+  assert.ok(await apply().isDisabled());
+  await again();
+  await until('Apply needs no confirmation', () => apply().isEnabled());
   await discard();
+});
+
+it('needs a choice where it failed or did not try every request', async () => {
+  const results = [
+    { fulfil: { status: 500, contentType: 'application/json', body: '{"status":500,"detail":"It failed."}' }, said: 'The change was not tried on recent requests: It failed.' },
+    { change: (it) => ({ ...it, complete: false }), said: 'The time limit ended the trial' },
+  ];
+  for (const { fulfil, change, said } of results) {
+    const release = await hold(async (route) => {
+      if (fulfil) return route.fulfill(fulfil);
+      const response = await route.fetch();
+      return route.fulfill({ response, json: change(await response.json()) });
+    });
+    await review('default_ttl = "60s"', 'default_ttl = "61s"');
+    await release();
+    await dialog().getByText(said).waitFor();
+    assert.ok(await apply().isDisabled(), said);
+    assert.deepEqual(await audit(page), [], 'accessible');
+    const box = dialog().locator('.trial-danger').getByRole('checkbox');
+    await box.check();
+    assert.ok(await apply().isEnabled(), said);
+    await box.uncheck();
+    assert.ok(await apply().isDisabled(), said);
+    await discard();
+  }
 });
 
 it('demands a confirmation before pages of one client are shared', async () => {

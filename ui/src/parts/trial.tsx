@@ -1,6 +1,9 @@
 // Shows the result of a trial: how larder decides recent requests under a changed configuration that is not applied yet.
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { post } from '../api';
 import * as format from '../format';
+import { useFetched } from '../hooks';
 import type { TriedExample, Tried } from '../types';
 import { Where } from './changes';
 import { Icon } from './icons';
@@ -22,7 +25,48 @@ const percent = (it: number | null): string => format.flat(format.share(it));
 /** How long the recorded requests are from the first to the last. */
 const span = (it: Tried): string => format.flat(format.seconds(Math.max(1, (it.to ?? 0) - (it.from ?? 0))));
 
-export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolean; confirm: (it: boolean) => void }): JSX.Element {
+/** Whether a change may be put in force by its trial, and the trial as the dialog shows it. */
+interface Judged {
+  permits: boolean;
+  shown: JSX.Element | null;
+}
+
+/**
+ * Tries the change `of` (`null`: none yet) that `body` describes. It may be put in force once its trial has ended; where the trial shows a
+ * danger, or has not judged every recorded request, only with a confirmation of exactly that.
+ */
+export function useTrial(of: string | null, body: () => object): Judged {
+  const trial = useFetched(of, async () => ({ of, ...(await post<Tried>('/api/v1/config/trial', body())) }));
+  const [confirmed, confirm] = useState('');
+  if (of === null) return { permits: false, shown: null };
+  const tried = trial.data?.of === of ? trial.data : null;
+  if (!tried && (trial.busy || !trial.problem)) return { permits: false, shown: <p class="hint" role="status">Trying the change on recent requests … Its result decides whether a confirmation is needed.</p> };
+  const doubt = !tried ? 'failed' : tried.danger ? 'danger' : tried.complete ? '' : 'incomplete';
+  // A confirmation is of one text and one doubt: that of a failed trial is none of the danger that a repeated one finds.
+  const key = `${doubt} ${of}`;
+  const box = (label: string): JSX.Element => (
+    <label>
+      <input type="checkbox" checked={confirmed === key} onChange={(event) => confirm(event.currentTarget.checked ? key : '')} /> {label}
+    </label>
+  );
+  const shown = tried ? <Trial of={tried} box={box} /> : <Failure why={trial.problem!.message} box={box} />;
+  return { permits: doubt === '' || confirmed === key, shown };
+}
+
+type Box = (label: string) => JSX.Element;
+
+function Failure({ why, box }: { why: string; box: Box }): JSX.Element {
+  return (
+    <div class="trial-danger" role="alert">
+      <p>
+        <Icon name="warn" /> The change was not tried on recent requests: {why}
+      </p>
+      {box('Apply without a trial: it is not known whether private responses become shared.')}
+    </div>
+  );
+}
+
+function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
   if (of.records === 0) return <p class="hint">No requests have been recorded yet, so this change was not tried.</p>;
   const { measured, running, changed } = of.hit_ratio;
   const changes = of.changes.filter((it) => it.requests > 0);
@@ -61,9 +105,7 @@ export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolea
           {of.shared.map((it) => (
             <Fold key={it.reason} title={`${number(it.requests)} newly shared ${it.requests === 1 ? 'response' : 'responses'}: ${it.sentence}`} of={it.examples} />
           ))}
-          <label>
-            <input type="checkbox" checked={confirmed} onChange={(event) => confirm(event.currentTarget.checked)} /> Apply nevertheless: all clients may get these responses.
-          </label>
+          {box('Apply nevertheless: all clients may get these responses.')}
         </div>
       )}
       {changes.length === 0 && <p class="faint">No request changes its route, status, access, key, storage or lifetime.</p>}
@@ -76,9 +118,12 @@ export function Trial({ of, confirmed, confirm }: { of: Tried; confirmed: boolea
         </p>
       ))}
       {!of.complete && (
-        <p class="warn">
-          <Icon name="warn" /> The time limit ended the trial: the latest requests are not in it.
-        </p>
+        <div class="trial-danger" role="alert">
+          <p>
+            <Icon name="warn" /> The time limit ended the trial: the latest requests are not in it.
+          </p>
+          {!of.danger && box('Apply nevertheless: it is not known whether private responses of the latest requests become shared.')}
+        </div>
       )}
     </section>
   );

@@ -9,10 +9,10 @@ import { Dialog } from '../parts/dialog';
 import { Diff, Problems } from '../parts/diff';
 import { Icon } from '../parts/icons';
 import { showToast } from '../parts/toast';
-import { Trial } from '../parts/trial';
+import { useTrial } from '../parts/trial';
 import * as format from '../format';
 import { note, useFetched, useDebounced } from '../hooks';
-import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings, Tried } from '../types';
+import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings } from '../types';
 import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { Certificates } from './config_certificates';
 import { configuration, useSaved } from './config_file';
@@ -268,12 +268,8 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
   const [busy, setBusy] = useState(false);
   const needsStart = checked.restart.length > 0;
   const main = draft.files[0]!;
-  // Apply does not depend on the trial, which may be slow or fail: only a result that shows a danger requires a confirmation.
   const text = JSON.stringify(texts(draft.files));
-  const trial = useFetched(fresh && checked.problems.length === 0 ? text : null, async () => ({ of: text, ...(await post<Tried>('/api/v1/config/trial', JSON.parse(text))) }));
-  const tried = trial.data?.of === text ? trial.data : null;
-  const [confirmed, confirm] = useState('');
-  const isConfirmed = confirmed === text;
+  const trial = useTrial(fresh && checked.problems.length === 0 ? text : null, () => JSON.parse(text));
   const isStale = problem?.status === 409 && problem.where === 'base';
   const fail = (error: unknown): void => setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
   const toMerge = async (): Promise<void> => {
@@ -310,7 +306,7 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
               Merge with the file …
             </button>
           ) : (
-            <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0 || (tried?.danger === true && !isConfirmed)} onClick={() => void apply()}>
+            <button class="button primary" data-first disabled={busy || !trial.permits} onClick={() => void apply()}>
               Apply
             </button>
           )}
@@ -322,9 +318,7 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
           <Icon name="undo" /> The draft is merged with the changed file. The difference is that to the file as it is now.
         </p>
       )}
-      {tried && <Trial of={tried} confirmed={isConfirmed} confirm={(it) => confirm(it ? text : '')} />}
-      {!tried && trial.busy && <p class="hint">Trying the change on recent requests …</p>}
-      {!tried && trial.problem && <p class="hint">The change was not tried on recent requests: {trial.problem.message}</p>}
+      {trial.shown}
       <Diffs of={checked} name={main.name} />
       {checked.problems.length > 0 && <Problems of={checked.problems} />}
       {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} mild />}
@@ -411,8 +405,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
   const it = checked.data;
   const needsStart = (it?.restart.length ?? 0) > 0;
   const isSame = it !== null && [it.diff, ...it.included.map((one) => one.diff)].every((diff) => diff.every((line) => line.op === ' '));
-  const trial = useFetched(it && it.problems.length === 0 && !isSame ? `${config.hash} ${to.id}` : null, () => post<Tried>('/api/v1/config/trial', { to: to.id }));
-  const [confirmed, confirm] = useState(false);
+  const trial = useTrial(it && it.problems.length === 0 && !isSame ? `${config.hash} ${to.id}` : null, () => ({ to: to.id }));
   const back = async (): Promise<void> => {
     setBusy(true);
     try {
@@ -435,7 +428,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
           <button class="button" onClick={close}>
             {drafted ? 'Keep the draft' : 'Cancel'}
           </button>
-          <button class="button primary" data-first disabled={busy || !config.editable || it === null || isSame || it.problems.length > 0 || (trial.data?.danger === true && !confirmed)} onClick={() => void back()}>
+          <button class="button primary" data-first disabled={busy || !config.editable || !trial.permits} onClick={() => void back()}>
             {drafted ? 'Discard and roll back' : 'Roll back'}
           </button>
         </>
@@ -445,7 +438,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
         The configuration of {format.moment(to.time)}, replaced by {to.by}, becomes the configuration file.
       </p>
       {drafted && <p>Unapplied changes are discarded.</p>}
-      {trial.data && <Trial of={trial.data} confirmed={confirmed} confirm={confirm} />}
+      {trial.shown}
       {it ? isSame ? <p class="hint">The file is identical.</p> : <Diffs of={it} name={saved(config)[0]!.name} /> : checked.busy && <Skeleton />}
       {it && it.problems.length > 0 && <Problems of={it.problems} />}
       {needsStart && (
