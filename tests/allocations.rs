@@ -98,10 +98,10 @@ fn larder(origin: SocketAddr, compress: &str) -> SocketAddr {
     let larder_commands::cli::Command::Serve(plan) = command else { panic!("{command:?}") };
     let plan = plan.or_else("cache.compress.enabled", compress);
     let config = plan.load().unwrap();
-    let (tell, report) = mpsc::channel();
+    let (done_sender, report) = mpsc::channel();
     std::thread::spawn(move || {
         larder::supervisor::run(config, plan, larder::inheritance::Inheritance::none(), None, |address, _| {
-            tell.send(address.to_owned()).unwrap();
+            done_sender.send(address.to_owned()).unwrap();
             String::new()
         })
     });

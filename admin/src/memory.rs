@@ -78,7 +78,7 @@ impl Admin {
         {
             return it;
         }
-        self.heap.ask(self.gateway.store.used_of_heap()).await;
+        self.heap.measure_all(self.gateway.store.used_of_heap()).await;
         let memory = self.memory().json();
         *self.measured.0.borrow_mut() = Some((now, memory.clone()));
         memory

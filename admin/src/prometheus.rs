@@ -20,7 +20,7 @@ type Labels<'a> = &'a [(&'a str, &'a str)];
 impl Admin {
     /// `GET /metrics`.
     pub(super) async fn metrics(&self) -> AdminResponse {
-        self.heap.ask(self.gateway.store.used_of_heap()).await;
+        self.heap.measure_all(self.gateway.store.used_of_heap()).await;
         AdminResponse::Whole(Synthetic::new(200, CONTENT_TYPE, self.metrics_text()))
     }
 

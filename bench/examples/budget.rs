@@ -273,7 +273,7 @@ async fn run(asked: &Asked, dir: &Path) -> Result<bool, String> {
     let server = Ended(start(asked, dir, origin, &ports, memcached.as_ref().map(|it| it.1))?);
     listens(ports[0]).await?;
     for number in 0..asked.clients {
-        spawn_local(ask(ports[0], number, pages.clone(), counts.clone()));
+        spawn_local(fetch(ports[0], number, pages.clone(), counts.clone()));
     }
     for number in 0..asked.slow {
         spawn_local(ask_slowly(ports[0], number, pages.clone(), counts.clone()));
@@ -541,7 +541,7 @@ async fn answer(mut stream: TcpStream, pages: &Pages, counts: &Counts) -> std::i
 }
 
 /// Asks for one page after another, and compares.
-async fn ask(port: u16, number: usize, pages: Rc<Pages>, counts: Rc<Counts>) {
+async fn fetch(port: u16, number: usize, pages: Rc<Pages>, counts: Rc<Counts>) {
     let state = Cell::new(0x9E37_79B9_7F4A_7C15 ^ (number as u64 + 1) << 20);
     loop {
         let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else {

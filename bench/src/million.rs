@@ -30,7 +30,7 @@ const FILLERS: u64 = 32;
 /// than of few.
 const BEFORE: Duration = Duration::from_secs(30);
 /// Quarters of a second until the memory must be freed.
-const PATIENCE: u32 = 4 * 180;
+const TIMEOUT: u32 = 4 * 180;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -115,13 +115,13 @@ pub fn run(settings: &Settings) -> Result<Purged, String> {
         for asker in 0..ASKERS {
             let (seen, ended, port) = (&seen, &ended, larder.port);
             let target = |it: u64| format!("/other/page.html?{}", it * 7919 % OTHERS);
-            scope.spawn(move || steady::ask(port, asker, target, seen, ended));
+            scope.spawn(move || steady::send(port, asker, target, seen, ended));
         }
         sleep(BEFORE);
         let (at, cpu) = (precise_micros(), larder.cpu());
         let purged = purge(admin);
         let call = precise_micros() - at;
-        let mut left = PATIENCE;
+        let mut left = TIMEOUT;
         while purged.is_ok() && larder.resident() > filled - filled.saturating_sub(empty) / 10 * 9 && left > 0
         {
             sleep(Duration::from_millis(250));

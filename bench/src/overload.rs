@@ -38,7 +38,7 @@ const WORK: Duration = Duration::from_millis(20);
 /// Connections that the servers may open to it: some wait within it, so that no slot is idle.
 const TOLD: u32 = 18;
 /// How long a client waits.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// One request of this many is a miss; the others are hits.
 const MIX: u64 = 4;
 /// Bytes of each answer.
@@ -237,7 +237,7 @@ impl Clients {
         self.under_way.set(self.under_way.get() + 1);
         let is_miss = number % MIX == 0;
         let target = if is_miss { format!("/app/{number}") } else { "/page.html".to_owned() };
-        let answer = timeout_at(at + PATIENCE, self.ask(&target)).await;
+        let answer = timeout_at(at + TIMEOUT, self.fetch(&target)).await;
         let mut counted = if is_miss { self.misses.borrow_mut() } else { self.hits.borrow_mut() };
         match answer {
             Ok(Ok(Answer::Page)) => {
@@ -250,7 +250,7 @@ impl Clients {
         self.under_way.set(self.under_way.get() - 1);
     }
 
-    async fn ask(&self, target: &str) -> io::Result<Answer> {
+    async fn fetch(&self, target: &str) -> io::Result<Answer> {
         let unused = self.unused.borrow_mut().pop();
         let mut stream = match unused {
             Some(stream) => stream,

@@ -131,7 +131,7 @@ fn hits(settings: &Settings, port: u16, beside: &(dyn Fn(&AtomicBool) + Sync)) -
     scope(|scope| {
         let (seen, ended) = (&seen, &ended);
         for asker in 0..ASKERS {
-            scope.spawn(move || steady::ask(port, asker, |_| "/page.html".to_owned(), seen, ended));
+            scope.spawn(move || steady::send(port, asker, |_| "/page.html".to_owned(), seen, ended));
         }
         scope.spawn(move || beside(ended));
         sleep(Duration::from_secs(u64::from(settings.seconds)));

@@ -52,7 +52,7 @@ pub struct Running {
 }
 
 /// Steps of 25 ms that a server has to begin to listen: 15 s.
-const PATIENCE: u32 = 600;
+const TIMEOUT: u32 = 600;
 
 impl Running {
     /// Starts `argv` and waits until `port` accepts; its output goes to `log`.
@@ -67,7 +67,7 @@ impl Running {
                 format!("setpriv, taskset and nice are needed (util-linux, coreutils): {it}")
             })?;
         let mut running = Running { child, port };
-        for _ in 0..PATIENCE {
+        for _ in 0..TIMEOUT {
             if TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).is_ok() {
                 return Ok(running);
             }

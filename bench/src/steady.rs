@@ -27,7 +27,7 @@ pub struct Hits {
 
 /// Sends requests number 0, 1 … for `target` until `ended`, and records when each was due and how long it took from then
 /// on.
-pub fn ask(
+pub fn send(
     port: u16,
     asker: u64,
     target: impl Fn(u64) -> String,

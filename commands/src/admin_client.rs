@@ -1,7 +1,7 @@
 //! The client of the admin API: selecting a running larder, and sending requests. Requests and output are in each
 //! command.
 
-use crate::cli::{Ask, admin_address};
+use crate::cli::{AdminTarget, admin_address};
 use larder_config::plan::PLACES;
 use larder_config::run_file::{self, reachable};
 use larder_config::token::{self, Token, VARIABLE};
@@ -30,10 +30,10 @@ pub const ADDRESS: &str = "LARDER_ADMIN";
 ///
 /// # Errors
 /// One sentence: there is none, or the choice is ambiguous.
-pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, String> {
+pub fn admin(named: Option<&AdminTarget>, authority: Option<&str>) -> Result<Listen, String> {
     match named {
-        Some(Ask::At(address)) => return Ok(address.clone()),
-        Some(Ask::Of(file)) => return of_file(file, &run_file::find()),
+        Some(AdminTarget::At(address)) => return Ok(address.clone()),
+        Some(AdminTarget::Of(file)) => return of_file(file, &run_file::find()),
         None => {}
     }
     if let Some(address) = named_by_variable()? {
@@ -135,8 +135,8 @@ pub fn check_configuration(file: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// One sentence: no server listens there, or the error of the response.
-pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
-    parse_answer(admin, exchange(admin, patience, "POST", path, &body.to_string()))
+pub fn post(admin: &Listen, path: &str, body: &Value, timeout: Duration) -> Result<Value, String> {
+    parse_answer(admin, exchange(admin, timeout, "POST", path, &body.to_string()))
 }
 
 fn unanswered_by(admin: &Listen, error: &std::io::Error) -> String {
@@ -170,16 +170,16 @@ fn parse_answer(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Resul
 ///
 /// # Errors
 /// As [`post`].
-pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, String> {
-    parse_answer(admin, exchange(admin, patience, "GET", path, ""))
+pub fn get(admin: &Listen, path: &str, timeout: Duration) -> Result<Value, String> {
+    parse_answer(admin, exchange(admin, timeout, "GET", path, ""))
 }
 
 /// Sends a PUT request with `body`, and returns the response of a successful one.
 ///
 /// # Errors
 /// As [`post`].
-pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
-    parse_answer(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
+pub fn put(admin: &Listen, path: &str, body: &Value, timeout: Duration) -> Result<Value, String> {
+    parse_answer(admin, exchange(admin, timeout, "PUT", path, &body.to_string()))
 }
 
 /// Sends a body of any type, or none, and returns the response of a successful request.
@@ -191,9 +191,9 @@ pub fn send(
     (method, path): (&str, &str),
     content_type: &str,
     body: &[u8],
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Value, String> {
-    parse_answer(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
+    parse_answer(admin, exchange_bytes(admin, timeout, (method, path), content_type, body))
 }
 
 /// The `Content-Type` of a body of unknown type.
@@ -396,8 +396,8 @@ fn trusted_ports(table: &str, us: u32) -> Vec<u16> {
     table.lines().filter_map(port).collect()
 }
 
-fn probe(admin: &Listen, patience: Duration) -> AdminProbe {
-    let Ok((status, text)) = exchange(admin, patience, "GET", "/cache/stats", "") else {
+fn probe(admin: &Listen, timeout: Duration) -> AdminProbe {
+    let Ok((status, text)) = exchange(admin, timeout, "GET", "/cache/stats", "") else {
         return AdminProbe::Nobody;
     };
     let Ok(answer) = serde_json::from_str::<Value>(&text) else { return AdminProbe::Nobody };
@@ -470,22 +470,22 @@ fn choose(running: &[RunningLarder], authority: &str) -> Result<Listen, String> 
 
 fn exchange(
     admin: &Listen,
-    patience: Duration,
+    timeout: Duration,
     method: &str,
     path: &str,
     body: &str,
 ) -> std::io::Result<(u16, String)> {
-    exchange_bytes(admin, patience, (method, path), "application/json", body.as_bytes())
+    exchange_bytes(admin, timeout, (method, path), "application/json", body.as_bytes())
 }
 
 fn exchange_bytes(
     admin: &Listen,
-    patience: Duration,
+    timeout: Duration,
     (method, path): (&str, &str),
     content_type: &str,
     body: &[u8],
 ) -> std::io::Result<(u16, String)> {
-    let answer = begin(admin, patience, (method, path), Some((content_type, body)))
+    let answer = begin(admin, timeout, (method, path), Some((content_type, body)))
         .and_then(|(status, mut from)| Ok((status, from.body(MAX_ANSWER)?)));
     match answer {
         Ok((status, body)) => Ok((status, String::from_utf8_lossy(&body).into_owned())),
@@ -498,7 +498,7 @@ fn exchange_bytes(
 /// Sends a request, with a body and its media type or without; returns the status, and the client for reading the body.
 fn begin(
     admin: &Listen,
-    patience: Duration,
+    timeout: Duration,
     (method, target): (&str, &str),
     body: Option<(&str, &[u8])>,
 ) -> std::io::Result<(u16, HttpClient)> {
@@ -510,7 +510,7 @@ fn begin(
     let mut fields: Vec<(&str, &[u8])> = vec![("Connection", b"close")];
     fields.extend(token.as_ref().map(|it| ("Authorization", it.as_bytes())));
     fields.extend(body.map(|it| ("Content-Type", it.0.as_bytes())));
-    let mut client = HttpClient::connect(admin, patience)?;
+    let mut client = HttpClient::connect(admin, timeout)?;
     let body = body.map(|it| it.1);
     let head = client.send(&ClientRequest { method, target, host: &host, fields: &fields, body })?;
     Ok((head.status, client))

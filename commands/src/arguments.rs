@@ -1,7 +1,7 @@
 //! Checks of a command's arguments before a larder is contacted: missing files, and a malformed address.
 
 use crate::admin_client;
-use crate::cli::{Ask, Command, OverlayWhat, TraceCommand};
+use crate::cli::{AdminTarget, Command, OverlayWhat, TraceCommand};
 use larder_stdx::error::plain;
 use std::path::Path;
 
@@ -10,31 +10,31 @@ use std::path::Path;
 /// # Errors
 /// One sentence with the error.
 pub fn check(command: &Command) -> Result<(), String> {
-    let ask = match command {
-        Command::Explain(it) => it.ask.as_ref(),
+    let admin = match command {
+        Command::Explain(it) => it.admin.as_ref(),
         Command::Overlay(it) => {
             if let OverlayWhat::Add { file, .. } = &it.what {
                 readable(file)?;
             }
-            it.ask.as_ref()
+            it.admin.as_ref()
         }
-        Command::Tls(it) => it.ask.as_ref(),
-        Command::Origin(it) => it.ask.as_ref(),
-        Command::Maintenance(it) => it.ask.as_ref(),
-        Command::Purge(it) => it.ask.as_ref(),
-        Command::Objects(it) => it.ask.as_ref(),
-        Command::Stats(it) | Command::Advice(it) => it.ask.as_ref(),
-        Command::Login(it) => it.ask.as_ref(),
-        Command::Upgrade(it) => it.ask.as_ref(),
-        Command::Tail(it) => it.ask.as_ref(),
-        Command::Top(it) => it.ask.as_ref(),
-        Command::Warm(it) => it.ask.as_ref(),
-        Command::Trace(TraceCommand::Record(it)) => it.ask.as_ref(),
+        Command::Tls(it) => it.admin.as_ref(),
+        Command::Origin(it) => it.admin.as_ref(),
+        Command::Maintenance(it) => it.admin.as_ref(),
+        Command::Purge(it) => it.admin.as_ref(),
+        Command::Objects(it) => it.admin.as_ref(),
+        Command::Stats(it) | Command::Advice(it) => it.admin.as_ref(),
+        Command::Login(it) => it.admin.as_ref(),
+        Command::Upgrade(it) => it.admin.as_ref(),
+        Command::Tail(it) => it.admin.as_ref(),
+        Command::Top(it) => it.admin.as_ref(),
+        Command::Warm(it) => it.admin.as_ref(),
+        Command::Trace(TraceCommand::Record(it)) => it.admin.as_ref(),
         _ => return Ok(()),
     };
-    match ask {
-        Some(Ask::At(_)) => Ok(()),
-        Some(Ask::Of(file)) => admin_client::check_configuration(file),
+    match admin {
+        Some(AdminTarget::At(_)) => Ok(()),
+        Some(AdminTarget::Of(file)) => admin_client::check_configuration(file),
         None => admin_client::named_by_variable().map(drop),
     }
 }

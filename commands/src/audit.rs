@@ -9,15 +9,15 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The entries, as in the admin API.
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
 pub fn request(order: &Stats) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
-    admin_client::get(&admin, "/api/v1/audit", PATIENCE)
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/audit", TIMEOUT)
 }
 
 /// The entries as text, the latest last, as in a log.

@@ -9,15 +9,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The certificates, as in the admin API.
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
 pub fn request(order: &TlsCommand) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
-    admin_client::get(&admin, "/api/v1/certificates", PATIENCE)
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/certificates", TIMEOUT)
 }
 
 /// The certificates as text.

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends the question and returns the answer as JSON.
 ///
@@ -20,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One sentence: no larder listens there, the question is malformed, or the answer is.
 pub fn request(question: &Explain) -> Result<Value, String> {
     if let Some(id) = &question.id {
-        let admin = admin_client::admin(question.ask.as_ref(), None)?;
-        return admin_client::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
+        let admin = admin_client::admin(question.admin.as_ref(), None)?;
+        return admin_client::post(&admin, "/cache/explain", &json!({ "id": id }), TIMEOUT);
     }
     let authority = Some(question.authority.as_str()).filter(|_| question.subject.is_none());
-    let admin = admin_client::admin(question.ask.as_ref(), authority)?;
+    let admin = admin_client::admin(question.admin.as_ref(), authority)?;
     let mut body = json!({ "method": question.method, "headers": question.fields });
     match &question.subject {
         Some(subject) => body["ask"] = subject.as_str().into(),
@@ -41,7 +41,7 @@ pub fn request(question: &Explain) -> Result<Value, String> {
             body[key] = value.as_str().into();
         }
     }
-    admin_client::post(&admin, "/cache/explain", &body, PATIENCE)
+    admin_client::post(&admin, "/cache/explain", &body, TIMEOUT)
 }
 
 /// The command line of `larder explain` for the larder with the admin `admin`, as printed by the command `called`: with

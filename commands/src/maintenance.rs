@@ -8,21 +8,21 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of each request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sites after the action, each with its hosts and whether it is under maintenance.
 ///
 /// # Errors
 /// One sentence: no larder responds, no site has the host, or its configuration cannot be edited.
 pub fn request(order: &MaintenanceOrder) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
     let path = "/api/v1/maintenance";
     let MaintenanceAction::Switch { on, host } = &order.what else {
-        return admin_client::get(&admin, path, PATIENCE);
+        return admin_client::get(&admin, path, TIMEOUT);
     };
     let host = host.as_ref().map_or_else(String::new, |it| format!("?host={}", admin_client::encoded(it)));
     let method = if *on { "PUT" } else { "DELETE" };
-    admin_client::send(&admin, (method, &format!("{path}{host}")), admin_client::NO_TYPE, b"", PATIENCE)
+    admin_client::send(&admin, (method, &format!("{path}{host}")), admin_client::NO_TYPE, b"", TIMEOUT)
 }
 
 /// The response as text.

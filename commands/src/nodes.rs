@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most columns of a name.
 const NAME: usize = 32;
@@ -20,8 +20,8 @@ const NAME: usize = 32;
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
 pub fn request(order: &Stats) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
-    admin_client::get(&admin, "/api/v1/nodes", PATIENCE)
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/nodes", TIMEOUT)
 }
 
 /// The nodes as text.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of a listing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time for which one call searches the disk, page after page, before it prints its progress.
 const LOOKING: Duration = Duration::from_secs(10);
@@ -30,11 +30,11 @@ const LEAST: usize = 16;
 /// # Errors
 /// One sentence: no larder responds, or the query is malformed.
 pub fn request(asked: &Objects) -> Result<Value, String> {
-    let admin = admin_client::admin(asked.ask.as_ref(), None)?;
+    let admin = admin_client::admin(asked.admin.as_ref(), None)?;
     let limit =
         asked.query.iter().find(|it| it.0 == "limit").and_then(|it| it.1.parse().ok()).unwrap_or(LIMIT);
     let page_of = |query: &[(&str, String)]| {
-        admin_client::get(&admin, &format!("/api/v1/objects{}", written(query)), PATIENCE)
+        admin_client::get(&admin, &format!("/api/v1/objects{}", written(query)), TIMEOUT)
     };
     let mut page = page_of(&asked.query)?;
     let until = clock::precise_micros() + u64::try_from(LOOKING.as_micros()).unwrap_or(u64::MAX);

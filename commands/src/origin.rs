@@ -8,21 +8,21 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The response: all origins, or the one that was drained or restored.
 ///
 /// # Errors
 /// One sentence: no larder responds, or it has no such origin.
 pub fn request(order: &OriginOrder) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
     let (method, origin, deed) = match &order.what {
-        OriginWhat::List => return admin_client::get(&admin, "/api/v1/origins", PATIENCE),
+        OriginWhat::List => return admin_client::get(&admin, "/api/v1/origins", TIMEOUT),
         OriginWhat::Drain(origin) => ("PUT", origin, "drained"),
         OriginWhat::Restore(origin) => ("DELETE", origin, "restored"),
     };
     let path = format!("/api/v1/origins/drain?origin={}", admin_client::encoded(origin));
-    let response = admin_client::send(&admin, (method, &path), admin_client::NO_TYPE, b"", PATIENCE)?;
+    let response = admin_client::send(&admin, (method, &path), admin_client::NO_TYPE, b"", TIMEOUT)?;
     Ok(json!({ deed: response }))
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes of a page, as in the admin.
 const LARGEST: u64 = 32 << 20;
 
@@ -28,12 +28,12 @@ pub fn request(order: &OverlayCommand) -> Result<Value, String> {
         OverlayWhat::Add { file, .. } => read(file)?,
         _ => Vec::new(),
     };
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
     match &order.what {
-        OverlayWhat::List => admin_client::get(&admin, PATH, PATIENCE),
+        OverlayWhat::List => admin_client::get(&admin, PATH, TIMEOUT),
         OverlayWhat::Remove(uri) => {
             let gone =
-                admin_client::send(&admin, ("DELETE", &query(uri)), admin_client::NO_TYPE, b"", PATIENCE)?;
+                admin_client::send(&admin, ("DELETE", &query(uri)), admin_client::NO_TYPE, b"", TIMEOUT)?;
             Ok(json!({ "removed": gone }))
         }
         OverlayWhat::Add { uri, file, ttl, status, media } => {
@@ -42,7 +42,7 @@ pub fn request(order: &OverlayCommand) -> Result<Value, String> {
             status.map(|it| write!(path, "&status={it}"));
             let media =
                 media.clone().or_else(|| by_name(file)).unwrap_or_else(|| admin_client::NO_TYPE.to_owned());
-            let set = admin_client::send(&admin, ("PUT", &path), &media, &page, PATIENCE)?;
+            let set = admin_client::send(&admin, ("PUT", &path), &media, &page, TIMEOUT)?;
             Ok(json!({ "added": set }))
         }
     }

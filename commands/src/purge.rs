@@ -10,18 +10,18 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of one purge: a purge of a whole fleet waits for leases.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Sends each purge in turn; returns all responses.
 ///
 /// # Errors
 /// One sentence: no larder responds, or a purge is malformed. Those before it are done.
 pub fn request(order: &PurgeCommand) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), order.authority.as_deref())?;
+    let admin = admin_client::admin(order.admin.as_ref(), order.authority.as_deref())?;
     let path = if order.dry_run { "/api/v1/purge/preview" } else { "/cache/purge" };
     let mut answers = Vec::new();
     for asked in &order.asked {
-        let answer = admin_client::post(&admin, path, asked, PATIENCE);
+        let answer = admin_client::post(&admin, path, asked, TIMEOUT);
         answers.push(answer.map_err(|sentence| match answers.len() {
             0 => sentence,
             _ if order.dry_run => sentence,

@@ -11,15 +11,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The statistics, as in the admin API.
 ///
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
 pub fn request(order: &Stats) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
-    admin_client::get(&admin, "/api/v1/stats", PATIENCE)
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/stats", TIMEOUT)
 }
 
 /// The statistics as text.

@@ -30,7 +30,7 @@ pub enum TailFailure {
 /// # Errors
 /// One sentence.
 pub fn run(order: &TailCommand, to: &mut impl Write) -> Result<TailEnded, TailFailure> {
-    let admin = admin_client::admin(order.ask.as_ref(), None).map_err(TailFailure::Lost)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None).map_err(TailFailure::Lost)?;
     let filter: String = order.filter.bytes().map(|it| format!("%{it:02X}")).collect();
     let path = format!("/api/v1/stream?filter={filter}");
     let mut events = ServerEvents::open(&admin, &path).map_err(|refused| match refused {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of the request: a trial takes 5 seconds at most, and the larder runs one at a time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The most examples of a kind that are printed.
 const EXAMPLES: usize = 5;
@@ -27,7 +27,7 @@ pub fn request(order: &CheckRecent) -> Result<Value, String> {
         Some(admin) => admin,
         None => admin_client::of_tried(&file)?,
     };
-    let mut report = admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), PATIENCE)?;
+    let mut report = admin_client::post(&admin, "/api/v1/config/trial", &json!({ "text": text }), TIMEOUT)?;
     name_lines(&mut report, &file.display().to_string());
     Ok(report)
 }

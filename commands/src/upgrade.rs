@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How much longer than each step of the upgrade the answer may take: there are two.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The answer: `process` and `version` of the larder that serves now.
 ///
 /// # Errors
 /// One sentence: no larder responds, or it serves on, and why.
 pub fn request(order: &Upgrade) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
     let path = format!("/api/v1/upgrade?timeout={}", order.timeout);
-    let patience = PATIENCE + 2 * Duration::from_secs(order.timeout.into());
-    admin_client::post(&admin, &path, &json!({}), patience)
+    let timeout = TIMEOUT + 2 * Duration::from_secs(order.timeout.into());
+    admin_client::post(&admin, &path, &json!({}), timeout)
 }
 
 /// The answer as text.

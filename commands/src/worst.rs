@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The time limit of the request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Columns in front of a URL.
 const BEFORE_URL: usize = 76;
 /// The fewest columns of a URL.
@@ -23,8 +23,8 @@ const ROWS: usize = 20;
 /// # Errors
 /// One sentence: no larder responds, or it rejects the token.
 pub fn request(order: &Stats) -> Result<Value, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
-    admin_client::get(&admin, "/api/v1/worst", PATIENCE)
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/worst", TIMEOUT)
 }
 
 /// The requests as text.

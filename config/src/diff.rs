@@ -67,12 +67,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn told(old: &str, new: &str) -> String {
-        let tell = |it: &DiffLine<'_>| match it {
+        let write_line = |it: &DiffLine<'_>| match it {
             DiffLine::Same(it) => format!(" {it}"),
             DiffLine::Gone(it) => format!("-{it}"),
             DiffLine::New(it) => format!("+{it}"),
         };
-        lines(old, new).iter().map(tell).collect::<Vec<_>>().join("|")
+        lines(old, new).iter().map(write_line).collect::<Vec<_>>().join("|")
     }
 
     #[test]

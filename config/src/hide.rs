@@ -2,14 +2,14 @@
 //! the placeholder where the text comes back. The text need not be TOML. The choice of values is in `spots`.
 
 mod condition;
-mod spots;
+mod secret_values;
 
 use crate::kind::ValueKind;
 use crate::table::Key;
 use larder_semantics::expression::secret_texts;
 use larder_semantics::secret::names_secret;
 use ring::hmac;
-use spots::{Secrecy, TextSpot};
+use secret_values::{Secrecy, TextSpot};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -197,7 +197,7 @@ impl KnownSecrets {
         if self.0.is_empty() || !text.contains(MARK) {
             return text.to_owned();
         }
-        let spots = spots::of(text);
+        let spots = secret_values::of(text);
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         for found in placeholders(text) {
             let place = spots.partition_point(|it| it.span.end < found.end);
@@ -251,7 +251,7 @@ impl KnownSecret {
 #[must_use]
 pub fn without_comments(text: &str) -> String {
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
-    for span in spots::comments(text) {
+    for span in secret_values::comments(text) {
         out.push_str(&text[at..span.start]);
         out.push_str(if span.len() > 1 { "# …" } else { "#" });
         at = span.end;
@@ -268,7 +268,7 @@ pub fn left_over(text: &str) -> Vec<usize> {
     if !lower.contains(MARK) {
         return Vec::new();
     }
-    let spots = spots::of(text);
+    let spots = secret_values::of(text);
     let is_value = |found: &Range<usize>| spots.iter().any(|it| it.span.contains(&found.start));
     let whole = placeholders(text).filter(is_value).map(|it| it.start);
     let secrets = spots.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown | Secrecy::Condition));
@@ -366,7 +366,7 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// The literal secrets of a text, and whether it is TOML.
 fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
-    let (spots, is_toml) = spots::with_broken(text);
+    let (spots, is_toml) = secret_values::with_broken(text);
     let secret = |(span, quotes, value): HiddenPart| {
         let raw = text[span.clone()].to_owned();
         (span, KnownSecret { raw, quotes, value })

@@ -27,7 +27,7 @@ pub struct NamedPath {
 impl NamedPath {
     /// A path without a key.
     #[must_use]
-    pub fn alone(path: PathBuf, access: PathAccess) -> Self {
+    pub fn without_key(path: PathBuf, access: PathAccess) -> Self {
         let source = Source::Flag(path.display().to_string().into());
         Self { path, access, key: String::new(), source, takes: Takes::AtReload }
     }
@@ -48,11 +48,11 @@ impl Values {
             }
         }
         // The admin writes them.
-        all.extend(self.included.iter().map(|it| NamedPath::alone(it.path.clone(), PathAccess::WRITE)));
+        all.extend(self.included.iter().map(|it| NamedPath::without_key(it.path.clone(), PathAccess::WRITE)));
         for (base, pattern) in &self.watched.patterns {
-            all.push(NamedPath::alone(base.join(before_wildcards(pattern)), PathAccess::WRITE));
+            all.push(NamedPath::without_key(base.join(before_wildcards(pattern)), PathAccess::WRITE));
         }
-        all.extend(self.watched.files.iter().map(|it| NamedPath::alone(it.clone(), PathAccess::READ)));
+        all.extend(self.watched.files.iter().map(|it| NamedPath::without_key(it.clone(), PathAccess::READ)));
         all
     }
 }

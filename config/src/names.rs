@@ -21,11 +21,11 @@ struct NamedHost {
 }
 
 /// The time for which `larder check` waits for one more answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Looks up the names of all origins, and of the fleet's servers, in a separate thread, since that may take long, and
-/// calls `tell` for each unknown one.
-pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static) {
+/// calls `report` for each unknown one.
+pub fn warn_of_unknown(config: &Config, report: impl Fn(Problem) + Send + 'static) {
     let named = names(config);
     if named.is_empty() {
         return;
@@ -36,7 +36,7 @@ pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static)
     };
     // Without a thread there is no warning: the requests will fail visibly.
     let thread = std::thread::Builder::new().name("names".to_owned());
-    let _ = thread.spawn(move || unknown(named, look_up, tell));
+    let _ = thread.spawn(move || unknown(named, look_up, report));
 }
 
 /// The warnings for all unknown names, and one more if the lookups did not end in time.
@@ -46,7 +46,7 @@ pub fn unknown_of(config: &Config) -> Vec<String> {
     warn_of_unknown(config, move |it| drop(sender.send(it)));
     let mut failures = Vec::new();
     loop {
-        match warnings.recv_timeout(PATIENCE) {
+        match warnings.recv_timeout(TIMEOUT) {
             Ok(it) => failures.push(it.to_string()),
             Err(RecvTimeoutError::Disconnected) => return failures,
             Err(RecvTimeoutError::Timeout) => {
@@ -88,12 +88,16 @@ fn names(config: &Config) -> Vec<NamedHost> {
     names
 }
 
-fn unknown(names: Vec<NamedHost>, look_up: impl Fn(&str, u16) -> Result<(), String>, tell: impl Fn(Problem)) {
+fn unknown(
+    names: Vec<NamedHost>,
+    look_up: impl Fn(&str, u16) -> Result<(), String>,
+    report: impl Fn(Problem),
+) {
     for it in names {
         let Err(why) = look_up(&it.host, it.port) else { continue };
         let text =
             format!("the name {} cannot be resolved now ({why}); until it can, {}", it.host, it.until_then);
-        tell(Problem { source: it.source, key: it.key.to_owned(), text });
+        report(Problem { source: it.source, key: it.key.to_owned(), text });
     }
 }
 

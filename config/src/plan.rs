@@ -76,7 +76,7 @@ impl Plan {
             crate::values_of_text(&text, &name, base_of(&file), &self.settings, &IncludedTexts::new());
         let mut all = values.named_paths();
         // The admin writes it.
-        all.push(NamedPath::alone(file, PathAccess::WRITE));
+        all.push(NamedPath::without_key(file, PathAccess::WRITE));
         all
     }
 

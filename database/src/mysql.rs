@@ -1,9 +1,9 @@
-//! MariaDB and MySQL: connections, transactions, and rows as they arrive. Packets are in `link`, the values of rows in `decode`.
+//! MariaDB and MySQL: connections, transactions, and rows as they arrive. Packets are in `packet_stream`, the values of rows in `decode`.
 
 mod changes;
 mod decode;
 pub(crate) mod follow;
-mod link;
+mod packet_stream;
 mod position;
 mod questions;
 mod tables;
@@ -17,7 +17,7 @@ use larder_wire::mysql::{
     BadPacket, CommandAnswer, MySqlColumn, MySqlParameter, PreparedAnswer, RowPacket, execute, forget,
     prepare, read_answer, read_column, read_prepared, read_row,
 };
-use link::{MySqlLink, query_failure};
+use packet_stream::{MySqlPacketStream, query_failure};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ const SESSION: &str = "SET NAMES utf8mb4, time_zone = '+00:00', \
 
 /// One connection.
 pub(crate) struct MySqlConnection {
-    link: Rc<MySqlLink>,
+    packet_stream: Rc<MySqlPacketStream>,
     settings: Arc<DatabaseSettings>,
     statements: RefCell<HashMap<Box<str>, PreparedAnswer>>,
     /// The time limit of its session.
@@ -44,7 +44,7 @@ pub(crate) struct MySqlConnection {
 
 /// The rows of a query, as they arrive.
 pub(crate) struct MySqlRows {
-    link: Rc<MySqlLink>,
+    packet_stream: Rc<MySqlPacketStream>,
     columns: Vec<MySqlColumn>,
     encoder: Option<RowEncoder>,
     phase: AnswerPhase,
@@ -67,33 +67,33 @@ impl MySqlConnection {
     /// # Errors
     /// It is unreachable, or rejects the login.
     pub async fn open(settings: &Arc<DatabaseSettings>) -> Result<Self, SqlError> {
-        let link = MySqlLink::open(settings).await?;
+        let packet_stream = MySqlPacketStream::open(settings).await?;
         let it = Self {
-            link: Rc::new(link),
+            packet_stream: Rc::new(packet_stream),
             settings: settings.clone(),
             statements: RefCell::default(),
             timeout: Cell::new(Duration::ZERO),
         };
-        it.link.batch(SESSION).await?;
-        it.link.batch("SET SESSION TRANSACTION READ ONLY").await?;
+        it.packet_stream.batch(SESSION).await?;
+        it.packet_stream.batch("SET SESSION TRANSACTION READ ONLY").await?;
         it.limit(settings.query_timeout).await?;
         Ok(it)
     }
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.link.is_broken()
+        self.packet_stream.is_broken()
     }
 
     /// Ends the present query, and with it the connection, by a command on another one.
     pub async fn cancel(self) {
-        let Ok(other) = MySqlLink::open(&self.settings).await else { return };
-        let _ = other.batch(&format!("KILL {}", self.link.greeting().connection)).await;
+        let Ok(other) = MySqlPacketStream::open(&self.settings).await else { return };
+        let _ = other.batch(&format!("KILL {}", self.packet_stream.greeting().connection)).await;
     }
 
     /// The version.
     pub fn facts(&self) -> String {
-        let greeting = self.link.greeting();
+        let greeting = self.packet_stream.greeting();
         match greeting.is_mariadb() {
             true => format!(" to MariaDB {}", greeting.version.split('-').next().unwrap_or_default()),
             false => format!(" to MySQL {}", greeting.version),
@@ -109,7 +109,7 @@ impl MySqlConnection {
             return self.prepare(&statement.query.text).await.map(drop);
         }
         // A session that only reads does not prepare a statement that writes.
-        self.link.batch("START TRANSACTION READ WRITE").await?;
+        self.packet_stream.batch("START TRANSACTION READ WRITE").await?;
         let described = self.prepare(&statement.query.text).await;
         self.roll_back().await?;
         described.map(drop)
@@ -120,11 +120,11 @@ impl MySqlConnection {
         if self.timeout.get() == timeout {
             return Ok(());
         }
-        let text = match self.link.greeting().is_mariadb() {
+        let text = match self.packet_stream.greeting().is_mariadb() {
             true => format!("SET max_statement_time = {}", timeout.as_secs_f64()),
             false => format!("SET max_execution_time = {}", timeout.as_millis().max(1)),
         };
-        self.link.batch(&text).await?;
+        self.packet_stream.batch(&text).await?;
         self.timeout.set(timeout);
         Ok(())
     }
@@ -138,7 +138,7 @@ impl MySqlConnection {
         let in_transaction = statement.access == SqlAccess::Writes;
         self.limit(statement.timeout).await?;
         if in_transaction {
-            self.link.batch("START TRANSACTION READ WRITE").await?;
+            self.packet_stream.batch("START TRANSACTION READ WRITE").await?;
         }
         match self.start(call, in_transaction).await {
             Err(error) if in_transaction && !error.breaks_connection() => {
@@ -163,8 +163,8 @@ impl MySqlConnection {
                 let why = format!("it has {} parameters for the database", prepared.parameters);
                 return Err(SqlError::Rejected(why));
             }
-            self.link.command(&execute(prepared.number, &parameters)).await?;
-            let payload = self.link.packet().await?;
+            self.packet_stream.command(&execute(prepared.number, &parameters)).await?;
+            let payload = self.packet_stream.packet().await?;
             match read_answer(&payload) {
                 // Another form of its tables, or a statement that a proxy has forgotten.
                 Ok(CommandAnswer::Failed(it)) if matches!(it.code, 1615 | 1243) && !is_again => {
@@ -175,7 +175,7 @@ impl MySqlConnection {
             }
         };
         let mut rows = MySqlRows {
-            link: self.link.clone(),
+            packet_stream: self.packet_stream.clone(),
             columns: Vec::new(),
             encoder: None,
             phase: AnswerPhase::End,
@@ -191,7 +191,7 @@ impl MySqlConnection {
                 rows.phase = AnswerPhase::Rows;
                 rows.encoder = Some(encoder(&rows.columns, &call.statement)?);
             }
-            Err(BadPacket) => return Err(self.link.malformed()),
+            Err(BadPacket) => return Err(self.packet_stream.malformed()),
         }
         Ok(rows)
     }
@@ -200,12 +200,13 @@ impl MySqlConnection {
     async fn columns(&self, count: usize) -> Result<Vec<MySqlColumn>, SqlError> {
         let mut columns = Vec::with_capacity(count.min(256));
         for _ in 0..count {
-            let payload = self.link.packet().await?;
-            let column = read_column(&payload, self.link.is_extended).map_err(|_| self.link.malformed())?;
+            let payload = self.packet_stream.packet().await?;
+            let column = read_column(&payload, self.packet_stream.is_extended)
+                .map_err(|_| self.packet_stream.malformed())?;
             columns.push(column);
         }
-        if count > 0 && !self.link.no_eof {
-            self.link.packet().await?;
+        if count > 0 && !self.packet_stream.no_eof {
+            self.packet_stream.packet().await?;
         }
         Ok(columns)
     }
@@ -219,7 +220,7 @@ impl MySqlConnection {
         if self.statements.borrow().len() >= MOST_STATEMENTS {
             let all: Vec<PreparedAnswer> = self.statements.borrow_mut().drain().map(|it| it.1).collect();
             for it in all {
-                self.link.command(&forget(it.number)).await?;
+                self.packet_stream.command(&forget(it.number)).await?;
             }
         }
         let prepared = self.prepare(text).await?;
@@ -228,9 +229,9 @@ impl MySqlConnection {
     }
 
     async fn prepare(&self, text: &str) -> Result<PreparedAnswer, SqlError> {
-        self.link.command(&prepare(text)).await?;
-        let payload = self.link.packet().await?;
-        let prepared = read_prepared(&payload).map_err(|_| self.link.malformed())?;
+        self.packet_stream.command(&prepare(text)).await?;
+        let payload = self.packet_stream.packet().await?;
+        let prepared = read_prepared(&payload).map_err(|_| self.packet_stream.malformed())?;
         let prepared = prepared.map_err(|it| query_failure(&it))?;
         // The forms of columns come again with each result.
         self.columns(prepared.parameters.into()).await?;
@@ -243,12 +244,12 @@ impl MySqlConnection {
     /// # Errors
     /// It could not be committed.
     pub async fn commit(&self) -> Result<(), SqlError> {
-        self.link.batch("COMMIT").await
+        self.packet_stream.batch("COMMIT").await
     }
 
     /// Undoes the transaction of a query that failed.
     pub async fn roll_back(&self) -> Result<(), SqlError> {
-        self.link.batch("ROLLBACK").await
+        self.packet_stream.batch("ROLLBACK").await
     }
 }
 
@@ -279,7 +280,7 @@ impl MySqlRows {
             if self.phase == AnswerPhase::End {
                 return Poll::Ready(Ok(RowProgress::End));
             }
-            let payload = ready!(self.link.poll_packet(context))?;
+            let payload = ready!(self.packet_stream.poll_packet(context))?;
             if self.phase == AnswerPhase::Next {
                 self.phase = AnswerPhase::End;
                 match read_answer(&payload) {
@@ -290,15 +291,15 @@ impl MySqlRows {
                         let why = "the procedure has several results; select one".to_owned();
                         return Poll::Ready(Err(SqlError::Result(why)));
                     }
-                    Err(BadPacket) => return Poll::Ready(Err(self.link.malformed())),
+                    Err(BadPacket) => return Poll::Ready(Err(self.packet_stream.malformed())),
                 }
                 continue;
             }
-            match read_row(&payload, self.link.no_eof) {
+            match read_row(&payload, self.packet_stream.no_eof) {
                 Ok(RowPacket::Row(row)) => {
-                    let Some(to) = to else { return Poll::Ready(Err(self.link.malformed())) };
+                    let Some(to) = to else { return Poll::Ready(Err(self.packet_stream.malformed())) };
                     encode(row, &self.columns, to)
-                        .map_err(|it| it.unwrap_or_else(|| self.link.malformed()))?;
+                        .map_err(|it| it.unwrap_or_else(|| self.packet_stream.malformed()))?;
                     return Poll::Ready(Ok(RowProgress::Rows));
                 }
                 Ok(RowPacket::End { has_more }) => {
@@ -308,7 +309,7 @@ impl MySqlRows {
                     self.phase = AnswerPhase::End;
                     return Poll::Ready(Err(query_failure(&it)));
                 }
-                Err(BadPacket) => return Poll::Ready(Err(self.link.malformed())),
+                Err(BadPacket) => return Poll::Ready(Err(self.packet_stream.malformed())),
             }
         }
     }

@@ -14,7 +14,7 @@ fn is_of_family(name: &str) -> bool {
     name.get(..FAMILY.len()).is_some_and(|it| it.eq_ignore_ascii_case(FAMILY))
 }
 
-/// Whether [`tell`] must change the request's fields before the key is made from them.
+/// Whether [`add_fields`] must change the request's fields before the key is made from them.
 pub(crate) fn must_change_fields(route: &GatewayRoute, client: &Client, fields: &[Field<'_>]) -> bool {
     route.tells_certificate && (shown(client).is_some() || fields.iter().any(|it| is_of_family(it.name)))
 }
@@ -23,7 +23,7 @@ pub(crate) fn must_change_fields(route: &GatewayRoute, client: &Client, fields: 
 /// A client may not send the field itself (RFC 9440 §2.4). From here on it is an ordinary field for the cache, logs and
 /// `explain`: unless it is in the key, the request bypasses the cache. A trusted proxy's field stays: the certificate of
 /// that connection is the proxy's own.
-pub fn tell(fields: &mut FieldList, client: &Client) {
+pub fn add_fields(fields: &mut FieldList, client: &Client) {
     if !client.hops.is_empty() {
         return;
     }

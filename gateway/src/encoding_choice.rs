@@ -30,7 +30,7 @@ impl Gateway {
         }
     }
 
-    /// The encoding for a request. It waits at most `patience` for one to be made if the client accepts none that is
+    /// The encoding for a request. It waits at most `timeout` for one to be made if the client accepts none that is
     /// present.
     pub(crate) async fn choose_encoding(
         &self,
@@ -38,7 +38,7 @@ impl Gateway {
         fields: &[Field<'_>],
         facts: &RequestFacts<'_>,
         policy: &Policy,
-        patience: Duration,
+        timeout: Duration,
         stages: &Stages,
     ) -> EncodingChoice {
         let as_it_is = || {
@@ -59,7 +59,7 @@ impl Gateway {
             Serve::Wait(coding) => {
                 self.counters.coding_waits.add(1);
                 stages.enter(RequestStage::Wait);
-                let _ = tokio::time::timeout(patience, encodings.wait_settled(coding)).await;
+                let _ = tokio::time::timeout(timeout, encodings.wait_settled(coding)).await;
                 stages.enter(RequestStage::Write);
                 encodings.get(coding)
             }

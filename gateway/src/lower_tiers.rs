@@ -76,7 +76,7 @@ impl Gateway {
     ) -> Down {
         if self.fleet_of(policy).is_some() {
             // Until the write is done; and others may write there.
-            self.stands_alone(stored);
+            self.note_local_only(stored);
         }
         let goes_down = tiers::goes_down(&stored.meta, clock::wall());
         let disk = self.disk_of(policy).filter(|_| stored.meta.partial().is_none());
@@ -160,16 +160,16 @@ impl Gateway {
     }
 
     /// A response that the fleet has, too, is valid for its local lifetime from now on.
-    pub(crate) fn stands(&self, stored: &Stored) {
-        self.stands_as(stored, FleetCopy::Yes);
+    pub(crate) fn note_shared(&self, stored: &Stored) {
+        self.note_due(stored, FleetCopy::Yes);
     }
 
     /// The same for a response that the fleet lacks.
-    pub(crate) fn stands_alone(&self, stored: &Stored) {
-        self.stands_as(stored, FleetCopy::No);
+    pub(crate) fn note_local_only(&self, stored: &Stored) {
+        self.note_due(stored, FleetCopy::No);
     }
 
-    fn stands_as(&self, stored: &Stored, shared: FleetCopy) {
+    fn note_due(&self, stored: &Stored, shared: FleetCopy) {
         let Some(fleet) = &self.tiers.fleet else { return };
         stored.is_due_at(clock::wall().0.saturating_add(fleet.settings().local_ttl.as_secs()), shared);
     }

@@ -60,14 +60,14 @@ pub fn outgoing(
     route: &GatewayRoute,
     client: &Client,
     framing: Framing,
-    ask: OriginRequest<'_>,
+    kind: OriginRequest<'_>,
 ) -> OutgoingRequest {
     let policy = &route.policy;
-    let strict = policy.key.strict && !matches!(ask, OriginRequest::Passed);
+    let strict = policy.key.strict && !matches!(kind, OriginRequest::Passed);
     let anonymous = is_anonymous(policy, request, sent);
-    let drops_conditions = matches!(ask, OriginRequest::Whole | OriginRequest::Rest(..));
-    let accept = accept_encoding(policy, sent, ask);
-    let offers = offers(policy, ask);
+    let drops_conditions = matches!(kind, OriginRequest::Whole | OriginRequest::Rest(..));
+    let accept = accept_encoding(policy, sent, kind);
+    let offers = offers(policy, kind);
     let forwards = max_forwards(&request.method, sent);
     let has_lost_body = framing == Framing::Empty && request.framing != Framing::Empty;
     let keep = |it: &Field<'_>| match it.name.len() {
@@ -77,7 +77,7 @@ pub fn outgoing(
         6 => !(anonymous && it.is("cookie") || it.is("expect") || offers.is_some() && it.is("accept")),
         _ => !(drops_conditions && is_condition(it)),
     };
-    let authority = authority(policy, request, ask);
+    let authority = authority(policy, request, kind);
     let mut fields = FieldList::with_room_for(sent, ADDED_BYTES + authority.len());
     fields.push("Host", route.host.of(&authority));
     let is_in_key = |name: &str| in_key(policy, name);
@@ -89,10 +89,10 @@ pub fn outgoing(
     };
     strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     // `TE` is hop-by-hop and therefore not among the sent fields; a kept response is the same for every client.
-    if matches!(ask, OriginRequest::Passed) && wants_trailers(&request.fields) {
+    if matches!(kind, OriginRequest::Passed) && wants_trailers(&request.fields) {
         fields.push("TE", "trailers");
     }
-    match ask {
+    match kind {
         OriginRequest::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
         OriginRequest::Rest(range, tag) => {
             fields.push("Range", range);
@@ -136,7 +136,7 @@ pub fn outgoing(
         };
         say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
-    let (line, variables) = line(route, request, sent, client, &authority, ask, &mut fields);
+    let (line, variables) = line(route, request, sent, client, &authority, kind, &mut fields);
     // As for `X-Forwarded-For`: a request of a strict key tells nothing of its client.
     let client = if strict { None } else { ends(route, client) };
     OutgoingRequest { line, fields, framing, asked: None, reason: None, client, variables, application: None }
@@ -184,9 +184,9 @@ pub fn trailers(mut sent: FieldList, given: &[String]) -> FieldList {
 
 /// The authority for the origin, in the spelling of keys. Where a site's hosts share one cache it is the site's name, and
 /// none where that is `*` or a pattern: a page must not be made from a host that is in no key.
-fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_>) -> Cow<'a, str> {
+fn authority<'a>(policy: &'a Policy, request: &'a Request, kind: OriginRequest<'_>) -> Cow<'a, str> {
     match &policy.key.any_host_of {
-        Some(site) if !matches!(ask, OriginRequest::Passed) => {
+        Some(site) if !matches!(kind, OriginRequest::Passed) => {
             Cow::Borrowed(if site.starts_with('.') { "" } else { site })
         }
         _ => cache_key::normal(request.scheme, &request.authority),
@@ -194,12 +194,12 @@ fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_
 }
 
 /// The target that an origin gets.
-pub fn target(route: &GatewayRoute, request: &Request, client: &Client, ask: OriginRequest<'_>) -> String {
-    let target = keyed_target(route, request, ask);
+pub fn target(route: &GatewayRoute, request: &Request, client: &Client, kind: OriginRequest<'_>) -> String {
+    let target = keyed_target(route, request, kind);
     if route.rewrite.target.is_none() {
         return target.into_owned();
     }
-    let (sent, authority) = (request.fields.view(), authority(&route.policy, request, ask));
+    let (sent, authority) = (request.fields.view(), authority(&route.policy, request, kind));
     let view = rewrite::view(request, &sent, Some(client), route.geo.as_deref());
     let view = RequestView { authority: &authority, target: &target, ..view };
     route.rewrite.rewritten(&view).map_or_else(|| target.clone().into_owned(), |it| it.target)
@@ -207,8 +207,8 @@ pub fn target(route: &GatewayRoute, request: &Request, client: &Client, ask: Ori
 
 /// The target before the rewrites of the route. A request for the cache has the key's: a parameter that is not in the key must
 /// not influence a shared page.
-fn keyed_target<'r>(route: &GatewayRoute, request: &'r Request, ask: OriginRequest<'_>) -> Cow<'r, str> {
-    match ask {
+fn keyed_target<'r>(route: &GatewayRoute, request: &'r Request, kind: OriginRequest<'_>) -> Cow<'r, str> {
+    match kind {
         OriginRequest::Passed => Cow::Borrowed(request.target.as_str()),
         _ => route.policy.key.target(&request.target),
     }
@@ -221,11 +221,11 @@ fn line(
     sent: &[Field<'_>],
     client: &Client,
     authority: &str,
-    ask: OriginRequest<'_>,
+    kind: OriginRequest<'_>,
     fields: &mut FieldList,
 ) -> (RequestLine, FieldList) {
-    let shared = (!matches!(ask, OriginRequest::Passed)).then_some(&route.policy.key);
-    let target = keyed_target(route, request, ask);
+    let shared = (!matches!(kind, OriginRequest::Passed)).then_some(&route.policy.key);
+    let target = keyed_target(route, request, kind);
     let geo = route.geo.as_deref();
     let view = RequestView { authority, target: &target, ..rewrite::view(request, sent, Some(client), geo) };
     route.rewrite.change(&view, shared, fields);
@@ -278,8 +278,8 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
 
 /// The value that replaces the client's `Accept-Encoding` where the answer may be shared: its normal form, or the coding
 /// from which the route makes the form that each client accepts.
-fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: OriginRequest<'_>) -> Option<&'static str> {
-    let stored = match ask {
+fn accept_encoding(policy: &Policy, sent: &[Field<'_>], kind: OriginRequest<'_>) -> Option<&'static str> {
+    let stored = match kind {
         OriginRequest::Passed => return None,
         // larder compresses itself.
         _ if policy.key.strict && !in_key(policy, "accept-encoding") => return Some("identity"),
@@ -290,13 +290,13 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: OriginRequest<'_>) 
         OriginRequest::Head | OriginRequest::Whole => None,
         OriginRequest::Conditional(stored) => Some(transcode::coding_of(&stored.fields().view())),
     };
-    Some(transcode::ask(sent, stored))
+    Some(transcode::accept_encoding(sent, stored))
 }
 
 /// The offers of which one replaces the client's `Accept`, where the answer may be shared.
-fn offers<'p>(policy: &'p Policy, ask: OriginRequest<'_>) -> Option<&'p MediaTypeOffers> {
+fn offers<'p>(policy: &'p Policy, kind: OriginRequest<'_>) -> Option<&'p MediaTypeOffers> {
     let offers = &policy.key.accept;
-    (policy.enabled && !offers.is_empty() && !matches!(ask, OriginRequest::Passed)).then_some(offers)
+    (policy.enabled && !offers.is_empty() && !matches!(kind, OriginRequest::Passed)).then_some(offers)
 }
 
 /// How many times the request may still be forwarded (RFC 9110 §7.6.2), for OPTIONS; TRACE is never forwarded. `None`

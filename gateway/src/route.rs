@@ -46,7 +46,7 @@ pub struct Gateway {
     /// The pool of its fills' futures.
     pub(crate) fills: Rc<FuturePool>,
     /// Where fills with one reader lie, which their requests run.
-    pub(crate) lone_fills: FuturePool,
+    pub(crate) private_fills: FuturePool,
     /// Where requests lie that are passed, until their response begins.
     pub(crate) passes: FuturePool,
     /// Bytes of small request bodies that are being read before an origin is asked.
@@ -96,7 +96,7 @@ impl Gateway {
         let (uses, scratch) = (SharedUses::default(), RefCell::default());
         let (small_bodies, transit_coders) = (Cell::default(), Rc::default());
         let (coders, spread) = (OnceCell::new(), OnceCell::new());
-        let (fills, lone_fills, passes) = (Rc::default(), FuturePool::new(), FuturePool::new());
+        let (fills, private_fills, passes) = (Rc::default(), FuturePool::new(), FuturePool::new());
         Rc::new(Self {
             store,
             counters,
@@ -106,7 +106,7 @@ impl Gateway {
             id,
             scratch,
             fills,
-            lone_fills,
+            private_fills,
             passes,
             small_bodies,
             transit_coders,

@@ -220,7 +220,7 @@ impl Stages {
     }
 
     /// Appends a `Server-Timing` line to the fields of a response; nothing where nothing is measured.
-    pub fn tell(&self, fields: &mut FieldList) {
+    pub fn add_server_timing(&self, fields: &mut FieldList) {
         if let Some((_, spent)) = self.reading() {
             let mut value = Vec::with_capacity(128);
             write_server_timing(&spent, &mut value);

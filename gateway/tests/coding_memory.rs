@@ -71,8 +71,8 @@ fn gzip_and_brotli_encoders_stay_within_their_computed_memory() {
                 (Coding::Gzip, CodecLevels { gzip: level.clamp(1, 9), brotli: 5, zstd: 3 }),
                 (Coding::Brotli, CodecLevels { gzip: 6, brotli: level, zstd: 3 }),
             ] {
-                let patience = if level > 9 { 20_000 } else { 300_000 };
-                if length > patience && coding == Coding::Brotli && level != 5 {
+                let longest = if level > 9 { 20_000 } else { 300_000 };
+                if length > longest && coding == Coding::Brotli && level != 5 {
                     continue; // Minutes in a debug build.
                 }
                 let before = NOW.load(Relaxed);

@@ -150,7 +150,7 @@ fn check_connect(plan: &Plan) -> ExitCode {
     print(&text);
     match connect_check::contact_all(&config) {
         Ok(contacts) => {
-            print(&connect_check::tell(&contacts));
+            print(&connect_check::text(&contacts));
             ExitCode::from(if contacts.iter().all(|it| it.result.is_ok()) { 0 } else { FAILED })
         }
         Err(sentence) => fail(FAILED, &sentence),
@@ -220,10 +220,10 @@ fn traced(what: &cli::TraceCommand) -> ExitCode {
 }
 
 /// Prints the response of a running larder, as text or JSON.
-fn answered(answer: Result<Value, String>, output: Output, tell: impl Fn(&Value) -> String) -> ExitCode {
+fn answered(answer: Result<Value, String>, output: Output, render: impl Fn(&Value) -> String) -> ExitCode {
     match answer {
         Ok(answer) if output == Output::Json => print(&format!("{answer:#}\n")),
-        Ok(answer) => print(&tell(&answer)),
+        Ok(answer) => print(&render(&answer)),
         Err(sentence) => fail(FAILED, &sentence),
     }
 }

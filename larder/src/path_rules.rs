@@ -155,17 +155,17 @@ fn of_process(config: &Config, program: Option<PathBuf>) -> Vec<NamedPath> {
     let folder = |it: PathBuf, mode: u32| {
         // A rule for a directory needs the directory. A failure is noticed by the first file in it.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(mode).create(&it);
-        it.exists().then(|| NamedPath::alone(it, PathAccess::WRITE))
+        it.exists().then(|| NamedPath::without_key(it, PathAccess::WRITE))
     };
     let state = token::state_place("admin-token").and_then(|it| it.parent().map(Path::to_owned));
     let mut all = Vec::new();
     all.extend(state.and_then(|it| folder(it, 0o700)));
     all.extend(run_file::own_folder().and_then(|it| folder(it, 0o755)));
-    all.extend(tiers::temporary_folder(config).map(|it| NamedPath::alone(it, PathAccess::WRITE)));
+    all.extend(tiers::temporary_folder(config).map(|it| NamedPath::without_key(it, PathAccess::WRITE)));
     let programs = [program, std::env::current_exe().ok()];
-    all.extend(programs.into_iter().flatten().map(|it| NamedPath::alone(it, PathAccess::RUN)));
+    all.extend(programs.into_iter().flatten().map(|it| NamedPath::without_key(it, PathAccess::RUN)));
     let bundle = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    all.extend(bundle.map(|it| NamedPath::alone(it, PathAccess::READ)));
+    all.extend(bundle.map(|it| NamedPath::without_key(it, PathAccess::READ)));
     all
 }
 
@@ -337,13 +337,13 @@ mod tests {
         fs::copy("/bin/true", &script).unwrap();
         symlink(&b, inside.path().join("link")).unwrap();
         let mut rules = PathRules::default();
-        rules.add(&NamedPath::alone(a.clone(), PathAccess::WRITE));
+        rules.add(&NamedPath::without_key(a.clone(), PathAccess::WRITE));
         for (path, access) in SYSTEM {
             allow(&mut rules.system, path.into(), access);
         }
         let again = PathRules::read(&rules.json());
         assert_eq!(Some(&rules), again.as_ref());
-        let refusal = |path: &Path, access| rules.refusal(&NamedPath::alone(path.to_owned(), access));
+        let refusal = |path: &Path, access| rules.refusal(&NamedPath::without_key(path.to_owned(), access));
         assert_eq!(None, refusal(&a, PathAccess::WRITE));
         assert_eq!(None, refusal(&inside.path().join("new"), PathAccess::READ));
         assert_eq!(None, refusal(Path::new("/etc/hosts"), PathAccess::READ));

@@ -325,7 +325,7 @@ impl Opened {
         started::log(&running.errors, &running.plan, &public, &sockets.admin, workers);
         running.write_run_file();
         let certificate =
-            running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::tell);
+            running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::identity);
         let way_in = AccessUrls { link: access.page_with_link(), kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
         let (admin, predecessor) = (sockets.admin, None);

@@ -21,12 +21,12 @@ use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
 use larder_server::live::{DrainReason, WorkerState};
+use larder_server::memory_release::MemoryRelease;
 use larder_server::purge::peer::PurgePeer;
-use larder_server::quiet::Quiet;
 use larder_server::row_purges::FollowStates;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{acme, quiet, tls};
+use larder_server::{acme, memory_release, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, SocketHandle};
@@ -188,10 +188,13 @@ impl Supervisor {
             self.running.shared.store.clone(),
             self.running.shared.room_to_give.clone(),
         ));
-        let quiet =
-            Quiet::new(self.running.shared.room_to_give.clone(), self.running.shared.own.clone(), None);
+        let release = MemoryRelease::new(
+            self.running.shared.room_to_give.clone(),
+            self.running.shared.own.clone(),
+            None,
+        );
         let (store, room) = (self.running.shared.store.clone(), self.running.shared.room_to_give.clone());
-        tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
+        tokio::task::spawn_local(memory_release::sweep(store, inbox.clone(), room, release));
         self.follow_databases(inbox);
         if let Some(within) = self.manager.watchdog {
             tokio::task::spawn_local(show_life(self.manager.clone(), within));
@@ -645,16 +648,16 @@ async fn show_life(manager: Rc<ServiceManager>, within: Duration) {
 
 /// Lets the store check the process's memory: see docs/decisions/0020-resident-memory.md. While it takes too much, all
 /// threads are signalled to return memory.
-async fn watch_memory(store: Arc<Store>, room: quiet::ReleaseSignal) {
-    let mut looks = 0_u32;
+async fn watch_memory(store: Arc<Store>, room: memory_release::ReleaseSignal) {
+    let mut checks = 0_u32;
     let mut tick = tokio::time::interval(MIND);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         store.watch_memory();
-        looks += 1;
-        if looks % EACH_COLLECTS == 0 && store.usable() < store.budget() {
-            room.tell();
+        checks += 1;
+        if checks % EACH_COLLECTS == 0 && store.usable() < store.budget() {
+            room.signal();
         }
     }
 }

@@ -218,8 +218,8 @@ impl TraceSampler {
 
     /// After a reload there may be fewer routes than a request in progress refers to.
     #[inline]
-    fn with(&self, (site, route): (usize, usize), ask: impl FnOnce(&RouteSample) -> bool) -> bool {
-        self.turns.borrow().get(site).and_then(|it| it.get(route)).is_some_and(ask)
+    fn with(&self, (site, route): (usize, usize), test: impl FnOnce(&RouteSample) -> bool) -> bool {
+        self.turns.borrow().get(site).and_then(|it| it.get(route)).is_some_and(test)
     }
 
     #[cold]

@@ -101,11 +101,11 @@ impl Telemetry {
         Ok(Arc::new(Self { every: settings.sample, follow: settings.follow, queue }))
     }
 
-    /// Waits until queued spans are sent, but not longer than `patience`.
-    pub fn flush(&self, patience: Duration) {
+    /// Waits until queued spans are sent, but not longer than `timeout`.
+    pub fn flush(&self, timeout: Duration) {
         let (flushed, done) = mpsc::sync_channel(1);
         if self.queue.try_send(SpanItem::Flush(flushed)).is_ok() {
-            let _ = done.recv_timeout(patience);
+            let _ = done.recv_timeout(timeout);
         }
     }
 }

@@ -26,7 +26,7 @@ const PLACES: usize = 4096;
 pub const HTTPS: &str = "https://";
 
 /// The time limit of one worker for a copy.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request to a worker.
 enum TopQuery {
@@ -118,19 +118,19 @@ impl Tops {
         self.since.load(Relaxed)
     }
 
-    async fn query<T>(&self, ask: impl Fn(oneshot::Sender<T>) -> TopQuery) -> Vec<Option<T>> {
+    async fn query<T>(&self, make_query: impl Fn(oneshot::Sender<T>) -> TopQuery) -> Vec<Option<T>> {
         let asked: Vec<Option<oneshot::Receiver<T>>> = {
             let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
             let each = |it: &mpsc::Sender<TopQuery>| {
                 let (reply, answer) = oneshot::channel();
-                it.try_send(ask(reply)).is_ok().then_some(answer)
+                it.try_send(make_query(reply)).is_ok().then_some(answer)
             };
             workers.iter().map(each).collect()
         };
         let mut answers = Vec::new();
         for it in asked {
             let answer = match it {
-                Some(it) => tokio::time::timeout(PATIENCE, it).await.ok().and_then(Result::ok),
+                Some(it) => tokio::time::timeout(TIMEOUT, it).await.ok().and_then(Result::ok),
                 None => None,
             };
             answers.push(answer);

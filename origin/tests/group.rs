@@ -87,7 +87,7 @@ impl All {
         told(self.group.send(SAFE, get()).await).await
     }
 
-    async fn ask(&self, method: &str, framing: Framing) -> String {
+    async fn send(&self, method: &str, framing: Framing) -> String {
         told(self.group.send(UNSAFE, request(method, framing)).await).await
     }
 
@@ -181,15 +181,15 @@ fn a_request_that_is_not_idempotent_is_sent_once_if_an_origin_may_have_seen_it()
     let (bad, a) = (resets(), answering("a"));
     let all = group(&[&bad, &a]);
     run(async {
-        assert_eq!("Disconnected", all.ask("POST", Framing::Empty).await);
+        assert_eq!("Disconnected", all.send("POST", Framing::Empty).await);
         assert_eq!("POST / HTTP/1.1", bad.reported());
-        assert_eq!("200 a", all.ask("POST", Framing::Empty).await);
+        assert_eq!("200 a", all.send("POST", Framing::Empty).await);
     });
     assert_eq!(0, all.counters.origin_retries_elsewhere.get());
     // Where no connection is had, nothing was seen.
     let (bad, a) = (gone(), answering("a"));
     let all = group(&[&bad, &a]);
-    run(async { assert_eq!("200 a", all.ask("POST", Framing::Empty).await) });
+    run(async { assert_eq!("200 a", all.send("POST", Framing::Empty).await) });
     assert_eq!(1, all.counters.origin_retries_elsewhere.get());
 }
 
@@ -393,7 +393,7 @@ fn an_error_status_is_passed_on_if_no_other_origin_is_left() {
     run(async {
         assert_eq!("200 a", all.fetch().await);
         // It may have done something.
-        let both = [all.ask("POST", Framing::Empty).await, all.ask("POST", Framing::Empty).await];
+        let both = [all.send("POST", Framing::Empty).await, all.send("POST", Framing::Empty).await];
         assert!(both.contains(&"503 busy".to_owned()), "{both:?}");
     });
     let all = group(&[&busy(), &busy()]);
@@ -467,7 +467,7 @@ fn an_ejected_origin_that_answers_its_trial_is_readmitted() {
         }
         clock::advance_monotonic(5_000);
         clock::tick();
-        assert_eq!("200 a", all.ask("POST", Framing::Empty).await, "a POST tries nobody");
+        assert_eq!("200 a", all.send("POST", Framing::Empty).await, "a POST tries nobody");
         assert_eq!("200 flaky", all.fetch().await);
     });
     assert_eq!(vec!["0 away", "0 back"], *all.changes.borrow());

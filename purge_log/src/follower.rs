@@ -264,18 +264,18 @@ impl LogFollower {
 
     /// The request for server `n`.
     #[must_use]
-    pub fn ask(&self, n: usize) -> LogQuery {
+    pub fn query(&self, n: usize) -> LogQuery {
         let it = &self.servers[n];
         let entry = it.at.map_or(0, |it| it.entry);
         let count = it.head.saturating_sub(entry).clamp(LOOK_AHEAD, BATCH);
         LogQuery { log: it.at.map(|it| it.log), first: entry + 1, count }
     }
 
-    /// Server `n` answered `ask`, which was sent at `sent`.
+    /// Server `n` answered `query`, which was sent at `sent`.
     pub fn answered(
         &mut self,
         n: usize,
-        ask: LogQuery,
+        query: LogQuery,
         sent: u64,
         now: u64,
         answer: &LogReply<'_>,
@@ -293,7 +293,7 @@ impl LogFollower {
         self.detect_log(n, head, now, sink);
         let it = &mut self.servers[n];
         it.head = head.number;
-        let fits = ask.log == it.at.map(|it| it.log) && it.at.is_some_and(|it| it.entry + 1 == ask.first);
+        let fits = query.log == it.at.map(|it| it.log) && it.at.is_some_and(|it| it.entry + 1 == query.first);
         if fits && self.read(n, head, now, &answer.entries, sink) {
             self.require_revalidation(sink);
         }
@@ -452,13 +452,13 @@ impl LogFollower {
     fn settle(&mut self, now: u64, sink: &impl PurgeLogSink) {
         let (need, lease) = (self.parameters.read_quorum(), self.parameters.lease);
         // A node that never trusted anything has nothing to lose.
-        let patience = if self.trust > 0 && self.parameters.servers > need { lease / 4 } else { 0 };
+        let grace = if self.trust > 0 && self.parameters.servers > need { lease / 4 } else { 0 };
         for n in 0..self.servers.len() {
             let Some(settling) = self.servers[n].settling else { continue };
             let others = || self.servers.iter().enumerate().filter(|it| it.0 != n && it.1.settling.is_none());
             if others().filter(|it| it.1.complete.is_some_and(|sent| sent > settling.after)).count() >= need {
                 self.servers[n].settling = None;
-            } else if now.saturating_sub(settling.noticed) >= patience
+            } else if now.saturating_sub(settling.noticed) >= grace
                 && others().filter(|it| it.1.until(lease).is_some_and(|it| it > now)).count() < need
             {
                 return self.require_revalidation(sink);

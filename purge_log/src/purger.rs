@@ -222,7 +222,7 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
         bytes: &[u8],
         before: &[ServerReport],
     ) -> Vec<ServerReport> {
-        let ask = |it: &WrittenEntry| {
+        let confirm = |it: &WrittenEntry| {
             let it = *it;
             let known = before.iter().find(|report| report.server == it.server).and_then(|it| it.nodes);
             async move {
@@ -244,7 +244,7 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
                 Some(ServerReport { server: it.server, standing, when: self.environment.now(), nodes, slots })
             }
         };
-        join_all(written.iter().map(ask)).await.into_iter().flatten().collect()
+        join_all(written.iter().map(confirm)).await.into_iter().flatten().collect()
     }
 
     /// Waits until every node obeys the entry, or the time in which it trusts a poll has passed. The purge began at `begun`.

@@ -56,10 +56,10 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
 
     /// Polls server `n` once; returns whether there is more to read.
     async fn poll(&self, n: usize) -> bool {
-        let ask = self.follower.borrow().ask(n);
+        let query = self.follower.borrow().query(n);
         // Before it is sent: the answer includes everything written by then.
         let sent = self.environment.now();
-        let answer = self.servers[n].get_many(&self.asked(ask)).await;
+        let answer = self.servers[n].get_many(&self.asked(query)).await;
         let now = self.environment.now();
         let Ok(values) = answer else {
             self.follower.borrow_mut().update_trust(now);
@@ -71,17 +71,18 @@ impl<S: LogServer, W: LogEnvironment, H: PurgeLogSink> FleetPurgeLog<S, W, H> {
             nodes: values.next().flatten(),
             entries: values.collect(),
         };
-        let actions = self.follower.borrow_mut().answered(n, ask, sent, now, &answer, &self.sink);
+        let actions = self.follower.borrow_mut().answered(n, query, sent, now, &answer, &self.sink);
         let mended = self.repair(n, actions).await;
         self.send_report(n).await;
         actions.again || mended
     }
 
-    fn asked(&self, ask: LogQuery) -> Vec<Vec<u8>> {
+    fn asked(&self, query: LogQuery) -> Vec<Vec<u8>> {
         let mut keys = vec![self.keys.head(), self.keys.nodes()];
-        if let Some(name) = ask.log {
+        if let Some(name) = query.log {
             keys.extend(
-                (ask.first..ask.first + ask.count).map(|number| self.keys.entry(Numbered { name, number })),
+                (query.first..query.first + query.count)
+                    .map(|number| self.keys.entry(Numbered { name, number })),
             );
         }
         keys

@@ -466,7 +466,7 @@ fn nodes_with_other_servers_are_noticed() {
     let nodes = nodes.write();
     for sent in [10, 20] {
         let answer = LogReply { head: Some(&head), nodes: Some(&nodes), entries: Vec::new() };
-        follower.answered(0, follower.ask(0), sent, sent, &answer, &holding);
+        follower.answered(0, follower.query(0), sent, sent, &answer, &holding);
     }
     assert_eq!(1, follower.in_sync(30));
     assert!(!follower.differs(&node(1, &[9]), 30));

@@ -389,10 +389,10 @@ impl ExpressionNode {
 }
 
 impl Match {
-    /// Whether it is true for one of the texts that `ask` tests; for the empty text if there are none.
-    fn holds_of_any(&self, ask: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) -> bool {
+    /// Whether it is true for one of the texts that `test_all` tests; for the empty text if there are none.
+    fn holds_of_any(&self, test_all: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) -> bool {
         let mut is_missing = true;
-        let found = ask(&mut |it| {
+        let found = test_all(&mut |it| {
             is_missing = false;
             self.holds(it)
         });

@@ -389,7 +389,7 @@ impl<'r> LifetimeInputs<'r> {
     fn explicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
         let found = policy.override_ttl.filter(|_| overrides(policy, self.status));
         let found = found.map(|seconds| Lifetime { seconds, source: LifetimeSource::Override });
-        tell(trace, "config", "override-ttl", found, || match &policy.rule {
+        report_rule(trace, "config", "override-ttl", found, || match &policy.rule {
             Some(rule) if rule.sets_ttl => {
                 format!("cache.rule at {}: ttl = {}", rule.place, ttl(policy.override_ttl))
             }
@@ -401,7 +401,7 @@ impl<'r> LifetimeInputs<'r> {
             .or_else(|| {
                 let source = named(LifetimeSource::SMaxAge);
                 let found = directives.s_maxage.map(|seconds| Lifetime { seconds, source });
-                tell(trace, "RFC 9111 §5.2.2.10", "s-maxage", found, || {
+                report_rule(trace, "RFC 9111 §5.2.2.10", "s-maxage", found, || {
                     self.directive_evidence("s-maxage", directives.s_maxage)
                 });
                 found
@@ -409,7 +409,7 @@ impl<'r> LifetimeInputs<'r> {
             .or_else(|| {
                 let source = named(LifetimeSource::MaxAge);
                 let found = directives.max_age.map(|seconds| Lifetime { seconds, source });
-                tell(trace, "RFC 9111 §5.2.2.1", "max-age", found, || {
+                report_rule(trace, "RFC 9111 §5.2.2.1", "max-age", found, || {
                     self.directive_evidence("max-age", directives.max_age)
                 });
                 found
@@ -417,7 +417,7 @@ impl<'r> LifetimeInputs<'r> {
             .or_else(|| {
                 let seconds = self.seconds_to_expiry();
                 let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::Expires });
-                tell(trace, "RFC 9111 §5.3", "expires", found, || self.expires_evidence(seconds));
+                report_rule(trace, "RFC 9111 §5.3", "expires", found, || self.expires_evidence(seconds));
                 found
             })
     }
@@ -437,14 +437,14 @@ impl<'r> LifetimeInputs<'r> {
     fn implicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
         let status_ttl = policy.status_ttl.iter().find(|it| it.0 == self.status).map(|it| it.1);
         let found = status_ttl.map(|seconds| Lifetime { seconds, source: LifetimeSource::StatusDefault });
-        tell(trace, "config", "status-ttl", found, || {
+        report_rule(trace, "config", "status-ttl", found, || {
             format!("cache.status_ttl for {}: {}", self.status, ttl(status_ttl))
         });
         found
             .or_else(|| {
                 let seconds = policy.default_ttl.filter(|_| takes_route_ttl(self.status));
                 let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::RouteDefault });
-                tell(trace, "config", "default-ttl", found, || {
+                report_rule(trace, "config", "default-ttl", found, || {
                     format!("cache.default_ttl = {}, status {}", ttl(policy.default_ttl), self.status)
                 });
                 found
@@ -452,7 +452,7 @@ impl<'r> LifetimeInputs<'r> {
             .or_else(|| {
                 let seconds = self.heuristic(policy);
                 let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::Heuristic });
-                tell(trace, "RFC 9111 §4.2.2", "heuristic", found, || {
+                report_rule(trace, "RFC 9111 §4.2.2", "heuristic", found, || {
                     self.heuristic_evidence(policy, seconds)
                 });
                 found
@@ -520,7 +520,7 @@ impl<'r> LifetimeInputs<'r> {
     }
 }
 
-fn tell(
+fn report_rule(
     trace: &mut impl RuleTrace,
     source: &'static str,
     name: &'static str,

@@ -197,13 +197,13 @@ impl KeyRecipe {
     }
 
     /// Reports the path, and each kept parameter with the mark before it.
-    fn parts_of_target(&self, target: &str, mut tell: impl FnMut(Option<char>, &str)) {
+    fn parts_of_target(&self, target: &str, mut visit: impl FnMut(Option<char>, &str)) {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        tell(None, path);
+        visit(None, path);
         let kept = query.split('&').filter(|it| !it.is_empty() && self.keeps(it));
         let mut mark = '?';
         let mut push = |parameter: &str| {
-            tell(Some(mark), parameter);
+            visit(Some(mark), parameter);
             mark = '&';
         };
         if self.sort_query {

@@ -139,24 +139,26 @@ pub fn decide(
     now: WallTime,
     trace: &mut impl RuleTrace,
 ) -> Reuse {
-    if !tell(trace, "config", "enabled", !policy.enabled, || format!("cache.enabled = {}", policy.enabled)) {
+    if !report_rule(trace, "config", "enabled", !policy.enabled, || {
+        format!("cache.enabled = {}", policy.enabled)
+    }) {
         return Reuse::Forward(ForwardReason::Bypass);
     }
     let plain = matches!(request.method, "GET" | "HEAD") && !request.has_body && !request.method_override;
-    if !tell(trace, "RFC 9111 §4", "method", !plain, || method_evidence(request)) {
+    if !report_rule(trace, "RFC 9111 §4", "method", !plain, || method_evidence(request)) {
         return Reuse::Forward(ForwardReason::Method);
     }
     let asked = request.directives.obeyed(policy.request_directives);
     let verdict = match stored {
         Err(reason) => {
-            tell(trace, "RFC 9111 §4", "stored", true, || reason.sentence().to_owned());
+            report_rule(trace, "RFC 9111 §4", "stored", true, || reason.sentence().to_owned());
             Reuse::Forward(reason)
         }
         Ok(meta) => of_stored(meta, request, asked, policy, now, trace),
     };
     let asks_origin = verdict.reason().is_some();
     if asked.only_if_cached {
-        tell(trace, "RFC 9111 §5.2.1.7", "only-if-cached", asks_origin, || {
+        report_rule(trace, "RFC 9111 §5.2.1.7", "only-if-cached", asks_origin, || {
             "Cache-Control: only-if-cached in the request".to_owned()
         });
     }
@@ -165,7 +167,7 @@ pub fn decide(
 
 /// Reports one rule, and returns whether to try the next one.
 #[inline]
-fn tell(
+fn report_rule(
     trace: &mut impl RuleTrace,
     source: &'static str,
     name: &'static str,
@@ -186,33 +188,34 @@ fn of_stored(
 ) -> Reuse {
     if let Some(part) = meta.partial() {
         let held = holds(meta, request);
-        if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
+        if !report_rule(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return Reuse::Forward(ForwardReason::Partial);
         }
     }
-    let ask = |reason| if meta.has_validator() { Reuse::Validate(reason) } else { Reuse::Forward(reason) };
-    if !tell(trace, "larder", "credentials", is_for_others(meta, request, policy), || {
+    let forward_or_validate =
+        |reason| if meta.has_validator() { Reuse::Validate(reason) } else { Reuse::Forward(reason) };
+    if !report_rule(trace, "larder", "credentials", is_for_others(meta, request, policy), || {
         credentials_evidence(meta, request, policy)
     }) {
         return Reuse::Forward(ForwardReason::Stale);
     }
-    if !tell(trace, "RFC 9111 §5.2.2.4", "no-cache", meta.no_cache, || {
+    if !report_rule(trace, "RFC 9111 §5.2.2.4", "no-cache", meta.no_cache, || {
         format!("the stored response {} no-cache", if meta.no_cache { "has" } else { "has no" })
     }) {
-        return ask(ForwardReason::Stale);
+        return forward_or_validate(ForwardReason::Stale);
     }
-    if !tell(trace, "RFC 9111 §5.2.1.4", "request-no-cache", asked.no_cache, || {
+    if !report_rule(trace, "RFC 9111 §5.2.1.4", "request-no-cache", asked.no_cache, || {
         request_evidence("no-cache", request.directives.no_cache, asked.no_cache)
     }) {
-        return ask(ForwardReason::Request);
+        return forward_or_validate(ForwardReason::Request);
     }
     let age = meta.age(now);
     if let Some(most) = asked.max_age {
         let older = age > most || most == 0;
-        if !tell(trace, "RFC 9111 §5.2.1.1", "request-max-age", older, || {
+        if !report_rule(trace, "RFC 9111 §5.2.1.1", "request-max-age", older, || {
             format!("Cache-Control: max-age={most} in the request, age {age}")
         }) {
-            return ask(ForwardReason::Request);
+            return forward_or_validate(ForwardReason::Request);
         }
     }
     let freshness = meta.freshness(now);
@@ -221,20 +224,21 @@ fn of_stored(
             Freshness::Fresh { remaining } => remaining,
             Freshness::Stale { .. } => 0,
         };
-        if !tell(trace, "RFC 9111 §5.2.1.3", "request-min-fresh", remaining < least, || {
+        if !report_rule(trace, "RFC 9111 §5.2.1.3", "request-min-fresh", remaining < least, || {
             format!("Cache-Control: min-fresh={least} in the request; {}", arithmetic(meta, age, freshness))
         }) {
-            return ask(ForwardReason::Request);
+            return forward_or_validate(ForwardReason::Request);
         }
     }
     match freshness {
         Freshness::Fresh { .. } => {
-            tell(trace, "RFC 9111 §4.2", "fresh", true, || arithmetic(meta, age, freshness));
+            report_rule(trace, "RFC 9111 §4.2", "fresh", true, || arithmetic(meta, age, freshness));
             Reuse::Serve
         }
         Freshness::Stale { staleness } => {
-            tell(trace, "RFC 9111 §4.2", "fresh", false, || arithmetic(meta, age, freshness));
-            of_stale(meta, staleness, asked, policy, trace).unwrap_or_else(|| ask(ForwardReason::Stale))
+            report_rule(trace, "RFC 9111 §4.2", "fresh", false, || arithmetic(meta, age, freshness));
+            of_stale(meta, staleness, asked, policy, trace)
+                .unwrap_or_else(|| forward_or_validate(ForwardReason::Stale))
         }
     }
 }
@@ -270,7 +274,7 @@ fn of_stale(
     trace: &mut impl RuleTrace,
 ) -> Option<Reuse> {
     let unfollowed = is_unfollowed(meta)
-        && !tell(trace, "larder", "database-not-followed", true, || {
+        && !report_rule(trace, "larder", "database-not-followed", true, || {
             let then = match consents(policy) {
                 true => "cache.stale_if_error of the route applies",
                 false => "it is not used, since cache.stale_if_error is not set for the route",
@@ -282,7 +286,7 @@ fn of_stale(
     }
     // A client's `max-stale` does not replace an explicit lifetime of the origin.
     if let Some(most) = asked.max_stale.filter(|_| !meta.lifetime.is_zero())
-        && !tell(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
+        && !report_rule(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
             format!("Cache-Control: max-stale={most} in the request, stale for {staleness} s")
         })
     {
@@ -290,13 +294,13 @@ fn of_stale(
     }
     let window = meta.stale_while_revalidate;
     let within = staleness < window;
-    if !tell(trace, "RFC 5861 §3", "stale-while-revalidate", within, || {
+    if !report_rule(trace, "RFC 5861 §3", "stale-while-revalidate", within, || {
         format!("stale for {staleness} s, stale-while-revalidate {window} s")
     }) {
         return Some(Reuse::ServeWhileRevalidating);
     }
     let has = if meta.has_validator() { "has" } else { "has no" };
-    tell(trace, "RFC 9111 §4.3", "validate", true, || format!("the stored response {has} validator"));
+    report_rule(trace, "RFC 9111 §4.3", "validate", true, || format!("the stored response {has} validator"));
     None
 }
 
@@ -315,7 +319,7 @@ fn consents(policy: &Policy) -> bool {
 
 /// Whether nothing forbids stale use.
 fn may_be_stale(meta: &Meta, trace: &mut impl RuleTrace) -> bool {
-    tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
+    report_rule(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
         let is_purged = meta.lifetime.source == LifetimeSource::Purged;
         match meta.must_revalidate {
             true if meta.lifetime.source == LifetimeSource::Unread => {
@@ -345,16 +349,16 @@ pub fn on_error(
 ) -> bool {
     if let Some(part) = stored.partial() {
         let held = holds(stored, request);
-        if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
+        if !report_rule(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return false;
         }
     }
-    if !tell(trace, "larder", "credentials", is_for_others(stored, request, policy), || {
+    if !report_rule(trace, "larder", "credentials", is_for_others(stored, request, policy), || {
         credentials_evidence(stored, request, policy)
     }) {
         return false;
     }
-    if !tell(trace, "RFC 9111 §5.2.2.4", "no-cache", stored.no_cache, || {
+    if !report_rule(trace, "RFC 9111 §5.2.2.4", "no-cache", stored.no_cache, || {
         format!("the stored response {} no-cache", if stored.no_cache { "has" } else { "has no" })
     }) {
         return false;
@@ -366,12 +370,12 @@ pub fn on_error(
         Freshness::Stale { staleness } => staleness,
     };
     let fresh = matches!(freshness, Freshness::Fresh { .. });
-    if !tell(trace, "RFC 9111 §4.2", "fresh", fresh, || arithmetic(stored, age, freshness)) {
+    if !report_rule(trace, "RFC 9111 §4.2", "fresh", fresh, || arithmetic(stored, age, freshness)) {
         return true;
     }
     if is_unfollowed(stored) {
         let is_set = consents(policy);
-        if !tell(trace, "larder", "database-not-followed", !is_set, || {
+        if !report_rule(trace, "larder", "database-not-followed", !is_set, || {
             let (is, may) = if is_set { ("is", "may") } else { ("is not", "may not") };
             format!("{UNFOLLOWED}, and cache.stale_if_error {is} set for the route: it {may} be served stale")
         }) {
@@ -383,7 +387,7 @@ pub fn on_error(
     let asked = request.directives.obeyed(policy.request_directives).stale_if_error;
     let window = asked.map_or(stored.stale_if_error, |it| it.min(stored.stale_if_error));
     let within = staleness < window;
-    tell(trace, "RFC 5861 §4", "stale-if-error", true, || {
+    report_rule(trace, "RFC 5861 §4", "stale-if-error", true, || {
         let at_most = asked.map_or_else(String::new, |it| format!(" (the request says {it} s)"));
         let may = if within { "may" } else { "may not" };
         format!(

@@ -308,7 +308,7 @@ pub fn suits(own: Coding, accepted: AcceptedCodings) -> bool {
 /// the response suits the client even if it proves to be private. `stored` is the coding of a response to be validated:
 /// only it is requested if the client accepts it, since another form has another tag.
 #[must_use]
-pub fn ask(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
+pub fn accept_encoding(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
     let accepted = AcceptedCodings::read(request);
     let likes = |it| !accepted.is_indifferent() && accepted.quality(it) > 0;
     match stored {

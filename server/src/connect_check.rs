@@ -64,7 +64,7 @@ pub fn not_contacted(config: &Config) -> String {
 
 /// A line for each contact.
 #[must_use]
-pub fn tell(contacts: &[ServerContact]) -> String {
+pub fn text(contacts: &[ServerContact]) -> String {
     let mut out = String::new();
     for ServerContact { kind, name, source, result } in contacts {
         let _ = match result {

@@ -36,7 +36,7 @@ impl Shares {
         let threads = (workers.get() + 1) * OF_A_THREAD;
         let it = Self::of(raise(), open + threads + later(config, lower, workers));
         descriptors::allow(it.for_clients);
-        it.tell(config, errors);
+        it.log(config, errors);
         it
     }
 
@@ -47,7 +47,7 @@ impl Shares {
     }
 
     /// Logs a warning if not all permitted clients can be accepted.
-    fn tell(self, config: &Config, errors: &ErrorLog) {
+    fn log(self, config: &Config, errors: &ErrorLog) {
         let wanted = config.limits.client.connections;
         let promised = match config.decided.by("limits.connections") {
             Source::Default => wanted.min(FEW),

@@ -86,7 +86,7 @@ async fn refresh(
         return Err("the limit of client connections is reached".to_owned());
     }
     let (end, host, target) = (ours.try_clone().map_err(text)?, it.asker.host.clone(), it.target.clone());
-    let asked = tokio::task::spawn_blocking(move || ask(ours, &host, &target));
+    let asked = tokio::task::spawn_blocking(move || fetch(ours, &host, &target));
     let answer = tokio::time::timeout(LONGEST, asked).await;
     let _ = end.shutdown(Shutdown::Both);
     let (media_type, body) = answer
@@ -96,7 +96,7 @@ async fn refresh(
     Ok(())
 }
 /// The media type and body of a page.
-fn ask(stream: UnixStream, host: &str, target: &str) -> Result<(String, Vec<u8>), String> {
+fn fetch(stream: UnixStream, host: &str, target: &str) -> Result<(String, Vec<u8>), String> {
     let text = |it: std::io::Error| it.to_string();
     let mut client = HttpClient::over(stream, LONGEST).map_err(text)?;
     let fields: [(&str, &[u8]); 3] =

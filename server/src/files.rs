@@ -187,7 +187,7 @@ impl FileRoute {
         let mut answer = self.root.answer(&request.method, &request.target, &fields, now).await;
         stages.enter(RequestStage::Write);
         if self.server_timing {
-            stages.tell(&mut answer.fields);
+            stages.add_server_timing(&mut answer.fields);
         }
         RequestOutcome::sent(answer.send(reply).await)
     }

@@ -620,6 +620,6 @@ fn tell_certificate(target: &RouteTarget, request: &mut Rc<Request>, client: &Cl
     if let RouteTarget::Proxy(route) = target
         && route.tells_certificate
     {
-        certificate::tell(&mut Rc::make_mut(request).fields, client);
+        certificate::add_fields(&mut Rc::make_mut(request).fields, client);
     }
 }

@@ -157,7 +157,7 @@ impl Live {
         tls_port: Option<u16>,
     ) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
-        self.access.tell(errors);
+        self.access.set_log(errors);
         let services = RefCell::new(HashMap::new());
         let databases = sql::databases(&self.config, self.workers, counters, &errors.of(Subsystem::Origin));
         let error_pages = SiteErrorPages::default();

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// One sentence: the route, and the remedy.
 pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let routes = config.sites.iter().flat_map(|it| &it.routes);
-    let mut resolver = Resolver { left: PATIENCE };
+    let mut resolver = Resolver { left: TIMEOUT };
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
             let origin = it.name();
@@ -75,7 +75,7 @@ fn leads_here(origin: &OriginAddress, listen: &[ListenerAddress], resolver: &mut
 }
 
 /// The total time limit for names: neither a start nor the admin may block on a resolver that does not respond.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Resolves names, within a time limit.
 struct Resolver {
@@ -89,14 +89,14 @@ impl Resolver {
         self.within(move || (host.as_str(), port).to_socket_addrs().into_iter().flatten().collect())
     }
 
-    fn within(&mut self, ask: impl FnOnce() -> Vec<SocketAddr> + Send + 'static) -> Vec<SocketAddr> {
+    fn within(&mut self, resolve: impl FnOnce() -> Vec<SocketAddr> + Send + 'static) -> Vec<SocketAddr> {
         if self.left.is_zero() {
             return Vec::new();
         }
         let (say, hear) = mpsc::sync_channel(1);
         let begun = clock::precise_micros();
         // The result may arrive after the wait has ended.
-        std::thread::spawn(move || drop(say.send(ask())));
+        std::thread::spawn(move || drop(say.send(resolve())));
         let found = hear.recv_timeout(self.left).unwrap_or_default();
         let passed = Duration::from_micros(clock::precise_micros().saturating_sub(begun));
         self.left = self.left.saturating_sub(passed);

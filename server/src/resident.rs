@@ -39,7 +39,7 @@ impl Resident {
 }
 
 /// The time limit for the workers to examine their heaps.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Heaps above this size are not examined mapping by mapping: the kernel takes a millisecond for some 100 MiB.
 const LOOKED_THROUGH: u64 = 256 << 20;
@@ -96,7 +96,7 @@ impl Heap {
 
     /// Requests a measurement from all workers, and waits for it a short time: the results are then of about the same
     /// moment, and recent. By the main thread alone; `books` is as for [`Heap::tick`].
-    pub async fn ask(&self, books: u64) {
+    pub async fn measure_all(&self, books: u64) {
         for it in &self.workers {
             it.has_looked.store(false, Relaxed);
             it.asked.notify_one();
@@ -107,7 +107,7 @@ impl Heap {
                 self.looked.notified().await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, all).await; // A worker that is busy is told of as it was.
+        let _ = tokio::time::timeout(TIMEOUT, all).await; // A worker that is busy is told of as it was.
     }
 
     /// Measures, in a worker, if requested since the last measurement. `books` is the store's number of heap bytes.
@@ -243,7 +243,7 @@ mod tests {
                 heap.asked(0).await;
                 heap.tick(0, 1 << 20);
             };
-            tokio::join!(heap.ask(1 << 20), worker);
+            tokio::join!(heap.measure_all(1 << 20), worker);
         });
         assert_ne!(77, used());
         // What the books have lost since is not handed out any more, though nobody has looked.

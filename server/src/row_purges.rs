@@ -33,7 +33,7 @@ const UNKNOWN: Duration = Duration::from_secs(1);
 /// than the sum of the three, 3 s.
 pub const BEHIND: Duration = Duration::from_secs(1);
 /// The number of such intervals after which a database that is slow to begin is named in the log.
-const PATIENCE: u32 = 5;
+const SLOW_START_INTERVALS: u32 = 5;
 /// Milliseconds after which the same reason is logged again.
 const REMINDER: u64 = 10 * 60 * 1000;
 /// The pause before a purge is given again to a full queue.
@@ -267,7 +267,7 @@ impl RowPages {
                 () = sleep(UNKNOWN) => drop(self.validate().await),
             }
             waited += 1;
-            if waited == PATIENCE {
+            if waited == SLOW_START_INTERVALS {
                 self.tell_gap("it waits for the end of transactions that were open at the start");
             }
         }
@@ -371,14 +371,14 @@ impl RowPages {
                 here: None,
                 receipt: ReceiptDetail::Brief,
             };
-            let given: Vec<_> = tags.iter().map(|tag| (tag, self.purges.bring(order(tag)))).collect();
+            let given: Vec<_> = tags.iter().map(|tag| (tag, self.purges.submit(order(tag)))).collect();
             for (tag, done) in given {
                 let mut done = done.await;
                 // The queue was full, of purges by others.
                 while done.is_err() {
                     sleep(FULL).await;
                     done = match self.purges.is_open() {
-                        true => self.purges.bring(order(tag)).await,
+                        true => self.purges.submit(order(tag)).await,
                         false => return spread,
                     };
                 }

@@ -60,8 +60,9 @@ impl Lower {
             Some(it) => {
                 let settings = Arc::new(fleet_settings(it)?);
                 let teller = errors.of(Subsystem::Fleet);
-                let report =
-                    Box::new(move |server: &fleet::FleetAddress, change| tell(&teller, server, change));
+                let report = Box::new(move |server: &fleet::FleetAddress, change| {
+                    report_server(&teller, server, change)
+                });
                 let health = Health::new(&settings, counters(), Some(report));
                 health.follow(follower(errors.of(Subsystem::Fleet)));
                 Some((settings, health))
@@ -111,7 +112,7 @@ pub struct DiskWatch {
     teller: SubsystemLog,
     last: RefCell<DiskState>,
     /// Whether reads skip the device, and whether it is full, as last logged.
-    alone: Cell<bool>,
+    reads_off: Cell<bool>,
     cramped: Cell<bool>,
     /// Whether "validate everything" was logged, and the logged number of damaged records.
     revalidation_reason: Cell<bool>,
@@ -125,9 +126,18 @@ impl DiskWatch {
     #[must_use]
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
-        let (alone, cramped, revalidation_reason, corrupt, entered) = Default::default();
+        let (reads_off, cramped, revalidation_reason, corrupt, entered) = Default::default();
         let last = RefCell::new(DiskState::On);
-        Self { disk: lower.disk.clone(), teller, last, alone, cramped, revalidation_reason, corrupt, entered }
+        Self {
+            disk: lower.disk.clone(),
+            teller,
+            last,
+            reads_off,
+            cramped,
+            revalidation_reason,
+            corrupt,
+            entered,
+        }
     }
 
     /// Retries after a failure, when due; charges the memory of the index to the RAM budget.
@@ -190,8 +200,8 @@ impl DiskWatch {
 
     /// Logs problems of the device while the tier is on.
     fn tell_of_device(&self, disk: &DiskTier) {
-        let alone = disk.leaves_reads_alone();
-        match (self.alone.replace(alone), alone) {
+        let reads_off = disk.leaves_reads_alone();
+        match (self.reads_off.replace(reads_off), reads_off) {
             (false, true) => {
                 let values = [
                     ("why", "three consecutive reads took longer than 1 s"),
@@ -346,7 +356,7 @@ fn address(it: &larder_config::memcached_address::FleetServer) -> fleet::FleetAd
 /// Logs each operation, if the subsystem's level permits.
 fn follower(teller: SubsystemLog) -> fleet::OperationFollower {
     let follows = teller.clone();
-    let tell = move |it: &fleet::OperationResult<'_>| {
+    let log_operation = move |it: &fleet::OperationResult<'_>| {
         let (server, micros) = (it.server.to_string(), it.micros.to_string());
         let values = [
             ("server", server.as_str()),
@@ -359,11 +369,11 @@ fn follower(teller: SubsystemLog) -> fleet::OperationFollower {
     };
     fleet::OperationFollower {
         follows: Box::new(move || follows.tells(Level::Debug)),
-        report: Box::new(tell),
+        report: Box::new(log_operation),
     }
 }
 
-fn tell(teller: &SubsystemLog, server: &fleet::FleetAddress, change: ServerChange) {
+fn report_server(teller: &SubsystemLog, server: &fleet::FleetAddress, change: ServerChange) {
     let server = server.to_string();
     match change {
         ServerChange::Ejected => {

@@ -68,7 +68,7 @@ impl CertificateStore {
     }
 
     /// The text at the start by which a client can identify this larder.
-    pub fn tell(&self) -> String {
+    pub fn identity(&self) -> String {
         let own = self.own.borrow();
         let Some(own) = &*own else { return String::new() };
         format!("self-signed certificate for {} (SHA-256 {})\n", own.names.join(", "), own.fingerprint())

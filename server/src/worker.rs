@@ -8,10 +8,10 @@ use super::error_page::PageRefresher;
 use super::handler::RequestHandler;
 use super::health::Watches;
 use super::live::{DrainReason, Live, WorkerState};
+use super::memory_release::{self, MemoryRelease};
 use super::overlay::Overlays;
 use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
-use super::quiet::{self, Quiet};
 use super::resident::Heap;
 use super::tiers::Lower;
 use super::worker_failure::WorkerFailure;
@@ -80,7 +80,7 @@ pub struct WorkerShared {
     /// The worst requests.
     pub worst: Arc<Worst>,
     /// Signals all threads to return memory.
-    pub room_to_give: quiet::ReleaseSignal,
+    pub room_to_give: memory_release::ReleaseSignal,
     /// The division of descriptors.
     pub shares: Shares,
     /// The memory that the allocator holds, and has allocated.
@@ -143,7 +143,7 @@ async fn run(
     let _ = gateway.coders.set(shared.coders.clone());
     let purge_queue = purges.clone();
     let _ = gateway.spread.set(Box::new(move |PurgeRule { scope, strength, .. }, here| {
-        let done = purge_queue.bring(PurgeOrder {
+        let done = purge_queue.submit(PurgeOrder {
             asked: PurgeRequest { scope, strength },
             by: "a response's groups".to_owned(),
             wait: false,
@@ -179,8 +179,8 @@ async fn run(
     tokio::task::spawn_local(async move { accepts() });
     let SettingsFollower { front, counters, .. } = &follower;
     let free_list = Some(shared.store.free_list());
-    let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), free_list);
-    tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
+    let release = MemoryRelease::new(shared.room_to_give.clone(), counters.clone(), free_list);
+    tokio::task::spawn_local(look_after(front.clone(), release, shared.heap.clone(), number));
     // Checked first: a stop may have come before this worker's first look at its orders.
     let drains = |orders: &watch::Receiver<WorkerState>| orders.borrow().drain.is_some();
     while !drains(&orders) && orders.changed().await.is_ok() && !drains(&orders) {
@@ -308,13 +308,16 @@ impl SettingsFollower {
 
 /// The periodic tasks of a worker: log lines wait at most this long in a quiet one, and so does memory that is to be
 /// returned.
-async fn look_after(front: Rc<RequestHandler>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
-    let (mut flush, mut look) = (tokio::time::interval(quiet::LOOK), tokio::time::interval(quiet::LOOK));
+async fn look_after(front: Rc<RequestHandler>, release: MemoryRelease, heap: Arc<Heap>, number: usize) {
+    let (mut flush, mut look) = (
+        tokio::time::interval(memory_release::CHECK_INTERVAL),
+        tokio::time::interval(memory_release::CHECK_INTERVAL),
+    );
     flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = flush.tick() => front.observer.flush(),
-            _ = look.tick() => look.reset_after(quiet.look()),
+            _ = look.tick() => look.reset_after(release.check()),
             () = heap.asked(number) => {}
         }
         heap.tick(number, front.gateway.store.used_of_heap());

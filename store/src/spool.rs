@@ -33,13 +33,13 @@ const CONCURRENT_CALLS: usize = 12 * THREADS;
 /// queue is not the device's fault.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The factor of [`PATIENCE`] for a device that completes other calls: the queue is then too long for waiting readers.
+/// The factor of [`CALL_TIMEOUT`] for a device that completes other calls: the queue is then too long for waiting readers.
 const LONGEST: u32 = 4;
 
-/// Checks for completed calls within each [`PATIENCE`].
+/// Checks for completed calls within each [`CALL_TIMEOUT`].
 const COMPLETION_CHECKS: u32 = 4;
 
-/// As [`PATIENCE`], for a call that only its own client waits for.
+/// As [`CALL_TIMEOUT`], for a call that only its own client waits for.
 pub(crate) const SINGLE_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Milliseconds for which the spool takes no new body after a failed write, so that not every body has to fail.
@@ -135,12 +135,12 @@ impl Spool {
         self.pool.get_or_init(|| Pool::new("spool", THREADS, Arc::default()))
     }
 
-    /// The result of `work`, done in its turn by a thread that may wait; `None` if the device completes nothing for `patience`, or
+    /// The result of `work`, done in its turn by a thread that may wait; `None` if the device completes nothing for `limit`, or
     /// if it takes [`LONGEST`] times as long.
     async fn run<T: Send + 'static>(
         &self,
         turns: &Arc<Semaphore>,
-        patience: Duration,
+        limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let work = async {
@@ -157,7 +157,7 @@ impl Spool {
         let mut work = pin!(work);
         let (mut seen, mut quiet) = (self.completed.load(Relaxed), 0);
         for _ in 0..LONGEST * COMPLETION_CHECKS {
-            if let Ok(done) = timeout(patience / COMPLETION_CHECKS, &mut work).await {
+            if let Ok(done) = timeout(limit / COMPLETION_CHECKS, &mut work).await {
                 return done;
             }
             let now = self.completed.load(Relaxed);
@@ -226,7 +226,7 @@ impl Spooled {
     }
 
     /// Appends the bytes at `at` of the body, and frees the room of those before `needed`. A device that completes nothing for
-    /// `patience` is not awaited. Returns the checksum of each piece. Bytes appended by a call whose future was dropped may be appended once more.
+    /// `limit` is not awaited. Returns the checksum of each piece. Bytes appended by a call whose future was dropped may be appended once more.
     ///
     /// # Errors
     /// They were not written. Those appended before were.
@@ -235,10 +235,10 @@ impl Spooled {
         at: u64,
         pieces: Vec<Bytes>,
         needed: u64,
-        patience: Duration,
+        limit: Duration,
     ) -> Result<Vec<u64>, SpoolRefusal> {
         let (file, turns) = (self.clone(), &self.spool.writes);
-        let done = self.spool.run(turns, patience, move || file.append_now(at, &pieces, needed)).await;
+        let done = self.spool.run(turns, limit, move || file.append_now(at, &pieces, needed)).await;
         let done = done.unwrap_or(Err(SpoolRefusal::Failed));
         if done == Err(SpoolRefusal::Failed) {
             self.spool.pause();

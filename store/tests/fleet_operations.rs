@@ -170,11 +170,11 @@ fn each_operation_is_reported_to_the_follower() {
         let (fleet, _) = fleet::fleet(patient(vec![server.address()]));
         let outcome: Arc<Mutex<Vec<String>>> = Arc::default();
         let follows = Arc::new(AtomicBool::new(false));
-        let (tell, wants) = (outcome.clone(), follows.clone());
+        let (report_outcome, wants) = (outcome.clone(), follows.clone());
         fleet.health().follow(OperationFollower {
             follows: Box::new(move || wants.load(Relaxed)),
             report: Box::new(move |it| {
-                tell.lock().unwrap().push(format!("{} {} {}", it.what, it.key, it.came))
+                report_outcome.lock().unwrap().push(format!("{} {} {}", it.what, it.key, it.came))
             }),
         });
         let it = fleet.server(0);

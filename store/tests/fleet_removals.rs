@@ -37,7 +37,7 @@ fn nodes(change: impl Fn(&mut FleetSettings), test: impl AsyncFn(&[Rc<Fleet>; 3]
     });
 }
 
-async fn ask(node: &Rc<Fleet>) -> FleetResult {
+async fn fetch(node: &Rc<Fleet>) -> FleetResult {
     get_as(node, URL, &[], Want::Recompute).await
 }
 
@@ -45,7 +45,7 @@ async fn ask(node: &Rc<Fleet>) -> FleetResult {
 fn a_page_in_flight_is_not_written_after_its_removal() {
     each(async |[a, b, c]| {
         // B finds nothing and asks the origin; A removes the page meanwhile.
-        let turn = ask(b).await;
+        let turn = fetch(b).await;
         assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
         let old = text("old");
         assert_eq!(Settled::NotStored, put(b, URL, &old).await);
@@ -56,7 +56,7 @@ fn a_page_in_flight_is_not_written_after_its_removal() {
         assert_eq!(FleetCopy::Yes, old.is_shared(), "what is in B's memory is asked about");
         assert!(old.is_due(larder_stdx::clock::wall().0 + 60));
         // Who asks from now on writes, and what was on its way before is not written over that either.
-        let turn = ask(c).await;
+        let turn = fetch(c).await;
         assert_eq!(Settled::Stored, put(c, URL, &text("new")).await);
         drop(turn);
         assert_eq!(b"new"[..], hit(get(a, URL).await).body);
@@ -66,9 +66,9 @@ fn a_page_in_flight_is_not_written_after_its_removal() {
 #[test]
 fn an_older_response_does_not_replace_one_requested_after_the_removal() {
     each(async |[a, b, c]| {
-        let before = ask(b).await;
+        let before = fetch(b).await;
         assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
-        let after = ask(c).await;
+        let after = fetch(c).await;
         assert_eq!(Settled::Stored, put(c, URL, &text("new")).await);
         assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
         drop((before, after));
@@ -81,10 +81,10 @@ fn a_node_without_the_lease_does_not_overwrite_a_removal() {
     nodes(
         |_| {},
         async |[a, b, c]| {
-            let ours = ask(a).await;
+            let ours = fetch(a).await;
             assert!(matches!(ours, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
             // B waits in vain, and asks the origin itself.
-            assert!(matches!(ask(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
+            assert!(matches!(fetch(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
             assert_eq!(Removed::Everywhere, c.remove(URL.as_bytes()).await);
             assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
             assert_miss(get(c, URL).await);
@@ -98,8 +98,8 @@ fn a_node_without_the_lease_may_write_first() {
     nodes(
         |_| {},
         async |[a, b, c]| {
-            let ours = ask(a).await;
-            assert!(matches!(ask(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
+            let ours = fetch(a).await;
+            assert!(matches!(fetch(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
             assert_eq!(Settled::Stored, put(b, URL, &text("b's")).await);
             assert_eq!(Settled::NotStored, put(a, URL, &text("a's")).await);
             drop(ours);
@@ -147,7 +147,7 @@ fn after_a_removal_one_node_has_the_turn() {
             for _ in 0..2 {
                 let mut turns = Vec::new();
                 for node in all {
-                    turns.push(ask(node).await);
+                    turns.push(fetch(node).await);
                 }
                 let ours =
                     |it: &&FleetResult| matches!(it, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. });
@@ -192,7 +192,7 @@ fn a_page_written_between_two_lookups_is_kept() {
             let is_purged = |_: &_, _| looks.replace(looks.get() + 1) == 0;
             let policy = Policy::default();
             let want = Want::Recompute;
-            let ask = FleetQuery {
+            let query = FleetQuery {
                 key: URL.as_bytes(),
                 request: &[],
                 policy: &policy,
@@ -200,7 +200,7 @@ fn a_page_written_between_two_lookups_is_kept() {
                 held: None,
                 is_purged: &is_purged,
             };
-            let got = b.get(ask).await;
+            let got = b.get(query).await;
             assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
             drop(got);
             // Behind what was told and not waited for.

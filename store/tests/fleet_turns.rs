@@ -23,11 +23,11 @@ fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 4])) {
         let node = |recompute_once| fleet::fleet(FleetSettings { recompute_once, ..settings.clone() }).0;
         let nodes = [node(true), node(true), node(true), node(false)];
         for (language, body) in [("en", "Good day"), ("de", "Guten Tag")] {
-            let turn = ask(&nodes[0], language, Want::Recompute).await;
+            let turn = fetch(&nodes[0], language, Want::Recompute).await;
             assert_eq!(Settled::Stored, put(&nodes[0], URL, &expired(language, body)).await);
             drop(turn);
         }
-        drop(ours(ask(&nodes[0], "de", Want::Recompute).await));
+        drop(ours(fetch(&nodes[0], "de", Want::Recompute).await));
         is_done(&nodes[0]).await;
         test(&nodes).await;
     });
@@ -44,7 +44,7 @@ fn expired(language: &str, body: &'static str) -> StoredArc {
     )
 }
 
-async fn ask(node: &Rc<Fleet>, language: &str, want: Want) -> FleetResult {
+async fn fetch(node: &Rc<Fleet>, language: &str, want: Want) -> FleetResult {
     get_as(node, URL, &[("Accept-Language", language)], want).await
 }
 
@@ -65,12 +65,12 @@ async fn is_done(node: &Rc<Fleet>) {
 fn a_reader_leaves_the_lease_to_other_nodes() {
     given_back(async |[_, b, c, _]| {
         for _ in 0..2 {
-            let got = ask(b, "de", Want::ReadOnly).await;
+            let got = fetch(b, "de", Want::ReadOnly).await;
             assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
             assert_eq!(b"Guten Tag"[..], hit(got).body);
         }
         is_done(b).await;
-        ours(ask(c, "de", Want::Recompute).await);
+        ours(fetch(c, "de", Want::Recompute).await);
     });
 }
 
@@ -79,14 +79,14 @@ fn a_request_for_another_variant_leaves_the_lease_to_other_nodes() {
     given_back(async |[_, b, c, _]| {
         // The newest is in German; its turn is not for who comes by it to the English one.
         for want in [Want::ReadOnly, Want::Recompute] {
-            assert_eq!(b"Good day"[..], hit(ask(b, "en", want).await).body);
+            assert_eq!(b"Good day"[..], hit(fetch(b, "en", want).await).body);
         }
         assert!(matches!(
-            ask(b, "fr", Want::Recompute).await,
+            fetch(b, "fr", Want::Recompute).await,
             FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }
         ));
         is_done(b).await;
-        ours(ask(c, "de", Want::Recompute).await);
+        ours(fetch(c, "de", Want::Recompute).await);
     });
 }
 
@@ -94,14 +94,14 @@ fn a_request_for_another_variant_leaves_the_lease_to_other_nodes() {
 fn a_node_with_an_outdated_page_leaves_the_lease_to_other_nodes() {
     given_back(async |[a, b, c, _]| {
         // B asked before A gave the turn back, and what it brings is not written over what stands there since.
-        let seen = ask(b, "de", Want::Recompute).await;
+        let seen = fetch(b, "de", Want::Recompute).await;
         drop(ours(seen));
         is_done(b).await;
-        drop(ours(ask(a, "de", Want::Recompute).await));
+        drop(ours(fetch(a, "de", Want::Recompute).await));
         is_done(a).await;
         put(b, URL, &expired("de", "late")).await;
         is_done(b).await;
-        ours(ask(c, "de", Want::Recompute).await);
+        ours(fetch(c, "de", Want::Recompute).await);
     });
 }
 
@@ -109,9 +109,9 @@ fn a_node_with_an_outdated_page_leaves_the_lease_to_other_nodes() {
 #[test]
 fn a_node_without_leases_overwrites_a_released_page() {
     given_back(async |[_, _, c, d]| {
-        assert_eq!(b"Guten Tag"[..], hit(ask(d, "de", Want::Recompute).await).body);
+        assert_eq!(b"Guten Tag"[..], hit(fetch(d, "de", Want::Recompute).await).body);
         is_done(d).await;
         assert_eq!(Settled::Stored, put(d, URL, &expired("de", "new")).await);
-        assert_eq!(b"new"[..], hit(ask(c, "de", Want::ReadOnly).await).body);
+        assert_eq!(b"new"[..], hit(fetch(c, "de", Want::ReadOnly).await).body);
     });
 }

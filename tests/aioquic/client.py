@@ -14,7 +14,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, StreamReset
 
 AUTHORITY, PORT = sys.argv[1], int(sys.argv[2])
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def literal(prefix, bits, text):
@@ -67,7 +67,7 @@ class Client(QuicConnectionProtocol):
         else:
             self.http.send_headers(stream, pseudo, end_stream=True)
         self.transmit()
-        reset = await asyncio.wait_for(done, PATIENCE)
+        reset = await asyncio.wait_for(done, TIMEOUT)
         status, length, _ = self.responses.pop(stream)
         return f"reset {reset:#x}" if reset is not None else f"{status} {length}"
 

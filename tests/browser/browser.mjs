@@ -12,7 +12,7 @@ const axe = require('axe-core');
 const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
 /** Milliseconds that the page may take to do what it is told. */
-const PATIENCE = 120_000;
+const TIMEOUT = 120_000;
 
 /** `more` goes to the browser's context: a tablet that is touched, for one. */
 export async function open(home, more = {}) {
@@ -22,7 +22,7 @@ export async function open(home, more = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'dark', reducedMotion: 'reduce', ...more });
   if (process.env.LARDER_PAGE) await lay(context, home);
   const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(TIMEOUT);
   const seen = { console: [], elsewhere: [] };
   page.on('pageerror', (error) => seen.console.push(error.message));
   page.on('console', (message) => {

@@ -10,10 +10,10 @@ import { fileURLToPath } from 'node:url';
 const BINARY = process.env.LARDER ?? join(dirname(fileURLToPath(import.meta.url)), '../../target/debug/larder');
 
 /** Milliseconds after which anything that is waited for has failed. */
-export const PATIENCE = 120_000;
+export const TIMEOUT = 120_000;
 
 /** Waits until `it` gives something that is true, and returns that. */
-export async function until(what, it, patience = PATIENCE) {
+export async function until(what, it, patience = TIMEOUT) {
   const end = Date.now() + patience;
   for (;;) {
     const found = await it();
@@ -194,7 +194,7 @@ export async function start({ sites = 0, head = () => '', files = () => ({}), en
 /** One request on a connection of its own: status, fields, body. */
 export function ask(url, fields = {}) {
   return new Promise((then, fail) => {
-    const request = http.get(url, { agent: false, headers: fields, timeout: PATIENCE }, (response) => {
+    const request = http.get(url, { agent: false, headers: fields, timeout: TIMEOUT }, (response) => {
       let body = '';
       response.setEncoding('utf8');
       response.on('data', (it) => (body += it));

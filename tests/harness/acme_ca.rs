@@ -1,7 +1,7 @@
 //! A CA with the ACME protocol that misbehaves on demand. It verifies no signatures: Pebble does that (`pebble`).
 
 use super::secure::Authority;
-use super::{PATIENCE, begun, until};
+use super::{TIMEOUT, begun, until};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ impl AcmeCa {
 pub type CaSigner = Box<dyn Fn(&str, &[u8], i64) -> String + Send + Sync>;
 
 fn serve(state: &CaState, sign: &CaSigner, stream: TcpStream) {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -276,7 +276,7 @@ fn validate(state: &CaState, at: usize) {
     let path = format!("/.well-known/acme-challenge/{}", token(at));
     let mut text = String::new();
     if let Ok(mut stream) = TcpStream::connect(client) {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
     }

@@ -1,6 +1,6 @@
 //! A client that sends exactly the bytes that it is given and reads one response at a time, by its framing.
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
@@ -65,8 +65,8 @@ impl Client {
 
     fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, buffer: Vec::new() }
     }
 

@@ -1,6 +1,6 @@
 //! A command of larder that ends by itself: its output and exit code.
 
-use super::{PATIENCE, server};
+use super::{TIMEOUT, server};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -53,9 +53,9 @@ fn run_into(folder: &Path, arguments: &[&str], variables: &[(&str, &str)], to: S
     command.env("LARDER_ADMIN_TOKEN", server::TOKEN).env("XDG_RUNTIME_DIR", folder);
     let child = command.stdout(to).stderr(Stdio::piped()).spawn().unwrap();
     let pid = libc::pid_t::try_from(child.id()).unwrap();
-    let (tell, ended) = mpsc::channel();
-    std::thread::spawn(move || tell.send(child.wait_with_output()));
-    let Ok(output) = ended.recv_timeout(PATIENCE) else {
+    let (done_sender, ended) = mpsc::channel();
+    std::thread::spawn(move || done_sender.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(TIMEOUT) else {
         // SAFETY: kill takes no pointers; the process is our child, and the thread has not seen it end.
         unsafe { libc::kill(pid, libc::SIGKILL) };
         panic!("larder {} does not end", arguments.join(" "));

@@ -1,7 +1,7 @@
 //! A client of HTTP/2 that sends exact frames on demand. It parses frames by its own few lines: the server's codec does
 //! not judge itself.
 
-use super::{Larder, PATIENCE};
+use super::{Larder, TIMEOUT};
 use larder_wire::http2::hpack::{HpackDecoder, Section};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
@@ -139,8 +139,8 @@ impl Http2 {
     /// The same over a connection on which something was sent already.
     pub fn over(stream: TcpStream, settings: &[(u16, u32)]) -> Self {
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         let (answers, theirs) = (BTreeMap::new(), BTreeMap::new());
         let mut it = Self {
             stream,
@@ -188,13 +188,13 @@ impl Http2 {
     }
 
     /// Sends a whole GET.
-    pub fn ask(&mut self, path: &str) -> u32 {
+    pub fn send_get(&mut self, path: &str) -> u32 {
         self.head(&request("GET", path, &[]), END_STREAM)
     }
 
     /// One GET and its answer.
     pub fn get(&mut self, path: &str) -> Answer {
-        let id = self.ask(path);
+        let id = self.send_get(path);
         self.answer(id)
     }
 

@@ -1,7 +1,7 @@
 //! An origin that speaks HTTP/2, frame by frame as a test says: one thread a connection, a script for each. It counts its
 //! connections, and remembers what it was asked.
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::http2::{ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS};
 use super::http2::{WINDOW_UPDATE, block, frame};
 use super::origin::Behind;
@@ -92,7 +92,7 @@ impl Http2Origin {
             for stream in listener.incoming() {
                 let (mut stream, script) = (stream.unwrap(), script.clone());
                 stream.set_nodelay(true).unwrap();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(TIMEOUT)).unwrap();
                 let number = counts.connections.fetch_add(1, SeqCst);
                 let (shared, payload) = (counts.clone(), payload.clone());
                 std::thread::spawn(move || {

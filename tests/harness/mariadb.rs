@@ -16,7 +16,7 @@ const SMALL: [&str; 3] = [
 
 /// A timeout of connections that a busy machine keeps, for a `[[database]]` whose keys `more` has none: each begins with thousands of
 /// rounds of a hash.
-pub fn patience(more: &str) -> &'static str {
+pub fn connect_timeout(more: &str) -> &'static str {
     if more.contains("connect_timeout") { "" } else { "connect_timeout = \"1m\"\n" }
 }
 
@@ -63,9 +63,9 @@ impl MariaDb {
 
     /// A `[[database]]` for it, with more keys.
     pub fn table(&self, more: &str) -> String {
-        let (socket, patience) = (self.socket(), patience(more));
+        let (socket, connect_timeout) = (self.socket(), connect_timeout(more));
         format!(
-            "[[database]]\nname = \"maria\"\nurl = \"mysql+unix://larder@{}/shop\"\npassword = \"geheim\"\n{patience}{more}\n",
+            "[[database]]\nname = \"maria\"\nurl = \"mysql+unix://larder@{}/shop\"\npassword = \"geheim\"\n{connect_timeout}{more}\n",
             socket.display()
         )
     }

@@ -65,7 +65,7 @@ impl Memcached {
     }
 
     /// Its answer to a command of the text or meta protocol with a one-line answer.
-    pub fn ask(&self, command: impl AsRef<[u8]>) -> String {
+    pub fn command(&self, command: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect().unwrap();
         stream.write_all(command.as_ref()).unwrap();
         let mut line = Vec::new();
@@ -97,7 +97,7 @@ impl Memcached {
         let mut command = format!("set {key} 0 0 {}\r\n", value.len()).into_bytes();
         command.extend_from_slice(value);
         command.extend_from_slice(b"\r\n");
-        assert_eq!("STORED\r\n", self.ask(command));
+        assert_eq!("STORED\r\n", self.command(command));
     }
 
     /// The value of a key.
@@ -117,7 +117,7 @@ impl Memcached {
 
     fn connect(&self) -> std::io::Result<UnixStream> {
         let stream = UnixStream::connect(self.socket())?;
-        stream.set_read_timeout(Some(super::PATIENCE))?;
+        stream.set_read_timeout(Some(super::TIMEOUT))?;
         Ok(stream)
     }
 

@@ -40,7 +40,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The bound of every wait: far above what anything takes, so that only a failure meets it.
-pub const PATIENCE: Duration = Duration::from_secs(240);
+pub const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The second at which the clocks of every larder of this run stand, until a scenario moves them: now, as the first asks.
 #[allow(clippy::disallowed_methods, reason = "real dates, so that an application's own clock agrees")]
@@ -74,7 +74,7 @@ fn bound(prepare: impl FnOnce(&socket2::Socket)) -> (socket2::Socket, SocketAddr
 /// Waits until `done` holds, asking again whenever the scheduler lets us.
 ///
 /// # Panics
-/// After [`PATIENCE`], with `what` was waited for.
+/// After [`TIMEOUT`], with `what` was waited for.
 #[allow(clippy::disallowed_methods, reason = "a test's patience is measured in real time")]
 #[track_caller]
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -82,7 +82,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     // Each look may be a request: without a pause the looks take the processor from what they wait for.
     let mut pause = Duration::from_micros(100);
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "not reached in time: {what}");
+        assert!(start.elapsed() < TIMEOUT, "not reached in time: {what}");
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }

@@ -84,7 +84,7 @@ impl Gate {
     pub fn pass(&self) {
         self.waiting.fetch_add(1, SeqCst);
         let open = self.open.lock().unwrap();
-        let (open, timeout) = self.changed.wait_timeout_while(open, super::PATIENCE, |it| !*it).unwrap();
+        let (open, timeout) = self.changed.wait_timeout_while(open, super::TIMEOUT, |it| !*it).unwrap();
         drop(open);
         self.waiting.fetch_sub(1, SeqCst);
         if timeout.timed_out() {

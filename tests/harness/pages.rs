@@ -171,12 +171,12 @@ impl Page<'_> {
     /// GETs it with these fields (` | ` between).
     #[track_caller]
     pub fn get(&self, lines: &str) -> Response {
-        self.ask("GET", lines, "")
+        self.request("GET", lines, "")
     }
 
     /// Sends any request for it, after `explain` has predicted the outcome; the prediction must come true.
     #[track_caller]
-    pub fn ask(&self, method: &str, lines: &str, body: &str) -> Response {
+    pub fn request(&self, method: &str, lines: &str, body: &str) -> Response {
         let lines = &lines
             .split(" | ")
             .map(|it| dated(it, self.pages.moved.load(SeqCst)))

@@ -75,9 +75,9 @@ impl Postgres {
     /// A `[[database]]` for it, with more keys.
     pub fn table(&self, more: &str) -> String {
         let folder = self.folder.path().display();
-        let patience = super::mariadb::patience(more);
+        let connect_timeout = super::mariadb::connect_timeout(more);
         format!(
-            "[[database]]\nname = \"pg\"\nurl = \"postgres+unix://larder@{folder}/postgres\"\npassword = \"geheim\"\n{patience}{more}\n"
+            "[[database]]\nname = \"pg\"\nurl = \"postgres+unix://larder@{folder}/postgres\"\npassword = \"geheim\"\n{connect_timeout}{more}\n"
         )
     }
 

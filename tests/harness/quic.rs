@@ -1,6 +1,6 @@
 //! A client over QUIC that sends any bytes on any stream, and sees how each stream and the connection end.
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::secure::Trusting;
 use bytes::BytesMut;
 use larder_wire::http2::hpack::Section;
@@ -162,7 +162,7 @@ pub fn begin_handshake(socket: &UdpSocket, to: SocketAddr, trusting: &Trusting, 
         socket.send_to(&out[..it.size], it.destination).unwrap();
         out.clear();
     }
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.recv(&mut [0; 2048]).unwrap();
 }
 
@@ -301,7 +301,7 @@ impl QuicClient {
     /// Waits for an event.
     #[track_caller]
     pub fn until(&mut self, what: &str, is_done: impl Fn(&mut Self) -> bool) {
-        let end = now() + PATIENCE;
+        let end = now() + TIMEOUT;
         while !is_done(self) {
             assert!(now() < end, "{what} did not come");
             self.step();

@@ -1,6 +1,6 @@
 //! TLS for scenarios: certificates of an authority of our own, and a client that sees every byte and how the connection ends.
 
-use super::{PATIENCE, Response, until};
+use super::{Response, TIMEOUT, until};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256,
     PublicKeyData, SignatureAlgorithm,
@@ -171,7 +171,7 @@ impl Trusting {
     /// # Errors
     /// The error of rustls.
     pub fn greet(&self, mut stream: TcpStream, name: &str) -> std::io::Result<Secure> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         // A session is taken up by the very configuration that it was begun with.
         let config = self.config.get_or_init(|| Arc::new(self.config())).clone();

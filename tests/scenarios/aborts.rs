@@ -112,7 +112,7 @@ fn a_stop_lets_requests_in_flight_finish() {
     });
     let mut larder =
         Larder::before_with(&origin, "", "[limits]\ndrain_timeout = \"10m\"\nhead_timeout = \"10m\"\n");
-    let ask = |target: &str| {
+    let fetch = |target: &str| {
         let mut client = larder.client();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
         client
@@ -123,9 +123,9 @@ fn a_stop_lets_requests_in_flight_finish() {
         it.get("/kept");
     }
     let mut fresh: Vec<Client> = (0..20).map(|_| larder.client()).collect();
-    let mut slow = ask("/slow");
-    let mut later = ask("/later");
-    let mut reading = ask("/large");
+    let mut slow = fetch("/slow");
+    let mut later = fetch("/later");
+    let mut reading = fetch("/large");
     let start = reading.read_bytes(1000);
     let mut upload = larder.client();
     upload.send("POST /up HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhello");

@@ -135,7 +135,7 @@ fn requests_in_progress_are_bounded_and_end_in_any_way() {
     let larder = larder(&origin, &site);
     let (mut first, mut second) = (larder.client(), Http2::connect(&larder));
     first.send("GET /slow1 HTTP/1.1\r\nHost: h\r\n\r\n");
-    let stream = second.ask("/slow2");
+    let stream = second.send_get("/slow2");
     until("both are in progress", || gate.waiting() == 2);
     let refused = larder.get("/fast");
     assert_eq!((429, Some("1")), (refused.status, refused.field("retry-after")));

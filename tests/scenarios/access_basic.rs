@@ -413,7 +413,7 @@ fn the_name_of_the_user_is_a_variable() {
     ];
     let larder = larder(&origin, &site.concat());
     let forged = "X-User: root\r\nX_User: root\r\n:user: root\r\n".replace(":user: root\r\n", "");
-    let ask = |target: &str, lines: &str| {
+    let fetch = |target: &str, lines: &str| {
         let it = larder.client().get_with(target, &format!("{lines}{forged}"));
         (it.text(), it.field("x-for").unwrap_or("").to_owned(), it.is_hit())
     };
@@ -421,17 +421,17 @@ fn the_name_of_the_user_is_a_variable() {
         let page = format!("{name} none");
         let field = format!("<{name}>");
         for is_hit in [false, true] {
-            assert_eq!((page.clone(), field.clone(), is_hit), ask("/key/a", lines));
+            assert_eq!((page.clone(), field.clone(), is_hit), fetch("/key/a", lines));
         }
         for _ in 0..2 {
-            assert_eq!((page.clone(), field.clone(), false), ask("/a", lines));
+            assert_eq!((page.clone(), field.clone(), false), fetch("/a", lines));
         }
-        assert_eq!(format!("hello {name}"), ask("/own", lines).0);
+        assert_eq!(format!("hello {name}"), fetch("/own", lines).0);
         // A shared page is made for no user, and its field is that of the client who gets it.
-        let shared = ask("/shared/a", lines);
+        let shared = fetch("/shared/a", lines);
         assert_eq!(("none none", field.as_str()), (shared.0.as_str(), shared.1.as_str()));
     }
-    assert_eq!("none none", ask("/any/a", "").0, "no user without credentials");
+    assert_eq!("none none", fetch("/any/a", "").0, "no user without credentials");
     assert_eq!(401, larder.client().get_with("/a", WRONG).status);
     let mut http2 = Http2::connect(&larder);
     let alice = ("authorization", "Basic YWxpY2U6d29uZGVybGFuZA==");

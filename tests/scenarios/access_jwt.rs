@@ -200,15 +200,15 @@ fn requests_of_two_users_do_not_coalesce() {
         vec![Script::Gate(door.clone()), Script::Send(response(&page))]
     });
     let larder = guarded(&origin, "", ", key = \"identity\"");
-    let ask = |user: &str| {
+    let fetch = |user: &str| {
         let mut client = larder.client();
         client.send(format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", of(user)));
         client
     };
-    let mut alice = ask("alice");
+    let mut alice = fetch("alice");
     until("one waits", || gate.waiting() == 1);
-    let mut again = ask("alice");
-    let mut bob = ask("bob");
+    let mut again = fetch("alice");
+    let mut bob = fetch("bob");
     until("two wait", || gate.waiting() == 2);
     gate.open();
     let pages = [alice.read().text(), again.read().text(), bob.read().text()];
@@ -311,15 +311,15 @@ fn a_token_may_be_in_another_field_or_a_cookie() {
         Origin::new(|it| format!("HTTP/1.1 200 OK\n\n{:?} {:?}", it.field("x-token"), it.field("cookie")));
     let larder = guarded(&origin, ", header = \"X-Token\", cookie = \"token\"", "");
     let alices = token(json!({ "sub": "alice" }));
-    let ask = |lines: String| {
+    let fetch = |lines: String| {
         let answer = larder.client().get_with("/", &lines);
         (answer.status, if answer.status == 200 { answer.text() } else { String::new() })
     };
     let ok = |text: &str| (200, text.to_owned());
-    assert_eq!(ok("None None"), ask(format!("X-Token: {alices}\r\n")));
-    assert_eq!(ok("None None"), ask(format!("X-Token: bearer {alices}\r\n")));
-    assert_eq!(ok("None None"), ask(format!("Cookie: token={alices}\r\n")));
-    assert_eq!(ok("None Some(\"a=b; c=d\")"), ask(format!("Cookie: a=b; token={alices}; c=d\r\n")));
+    assert_eq!(ok("None None"), fetch(format!("X-Token: {alices}\r\n")));
+    assert_eq!(ok("None None"), fetch(format!("X-Token: bearer {alices}\r\n")));
+    assert_eq!(ok("None None"), fetch(format!("Cookie: token={alices}\r\n")));
+    assert_eq!(ok("None Some(\"a=b; c=d\")"), fetch(format!("Cookie: a=b; token={alices}; c=d\r\n")));
     for wrong in [
         bearer(&alices),
         format!("X-Token: x\r\nCookie: token={alices}\r\n"),
@@ -328,7 +328,7 @@ fn a_token_may_be_in_another_field_or_a_cookie() {
         format!("Cookie: token={alices}\r\nCookie: token=x\r\n"),
         format!("Cookie: Token={alices}\r\n"),
     ] {
-        assert_eq!(401, ask(wrong.clone()).0, "{wrong}");
+        assert_eq!(401, fetch(wrong.clone()).0, "{wrong}");
     }
 }
 

@@ -117,10 +117,10 @@ fn a_name_gets_a_certificate_and_serves_it() {
     }
     let log = errors(&larder);
     assert!(log.contains("certificate-obtained name=a.test"), "{log}");
-    let ask = larder.admin.to_string();
-    let output = crate::harness::command::run(larder.folder.path(), &["tls", "list", "--admin", &ask]);
+    let fetch = larder.admin.to_string();
+    let output = crate::harness::command::run(larder.folder.path(), &["tls", "list", "--admin", &fetch]);
     assert!(output.out.contains("a.test: expires in") && output.out.contains(", renewed in"), "{output:?}");
-    let output = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &ask]);
+    let output = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &fetch]);
     assert!(output.out.contains("a.test: expires in"), "{output:?}");
     let before = larder.counter("tls_failed_name");
     assert!(scene.connect(&larder, "other.test").is_err(), "a name of no site");
@@ -155,19 +155,19 @@ fn challenges_precede_every_rule_and_only_known_tokens_are_answered() {
     scene.ca.act(|kind| if kind == "chall" { CaAct::Silent } else { CaAct::Serve });
     let larder = scene.start();
     let path = "/.well-known/acme-challenge/token-0_of-the-scenarios";
-    let ask = |method: &str, host: &str, target: &str| {
+    let fetch = |method: &str, host: &str, target: &str| {
         Client::connect(larder.address)
             .send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"))
             .read_for(method)
     };
-    until("the token is known", || ask("GET", "a.test", path).status == 200);
-    let answer = ask("GET", "a.test", path);
+    until("the token is known", || fetch("GET", "a.test", path).status == 200);
+    let answer = fetch("GET", "a.test", path);
     assert!(answer.text().starts_with("token-0_of-the-scenarios."), "{answer:?}");
     assert_eq!(Some("application/octet-stream"), answer.field("content-type"));
-    assert_eq!(200, ask("HEAD", "a.test", path).status);
+    assert_eq!(200, fetch("HEAD", "a.test", path).status);
     assert_eq!(
         200,
-        ask("GET", "unknown.test", path).status,
+        fetch("GET", "unknown.test", path).status,
         "any host: the CA may use another name of the site"
     );
     for (method, target) in [
@@ -178,7 +178,7 @@ fn challenges_precede_every_rule_and_only_known_tokens_are_answered() {
         ("GET", "/.well-known/acme-challenge/../acme-challenge/token-0_of-the-scenarios"),
         ("GET", "/"),
     ] {
-        assert_eq!(308, ask(method, "a.test", target).status, "{method} {target}");
+        assert_eq!(308, fetch(method, "a.test", target).status, "{method} {target}");
     }
     let overlays: Value = serde_json::from_str(&larder.admin_get("/api/v1/overlays").text()).unwrap();
     assert_eq!(0, overlays["overlays"].as_array().unwrap().len(), "it is no page of the operator");
@@ -189,16 +189,16 @@ fn challenges_precede_every_rule_and_only_known_tokens_are_answered() {
 fn a_kill_at_any_step_loses_nothing() {
     for step in ["account", "order", "chall", "poll", "finalize", "cert"] {
         let scene = Scene::of(&["a.test"]);
-        let (tell, reached) = std::sync::mpsc::channel();
+        let (done_sender, reached) = std::sync::mpsc::channel();
         scene.ca.act(move |kind| {
             if kind == step {
-                let _ = tell.send(());
+                let _ = done_sender.send(());
                 return CaAct::Silent;
             }
             CaAct::Serve
         });
         let larder = scene.start();
-        reached.recv_timeout(crate::harness::PATIENCE).unwrap_or_else(|it| panic!("{step}: {it}"));
+        reached.recv_timeout(crate::harness::TIMEOUT).unwrap_or_else(|it| panic!("{step}: {it}"));
         drop(larder);
         scene.ca.act(|_| CaAct::Serve);
         let larder = scene.start();

@@ -23,7 +23,7 @@ fn send(larder: &Larder, first: &str, lines: &[&str], body: &str) -> Response {
 }
 
 /// The same with our own `Host` and these lines.
-fn ask(larder: &Larder, first: &str, lines: &[&str], body: &str) -> Response {
+fn fetch(larder: &Larder, first: &str, lines: &[&str], body: &str) -> Response {
     let host = format!("Host: {}", larder.admin);
     send(larder, first, &[&[host.as_str()], lines].concat(), body)
 }
@@ -46,7 +46,7 @@ fn printed_code(larder: &Larder) -> String {
 }
 
 fn login(larder: &Larder, code: &str) -> Response {
-    ask(larder, "POST /api/v1/login", &[], &format!("{{\"code\":\"{code}\"}}"))
+    fetch(larder, "POST /api/v1/login", &[], &format!("{{\"code\":\"{code}\"}}"))
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn only_the_token_lets_in() {
     let origin = page();
     let larder = Larder::before(&origin, "");
     let right = bearer(TOKEN);
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&right], "").status);
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&right.replace("Bearer", "bearer")], "").status);
+    assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&right], "").status);
+    assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&right.replace("Bearer", "bearer")], "").status);
     let wrong = [
         vec![],
         vec![bearer("")],
@@ -68,7 +68,7 @@ fn only_the_token_lets_in() {
     ];
     for lines in wrong {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let it = ask(&larder, "GET /cache/stats", &lines, "");
+        let it = fetch(&larder, "GET /cache/stats", &lines, "");
         assert_eq!(
             (401, Some("Bearer realm=\"larder\"")),
             (it.status, it.field("www-authenticate")),
@@ -76,7 +76,7 @@ fn only_the_token_lets_in() {
         );
         assert_eq!(401, json(&it)["status"], "{lines:?}");
     }
-    let it = ask(&larder, &format!("GET /cache/stats?token={TOKEN}"), &[], "");
+    let it = fetch(&larder, &format!("GET /cache/stats?token={TOKEN}"), &[], "");
     assert_eq!(401, it.status, "{it:?}");
 }
 
@@ -85,14 +85,14 @@ fn requests_without_the_token_get_only_the_page_and_healthz() {
     let origin = page();
     let larder = Larder::before(&origin, "");
     for path in ["/api/v1/openapi.json", "/metrics", "/api/v1/stats", "/api/v1", "/health", "/healthz/"] {
-        assert_eq!(401, ask(&larder, &format!("GET {path}"), &[], "").status, "{path}");
+        assert_eq!(401, fetch(&larder, &format!("GET {path}"), &[], "").status, "{path}");
     }
-    let it = ask(&larder, "GET /healthz", &[], "");
+    let it = fetch(&larder, "GET /healthz", &[], "");
     assert_eq!((200, "ok\n", Some("text/plain")), (it.status, it.text().as_str(), it.field("content-type")));
     assert_eq!(None, it.field("server"));
-    assert_eq!(405, ask(&larder, "POST /healthz", &[&bearer(TOKEN)], "").status);
+    assert_eq!(405, fetch(&larder, "POST /healthz", &[&bearer(TOKEN)], "").status);
     assert_eq!(421, send(&larder, "GET /", &["Host: lured.example"], "").status);
-    assert_eq!(200, ask(&larder, "GET /api/v1/openapi.json", &[&bearer(TOKEN)], "").status);
+    assert_eq!(200, fetch(&larder, "GET /api/v1/openapi.json", &[&bearer(TOKEN)], "").status);
 }
 
 /// Load balancers ask by an address of their own, older monitors over HTTP/1.0: both got 421, and the audit log a line for each.
@@ -178,21 +178,21 @@ fn a_page_of_another_origin_changes_nothing() {
         // What a form or a simple request of a page may send without asking first.
         for kind in ["text/plain", "application/x-www-form-urlencoded", "application/json"] {
             let kind = format!("Content-Type: {kind}");
-            let it = ask(&larder, "POST /cache/purge", &[&line, &kind, &token], "{\"all\":true}");
+            let it = fetch(&larder, "POST /cache/purge", &[&line, &kind, &token], "{\"all\":true}");
             assert_eq!((403, 403), (it.status, json(&it)["status"].as_u64().unwrap()), "{line}: {it:?}");
         }
     }
     // What the browser sends of itself is not the token: without it, nothing happens in any case.
-    let it = ask(&larder, "POST /cache/purge", &["Content-Type: text/plain"], "{\"all\":true}");
+    let it = fetch(&larder, "POST /cache/purge", &["Content-Type: text/plain"], "{\"all\":true}");
     assert_eq!(401, it.status);
     assert!(larder.get("/").is_hit(), "nothing was purged");
     let preflight = ["Origin: http://evil.example", "Access-Control-Request-Method: POST"];
-    let it = ask(&larder, "OPTIONS /cache/purge", &preflight, "");
+    let it = fetch(&larder, "OPTIONS /cache/purge", &preflight, "");
     assert_eq!((403, None), (it.status, it.field("access-control-allow-origin")));
     let ours = [format!("Origin: http://127.0.0.1:{port}"), format!("Origin: http://localhost:{port}")];
     for line in ours {
         let site = "Sec-Fetch-Site: same-origin";
-        let it = ask(&larder, "POST /cache/purge", &[&line, site, &token], "{\"all\":true}");
+        let it = fetch(&larder, "POST /cache/purge", &[&line, site, &token], "{\"all\":true}");
         assert_eq!(200, it.status, "{line}: {it:?}");
     }
     assert!(!larder.get("/").is_hit(), "it was purged");
@@ -235,7 +235,7 @@ fn a_login_link_works_once_and_for_ten_minutes() {
     assert_eq!(200, session.status, "{session:?}");
     let token = json(&session)["token"].as_str().unwrap().to_owned();
     let shown = bearer(&token);
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&shown], "").status);
+    assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&shown], "").status);
     let again = login(&larder, &code);
     assert_eq!((403, true), (again.status, again.text().contains("already used")), "{again:?}");
 
@@ -245,11 +245,11 @@ fn a_login_link_works_once_and_for_ten_minutes() {
     let code = output.out.trim().strip_prefix(&format!("http://{admin}/#login=")).unwrap();
     larder.advance(601);
     assert_eq!(403, login(&larder, code).status, "it is over ten minutes old");
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&shown], "").status, "the session lasts");
+    assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&shown], "").status, "the session lasts");
 
-    assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&shown], "").status);
-    assert_eq!(401, ask(&larder, "GET /cache/stats", &[&shown], "").status, "it has ended");
-    assert_eq!(409, ask(&larder, "POST /api/v1/logout", &[&bearer(TOKEN)], "").status);
+    assert_eq!(200, fetch(&larder, "POST /api/v1/logout", &[&shown], "").status);
+    assert_eq!(401, fetch(&larder, "GET /cache/stats", &[&shown], "").status, "it has ended");
+    assert_eq!(409, fetch(&larder, "POST /api/v1/logout", &[&bearer(TOKEN)], "").status);
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_session_ends_when_it_is_not_used() {
     let larder = Larder::before(&origin, "");
     let session = json(&login(&larder, &printed_code(&larder)));
     let shown = bearer(session["token"].as_str().unwrap());
-    let status = || ask(&larder, "GET /cache/stats", &[&shown], "").status;
+    let status = || fetch(&larder, "GET /cache/stats", &[&shown], "").status;
     const HOUR: i64 = 3600;
     for _ in 0..15 {
         larder.advance(11 * HOUR);
@@ -266,11 +266,11 @@ fn a_session_ends_when_it_is_not_used() {
     }
     larder.advance(11 * HOUR);
     assert_eq!(401, status(), "a week is over");
-    let link = json(&ask(&larder, "POST /api/v1/login-links", &[&bearer(TOKEN)], ""));
+    let link = json(&fetch(&larder, "POST /api/v1/login-links", &[&bearer(TOKEN)], ""));
     let session = json(&login(&larder, link["code"].as_str().unwrap()));
     let shown = bearer(session["token"].as_str().unwrap());
     larder.advance(13 * HOUR);
-    assert_eq!(401, ask(&larder, "GET /cache/stats", &[&shown], "").status, "nobody used it");
+    assert_eq!(401, fetch(&larder, "GET /cache/stats", &[&shown], "").status, "nobody used it");
 }
 
 #[test]
@@ -287,13 +287,14 @@ fn a_restart_keeps_sessions() {
         let first = format!("export XDG_STATE_HOME={} {more}", at("state"));
         Larder::within(&first, &["run", "-c", &at("larder.toml")])
     };
-    let status = |larder: &Larder, token: &str| ask(larder, "GET /cache/stats", &[&bearer(token)], "").status;
+    let status =
+        |larder: &Larder, token: &str| fetch(larder, "GET /cache/stats", &[&bearer(token)], "").status;
     let larder = start("");
     let logged_in = |code: &str| json(&login(&larder, code))["token"].as_str().unwrap().to_owned();
     let stays = logged_in(&printed_code(&larder));
-    let link = json(&ask(&larder, "POST /api/v1/login-links", &[&bearer(TOKEN)], ""));
+    let link = json(&fetch(&larder, "POST /api/v1/login-links", &[&bearer(TOKEN)], ""));
     let leaves = logged_in(link["code"].as_str().unwrap());
-    assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&bearer(&leaves)], "").status);
+    assert_eq!(200, fetch(&larder, "POST /api/v1/logout", &[&bearer(&leaves)], "").status);
     // Killed: nothing is written at its end.
     drop(larder);
     let larder = start("");
@@ -321,7 +322,7 @@ fn a_stream_ends_with_its_session() {
     while !text.contains("/told") {
         text.push_str(&String::from_utf8(listener.read_chunk().expect("it goes on")).unwrap());
     }
-    assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&shown], "").status);
+    assert_eq!(200, fetch(&larder, "POST /api/v1/logout", &[&shown], "").status);
     larder.get("/untold");
     let mut rest = String::new();
     while let Some(chunk) = listener.read_chunk() {
@@ -336,12 +337,12 @@ fn sessions_and_links_are_bounded() {
     let larder = Larder::before(&origin, "");
     let token = bearer(TOKEN);
     let link = || {
-        let it = json(&ask(&larder, "POST /api/v1/login-links", &[&token], ""));
+        let it = json(&fetch(&larder, "POST /api/v1/login-links", &[&token], ""));
         it["code"].as_str().unwrap().to_owned()
     };
     let first = json(&login(&larder, &link()))["token"].as_str().unwrap().to_owned();
     let second = json(&login(&larder, &link()))["token"].as_str().unwrap().to_owned();
-    let works = |token: &str| ask(&larder, "GET /cache/stats", &[&bearer(token)], "").status == 200;
+    let works = |token: &str| fetch(&larder, "GET /cache/stats", &[&bearer(token)], "").status == 200;
     for _ in 2..64 {
         assert_eq!(200, login(&larder, &link()).status);
     }
@@ -359,13 +360,13 @@ fn sessions_and_links_are_bounded() {
 fn guesses_are_rate_limited_and_lock_out_no_user() {
     let origin = page();
     let larder = Larder::before(&origin, "");
-    let guess = |at: usize| ask(&larder, "GET /cache/stats", &[&bearer(&format!("guess-{at}"))], "").status;
+    let guess = |at: usize| fetch(&larder, "GET /cache/stats", &[&bearer(&format!("guess-{at}"))], "").status;
     let answers: Vec<u16> = (0..200).map(guess).collect();
     assert!(answers[..20].iter().all(|it| *it == 401), "{answers:?}");
     // The clock runs on meanwhile: a few more of the right kind may come.
     let many = answers.iter().filter(|it| **it == 429).count();
     assert!(many >= 100, "{answers:?}");
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
+    assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
     assert_eq!(many as u64, larder.counter("admin_throttled"));
     assert_eq!(200, larder.counter("admin_wrong_tokens"));
     larder.advance(60);
@@ -389,8 +390,8 @@ fn the_token_is_made_once_for_its_owner_and_found_by_the_commands() {
     let file = state.path().join("larder/admin-token");
     assert_eq!(0o600, file.metadata().unwrap().permissions().mode() & 0o777);
     let token = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(token.trim())], "").status);
-    assert_eq!(401, ask(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
+    assert_eq!(200, fetch(&larder, "GET /cache/stats", &[&bearer(token.trim())], "").status);
+    assert_eq!(401, fetch(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
     assert!(!larder.printed().contains(token.trim()), "a token that is kept is not told");
 
     let admin = larder.admin.to_string();
@@ -408,7 +409,7 @@ fn the_token_is_made_once_for_its_owner_and_found_by_the_commands() {
     assert!(text.contains("requires its token (") && text.contains("LARDER_ADMIN_TOKEN"), "{text}");
 
     let again = start(state.path());
-    assert_eq!(200, ask(&again, "GET /cache/stats", &[&bearer(token.trim())], "").status, "it is kept");
+    assert_eq!(200, fetch(&again, "GET /cache/stats", &[&bearer(token.trim())], "").status, "it is kept");
 }
 
 #[test]
@@ -518,7 +519,7 @@ fn a_start_without_a_writable_token_file_names_the_remedy_and_prints_no_token() 
     assert!(!larder.printed().contains("token"), "{output}");
     let is_of_token = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
     for word in output.split(|it| !is_of_token(it)).filter(|it| it.len() >= 16) {
-        let refused = ask(&larder, "GET /cache/stats", &[&bearer(word)], "").status;
+        let refused = fetch(&larder, "GET /cache/stats", &[&bearer(word)], "").status;
         assert_ne!(200, refused, "{word} is a token, in {output}");
     }
 }
@@ -534,7 +535,7 @@ fn every_answer_is_guarded() {
         ("GET /none", vec![bearer(TOKEN)]),
     ] {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let it = ask(&larder, first, &lines, "");
+        let it = fetch(&larder, first, &lines, "");
         let policy = it.field("content-security-policy").unwrap();
         assert!(
             policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),

@@ -86,7 +86,7 @@ fn findings(larder: &Larder) -> Vec<String> {
 }
 
 /// One request with these lines.
-fn ask(larder: &Larder, target: &str, lines: &str) {
+fn fetch(larder: &Larder, target: &str, lines: &str) {
     let mut client = larder.client();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
     assert_eq!(200, client.read().status, "{target}");
@@ -109,14 +109,14 @@ fn every_planted_fault_is_found_and_no_page_of_one_client() {
     ];
     let larder = start(&origin, &routes, "");
     for number in 0..14 {
-        ask(&larder, &format!("/many/a?utm_source={number}&page=1"), "");
+        fetch(&larder, &format!("/many/a?utm_source={number}&page=1"), "");
         for route in ["silent", "differs", "tagged", "changing", "private", "cookie", "short"] {
-            ask(&larder, &format!("/{route}/a"), "");
+            fetch(&larder, &format!("/{route}/a"), "");
         }
-        ask(&larder, "/silent/a", "Cookie: session=1\r\n");
-        ask(&larder, "/language/a", &format!("User-Agent: {number}\r\n"));
-        ask(&larder, "/session/a", "Cookie: _ga=1; _gid=2\r\n");
-        ask(&larder, "/session/a", "Cookie: session=1; _gid=2\r\n");
+        fetch(&larder, "/silent/a", "Cookie: session=1\r\n");
+        fetch(&larder, "/language/a", &format!("User-Agent: {number}\r\n"));
+        fetch(&larder, "/session/a", "Cookie: _ga=1; _gid=2\r\n");
+        fetch(&larder, "/session/a", "Cookie: session=1; _gid=2\r\n");
         larder.advance(61);
     }
     let every_cookie = "cache.default_ttl cache.private_cookies cache.ignored_cookies";
@@ -185,9 +185,9 @@ fn cookies_of_analytics_make_no_page_private_once_the_advice_is_followed() {
     let origin = Origin::scripted(answer);
     let visit = |larder: &Larder| {
         for number in 0..12 {
-            ask(larder, "/dated/a", &format!("Cookie: _ga={number}; _gid=2\r\n"));
-            ask(larder, "/dated/a", &format!("Cookie: _ga={number}; session={number}\r\n"));
-            ask(larder, "/dated/a", &format!("Cookie: _ga={number}\r\nX-Api-Key: {number}\r\n"));
+            fetch(larder, "/dated/a", &format!("Cookie: _ga={number}; _gid=2\r\n"));
+            fetch(larder, "/dated/a", &format!("Cookie: _ga={number}; session={number}\r\n"));
+            fetch(larder, "/dated/a", &format!("Cookie: _ga={number}\r\nX-Api-Key: {number}\r\n"));
         }
     };
     let larder = start(&origin, &[("dated", "")], "");
@@ -221,10 +221,10 @@ fn text_that_is_sent_without_compression_is_found() {
     let larder = start(&origin, &[("text", ""), ("coded", ""), ("text2", on), ("large", "")], "");
     for number in 0..12 {
         for route in ["text", "coded", "large"] {
-            ask(&larder, &format!("/{route}/{number}"), "Accept-Encoding: gzip, br\r\n");
+            fetch(&larder, &format!("/{route}/{number}"), "Accept-Encoding: gzip, br\r\n");
         }
-        ask(&larder, &format!("/text/{number}"), "Accept-Encoding: gzip\r\n");
-        ask(&larder, &format!("/text/plain{number}"), "");
+        fetch(&larder, &format!("/text/{number}"), "Accept-Encoding: gzip\r\n");
+        fetch(&larder, &format!("/text/plain{number}"), "");
     }
     let expect = "compression-off - 12 cache.compress.enabled cache.compress.uncached";
     until("they are counted", || findings(&larder) == [expect]);
@@ -248,10 +248,10 @@ fn no_change_is_proposed_whose_trial_is_red() {
     for number in 0..36 {
         let (client, cookie) = (100 + number % 6, 100 + number % 5);
         for route in ["by-client", "far", "silent"] {
-            ask(&larder, &format!("/{route}/a"), &format!("X-Forwarded-For: 9.9.9.{client}\r\n"));
+            fetch(&larder, &format!("/{route}/a"), &format!("X-Forwarded-For: 9.9.9.{client}\r\n"));
         }
         for route in ["by-ga", "by-ga2"] {
-            ask(&larder, &format!("/{route}/a"), &format!("Cookie: _ga={cookie}\r\n"));
+            fetch(&larder, &format!("/{route}/a"), &format!("Cookie: _ga={cookie}\r\n"));
         }
         // The recorder takes a number of requests in each quarter of a second.
         larder.advance(1);
@@ -281,11 +281,11 @@ fn a_session_cookie_that_the_route_removes_is_found() {
         &[("shop", "cache.preset = \"django\""), ("own", "cache.private_cookies = [\"sid\"]")],
         "",
     );
-    ask(&larder, "/shop/a", "");
+    fetch(&larder, "/shop/a", "");
     assert_eq!(Vec::<String>::new(), findings(&larder));
-    ask(&larder, "/shop/a", "Cookie: sid=1; _ga=2\r\n");
-    ask(&larder, "/shop/b", "Cookie: sid=1\r\n");
-    ask(&larder, "/own/b", "Cookie: sid=1\r\n");
+    fetch(&larder, "/shop/a", "Cookie: sid=1; _ga=2\r\n");
+    fetch(&larder, "/shop/b", "Cookie: sid=1\r\n");
+    fetch(&larder, "/own/b", "Cookie: sid=1\r\n");
     assert_eq!(["removed-cookies shop 2 cache.private_cookies"], findings(&larder)[..]);
     let report = advice(&larder);
     let change = &report["findings"][0]["changes"][0];

@@ -16,14 +16,14 @@ fn larder(application: &VariablesApplication, more: &str) -> Larder {
     Larder::start(Setup { config, env: Vec::new() })
 }
 
-fn ask(larder: &Larder, request: &str) -> Response {
+fn fetch(larder: &Larder, request: &str) -> Response {
     let mut client = larder.client();
     client.send(request);
     client.read()
 }
 
 fn get(larder: &Larder, target: &str) -> Response {
-    ask(larder, &format!("GET {target} HTTP/1.1\r\nHost: example.com\r\n\r\n"))
+    fetch(larder, &format!("GET {target} HTTP/1.1\r\nHost: example.com\r\n\r\n"))
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_request_and_its_response() {
             ))
         });
         let larder = larder(&application, "");
-        let first = ask(
+        let first = fetch(
             &larder,
             "GET /a%20b/c?x=%31 HTTP/1.1\r\nHost: Example.com:81\r\nX-A: 1\r\nProxy: http://evil\r\nRemote_User: root\r\n\r\n",
         );
@@ -62,7 +62,7 @@ fn a_request_and_its_response() {
             "GET | /a%20b/c?x=%31 | x=%31 |  | /a b/c | example.com:81 | 81 | 127.0.0.1 | 1 | - | - | -";
         assert_eq!(expect, values, "{dialect:?}");
         // 201 has no explicit permission by its status: `max-age` is one.
-        let again = ask(&larder, "GET /a%20b/c?x=%31 HTTP/1.1\r\nHost: example.com:81\r\n\r\n");
+        let again = fetch(&larder, "GET /a%20b/c?x=%31 HTTP/1.1\r\nHost: example.com:81\r\n\r\n");
         assert_eq!("page 0", again.text(), "{dialect:?}: a hit like any other");
         assert_eq!(1, application.asked().len());
     }
@@ -84,12 +84,13 @@ fn bodies_have_a_length() {
         });
         let larder = larder(&application, "");
         let sized = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello";
-        assert_eq!("5 hello", ask(&larder, sized).text(), "{dialect:?}");
+        assert_eq!("5 hello", fetch(&larder, sized).text(), "{dialect:?}");
         assert_eq!("a/b", application.last().value("CONTENT_TYPE"));
         let chunked = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
-        assert_eq!("5 hello", ask(&larder, chunked).text(), "{dialect:?}");
+        assert_eq!("5 hello", fetch(&larder, chunked).text(), "{dialect:?}");
         let none =
-            ask(&larder, "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").text();
+            fetch(&larder, "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+                .text();
         assert_eq!("0 ", none, "{dialect:?}");
         // More than stays in memory.
         let long = "x".repeat(300_000);
@@ -98,7 +99,7 @@ fn bodies_have_a_length() {
             .chunks(70_001)
             .map(|it| format!("{:x}\r\n{}\r\n", it.len(), "x".repeat(it.len())))
             .collect();
-        let answer = ask(
+        let answer = fetch(
             &larder,
             &format!("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"),
         );
@@ -112,7 +113,7 @@ fn a_body_above_the_limit_is_413_before_the_application_is_asked() {
     let larder = larder(&application, "body_size = \"64KiB\"");
     let body = format!("{:x}\r\n{}\r\n0\r\n\r\n", 70_000, "x".repeat(70_000));
     let answer =
-        ask(&larder, &format!("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}"));
+        fetch(&larder, &format!("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}"));
     assert_eq!(413, answer.status);
     assert!(application.asked().is_empty());
 }
@@ -167,7 +168,7 @@ fn a_request_outlives_two_processes_and_no_more() {
             let before = application.asked().len();
             dying.store(deaths, SeqCst);
             let answer =
-                ask(&larder, &format!("{method} /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+                fetch(&larder, &format!("{method} /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
             assert_eq!(status, answer.status, "{method} {deaths}");
             assert_eq!(requests, application.asked().len() - before, "{method} {deaths}");
             dying.store(0, SeqCst);
@@ -244,7 +245,7 @@ fn variables_beyond_the_limit_of_uwsgi_are_431() {
     let application = VariablesApplication::new(Dialect::Uwsgi, |_| b"X: 1\r\n\r\n".to_vec());
     let larder = larder(&application, "[limits]\nhead_size = \"128KiB\"");
     let cookie = "x".repeat(66_000);
-    let answer = ask(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
+    let answer = fetch(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
     assert_eq!(431, answer.status);
     assert!(application.asked().is_empty(), "nothing was sent");
     assert_eq!(200, get(&larder, "/b").status);
@@ -265,7 +266,7 @@ fn a_431_is_no_failure_of_the_application() {
     let larder = Larder::start(Setup { config, env: Vec::new() });
     let cookie = "x".repeat(66_000);
     for _ in 0..3 {
-        let answer = ask(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
+        let answer = fetch(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
         assert_eq!(431, answer.status);
     }
     assert_eq!(200, get(&larder, "/b").status);
@@ -279,7 +280,7 @@ fn an_upgrade_is_refused() {
     for dialect in Dialect::ALL {
         let application = VariablesApplication::new(dialect, move |_| dialect.whole("X: 1\r\n\r\n"));
         let larder = larder(&application, "");
-        let answer = ask(
+        let answer = fetch(
             &larder,
             "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -288,7 +289,7 @@ fn an_upgrade_is_refused() {
         assert!(application.asked().is_empty(), "{dialect:?}");
         // Another protocol is ignored, as everywhere (RFC 9110 section 7.8).
         let other = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
-        assert_eq!(200, ask(&larder, other).status, "{dialect:?}");
+        assert_eq!(200, fetch(&larder, other).status, "{dialect:?}");
         let asked = serde_json::json!({
             "url": "http://a/chat", "headers": [["Connection", "Upgrade"], ["Upgrade", "websocket"]],
         });
@@ -308,7 +309,7 @@ fn remote_user_is_the_authenticated_user() {
             dialect.whole(&format!("Cache-Control: public, max-age=60\r\n\r\n{user}"))
         });
         let asked = |larder: &Larder, target: &str, lines: &str| {
-            ask(larder, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).text()
+            fetch(larder, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).text()
         };
         let free = larder(&application, "");
         let forged = "Remote-User: root\r\nRemote_User: root\r\nX-Remote-User: root\r\n:user: root\r\n";
@@ -368,7 +369,7 @@ fn a_real_server_of_three_protocols() {
             format!("Content-Length: 200000\r\n\r\n{body}"),
             format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", 200_000),
         ] {
-            let answer = ask(
+            let answer = fetch(
                 &larder,
                 &format!(
                     "POST /{scheme}/a%20b?x=%31 HTTP/1.1\r\nHost: example.com\r\nCookie: a=1\r\nCookie: b=2\r\nContent-Type: a/b\r\n{framing}"
@@ -424,18 +425,18 @@ fn a_block_beyond_the_buffer_of_uwsgi_names_its_setting() {
         route("large", &large)
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
-    let ask = |target: &str, length: usize| {
+    let fetch = |target: &str, length: usize| {
         larder.client().get_with(target, &format!("Cookie: a={}\r\n", "x".repeat(length))).status
     };
     let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
-    assert_eq!([200, 200, 200], [ask("/small", 3), ask("/large", 3), ask("/large", 5_000)]);
+    assert_eq!([200, 200, 200], [fetch("/small", 3), fetch("/large", 3), fetch("/large", 5_000)]);
     assert!(!log().contains("origin-failed"), "{}", log());
     for _ in 0..2 {
-        assert_eq!(502, ask("/small", 5_000));
+        assert_eq!(502, fetch("/small", 5_000));
     }
     until("the log names the setting", || log().contains("set buffer-size = 65535"));
     assert!(log().contains("unix:") && log().contains("bytes of variables"), "{}", log());
-    assert_eq!(200, ask("/small", 3), "it is not ejected");
+    assert_eq!(200, fetch("/small", 3), "it is not ejected");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;
-use crate::harness::{Client, Larder, Origin, PATIENCE, until};
+use crate::harness::{Client, Larder, Origin, TIMEOUT, until};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,11 +67,11 @@ fn a_truncated_response_is_truncated_for_the_first_client() {
         let (head, body, last) = (cut.head, cut.body, cut.last);
         let origin = Origin::scripted(move |_| vec![Script::Send([&response(head), body].concat()), last()]);
         let larder = Larder::before(&origin, "");
-        for (number, ask) in (1..).zip([ASK[0], ASK[1], ASK[0]]) {
+        for (number, fetch) in (1..).zip([ASK[0], ASK[1], ASK[0]]) {
             let mut client = larder.client();
-            client.send(ask);
+            client.send(fetch);
             let it = client.read();
-            assert!(!it.complete || it.status >= 502, "{}: {ask:?} {it:?}", cut.name);
+            assert!(!it.complete || it.status >= 502, "{}: {fetch:?} {it:?}", cut.name);
             assert!(!it.is_hit(), "{}: {it:?}", cut.name);
             assert_eq!(number, origin.requests(), "{}: was kept", cut.name);
         }
@@ -165,7 +165,7 @@ fn check(name: &str, larder: &Larder, statuses: &[u16]) {
         let mut client = larder.client();
         let it = client.get("/bad");
         // The client itself gives up later.
-        assert!(begun.elapsed() < PATIENCE / 4, "{name}: took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT / 4, "{name}: took {:?}", begun.elapsed());
         let cut = it.status == 0 || !it.complete;
         assert!(cut || statuses.contains(&it.status), "{name}, {time}: {it:?}");
         assert!(!statuses.is_empty() || cut, "{name}: {it:?}");

@@ -119,7 +119,7 @@ fn the_route_sets_the_forwarded_fields() {
 #[test]
 fn a_peer_on_a_unix_socket_is_trusted_if_configured() {
     let origin = telling();
-    let ask = |trusted: &str, lines: &str| {
+    let fetch = |trusted: &str, lines: &str| {
         let config = format!(
             "listen = [\"unix:web.sock\"]\nworkers = 1\n[clients]\ntrusted = [{trusted}]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
              path = \"/*\"\nforwarded = \"both\"\nproxy = {{ to = [\"{}\"] }}\n",
@@ -134,12 +134,12 @@ fn a_peer_on_a_unix_socket_is_trusted_if_configured() {
     };
     let field = "X-Forwarded-For: 1.1.1.1, 192.0.2.7, 10.0.0.9\r\n";
     let nobody = format!("{WAY}|Forwarded: for=unknown;host=\"h\";proto=http");
-    assert_eq!(nobody, ask("\"127.0.0.0/8\", \"10.0.0.0/8\"", field));
-    assert_eq!(nobody, ask("\"unix\"", ""));
+    assert_eq!(nobody, fetch("\"127.0.0.0/8\", \"10.0.0.0/8\"", field));
+    assert_eq!(nobody, fetch("\"unix\"", ""));
     let known = format!(
         "X-Forwarded-For: 192.0.2.7, 10.0.0.9|{WAY}|Forwarded: for=192.0.2.7;host=\"h\";proto=http, for=10.0.0.9, for=unknown"
     );
-    assert_eq!(known, ask("\"unix\", \"10.0.0.0/8\"", field));
+    assert_eq!(known, fetch("\"unix\", \"10.0.0.0/8\"", field));
 }
 
 /// Who is let in by address is let in by the client's, not by the proxy's.

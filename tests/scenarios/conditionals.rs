@@ -12,7 +12,7 @@ fn check(pages: &Pages, stored: &str, conditions: &str, expect: u16) {
     let hit = page.get(conditions);
     assert_eq!(expect, hit.status, "hit: {stored} asked with {conditions}");
     assert!(hit.is_hit(), "{stored} {conditions} {hit:?}");
-    let head = page.ask("HEAD", conditions, "");
+    let head = page.request("HEAD", conditions, "");
     assert_eq!((expect, true), (head.status, head.is_hit()), "HEAD: {stored} {conditions}");
     assert_eq!(1, page.requests());
     if expect == 200 {

@@ -35,7 +35,7 @@ fn each_request_once() {
     page.get("");
     page.get("If-None-Match: \"a\"");
     page.get("Range: bytes=0-1");
-    page.ask("HEAD", "", "");
+    page.request("HEAD", "", "");
     counted(&pages, [4, 0, 1, 0, 0, 0, 1, 0]);
     pages.advance(11);
     page.get("");
@@ -45,7 +45,7 @@ fn each_request_once() {
     counted(&pages, [4, 1, 3, 2, 1, 0, 1, 0]);
     page.get("");
     counted(&pages, [4, 1, 4, 3, 1, 0, 2, 0]);
-    page.ask("POST", "", "x");
+    page.request("POST", "", "x");
     counted(&pages, [4, 1, 4, 3, 1, 1, 2, 0]);
     pages.page(&["Cache-Control: no-store"]).get("");
     counted(&pages, [4, 1, 5, 3, 1, 1, 2, 1]);

@@ -28,7 +28,7 @@ enum Ended {
 }
 
 /// Sends one request after another, for the cache and the origin in turn, until larder announces the close or `enough` is set.
-fn ask(mut client: Client, number: usize, answered: &AtomicUsize, enough: &AtomicBool) -> Ended {
+fn fetch(mut client: Client, number: usize, answered: &AtomicUsize, enough: &AtomicBool) -> Ended {
     let mut asked = 0;
     loop {
         let (target, text) =
@@ -57,7 +57,7 @@ fn under_load(larder: &mut Larder, then: impl FnOnce(&mut Larder, &AtomicBool)) 
     let clients: Vec<_> = (0..CLIENTS).map(|_| larder.client()).collect();
     std::thread::scope(|scope| {
         let (answered, enough) = (&answered, &enough);
-        let begin = |(number, client)| scope.spawn(move || ask(client, number, answered, enough));
+        let begin = |(number, client)| scope.spawn(move || fetch(client, number, answered, enough));
         let asking: Vec<_> = clients.into_iter().enumerate().map(begin).collect();
         until("all are answered", || answered.load(SeqCst) == CLIENTS);
         then(larder, enough);

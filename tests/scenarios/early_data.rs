@@ -5,7 +5,7 @@ use crate::harness::origin::Gate;
 use crate::harness::quic::{CONTROL, QuicClient, QuicSessions, frame, headers, request};
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin, PATIENCE, until};
+use crate::harness::{Larder, Origin, TIMEOUT, until};
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Front {
     /// Sends first packets alone; waits until the server has answered them. The client completes no handshake.
     fn send_alone(&self, packets: &[Vec<u8>]) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         for it in packets {
             socket.send_to(it, self.larder.address).unwrap();
         }

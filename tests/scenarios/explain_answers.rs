@@ -136,27 +136,27 @@ fn a_path_a_host_a_tag_and_an_id_are_subjects() {
     let mut client = larder.client();
     client.send(format!("GET /page HTTP/1.1\r\nHost: {}\r\n\r\n", larder.address));
     client.read();
-    let ask = |text: &str| explain(&larder, &json!({ "ask": text }));
+    let fetch = |text: &str| explain(&larder, &json!({ "ask": text }));
     // A path alone is that of the latest request, which is known once it is finished.
-    until("the request is finished", || ask("/page")["verdict"]["name"] == "hit");
+    until("the request is finished", || fetch("/page")["verdict"]["name"] == "hit");
     for text in ["/page", &format!("{}/page", larder.address), &format!("http://{}/page", larder.address)] {
-        assert_eq!("hit", ask(text)["verdict"]["name"], "{text}");
+        assert_eq!("hit", fetch(text)["verdict"]["name"], "{text}");
     }
     // Clients name the host of a site, and a port that a proxy or a container maps to the listener.
     client.send("GET /mapped HTTP/1.1\r\nHost: shop.test\r\n\r\n");
     client.read();
-    until("the request is finished", || ask("/mapped")["verdict"]["name"] == "hit");
+    until("the request is finished", || fetch("/mapped")["verdict"]["name"] == "hit");
     client.send("PURGE /mapped HTTP/1.1\r\nHost: shop.test\r\n\r\n");
     client.read();
     for text in ["first", "tag:first"] {
-        let report = ask(text);
+        let report = fetch(text);
         assert_eq!(
             json!(["tag", 1]),
             json!([report["verdict"]["name"], report["pages"].as_array().unwrap().len()])
         );
     }
     assert!(
-        ask("intranet")["summary"]["answer"]
+        fetch("intranet")["summary"]["answer"]
             .as_str()
             .unwrap()
             .starts_with("No stored response has the tag intranet.")

@@ -147,7 +147,7 @@ fn methods_redirects_maintenance_and_health_are_named_with_their_lines() {
         origin.url()
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
-    let ask = |method: &str, target: &str| {
+    let fetch = |method: &str, target: &str| {
         let explanation = explain(
             &larder,
             &json!({ "url": format!("http://{}{target}", larder.address), "method": method }),
@@ -156,14 +156,14 @@ fn methods_redirects_maintenance_and_health_are_named_with_their_lines() {
         assert_eq!(json!(found.status), explanation["verdict"]["status"], "{target}: {explanation}");
         explanation
     };
-    let explanation = ask("DELETE", "/app/x");
+    let explanation = fetch("DELETE", "/app/x");
     let passed = &explanation["matched"]["passed_over"][0];
     assert!(passed["where"].as_str().unwrap().ends_with("larder.toml:7"), "{explanation}");
     assert_eq!("it does not accept DELETE", passed["sentence"]);
     for (target, name, line) in
         [("/app", "redirect", 6), ("/down", "maintenance", 11), ("/ready", "answer", 15)]
     {
-        let explanation = ask("GET", target);
+        let explanation = fetch("GET", target);
         assert_eq!(name, explanation["verdict"]["name"]);
         assert!(
             explanation["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")),
@@ -230,7 +230,7 @@ fn the_tls_rules_of_a_site_are_named() {
         authority.path("ca.pem")
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
-    let ask = |url: &str, name: Value| {
+    let fetch = |url: &str, name: Value| {
         let mut question = json!({ "url": url });
         if !name.is_null() {
             question["server_name"] = name;
@@ -242,7 +242,7 @@ fn the_tls_rules_of_a_site_are_named() {
         )
     };
     let check = |url: &str, name: Value, status: u16, place: &str| {
-        let (found, by) = ask(url, name.clone());
+        let (found, by) = fetch(url, name.clone());
         assert!(found == status && by.ends_with(place), "{url} {name}: {found} {by}");
     };
     check("https://open.test/", Value::Null, 200, "default");
@@ -267,17 +267,17 @@ fn the_origin_of_a_sticky_cookie_is_named_without_its_value() {
     let first = larder.get("/a");
     let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let asked = if one.requests() == 1 { &one } else { &two };
-    let ask = |cookie: &str| {
+    let fetch = |cookie: &str| {
         let headers = if cookie.is_empty() { json!([]) } else { json!([["Cookie", cookie]]) };
         explain(&larder, &json!({ "url": format!("http://{}/a", larder.address), "headers": headers }))
     };
-    let report = ask(&format!("x=1; {cookie}"));
+    let report = fetch(&format!("x=1; {cookie}"));
     let name = report["sticky"]["origin"].as_str().unwrap();
     assert!(asked.url().contains(name) || name.contains(&asked.address.to_string()), "{report}");
     assert!(report["sticky"]["where"].as_str().unwrap().ends_with("larder.toml:7"), "{report}");
     assert!(!report.to_string().contains(cookie.strip_prefix("at=").unwrap()), "{report}");
     for other in ["", "at=0000000000000001", "at=x"] {
-        let report = ask(other);
+        let report = fetch(other);
         assert!(
             report["sticky"]["origin"].is_null() && report["sticky"]["sentence"].is_string(),
             "{other}: {report}"

@@ -122,7 +122,7 @@ fn serve() -> (tempfile::TempDir, Larder) {
 }
 
 /// Asks for exactly this target.
-fn ask(larder: &Larder, target: &str) -> Response {
+fn fetch(larder: &Larder, target: &str) -> Response {
     let mut client = larder.client();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
     client.read()
@@ -132,7 +132,7 @@ fn ask(larder: &Larder, target: &str) -> Response {
 fn no_file_outside_of_the_root_is_disclosed() {
     let (_folder, larder) = serve();
     for target in TARGETS {
-        let it = ask(&larder, target);
+        let it = fetch(&larder, target);
         let text = it.text();
         assert!(!text.contains(SECRET) && !text.contains("root:"), "{target}: {it:?}");
         assert!(it.complete && (300..500).contains(&it.status), "{target}: {it:?}");
@@ -148,7 +148,7 @@ fn no_file_outside_of_the_root_is_disclosed() {
         "/%2f%2fevil.example/%2e%2e",
         "//evil.example/%2e%2e",
     ] {
-        let it = ask(&larder, location);
+        let it = fetch(&larder, location);
         let to = it.field("location").unwrap_or("/");
         assert!(to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\"), "{location}: {it:?}");
     }
@@ -160,7 +160,7 @@ fn no_file_outside_of_the_root_is_disclosed() {
         ("/folder/", "index"),
         ("/folder/b.txt", "b"),
     ] {
-        assert_eq!(text, ask(&larder, target).text(), "{target}");
+        assert_eq!(text, fetch(&larder, target).text(), "{target}");
     }
 }
 
@@ -212,7 +212,7 @@ fn a_file_that_changes_while_it_is_served() {
     // Replaced and deleted: who had begun has the old bytes, all of them.
     for change in ["rename", "delete"] {
         write_large(&path, b'a');
-        until("the new one is served", || ask(&larder, "/large").body.first() == Some(&b'a'));
+        until("the new one is served", || fetch(&larder, "/large").body.first() == Some(&b'a'));
         let mut clients: Vec<Client> = (0..4).map(|_| half_way(&larder)).collect();
         match change {
             "rename" => write_large(&path, b'b'),
@@ -230,7 +230,7 @@ fn a_file_that_changes_while_it_is_served() {
     for change in ["truncate", "write", "write more", "grow"] {
         let counted = larder.counter("files_changed");
         write_large(&path, b'a');
-        until("the new one is served", || ask(&larder, "/large").body.first() == Some(&b'a'));
+        until("the new one is served", || fetch(&larder, "/large").body.first() == Some(&b'a'));
         let mut clients: Vec<Client> = (0..4).map(|_| half_way(&larder)).collect();
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         match change {
@@ -288,7 +288,7 @@ fn a_file_whose_bytes_stay_while_it_is_served() {
         }
         assert_eq!(0, larder.counter("files_changed"), "{change}");
         // Who asks now has it as it is now.
-        let now = ask(&larder, "/large");
+        let now = fetch(&larder, "/large");
         assert_eq!(if change == "touch" { 8 << 20 } else { 9 << 20 }, now.body.len(), "{change}");
     }
 }
@@ -296,15 +296,15 @@ fn a_file_whose_bytes_stay_while_it_is_served() {
 #[test]
 fn a_directory_that_disappears() {
     let (folder, larder) = serve();
-    assert_eq!("b", ask(&larder, "/folder/b.txt").text());
+    assert_eq!("b", fetch(&larder, "/folder/b.txt").text());
     std::fs::remove_dir_all(folder.path().join("root/folder")).unwrap();
-    until("it is gone", || ask(&larder, "/folder/b.txt").status == 404);
+    until("it is gone", || fetch(&larder, "/folder/b.txt").status == 404);
     // A file becomes a folder, and a folder a way out.
     std::fs::remove_file(folder.path().join("root/a.txt")).unwrap();
     std::fs::create_dir(folder.path().join("root/a.txt")).unwrap();
     symlink("..", folder.path().join("root/folder")).unwrap();
-    until("it is another", || ask(&larder, "/a.txt").status != 200);
-    assert!(!ask(&larder, "/folder/secret.txt").text().contains(SECRET));
+    until("it is another", || fetch(&larder, "/a.txt").status != 200);
+    assert!(!fetch(&larder, "/folder/secret.txt").text().contains(SECRET));
 }
 
 #[test]

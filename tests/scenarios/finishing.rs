@@ -304,12 +304,12 @@ fn preflights_are_answered_by_the_route_of_the_method_that_they_ask_for() {
                   [[site.route]]\npath = \"/api/*\"\nmethods = [\"DELETE\"]\nredirect = { to = \"/y\", status = 307 }\n";
     let larder = larder(&origin, "", routes);
     let mut client = larder.client();
-    let ask =
+    let fetch =
         |method: &str, page: &str| format!("Origin: {page}\r\nAccess-Control-Request-Method: {method}\r\n");
-    let it = client.request("OPTIONS", "/api/a", &ask("PUT", "https://app.test"), "");
+    let it = client.request("OPTIONS", "/api/a", &fetch("PUT", "https://app.test"), "");
     assert_eq!((204, Some("PUT")), (it.status, it.field("access-control-allow-methods")));
     assert_eq!(Some("https://app.test"), it.field("access-control-allow-origin"));
-    assert_eq!(403, client.request("OPTIONS", "/api/a", &ask("PUT", "https://evil.test"), "").status);
+    assert_eq!(403, client.request("OPTIONS", "/api/a", &fetch("PUT", "https://evil.test"), "").status);
     let mut http2 = Http2::connect(&larder);
     let fields = [("origin", "https://app.test"), ("access-control-request-method", "PUT")];
     let id = http2.head(&request("OPTIONS", "/api/a", &fields), 5);
@@ -329,13 +329,13 @@ fn an_options_that_no_route_accepts_is_405() {
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     let mut client = larder.client();
-    let mut ask = |lines: &str| client.request("OPTIONS", "/a", lines, "").status;
+    let mut fetch = |lines: &str| client.request("OPTIONS", "/a", lines, "").status;
     let page = "Origin: https://app.test\r\n";
-    assert_eq!(204, ask(&format!("{page}Access-Control-Request-Method: PUT\r\n")));
-    assert_eq!(405, ask(&format!("{page}Access-Control-Request-Method: GET\r\n")), "its route has no CORS");
-    assert_eq!(405, ask(&format!("{page}Access-Control-Request-Method: OPTIONS\r\n")));
-    assert_eq!(405, ask(page));
-    assert_eq!(405, ask("Access-Control-Request-Method: PUT\r\n"));
+    assert_eq!(204, fetch(&format!("{page}Access-Control-Request-Method: PUT\r\n")));
+    assert_eq!(405, fetch(&format!("{page}Access-Control-Request-Method: GET\r\n")), "its route has no CORS");
+    assert_eq!(405, fetch(&format!("{page}Access-Control-Request-Method: OPTIONS\r\n")));
+    assert_eq!(405, fetch(page));
+    assert_eq!(405, fetch("Access-Control-Request-Method: PUT\r\n"));
     assert_eq!(0, origin.requests());
 }
 

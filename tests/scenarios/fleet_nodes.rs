@@ -214,7 +214,7 @@ fn nodes_with_other_servers_or_keys_are_findings() {
 
 /// A number of the nodes' series that no larder has.
 fn slot(memcached: &Memcached) -> Numbered {
-    let value = memcached.ask("incr !log:nodes 1\r\n");
+    let value = memcached.command("incr !log:nodes 1\r\n");
     Numbered::read(value.trim().as_bytes()).unwrap_or_else(|| panic!("{value:?}"))
 }
 

@@ -201,7 +201,7 @@ fn a_page_lost_by_the_fleet_is_validated() {
     let a = node(&origin, &memcached);
     a.get("/");
     settled(&a, 1);
-    assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+    assert_eq!("OK\r\n", memcached.command("flush_all\r\n"));
     assert!(a.get("/").cache().ends_with("hit; ttl=600"));
     a.advance(6);
     let response = a.get("/");
@@ -363,7 +363,7 @@ fn a_foreign_item_is_not_served() {
     for (name, kind) in kinds {
         // Whole again first, for every kind.
         let fresh = node(&origin, &memcached);
-        assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+        assert_eq!("OK\r\n", memcached.command("flush_all\r\n"));
         fresh.get("/1000");
         settled(&fresh, 1);
         assert!(spoil(&memcached, kind) > 0);
@@ -484,7 +484,7 @@ fn an_item_that_an_application_deletes_and_writes_again_is_seen() {
         filled_by_applications("HTTP/1.1 404 Not Found\nCache-Control: max-age=60\n\ngone");
     fill(&memcached, "http://h/page", "first");
     assert_eq!("first", larder.get("/page").text());
-    assert_eq!("DELETED\r\n", memcached.ask("delete http://h/page\r\n"));
+    assert_eq!("DELETED\r\n", memcached.command("delete http://h/page\r\n"));
     larder.advance(3);
     assert_eq!("gone", larder.get("/page").text());
     fill_after(&memcached, 3, "http://h/page", "second");
@@ -576,21 +576,21 @@ fn explain_reports_the_content_of_each_tier() {
     let folder = tempfile::tempdir().unwrap();
     let top = fleet(&[&memcached], "timeout = \"60s\"") + &disk(folder.path());
     let larder = Larder::before_with(&origin, "", &top);
-    let ask = || explained(&larder, "http://h/1000");
-    assert_eq!("miss: nothing, nothing, nothing", ask());
+    let fetch = || explained(&larder, "http://h/1000");
+    assert_eq!("miss: nothing, nothing, nothing", fetch());
     let other = node(&origin, &memcached);
     other.get("/1000");
     settled(&other, 1);
-    assert_eq!("hit: nothing, nothing, response", ask());
+    assert_eq!("hit: nothing, nothing, response", fetch());
     larder.get("/1000");
-    until("it is on disk", || ask() == "hit: variants, response, response");
-    assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
-    assert_eq!("hit: variants, response, nothing", ask());
+    until("it is on disk", || fetch() == "hit: variants, response, response");
+    assert_eq!("OK\r\n", memcached.command("flush_all\r\n"));
+    assert_eq!("hit: variants, response, nothing", fetch());
     larder.advance(6);
-    assert_eq!("revalidate: variants, response, nothing", ask());
+    assert_eq!("revalidate: variants, response, nothing", fetch());
     let found = larder.get("/1000");
     assert!(found.cache().contains("fwd=stale"), "{}", found.cache());
-    until("it is everywhere", || ask() == "hit: variants, response, response");
+    until("it is everywhere", || fetch() == "hit: variants, response, response");
 }
 
 /// Waits until a node trusts what it holds: it has read the purge log.

@@ -72,7 +72,7 @@ fn provoke(larder: &Larder, gate: &Gate) -> (Client, Client) {
 }
 
 /// Only what stays silent has to be given up; nobody else is to be, however busy the machine is.
-fn patience(trouble: &Trouble) -> &'static str {
+fn timeout_settings(trouble: &Trouble) -> &'static str {
     match trouble {
         Trouble::Silence(_) => ", first_byte_timeout = \"8s\"",
         _ => "",
@@ -85,7 +85,7 @@ fn a_provoked_failure_is_its_own() {
         let gate = Gate::new();
         let origin =
             touchy(&gate, &trouble, |_| "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok".to_owned());
-        let larder = larder(&origin, patience(&trouble), "");
+        let larder = larder(&origin, timeout_settings(&trouble), "");
         let (mut leader, mut follower) = provoke(&larder, &gate);
         assert_eq!(status, leader.read().status, "{name}");
         let answer = follower.read();
@@ -116,7 +116,7 @@ fn a_provoked_failure_of_a_validation_is_its_own() {
                 (_, Some(_)) => vec![Script::Gate(held.clone()), bad.script()],
                 _ => vec![Script::Send(response(after))],
             });
-            let larder = larder(&origin, patience(&trouble), "");
+            let larder = larder(&origin, timeout_settings(&trouble), "");
             larder.get("/");
             larder.advance(61);
             let (mut leader, mut follower) = provoke(&larder, &gate);

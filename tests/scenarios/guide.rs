@@ -112,14 +112,14 @@ fn application() -> Origin {
 }
 
 /// One request to `host`, with more header lines.
-fn ask(larder: &Larder, method: &str, host: &str, target: &str, lines: &str) -> Response {
+fn fetch(larder: &Larder, method: &str, host: &str, target: &str, lines: &str) -> Response {
     let mut client = larder.client();
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"));
     client.read_for(method)
 }
 
 fn get(larder: &Larder, target: &str) -> Response {
-    ask(larder, "GET", "example.com", target, "")
+    fetch(larder, "GET", "example.com", target, "")
 }
 
 #[track_caller]
@@ -252,7 +252,7 @@ fn after_an_incident(mut guide: Guide) {
     guide.replace("127.0.0.1:9180", "127.0.0.1:0");
     let (origin, file) = (application(), guide.folder.path().join("srv/state/history"));
     let larder = guide.start(&origin);
-    let get = |target: &str| ask(&larder, "GET", "shop.example.com", target, "");
+    let get = |target: &str| fetch(&larder, "GET", "shop.example.com", target, "");
     assert_eq!(200, get("/api/a").status);
     let report = || -> serde_json::Value {
         serde_json::from_str(&larder.admin_get("/api/v1/history?step=60").text()).unwrap()
@@ -333,8 +333,8 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
 
 fn canonical_host(guide: Guide) {
     let larder = guide.start(&application());
-    redirects(&ask(&larder, "GET", "www.example.com", "/a?b=c", ""), 308, "http://example.com/a?b=c");
-    redirects(&ask(&larder, "POST", "example.net", "/a", ""), 308, "http://example.com/a");
+    redirects(&fetch(&larder, "GET", "www.example.com", "/a?b=c", ""), 308, "http://example.com/a?b=c");
+    redirects(&fetch(&larder, "POST", "example.net", "/a", ""), 308, "http://example.com/a");
     answers(&get(&larder, "/a"), 200, "GET /a HTTP/1.1");
 }
 
@@ -347,7 +347,7 @@ fn single_page_application(guide: Guide) {
         answers(&answer, 200, "the application");
         assert_eq!(Some("no-cache"), answer.field("cache-control"), "{path}");
     }
-    let script = ask(&larder, "GET", "example.com", "/assets/app.4f2a.js", "Accept-Encoding: gzip\r\n");
+    let script = fetch(&larder, "GET", "example.com", "/assets/app.4f2a.js", "Accept-Encoding: gzip\r\n");
     assert_eq!((200, Some("gzip")), (script.status, script.field("content-encoding")));
     assert_eq!(Some("public, max-age=31536000, immutable"), script.field("cache-control"));
     assert_eq!(404, get(&larder, "/assets/old.js").status);
@@ -363,14 +363,14 @@ fn public_directory(guide: Guide) {
         format!("HTTP/1.1 200 OK\n{private}\n\n{}", page(it.line()))
     });
     let larder = guide.start(&origin);
-    let file = ask(&larder, "GET", "example.com", "/app.css", "Accept-Encoding: gzip\r\n");
+    let file = fetch(&larder, "GET", "example.com", "/app.css", "Accept-Encoding: gzip\r\n");
     assert_eq!((200, Some("gzip")), (file.status, file.field("content-encoding")));
     assert_eq!(Some("public, max-age=3600"), file.field("cache-control"));
     for path in ["/", "/orders/7", "/.env"] {
         let answer = get(&larder, path);
         assert!(answer.text().starts_with(&format!("GET {path} HTTP/1.1")), "{answer:?}");
     }
-    assert!(ask(&larder, "POST", "example.com", "/app.css", "").text().starts_with("POST /app.css"));
+    assert!(fetch(&larder, "POST", "example.com", "/app.css", "").text().starts_with("POST /app.css"));
 }
 
 fn static_site(guide: Guide) {
@@ -381,7 +381,7 @@ fn static_site(guide: Guide) {
     guide.write("/srv/www/.env", "secret");
     let larder = guide.start_alone();
     answers(&get(&larder, "/"), 200, "home");
-    let about = ask(&larder, "GET", "example.com", "/about", "Accept-Encoding: br\r\n");
+    let about = fetch(&larder, "GET", "example.com", "/about", "Accept-Encoding: br\r\n");
     assert_eq!((200, Some("br")), (about.status, about.field("content-encoding")));
     assert_eq!(Some("max-age=300"), about.field("cache-control"));
     redirects(&get(&larder, "/about.html"), 301, "/about");
@@ -483,7 +483,7 @@ fn cors_api(guide: Guide) {
     let larder = guide.start(&origin);
     let preflight = |page: &str| {
         let lines = format!("Origin: {page}\r\nAccess-Control-Request-Method: PUT\r\n");
-        ask(&larder, "OPTIONS", "api.example.com", "/items/7", &lines)
+        fetch(&larder, "OPTIONS", "api.example.com", "/items/7", &lines)
     };
     let answer = preflight("https://app.example.com");
     assert_eq!(204, answer.status);
@@ -493,7 +493,7 @@ fn cors_api(guide: Guide) {
     assert_eq!(403, preflight("https://example.net").status);
     assert_eq!(0, origin.requests());
     let lines = "Origin: https://app.example.com\r\n";
-    let answer = ask(&larder, "GET", "api.example.com", "/items/7", lines);
+    let answer = fetch(&larder, "GET", "api.example.com", "/items/7", lines);
     assert_eq!(Some("https://app.example.com"), answer.field("access-control-allow-origin"));
 }
 
@@ -572,13 +572,13 @@ fn password(guide: Guide) {
     let authority = certificate(&guide, "staging.example.com");
     let origin = application();
     let larder = guide.start(&origin);
-    let ask = |lines: &str| over_tls(&larder, &authority, "staging.example.com", lines);
-    let refused = ask("");
+    let fetch = |lines: &str| over_tls(&larder, &authority, "staging.example.com", lines);
+    let refused = fetch("");
     assert_eq!(401, refused.status);
     assert!(refused.field("www-authenticate").unwrap().starts_with("Basic realm=\"staging\""), "{refused:?}");
-    assert_eq!(401, ask("Authorization: Basic ZGVwbG95Om9wZW4=\r\n").status);
+    assert_eq!(401, fetch("Authorization: Basic ZGVwbG95Om9wZW4=\r\n").status);
     assert_eq!(0, origin.requests());
-    answers(&ask("Authorization: Basic ZGVwbG95Om9wZW4gc2VzYW1l\r\n"), 200, "GET /a HTTP/1.1");
+    answers(&fetch("Authorization: Basic ZGVwbG95Om9wZW4gc2VzYW1l\r\n"), 200, "GET /a HTTP/1.1");
 }
 
 fn forward_auth(mut guide: Guide) {
@@ -597,11 +597,11 @@ fn forward_auth(mut guide: Guide) {
         format!("HTTP/1.1 200 OK\n\n{} {}", field("x-auth-request-user"), field("x-auth-request-email"))
     });
     let larder = guide.start(&origin);
-    let ask = |lines: &str| over_tls(&larder, &authority, "app.example.com", lines);
-    redirects(&ask(""), 302, "/oauth2/start?rd=%2Fa");
+    let fetch = |lines: &str| over_tls(&larder, &authority, "app.example.com", lines);
+    redirects(&fetch(""), 302, "/oauth2/start?rd=%2Fa");
     let claim = "X-Auth-Request-User: root\r\nx_auth_request_user: root\r\n";
-    assert_eq!(302, ask(claim).status);
-    answers(&ask(&format!("{claim}Cookie: _oauth2_proxy=alices\r\n")), 200, "alice a@example.com");
+    assert_eq!(302, fetch(claim).status);
+    answers(&fetch(&format!("{claim}Cookie: _oauth2_proxy=alices\r\n")), 200, "alice a@example.com");
     assert_eq!(1, origin.requests());
 }
 
@@ -609,7 +609,7 @@ fn why_is_my_hit_ratio_low(guide: Guide) {
     std::fs::create_dir_all(guide.folder.path().join("srv")).unwrap();
     let origin = application();
     let larder = guide.start(&origin);
-    let get = |target: &str| ask(&larder, "GET", "shop.example.com", target, "");
+    let get = |target: &str| fetch(&larder, "GET", "shop.example.com", target, "");
     assert!(!get("/a?utm_source=x").is_hit());
     assert!(get("/a?gclid=y").is_hit(), "one page, whatever campaign leads to it");
     larder.advance(61);
@@ -625,11 +625,11 @@ fn why_is_my_hit_ratio_low(guide: Guide) {
 fn cache_an_api(guide: Guide) {
     let origin = application();
     let larder = guide.start(&origin);
-    let get = |target: &str| ask(&larder, "GET", "api.example.com", target, "");
+    let get = |target: &str| fetch(&larder, "GET", "api.example.com", target, "");
     answers(&get("/v1/items?q=a&page=2&utm=x"), 200, "GET /v1/items?page=2&q=a HTTP/1.1");
     assert!(get("/v1/items?page=2&q=a").is_hit());
     assert!(
-        !ask(&larder, "POST", "api.example.com", "/v1/items?page=2&q=a", "Content-Length: 0\r\n").is_hit()
+        !fetch(&larder, "POST", "api.example.com", "/v1/items?page=2&q=a", "Content-Length: 0\r\n").is_hit()
     );
     assert!(!get("/v1/other").is_hit());
     let before = origin.requests();
@@ -650,7 +650,7 @@ fn pages_that_follow_a_database(mut guide: Guide) {
     let url = format!("postgres+unix://larder@{}/postgres", database.socket().display());
     guide.replace("postgres://larder@127.0.0.1:5432/shop", &url);
     let larder = guide.start_alone();
-    let get = |target: &str| ask(&larder, "GET", "api.example.com", target, "");
+    let get = |target: &str| fetch(&larder, "GET", "api.example.com", target, "");
     let pages = ["/products/6", "/products/7", "/categories/tea", "/categories/cup"];
     // All pages were validated once when the first change purges one.
     let is_followed = "select count(*) from pg_replication_slots where active and slot_type = 'logical'";
@@ -682,7 +682,7 @@ fn sql_api(mut guide: Guide) {
     let url = format!("postgres+unix://larder@{}/postgres", database.socket().display());
     guide.replace("postgres://larder@127.0.0.1:5432/shop", &url);
     let larder = guide.start_alone();
-    let get = |target: &str| ask(&larder, "GET", "api.example.com", target, "");
+    let get = |target: &str| fetch(&larder, "GET", "api.example.com", target, "");
     let oolong = r#"{"id":7,"name":"oolong","price":"12.50"}"#;
     answers(&get("/products?category=tea"), 200, &format!("[{oolong}]"));
     assert!(get("/products?utm=1&category=tea").is_hit());
@@ -708,14 +708,14 @@ fn wordpress(guide: Guide) {
         _ => "HTTP/1.1 200 OK\nContent-Type: text/html\n\npage".to_owned(),
     });
     let larder = guide.start(&origin);
-    let get = |target: &str, lines: &str| ask(&larder, "GET", "example.com", target, lines);
+    let get = |target: &str, lines: &str| fetch(&larder, "GET", "example.com", target, lines);
     let (analytics, login) = ("Cookie: _ga=1\r\n", "Cookie: wordpress_logged_in_a=b\r\n");
     get("/post/", "");
     assert!(get("/post/?utm_source=x", analytics).is_hit());
     assert!(!get("/post/", login).is_hit());
     get("/style.css", "");
     assert!(get("/style.css", login).is_hit());
-    assert_eq!(200, ask(&larder, "PURGE", "example.com", "/post/", "").status);
+    assert_eq!(200, fetch(&larder, "PURGE", "example.com", "/post/", "").status);
     assert!(!get("/post/", "").is_hit());
 }
 
@@ -723,13 +723,13 @@ fn django(guide: Guide) {
     guide.write("/srv/site/static/app.css", &"body { color: red }\n".repeat(200));
     guide.write("/srv/site/media/cat.jpg", "cat");
     let larder = guide.start(&application());
-    let style = ask(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
+    let style = fetch(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
     assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
     assert_eq!(Some("public, max-age=86400"), style.field("cache-control"));
     answers(&get(&larder, "/media/cat.jpg"), 200, "cat");
     get(&larder, "/news/");
     assert!(get(&larder, "/news/").is_hit());
-    assert!(!ask(&larder, "GET", "example.com", "/news/", "Cookie: sessionid=a\r\n").is_hit());
+    assert!(!fetch(&larder, "GET", "example.com", "/news/", "Cookie: sessionid=a\r\n").is_hit());
 }
 
 /// The page with a real uWSGI, by the settings that it prints, and a real gunicorn.
@@ -751,12 +751,12 @@ fn python(guide: Guide) {
     let _gunicorn =
         Gunicorn::start(&folder.join("srv/app"), "app:application", &folder.join("run/app/gunicorn.sock"));
     let larder = guide.start_alone();
-    let style = ask(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
+    let style = fetch(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
     assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
     answers(&get(&larder, "/news/"), 200, "uwsgi /news/ 0");
     assert!(get(&larder, "/news/").is_hit());
     let session = format!("Cookie: session={}\r\n", "x".repeat(10_000));
-    let private = ask(&larder, "GET", "example.com", "/news/", &session);
+    let private = fetch(&larder, "GET", "example.com", "/news/", &session);
     answers(&private, 200, "uwsgi /news/ 10008");
     let api = get(&larder, "/api/a");
     assert!(api.text().starts_with("gunicorn/") && api.text().ends_with(" /api/a 0"), "{api:?}");
@@ -773,12 +773,12 @@ fn nextjs(guide: Guide) {
     get(&larder, "/news");
     let hit = get(&larder, "/news");
     assert!(hit.is_hit() && hit.text().starts_with("page"));
-    let data = ask(&larder, "GET", "example.com", "/news", "RSC: 1\r\n");
+    let data = fetch(&larder, "GET", "example.com", "/news", "RSC: 1\r\n");
     assert!(!data.is_hit() && data.text().starts_with("data"));
     let session = "Cookie: __Secure-authjs.session-token=a\r\n";
-    assert!(!ask(&larder, "GET", "example.com", "/news", session).is_hit());
+    assert!(!fetch(&larder, "GET", "example.com", "/news", session).is_hit());
     until("it is compressed", || {
-        let answer = ask(&larder, "GET", "example.com", "/news", "Accept-Encoding: br\r\n");
+        let answer = fetch(&larder, "GET", "example.com", "/news", "Accept-Encoding: br\r\n");
         answer.field("content-encoding") == Some("br")
     });
 }
@@ -793,19 +793,19 @@ fn behind_a_cdn(guide: Guide) {
         format!("HTTP/1.1 200 OK\n{lines}\nSurrogate-Key: news\n\n{seen}")
     });
     let larder = guide.start(&origin);
-    let private = ask(&larder, "GET", "www.example.com", "/without", "");
+    let private = fetch(&larder, "GET", "www.example.com", "/without", "");
     assert_eq!(Some("private, max-age=60"), private.field("cache-control"));
     let visitor = "X-Forwarded-For: 203.0.113.7\r\n";
-    let get = || ask(&larder, "GET", "www.example.com", "/", visitor);
+    let get = || fetch(&larder, "GET", "www.example.com", "/", visitor);
     answers(&get(), 200, "203.0.113.7, 127.0.0.1");
     larder.advance(600);
     let hit = get();
     assert!(hit.is_hit(), "for an hour: {hit:?}");
     assert_eq!(Some("public, max-age=60"), hit.field("cache-control"));
     assert_eq!((None, Some("news")), (hit.field("age"), hit.field("surrogate-key")));
-    assert_eq!(403, ask(&larder, "PURGE", "www.example.com", "/", visitor).status, "a visitor may not");
+    assert_eq!(403, fetch(&larder, "PURGE", "www.example.com", "/", visitor).status, "a visitor may not");
     assert!(get().is_hit());
-    assert_eq!(200, ask(&larder, "PURGE", "www.example.com", "/", "").status);
+    assert_eq!(200, fetch(&larder, "PURGE", "www.example.com", "/", "").status);
     assert!(!get().is_hit());
 }
 
@@ -815,7 +815,7 @@ fn markdown_for_agents(guide: Guide) {
         format!("HTTP/1.1 200 OK\nContent-Type: {form}\n\n{form}")
     });
     let larder = guide.start(&origin);
-    let get = |accept: &str| ask(&larder, "GET", "docs.example.com", "/", &format!("Accept: {accept}\r\n"));
+    let get = |accept: &str| fetch(&larder, "GET", "docs.example.com", "/", &format!("Accept: {accept}\r\n"));
     for _ in 0..2 {
         answers(&get("text/html,application/xhtml+xml,*/*;q=0.8"), 200, "text/html");
         answers(&get("text/markdown, text/html, */*"), 200, "text/markdown");
@@ -825,7 +825,7 @@ fn markdown_for_agents(guide: Guide) {
     }
     assert_eq!(4, origin.requests());
     assert_eq!(["Accept"][..], get("*/*").members("vary"));
-    ask(&larder, "POST", "docs.example.com", "/", "Content-Length: 0\r\n");
+    fetch(&larder, "POST", "docs.example.com", "/", "Content-Length: 0\r\n");
     assert!(!get("text/markdown").is_hit() && !get("text/html").is_hit());
 }
 
@@ -857,7 +857,7 @@ fn protected_files(guide: Guide) {
         let it = get(&larder, target);
         answers(&it, 200, "a pdf");
         assert_eq!(Some("application/pdf"), it.field("content-type"));
-        assert_eq!(206, ask(&larder, "GET", "example.com", target, "Range: bytes=0-1\r\n").status);
+        assert_eq!(206, fetch(&larder, "GET", "example.com", target, "Range: bytes=0-1\r\n").status);
     }
     assert_eq!(404, get(&larder, "/other").status);
 }
@@ -869,7 +869,7 @@ fn sticky_sessions(mut guide: Guide) {
     let line = first.field("set-cookie").unwrap().to_owned();
     assert!(line.starts_with("larder-origin=") && line.contains("Max-Age=3600"), "{line}");
     let cookie = format!("Cookie: {}\r\n", line.split(';').next().unwrap());
-    let again = ask(&larder, "GET", "example.com", "/", &cookie);
+    let again = fetch(&larder, "GET", "example.com", "/", &cookie);
     assert_eq!(Some(line.as_str()), again.field("set-cookie"), "it is renewed");
 }
 
@@ -916,10 +916,10 @@ fn uploads(guide: Guide) {
 
 fn several_files(guide: Guide) {
     let larder = guide.start(&application());
-    let shop = ask(&larder, "GET", "shop.example.com", "/a", "");
+    let shop = fetch(&larder, "GET", "shop.example.com", "/a", "");
     answers(&shop, 200, "GET /a HTTP/1.1");
     assert_eq!(Some("nosniff"), shop.field("x-content-type-options"));
-    redirects(&ask(&larder, "GET", "old.example.com", "/a?b=c", ""), 301, "https://shop.example.com/a?b=c");
+    redirects(&fetch(&larder, "GET", "old.example.com", "/a?b=c", ""), 301, "https://shop.example.com/a?b=c");
 }
 
 fn secrets_and_environment(mut guide: Guide) {
@@ -927,10 +927,10 @@ fn secrets_and_environment(mut guide: Guide) {
     guide.env = vec![("SITE_HOST".to_owned(), "example.com".to_owned())];
     let origin = application();
     let larder = guide.start(&origin);
-    let answer = ask(&larder, "GET", "example.com", "/a", "X-Api-Key: of-the-client\r\n");
+    let answer = fetch(&larder, "GET", "example.com", "/a", "X-Api-Key: of-the-client\r\n");
     answers(&answer, 200, "GET /a HTTP/1.1");
     assert_eq!(Some("a-secret"), origin.received()[0].field("x-api-key"));
-    assert_eq!(404, ask(&larder, "GET", "example.net", "/a", "").status);
+    assert_eq!(404, fetch(&larder, "GET", "example.net", "/a", "").status);
 }
 
 fn health_checks_for_a_load_balancer(guide: Guide) {
@@ -963,7 +963,7 @@ fn jwt(mut guide: Guide) {
     let larder = guide.start(&origin);
     let seed = URL_SAFE_NO_PAD.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap();
     let pair = ring::signature::Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
-    let ask = |claims: serde_json::Value| {
+    let fetch = |claims: serde_json::Value| {
         let signed = [r#"{"alg":"EdDSA","kid":"2026"}"#, &claims.to_string()]
             .map(|it| URL_SAFE_NO_PAD.encode(it))
             .join(".");
@@ -981,13 +981,13 @@ fn jwt(mut guide: Guide) {
     {
         let mut wrong = claims("alice");
         wrong[name] = value.into();
-        assert_eq!(status, ask(wrong).status, "{name}");
+        assert_eq!(status, fetch(wrong).status, "{name}");
     }
     assert_eq!(0, origin.requests());
-    answers(&ask(claims("alice")), 200, "Some(\"alice\")");
-    answers(&ask(claims("bob")), 200, "Some(\"bob\")");
-    until("it is stored", || ask(claims("alice")).is_hit());
-    answers(&ask(claims("alice")), 200, "Some(\"alice\")");
+    answers(&fetch(claims("alice")), 200, "Some(\"alice\")");
+    answers(&fetch(claims("bob")), 200, "Some(\"bob\")");
+    until("it is stored", || fetch(claims("alice")).is_hit());
+    answers(&fetch(claims("alice")), 200, "Some(\"alice\")");
 }
 
 fn signed_urls(guide: Guide) {
@@ -1000,7 +1000,7 @@ fn signed_urls(guide: Guide) {
         assert_eq!(0, ended.code, "{}", ended.err);
         ended.out.trim().strip_prefix("http://media.example.com").unwrap().to_owned()
     };
-    let get = |target: &str| ask(&larder, "GET", "media.example.com", target, "");
+    let get = |target: &str| fetch(&larder, "GET", "media.example.com", target, "");
     let page = of(&["http://media.example.com/video/42/a.mp4", "--expires", "10m"]);
     answers(&get(&page), 200, "GET /video/42/a.mp4 HTTP/1.1");
     let other = of(&["http://media.example.com/video/42/a.mp4", "--expires", "2h"]);
@@ -1047,7 +1047,7 @@ fn php(mut guide: Guide) {
     }
     guide.write("/srv/wordpress/style.css", &"body { color: red }\n".repeat(200));
     let larder = guide.start_alone();
-    let style = ask(&larder, "GET", "example.com", "/style.css", "Accept-Encoding: gzip\r\n");
+    let style = fetch(&larder, "GET", "example.com", "/style.css", "Accept-Encoding: gzip\r\n");
     assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
     for (target, expect) in [
         ("/wp-login.php", "/wp-login.php -"),
@@ -1066,6 +1066,6 @@ fn php(mut guide: Guide) {
     }
     assert!(get(&larder, "/2026/post/").is_hit());
     assert!(
-        !ask(&larder, "GET", "example.com", "/2026/post/", "Cookie: wordpress_logged_in_a=b\r\n").is_hit()
+        !fetch(&larder, "GET", "example.com", "/2026/post/", "Cookie: wordpress_logged_in_a=b\r\n").is_hit()
     );
 }

@@ -61,25 +61,25 @@ fn a_health_request_without_a_token_gets_one_word() {
         start(&[&origin.url(), &dead], "health = { path = \"/\", interval = \"20ms\", fall = 1 }", "");
     until("one is down", || names(&larder) == ["origin-down"]);
     assert_eq!((200, "degraded\n".to_owned()), word(&larder));
-    let ask = |lines: &str| {
+    let fetch = |lines: &str| {
         let mut client = Client::connect(larder.admin);
         client.send(format!("GET /api/v1/health HTTP/1.1\r\n{lines}\r\n\r\n"));
         client.read()
     };
-    let open = ask("Host: balancer.example");
+    let open = fetch("Host: balancer.example");
     assert_eq!(
         (200, "degraded\n", Some("text/plain")),
         (open.status, &*open.text(), open.field("content-type"))
     );
     let admin = larder.admin;
     for wrong in ["Bearer wrong", "Basic YTpi", &TOKEN[1..]] {
-        let refused = ask(&format!("Host: {admin}\r\nAuthorization: {wrong}"));
+        let refused = fetch(&format!("Host: {admin}\r\nAuthorization: {wrong}"));
         assert_eq!(401, refused.status, "{wrong}");
         assert!(!refused.text().contains(&dead), "{wrong}");
     }
-    let lured = ask(&format!("Host: lured.example\r\nAuthorization: Bearer {TOKEN}"));
+    let lured = fetch(&format!("Host: lured.example\r\nAuthorization: Bearer {TOKEN}"));
     assert_eq!(421, lured.status);
-    let known = ask(&format!("Host: {admin}\r\nAuthorization: Bearer {TOKEN}"));
+    let known = fetch(&format!("Host: {admin}\r\nAuthorization: Bearer {TOKEN}"));
     assert!(known.text().contains(&dead), "{known:?}");
 }
 
@@ -638,13 +638,13 @@ fn a_worker_that_failed_is_the_state_until_the_process_ends() {
             .collect();
         until("all are in work", || gate.waiting() == 40);
         let lines = larder.admin_lines();
-        let ask = || {
+        let fetch = || {
             let (mut stream, mut answer) = (TcpStream::connect(larder.admin)?, String::new());
             write!(stream, "GET /api/v1/health HTTP/1.0\r\n{lines}\r\n\r\n")?;
             stream.read_to_string(&mut answer).map(|_| answer)
         };
         larder.signal(libc::SIGHUP);
-        let answers = std::iter::from_fn(|| ask().ok());
+        let answers = std::iter::from_fn(|| fetch().ok());
         let found = answers.into_iter().find(|it| it.contains("worker-failed")).unwrap_or_default();
         drop(clients);
         assert_eq!(Some(1), wait(&mut larder.child).code());

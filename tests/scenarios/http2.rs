@@ -93,7 +93,7 @@ fn large_bodies_wait_for_their_window_and_other_streams_do_not() {
     // Nobody takes of the first two more than their windows; the connection's is wide.
     client.is_generous = false;
     client.allow(0, 10_000_000);
-    let slow = [client.ask("/large"), client.ask("/stream")];
+    let slow = [client.send_get("/large"), client.send_get("/stream")];
     assert_eq!("kept", client.get("/kept").text());
     assert_eq!("kept", client.get("/kept").text());
     for id in slow {
@@ -113,13 +113,13 @@ fn windows_may_shrink_below_nothing() {
     let larder = Larder::before(&origin, "");
     let mut client = Http2::with_settings(&larder, &[(4, 10)]);
     client.is_generous = false;
-    let id = client.ask("/large");
+    let id = client.send_get("/large");
     while client.so_far(id).body.len() < 10 {
         client.read().unwrap();
     }
     client.send(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
     client.allow(id, 15);
-    let kept = client.ask("/kept");
+    let kept = client.send_get("/kept");
     while client.so_far(id).body.len() < 15 {
         client.read().unwrap();
     }
@@ -261,7 +261,7 @@ fn requests_wait_for_their_origins_side_by_side() {
     });
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
-    let slow = client.ask("/slow");
+    let slow = client.send_get("/slow");
     assert_eq!("fast", client.get("/fast").text());
     gate.open();
     assert_eq!("slow", client.answer(slow).text());
@@ -281,18 +281,18 @@ fn a_drain_finishes_streams_in_flight_and_sends_goaway() {
     let (origin, gate) = slow();
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
-    let id = client.ask("/");
+    let id = client.send_get("/");
     until("it waits at the origin", || gate.waiting() > 0);
     larder.signal(libc::SIGTERM);
     while !client.was_announced {
         client.read().unwrap();
     }
     // The client has not taken note of it yet.
-    let on_its_way = client.ask("/on-its-way");
+    let on_its_way = client.send_get("/on-its-way");
     while client.goaway.is_none() {
         client.read().unwrap();
     }
-    let late = client.ask("/late");
+    let late = client.send_get("/late");
     assert_eq!(Some(7), client.answer(late).reset);
     gate.open();
     for id in [id, on_its_way] {
@@ -325,7 +325,7 @@ fn a_drain_waits_for_no_client_that_has_had_its_answers() {
     let (origin, gate) = slow();
     let mut larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
-    client.ask("/");
+    client.send_get("/");
     until("it waits at the origin", || gate.waiting() > 0);
     larder.signal(libc::SIGTERM);
     gate.open();
@@ -465,7 +465,7 @@ fn more_streams_than_allowed_are_refused_and_may_come_again() {
     });
     let larder = Larder::before_with(&origin, "", "[limits]\nhttp2_streams = 3\n");
     let mut client = Http2::connect(&larder);
-    let ids: Vec<_> = (0..4).map(|it| client.ask(&format!("/{it}"))).collect();
+    let ids: Vec<_> = (0..4).map(|it| client.send_get(&format!("/{it}"))).collect();
     assert_eq!(Some(7), client.answer(ids[3]).reset);
     assert_eq!(1, larder.counter("http2_streams_refused"));
     gate.open();
@@ -492,7 +492,7 @@ fn a_reset_stream_frees_its_place_for_other_requests() {
     assert_eq!("here", client.get("/kept").text());
     for left in 1..=4 {
         for it in 0..3 {
-            let id = client.ask(&format!("/slow/{left}/{it}"));
+            let id = client.send_get(&format!("/slow/{left}/{it}"));
             client.send(frame(RST_STREAM, 0, id, &8u32.to_be_bytes()));
         }
         until("the application is at it", || gate.waiting() == 3 * left);

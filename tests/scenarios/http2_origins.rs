@@ -36,7 +36,7 @@ fn requests_share_a_connection() {
         assert_eq!(format!("/{number}"), client.get(&format!("/{number}")).text());
     }
     let mut client = Http2::connect(&larder);
-    let streams: Vec<u32> = (0..50).map(|it| client.ask(&format!("/s{it}"))).collect();
+    let streams: Vec<u32> = (0..50).map(|it| client.send_get(&format!("/s{it}"))).collect();
     for (number, stream) in streams.into_iter().enumerate() {
         assert_eq!(format!("/s{number}"), client.answer(stream).text());
     }
@@ -72,7 +72,7 @@ fn no_more_streams_than_an_origin_allows() {
                 // One that is alone is answered, too.
                 peer.stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
                 open.extend(peer.asked().map(|it| it.stream));
-                peer.stream.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
+                peer.stream.set_read_timeout(Some(crate::harness::TIMEOUT)).unwrap();
             }
             held.pass();
             open.drain(..).for_each(|it| peer.answer(it, &[("cache-control", "no-store")], b"x"));
@@ -80,7 +80,7 @@ fn no_more_streams_than_an_origin_allows() {
     });
     let larder = before(&origin, "", "");
     let mut client = Http2::connect(&larder);
-    let streams: Vec<u32> = (0..6).map(|it| client.ask(&format!("/{it}"))).collect();
+    let streams: Vec<u32> = (0..6).map(|it| client.send_get(&format!("/{it}"))).collect();
     until("all are asked", || origin.received().len() == 6);
     assert_eq!(3, origin.connections());
     for connection in 0..origin.connections() {
@@ -132,7 +132,7 @@ fn streams_beyond_the_goaway_are_sent_elsewhere_and_the_rest_continues() {
     });
     let larder = before(&origin, "", "");
     let mut client = Http2::connect(&larder);
-    let (first, other) = (client.ask("/a"), client.head(&request("POST", "/b", &[]), END_STREAM));
+    let (first, other) = (client.send_get("/a"), client.head(&request("POST", "/b", &[]), END_STREAM));
     // Which of them comes first at the origin is nobody's promise.
     let mut texts = [client.answer(first).text(), client.answer(other).text()];
     texts.sort();

@@ -5,7 +5,7 @@ use crate::harness::origin::Gate;
 use crate::harness::quic::{CONTROL, QuicClient, begin_handshake, frame, headers, request};
 use crate::harness::secure::{Authority, Trusting};
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin, PATIENCE, until};
+use crate::harness::{Larder, Origin, TIMEOUT, until};
 use crate::scenarios::http2::tunnels::doing;
 use crate::scenarios::upgrades::{is_open, masked, websocket};
 use std::net::UdpSocket;
@@ -355,7 +355,7 @@ fn packets_of_no_connection_are_answered_one_after_the_other() {
     let origin = origin();
     let front = Front::before(&origin, 1);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     // A version that does not exist, and two connection IDs of eight bytes.
     let mut packet = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[1; 8], &[8], &[2; 8]].concat();
     packet.resize(1200, 0);

@@ -99,12 +99,12 @@ fn the_response_or_the_key_permits_it() {
     }
     let larder = Larder::before(&origin, "default_ttl = \"60s\", key = { headers = [\"X-Api-Key\"] }");
     let mut client = larder.client();
-    let mut ask = |who: &str| {
+    let mut fetch = |who: &str| {
         client.send(format!("GET /silent HTTP/1.1\r\nHost: h\r\nX-Api-Key: {who}\r\n\r\n"));
         let response = client.read();
         (response.is_hit(), response.text())
     };
     for (who, is_hit) in [("a", false), ("b", false), ("a", true), ("b", true)] {
-        assert_eq!((is_hit, format!("page of {who}")), ask(who));
+        assert_eq!((is_hit, format!("page of {who}")), fetch(who));
     }
 }

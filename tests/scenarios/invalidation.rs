@@ -13,13 +13,13 @@ fn by_every_unsafe_and_unknown_method() {
         for status in ["200", "201", "204", "302", "303"] {
             let page = pages.page(&[FRESH, status, FRESH]);
             page.get("");
-            page.ask(method, "", "x");
+            page.request(method, "", "x");
             assert_eq!(Miss, page.get_again(""), "{method} {status}");
         }
         for status in ["400", "404", "412", "500", "503"] {
             let page = pages.page(&[FRESH, status, FRESH]);
             page.get("");
-            page.ask(method, "", "x");
+            page.request(method, "", "x");
             assert_eq!(Hit, page.get_again(""), "{method} {status}: nothing was done");
         }
     }
@@ -40,7 +40,7 @@ fn unsafe_methods_invalidate_location_and_content_location_of_the_same_origin() 
             let other = pages.page(&[FRESH]);
             let page = pages.page(&[&format!("201 | {field}: {}", reference(&other.target))]);
             other.get("");
-            page.ask(method, "", "x");
+            page.request(method, "", "x");
             assert_eq!(expect, other.get_again(""), "{method} {field}: {}", reference(&other.target));
         }
     };
@@ -90,7 +90,7 @@ fn every_variant_goes() {
     let page = pages.page(&[vary, vary, "204", vary]);
     page.get("Foo: 1");
     page.get("Foo: 2");
-    page.ask("DELETE", "", "");
+    page.request("DELETE", "", "");
     assert_eq!(Miss, page.get_again("Foo: 1"));
     assert_eq!(Miss, page.get_again("Foo: 2"));
 }
@@ -186,7 +186,7 @@ fn a_post_response_with_content_location_is_stored_for_get() {
         let path = format!("/{}", 1 + pages.page(&[""]).target[1..].parse::<u32>().unwrap());
         let page = pages.page(&[&format!("{} || made", more(&path))]);
         assert_eq!(path, page.target);
-        assert_eq!("made", page.ask("POST", lines, "x=1").text());
+        assert_eq!("made", page.request("POST", lines, "x=1").text());
         assert_eq!(expect, page.get_again(""), "{}", more(&path));
     };
     check(|it| format!("Cache-Control: max-age=60 | Content-Location: {it}"), "", Hit);
@@ -207,7 +207,7 @@ fn a_post_response_with_content_location_is_stored_for_get() {
     // A POST is never answered from the store.
     let page = pages.page(&[FRESH, "200 || done"]);
     page.get("");
-    assert_eq!("done", page.ask("POST", "", "x").text());
+    assert_eq!("done", page.request("POST", "", "x").text());
     assert_eq!(0, pages.larder.counter("hit_for_miss"), "and parts nobody");
 }
 
@@ -215,6 +215,6 @@ fn a_post_response_with_content_location_is_stored_for_get() {
 fn a_post_with_a_private_cookie_is_not_stored() {
     let pages = Pages::new("private_cookies = [\"session\"]");
     let page = pages.page(&["Cache-Control: max-age=60 | Content-Location: /0 || mine"]);
-    page.ask("POST", "Cookie: session=1", "x");
+    page.request("POST", "Cookie: session=1", "x");
     assert_eq!(Miss, page.get_again(""));
 }

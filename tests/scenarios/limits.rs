@@ -259,12 +259,12 @@ fn a_crowd_leaves_descriptors_for_the_origin() {
     std::fs::write(&path, config).unwrap();
     let larder = Larder::within("ulimit -n 80", &["run", "-c", path.to_str().unwrap()]);
     // Each asks at once: who says nothing makes room for others.
-    let ask = |_| {
+    let fetch = |_| {
         let mut client = larder.client();
         client.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
         client
     };
-    let mut crowd: Vec<Client> = (0..80).map(ask).collect();
+    let mut crowd: Vec<Client> = (0..80).map(fetch).collect();
     until("no more are accepted", || larder.counter("accept_errors") > 0);
     let mut answered = 0;
     for client in &mut crowd {

@@ -5,7 +5,7 @@ use crate::harness::command::{run, wait};
 use crate::harness::origin::Gate;
 use crate::harness::origin::{Script, response};
 use crate::harness::relay::{Relay, Way};
-use crate::harness::{Client, Larder, Memcached, Origin, PATIENCE, tiers, until};
+use crate::harness::{Client, Larder, Memcached, Origin, TIMEOUT, tiers, until};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -332,7 +332,7 @@ fn purge_often(fleet: &Fleet, seed: u64, over: &AtomicBool, seen: &Seen) {
 fn trouble(fleet: &Fleet, seed: u64, seen: &Seen) {
     let mut chance = Chance(seed);
     let begin = now();
-    while begin.elapsed() < TROUBLE || (begin.elapsed() < PATIENCE && !seen.is_enough()) {
+    while begin.elapsed() < TROUBLE || (begin.elapsed() < TIMEOUT && !seen.is_enough()) {
         let server = chance.below(fleet.memcacheds.len() as u64) as usize;
         let node = chance.below(fleet.larders.len() as u64) as usize;
         let (memcached, larder, relay) =
@@ -351,7 +351,7 @@ fn trouble(fleet: &Fleet, seed: u64, seen: &Seen) {
             }
             2 => {
                 // As if it had been started again.
-                assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+                assert_eq!("OK\r\n", memcached.command("flush_all\r\n"));
                 pass(time / 4);
             }
             cut => {

@@ -61,19 +61,19 @@ fn everything() -> (Origin, Larder) {
 #[track_caller]
 fn check_over(target: &str, lines: &str) {
     let (_origin, larder) = everything();
-    let ask = || larder.client().get_with(target, lines);
-    let before = ask();
+    let fetch = || larder.client().get_with(target, lines);
+    let before = fetch();
     assert!(!before.text().contains("laid"), "{target}: {before:?}");
-    ask();
+    fetch();
     add(&larder, target, b"laid over it");
     for _ in 0..2 {
-        let over = ask();
+        let over = fetch();
         assert_eq!((200, "laid over it"), (over.status, over.text().as_str()), "{target}: {over:?}");
         assert_eq!("larder; hit; detail=overlay", over.cache(), "{target}");
         assert_eq!(Some("no-cache"), over.field("cache-control"), "{target}");
     }
     reset(&larder, target);
-    let after = ask();
+    let after = fetch();
     assert_eq!((before.status, &before.body), (after.status, &after.body), "{target}");
     assert_eq!(2, larder.counter("overlay_hits"), "{target}");
 }
@@ -106,17 +106,17 @@ fn over_a_file_that_is_not_there() {
 #[test]
 fn over_no_route_at_all() {
     let (_origin, larder) = everything();
-    let ask = |host: &str| {
+    let fetch = |host: &str| {
         let mut client = larder.client();
         client.send(format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n")).read()
     };
-    assert_eq!(404, ask("nobody.example").status);
+    assert_eq!(404, fetch("nobody.example").status);
     let report = add(&larder, "https://nobody.example/x", b"laid over it");
     assert_eq!("*://nobody.example/x", report["uri"], "it lies over both schemes");
-    assert_eq!("laid over it", ask("Nobody.Example").text());
-    assert_eq!("original of /x", ask("h").text(), "of one host alone");
+    assert_eq!("laid over it", fetch("Nobody.Example").text());
+    assert_eq!("original of /x", fetch("h").text(), "of one host alone");
     reset(&larder, "http://nobody.example/x");
-    assert_eq!(404, ask("nobody.example").status);
+    assert_eq!(404, fetch("nobody.example").status);
 }
 
 #[test]
@@ -150,17 +150,17 @@ fn conditions_and_ranges_are_those_of_the_overlay() {
     add(&larder, "/page", b"0123456789");
     let whole = larder.get("/page");
     let (etag, modified) = (whole.field("etag").unwrap(), whole.field("last-modified").unwrap());
-    let ask = |lines: String| larder.client().get_with("/page", &lines);
+    let fetch = |lines: String| larder.client().get_with("/page", &lines);
     let part = |it: Response| (it.status, it.text());
-    assert_eq!((304, String::new()), part(ask(format!("If-None-Match: {etag}\r\n"))));
-    assert_eq!((304, String::new()), part(ask(format!("If-Modified-Since: {modified}\r\n"))));
-    assert_eq!(412, ask("If-Match: \"other\"\r\n".to_owned()).status);
-    assert_eq!((206, "345".to_owned()), part(ask("Range: bytes=3-5\r\n".to_owned())));
-    assert_eq!((206, "9".to_owned()), part(ask(format!("Range: bytes=-1\r\nIf-Range: {etag}\r\n"))));
-    assert_eq!(416, ask("Range: bytes=10-\r\n".to_owned()).status);
-    assert_eq!("larder; hit; detail=overlay", ask("Range: bytes=3-5\r\n".to_owned()).cache());
+    assert_eq!((304, String::new()), part(fetch(format!("If-None-Match: {etag}\r\n"))));
+    assert_eq!((304, String::new()), part(fetch(format!("If-Modified-Since: {modified}\r\n"))));
+    assert_eq!(412, fetch("If-Match: \"other\"\r\n".to_owned()).status);
+    assert_eq!((206, "345".to_owned()), part(fetch("Range: bytes=3-5\r\n".to_owned())));
+    assert_eq!((206, "9".to_owned()), part(fetch(format!("Range: bytes=-1\r\nIf-Range: {etag}\r\n"))));
+    assert_eq!(416, fetch("Range: bytes=10-\r\n".to_owned()).status);
+    assert_eq!("larder; hit; detail=overlay", fetch("Range: bytes=3-5\r\n".to_owned()).cache());
     add(&larder, "/page", b"another");
-    assert_eq!((200, "another".to_owned()), part(ask(format!("If-None-Match: {etag}\r\n"))));
+    assert_eq!((200, "another".to_owned()), part(fetch(format!("If-None-Match: {etag}\r\n"))));
 }
 
 #[test]
@@ -366,8 +366,9 @@ fn from_the_command_line() {
     let soon = larder.folder.path().join("soon.html");
     std::fs::write(&soon, "<!doctype html>soon").unwrap();
     let admin = larder.admin.to_string();
-    let ask = |words: &[&str]| run(larder.folder.path(), &[words, &["--admin", &admin]].concat());
-    let added = ask(&["overlay", "add", "/a b?c", soon.to_str().unwrap(), "--status", "503", "--ttl", "1h"]);
+    let fetch = |words: &[&str]| run(larder.folder.path(), &[words, &["--admin", &admin]].concat());
+    let added =
+        fetch(&["overlay", "add", "/a b?c", soon.to_str().unwrap(), "--status", "503", "--ttl", "1h"]);
     assert_eq!(0, added.code, "{added:?}");
     assert!(
         added.out.starts_with("overlay set: /a%20b?c (503, text/html; charset=utf-8, 19 bytes, until "),
@@ -375,14 +376,14 @@ fn from_the_command_line() {
     );
     let shown = larder.get("/a%20b?c");
     assert_eq!((503, "<!doctype html>soon"), (shown.status, shown.text().as_str()));
-    let listed = ask(&["overlay", "list"]);
+    let listed = fetch(&["overlay", "list"]);
     assert!(listed.out.starts_with("       1 hits  /a%20b?c (503"), "{listed:?}");
-    let removed = ask(&["overlay", "remove", "/a b?c"]);
+    let removed = fetch(&["overlay", "remove", "/a b?c"]);
     assert!(removed.out.starts_with("overlay removed: /a%20b?c"), "{removed:?}");
     assert_eq!(200, larder.get("/a%20b?c").status);
-    let again = ask(&["overlay", "remove", "/a b?c"]);
+    let again = fetch(&["overlay", "remove", "/a b?c"]);
     assert_eq!(1, again.code, "{again:?}");
     assert!(again.err.contains("No overlay is set for /a%20b?c"), "{again:?}");
-    let unread = ask(&["overlay", "add", "/x", "/nowhere"]);
+    let unread = fetch(&["overlay", "add", "/x", "/nowhere"]);
     assert!(unread.err.contains("/nowhere cannot be read: no such file or directory."), "{unread:?}");
 }

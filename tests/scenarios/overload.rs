@@ -56,16 +56,16 @@ fn stored_responses_are_served_under_overload_and_other_requests_get_503() {
 fn the_newest_requests_of_a_full_queue_are_served_first() {
     const MOST: usize = 16;
     let (gate, origin, larder) = scene("");
-    let ask = |name: usize| {
+    let fetch = |name: usize| {
         let mut client = larder.client();
         client.send(format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n"));
         client
     };
-    let mut occupant = ask(100);
+    let mut occupant = fetch(100);
     until("the application is full", || gate.waiting() == 1);
     let mut clients: Vec<Client> = Vec::new();
     for name in 0..=MOST {
-        clients.push(ask(name));
+        clients.push(fetch(name));
         until("it is being answered", || larder.counter("requests") == name as u64 + 2);
     }
     assert_eq!(503, clients.remove(0).read().status, "the one that has waited longest goes");

@@ -51,7 +51,7 @@ fn ranges_of_a_whole_stored_response() {
         (none.field("cache-control"), none.field("etag")),
         "not stored by caches after us"
     );
-    let head = page.ask("HEAD", "Range: bytes=0-4", "");
+    let head = page.request("HEAD", "Range: bytes=0-4", "");
     assert_eq!((200, Some("20")), (head.status, head.field("content-length")));
     assert_eq!(1, page.requests());
 }

@@ -139,11 +139,11 @@ fn a_larder_that_is_its_own_origin_answers_508() {
 fn max_forwards_of_options_is_obeyed() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nthe origin");
     let larder = Larder::before(&origin, "");
-    let ask = |method: &str, target: &str, value: &str| {
+    let fetch = |method: &str, target: &str, value: &str| {
         larder.client().request(method, target, &format!("Max-Forwards: {value}\r\n"), "")
     };
     for target in ["/", "*"] {
-        let it = ask("OPTIONS", target, "0");
+        let it = fetch("OPTIONS", target, "0");
         assert_eq!(
             (200, true),
             (it.status, it.field("allow").is_some_and(|it| it.contains("GET"))),
@@ -164,7 +164,7 @@ fn max_forwards_of_options_is_obeyed() {
         ("POST", "5", "5"),
     ] {
         let before = origin.requests();
-        let it = ask(method, "/", value);
+        let it = fetch(method, "/", value);
         assert_eq!(200, it.status, "{method} {value}");
         let received = origin.received();
         let found = received.get(before).map_or("", |it| it.field("max-forwards").unwrap_or("none"));
@@ -172,7 +172,7 @@ fn max_forwards_of_options_is_obeyed() {
     }
     let twice = larder.client().request("OPTIONS", "/", "Max-Forwards: 0\r\nMax-Forwards: 0\r\n", "");
     assert_eq!("the origin", twice.text(), "two say nothing");
-    assert_eq!(405, ask("TRACE", "/", "0").status);
+    assert_eq!(405, fetch("TRACE", "/", "0").status);
 }
 
 #[test]

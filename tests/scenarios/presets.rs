@@ -247,22 +247,22 @@ fn payloads_of_next_js_without_vary_are_not_confused() {
         format!("HTTP/1.1 200 OK\nCache-Control: s-maxage=300\nContent-Type: text/x-component\n\n{sent}")
     });
     let larder = Larder::before(&origin, "preset = \"nextjs\"");
-    let ask = |lines: &str| larder.client().get_with("/", lines);
+    let fetch = |lines: &str| larder.client().get_with("/", lines);
     for _ in 0..2 {
-        assert_eq!("- - - - -", ask("").text());
+        assert_eq!("- - - - -", fetch("").text());
         for (at, name) in FIELDS.iter().enumerate() {
             let expect: Vec<&str> = (0..5).map(|it| if it == at { "1" } else { "-" }).collect();
-            assert_eq!(expect.join(" "), ask(&format!("{name}: 1\r\n")).text(), "{name}");
+            assert_eq!(expect.join(" "), fetch(&format!("{name}: 1\r\n")).text(), "{name}");
         }
     }
     assert_eq!(6, origin.requests());
-    let answer = ask("RSC: 1\r\n");
+    let answer = fetch("RSC: 1\r\n");
     assert!(answer.is_hit());
     let vary = answer.members("vary");
     assert!(FIELDS.iter().all(|name| vary.iter().any(|it| it.eq_ignore_ascii_case(name))), "{vary:?}");
     for tree in 0..100 {
         let lines = format!("RSC: 1\r\nNext-Router-State-Tree: {tree}\r\n");
-        assert_eq!(format!("1 {tree} - - -"), ask(&lines).text());
+        assert_eq!(format!("1 {tree} - - -"), fetch(&lines).text());
     }
     let listed = larder.admin_get("/api/v1/objects?limit=1000").text();
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();

@@ -102,7 +102,7 @@ fn closed_windows_block_no_other_request() {
     // The request that queues waits for a connection however long a busy machine takes to fill the spool.
     larder.hold();
     let mut client = Http2::with_settings(&larder, &[(4, 0)]);
-    let ids: Vec<_> = (0..CONNECTIONS).map(|it| client.ask(&format!("/large/{it}"))).collect();
+    let ids: Vec<_> = (0..CONNECTIONS).map(|it| client.send_get(&format!("/large/{it}"))).collect();
     ids.iter().for_each(|id| assert_eq!(200, client.until(*id, |it| it.status == 200).status));
     assert_eq!("here", another(&larder).text());
     assert_eq!(0, larder.counter("origin_busy"));
@@ -452,13 +452,13 @@ fn a_fetch_without_clients_delays_no_other_request() {
     let larder = larder(&origin, 1, "");
     let mut client = Http2::connect(&larder);
     for taken_back_first in [true, false] {
-        let id = client.ask(&format!("/slow?{taken_back_first}"));
+        let id = client.send_get(&format!("/slow?{taken_back_first}"));
         until("it is with the application", || gate.waiting() >= 1);
         let reset = crate::harness::http2::frame(3, 0, id, &8_u32.to_be_bytes());
         if taken_back_first {
             client.send(&reset);
         }
-        let small = client.ask("/small");
+        let small = client.send_get("/small");
         if !taken_back_first {
             client.send(&reset);
         }
@@ -475,10 +475,10 @@ fn a_fetch_without_clients_is_cancelled_for_waiting_requests() {
     let origin = application(&gate);
     let larder = larder(&origin, 1, "");
     let mut client = Http2::connect(&larder);
-    let id = client.ask("/slow");
+    let id = client.send_get("/slow");
     until("it is with the application", || gate.waiting() == 1);
     client.send(crate::harness::http2::frame(3, 0, id, &8_u32.to_be_bytes()));
-    let small = client.ask("/small");
+    let small = client.send_get("/small");
     until("it is here", || larder.counter("requests") == 2);
     larder.pass(2_000);
     assert_eq!("here", client.answer(small).text());

@@ -57,7 +57,7 @@ fn who(report: &str) -> String {
 #[track_caller]
 fn closes(stream: &mut TcpStream) {
     let mut text = Vec::new();
-    stream.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(crate::harness::TIMEOUT)).unwrap();
     match stream.read_to_end(&mut text) {
         Ok(_) => {}
         Err(error) => assert_eq!(std::io::ErrorKind::ConnectionReset, error.kind()),
@@ -250,7 +250,7 @@ fn over_a_unix_socket() {
     let origin = telling();
     let larder =
         larder(&origin, "unix+proxy:web.sock", "[clients]\nproxies = [\"unix\"]\ntrusted = [\"unix\"]");
-    let ask = |header: &[u8]| {
+    let fetch = |header: &[u8]| {
         let mut stream = UnixStream::connect(larder.folder.path().join("web.sock")).unwrap();
         for byte in header {
             stream.write_all(&[*byte]).unwrap();
@@ -261,10 +261,10 @@ fn over_a_unix_socket() {
         stream.read_to_string(&mut text).unwrap();
         who(text.split_once("\r\n\r\n").unwrap().1)
     };
-    assert_eq!("192.0.2.7", ask(V1));
-    assert_eq!("2001:db8::7", ask(&v2_of_v6("2001:db8::7")));
+    assert_eq!("192.0.2.7", fetch(V1));
+    assert_eq!("2001:db8::7", fetch(&v2_of_v6("2001:db8::7")));
     // Without an address it is whoever connects to the socket, who is believed here.
-    assert_eq!("6.6.6.6", ask(&v2(0x20, 0, b"")));
+    assert_eq!("6.6.6.6", fetch(&v2(0x20, 0, b"")));
 }
 
 #[test]

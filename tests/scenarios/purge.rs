@@ -644,15 +644,15 @@ fn head_on_the_admin_is_get_without_the_body() {
     let larder = Larder::before(&origin, "");
     for path in ["/", "/cache/stats"] {
         let mut client = Client::connect(larder.admin);
-        let mut ask = |method: &str| {
+        let mut fetch = |method: &str| {
             client
                 .send(format!("{method} {path} HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines()))
                 .read_for(method)
         };
-        let head = ask("HEAD");
+        let head = fetch("HEAD");
         let length: usize = head.field("content-length").unwrap().parse().unwrap();
         assert_eq!((200, 0, true), (head.status, head.body.len(), length > 100), "{path}: {head:?}");
-        let get = ask("GET");
+        let get = fetch("GET");
         assert_eq!((200, head.field("content-type")), (get.status, get.field("content-type")), "{path}");
     }
     for (method, path, allow) in [("PUT", "/cache/stats", "GET, HEAD"), ("GET", "/cache/purge", "POST")] {

@@ -29,7 +29,7 @@ fn application() -> Origin {
     })
 }
 
-fn ask(larder: &Larder, lines: &str, body: &str) -> Response {
+fn fetch(larder: &Larder, lines: &str, body: &str) -> Response {
     larder.client().request("QUERY", "/search", lines, body)
 }
 
@@ -38,16 +38,16 @@ fn one_body_is_one_stored_response() {
     let origin = application();
     let larder = Larder::before(&origin, ON);
     for body in ["{\"a\":1}", "{\"a\":2}", "{\"a\":1} "] {
-        let first = ask(&larder, JSON, body);
+        let first = fetch(&larder, JSON, body);
         assert_eq!(format!("QUERY application/json - {body}"), first.text());
         assert!(!first.is_hit(), "{body}");
-        let second = ask(&larder, JSON, body);
+        let second = fetch(&larder, JSON, body);
         assert_eq!((first.text(), true), (second.text(), second.is_hit()), "{body}");
         assert_eq!(Some("\"application/json\""), second.field("accept-query"));
     }
     assert_eq!(3, origin.requests());
     assert_eq!("GET - - ", larder.get("/search").text());
-    assert!(ask(&larder, JSON, "{\"a\":1}").is_hit(), "a GET of the URL is another response");
+    assert!(fetch(&larder, JSON, "{\"a\":1}").is_hit(), "a GET of the URL is another response");
     assert_eq!(4, origin.requests());
     let sent = origin.received()[0].clone();
     assert_eq!(Some("7"), sent.field("content-length"));
@@ -66,10 +66,10 @@ fn the_fields_that_describe_the_body_are_in_the_key() {
         "Content-Type: application/json; charset=utf-8\r\n",
     ];
     for it in lines {
-        assert!(!ask(&larder, it, "x").is_hit(), "{it}");
+        assert!(!fetch(&larder, it, "x").is_hit(), "{it}");
     }
     for it in lines {
-        assert!(ask(&larder, it, "x").is_hit(), "{it}");
+        assert!(fetch(&larder, it, "x").is_hit(), "{it}");
     }
     assert_eq!(lines.len(), origin.requests());
 }
@@ -81,7 +81,7 @@ fn without_one_content_type_nothing_is_stored() {
     let larder = Larder::before(&origin, ON);
     for lines in ["", "Content-Type: \r\n", "Content-Type: a/b\r\nContent-Type: c/d\r\n"] {
         for _ in 0..2 {
-            let answer = ask(&larder, lines, "x");
+            let answer = fetch(&larder, lines, "x");
             assert!(!answer.is_hit() && answer.text().ends_with(" x"), "{lines}: {answer:?}");
         }
     }
@@ -93,7 +93,7 @@ fn off_by_default() {
     let origin = application();
     let larder = Larder::before(&origin, "");
     for _ in 0..2 {
-        assert_eq!("QUERY application/json - x", ask(&larder, JSON, "x").text());
+        assert_eq!("QUERY application/json - x", fetch(&larder, JSON, "x").text());
     }
     assert_eq!(2, origin.requests());
 }
@@ -107,11 +107,11 @@ fn a_large_body_bypasses_the_cache() {
     });
     let larder = Larder::before(&origin, "query = true, query_body = \"1KiB\"");
     let (fits, exceeds) = ("7".repeat(1024), "7".repeat(1025));
-    assert_eq!("1024", ask(&larder, JSON, &fits).text());
-    assert!(ask(&larder, JSON, &fits).is_hit());
+    assert_eq!("1024", fetch(&larder, JSON, &fits).text());
+    assert!(fetch(&larder, JSON, &fits).is_hit());
     let chunked = format!("{JSON}Transfer-Encoding: chunked\r\n");
     for _ in 0..2 {
-        let answer = ask(&larder, JSON, &exceeds);
+        let answer = fetch(&larder, JSON, &exceeds);
         assert_eq!(("1025".to_owned(), false), (answer.text(), answer.is_hit()));
         let mut client = larder.client();
         client.send(format!("QUERY /search HTTP/1.1\r\nHost: h\r\n{chunked}\r\n400\r\n{fits}\r\n"));
@@ -132,7 +132,7 @@ fn any_framing_and_version_is_the_same_query() {
     client.send(format!("QUERY /search HTTP/1.1\r\nHost: h\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n"));
     client.send("3\r\nabc\r\n3\r\ndef\r\n0\r\nX-Trailer: 1\r\n\r\n");
     assert_eq!(expect, client.read_for("QUERY").text());
-    assert!(ask(&larder, JSON, "abcdef").is_hit());
+    assert!(fetch(&larder, JSON, "abcdef").is_hit());
     let mut client = larder.client();
     let head = format!(
         "QUERY /search HTTP/1.1\r\nHost: h\r\n{JSON}Expect: 100-continue\r\nContent-Length: 6\r\n\r\n"
@@ -156,7 +156,7 @@ fn an_empty_body_is_a_body() {
     let origin = application();
     let larder = Larder::before(&origin, ON);
     for expect in [false, true] {
-        let answer = ask(&larder, &format!("{JSON}Content-Length: 0\r\n"), "");
+        let answer = fetch(&larder, &format!("{JSON}Content-Length: 0\r\n"), "");
         assert_eq!((expect, "QUERY application/json - "), (answer.is_hit(), answer.text().as_str()));
     }
 }
@@ -167,13 +167,13 @@ fn conditions_and_ranges() {
     let larder = Larder::before(&origin, ON);
     let range = format!("{JSON}Range: bytes=0-1\r\nIf-Range: \"1\"\r\n");
     for _ in 0..2 {
-        let answer = ask(&larder, &range, "x");
+        let answer = fetch(&larder, &range, "x");
         assert_eq!((200, "QUERY application/json - x"), (answer.status, answer.text().as_str()));
     }
     let matches = format!("{JSON}If-None-Match: \"1\"\r\n");
-    assert_eq!(304, ask(&larder, &matches, "x").status);
-    assert_eq!(304, ask(&larder, &matches, "y").status);
-    assert!(ask(&larder, JSON, "y").text().ends_with(" y"), "the whole was stored");
+    assert_eq!(304, fetch(&larder, &matches, "x").status);
+    assert_eq!(304, fetch(&larder, &matches, "y").status);
+    assert!(fetch(&larder, JSON, "y").text().ends_with(" y"), "the whole was stored");
     assert_eq!(2, origin.requests());
     for it in origin.received() {
         assert_eq!((None, None), (it.field("range"), it.field("if-none-match")), "{}", it.head);
@@ -191,11 +191,11 @@ fn validations_have_the_body() {
         }
     });
     let larder = Larder::before(&origin, ON);
-    ask(&larder, JSON, "x");
+    fetch(&larder, JSON, "x");
     larder.advance(100);
-    assert_eq!("QUERY application/json - x", ask(&larder, JSON, "x").text());
+    assert_eq!("QUERY application/json - x", fetch(&larder, JSON, "x").text());
     larder.advance(20);
-    assert_eq!("QUERY application/json - x", ask(&larder, JSON, "x").text());
+    assert_eq!("QUERY application/json - x", fetch(&larder, JSON, "x").text());
     until("it is validated in the background", || origin.requests() == 3);
     for it in &origin.received()[1..] {
         assert_eq!((Some("\"1\""), &b"x"[..]), (it.field("if-none-match"), &it.body[..]));
@@ -236,10 +236,10 @@ fn an_unsafe_method_of_another_route() {
         route("\"POST\", \"GET\"", "")
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
-    ask(&larder, JSON, "x");
-    assert!(ask(&larder, JSON, "x").is_hit());
+    fetch(&larder, JSON, "x");
+    assert!(fetch(&larder, JSON, "x").is_hit());
     assert_eq!(200, larder.client().request("POST", "/search", JSON, "").status);
-    assert!(!ask(&larder, JSON, "x").is_hit());
+    assert!(!fetch(&larder, JSON, "x").is_hit());
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_truncated_body_is_not_sent_and_not_stored() {
     client.send(format!("QUERY /search HTTP/1.1\r\nHost: h\r\n{JSON}Content-Length: 6\r\n\r\nabc"));
     client.shut();
     assert!(matches!(client.read_for("QUERY").status, 0 | 400));
-    let answer = ask(&larder, JSON, "abc");
+    let answer = fetch(&larder, JSON, "abc");
     assert_eq!((false, "QUERY application/json - abc"), (answer.is_hit(), answer.text().as_str()));
     assert_eq!(1, origin.requests());
 }
@@ -298,8 +298,8 @@ fn private_answers_are_not_shared() {
     });
     let larder = Larder::before(&origin, "query = true, private_cookies = [\"sid\"]");
     let twice = |lines: &str, body: &str| {
-        ask(&larder, &format!("{JSON}{lines}"), body);
-        ask(&larder, &format!("{JSON}{lines}"), body)
+        fetch(&larder, &format!("{JSON}{lines}"), body);
+        fetch(&larder, &format!("{JSON}{lines}"), body)
     };
     assert!(!twice("X-Kind: private\r\n", "1").is_hit());
     assert!(!twice("X-Kind: cookie\r\n", "2").is_hit());
@@ -335,8 +335,8 @@ fn a_query_is_repeated_after_a_dead_connection() {
 fn the_body_is_shown_nowhere() {
     let origin = application();
     let larder = Larder::before_with(&origin, ON, "[log]\naccess = \"-\"\nformat = \"json\"\n");
-    ask(&larder, JSON, "SECRET-TERM");
-    assert!(ask(&larder, JSON, "SECRET-TERM").is_hit());
+    fetch(&larder, JSON, "SECRET-TERM");
+    assert!(fetch(&larder, JSON, "SECRET-TERM").is_hit());
     let listed = larder.admin_get("/api/v1/objects").text();
     assert!(listed.contains(" q:") && !listed.contains("SECRET"), "{listed}");
     until("both are logged", || larder.printed().matches("/search").count() >= 2);
@@ -348,23 +348,23 @@ fn on_disk_and_in_the_fleet() {
     let origin = application();
     let folder = tempfile::tempdir().unwrap();
     let larder = Larder::before_with(&origin, ON, &disk(folder.path()));
-    ask(&larder, JSON, "x");
+    fetch(&larder, JSON, "x");
     written(&larder, 1);
     killed(larder);
     let larder = Larder::before_with(&origin, ON, &disk(folder.path()));
-    assert!(!ask(&larder, JSON, "y").is_hit());
-    assert!(ask(&larder, JSON, "x").is_hit());
+    assert!(!fetch(&larder, JSON, "y").is_hit());
+    assert!(fetch(&larder, JSON, "x").is_hit());
     assert_eq!(200, larder.client().request("POST", "/search", JSON, "").status);
     killed(larder);
     let larder = Larder::before_with(&origin, ON, &disk(folder.path()));
-    assert!(!ask(&larder, JSON, "x").is_hit(), "the removal is known after a crash");
+    assert!(!fetch(&larder, JSON, "x").is_hit(), "the removal is known after a crash");
 
     let (origin, memcached) = (application(), Memcached::start());
     let nodes = [node_with(&origin, &memcached, ON), node_with(&origin, &memcached, ON)];
-    ask(&nodes[0], JSON, "x");
+    fetch(&nodes[0], JSON, "x");
     settled(&nodes[0], 1);
-    assert!(ask(&nodes[1], JSON, "x").is_hit());
-    assert!(!ask(&nodes[1], JSON, "y").is_hit());
+    assert!(fetch(&nodes[1], JSON, "x").is_hit());
+    assert!(!fetch(&nodes[1], JSON, "y").is_hit());
     assert_eq!(2, origin.requests());
 }
 
@@ -373,18 +373,18 @@ fn on_disk_and_in_the_fleet() {
 fn no_client_chooses_the_digest() {
     let origin = application();
     let larder = Larder::before(&origin, "query = true, key = { headers = [\"X-A\"] }");
-    ask(&larder, JSON, "x");
+    fetch(&larder, JSON, "x");
     let mut client = larder.client();
     client.send("QUERY /search HTTP/1.1\r\nHost: h\r\n:query: 1\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(400, client.read_for("QUERY").status);
     let forged = format!("{JSON}X-A: 1 q:0\r\n");
-    assert!(!ask(&larder, &forged, "x").is_hit());
-    assert!(ask(&larder, &forged, "x").is_hit() && ask(&larder, JSON, "x").is_hit());
+    assert!(!fetch(&larder, &forged, "x").is_hit());
+    assert!(fetch(&larder, &forged, "x").is_hit() && fetch(&larder, JSON, "x").is_hit());
     let overridden = format!("{JSON}X-HTTP-Method-Override: DELETE\r\n");
-    assert!(!ask(&larder, &overridden, "x").is_hit() && !ask(&larder, &overridden, "x").is_hit());
+    assert!(!fetch(&larder, &overridden, "x").is_hit() && !fetch(&larder, &overridden, "x").is_hit());
     // A field that does not reach the origin is not in the digest.
     let nominated = format!("{JSON}Content-Language: de\r\nConnection: content-language\r\n");
-    assert!(ask(&larder, &nominated, "x").is_hit());
+    assert!(fetch(&larder, &nominated, "x").is_hit());
 }
 
 /// An answer to a part is no answer to a QUERY, whose `Range` was not sent.
@@ -393,7 +393,7 @@ fn a_part_that_was_not_asked_for_is_an_error() {
     let lines = "Cache-Control: max-age=60\nContent-Range: bytes 0-0/5";
     let origin = Origin::fixed(&format!("HTTP/1.1 206 Partial Content\n{lines}\n\nx"));
     let larder = Larder::before(&origin, ON);
-    assert_eq!(502, ask(&larder, &format!("{JSON}Range: bytes=0-0\r\n"), "x").status);
+    assert_eq!(502, fetch(&larder, &format!("{JSON}Range: bytes=0-0\r\n"), "x").status);
 }
 
 /// `explain` has no body: it says so, and promises nothing.
@@ -401,7 +401,7 @@ fn a_part_that_was_not_asked_for_is_an_error() {
 fn explain_reports_that_it_has_no_body() {
     let origin = application();
     let larder = Larder::before(&origin, ON);
-    ask(&larder, JSON, "x");
+    fetch(&larder, JSON, "x");
     let admin = larder.admin.to_string();
     let asked = [
         "explain",
@@ -426,7 +426,7 @@ fn an_origin_that_answers_before_the_body() {
     });
     let larder = Larder::before(&origin, ON);
     for (body, expect) in [("a", "0"), ("b", "1"), ("a", "0"), ("b", "1")] {
-        let answer = ask(&larder, JSON, body);
+        let answer = fetch(&larder, JSON, body);
         assert_eq!((410, expect), (answer.status, answer.text().as_str()), "{body}");
     }
 }

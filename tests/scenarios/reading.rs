@@ -70,7 +70,7 @@ fn included_files_are_watched_and_named() {
 }
 
 /// The answer of the admin to JSON.
-fn ask(larder: &Larder, path: &str, body: &Value) -> Value {
+fn fetch(larder: &Larder, path: &str, body: &Value) -> Value {
     serde_json::from_str(&larder.admin_post(&format!("/api/v1/config/{path}"), &body.to_string()).text())
         .unwrap()
 }
@@ -112,17 +112,17 @@ fn the_admin_shows_included_files_and_places_their_mistakes() {
     let text = report["text"].as_str().unwrap();
     assert!(!text.contains(&origin.url()), "variables are not replaced in the text");
     // A mistake of the main text has its line, one of an included file its file as well.
-    let checked = ask(&larder, "check", &json!({ "text": format!("{text}lisen = 1\n") }));
+    let checked = fetch(&larder, "check", &json!({ "text": format!("{text}lisen = 1\n") }));
     assert!(checked["problems"][0]["line"].is_u64(), "{checked}");
     assert_eq!(Value::Null, checked["problems"][0]["file"], "{checked}");
     let wrong = file["text"].as_str().unwrap().replace("x_cache = false", "x_cache = 7");
     let included = json!([{ "path": file["path"], "text": wrong }]);
-    let checked = ask(&larder, "check", &json!({ "text": text, "included": included }));
+    let checked = fetch(&larder, "check", &json!({ "text": text, "included": included }));
     let problem = &checked["problems"][0];
     assert_eq!((&file["file"], &json!(7)), (&problem["file"], &problem["line"]), "{checked}");
     assert_eq!(json!(["site", 1, "route", 0]), problem["within"], "{checked}");
     assert_eq!(file["path"], checked["included"][0]["path"], "{checked}");
-    let layers = ask(&larder, "layers", &json!({ "text": text, "at": ["site", 1, "route", 0] }));
+    let layers = fetch(&larder, "layers", &json!({ "text": text, "at": ["site", 1, "route", 0] }));
     let x_cache = layers["keys"]["cache.x_cache"].as_array().unwrap();
     assert_eq!(
         (&json!("own"), &json!("conf.d/a.toml"), &json!(7)),
@@ -145,7 +145,7 @@ fn an_edit_goes_to_its_file_and_is_rolled_back_there() {
         { "path": ["site", 1, "route", 0, "cache", "x_cache"], "value": true },
         { "path": ["workers"], "value": 2 },
     ]);
-    let edited = ask(&larder, "edit", &json!({ "text": report["text"], "set": set }));
+    let edited = fetch(&larder, "edit", &json!({ "text": report["text"], "set": set }));
     assert_eq!(report["text"], edited["text"], "nothing of the main file is another");
     let text = before.replace("1d", "2d").replace("x_cache = false", "x_cache = true");
     let file = &report["included"][0];
@@ -165,9 +165,9 @@ fn an_edit_goes_to_its_file_and_is_rolled_back_there() {
     assert!(get(&larder, "a.test").1.is_some(), "it is in force when the answer comes");
     // One rollback restores every file of the change.
     let past = config(&larder)["history"][0]["id"].clone();
-    let shown = ask(&larder, "check", &json!({ "to": past }));
+    let shown = fetch(&larder, "check", &json!({ "to": past }));
     assert_eq!(file["path"], shown["included"][0]["path"], "{shown}");
-    let back = ask(&larder, "rollback", &json!({ "to": past }));
+    let back = fetch(&larder, "rollback", &json!({ "to": past }));
     assert_eq!(json!([]), back["pending"], "{back}");
     assert_eq!(before, fs::read_to_string(&path).unwrap());
     assert_eq!(None, get(&larder, "a.test").1);
@@ -190,9 +190,9 @@ fn the_admin_writes_and_tells_no_file_outside_of_the_configuration() {
         "also if the text includes it: {refused}"
     );
     assert_eq!("# not for anyone\nworkers = 7\n", fs::read_to_string(&other).unwrap());
-    let checked = ask(&larder, "check", &json!({ "text": with }));
+    let checked = fetch(&larder, "check", &json!({ "text": with }));
     let edit = json!([{ "path": ["log", "access"], "value": "-" }]);
-    let edited = ask(&larder, "edit", &json!({ "text": with, "set": edit }));
+    let edited = fetch(&larder, "edit", &json!({ "text": with, "set": edit }));
     assert_eq!(json!([]), checked["included"]);
     let into = json!([{ "path": ["site", 2], "value": { "hosts": "c.test" }, "file": 1 }]);
     let (status, refused) = {
@@ -279,8 +279,8 @@ fn a_reload_opens_and_closes_addresses() {
     let (_reserved, address) = crate::harness::reserved_address();
     let both = with(&format!("{first}, \"{address}\", \"unix:more.sock\""));
     reload(&larder, &both);
-    let ask = || std::net::TcpStream::connect(address).is_ok();
-    until("the new address is open", ask);
+    let fetch = || std::net::TcpStream::connect(address).is_ok();
+    until("the new address is open", fetch);
     // Every worker serves it.
     for _ in 0..16 {
         assert_eq!(200, Client::connect(address).get("/").status);
@@ -299,7 +299,7 @@ fn a_reload_opens_and_closes_addresses() {
     until("clear text is not HTTP there any more", || !clear_text(address).starts_with("HTTP/1.1 200"));
     assert_eq!(200, on_removed.get("/").status, "an open connection is served on");
     reload(&larder, &with(first));
-    until("the address is closed", || !ask());
+    until("the address is closed", || !fetch());
     until("its socket file is removed", || !larder.folder.path().join("more.sock").exists());
     assert_eq!(200, kept.get("/").status);
     // An address in use rejects the reload, and nothing of it is taken over.
@@ -310,7 +310,7 @@ fn a_reload_opens_and_closes_addresses() {
     larder.signal(libc::SIGHUP);
     until("it is rejected", || larder.counter("config_rejections") > refused);
     until("the reason is in the log", || error_log(&larder).contains("the address is in use"));
-    assert!(!ask(), "the address before it is not open either");
+    assert!(!fetch(), "the address before it is not open either");
     assert_eq!(200, larder.get("/").status);
 }
 
@@ -356,7 +356,7 @@ fn sites_have_logs_of_their_own() {
     let syslog = tempfile::tempdir().unwrap();
     let socket = syslog.path().join("log");
     let datagrams = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
-    datagrams.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
+    datagrams.set_read_timeout(Some(crate::harness::TIMEOUT)).unwrap();
     let site = |host: &str, log: &str| {
         format!("[[site]]\nhosts = \"{host}\"\n{log}\n[[site.route]]\nproxy.to = \"{}\"\n", origin.url())
     };
@@ -374,7 +374,7 @@ fn sites_have_logs_of_their_own() {
     let own = "access_log = \"a.log\"\nlog_format = \"own {target} {status}\"\nlog_skip = 'path == \"/health\"'\nlog_when = 'status < 500'";
     let larder = Larder::start(Setup { config: with(own), env: Vec::new() });
     let read = |name: &str| fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default();
-    let ask = |host: &str, target: &str| {
+    let fetch = |host: &str, target: &str| {
         let mut client = larder.client();
         // A miss and a hit: both speeds are logged alike.
         for _ in 0..2 {
@@ -385,7 +385,7 @@ fn sites_have_logs_of_their_own() {
     for (host, target) in
         [("a.test", "/health"), ("a.test", "/a"), ("b.test", "/b"), ("c.test", "/c"), ("d.test", "/d")]
     {
-        ask(host, target);
+        fetch(host, target);
     }
     until("the log of the site is written", || read("a.log") == "own /a 200\nown /a 200\n");
     until("the log of the others is written", || read("all.log") == "d.test /d\nd.test /d\n");
@@ -398,7 +398,7 @@ fn sites_have_logs_of_their_own() {
     // A reload gives the site another log, and the rules of all sites.
     reload(&larder, &with("access_log = \"a2.log\""));
     until("the new log is written", || {
-        ask("a.test", "/health");
+        fetch("a.test", "/health");
         read("a2.log").contains("a.test /health")
     });
     assert_eq!("own /a 200\nown /a 200\n", read("a.log"));

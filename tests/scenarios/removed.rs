@@ -386,7 +386,7 @@ fn changing(pages: &Arc<Vec<Page>>) -> Origin {
 }
 
 /// One client of a node, until it is time to end; tells what was older than it may be.
-fn ask(node: &Larder, name: usize, pages: &[Page], second: &AtomicU64, mut chance: Chance) -> Vec<String> {
+fn fetch(node: &Larder, name: usize, pages: &[Page], second: &AtomicU64, mut chance: Chance) -> Vec<String> {
     let (mut client, mut old) = (node.client(), Vec::new());
     let end = second.load(SeqCst) / SECONDS_OF_ROUND + 1;
     while second.load(SeqCst) / SECONDS_OF_ROUND < end {
@@ -424,7 +424,7 @@ fn no_node_answers_with_less_than_the_newest_that_a_client_had() {
             let clients = (0..6).map(|at| {
                 let (node, pages, second) = (&nodes[at / 2], &pages, &second);
                 let chance = Chance(round << 32 | (at as u64) << 8);
-                scope.spawn(move || ask(node, at / 2, pages, second, chance))
+                scope.spawn(move || fetch(node, at / 2, pages, second, chance))
             });
             let clients: Vec<_> = clients.collect();
             for _ in 0..SECONDS_OF_ROUND {

@@ -180,17 +180,17 @@ fn the_wildcard_part_of_a_host_names_a_tenant() {
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     let mut client = larder.client();
-    let mut ask = |host: &str, target: &str| {
+    let mut fetch = |host: &str, target: &str| {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Tenant: forged\r\n\r\n"));
         client.read()
     };
     for hit in [false, true] {
-        let it = ask("A.h.test", "/p");
+        let it = fetch("A.h.test", "/p");
         assert_eq!(("a /of/a/p", hit), (&*it.text(), it.is_hit()));
-        assert_eq!("b.c /of/b.c/p", ask("b.c.h.test:80", "/p").text());
+        assert_eq!("b.c /of/b.c/p", fetch("b.c.h.test:80", "/p").text());
     }
-    assert_eq!("none /of//p", ask("h.test", "/p").text());
-    assert_eq!(Some("https://a.new.test/go/x?y"), ask("a.h.test", "/go/x?y").field("location"));
+    assert_eq!("none /of//p", fetch("h.test", "/p").text());
+    assert_eq!(Some("https://a.new.test/go/x?y"), fetch("a.h.test", "/go/x?y").field("location"));
     for host in ["...h.test", "a/../..h.test", "..%2f.h.test", "%2e%2e.h.test"] {
         let mut client = larder.client();
         client.send(format!("GET /p HTTP/1.1\r\nHost: {host}\r\n\r\n"));

@@ -237,13 +237,13 @@ fn a_secret_parameter_is_sent_and_shown_nowhere() {
     let sent = origin.received()[0].target().to_owned();
     assert_eq!("/a?b=c&u=t0psecret-variable&v=t0psecret-file%7B%7D&w=t0psecret-text&x=h", sent);
     assert_eq!(502, larder.get("/fails").status);
-    let ask =
+    let fetch =
         |url: &str| larder.admin_post("/cache/explain", &format!(r#"{{"url": "http://h{url}"}}"#)).text();
-    let json: Value = serde_json::from_str(&ask("/a?b=c")).unwrap();
+    let json: Value = serde_json::from_str(&fetch("/a?b=c")).unwrap();
     assert_eq!("/a?b=c&u=***&v=***&w=***&x=h", json["origin_request"]["target"]);
     let all = ["/api/v1/config", "/api/v1/stats", "/api/v1/objects", "/api/v1/traces", "/metrics"];
     let mut seen: Vec<String> = all.iter().map(|it| larder.admin_get(it).text()).collect();
-    seen.extend(["/a?b=c", "/fails", "/made/x"].map(ask));
+    seen.extend(["/a?b=c", "/fails", "/made/x"].map(fetch));
     seen.push(larder.printed());
     let access = larder.folder.path().join("access.log");
     until("both requests are logged", || {

@@ -39,7 +39,7 @@ fn start(origin: &Origin) -> Larder {
     Larder::start(Setup { config: config(origin, &tokens()), env: Vec::new() })
 }
 
-fn ask(larder: &Larder, token: &str, method: &str, target: &str, body: &str) -> Response {
+fn fetch(larder: &Larder, token: &str, method: &str, target: &str, body: &str) -> Response {
     let mut client = Client::connect(larder.admin);
     client.send(format!(
         "{method} {target} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{body}",
@@ -55,19 +55,19 @@ fn json(it: &Response) -> Value {
 
 #[track_caller]
 fn get(larder: &Larder, token: &str, target: &str) -> Value {
-    let it = ask(larder, token, "GET", target, "");
+    let it = fetch(larder, token, "GET", target, "");
     assert_eq!(200, it.status, "{target}: {it:?}");
     json(&it)
 }
 
 fn status(larder: &Larder, token: &str, method: &str, target: &str) -> u16 {
-    ask(larder, token, method, target, "").status
+    fetch(larder, token, method, target, "").status
 }
 
 /// A session of a token.
 fn session(larder: &Larder, token: &str) -> Value {
-    let link = json(&ask(larder, token, "POST", "/api/v1/login-links", ""));
-    let login = ask(larder, token, "POST", "/api/v1/login", &format!("{{\"code\":{}}}", link["code"]));
+    let link = json(&fetch(larder, token, "POST", "/api/v1/login-links", ""));
+    let login = fetch(larder, token, "POST", "/api/v1/login", &format!("{{\"code\":{}}}", link["code"]));
     assert_eq!(200, login.status, "{login:?}");
     json(&login)
 }
@@ -106,7 +106,7 @@ fn every_endpoint_needs_its_role() {
                 None => format!("{path}?colour=red"),
             };
             for (token, name, role) in ROLES {
-                let it = ask(&larder, token, &method, &target, "{}");
+                let it = fetch(&larder, token, &method, &target, "{}");
                 if rank(role) >= rank(needed) {
                     assert_eq!(400, it.status, "{role}: {method} {path}: {it:?}");
                     permitted += 1;
@@ -152,10 +152,10 @@ fn an_operator_works_and_a_viewer_reads() {
     assert_eq!(200, larder.get("/").status);
     assert!(larder.get("/").is_hit());
     for (token, expect) in [(VIEWER, 403), (OPERATOR, 200)] {
-        let purge = ask(&larder, token, "POST", "/cache/purge", "{\"all\":true}");
+        let purge = fetch(&larder, token, "POST", "/cache/purge", "{\"all\":true}");
         assert_eq!(expect, purge.status, "{purge:?}");
         assert_eq!(expect == 403, larder.get("/").is_hit());
-        let overlay = ask(&larder, token, "PUT", "/api/v1/overlays?uri=/late&status=503", "late");
+        let overlay = fetch(&larder, token, "PUT", "/api/v1/overlays?uri=/late&status=503", "late");
         assert_eq!(expect, overlay.status, "{overlay:?}");
         assert_eq!(if expect == 200 { 503 } else { 200 }, larder.get("/late").status);
         // Maintenance is an edit of the file, which an operator cannot replace otherwise.
@@ -190,7 +190,7 @@ fn a_viewer_reads_no_secret() {
                 continue;
             }
             let query = report["x-example"]["query"].as_str().unwrap_or_default();
-            let it = ask(&larder, token, "GET", &format!("{path}?{query}"), "");
+            let it = fetch(&larder, token, "GET", &format!("{path}?{query}"), "");
             for secret in ["hunter2", "literal-of-the-origin", VIEWER, OPERATOR, SECOND, TOKEN] {
                 assert!(!it.text().contains(secret), "{path} shows {secret}: {}", it.text());
             }
@@ -199,7 +199,7 @@ fn a_viewer_reads_no_secret() {
         assert_ne!(seen["hash"], own["hash"], "a hash of comments would help to guess them");
         assert_eq!(own["hash"], own["running_hash"]);
         let asked = "{\"url\":\"http://www.example.com/\"}";
-        let report = ask(&larder, token, "POST", "/api/v1/explain", asked).text();
+        let report = fetch(&larder, token, "POST", "/api/v1/explain", asked).text();
         assert!(!report.contains("hunter2") && !report.contains("literal-of-the-origin"), "{report}");
     }
 }
@@ -234,10 +234,10 @@ fn a_session_has_the_name_and_the_role_of_its_token() {
     );
     assert_eq!(404, status(&larder, owner, "DELETE", &path));
     // Everywhere is the own token only.
-    let link = json(&ask(&larder, VIEWER, "POST", "/api/v1/login-links", ""))["code"].clone();
-    let everywhere = json(&ask(&larder, VIEWER, "POST", "/api/v1/logout/everywhere", ""));
+    let link = json(&fetch(&larder, VIEWER, "POST", "/api/v1/login-links", ""))["code"].clone();
+    let everywhere = json(&fetch(&larder, VIEWER, "POST", "/api/v1/logout/everywhere", ""));
     assert_eq!(1, everywhere["ended"], "{everywhere}");
-    assert_eq!(403, ask(&larder, VIEWER, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status);
+    assert_eq!(403, fetch(&larder, VIEWER, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status);
     assert_eq!(200, status(&larder, owner, "GET", "/api/v1/sessions"));
     assert_eq!(404, status(&larder, TOKEN, "DELETE", "/api/v1/sessions?token=none"));
     assert_eq!(200, status(&larder, TOKEN, "DELETE", "/api/v1/sessions"));
@@ -261,7 +261,7 @@ fn a_reload_ends_the_sessions_and_streams_of_a_changed_token() {
     let token_of = |token: &str| session(&larder, token)["token"].as_str().unwrap().to_owned();
     let (viewer, operator, own) = (token_of(VIEWER), token_of(OPERATOR), token_of(TOKEN));
     let (mut first, mut second, mut third) = (open(&viewer), open(VIEWER), open(&own));
-    let link = json(&ask(&larder, OPERATOR, "POST", "/api/v1/login-links", ""))["code"].clone();
+    let link = json(&fetch(&larder, OPERATOR, "POST", "/api/v1/login-links", ""))["code"].clone();
     // A removed token, and a smaller role.
     let removed = text.replace(
         &format!("[[admin.tokens]]\nname = \"grafana\"\nrole = \"viewer\"\ntoken = \"{VIEWER}\"\n"),
@@ -272,7 +272,10 @@ fn a_reload_ends_the_sessions_and_streams_of_a_changed_token() {
     for token in [&*viewer, VIEWER, &operator] {
         assert_eq!(401, status(&larder, token, "GET", "/api/v1/whoami"));
     }
-    assert_eq!(403, ask(&larder, OPERATOR, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status);
+    assert_eq!(
+        403,
+        fetch(&larder, OPERATOR, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status
+    );
     assert_eq!("viewer", get(&larder, OPERATOR, "/api/v1/whoami")["role"]);
     assert_eq!(200, status(&larder, &own, "GET", "/api/v1/sessions"));
     // Quiet streams end as well, with nothing of what happened afterwards.
@@ -353,7 +356,7 @@ fn a_session_that_has_ended_does_not_return_where_its_file_cannot_be_written() {
     // A file that cannot be removed either.
     let session = session(&larder, VIEWER)["token"].as_str().unwrap().to_owned();
     std::fs::create_dir(&file).unwrap();
-    let answer = ask(&larder, &session, "POST", "/api/v1/logout", "");
+    let answer = fetch(&larder, &session, "POST", "/api/v1/logout", "");
     assert_eq!(500, answer.status);
     assert!(answer.text().contains("would be valid again after a restart"), "{}", answer.text());
     assert_eq!(401, status(&larder, &session, "GET", "/api/v1/whoami"));
@@ -364,7 +367,7 @@ fn no_token_displaces_the_sessions_of_another() {
     let origin = page();
     let larder = start(&origin);
     let own = session(&larder, TOKEN)["token"].as_str().unwrap().to_owned();
-    let link = json(&ask(&larder, TOKEN, "POST", "/api/v1/login-links", ""))["code"].clone();
+    let link = json(&fetch(&larder, TOKEN, "POST", "/api/v1/login-links", ""))["code"].clone();
     for _ in 0..70 {
         session(&larder, VIEWER);
     }
@@ -372,7 +375,7 @@ fn no_token_displaces_the_sessions_of_another() {
         assert_eq!(200, status(&larder, VIEWER, "POST", "/api/v1/login-links"));
     }
     assert_eq!(200, status(&larder, &own, "GET", "/api/v1/sessions"), "it was used the longest ago");
-    assert_eq!(200, ask(&larder, TOKEN, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status);
+    assert_eq!(200, fetch(&larder, TOKEN, "POST", "/api/v1/login", &format!("{{\"code\":{link}}}")).status);
 }
 
 /// The entries of the requests of the scenario below, the latest first, and by each filter.
@@ -412,10 +415,10 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
         Larder::within(&first, &["run", "-c", &at("larder.toml")])
     };
     let larder = start();
-    assert_eq!(200, ask(&larder, OPERATOR, "POST", "/cache/purge", "{\"tag\":\"a\"}").status);
-    assert_eq!(403, ask(&larder, VIEWER, "PUT", "/api/v1/config", "{\"text\":\"\"}").status);
+    assert_eq!(200, fetch(&larder, OPERATOR, "POST", "/cache/purge", "{\"tag\":\"a\"}").status);
+    assert_eq!(403, fetch(&larder, VIEWER, "PUT", "/api/v1/config", "{\"text\":\"\"}").status);
     let own = session(&larder, SECOND)["token"].as_str().unwrap().to_owned();
-    assert_eq!(200, ask(&larder, &own, "PUT", "/api/v1/overlays?uri=/late", "late").status);
+    assert_eq!(200, fetch(&larder, &own, "PUT", "/api/v1/overlays?uri=/late", "late").status);
     assert_eq!(401, status(&larder, &format!("x{VIEWER}"), "GET", "/api/v1/stats"));
     check_entries(&larder);
     let log = || std::fs::read_to_string(at("audit.log")).unwrap_or_default();
@@ -571,7 +574,7 @@ fn secrets_in_urls_are_hidden_from_every_view_of_a_viewer() {
         "an operator purges it: {url}"
     );
     let asked = format!("{{\"url\":\"{url}\"}}");
-    let explained = json(&ask(&larder, VIEWER, "POST", "/api/v1/explain", &asked));
+    let explained = json(&fetch(&larder, VIEWER, "POST", "/api/v1/explain", &asked));
     seen.push(explained["key"]["text"].to_string());
     for it in seen {
         assert!(!it.contains("SECRET"), "{it}");

@@ -19,7 +19,7 @@ fn start(runs: &Path, origin: &Origin) -> Larder {
 }
 
 /// The output of `larder ARGS…`, and its exit code.
-fn ask(runs: &Path, arguments: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
+fn fetch(runs: &Path, arguments: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = std::process::Command::new(binary());
     command.args(arguments).current_dir(runs).env("XDG_RUNTIME_DIR", runs).env_remove("LARDER_ADMIN_TOKEN");
     let output = command.envs(env.iter().copied()).output().unwrap();
@@ -48,7 +48,7 @@ fn a_single_larder_is_found_on_any_admin_port() {
     let runs = runs.path();
     let mut first = start(runs, &origin);
     let address = |it: &Larder| format!("http://{}", it.address);
-    assert_eq!(address(&first), serves(ask(runs, &STATS, &[])));
+    assert_eq!(address(&first), serves(fetch(runs, &STATS, &[])));
     let files = run_files(runs);
     let text = std::fs::read_to_string(&files[0]).unwrap();
     assert_eq!((1, 0o600), (files.len(), files[0].metadata().unwrap().permissions().mode() & 0o777));
@@ -59,7 +59,7 @@ fn a_single_larder_is_found_on_any_admin_port() {
     first.child.wait().unwrap();
     assert_eq!(1, run_files(runs).len());
     let second = start(runs, &origin);
-    assert_eq!(address(&second), serves(ask(runs, &STATS, &[])));
+    assert_eq!(address(&second), serves(fetch(runs, &STATS, &[])));
     assert_eq!(1, run_files(runs).len(), "what was left is swept");
     second.signal(libc::SIGTERM);
     crate::harness::until("a stop removes it", || run_files(runs).is_empty());
@@ -72,7 +72,7 @@ fn of_several_one_is_named_by_flag_configuration_or_variable() {
     let (one, two) = (start(runs, &origin), start(runs, &origin));
     let [a, b] = [&one, &two].map(|it| format!("http://{}", it.address));
     let [admin_a, admin_b] = [&one, &two].map(|it| it.admin.to_string());
-    let (code, out, err) = ask(runs, &["stats"], &[]);
+    let (code, out, err) = fetch(runs, &["stats"], &[]);
     assert_eq!((1, ""), (code, &*out));
     assert!(
         err.contains("Several larders run on this machine")
@@ -80,21 +80,21 @@ fn of_several_one_is_named_by_flag_configuration_or_variable() {
             && err.contains(&admin_b),
         "{err}"
     );
-    let (code, out, err) = ask(runs, &STATS, &[]);
+    let (code, out, err) = fetch(runs, &STATS, &[]);
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((1, "", 1), (code, &*err, report["exit"].as_u64().unwrap()));
     assert!(report["error"].as_str().unwrap().contains("Several larders"), "{out}");
     let by = [("LARDER_ADMIN", &*admin_a)];
-    assert_eq!(a, serves(ask(runs, &STATS, &by)), "the variable");
+    assert_eq!(a, serves(fetch(runs, &STATS, &by)), "the variable");
     let config = two.config().display().to_string();
     let of_file = ["stats", "--json", "-c", &config];
-    assert_eq!(b, serves(ask(runs, &of_file, &by)), "-c before the variable");
+    assert_eq!(b, serves(fetch(runs, &of_file, &by)), "-c before the variable");
     let of_both = ["stats", "--json", "-c", &config, "--admin", &admin_a];
-    assert_eq!(a, serves(ask(runs, &of_both, &[("LARDER_ADMIN", &*admin_b)])), "--admin before all");
+    assert_eq!(a, serves(fetch(runs, &of_both, &[("LARDER_ADMIN", &*admin_b)])), "--admin before all");
     let url = format!("{b}/");
-    let (code, out, err) = ask(runs, &["explain", "--json", &url], &[]);
+    let (code, out, err) = fetch(runs, &["explain", "--json", &url], &[]);
     assert_eq!(0, code, "the one that serves the URL's port: {out}{err}");
-    let (code, _, err) = ask(runs, &["stats"], &[("LARDER_ADMIN", "nowhere")]);
+    let (code, _, err) = fetch(runs, &["stats"], &[("LARDER_ADMIN", "nowhere")]);
     assert!(code == 2 && err.contains("LARDER_ADMIN: found \"nowhere\""), "{code} {err}");
 }
 
@@ -110,19 +110,19 @@ fn errors_are_json_where_that_is_asked_for_and_wrong_arguments_end_with_2() {
         &["explain", "--json"],
         &["stats", "--json", "too", "many"],
     ] {
-        let (code, out, err) = ask(folder.path(), arguments, &[]);
+        let (code, out, err) = fetch(folder.path(), arguments, &[]);
         let json: Value =
             serde_json::from_str(&out).unwrap_or_else(|it| panic!("{arguments:?} {it}: {out}{err}"));
         assert_eq!((2, Some(2), ""), (code, json["exit"].as_i64(), &*err), "{arguments:?}");
         assert!(!json["error"].as_str().unwrap().is_empty());
     }
-    let (code, out, _) = ask(folder.path(), &["stats", "--json", "--admin", "127.0.0.1:1"], &[]);
+    let (code, out, _) = fetch(folder.path(), &["stats", "--json", "--admin", "127.0.0.1:1"], &[]);
     let json: Value = serde_json::from_str(&out).unwrap();
     assert!(
         code == 1 && json["error"].as_str().unwrap().contains("No larder answers at 127.0.0.1:1"),
         "{out}"
     );
-    let (code, out, err) = ask(folder.path(), &["stats", "--what"], &[]);
+    let (code, out, err) = fetch(folder.path(), &["stats", "--what"], &[]);
     assert!(code == 2 && out.is_empty() && err.starts_with("larder: "), "{out}{err}");
 }
 
@@ -132,7 +132,7 @@ fn a_wrong_argument_is_no_failure_of_a_larder() {
     let runs = folder.path();
     std::fs::write(runs.join("page"), "soon").unwrap();
     let check = |arguments: &[&str], env: &[(&str, &str)], expect: i32, sentence: &str| {
-        let (code, out, err) = ask(runs, arguments, env);
+        let (code, out, err) = fetch(runs, arguments, env);
         assert!(code == expect && out.is_empty() && err.contains(sentence), "{arguments:?}: {code} {err}");
     };
     check(&["overlay", "add", "/*", "page"], &[], 2, "URI: \"/*\" is a pattern");

@@ -2,7 +2,7 @@
 
 use crate::harness::command::wait;
 use crate::harness::server::{Setup, activation};
-use crate::harness::{Client, Larder, Origin, PATIENCE, until};
+use crate::harness::{Client, Larder, Origin, TIMEOUT, until};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ fn socket() -> (TcpListener, String) {
     (socket, address)
 }
 
-fn ask(clients: &mut [Client]) {
+fn fetch(clients: &mut [Client]) {
     for it in clients {
         it.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     }
@@ -54,7 +54,7 @@ fn requests_wait_in_a_passed_socket_until_larder_serves_them() {
     let address = socket.local_addr().unwrap();
     // Connected before there is any larder.
     let mut early: Vec<Client> = (0..8).map(|_| Client::connect(address)).collect();
-    ask(&mut early);
+    fetch(&mut early);
     for _ in 0..2 {
         let setup = Setup { config: config(&listen, &origin), env: Vec::new() };
         let mut larder = Larder::start_by(activation(&[socket.as_fd()], "web"), setup);
@@ -71,7 +71,7 @@ fn requests_wait_in_a_passed_socket_until_larder_serves_them() {
         assert!(wait(&mut larder.child).success());
         // The service manager still listens: these are served by the next one.
         early = (0..8).map(|_| Client::connect(address)).collect();
-        ask(&mut early);
+        fetch(&mut early);
     }
 }
 
@@ -181,7 +181,7 @@ fn addresses(sockets: &[TcpListener]) -> Vec<SocketAddr> {
 fn storing(folder: &Path) -> (Messages, Vec<(String, String)>) {
     let path = folder.join("notify");
     let messages = Messages(UnixDatagram::bind(&path).unwrap());
-    messages.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    messages.0.set_read_timeout(Some(TIMEOUT)).unwrap();
     let env = [("NOTIFY_SOCKET", path.display().to_string()), ("FDSTORE", "100".to_owned())];
     (messages, env.map(|(name, value)| (name.to_owned(), value)).to_vec())
 }
@@ -210,7 +210,7 @@ fn connections_wait_in_stored_sockets_while_larder_is_killed_and_started() {
         larder.signal(libc::SIGKILL);
         wait(&mut larder.child);
         let mut early: Vec<Client> = (0..8).map(|_| Client::connect(address)).collect();
-        ask(&mut early);
+        fetch(&mut early);
         larder = restarted(&sockets, text.clone(), &env);
         assert_eq!((address, admin), (larder.address, larder.admin));
         for mut client in early {
@@ -253,7 +253,7 @@ fn start_reloads_and_stop_are_reported() {
     let (folder, origin) = (tempfile::tempdir().unwrap(), origin());
     let path = folder.path().join("notify");
     let messages = Messages(UnixDatagram::bind(&path).unwrap());
-    messages.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    messages.0.set_read_timeout(Some(TIMEOUT)).unwrap();
     let env = vec![
         ("NOTIFY_SOCKET".to_owned(), path.display().to_string()),
         ("WATCHDOG_USEC".to_owned(), "20000".to_owned()),

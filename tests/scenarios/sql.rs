@@ -300,7 +300,7 @@ fn a_result_that_fails_is_cut_and_not_stored() {
     assert_eq!("[{\"pg_sleep\":null}]", larder.get("/slow?s=0").text(), "the connection goes on");
     assert!(larder.get("/rows?n=10").complete);
     let mut client = Http2::connect(&larder);
-    let id = client.ask("/late");
+    let id = client.send_get("/late");
     let answer = client.answer(id);
     assert_eq!((200, false), (answer.status, answer.complete));
     assert!(answer.reset.is_some());
@@ -332,14 +332,14 @@ fn a_query_without_a_client_is_cancelled() {
     }
     for target in ["/head", "/shared", "/rows"] {
         let mut client = Http2::connect(&larder);
-        let id = client.ask(target);
+        let id = client.send_get(target);
         until("it runs", || postgres.running() == 1);
         client.send(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
         until(&format!("{target} is cancelled over HTTP/2"), || postgres.running() == 0);
     }
     // A query with another client goes on.
     let (mut first, mut second) = (Http2::connect(&larder), Http2::connect(&larder));
-    let id = first.ask("/shared");
+    let id = first.send_get("/shared");
     until("it runs", || postgres.running() == 1);
     second.head(&request("GET", "/shared", &[]), 5);
     until("both wait", || larder.counter("requests_collapsed") >= 1);

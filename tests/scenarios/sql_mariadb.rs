@@ -243,7 +243,7 @@ fn errors_limits_and_clients_that_leave() {
         drop(client);
         until(&format!("{target} is cancelled"), || maria.running() == 0);
         let mut client = Http2::connect(&larder);
-        let id = client.ask(target);
+        let id = client.send_get(target);
         until("it runs", || maria.running() == 1);
         client.send(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
         until(&format!("{target} is cancelled over HTTP/2"), || maria.running() == 0);

@@ -66,7 +66,7 @@ fn origin() -> Origin {
     })
 }
 
-fn ask(larder: &Larder, method: &str, host: &str, target: &str) {
+fn fetch(larder: &Larder, method: &str, host: &str, target: &str) {
     let mut client = larder.client();
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"));
     assert!(client.read().complete);
@@ -84,9 +84,9 @@ fn each_request_counts_for_its_route_its_site_and_its_origin() {
         ("c.test", "/x", 1),
         ("c.test", "/private", 1),
     ] {
-        (0..times).for_each(|_| ask(&larder, "GET", host, target));
+        (0..times).for_each(|_| fetch(&larder, "GET", host, target));
     }
-    ask(&larder, "POST", "a.test", "/api/x");
+    fetch(&larder, "POST", "a.test", "/api/x");
     let all = "requests=6 hits=3 misses=3 errors_4xx=2 origin_requests=3 hits_ram=3";
     assert_eq!(all, route(&larder, "a.test/*", 6));
     assert_eq!("requests=3 misses=2 passes=1 origin_requests=3", route(&larder, "a.test/api/*", 3));
@@ -120,10 +120,10 @@ fn a_hit_saves_the_time_of_responses_that_are_stored() {
         route(&larder, "a.test/*", requests);
         stats(&larder)["saved"]["origin_us"].as_u64().unwrap()
     };
-    (0..2).for_each(|_| ask(&larder, "GET", "a.test", "/x"));
+    (0..2).for_each(|_| fetch(&larder, "GET", "a.test", "/x"));
     let once = saved(2);
-    (0..20).for_each(|_| ask(&larder, "GET", "a.test", "/private"));
-    ask(&larder, "GET", "a.test", "/x");
+    (0..20).for_each(|_| fetch(&larder, "GET", "a.test", "/private"));
+    fetch(&larder, "GET", "a.test", "/x");
     assert_eq!(2 * once, saved(23));
 }
 
@@ -132,8 +132,8 @@ fn a_hit_saves_the_time_of_responses_that_are_stored() {
 fn a_response_has_the_detail_that_was_requested_and_in_gzip_the_same() {
     let (one, other) = (origin(), origin());
     let larder = Larder::start(Setup { config: two_sites("true", &one, &other), env: Vec::new() });
-    ask(&larder, "GET", "a.test", "/missing");
-    ask(&larder, "GET", "c.test", "/missing");
+    fetch(&larder, "GET", "a.test", "/missing");
+    fetch(&larder, "GET", "c.test", "/missing");
     route(&larder, "*/*", 1);
     route(&larder, "a.test/*", 1);
     let read = |detail: &str| -> Value {
@@ -272,7 +272,7 @@ fn a_failure_of_the_origin_is_counted() {
 fn a_reload_keeps_the_numbers_and_can_switch_counting_off() {
     let (one, other) = (origin(), origin());
     let larder = Larder::start(Setup { config: two_sites("true", &one, &other), env: Vec::new() });
-    ask(&larder, "GET", "a.test", "/x");
+    fetch(&larder, "GET", "a.test", "/x");
     assert_eq!("requests=1 misses=1 origin_requests=1", route(&larder, "a.test/*", 1));
     let reload = |statistics: &str, times: u64| {
         let text = two_sites(statistics, &one, &other) + "[log]\naccess = \"off\"\n";
@@ -285,13 +285,13 @@ fn a_reload_keeps_the_numbers_and_can_switch_counting_off() {
     // A worker takes over in its own time.
     until("nothing is counted any more", || {
         let before = of(&stats(&larder), "routes", "a.test/*", "requests");
-        ask(&larder, "GET", "a.test", "/x");
+        fetch(&larder, "GET", "a.test", "/x");
         before == of(&stats(&larder), "routes", "a.test/*", "requests")
     });
     let off = of(&stats(&larder), "routes", "a.test/*", "requests");
     reload("true", 2);
     until("it is counted again", || {
-        ask(&larder, "GET", "a.test", "/x");
+        fetch(&larder, "GET", "a.test", "/x");
         of(&stats(&larder), "routes", "a.test/*", "requests") > off
     });
 }

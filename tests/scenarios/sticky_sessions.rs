@@ -44,7 +44,7 @@ fn bound(response: &Response) -> String {
     line.split(';').next().unwrap().to_owned()
 }
 
-fn ask(larder: &Larder, target: &str, cookie: &str) -> Response {
+fn fetch(larder: &Larder, target: &str, cookie: &str) -> Response {
     larder.client().get_with(target, &format!("Cookie: {cookie}\r\n"))
 }
 
@@ -61,10 +61,10 @@ fn a_client_returns_to_the_origin_that_answered_it() {
         assert!(!line.contains("127.0.0.1"), "the address of the origin stays private");
         cookies.insert(cookie.clone());
         for _ in 0..6 {
-            let it = ask(&larder, target, &format!("a=1; {cookie}; b=2"));
+            let it = fetch(&larder, target, &format!("a=1; {cookie}; b=2"));
             assert_eq!((first.text(), None), (it.text(), it.field("set-cookie")));
             assert_eq!(Some("a=1; b=2"), it.field("x-cookie"), "the origin does not get the cookie");
-            assert_eq!(Some("none"), ask(&larder, target, &cookie).field("x-cookie"));
+            assert_eq!(Some("none"), fetch(&larder, target, &cookie).field("x-cookie"));
         }
         let post = larder.client().request("POST", target, &format!("Cookie: {cookie}\r\n"), "form");
         assert_eq!((first.text(), None), (post.text(), post.field("set-cookie")));
@@ -101,7 +101,7 @@ fn a_shared_page_binds_no_client_and_is_the_same_for_all() {
     let larder = before(&urls(&origins), "", "private_cookies = [\"session*\", \"a*\"]");
     let cookie = bound(&larder.get("/private"));
     for target in ["/shared", "/varied"] {
-        let miss = ask(&larder, target, &cookie);
+        let miss = fetch(&larder, target, &cookie);
         assert_eq!(None, miss.field("set-cookie"), "{miss:?}");
         for lines in
             [format!("Cookie: {cookie}\r\n"), "Cookie: at=0000000000000001\r\n".to_owned(), String::new()]
@@ -112,8 +112,8 @@ fn a_shared_page_binds_no_client_and_is_the_same_for_all() {
         }
     }
     // A miss goes to the client's origin, too: the page may turn out to be private.
-    let own = ask(&larder, "/private", &cookie).text();
-    assert_eq!(own, ask(&larder, "/varied?other", &cookie).text());
+    let own = fetch(&larder, "/private", &cookie).text();
+    assert_eq!(own, fetch(&larder, "/varied?other", &cookie).text());
 }
 
 /// A response that another cache may store must not give its client's origin to others, even where larder does not store it.
@@ -132,7 +132,7 @@ fn a_forged_cookie_chooses_no_origin() {
     for value in ["", "x", "0000000000000001", "-000000000000001", "ffffffffffffffffffff", "\"", "%00"] {
         let mut names = BTreeSet::new();
         for _ in 0..6 {
-            let it = ask(&larder, "/private", &format!("at={value}"));
+            let it = fetch(&larder, "/private", &format!("at={value}"));
             bound(&it);
             names.insert(it.text());
         }
@@ -165,17 +165,17 @@ fn a_drained_origin_keeps_its_clients_and_an_ejected_one_does_not() {
     let cookie = bound(&first);
     let draining = before(&[url(&a) + " drain", url(&b)], "", "");
     for _ in 0..4 {
-        let kept = ask(&draining, "/private", &cookie);
+        let kept = fetch(&draining, "/private", &cookie);
         assert_eq!((by(&first), None), (by(&kept), kept.field("set-cookie")));
         assert_eq!(by(&b.get("/private")), by(&draining.get("/private")), "it gets no other clients");
     }
     drop(a);
     for larder in [&plain, &draining] {
-        let moved = ask(larder, "/private", &cookie);
+        let moved = fetch(larder, "/private", &cookie);
         assert_eq!(by(&b.get("/private")), by(&moved));
         let other = bound(&moved);
         assert_ne!(cookie, other);
-        let kept = ask(larder, "/private", &other);
+        let kept = fetch(larder, "/private", &other);
         assert_eq!((by(&moved), None), (by(&kept), kept.field("set-cookie")));
     }
 }

@@ -114,7 +114,7 @@ fn nor_with_every_tier_and_a_memcached_that_fails() {
     storm(&nodes, || {
         step.set(step.get() + 1);
         match step.get() % 10 {
-            3 => drop(memcached.ask("flush_all\r\n")),
+            3 => drop(memcached.command("flush_all\r\n")),
             6 => memcached.stop(),
             8 => memcached.go_on(),
             _ => {}

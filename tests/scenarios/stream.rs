@@ -17,7 +17,7 @@ impl Listener {
     /// Listens to the requests that finish from now on.
     #[track_caller]
     pub fn to(larder: &Larder, filter: &str) -> Self {
-        Self::over(ask(larder, filter))
+        Self::over(fetch(larder, filter))
     }
 
     /// Listens after as many of the requests that have finished as are kept, `most` of them.
@@ -57,7 +57,7 @@ impl Listener {
     }
 }
 
-fn ask(larder: &Larder, filter: &str) -> Client {
+fn fetch(larder: &Larder, filter: &str) -> Client {
     ask_for(larder, filter, "")
 }
 
@@ -237,7 +237,7 @@ fn without_statistics_no_request_is_kept_for_listeners() {
 fn a_wrong_filter_is_refused_with_its_place() {
     let larder = site(&quiet());
     let refused = |filter: &str| {
-        let response = ask(&larder, filter).read();
+        let response = fetch(&larder, filter).read();
         assert_eq!(400, response.status, "{filter}");
         serde_json::from_str::<Value>(&response.text()).unwrap()
     };
@@ -267,7 +267,7 @@ fn a_disconnected_listener_is_removed() {
 fn only_so_many_may_listen() {
     let larder = site(&quiet());
     let all: Vec<_> = (0..16).map(|_| Listener::to(&larder, "")).collect();
-    let refused = ask(&larder, "").read();
+    let refused = fetch(&larder, "").read();
     assert_eq!(503, refused.status);
     assert!(refused.text().contains("The live stream has the maximum of 16 listeners"), "{}", refused.text());
     assert_eq!(1, larder.counter("streams_refused"));

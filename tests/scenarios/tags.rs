@@ -61,9 +61,9 @@ fn an_unsafe_method_purges_the_groups_that_its_response_names() {
     all.iter().for_each(|it| drop(it.get("")));
     let changes =
         pages.page(&["404 | Cache-Group-Invalidation: \"one\"", "Cache-Group-Invalidation: \"x\", \"one\""]);
-    changes.ask("POST", "", "x");
+    changes.request("POST", "", "x");
     assert_eq!([Hit; 3], all.map(|it| it.get_again("")), "an error changes nothing");
-    changes.ask("POST", "", "x");
+    changes.request("POST", "", "x");
     assert_eq!([Validates, Miss, Hit], all.map(|it| it.get_again("")));
     assert_eq!([Hit; 3], all.map(|it| it.get_again("")), "once");
     let reads = pages.page(&["Cache-Control: max-age=600 | Cache-Group-Invalidation: \"one\""]);

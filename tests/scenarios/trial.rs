@@ -91,7 +91,7 @@ fn ratio(report: &Value, which: &str) -> f64 {
 }
 
 /// One request with these lines.
-fn ask(larder: &Larder, target: &str, lines: &str) -> String {
+fn fetch(larder: &Larder, target: &str, lines: &str) -> String {
     let mut client = larder.client();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
     client.read().text()
@@ -106,7 +106,7 @@ fn a_broader_route_a_redirect_and_a_refusal_are_listed_with_their_lines() {
     );
     for _ in 0..3 {
         for target in ["/shop/a", "/blog/a", "/blog/b", "/other"] {
-            ask(&larder, target, "");
+            fetch(&larder, target, "");
         }
     }
     let same = tried(&larder, "workers = 2", "workers = 2 # the same");
@@ -145,8 +145,8 @@ fn a_broader_route_a_redirect_and_a_refusal_are_listed_with_their_lines() {
 fn another_origin_is_unknown_and_not_guessed() {
     let origin = Origin::scripted(answer);
     let larder = start(&origin, &[("/*", "")]);
-    ask(&larder, "/a", "");
-    ask(&larder, "/a", "");
+    fetch(&larder, "/a", "");
+    fetch(&larder, "/a", "");
     let report = tried(&larder, &origin.url(), "http://127.0.0.1:1");
     assert!(changes(&report).is_empty(), "{report}");
     assert_eq!(json!(null), report["hit_ratio"]["changed"], "{report}");
@@ -168,11 +168,11 @@ fn responses_of_one_client_are_found_before_they_are_shared() {
     ];
     let larder = start(&origin, &routes);
     for number in 0..3 {
-        ask(&larder, "/sets/a", "");
-        ask(&larder, "/mine/a", "");
-        assert!(ask(&larder, "/user/a", &format!("Cookie: session=s3cret{number}\r\n")).contains("s3cret"));
-        ask(&larder, &format!("/list/a?page={number}"), "");
-        ask(&larder, &format!("/tracked?utm_source={number}"), "");
+        fetch(&larder, "/sets/a", "");
+        fetch(&larder, "/mine/a", "");
+        assert!(fetch(&larder, "/user/a", &format!("Cookie: session=s3cret{number}\r\n")).contains("s3cret"));
+        fetch(&larder, &format!("/list/a?page={number}"), "");
+        fetch(&larder, &format!("/tracked?utm_source={number}"), "");
     }
     let sets = tried(&larder, "max_object = \"1MiB\"", "store_set_cookie = true");
     assert_eq!(["set-cookie 3"], shared(&sets)[..], "{sets}");
@@ -220,8 +220,8 @@ fn visit(larder: &Larder, seconds: u32) {
         for page in 0..4 {
             // A sparse page has a visitor every five seconds.
             if page < 2 || second % 5 == page {
-                ask(larder, &format!("/plain/{page}"), "");
-                ask(larder, &format!("/long/{page}"), "");
+                fetch(larder, &format!("/plain/{page}"), "");
+                fetch(larder, &format!("/long/{page}"), "");
             }
         }
         larder.advance(1);
@@ -273,7 +273,7 @@ fn the_command_prints_the_report_and_fails_for_private_responses() {
     let origin = Origin::scripted(answer);
     let larder = start(&origin, &[("/*", "cache = { max_object = \"1MiB\" }")]);
     for _ in 0..3 {
-        ask(&larder, "/sets/a", "");
+        fetch(&larder, "/sets/a", "");
     }
     let path = larder.config();
     let (folder, admin) = (path.parent().unwrap(), larder.admin.to_string());
@@ -335,18 +335,18 @@ fn private_responses_are_named_however_they_are_made_public() {
     ];
     let larder = start(&origin, &routes);
     for _ in 0..70 {
-        ask(&larder, "/home/a", "");
+        fetch(&larder, "/home/a", "");
     }
     for number in 0..3 {
         let session = format!("Cookie: session=s3cret{number}\r\n");
         for target in ["/home/a", "/away/a", "/form/a", "/form/a"] {
-            ask(&larder, target, &session);
+            fetch(&larder, target, &session);
         }
-        ask(&larder, "/group/a", &format!("X-AB: {number}\r\n"));
-        ask(&larder, "/shut/a", "");
-        ask(&larder, "/users/a", "");
-        ask(&larder, "/users/a", super::access_basic::ALICES);
-        ask(&larder, &format!("/rest?token=s3cret{number}&utm_source=1"), "");
+        fetch(&larder, "/group/a", &format!("X-AB: {number}\r\n"));
+        fetch(&larder, "/shut/a", "");
+        fetch(&larder, "/users/a", "");
+        fetch(&larder, "/users/a", super::access_basic::ALICES);
+        fetch(&larder, &format!("/rest?token=s3cret{number}&utm_source=1"), "");
     }
     let home = tried(&larder, "max_object = \"1MiB\"", "default_ttl = \"60s\"");
     assert_eq!(["differed 73"], shared(&home)[..], "{home}");
@@ -374,7 +374,7 @@ fn private_responses_are_named_however_they_are_made_public() {
 fn the_command_finds_the_larder_of_the_file_and_names_its_lines() {
     let origin = Origin::scripted(answer);
     let larder = start(&origin, &[("/*", "cache = { max_object = \"1MiB\" }")]);
-    ask(&larder, "/plain", "");
+    fetch(&larder, "/plain", "");
     until("no client is connected", || larder.counter("connections_open") == 0);
     let folder = larder.config().parent().unwrap().to_owned();
     let new = text(&larder)

@@ -7,7 +7,7 @@ use crate::harness::quic::{QuicClient, frame, request};
 use crate::harness::secure::{Authority, Trusting};
 use crate::harness::server::{Setup, binary};
 use crate::harness::tiers::{disk, written};
-use crate::harness::{Client, Larder, Origin, PATIENCE, until};
+use crate::harness::{Client, Larder, Origin, TIMEOUT, until};
 use rustls::version::{TLS12, TLS13};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -426,20 +426,20 @@ fn changes_over_a_connection_to_the_old_process_are_refused() {
     until("it is in work", || gate.waiting() == 1);
     // The old process answers one more request over each.
     let mut kept = [(); 3].map(|()| Client::connect(admin));
-    let ask = |client: &mut Client, what: &str, body: &str| {
+    let fetch = |client: &mut Client, what: &str, body: &str| {
         let length = body.len();
         client.send(format!("{what} HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"));
         client.read()
     };
     for client in &mut kept {
-        assert_eq!(200, ask(client, "POST /api/v1/top/reset", "").status);
+        assert_eq!(200, fetch(client, "POST /api/v1/top/reset", "").status);
     }
     running.upgrade();
     let [first, second, third] = &mut kept;
-    assert_eq!(200, ask(first, "GET /api/v1/whoami", "").status);
-    let purged = ask(second, "POST /api/v1/purge", "{\"url\":\"http://h/a\"}");
+    assert_eq!(200, fetch(first, "GET /api/v1/whoami", "").status);
+    let purged = fetch(second, "POST /api/v1/purge", "{\"url\":\"http://h/a\"}");
     assert_eq!(200, purged.status, "it reaches the new one: {purged:?}");
-    let answer = ask(third, "POST /api/v1/logout/everywhere", "");
+    let answer = fetch(third, "POST /api/v1/logout/everywhere", "");
     assert_eq!((503, Some("close")), (answer.status, answer.field("connection")), "{answer:?}");
     assert!(answer.text().contains("repeat it on a new connection"), "{}", answer.text());
     gate.open();
@@ -803,7 +803,7 @@ fn a_signal_upgrades_and_the_service_manager_learns_the_new_process() {
     let (origin, folder) = (pages(), tempfile::tempdir().unwrap());
     let path = folder.path().join("notify");
     let messages = UnixDatagram::bind(&path).unwrap();
-    messages.set_read_timeout(Some(PATIENCE)).unwrap();
+    messages.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut running =
         Upgradable::start(config(&origin, ANY_PORT, ""), &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
     running.larder.signal(libc::SIGUSR2);

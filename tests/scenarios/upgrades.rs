@@ -149,15 +149,15 @@ fn the_application_may_end_first() {
 
 /// Sends what asks for an upgrade, and a request behind it; what the origin got.
 #[track_caller]
-fn stays_http(larder: &Larder, origin: &Origin, ask: &str, status: u16) -> Vec<Received> {
+fn stays_http(larder: &Larder, origin: &Origin, fetch: &str, status: u16) -> Vec<Received> {
     let before = origin.requests();
     let mut client = larder.client();
-    client.send(ask).send("GET /behind HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    client.send(fetch).send("GET /behind HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     let first = client.read();
-    assert_eq!(status, first.status, "{ask:?}: {first:?}");
+    assert_eq!(status, first.status, "{fetch:?}: {first:?}");
     let second = client.read();
-    assert_eq!((200, "plain"), (second.status, second.text().as_str()), "{ask:?}: {second:?}");
-    assert!(client.is_closed(), "{ask:?}: nothing else comes");
+    assert_eq!((200, "plain"), (second.status, second.text().as_str()), "{fetch:?}: {second:?}");
+    assert!(client.is_closed(), "{fetch:?}: nothing else comes");
     origin.received()[before..].to_vec()
 }
 
@@ -180,7 +180,7 @@ fn a_refused_upgrade_hides_no_request() {
 fn a_request_without_a_supported_upgrade_stays_http() {
     let origin = agreeing(echo);
     let larder = Larder::before(&origin, "");
-    for ask in [
+    for fetch in [
         // HTTP/2 over clear text would hide whatever follows.
         "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: H2C\r\n\r\n",
@@ -190,7 +190,7 @@ fn a_request_without_a_supported_upgrade_stays_http() {
         "GET /x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\nx",
     ] {
-        for it in stays_http(&larder, &origin, ask, 200) {
+        for it in stays_http(&larder, &origin, fetch, 200) {
             assert_eq!(
                 (None, None, None),
                 (it.field("upgrade"), it.field("connection"), it.field("http2-settings"))
@@ -213,7 +213,7 @@ fn a_request_without_a_supported_upgrade_stays_http() {
 
 #[test]
 fn a_101_that_was_not_asked_for() {
-    for (answer, ask) in [
+    for (answer, fetch) in [
         (AGREED, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"),
         (AGREED, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx"),
         (AGREED, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"),
@@ -227,8 +227,8 @@ fn a_101_that_was_not_asked_for() {
             _ => vec![Script::Send(response(answer)), Script::Send(response("HTTP/1.1 200 OK\n\nhidden"))],
         });
         let larder = Larder::before(&origin, "");
-        stays_http(&larder, &origin, ask, 502);
-        assert_eq!(0, larder.counter("upgrades"), "{answer} {ask}");
+        stays_http(&larder, &origin, fetch, 502);
+        assert_eq!(0, larder.counter("upgrades"), "{answer} {fetch}");
     }
 }
 

@@ -181,7 +181,7 @@ fn a_head_response_freshens_the_stored_response() {
         pages.page(&[first, "Cache-Control: max-age=100 | ETag: \"a\" | X: new | Content-Length: 4 || body"]);
     page.get("");
     pages.advance(11);
-    let head = page.ask("HEAD", "", "");
+    let head = page.request("HEAD", "", "");
     assert_eq!((200, Some("4"), Some("new")), (head.status, head.field("content-length"), head.field("x")));
     let hit = page.get("");
     assert!(hit.is_hit(), "{hit:?}");
@@ -199,7 +199,7 @@ fn head_that_differs_makes_stale() {
         let first = "Cache-Control: max-age=600 | ETag: \"a\" | Last-Modified: @-5000 || body";
         let page = pages.page(&[first, &format!("{differs} || body"), "Cache-Control: max-age=600 || other"]);
         page.get("");
-        page.ask("HEAD", "Cache-Control: no-cache", "");
+        page.request("HEAD", "Cache-Control: no-cache", "");
         assert_ne!(Hit, page.get_again(""), "{differs}");
         assert_eq!("other", page.get("").text());
     }
@@ -209,12 +209,12 @@ fn head_that_differs_makes_stale() {
 fn a_head_miss_is_a_head_and_is_not_stored() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=60 | Content-Length: 8 || answer 1"]);
-    let head = page.ask("HEAD", "", "");
+    let head = page.request("HEAD", "", "");
     assert_eq!((200, Some("8")), (head.status, head.field("content-length")));
     assert!(page.received()[0].line().starts_with("HEAD "));
     assert_eq!(Miss, page.get_again(""));
     assert_eq!(Hit, page.get_again(""));
-    let head = page.ask("HEAD", "", "");
+    let head = page.request("HEAD", "", "");
     assert!(head.is_hit());
     assert_eq!(Some("8"), head.field("content-length"));
 }
@@ -225,7 +225,7 @@ fn a_head_request_is_answered_by_a_304_of_the_origin() {
     let page = pages.page(&["Cache-Control: max-age=10 | ETag: \"a\" || body", "304 | ETag: \"a\""]);
     page.get("");
     pages.advance(11);
-    let head = page.ask("HEAD", "", "");
+    let head = page.request("HEAD", "", "");
     assert_eq!((200, Some("4"), 0), (head.status, head.field("content-length"), head.body.len()));
     assert!(page.get("").is_hit());
 }

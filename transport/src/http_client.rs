@@ -48,23 +48,23 @@ enum UnreadBody {
 }
 
 impl HttpClient {
-    /// Connects; each read and write may take as long as `patience`.
+    /// Connects; each read and write may take as long as `timeout`.
     ///
     /// # Errors
     /// No server listens there, or the address requires TLS.
-    pub fn connect(to: &Listen, patience: Duration) -> Result<Self> {
+    pub fn connect(to: &Listen, timeout: Duration) -> Result<Self> {
         let socket: Box<dyn Socket> = match to {
             Listen::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, patience)?;
+                let stream = TcpStream::connect_timeout(address, timeout)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Box::new(stream)
             }
             Listen::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Box::new(stream)
             }
             Listen::Tls(_) => return Err(ErrorKind::Unsupported.into()),
@@ -72,13 +72,13 @@ impl HttpClient {
         Ok(Self { socket, buffer: Vec::new(), rest: UnreadBody::Length(0) })
     }
 
-    /// A client of a connected socket; each read and write may take as long as `patience`.
+    /// A client of a connected socket; each read and write may take as long as `timeout`.
     ///
     /// # Errors
     /// The socket has no time limits.
-    pub fn over(stream: UnixStream, patience: Duration) -> Result<Self> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    pub fn over(stream: UnixStream, timeout: Duration) -> Result<Self> {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         Ok(Self { socket: Box::new(stream), buffer: Vec::new(), rest: UnreadBody::Length(0) })
     }
 

@@ -467,8 +467,8 @@ impl OpenSocket {
 
     /// Records progress of the client: it has another `limit` milliseconds, or the time of [`OpenSocket::silence_limit`].
     pub fn set_write_deadline(&self, limit: u64) {
-        let patience = Self::silence_limit(limit, self.burst_bytes.get());
-        self.write_by.set(clock::monotonic().0.saturating_add(patience));
+        let silence = Self::silence_limit(limit, self.burst_bytes.get());
+        self.write_by.set(clock::monotonic().0.saturating_add(silence));
     }
 
     /// Extends the deadline of a client that acknowledged bytes in the kernel's buffer by `limit` milliseconds. The

@@ -33,13 +33,13 @@ fn an_idle_connection_is_closed_if_all_connections_are_taken() {
     alone("an_idle_connection_is_closed_if_all_connections_are_taken", || {
         let server = Server::with(ClientLimits { connections: 2, ..support::limits() });
         let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
-        let ask = |peer: &mut support::Peer| {
+        let fetch = |peer: &mut support::Peer| {
             peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
             assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
         };
-        kept.iter_mut().for_each(ask);
+        kept.iter_mut().for_each(fetch);
         larder_stdx::clock::advance_monotonic(2_000);
-        ask(&mut server.connect());
+        fetch(&mut server.connect());
         let seen =
             [&server.counters.connections_shed, &server.counters.connections_refused].map(|it| it.get());
         assert_eq!([2, 0], seen);
@@ -107,7 +107,7 @@ fn a_connection_whose_request_waited_is_not_closed_as_silent() {
         let mut slow = server.connect();
         slow.say("G");
         // Each at once, and by itself: who says nothing for a quarter of a second may have to go, and so may who rests for one.
-        let ask = |mut peer: support::Peer| {
+        let fetch = |mut peer: support::Peer| {
             for _ in 0..2 {
                 peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
                 assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
@@ -115,7 +115,7 @@ fn a_connection_whose_request_waited_is_not_closed_as_silent() {
         };
         std::thread::scope(|scope| {
             for _ in 0..40 {
-                scope.spawn(|| ask(server.connect()));
+                scope.spawn(|| fetch(server.connect()));
             }
         });
         assert!(server.counters.connections_shed.get() > 0, "the slow one made room");

@@ -55,7 +55,7 @@ const MOST: usize = 1 << 20;
 
 impl Connection {
     /// The reply to one request, and the value that it brought.
-    fn ask(&mut self, request: &MemcachedRequest<'_>) -> (MemcachedReply, Vec<u8>) {
+    fn fetch(&mut self, request: &MemcachedRequest<'_>) -> (MemcachedReply, Vec<u8>) {
         self.ask_all(&[*request]).remove(0)
     }
 
@@ -131,10 +131,10 @@ fn hit(reply: &(MemcachedReply, Vec<u8>)) -> &Hit {
 fn sizes_and_batches(it: &mut Connection, a: &FleetKey) {
     let done = (MemcachedReply::Done, Vec::new());
     let large = vec![b'x'; 600_000];
-    assert_eq!(MemcachedReply::Refused(MemcachedRefusal::TooLarge), it.ask(&set(a, &[&large])).0);
+    assert_eq!(MemcachedReply::Refused(MemcachedRefusal::TooLarge), it.fetch(&set(a, &[&large])).0);
     let almost = vec![b'x'; 400_000];
-    assert_eq!(done, it.ask(&set(a, &[&almost])), "the connection goes on after a refusal");
-    assert!(it.ask(&get(a)).1 == almost);
+    assert_eq!(done, it.fetch(&set(a, &[&almost])), "the connection goes on after a refusal");
+    assert!(it.fetch(&get(a)).1 == almost);
 
     let longest = key(&"k".repeat(250));
     let replies =
@@ -152,10 +152,10 @@ fn both_protocols_have_the_same_effect() {
         let (a, b, n) =
             (key(&format!("a{protocol:?}")), key(&format!("b{protocol:?}")), key(&format!("n{protocol:?}")));
         let done = (MemcachedReply::Done, Vec::new());
-        assert_eq!(done, it.ask(&MemcachedRequest::Noop), "{protocol:?}");
-        assert_eq!(MemcachedReply::Miss, it.ask(&get(&a)).0);
-        assert_eq!(done, it.ask(&set(&a, &[b"one\r\nEN\r\n", b"", b"two\0"])));
-        let got = it.ask(&get(&a));
+        assert_eq!(done, it.fetch(&MemcachedRequest::Noop), "{protocol:?}");
+        assert_eq!(MemcachedReply::Miss, it.fetch(&get(&a)).0);
+        assert_eq!(done, it.fetch(&set(&a, &[b"one\r\nEN\r\n", b"", b"two\0"])));
+        let got = it.fetch(&get(&a));
         assert_eq!(b"one\r\nEN\r\ntwo\0", &got.1[..]);
         let cas = hit(&got).cas;
         assert_eq!(
@@ -164,7 +164,7 @@ fn both_protocols_have_the_same_effect() {
         );
         assert_eq!(
             got,
-            it.ask(&MemcachedRequest::Get { key: &a, named: false, vivify: None, recache: None })
+            it.fetch(&MemcachedRequest::Get { key: &a, named: false, vivify: None, recache: None })
                 .named_as(&got)
         );
 
@@ -174,12 +174,12 @@ fn both_protocols_have_the_same_effect() {
         let request =
             MemcachedRequest::Set { key: &c, value, flags: 7, expire: 100, cas: None, stale_if_older: false };
         assert_eq!(MemcachedReply::Done, it.ask_with(&request, b"\r\nthe rest").0);
-        assert_eq!(b"head\r\nthe rest", &it.ask(&get(&c)).1[..]);
+        assert_eq!(b"head\r\nthe rest", &it.fetch(&get(&c)).1[..]);
 
         let add =
             |key| MemcachedRequest::Add { key, value: MemcachedValue::of(&[b"three"]), flags: 0, expire: 0 };
-        assert_eq!(MemcachedReply::NotStored, it.ask(&add(&a)).0);
-        assert_eq!(done, it.ask(&add(&b)));
+        assert_eq!(MemcachedReply::NotStored, it.fetch(&add(&a)).0);
+        assert_eq!(done, it.fetch(&add(&b)));
         let swap = |key, cas| MemcachedRequest::Set {
             key,
             value: MemcachedValue::of(&[b"four"]),
@@ -188,35 +188,35 @@ fn both_protocols_have_the_same_effect() {
             cas: Some(cas),
             stale_if_older: false,
         };
-        assert_eq!(MemcachedReply::Exists, it.ask(&swap(&a, cas + 1000)).0);
-        assert_eq!(done, it.ask(&swap(&a, cas)));
-        assert_eq!(MemcachedReply::NotFound, it.ask(&swap(&key("nothing"), 5)).0);
+        assert_eq!(MemcachedReply::Exists, it.fetch(&swap(&a, cas + 1000)).0);
+        assert_eq!(done, it.fetch(&swap(&a, cas)));
+        assert_eq!(MemcachedReply::NotFound, it.fetch(&swap(&key("nothing"), 5)).0);
 
         let by = |by, begin| MemcachedRequest::Increment { key: &n, by, begin };
-        assert_eq!(MemcachedReply::NotFound, it.ask(&by(1, None)).0);
-        assert_eq!(MemcachedReply::Number(40), it.ask(&by(5, Some((40, 0)))).0);
-        assert_eq!(MemcachedReply::Number(45), it.ask(&by(5, Some((40, 0)))).0);
-        assert_eq!(MemcachedReply::Number(44), it.ask(&by(u64::MAX, None)).0);
+        assert_eq!(MemcachedReply::NotFound, it.fetch(&by(1, None)).0);
+        assert_eq!(MemcachedReply::Number(40), it.fetch(&by(5, Some((40, 0)))).0);
+        assert_eq!(MemcachedReply::Number(45), it.fetch(&by(5, Some((40, 0)))).0);
+        assert_eq!(MemcachedReply::Number(44), it.fetch(&by(u64::MAX, None)).0);
         assert!(matches!(
-            it.ask(&MemcachedRequest::Increment { key: &a, by: 1, begin: None }).0,
+            it.fetch(&MemcachedRequest::Increment { key: &a, by: 1, begin: None }).0,
             MemcachedReply::Refused(MemcachedRefusal::Client)
         ));
 
-        assert_eq!(done, it.ask(&MemcachedRequest::Touch { key: &a, expire: u32::MAX }));
-        assert_eq!(b"four", &it.ask(&get(&a)).1[..], "a long time is not a date long ago");
+        assert_eq!(done, it.fetch(&MemcachedRequest::Touch { key: &a, expire: u32::MAX }));
+        assert_eq!(b"four", &it.fetch(&get(&a)).1[..], "a long time is not a date long ago");
         assert_eq!(
             MemcachedReply::NotFound,
-            it.ask(&MemcachedRequest::Touch { key: &key("nothing"), expire: 9 }).0
+            it.fetch(&MemcachedRequest::Touch { key: &key("nothing"), expire: 9 }).0
         );
-        let cas = hit(&it.ask(&get(&a))).cas;
+        let cas = hit(&it.fetch(&get(&a))).cas;
         let only = |cas| MemcachedRequest::Delete { key: &a, stale: None, cas: Some(cas) };
-        assert_eq!(MemcachedReply::Exists, it.ask(&only(cas + 1000)).0);
-        assert_eq!(done, it.ask(&only(cas)));
-        assert_eq!(done, it.ask(&set(&a, &[b"again"])));
-        assert_eq!(done, it.ask(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }));
+        assert_eq!(MemcachedReply::Exists, it.fetch(&only(cas + 1000)).0);
+        assert_eq!(done, it.fetch(&only(cas)));
+        assert_eq!(done, it.fetch(&set(&a, &[b"again"])));
+        assert_eq!(done, it.fetch(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }));
         assert_eq!(
             MemcachedReply::NotFound,
-            it.ask(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }).0
+            it.fetch(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }).0
         );
 
         sizes_and_batches(&mut it, &a);
@@ -245,8 +245,8 @@ fn one_of_all_requesting_nodes_gets_the_lease() {
     let server = Server::start();
     let (mut a, mut b) = (server.connect(MemcachedProtocol::Meta), server.connect(MemcachedProtocol::Meta));
     let key = key("page");
-    let ask = MemcachedRequest::Get { key: &key, named: true, vivify: Some(30), recache: None };
-    let (first, second) = (a.ask(&ask), b.ask(&ask));
+    let fetch = MemcachedRequest::Get { key: &key, named: true, vivify: Some(30), recache: None };
+    let (first, second) = (a.fetch(&fetch), b.fetch(&fetch));
     assert_eq!((MemcachedLease::Won, 0), (hit(&first).lease, first.1.len()));
     assert_eq!((MemcachedLease::Taken, 0), (hit(&second).lease, second.1.len()));
     let fill = MemcachedRequest::Set {
@@ -257,17 +257,17 @@ fn one_of_all_requesting_nodes_gets_the_lease() {
         cas: Some(hit(&first).cas),
         stale_if_older: true,
     };
-    assert_eq!(MemcachedReply::Done, a.ask(&fill).0);
-    let filled = b.ask(&ask);
+    assert_eq!(MemcachedReply::Done, a.fetch(&fill).0);
+    let filled = b.fetch(&fetch);
     assert_eq!((MemcachedLease::None, &b"page"[..]), (hit(&filled).lease, &filled.1[..]));
     assert!(matches!(hit(&filled).ttl, Ttl::Seconds(90..=100)), "{filled:?}");
 
     // Stale: one makes it anew, the others are served meanwhile.
     assert_eq!(
         MemcachedReply::Done,
-        a.ask(&MemcachedRequest::Delete { key: &key, stale: Some(50), cas: None }).0
+        a.fetch(&MemcachedRequest::Delete { key: &key, stale: Some(50), cas: None }).0
     );
-    let (first, second) = (a.ask(&ask), b.ask(&ask));
+    let (first, second) = (a.fetch(&fetch), b.fetch(&fetch));
     assert_eq!(
         (MemcachedLease::Won, true, &b"page"[..]),
         (hit(&first).lease, hit(&first).stale, &first.1[..])
@@ -278,15 +278,15 @@ fn one_of_all_requesting_nodes_gets_the_lease() {
     );
 
     // Soon over: the same, before it is stale.
-    assert_eq!(MemcachedReply::Done, a.ask(&set(&key, &[b"page"])).0);
-    let ask = MemcachedRequest::Get { key: &key, named: true, vivify: None, recache: Some(1000) };
-    let (first, second) = (a.ask(&ask), b.ask(&ask));
+    assert_eq!(MemcachedReply::Done, a.fetch(&set(&key, &[b"page"])).0);
+    let fetch = MemcachedRequest::Get { key: &key, named: true, vivify: None, recache: Some(1000) };
+    let (first, second) = (a.fetch(&fetch), b.fetch(&fetch));
     assert_eq!((MemcachedLease::Won, false), (hit(&first).lease, hit(&first).stale));
     assert_eq!(MemcachedLease::Taken, hit(&second).lease);
     // For ever.
     assert_eq!(
         MemcachedReply::Done,
-        a.ask(&MemcachedRequest::Set {
+        a.fetch(&MemcachedRequest::Set {
             key: &key,
             value: MemcachedValue::default(),
             flags: 0,
@@ -297,7 +297,7 @@ fn one_of_all_requesting_nodes_gets_the_lease() {
         .0
     );
     assert_eq!((Ttl::Never, 0..0), {
-        let it = a.ask(&ask);
+        let it = a.fetch(&fetch);
         (hit(&it).ttl, 0..it.1.len())
     });
 }

@@ -1,7 +1,7 @@
 //! The client of HTTP/3, by the implementation of quinn and h3. A handshake that fails is a failure like that of a request, and is counted
 //! by itself, too.
 
-use crate::load::{Failure, Load, PATIENCE, STREAMS, config_for};
+use crate::load::{Failure, Load, STREAMS, TIMEOUT, config_for};
 use crate::{Random, body_of, path_of};
 use bytes::{Buf as _, Bytes};
 use h3::error::{Code, StreamError};
@@ -32,7 +32,7 @@ pub async fn connection(load: Arc<Load>, random: &mut Random) -> Result<(), Fail
     let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(config_for(b"h3")?)?;
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
     let handshake = endpoint.connect(load.addresses[1], "localhost")?;
-    let handshake = tokio::time::timeout(PATIENCE, handshake).await;
+    let handshake = tokio::time::timeout(TIMEOUT, handshake).await;
     let connection = match handshake {
         Ok(Ok(it)) => it,
         failed => {
@@ -63,7 +63,7 @@ async fn requests(load: Arc<Load>, mut sender: Sender, mut random: Random) {
             return;
         }
         let path = path_of(random.next());
-        match tokio::time::timeout(PATIENCE, request(&mut sender, &path)).await {
+        match tokio::time::timeout(TIMEOUT, request(&mut sender, &path)).await {
             Ok(Ok(Outcome::Answered)) => load.succeeded(PLACE),
             Ok(Ok(Outcome::Unprocessed)) => {
                 load.counted.unprocessed.fetch_add(1, Relaxed);

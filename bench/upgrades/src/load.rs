@@ -31,7 +31,7 @@ pub const STREAMS: usize = 4;
 const PARTS: usize = 3600 * 1000 / PARTS_OF_A_SECOND as usize;
 
 /// The longest wait for a response.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The results so far.
 pub struct Counted {
@@ -181,7 +181,7 @@ impl Load {
         while !self.counted.enough.load(Relaxed) {
             let path = path_of(random.next());
             let exchanged = exchange(&mut stream, &path, &mut buffer);
-            let stays = tokio::time::timeout(PATIENCE, exchanged).await??;
+            let stays = tokio::time::timeout(TIMEOUT, exchanged).await??;
             self.succeeded(protocol);
             if !stays {
                 break;
@@ -221,7 +221,7 @@ impl Load {
                 Err(error) => return Err(error),
             }
             let path = path_of(random.next());
-            match tokio::time::timeout(PATIENCE, stream(&mut sender, &path)).await {
+            match tokio::time::timeout(TIMEOUT, stream(&mut sender, &path)).await {
                 Ok(Ok(())) => self.succeeded(2),
                 Ok(Err(error)) => match error.downcast::<h2::Error>() {
                     Ok(error) if is_announced(&error) => {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Running {
     child: Option<Child>,
@@ -49,7 +49,7 @@ impl Running {
         let begun = Instant::now();
         while TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, https))).is_err() {
             it.must_serve()?;
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(it.failure("does not listen"));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -88,7 +88,7 @@ impl Running {
                 }
                 return Ok(waited);
             }
-            if !told.contains("still finishes its requests") || waited > PATIENCE {
+            if !told.contains("still finishes its requests") || waited > TIMEOUT {
                 return Err(self.failure(&told));
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -106,7 +106,7 @@ impl Running {
         sent.map_err(|it| it.to_string())?;
         while count() == before {
             self.must_serve()?;
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(self.failure("does not reload"));
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The limit of one request: a slower response on this machine is an error.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of one measurement.
 pub(super) struct MeasuredLoad {
@@ -64,7 +64,7 @@ struct LoadConnection(HttpClient);
 
 impl LoadConnection {
     fn open(larder: SocketAddr) -> Result<Self, String> {
-        let open = HttpClient::connect(&Listen::Tcp(larder), PATIENCE);
+        let open = HttpClient::connect(&Listen::Tcp(larder), TIMEOUT);
         open.map(Self).map_err(|it| format!("{larder} is unreachable: {it}."))
     }
 

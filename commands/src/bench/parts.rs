@@ -77,12 +77,12 @@ impl BenchMemcached {
 
 /// Makes the kernel end a child when this process ends, in any way.
 fn ends_with_us(command: &mut Command) -> &mut Command {
-    let ask = || {
+    let set_parent_signal = || {
         let term = Some(rustix::process::Signal::TERM);
         rustix::process::set_parent_process_death_signal(term).map_err(Into::into)
     };
     // SAFETY: between fork and exec only prctl(2) is called, which allocates nothing and takes no lock.
-    unsafe { command.pre_exec(ask) }
+    unsafe { command.pre_exec(set_parent_signal) }
 }
 
 /// Whether a memcached responds there.

@@ -22,7 +22,7 @@ pub enum Means {
     /// JSON instead of text.
     Json,
     /// Selects the larder.
-    Ask,
+    AdminTarget,
     /// Handled by the command, under this name.
     Own(&'static str),
 }
@@ -121,7 +121,7 @@ pub const EXPLAIN: &[Flag] = &[
     own("server-name", "NAME", "name in the TLS handshake of the connection (the host of the URL)"),
     own("id", "ID", "a past request instead of a URL: its id from `larder tail --json`, the live stream or a trace"),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the one on this machine that serves the port of the URL)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the one on this machine that serves the port of the URL)"),
     OF_FILE,
 ];
 
@@ -142,7 +142,7 @@ pub const PURGE: &[Flag] = &[
     own("wait", "", "wait until every node of the fleet has applied the purge"),
     own("dry-run", "", "count the responses that would be purged, and purge nothing"),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to purge (the one on this machine that serves the port of the URL, or \
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to purge (the one on this machine that serves the port of the URL, or \
                  the only one)"),
     OF_FILE,
 ];
@@ -151,7 +151,7 @@ pub const PURGE: &[Flag] = &[
 #[rustfmt::skip]
 pub const TAIL: &[Flag] = &[
     flag("json", "", Means::Json, "print one JSON object per line and request"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -160,7 +160,7 @@ pub const TAIL: &[Flag] = &[
 pub const TOP: &[Flag] = &[
     own("by", "COLUMN", "sort URLs by requests, misses, bytes or origin_time (requests)"),
     own("once", "", "print the totals since the start once, and exit"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -168,7 +168,7 @@ pub const TOP: &[Flag] = &[
 #[rustfmt::skip]
 pub const STATS: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -179,7 +179,7 @@ pub const OVERLAY: &[Flag] = &[
     own("status", "CODE", "status of the page: 200, or 400 to 599 (200)"),
     own("type", "TYPE", "Content-Type (by the extension of FILE, then of the URI, then by the content)"),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -187,7 +187,7 @@ pub const OVERLAY: &[Flag] = &[
 #[rustfmt::skip]
 pub const ORIGIN: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -195,7 +195,7 @@ pub const ORIGIN: &[Flag] = &[
 #[rustfmt::skip]
 pub const TLS: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -203,7 +203,7 @@ pub const TLS: &[Flag] = &[
 #[rustfmt::skip]
 pub const MAINTENANCE: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -211,7 +211,7 @@ pub const MAINTENANCE: &[Flag] = &[
 #[rustfmt::skip]
 pub const LOGIN: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -220,7 +220,7 @@ pub const LOGIN: &[Flag] = &[
 pub const UPGRADE: &[Flag] = &[
     own("timeout", "SECONDS", "maximum time for each step of the new process, up to 3600 (60)"),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to upgrade (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to upgrade (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -235,7 +235,7 @@ pub const OBJECTS: &[Flag] = &[
     own("status", "STATUS", "only entries with this status: 404, 4xx or 400-499"),
     own("cursor", "NEXT", "continue after an earlier page: its `next` value"),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder to query (the only one on this machine)"),
     OF_FILE,
 ];
 
@@ -265,7 +265,7 @@ pub const WARM: &[Flag] = &[
                  of each URL)"),
     short('H', flag("header", "'NAME: VALUE'", Means::Field, "header field of every request, such as Host for paths; may be repeated")),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder whose listen address is used (the one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "admin address of the larder whose listen address is used (the one on this machine)"),
     OF_FILE,
 ];
 
@@ -276,7 +276,7 @@ pub const TRACE: &[Flag] = &[
     own("every", "N", "record: trace one in N requests while recording (the value of `site.route.trace`)"),
     own("for", "DURATION", "record: duration, or until Ctrl-C (30s)"),
     short('o', own("output", "FILE|-", "output file; `-` is standard output (traces.jsonl; plot: FILE with .html)")),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "record: admin address of the larder (the only one on this machine)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::AdminTarget, "record: admin address of the larder (the only one on this machine)"),
     OF_FILE,
 ];
 

@@ -1,6 +1,6 @@
 //! The command line of `larder maintenance`: a site is put under maintenance, or back into service.
 
-use super::{Ask, Given, Output, Usage, no_action};
+use super::{AdminTarget, Given, Output, Usage, no_action};
 
 /// An action on the maintenance of the sites of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct MaintenanceOrder {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// See [`MaintenanceOrder`].
@@ -44,6 +44,6 @@ impl MaintenanceOrder {
             }
         };
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { what, output, ask: given.ask })
+        Ok(Self { what, output, admin: given.admin })
     }
 }

@@ -127,7 +127,7 @@ impl std::error::Error for Usage {}
 
 /// The selected larder, if given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum AdminTarget {
     /// The one whose admin listens here: `--admin`.
     At(Listen),
     /// The one that runs with this configuration: `-c`.
@@ -140,7 +140,7 @@ pub struct Login {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// The settings of `larder explain`.
@@ -169,7 +169,7 @@ pub struct Explain {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// The output format.
@@ -288,7 +288,7 @@ struct Given {
     fields: Vec<(String, String)>,
     method: Option<String>,
     json: bool,
-    ask: Option<Ask>,
+    admin: Option<AdminTarget>,
 }
 
 impl Given {
@@ -325,10 +325,10 @@ impl Given {
             Means::File => self.file = Some(PathBuf::from(value)),
             Means::Field => self.fields.push(field(&value)?),
             Means::Method => self.method = Some(method(&value)?),
-            Means::Ask => {
+            Means::AdminTarget => {
                 let allowed = "ADDR:PORT or \"unix:/PATH\"";
                 let bad = || Usage(format!("{name}: found {value:?}; allowed: {allowed}"));
-                self.ask = Some(Ask::At(admin_address(&value).ok_or_else(bad)?));
+                self.admin = Some(AdminTarget::At(admin_address(&value).ok_or_else(bad)?));
             }
             Means::Own(own) => self.own.push((own, value)),
             Means::True(_) | Means::Json => {}
@@ -418,7 +418,7 @@ impl Given {
             )));
         }
         let file = self.file.take();
-        self.ask = self.ask.or_else(|| file.clone().map(Ask::Of));
+        self.admin = self.admin.or_else(|| file.clone().map(AdminTarget::Of));
         if matches!(command.name, CommandName::Proxy | CommandName::Serve) {
             self.serve_domains()?;
         }
@@ -450,7 +450,7 @@ impl Given {
             CommandName::Audit => Command::Audit(Stats::read(self)),
             CommandName::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
-                Command::Login(Login { output, ask: self.ask })
+                Command::Login(Login { output, admin: self.admin })
             }
             CommandName::Upgrade => Command::Upgrade(Upgrade::read(self)?),
             CommandName::Tail => Command::Tail(TailCommand::read(self)?),
@@ -516,7 +516,7 @@ impl Given {
             id,
             subject,
             output,
-            ask: self.ask,
+            admin: self.admin,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `larder objects`: the search, and the order of its results.
 
-use super::{Ask, Given, Output, Usage};
+use super::{AdminTarget, Given, Output, Usage};
 
 /// A query for a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Objects {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl Objects {
@@ -26,7 +26,7 @@ impl Objects {
         let search = given.arguments.pop().map(|it| ("search", it));
         let query = search.into_iter().chain(given.own).collect();
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { query, output, ask: given.ask })
+        Ok(Self { query, output, admin: given.admin })
     }
 }
 

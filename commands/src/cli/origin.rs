@@ -1,6 +1,6 @@
 //! The command line of `larder origin`: draining and restoring an origin.
 
-use super::{Ask, Given, Output, Usage, no_action};
+use super::{AdminTarget, Given, Output, Usage, no_action};
 use larder_config::OriginMember;
 
 /// An action on origins of a running larder.
@@ -11,7 +11,7 @@ pub struct OriginOrder {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// See [`OriginOrder`].
@@ -39,7 +39,7 @@ impl OriginOrder {
             }
         };
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { what, output, ask: given.ask })
+        Ok(Self { what, output, admin: given.admin })
     }
 }
 

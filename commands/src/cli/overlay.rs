@@ -1,6 +1,6 @@
 //! The command line of `larder overlay`: the page, and the URL that it replaces.
 
-use super::{Ask, Given, Output, Usage, no_action};
+use super::{AdminTarget, Given, Output, Usage, no_action};
 use larder_config::page_url::{self, BareWord};
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::duration;
@@ -14,7 +14,7 @@ pub struct OverlayCommand {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// See [`OverlayCommand`].
@@ -63,7 +63,7 @@ impl OverlayCommand {
             }
         };
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { what, output, ask: given.ask })
+        Ok(Self { what, output, admin: given.admin })
     }
 }
 

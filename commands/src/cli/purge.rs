@@ -1,6 +1,6 @@
 //! The command line of `larder purge`: the purged responses, and the strength.
 
-use super::{Ask, Given, Output, Usage, condition};
+use super::{AdminTarget, Given, Output, Usage, condition};
 use larder_config::page_url::readable;
 use larder_semantics::expression::Expression;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub struct PurgeCommand {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl PurgeCommand {
@@ -93,7 +93,7 @@ impl PurgeCommand {
         let asked = asked.collect();
         let output = if given.json { Output::Json } else { Output::Text };
         let dry_run = has("dry-run");
-        Ok(Self { asked, authority, dry_run, output, ask: given.ask })
+        Ok(Self { asked, authority, dry_run, output, admin: given.admin })
     }
 }
 

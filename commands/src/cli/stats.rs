@@ -1,6 +1,6 @@
 //! The settings of the commands that print figures of a running larder.
 
-use super::{Ask, Given, Output};
+use super::{AdminTarget, Given, Output};
 
 /// The settings of `larder stats`, `larder advice`, `larder worst`, `larder nodes` and `larder audit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,11 +8,11 @@ pub struct Stats {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl Stats {
     pub(super) fn read(given: Given) -> Self {
-        Self { output: if given.json { Output::Json } else { Output::Text }, ask: given.ask }
+        Self { output: if given.json { Output::Json } else { Output::Text }, admin: given.admin }
     }
 }

@@ -225,7 +225,7 @@ fn explain_takes_a_request() {
     assert_eq!(Output::Json, it.output);
     let Ok(Command::Explain(it)) = read("explain a:1 --admin unix:/tmp/x") else { panic!("explain") };
     assert_eq!(("http", "/"), (it.scheme.as_str(), it.target.as_str()));
-    assert!(it.ask.is_some());
+    assert!(it.admin.is_some());
     let Ok(Command::Explain(it)) = read("explain a:1 --client ::1 --listener 0.0.0.0:80 --server-name b")
     else {
         panic!("explain")
@@ -291,7 +291,7 @@ fn purge_accepts_targets_and_its_options() {
     assert_eq!((Some("a:1"), Output::Json), (it.authority.as_deref(), it.output));
     let it = purge("purge /x --host h --wait --admin 127.0.0.1:9180");
     assert_eq!(["{\"url\":\"/x\",\"wait\":true,\"host\":\"h\"}"], text(&it).as_slice());
-    assert_eq!((Some("h"), true), (it.authority.as_deref(), it.ask.is_some()));
+    assert_eq!((Some("h"), true), (it.authority.as_deref(), it.admin.is_some()));
     assert_eq!(2, purge("purge --tag a --tag b --validate").asked.len());
     assert_eq!(["{\"all\":true}"], text(&purge("purge --all")).as_slice());
     assert!(purge("purge --all --dry-run").dry_run && !purge("purge --all").dry_run);

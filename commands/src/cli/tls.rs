@@ -1,6 +1,6 @@
 //! The command line of `larder tls`: the certificates of a running larder.
 
-use super::{Ask, Given, Output, Usage, no_action};
+use super::{AdminTarget, Given, Output, Usage, no_action};
 
 /// `larder tls list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct TlsCommand {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl TlsCommand {
@@ -19,6 +19,6 @@ impl TlsCommand {
             return Err(no_action("tls", &[("list", "")], &arguments, "list"));
         }
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { output, ask: given.ask })
+        Ok(Self { output, admin: given.admin })
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `larder trace`: recording and plotting.
 
-use super::{Ask, Given, Usage};
+use super::{AdminTarget, Given, Usage};
 use larder_stdx::duration;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct RecordTraces {
     /// The output file; `-` is standard output.
     pub out: PathBuf,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// Plots a file of traces.
@@ -56,7 +56,7 @@ impl TraceCommand {
                 every: value("every").map(|it| parse_sampling_interval(&it)).transpose()?,
                 time: value("for").map_or(Ok(Duration::from_secs(30)), |it| time(&it))?,
                 out: value("output").unwrap_or_else(|| "traces.jsonl".to_owned()).into(),
-                ask: given.ask.clone(),
+                admin: given.admin.clone(),
             })),
             ["plot", file] => {
                 only("record", &["route", "every", "for"])?;

@@ -1,6 +1,6 @@
 //! The command line of `larder upgrade`.
 
-use super::{Ask, Given, Output, Usage};
+use super::{AdminTarget, Given, Output, Usage};
 
 /// The longest time for each step, seconds.
 const LONGEST: u32 = 3600;
@@ -13,7 +13,7 @@ pub struct Upgrade {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl Upgrade {
@@ -26,6 +26,6 @@ impl Upgrade {
             Usage(format!("--timeout: found {found:?}; allowed: a number of seconds from 1 to {LONGEST}"))
         })?;
         let output = if given.json { Output::Json } else { Output::Text };
-        Ok(Self { timeout, output, ask: given.ask })
+        Ok(Self { timeout, output, admin: given.admin })
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `larder warm`: the URLs, the request rate, and the limit of origin requests.
 
-use super::{Ask, Given, Output, Usage, address, kind};
+use super::{AdminTarget, Given, Output, Usage, address, kind};
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub struct Warm {
     /// Text or JSON.
     pub output: Output,
     /// The larder that is asked for its listeners; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 /// The source of URLs.
@@ -94,7 +94,7 @@ impl Warm {
             scheme,
             fields: given.fields,
             output: if given.json { Output::Json } else { Output::Text },
-            ask: given.ask,
+            admin: given.admin,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The command lines of `larder tail` and `larder top`.
 
-use super::{Ask, Given, Output, Usage, condition};
+use super::{AdminTarget, Given, Output, Usage, condition};
 use larder_counters::top::TopOrder;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 
@@ -12,7 +12,7 @@ pub struct TailCommand {
     /// Text or JSON.
     pub output: Output,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl TailCommand {
@@ -24,7 +24,7 @@ impl TailCommand {
             Expression::parse_about(ExpressionSubject::Finished, &filter)
                 .map_err(|it| condition("FILTER", &it))?;
         }
-        Ok(Self { filter, output, ask: given.ask })
+        Ok(Self { filter, output, admin: given.admin })
     }
 }
 
@@ -36,7 +36,7 @@ pub struct TopCommand {
     /// Whether to print one reading and exit.
     pub once: bool,
     /// The larder to contact; `None` is the running one.
-    pub ask: Option<Ask>,
+    pub admin: Option<AdminTarget>,
 }
 
 impl TopCommand {
@@ -49,6 +49,6 @@ impl TopCommand {
                 Usage(format!("--by: found {name:?}; allowed: {}", all.join(", ")))
             })?,
         };
-        Ok(Self { by, once: given.own.iter().any(|it| it.0 == "once"), ask: given.ask })
+        Ok(Self { by, once: given.own.iter().any(|it| it.0 == "once"), admin: given.admin })
     }
 }

@@ -65,21 +65,21 @@ pub enum DemoBody {
 
 impl DemoSite {
     /// Answers a request.
-    pub fn answer(&mut self, ask: &DemoRequest<'_>) -> DemoPage {
-        match (ask.method, ask.path) {
-            ("GET" | "HEAD", _) => self.render(ask),
+    pub fn answer(&mut self, request: &DemoRequest<'_>) -> DemoPage {
+        match (request.method, request.path) {
+            ("GET" | "HEAD", _) => self.render(request),
             ("POST", "/guestbook") => {
-                let (name, text) = (parameter(ask.form, "name"), parameter(ask.form, "text"));
+                let (name, text) = (parameter(request.form, "name"), parameter(request.form, "text"));
                 self.guests.insert(0, (name.chars().take(40).collect(), text.chars().take(200).collect()));
                 self.guests.truncate(GUESTS);
                 see_other("/guestbook", None)
             }
             ("POST", "/kitchen") => {
-                self.kitchen_is_shut = parameter(ask.form, "is") == "shut";
+                self.kitchen_is_shut = parameter(request.form, "is") == "shut";
                 see_other("/kitchen", None)
             }
             ("POST", "/login") => {
-                let name: String = parameter(ask.form, "name")
+                let name: String = parameter(request.form, "name")
                     .chars()
                     .filter(char::is_ascii_alphanumeric)
                     .take(20)
@@ -91,30 +91,30 @@ impl DemoSite {
         }
     }
 
-    fn render(&self, ask: &DemoRequest<'_>) -> DemoPage {
-        if let Some(number) = number_in(ask.path, "/recipes/", "") {
+    fn render(&self, request: &DemoRequest<'_>) -> DemoPage {
+        if let Some(number) = number_in(request.path, "/recipes/", "") {
             return words::recipe(number).map_or_else(missing, |it| recipe(&it));
         }
-        if let Some(number) = number_in(ask.path, "/drawings/", ".svg") {
+        if let Some(number) = number_in(request.path, "/drawings/", ".svg") {
             return picture("image/svg+xml", number, |it| image::svg(it).into_bytes());
         }
-        if let Some(number) = number_in(ask.path, "/photos/", ".png") {
+        if let Some(number) = number_in(request.path, "/photos/", ".png") {
             return picture("image/png", number, image::png);
         }
-        if let Some(shelf) = ask.path.strip_prefix("/shelves/") {
+        if let Some(shelf) = request.path.strip_prefix("/shelves/") {
             let index = SHELVES.iter().position(|it| it.replace(' ', "-") == shelf);
             return index.map_or_else(missing, |it| page(SHELVES[it], shelf_of(it), "max-age=300"));
         }
-        match ask.path {
+        match request.path {
             "/" => DemoPage { version: Some("home".to_owned()), ..page("Welcome", home(), "max-age=60") },
             "/shelves" => page("Shelves", shelves(), "max-age=600"),
-            "/search" => page("Search", search(ask.query), "max-age=60"),
-            "/now" => page("Now", now(ask.now), "max-age=3, stale-while-revalidate=30"),
-            "/hello" => hello(ask.language),
-            "/me" => me(ask.session),
-            "/basket" => page("Basket", basket(ask.now), "no-store"),
+            "/search" => page("Search", search(request.query), "max-age=60"),
+            "/now" => page("Now", now(request.now), "max-age=3, stale-while-revalidate=30"),
+            "/hello" => hello(request.language),
+            "/me" => me(request.session),
+            "/basket" => page("Basket", basket(request.now), "no-store"),
             "/guestbook" => page("Guest book", self.guestbook(), "max-age=300"),
-            "/special" => self.special(ask.now),
+            "/special" => self.special(request.now),
             "/kitchen" => page("The kitchen", self.kitchen(), "no-store"),
             "/stream" => stream(),
             "/robots.txt" => {

@@ -112,7 +112,7 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
     let fields = request.fields.view();
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let text = |name: &str| first(&fields, name).and_then(|it| str::from_utf8(it).ok()).unwrap_or("");
-    let ask = DemoRequest {
+    let demo_request = DemoRequest {
         method: &request.method,
         path,
         query,
@@ -121,7 +121,7 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
         form: str::from_utf8(form).unwrap_or(""),
         now: now.0,
     };
-    let answer = demo.site.borrow_mut().answer(&ask);
+    let answer = demo.site.borrow_mut().answer(&demo_request);
     let is_head = request.method == "HEAD";
     let mut head = Vec::new();
     if is_unchanged(&answer, &fields) {

@@ -126,7 +126,7 @@ fn every_link_leads_somewhere_and_every_element_ends() {
             continue;
         }
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let ask = pages::DemoRequest {
+        let demo_request = pages::DemoRequest {
             method: "GET",
             path,
             query,
@@ -135,7 +135,7 @@ fn every_link_leads_somewhere_and_every_element_ends() {
             form: "",
             now: 1_800_000_000,
         };
-        let answer = site.answer(&ask);
+        let answer = site.answer(&demo_request);
         assert_eq!(200, answer.status, "{target}");
         let pages::DemoBody::Page(page) = answer.body else { continue };
         let making = shell::Making { at: 0, took: 1, count: 1, cache_control: answer.cache_control };

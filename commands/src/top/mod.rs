@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// The time limit of one request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The result of one request.
 pub struct TopReading {
@@ -36,7 +36,7 @@ pub struct TopReading {
 /// # Errors
 /// One sentence: no larder responds, or it stopped.
 pub fn run(order: &TopCommand) -> Result<String, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
     let screen = Screen::now();
     if order.once || !screen.is_terminal() {
         let reading = read(&admin, order.by)?;
@@ -60,8 +60,8 @@ pub fn run(order: &TopCommand) -> Result<String, String> {
 }
 
 fn read(admin: &Listen, by: TopOrder) -> Result<TopReading, String> {
-    let stats = admin_client::get(admin, "/api/v1/stats", PATIENCE)?;
-    let top = admin_client::get(admin, &format!("/api/v1/top?by={}&limit=100", by.name()), PATIENCE)?;
+    let stats = admin_client::get(admin, "/api/v1/stats", TIMEOUT)?;
+    let top = admin_client::get(admin, &format!("/api/v1/top?by={}&limit=100", by.name()), TIMEOUT)?;
     Ok(TopReading { stats, by, top })
 }
 
@@ -104,7 +104,7 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
             _ = tick.tick() => true,
         };
         if looking.is_none() {
-            let named = order.ask.clone();
+            let named = order.admin.clone();
             // A restarted larder may listen elsewhere.
             let look = move || admin_client::admin(named.as_ref(), None).and_then(|it| read(&it, by));
             looking = Some(Looking { is_fresh, answer: tokio::task::spawn_blocking(look) });

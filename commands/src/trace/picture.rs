@@ -95,7 +95,7 @@ struct SimulatedRead {
 
 /// A read that waits for the device.
 struct Outstanding {
-    ask: SimulatedRead,
+    read_request: SimulatedRead,
     /// The time from which it is queued at the device: after its client has taken the part before.
     ready: u64,
 }
@@ -118,30 +118,31 @@ impl SimulatedDevice {
     /// Waits until all busy threads have sent their read: only then does time advance.
     fn settle(&mut self, at_work: usize) {
         while self.outstanding.len() + usize::from(self.busy.is_some()) < at_work {
-            let ask = self.asks.recv_timeout(Duration::from_secs(60)).expect("a reader asks");
-            let is_first = self.left[ask.number] == self.asked[ask.number].parts;
+            let read_request = self.asks.recv_timeout(Duration::from_secs(60)).expect("a reader asks");
+            let is_first = self.left[read_request.number] == self.asked[read_request.number].parts;
             let ready = self.clock.load(Relaxed) + if is_first { 0 } else { HANDED_ON };
-            self.outstanding.push(Outstanding { ask, ready });
+            self.outstanding.push(Outstanding { read_request, ready });
         }
     }
 
     /// Starts the nearest of the outstanding reads if the device is idle.
     fn begin(&mut self) {
         let now = self.clock.load(Relaxed);
-        let distance =
-            |it: &Outstanding| (self.asked[it.ask.number].place.abs_diff(self.head), it.ask.number);
+        let distance = |it: &Outstanding| {
+            (self.asked[it.read_request.number].place.abs_diff(self.head), it.read_request.number)
+        };
         let ready = self.outstanding.iter().enumerate().filter(|it| it.1.ready <= now);
         let nearest = ready.min_by_key(|it| distance(it.1)).map(|it| it.0).filter(|_| self.busy.is_none());
         let Some(nearest) = nearest else { return };
-        let ask = self.outstanding.swap_remove(nearest).ask;
-        let place = self.asked[ask.number].place;
+        let read_request = self.outstanding.swap_remove(nearest).read_request;
+        let place = self.asked[read_request.number].place;
         let moved = match place.abs_diff(self.head) {
             0 => 0,
             far => 2_000 + 8_000 * (far >> 20) / (DEVICE >> 20),
         };
         self.head = place;
-        let took = moved + ask.parts * READ;
-        self.busy = Some((ask, now + took));
+        let took = moved + read_request.parts * READ;
+        self.busy = Some((read_request, now + took));
     }
 
     /// The time of the next event; `None` if there is none.
@@ -152,10 +153,10 @@ impl SimulatedDevice {
 
     /// The request whose last part was read now, if any.
     fn end(&mut self) -> Option<usize> {
-        let (ask, _) = self.busy.take_if(|it| it.1 <= self.clock.load(Relaxed))?;
-        self.left[ask.number] -= ask.parts;
-        ask.there.send(()).expect("its reader waits");
-        (self.left[ask.number] == 0).then_some(ask.number)
+        let (read_request, _) = self.busy.take_if(|it| it.1 <= self.clock.load(Relaxed))?;
+        self.left[read_request.number] -= read_request.parts;
+        read_request.there.send(()).expect("its reader waits");
+        (self.left[read_request.number] == 0).then_some(read_request.number)
     }
 }
 

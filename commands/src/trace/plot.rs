@@ -93,8 +93,9 @@ pub fn page(recorded: &RecordedTraces, title: &str) -> String {
     }
     legend(&mut out);
     routes(recorded, &mut out);
-    let points = |ask: &dyn Fn(&SpentTimes) -> Option<u64>| -> Vec<Point> {
-        let point = |it: &super::file::Sample| Some((it.start_us - first, ask(&it.spent)?, kind(&it.cache)));
+    let points = |value_of: &dyn Fn(&SpentTimes) -> Option<u64>| -> Vec<Point> {
+        let point =
+            |it: &super::file::Sample| Some((it.start_us - first, value_of(&it.spent)?, kind(&it.cache)));
         samples.iter().filter_map(point).collect()
     };
     for (title, tells, stages) in SUMS {

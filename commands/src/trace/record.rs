@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The time limit of a request to the admin.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval of checks for the end of the time and for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 /// The duration in seconds of a requested sampling rate, which is renewed: it remains in force that long if this process
@@ -54,8 +54,8 @@ impl RecordSummary {
 /// # Errors
 /// One sentence: no larder responds, no route is traced there, or the file cannot be written.
 pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
-    let admin = admin_client::admin(order.ask.as_ref(), None)?;
-    let answer = admin_client::get(&admin, "/api/v1/traces?limit=1", PATIENCE)?;
+    let admin = admin_client::admin(order.admin.as_ref(), None)?;
+    let answer = admin_client::get(&admin, "/api/v1/traces?limit=1", TIMEOUT)?;
     let before = of_route(&answer["sampling"], &order.route)?;
     if order.every.is_none() && before.iter().all(|it| it.1 == 0) {
         return Err(format!(
@@ -170,7 +170,7 @@ struct HeldRate<'a> {
 impl HeldRate<'_> {
     fn hold(&self, seconds: u64) -> Result<Value, String> {
         let body = json!({ "route": self.route, "every": self.every, "for": seconds, "owner": self.owner });
-        admin_client::put(self.admin, "/api/v1/traces/sampling", &body, PATIENCE)
+        admin_client::put(self.admin, "/api/v1/traces/sampling", &body, TIMEOUT)
     }
 }
 

@@ -200,7 +200,7 @@ fn serving(order: &Warm) -> Result<Vec<(OriginAddress, Scheme)>, String> {
     };
     // The public name of a site has no port of this machine: then only one larder may run.
     let authority = authority.filter(|it| it.rsplit_once(':').is_some_and(|it| it.1.parse::<u16>().is_ok()));
-    let admin = admin_client::admin(order.ask.as_ref(), authority)?;
+    let admin = admin_client::admin(order.admin.as_ref(), authority)?;
     let mut found: Vec<(OriginAddress, Scheme)> = Vec::new();
     let listeners = admin_client::serves(&admin)?;
     for listener in &listeners {

@@ -63,7 +63,7 @@ impl ConfigCheck {
         // A program starts once the whole body is here: a slow client occupies no process.
         let buffers = BufferedBodies::All;
         Some(Proxy {
-            to: alone(member),
+            to: single(member),
             limits,
             host: OriginHost::Client,
             sticky: None,
@@ -159,7 +159,7 @@ impl ConfigCheck {
 }
 
 /// The origins of a route with this one alone, which is never ejected.
-fn alone(member: OriginMember) -> Origins {
+fn single(member: OriginMember) -> Origins {
     let rules = GroupRules::single_origin();
     Origins {
         members: vec![member],

@@ -1,7 +1,7 @@
 //! The secrets within conditions: places in the text of a file for those of the meaning of a value.
 
 use super::HiddenPart;
-use super::spots::TextSpot;
+use super::secret_values::TextSpot;
 use larder_semantics::expression::secret_texts;
 use std::ops::Range;
 use toml_parser::decoder::Encoding;

@@ -3,7 +3,7 @@
 
 use super::MySqlConnection;
 use super::changes::{Committed, LogTags, TransactionNumber};
-use super::link::MySqlLink;
+use super::packet_stream::MySqlPacketStream;
 use super::position::LogPosition;
 use super::questions::{SHORT, plain};
 use super::tables::KnownTables;
@@ -42,7 +42,7 @@ const WITHOUT_OTHERS: &str = "changes of other servers are missing in its binary
 
 /// A connection that follows the changes of a database.
 pub(crate) struct BinlogFollower {
-    log: MySqlLink,
+    log: MySqlPacketStream,
     /// For queries while the log is read.
     connection: MySqlConnection,
     tags: LogTags,
@@ -100,7 +100,7 @@ impl BinlogFollower {
         refuse_missing(&tables, &own, follow)?;
         let log = timeout(SHORT, open_log(settings, &position)).await.map_err(|_| timed_out())??;
         // Pages that are made from now on show what stands in the log before that position.
-        match connection.link.greeting().is_mariadb() {
+        match connection.packet_stream.greeting().is_mariadb() {
             true => {
                 until_visible(&connection, &Committed { end: position.clone(), ..Committed::default() })
                     .await?
@@ -252,7 +252,7 @@ async fn until_visible(connection: &MySqlConnection, found: &Committed) -> Resul
 }
 
 async fn is_visible(connection: &MySqlConnection, found: &Committed) -> Result<bool, String> {
-    if !connection.link.greeting().is_mariadb() {
+    if !connection.packet_stream.greeting().is_mariadb() {
         let numbers = numbers(&found.numbers);
         let text = format!("SELECT GTID_SUBSET('{numbers}', @@GLOBAL.gtid_executed)");
         return Ok(is_one(&connection.select_once(&text).await?));
@@ -369,7 +369,7 @@ async fn check(connection: &MySqlConnection) -> Result<LogExtent, String> {
             value(&rows, "binlog_format")
         ));
     }
-    let is_mariadb = connection.link.greeting().is_mariadb();
+    let is_mariadb = connection.packet_stream.greeting().is_mariadb();
     if !is_mariadb && !is("gtid_mode", "ON") {
         return Err("its gtid_mode is not ON, so nothing tells when a transaction is visible; set gtid_mode = ON and \
                     enforce_gtid_consistency = ON"
@@ -431,9 +431,9 @@ fn is_one(rows: &[Vec<String>]) -> bool {
 }
 
 /// Opens the log at a position, and waits for its first event.
-async fn open_log(settings: &Arc<DatabaseSettings>, from: &LogPosition) -> Result<MySqlLink, String> {
-    let link = MySqlLink::open(settings).await.map_err(plain)?;
-    link.batch(SESSION).await.map_err(plain)?;
+async fn open_log(settings: &Arc<DatabaseSettings>, from: &LogPosition) -> Result<MySqlPacketStream, String> {
+    let packet_stream = MySqlPacketStream::open(settings).await.map_err(plain)?;
+    packet_stream.batch(SESSION).await.map_err(plain)?;
     // Two replicas with one number would end each other's connections.
     let mut random = DefaultHasher::new();
     (clock::precise_micros(), std::process::id(), &settings.name).hash(&mut random);
@@ -447,16 +447,16 @@ async fn open_log(settings: &Arc<DatabaseSettings>, from: &LogPosition) -> Resul
         ),
         false => why,
     };
-    link.command(&register(number)).await.map_err(plain)?;
-    let answer = link.packet().await.map_err(plain)?;
+    packet_stream.command(&register(number)).await.map_err(plain)?;
+    let answer = packet_stream.packet().await.map_err(plain)?;
     if let Ok(CommandAnswer::Failed(it)) = read_answer(&answer) {
         return Err(denied(plain(super::query_failure(&it))));
     }
-    link.command(&dump(number, offset, &from.file)).await.map_err(plain)?;
+    packet_stream.command(&dump(number, offset, &from.file)).await.map_err(plain)?;
     // The first packet names the file: the next ones are left for the reader.
-    let first = link.packet().await.map_err(plain)?;
+    let first = packet_stream.packet().await.map_err(plain)?;
     match read_dumped(&first) {
-        Ok(Ok(_)) => Ok(link),
+        Ok(Ok(_)) => Ok(packet_stream),
         Ok(Err(failure)) => Err(denied(String::from_utf8_lossy(failure.message).into_owned())),
         Err(_) => Err("its log is malformed".to_owned()),
     }

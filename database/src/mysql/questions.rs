@@ -37,7 +37,7 @@ impl MySqlConnection {
         let asked = timeout(SHORT, async {
             let prepared = self.prepare(text).await?;
             let rows = self.rows_of(prepared.number).await;
-            self.link.command(&forget(prepared.number)).await?;
+            self.packet_stream.command(&forget(prepared.number)).await?;
             rows
         });
         asked.await.unwrap_or(Err(SqlError::Timeout)).map_err(plain)
@@ -48,27 +48,27 @@ impl MySqlConnection {
     /// # Errors
     /// One sentence.
     pub(super) async fn set(&self, text: &str) -> Result<(), String> {
-        let asked = timeout(SHORT, self.link.batch(text)).await;
+        let asked = timeout(SHORT, self.packet_stream.batch(text)).await;
         asked.unwrap_or(Err(SqlError::Timeout)).map_err(plain)
     }
 
     async fn rows_of(&self, prepared: u32) -> Result<Vec<Vec<String>>, SqlError> {
-        self.link.command(&execute(prepared, &[])).await?;
-        let payload = self.link.packet().await?;
+        self.packet_stream.command(&execute(prepared, &[])).await?;
+        let payload = self.packet_stream.packet().await?;
         let columns = match read_answer(&payload) {
             Ok(CommandAnswer::Columns(count)) => self.columns(count).await?,
             Ok(CommandAnswer::Done { .. }) => return Ok(Vec::new()),
             Ok(CommandAnswer::Failed(it)) => return Err(super::query_failure(&it)),
-            Err(BadPacket) => return Err(self.link.malformed()),
+            Err(BadPacket) => return Err(self.packet_stream.malformed()),
         };
         let (mut rows, mut room) = (Vec::new(), String::new());
         loop {
-            let payload = self.link.packet().await?;
-            match read_row(&payload, self.link.no_eof) {
+            let payload = self.packet_stream.packet().await?;
+            match read_row(&payload, self.packet_stream.no_eof) {
                 Ok(RowPacket::Row(row)) => {
                     let mut texts = Vec::with_capacity(columns.len());
                     for (column, value) in columns.iter().zip(row.values(&columns)) {
-                        let value = value.map_err(|_| self.link.malformed())?;
+                        let value = value.map_err(|_| self.packet_stream.malformed())?;
                         texts.push(match decode::cell(column, value, &mut room) {
                             Some(SqlCell::Text(it) | SqlCell::Decimal(it) | SqlCell::Json(it)) => {
                                 it.to_owned()
@@ -83,7 +83,7 @@ impl MySqlConnection {
                 }
                 Ok(RowPacket::End { .. }) => return Ok(rows),
                 Ok(RowPacket::Failed(it)) => return Err(super::query_failure(&it)),
-                Err(BadPacket) => return Err(self.link.malformed()),
+                Err(BadPacket) => return Err(self.packet_stream.malformed()),
             }
         }
     }
@@ -109,7 +109,7 @@ impl MySqlConnection {
 
     /// Whether the server is MariaDB, or MySQL before 8.2.
     fn has_former_words(&self) -> bool {
-        let greeting = self.link.greeting();
+        let greeting = self.packet_stream.greeting();
         let mut parts = greeting.version.split('.').map(|it| it.parse::<u32>().unwrap_or_default());
         let version = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         greeting.is_mariadb() || version < (8, 2)

@@ -57,8 +57,8 @@ impl Gateway {
         if let Some(fleet) = self.fleet_of(policy) {
             let held = chosen.as_ref().map(|it| &*it.0);
             let (want, is_purged) = (Want::ReadOnly, &|_: &Envelope, _| false);
-            let ask = FleetQuery { key, request: &fields, policy, want, held, is_purged };
-            let holds = match fleet.get(ask).await {
+            let query = FleetQuery { key, request: &fields, policy, want, held, is_purged };
+            let holds = match fleet.get(query).await {
                 FleetResult::Unavailable => Holds::Unknown,
                 FleetResult::Unshared { status, seconds, .. } => {
                     removed = Some(now);

@@ -46,13 +46,13 @@ const DIFFERS: &str = "Nothing: recent responses to this URL differ, so each may
 /// The remedy where the origin's answer is unknown, and why it is.
 #[derive(Clone, Copy)]
 struct Unknown {
-    ask: &'static str,
+    action: &'static str,
     why: &'static str,
 }
 
 /// Where the response that was not stored says nothing about this request.
 const ANOTHER: Unknown = Unknown {
-    ask: "Send the request once",
+    action: "Send the request once",
     why: "the response that was not stored belongs to another request.",
 };
 
@@ -77,22 +77,22 @@ impl Unknown {
     fn of(holds: Holds) -> Self {
         match holds {
             Holds::HitForMiss => Self {
-                ask: "Send the request once more, and run explain again",
+                action: "Send the request once more, and run explain again",
                 why: "the last response was not shared, and the reason is no longer recorded.",
             },
             Holds::Variants(_) => Self {
-                ask: "Send the request once",
+                action: "Send the request once",
                 why: "the stored responses match other requests, and no response to this one is recorded.",
             },
             _ => Self {
-                ask: "Send the request once, and run explain again",
+                action: "Send the request once, and run explain again",
                 why: "nothing is stored, and no response is recorded.",
             },
         }
     }
 
     fn sentence(self) -> String {
-        format!("{}: {}", self.ask, self.why)
+        format!("{}: {}", self.action, self.why)
     }
 }
 

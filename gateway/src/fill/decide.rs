@@ -3,7 +3,7 @@
 use super::large::{self, Nowhere};
 use super::machine::FillStep;
 use super::storability::{self, StorabilityCheck};
-use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginAsk, Readers};
+use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginRequestKind, Readers};
 use crate::assemble::contents;
 use crate::cache_key;
 use crate::request_headers;
@@ -36,15 +36,17 @@ pub(super) fn length_of(arrived: &ArrivedHead) -> Option<u64> {
 impl FillRun {
     /// `Decide`: whether the response is stored or forwarded.
     pub(super) async fn decide(&mut self) -> FillStep {
-        let (Some(arrived), Some(ask)) = (&self.arrived, &self.ask) else { return FillStep::Finish };
+        let (Some(arrived), Some(kind)) = (&self.arrived, &self.kind) else { return FillStep::Finish };
         let status = arrived.response.status;
-        match (status, ask) {
+        match (status, kind) {
             // Some origins answer `If-Range` with a 304, which was not requested.
-            (304, OriginAsk::Rest(..)) => return self.ask_again(),
-            (304, OriginAsk::Validation) if self.job.is_selected_by(arrived) => return FillStep::Freshen,
+            (304, OriginRequestKind::Rest(..)) => return self.ask_again(),
+            (304, OriginRequestKind::Validation) if self.job.is_selected_by(arrived) => {
+                return FillStep::Freshen;
+            }
             // The 304 is about another representation than the stored one.
-            (304, OriginAsk::Validation) => return self.ask_again(),
-            (206 | 416, OriginAsk::Rest(..)) => match self.job.completion(arrived) {
+            (304, OriginRequestKind::Validation) => return self.ask_again(),
+            (206 | 416, OriginRequestKind::Rest(..)) => match self.job.completion(arrived) {
                 Some(whole) => {
                     *self.job.local.own.borrow_mut() = None;
                     self.decided = Some(whole);
@@ -90,14 +92,14 @@ impl FillRun {
 
     /// Whether the client's own conditions were sent, so that a 304 answers them.
     fn may_be_not_modified(&self) -> bool {
-        let is_as_sent = matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head));
+        let is_as_sent = matches!(self.kind, Some(OriginRequestKind::AsSent | OriginRequestKind::Head));
         is_as_sent
             && RequestFacts::read(&self.job.request.method, &self.job.request.fields.view()).conditional
     }
 
     /// Asks once more without condition, after an answer that could not be used.
     fn ask_again(&mut self) -> FillStep {
-        self.ask = Some(OriginAsk::Again);
+        self.kind = Some(OriginRequestKind::Again);
         self.arrived = None;
         FillStep::Origin
     }
@@ -111,8 +113,8 @@ impl FillJob {
         Meta::of(arrived.response.status, &fields, policy, asked, came)
     }
 
-    /// Whether a response is shared and stored. For a fill with one reader, which asked `alone`, no other request waits.
-    fn disposition(&self, arrived: &ArrivedHead, alone: bool) -> Disposition {
+    /// Whether a response is shared and stored. For a fill with one reader, which is private, no other request waits.
+    fn disposition(&self, arrived: &ArrivedHead, is_private: bool) -> Disposition {
         if arrived.response.is_local_redirect {
             // Each client gets the response to the other target, with the rules of its route.
             if !self.remembered {
@@ -123,7 +125,7 @@ impl FillJob {
         let verdict = self.judge(None, |it| it.decide(arrived));
         // An answer that came late may be for those who waited for it.
         if let Storable::Refuse(refusal) = verdict
-            && (alone || refusal != NotStorable::Late)
+            && (is_private || refusal != NotStorable::Late)
         {
             self.refuse(refusal, || self.meta_of(arrived));
             let says = match storability::is_about_the_page(&self.request, arrived, refusal) {
@@ -279,7 +281,7 @@ impl FillJob {
     }
 
     /// Asks the judge with all the facts; `range` is a `Range` that larder made.
-    pub(super) fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&StorabilityCheck<'_>) -> T) -> T {
+    pub(super) fn judge<T>(&self, range: Option<&[u8]>, check: impl FnOnce(&StorabilityCheck<'_>) -> T) -> T {
         let fields = self.request.fields.view();
         let scheme = self.request.scheme;
         let authority = cache_key::normal(scheme, &self.request.authority);
@@ -289,7 +291,7 @@ impl FillJob {
             &self.request.target,
         );
         facts.range = facts.range.or(range);
-        ask(&StorabilityCheck {
+        check(&StorabilityCheck {
             gateway: &self.gateway,
             route: &self.route,
             request: &self.request,

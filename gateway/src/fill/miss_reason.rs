@@ -1,6 +1,6 @@
 //! The reason of a fill's request to the origin: as it was before the response, and the rule by which that is not stored.
 
-use super::{ArrivedHead, FillJob, OriginAsk};
+use super::{ArrivedHead, FillJob, OriginRequestKind};
 use larder_semantics::miss_reason::{self, MissReason, RequestCredentials};
 use larder_semantics::storable::NotStorable;
 use larder_semantics::stored::Meta;
@@ -26,9 +26,9 @@ impl FillReason {
     }
 
     /// The reason of this request to the origin.
-    pub fn of(&self, ask: &OriginAsk) -> MissReason {
-        match ask {
-            OriginAsk::Again => MissReason::Again,
+    pub fn of(&self, kind: &OriginRequestKind) -> MissReason {
+        match kind {
+            OriginRequestKind::Again => MissReason::Again,
             _ => self.asked.get(),
         }
     }

@@ -47,7 +47,7 @@ use larder_transport::Client;
 use larder_wire::message::{Request, ResponseHead, Version};
 use machine::FillStep;
 use miss_reason::FillReason;
-pub(crate) use origin::{NoAnswer, OriginAsk, Passing};
+pub(crate) use origin::{NoAnswer, OriginRequestKind, Passing};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -314,7 +314,7 @@ impl ArrivedHead {
 pub(crate) struct FillRun {
     pub job: FillJob,
     /// The request to the origin; before it is made, the held response decides that.
-    ask: Option<OriginAsk>,
+    kind: Option<OriginRequestKind>,
     readers: Readers,
     /// The response that may answer, from the tiers read so far.
     held: Option<(StoredArc, AnsweringTier)>,
@@ -330,8 +330,8 @@ enum Readers {
     /// The requests that joined it, on any worker.
     Shared(FillWriter),
     /// The request that runs it. Its response is not stored if its key was removed `since`. It may look in the disk tier
-    /// again once it has waited for a permit, if it `looks_again`.
-    One { since: Removals, looks_again: bool },
+    /// again once it has waited for a permit, if it `may_repeat_lookup`.
+    One { since: Removals, may_repeat_lookup: bool },
     /// None any more: the body has ended.
     None,
 }
@@ -351,7 +351,7 @@ pub(crate) enum FillOutcome {
     /// This was in a tier; with the lease to fetch it again where it is stale.
     Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
     /// Every request looks in the store again.
-    LookAgain,
+    RepeatLookup,
     /// The budget of the client that started it is exceeded.
     OverBudget,
     /// A 304 has freshened this.
@@ -392,9 +392,9 @@ impl FillJob {
 }
 
 impl FillRun {
-    fn of(job: FillJob, ask: Option<OriginAsk>, readers: Readers) -> Self {
+    fn of(job: FillJob, kind: Option<OriginRequestKind>, readers: Readers) -> Self {
         let (held, arrived, decided, outcome) = (None, None, None, FillOutcome::Ended);
-        Self { job, ask, readers, held, arrived, decided, outcome }
+        Self { job, kind, readers, held, arrived, decided, outcome }
     }
 
     fn shared(job: FillJob, writer: FillWriter) -> Self {
@@ -403,9 +403,9 @@ impl FillRun {
 
     /// A fill with one reader, which is the request that runs it. Its response is not stored if its key is removed after
     /// `since`.
-    pub fn alone(job: FillJob, ask: OriginAsk, since: Removals, looks_again: bool) -> Self {
+    pub fn private(job: FillJob, kind: OriginRequestKind, since: Removals, may_repeat_lookup: bool) -> Self {
         job.local.set_presence(ClientPresence::Here);
-        Self::of(job, Some(ask), Readers::One { since, looks_again })
+        Self::of(job, Some(kind), Readers::One { since, may_repeat_lookup })
     }
 
     /// Turns a fill with one reader into a task that cannot be joined: the task stores the response, and the request
@@ -544,7 +544,7 @@ impl FillRun {
                 writer.head(FillHead::StoreChanged, false);
                 writer.finish(FillEnd::Complete(None));
             }
-            FillOutcome::LookAgain => {
+            FillOutcome::RepeatLookup => {
                 writer.head(FillHead::StoreChanged, false);
                 writer.finish(FillEnd::Complete(None));
             }

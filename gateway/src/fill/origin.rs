@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 /// A request to the origin.
 #[derive(Debug)]
-pub(crate) enum OriginAsk {
+pub(crate) enum OriginRequestKind {
     /// For the whole representation.
     Whole,
     /// The same after an answer that could not be used.
@@ -45,15 +45,17 @@ pub(crate) enum OriginAsk {
     Passed,
 }
 
-impl OriginAsk {
+impl OriginRequestKind {
     fn request<'s>(&'s self, job: &'s FillJob) -> OriginRequest<'s> {
         match (self, &job.stored) {
-            (OriginAsk::Validation, Some(stored)) => OriginRequest::Conditional(stored),
-            (OriginAsk::Whole | OriginAsk::Again | OriginAsk::Validation, _) => OriginRequest::Whole,
-            (OriginAsk::Rest(range, validator), _) => OriginRequest::Rest(range, validator),
-            (OriginAsk::AsSent, _) => OriginRequest::AsSent,
-            (OriginAsk::Head, _) => OriginRequest::Head,
-            (OriginAsk::Passed, _) => OriginRequest::Passed,
+            (OriginRequestKind::Validation, Some(stored)) => OriginRequest::Conditional(stored),
+            (OriginRequestKind::Whole | OriginRequestKind::Again | OriginRequestKind::Validation, _) => {
+                OriginRequest::Whole
+            }
+            (OriginRequestKind::Rest(range, validator), _) => OriginRequest::Rest(range, validator),
+            (OriginRequestKind::AsSent, _) => OriginRequest::AsSent,
+            (OriginRequestKind::Head, _) => OriginRequest::Head,
+            (OriginRequestKind::Passed, _) => OriginRequest::Passed,
         }
     }
 }
@@ -137,16 +139,16 @@ impl FillRun {
             return self.ask_maker(&*maker).await;
         }
         let job = &self.job;
-        if self.ask.is_none() {
-            self.ask = Some(job.request_for_held());
+        if self.kind.is_none() {
+            self.kind = Some(job.request_for_held());
         }
-        if let Some(ask) = &self.ask
-            && let Some(arrived) = job.without_script(ask).await
+        if let Some(kind) = &self.kind
+            && let Some(arrived) = job.without_script(kind).await
         {
             self.arrived = Some(arrived);
             return FillStep::Decide;
         }
-        let is_first = !matches!(self.ask, Some(OriginAsk::Again));
+        let is_first = !matches!(self.kind, Some(OriginRequestKind::Again));
         if is_first && job.charge().is_err() {
             return self.ends(FillOutcome::OverBudget);
         }
@@ -163,11 +165,11 @@ impl FillRun {
                 return self.ends(outcome);
             }
         }
-        let asked = match (reserved, &self.ask) {
-            (Ok(reserved), Some(ask)) => {
+        let asked = match (reserved, &self.kind) {
+            (Ok(reserved), Some(kind)) => {
                 let counted = is_first && self.job.fetch == FetchKind::Validation && !self.job.background;
                 self.job.gateway.counters.cache_validations.add(u64::from(counted));
-                let asking = self.job.ask(reserved, started, ask, self.waiters());
+                let asking = self.job.request_head(reserved, started, kind, self.waiters());
                 self.unless_cancelled(pin!(asking)).await
             }
             (Err(error), _) => Some(Err(NoAnswer::Origin(error))),
@@ -185,8 +187,8 @@ impl FillRun {
 
     /// The same where the responses of the route are made here.
     async fn ask_maker(&mut self, maker: &dyn ResponseMaker) -> FillStep {
-        if !matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head)) {
-            self.ask = Some(OriginAsk::Whole); // The maker does not know the stored response.
+        if !matches!(self.kind, Some(OriginRequestKind::AsSent | OriginRequestKind::Head)) {
+            self.kind = Some(OriginRequestKind::Whole); // The maker does not know the stored response.
         }
         if self.job.charge().is_err() {
             return self.ends(FillOutcome::OverBudget);
@@ -206,9 +208,11 @@ impl FillRun {
     async fn came_meanwhile(&self) -> Option<FillOutcome> {
         match &self.readers {
             Readers::Shared(writer) => self.job.came_meanwhile(writer).await,
-            Readers::One { looks_again, .. } => match self.job.came_into_ram() {
+            Readers::One { may_repeat_lookup, .. } => match self.job.came_into_ram() {
                 Some(found) => Some(found),
-                None if *looks_again && self.job.lies_on_disk() => return Some(FillOutcome::LookAgain),
+                None if *may_repeat_lookup && self.job.lies_on_disk() => {
+                    return Some(FillOutcome::RepeatLookup);
+                }
                 None => None,
             },
             Readers::None => None,
@@ -231,11 +235,11 @@ impl FillRun {
 
 impl FillJob {
     /// The request that the held response needs: for the rest, for a validation, or for the whole.
-    fn request_for_held(&self) -> OriginAsk {
+    fn request_for_held(&self) -> OriginRequestKind {
         match self.rest() {
-            Some((range, validator)) => OriginAsk::Rest(range, validator),
-            None if self.fetch == FetchKind::Validation => OriginAsk::Validation,
-            None => OriginAsk::Whole,
+            Some((range, validator)) => OriginRequestKind::Rest(range, validator),
+            None if self.fetch == FetchKind::Validation => OriginRequestKind::Validation,
+            None => OriginRequestKind::Whole,
         }
     }
 
@@ -282,10 +286,10 @@ impl FillJob {
     }
 
     /// Finds the script of the request, on a route with scripts; the response where there is none.
-    pub async fn without_script(&self, ask: &OriginAsk) -> Option<ArrivedHead> {
+    pub async fn without_script(&self, kind: &OriginRequestKind) -> Option<ArrivedHead> {
         let scripts = self.route.scripts.as_ref().filter(|_| self.script.get().is_none())?;
         let began = self.begin_to_make();
-        let target = request_headers::target(&self.route, &self.request, &self.client, ask.request(self));
+        let target = request_headers::target(&self.route, &self.request, &self.client, kind.request(self));
         let found = scripts.find(&self.request.method, &target, clock::monotonic()).await;
         match application::script_or_response(found, &self.request.method, &target) {
             Ok(script) => {
@@ -318,20 +322,20 @@ impl FillJob {
     }
 
     /// Asks, up to the final head, with a permit that was waited for since `started`.
-    async fn ask(
+    async fn request_head(
         &self,
         reserved: ReservedPermit,
         started: u64,
-        ask: &OriginAsk,
+        kind: &OriginRequestKind,
         waiters: Waiters<'_>,
     ) -> Result<ArrivedHead, NoAnswer> {
         self.stages.enter(RequestStage::Connect); // It may have looked on the disk since it had its permit.
         let Some(body) = self.body.clone() else {
-            let sent = self.send(reserved, started, ask, Passing::BARE).await?;
+            let sent = self.send(reserved, started, kind, Passing::BARE).await?;
             return self.final_head(sent, waiters, &mut None).await;
         };
         let passing = Passing { framing: Framing::Length(body.len() as u64), upgrade: None };
-        let sent = self.send(reserved, started, ask, passing).await?;
+        let sent = self.send(reserved, started, kind, passing).await?;
         let upload = carry_whole(body, sent.exchange.clone());
         self.final_head(sent, waiters, &mut Some(upload)).await
     }
@@ -344,7 +348,7 @@ impl FillJob {
         &self,
         reserved: ReservedPermit,
         started: u64,
-        ask: &OriginAsk,
+        kind: &OriginRequestKind,
         passing: Passing<'_>,
     ) -> Result<SentRequest, OriginError> {
         let mut outgoing = request_headers::outgoing(
@@ -354,12 +358,12 @@ impl FillJob {
             &self.route,
             &self.client,
             passing.framing,
-            ask.request(self),
+            kind.request(self),
         );
         if let Some(upgrade) = passing.upgrade {
             upgrade.write(&mut outgoing.fields);
         }
-        let is_passed = matches!(ask, OriginAsk::Passed);
+        let is_passed = matches!(kind, OriginRequestKind::Passed);
         if self.route.origins.is_application() {
             outgoing.application = Some(application::facts(
                 &self.request,
@@ -373,7 +377,7 @@ impl FillJob {
         let epoch = self.gateway.store.epoch();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
-        outgoing.reason = Some(self.reason.of(ask));
+        outgoing.reason = Some(self.reason.of(kind));
         let clock = self.origin_clock();
         let exchange = reserved.send(outgoing).await?;
         Ok(SentRequest { exchange, clock, started, asked, request_time, epoch, is_passed })

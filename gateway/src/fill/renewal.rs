@@ -48,7 +48,7 @@ impl FillRun {
             self.outcome,
             FillOutcome::Found(..)
                 | FillOutcome::Freshened(..)
-                | FillOutcome::LookAgain
+                | FillOutcome::RepeatLookup
                 | FillOutcome::OverBudget
         );
         if !job.background || !is_vain {

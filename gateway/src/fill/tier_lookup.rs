@@ -3,7 +3,7 @@
 
 use super::machine::FillStep;
 use super::miss_reason::FillReason;
-use super::{FetchKind, FillJob, FillOutcome, FillRun, OriginAsk, Readers};
+use super::{FetchKind, FillJob, FillOutcome, FillRun, OriginRequestKind, Readers};
 use crate::coding;
 use crate::lower_tiers::{self, PromoteToRam};
 use crate::stages::{FillStages, RequestStage};
@@ -95,8 +95,8 @@ struct RecomputeWait {
 }
 
 impl RecomputeWait {
-    fn new(patience: Duration) -> Self {
-        let [end, sign] = [patience, SILENT].map(|it| Box::pin(sleep(it)));
+    fn new(collapse_wait: Duration) -> Self {
+        let [end, sign] = [collapse_wait, SILENT].map(|it| Box::pin(sleep(it)));
         Self { end, pause: FIRST_PAUSE, sign, theirs: None, has_taken_over: false, has_changed: false }
     }
 
@@ -178,10 +178,10 @@ impl FillRun {
             TierLookupResult::Found(stored, tier, turn) => self.ends(FillOutcome::Found(stored, tier, turn)),
             TierLookupResult::Unshared => {
                 self.job.local.unshared.set(true);
-                self.ends(FillOutcome::LookAgain)
+                self.ends(FillOutcome::RepeatLookup)
             }
             TierLookupResult::Nothing if self.job.below == TierLookup::Only => {
-                self.ends(FillOutcome::LookAgain)
+                self.ends(FillOutcome::RepeatLookup)
             }
             TierLookupResult::Nothing => FillStep::Origin,
         }
@@ -294,8 +294,8 @@ impl FillJob {
         held: Option<(StoredArc, AnsweringTier)>,
         writer: &FillWriter,
     ) -> TierLookupResult {
-        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        let mut waiting = RecomputeWait::new(patience);
+        let collapse_wait = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let mut waiting = RecomputeWait::new(collapse_wait);
         let mut held = held;
         loop {
             let epoch = self.gateway.store.epoch(); // A purge from here on ends what the fleet says next.
@@ -303,14 +303,14 @@ impl FillJob {
                 FleetAnswer::Unavailable => return self.without_fleet(held),
                 FleetAnswer::Stands(turn) => {
                     let Some((it, tier)) = &held else { return TierLookupResult::Nothing };
-                    self.gateway.stands(it);
+                    self.gateway.note_shared(it);
                     if self.serves(it) {
                         return TierLookupResult::Found(it.clone(), *tier, Some(turn));
                     }
                     turn
                 }
                 FleetAnswer::Has(stored, turn) => {
-                    self.gateway.stands(&stored);
+                    self.gateway.note_shared(&stored);
                     self.put_in_ram(writer, &stored);
                     self.put_on_disk(writer, &stored).await;
                     if self.serves(&stored) {
@@ -321,10 +321,10 @@ impl FillJob {
                 }
                 FleetAnswer::Lost { turn, removed } => {
                     let went = self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
-                    let alone = held.as_ref().filter(|it| !went && self.is_alone(&it.0, it.1));
-                    if let Some((it, tier)) = alone {
+                    let local_only = held.as_ref().filter(|it| !went && self.is_local_only(&it.0, it.1));
+                    if let Some((it, tier)) = local_only {
                         // The fleet never had it.
-                        self.gateway.stands_alone(it);
+                        self.gateway.note_local_only(it);
                         if self.serves(it) {
                             return TierLookupResult::Found(it.clone(), *tier, Some(turn));
                         }
@@ -358,7 +358,7 @@ impl FillJob {
     }
 
     /// Whether the held response is missing in the fleet only because it was never written there.
-    fn is_alone(&self, held: &Stored, tier: AnsweringTier) -> bool {
+    fn is_local_only(&self, held: &Stored, tier: AnsweringTier) -> bool {
         match tier {
             AnsweringTier::Ram => held.is_shared() == FleetCopy::No,
             AnsweringTier::Disk => !self.gateway.is_shared(held),
@@ -370,13 +370,14 @@ impl FillJob {
         let policy = &self.route.policy;
         let fields = self.request.fields.view();
         // A response that serves if the fleet has nothing needs no lease.
-        let suffices = held.is_some_and(|(it, tier)| self.is_alone(it, *tier) && self.serves(it));
+        let suffices = held.is_some_and(|(it, tier)| self.is_local_only(it, *tier) && self.serves(it));
         let held = held.map(|it| &*it.0);
         let want = if self.below == TierLookup::Only || suffices { Want::ReadOnly } else { Want::Recompute };
         let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
-        let ask = FleetQuery { key: &self.key, request: &fields, policy, want, held, is_purged: &is_purged };
+        let query =
+            FleetQuery { key: &self.key, request: &fields, policy, want, held, is_purged: &is_purged };
         self.stages.enter(RequestStage::Read);
-        let got = fleet.get(ask).await;
+        let got = fleet.get(query).await;
         self.stages.enter(RequestStage::Lookup);
         let (found, turn) = match got {
             FleetResult::Hit { found, turn } => (found, turn),
@@ -417,9 +418,9 @@ impl FillJob {
     fn without_fleet(&mut self, held: Option<(StoredArc, AnsweringTier)>) -> TierLookupResult {
         let Some((it, tier)) = held else { return TierLookupResult::Nothing };
         if self.serves(&it) {
-            match self.is_alone(&it, tier) {
-                true => self.gateway.stands_alone(&it),
-                false => self.gateway.stands(&it),
+            match self.is_local_only(&it, tier) {
+                true => self.gateway.note_local_only(&it),
+                false => self.gateway.note_shared(&it),
             }
             return TierLookupResult::Found(it, tier, None);
         }
@@ -473,7 +474,7 @@ impl FillJob {
         drop(fields);
         self.reason.found_below(miss_reason::of_stored(&stored.meta));
         if !self.background {
-            self.local.reason.set(Some(self.reason.of(&OriginAsk::Whole)));
+            self.local.reason.set(Some(self.reason.of(&OriginRequestKind::Whole)));
         }
         self.fetch = fetch_of(&stored);
         *self.local.stale.borrow_mut() = Some(stored.clone());

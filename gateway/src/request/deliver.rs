@@ -248,7 +248,7 @@ impl<'c> Machine<'_, 'c> {
             }
         }
         if self.route.server_timing {
-            self.stages.tell(&mut fields);
+            self.stages.add_server_timing(&mut fields);
         }
         reply.head(status, &fields, body).await?;
         Ok(())
@@ -279,9 +279,13 @@ impl<'c> Machine<'_, 'c> {
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &StoredArc, report: CacheReport) -> Sent {
         self.local.answered_by.set(None); // A stored response binds no client.
         let policy = &self.route.policy;
-        let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
+        let collapse_wait = Duration::from_millis(u64::from(policy.collapse_wait_ms));
         let stages = self.stages;
-        match self.gateway.choose_encoding(stored, self.fields, self.facts, policy, patience, stages).await {
+        match self
+            .gateway
+            .choose_encoding(stored, self.fields, self.facts, policy, collapse_wait, stages)
+            .await
+        {
             EncodingChoice::Own => self.send_as_stored(reply, stored, report).await,
             EncodingChoice::Made(encoding) => self.send_encoding(reply, stored, &encoding, report).await,
             EncodingChoice::Decoded(coding) => self.send_stored_decoded(reply, stored, coding, report).await,

@@ -3,11 +3,11 @@
 use super::deliver::{Delivery, Handed};
 use super::machine::Step;
 use super::wait;
-use super::{Coalescing, LOOKS, LowerTierState, Machine, OwnError};
+use super::{Coalescing, LowerTierState, MAX_LOOKUPS, Machine, OwnError};
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillRun, OriginAsk};
+use crate::fill::{ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillRun, OriginRequestKind};
 use crate::request_headers;
 use crate::rules;
 use crate::stages::RequestStage;
@@ -27,14 +27,14 @@ use std::pin::pin;
 
 /// The status in the log for a request that its client cancelled before there was an answer, as in nginx. It is never
 /// sent.
-const TAKEN_BACK: u16 = 499;
+const CLIENT_CANCELLED: u16 = 499;
 
 impl Machine<'_, '_> {
     /// `Validate` and `Fetch`: leads a shared fetch, or asks alone.
-    pub async fn ask(&mut self) -> Step {
+    pub async fn fetch_or_validate(&mut self) -> Step {
         match self.reader.take() {
-            Some(reader) if self.company == Coalescing::Shared => self.lead(reader).await,
-            _ => self.ask_alone().await,
+            Some(reader) if self.coalescing == Coalescing::Shared => self.lead(reader).await,
+            _ => self.fetch_privately().await,
         }
     }
 
@@ -54,7 +54,7 @@ impl Machine<'_, '_> {
                         return step;
                     }
                 }
-                () = self.taken_back() => {
+                () = self.cancelled() => {
                     // A fetch that a request started counts as its own until it has ended: otherwise one client could
                     // start any number.
                     reader.leave().wait_end().await;
@@ -88,7 +88,7 @@ impl Machine<'_, '_> {
                 });
                 Step::Pass
             }
-            FillHead::Found(stored, tier) => self.bring(stored, tier),
+            FillHead::Found(stored, tier) => self.consider_tier_hit(stored, tier),
             FillHead::StoreChanged | FillHead::Validated(_) => {
                 let freshened = self.local.freshened.borrow_mut().take();
                 match freshened {
@@ -111,7 +111,7 @@ impl Machine<'_, '_> {
 
     /// The client has cancelled its request: the fetch serves other requests, or none.
     pub fn needs_nothing(&mut self) -> Step {
-        self.fails(OwnError::Status(TAKEN_BACK))
+        self.fails(OwnError::Status(CLIENT_CANCELLED))
     }
 
     /// Whether the fetch ended because the client is gone. For a response that is made on this machine, one that has closed its side is.
@@ -144,19 +144,20 @@ impl Machine<'_, '_> {
     }
 
     /// Runs a fill whose only reader is this request, up to where its response is stored or forwarded.
-    async fn ask_alone(&mut self) -> Step {
-        let ask = match (&self.found, self.fetch) {
-            (Some(_), FetchKind::Validation) => OriginAsk::Validation,
-            _ if self.company == Coalescing::Head => OriginAsk::Head,
-            _ => OriginAsk::AsSent,
+    async fn fetch_privately(&mut self) -> Step {
+        let kind = match (&self.found, self.fetch) {
+            (Some(_), FetchKind::Validation) => OriginRequestKind::Validation,
+            _ if self.coalescing == Coalescing::Head => OriginRequestKind::Head,
+            _ => OriginRequestKind::AsSent,
         };
         // Taken before the origin is asked, so that a removal meanwhile applies to the response.
         let since = self.gateway.store.removals(self.hash);
-        let looks_again = self.found.is_none() && !self.is_hit_for_miss() && self.looks < LOOKS;
+        let may_repeat_lookup = self.found.is_none() && !self.is_hit_for_miss() && self.lookups < MAX_LOOKUPS;
         self.stages.enter(RequestStage::Connect);
-        let mut fill = FillRun::alone(self.job(self.fetch, TierLookup::Skip, false), ask, since, looks_again);
+        let mut fill =
+            FillRun::private(self.job(self.fetch, TierLookup::Skip, false), kind, since, may_repeat_lookup);
         // Not within this request's own future, which is moved as a whole and mostly does without.
-        let running = self.gateway.lone_fills.lend(|| fill.run(FillStep::Origin));
+        let running = self.gateway.private_fills.lend(|| fill.run(FillStep::Origin));
         let next = self.while_here(running).await;
         self.stages.enter(RequestStage::Lookup);
         if next == FillStep::Store {
@@ -169,9 +170,9 @@ impl Machine<'_, '_> {
                 self.answer = Some(Delivery::Stored { stored, report: self.forwarded(Some(304)) });
                 Step::Hit
             }
-            FillOutcome::Found(stored, tier, _) => self.bring(stored, tier),
-            FillOutcome::LookAgain => {
-                self.looks += 1;
+            FillOutcome::Found(stored, tier, _) => self.consider_tier_hit(stored, tier),
+            FillOutcome::RepeatLookup => {
+                self.lookups += 1;
                 self.tiers = LowerTierState::NotAsked;
                 Step::Lookup
             }
@@ -199,8 +200,8 @@ impl Machine<'_, '_> {
         self.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
             true => {
                 let mut answer = self.direct_plain(arrived, None, report);
-                if let (Coalescing::Head, Delivery::Direct(direct)) = (self.company, &mut answer) {
-                    self.bring_to_get(status, &mut direct.fields);
+                if let (Coalescing::Head, Delivery::Direct(direct)) = (self.coalescing, &mut answer) {
+                    self.use_get_fields(status, &mut direct.fields);
                 }
                 answer
             }
@@ -219,7 +220,7 @@ impl Machine<'_, '_> {
                 biased;
                 () = local.interim.filled() => self.pass_interim().await,
                 done = &mut work => break done,
-                () = self.taken_back(), if presence != ClientPresence::Gone => {
+                () = self.cancelled(), if presence != ClientPresence::Gone => {
                     local.set_presence(ClientPresence::Gone);
                 }
                 () = self.may_be_gone(), if presence == ClientPresence::Here => {
@@ -227,7 +228,7 @@ impl Machine<'_, '_> {
                 }
             }
         };
-        if local.presence() != ClientPresence::Gone && self.is_taken_back().await {
+        if local.presence() != ClientPresence::Gone && self.is_cancelled().await {
             local.set_presence(ClientPresence::Gone);
         }
         self.pass_interim().await;
@@ -246,7 +247,7 @@ impl Machine<'_, '_> {
 
     /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): a stored response may go to
     /// clients in other codings, this client included.
-    fn bring_to_get(&self, status: u16, fields: &mut FieldList) {
+    fn use_get_fields(&self, status: u16, fields: &mut FieldList) {
         let view = fields.view();
         let policy = rules::of_response(&self.route.policy, self.request, status, &view);
         if transcode::plan(status, &view, length_of(&view), policy).is_none() {

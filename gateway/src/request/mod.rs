@@ -54,7 +54,7 @@ use std::sync::Arc;
 use tokio::time::Sleep;
 
 /// How often a request looks up again after another's fetch before it asks alone.
-pub(crate) const LOOKS: u8 = 2;
+pub(crate) const MAX_LOOKUPS: u8 = 2;
 
 /// The usual number of bytes in a key besides host and target.
 const KEY_ROOM: usize = 24;
@@ -84,7 +84,7 @@ pub(crate) enum Coalescing {
     Shared,
     /// It asks for the head only and may start nothing for other requests: it asks as a GET that may would.
     Head,
-    Alone,
+    Private,
 }
 
 /// Whether the tiers below RAM were asked for a request.
@@ -170,7 +170,7 @@ pub(crate) struct Machine<'a, 'c> {
     /// A stored response that may not be served as it is: to validate, complete, or serve when the origin fails.
     pub found: Option<StoredArc>,
     fetch: FetchKind,
-    pub company: Coalescing,
+    pub coalescing: Coalescing,
     pub reason: ForwardReason,
     /// The reason of a request that bypasses the cache.
     pub bypassed: Option<MissReason>,
@@ -178,11 +178,11 @@ pub(crate) struct Machine<'a, 'c> {
     pub local: Rc<FillStarter>,
     /// The stop watch of the request's stages.
     pub stages: &'a Stages,
-    pub looks: u8,
+    pub lookups: u8,
     /// The tier of `found`.
     pub tier: AnsweringTier,
     /// A response of a tier below, to be considered in place of RAM's.
-    pub brought: Option<(StoredArc, AnsweringTier)>,
+    pub tier_hit: Option<(StoredArc, AnsweringTier)>,
     tiers: LowerTierState,
     ram: RamCopy,
     marker: RamMarker,
@@ -190,7 +190,7 @@ pub(crate) struct Machine<'a, 'c> {
     room: StoreRoom,
     /// The time until this request starts another fetch in addition to those it waits for, however many they are; set
     /// when the first wait begins.
-    pub patience: Option<Pin<Box<Sleep>>>,
+    pub collapse_timer: Option<Pin<Box<Sleep>>>,
     /// The `Vary` of another fetch's response, before anything is stored.
     pub vary: Vec<Box<str>>,
     /// Failed fetches that this request waited for; each failure may have been caused by the request that led the fetch.
@@ -243,21 +243,21 @@ impl Gateway {
             hash: KeyHash(0),
             found: None,
             fetch: FetchKind::Full,
-            company: Coalescing::Shared,
+            coalescing: Coalescing::Shared,
             reason: ForwardReason::UriMiss,
             bypassed: None,
             reader: None,
             local: Rc::new(FillStarter::new(is_recorded, bound)),
             stages,
-            looks: 0,
+            lookups: 0,
             tier: AnsweringTier::Ram,
-            brought: None,
+            tier_hit: None,
             tiers: LowerTierState::NotAsked,
             ram: RamCopy::Trusted,
             marker: RamMarker::None,
             error: OwnError::Status(502),
             room: StoreRoom::Unknown,
-            patience: None,
+            collapse_timer: None,
             vary: Vec::new(),
             failures: 0,
             earlier: None,
@@ -272,7 +272,7 @@ impl Gateway {
                 Step::Lookup => machine.lookup(),
                 Step::TierLookup => machine.look_below().await,
                 Step::Wait => machine.wait().await,
-                Step::Validate | Step::Fetch => machine.ask().await,
+                Step::Validate | Step::Fetch => machine.fetch_or_validate().await,
                 Step::Pass => machine.pass().await,
                 Step::Hit | Step::Store => Step::Deliver,
                 Step::Error => machine.error(),
@@ -352,7 +352,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     fn lookup(&mut self) -> Step {
-        let (selected, flight) = match self.brought.take() {
+        let (selected, flight) = match self.tier_hit.take() {
             Some((stored, tier)) => {
                 self.tier = tier;
                 let flight = self.flight(stored.meta.vary());
@@ -384,11 +384,11 @@ impl<'c> Machine<'_, 'c> {
         let policy = &self.route.policy;
         let held = self.found.as_ref().map(|it| &it.meta);
         let again = self.found.as_ref().is_some_and(|it| it.is_due(now.0)) && self.tier == AnsweringTier::Ram;
-        let worth = match self.may_descend() {
+        let worth = match self.may_look_below() {
             true => tiers::descent(decision, held, again, self.facts, policy),
             false => Descent::InVain,
         };
-        let due = self.may_descend() && self.is_due(decision, now);
+        let due = self.may_look_below() && self.is_due(decision, now);
         self.gateway.counters.cache_rechecks.add(u64::from(due));
         let decision = match held {
             Some(meta) if due || self.ram == RamCopy::Doubted => tiers::doubted(meta, self.facts, policy),
@@ -398,8 +398,8 @@ impl<'c> Machine<'_, 'c> {
         let is_over = needs_origin && self.is_over_budget();
         let below = if due || worth == Descent::Worthwhile { TierLookup::First } else { TierLookup::Skip };
         match decision {
-            _ if below == TierLookup::First && (is_over || self.descends_alone(decision)) => {
-                self.begin_descent(flight, due)
+            _ if below == TierLookup::First && (is_over || self.looks_up_privately(decision)) => {
+                self.begin_tier_lookup(flight, due)
             }
             Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
             Reuse::ServeWhileRevalidating => {
@@ -437,7 +437,7 @@ impl<'c> Machine<'_, 'c> {
             }
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
-                self.company = Coalescing::Alone;
+                self.coalescing = Coalescing::Private;
                 self.marker = RamMarker::HitForMiss;
                 Err(ForwardReason::UriMiss)
             }
@@ -487,7 +487,7 @@ impl<'c> Machine<'_, 'c> {
     fn join(&mut self, reason: ForwardReason, fetch: FetchKind, flight: KeyHash, below: TierLookup) -> Step {
         self.reason = reason;
         self.fetch = fetch;
-        if self.goes_alone(fetch) {
+        if self.fetches_privately(fetch) {
             // A request for less than the whole starts nothing for others, but reads along where it can.
             self.reader = match self.may_follow() {
                 true => self.gateway.store.follow(self.hash, flight, &self.key),
@@ -497,7 +497,7 @@ impl<'c> Machine<'_, 'c> {
                 return Step::Wait;
             }
             let is_for_head = self.facts.method == "HEAD" && self.may_follow();
-            self.company = if is_for_head { Coalescing::Head } else { Coalescing::Alone };
+            self.coalescing = if is_for_head { Coalescing::Head } else { Coalescing::Private };
             return self.fetch_step();
         }
         if let Some(status) = self.failed_lately() {
@@ -526,7 +526,7 @@ impl<'c> Machine<'_, 'c> {
                 Step::Wait
             }
             Begin::Full => {
-                self.company = Coalescing::Alone;
+                self.coalescing = Coalescing::Private;
                 self.fetch_step()
             }
         }
@@ -554,7 +554,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Whether this request may not start a fetch for others.
-    pub fn goes_alone(&self, fetch: FetchKind) -> bool {
+    pub fn fetches_privately(&self, fetch: FetchKind) -> bool {
         let facts = self.facts;
         let is_part = facts.range.is_some() && fetch == FetchKind::Full;
         !self.may_follow() || facts.method == "HEAD" || is_part
@@ -568,12 +568,12 @@ impl<'c> Machine<'_, 'c> {
             it.no_cache || it.lifetime.is_zero() || reuse::is_for_others(it, facts, &self.route.policy)
         };
         let always_asks = self.found.as_ref().is_some_and(|it| is_alone(&it.meta));
-        let alone = self.company == Coalescing::Alone
+        let is_private = self.coalescing == Coalescing::Private
             || facts.authorization
             || facts.directives.no_store
             || always_asks
-            || self.looks >= LOOKS;
-        !alone
+            || self.lookups >= MAX_LOOKUPS;
+        !is_private
     }
 
     /// Another fill may have stored and ended between lookup and start: then its response answers.

@@ -9,7 +9,7 @@ use crate::buffered::WholeBody;
 use crate::cache_key;
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{ArrivedHead, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters};
+use crate::fill::{ArrivedHead, FetchKind, FillJob, FillRun, NoAnswer, OriginRequestKind, Passing, Waiters};
 use crate::protocol_upgrade;
 use crate::request_headers;
 use crate::route::Spreading;
@@ -152,9 +152,9 @@ impl<'c> Machine<'_, 'c> {
         self.make_key();
         // Not before: the POST itself has just removed what was there.
         let since = self.gateway.store.removals(self.hash);
-        let mut fill = FillRun::alone(
+        let mut fill = FillRun::private(
             self.job(FetchKind::Full, TierLookup::Skip, false),
-            OriginAsk::Passed,
+            OriginRequestKind::Passed,
             since,
             false,
         );
@@ -299,7 +299,7 @@ async fn pass_on<'c>(
         let waiters = if is_safe { Waiters::Client(&job.local) } else { Waiters::Unconditional };
         return Ok(job.make(&**maker, body, waiters).await.ok_or(NoAnswer::GivenUp)??);
     }
-    if let Some(arrived) = job.without_script(&OriginAsk::Passed).await {
+    if let Some(arrived) = job.without_script(&OriginRequestKind::Passed).await {
         return Ok(arrived);
     }
     let started = clock::precise_micros();
@@ -310,7 +310,7 @@ async fn pass_on<'c>(
     }
     let client = Waiters::Client(&job.local);
     let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;
-    let sent = job.send(reserved, started, &OriginAsk::Passed, passing).await?;
+    let sent = job.send(reserved, started, &OriginRequestKind::Passed, passing).await?;
     let means = (job.gateway.counters.clone(), job.route.given_fields.clone());
     *upload = match body {
         OutgoingBody::Streamed(beginning, body) => {

@@ -83,17 +83,17 @@ impl Machine<'_, '_> {
     }
 
     /// Waits until the client has cancelled its request.
-    pub async fn taken_back(&self) {
+    pub async fn cancelled(&self) {
         match &self.reply {
             Some(reply) => reply.cancelled().await,
             None => std::future::pending().await,
         }
     }
 
-    pub async fn is_taken_back(&self) -> bool {
+    pub async fn is_cancelled(&self) -> bool {
         tokio::select! {
             biased;
-            () = self.taken_back() => true,
+            () = self.cancelled() => true,
             () = std::future::ready(()) => false,
         }
     }

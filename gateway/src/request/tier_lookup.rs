@@ -2,7 +2,7 @@
 //! more. This module also decides when any request looks there.
 
 use super::machine::Step;
-use super::{LOOKS, LowerTierState, Machine, RamCopy};
+use super::{LowerTierState, MAX_LOOKUPS, Machine, RamCopy};
 use crate::fill::FetchKind;
 use crate::fill::tier_lookup::TierLookup;
 use crate::lower_tiers;
@@ -19,7 +19,7 @@ const LOOKING: u128 = 0x6c6f_6f6b;
 
 impl Machine<'_, '_> {
     /// Whether the tiers below may still be asked for this request.
-    pub fn may_descend(&self) -> bool {
+    pub fn may_look_below(&self) -> bool {
         self.tiers == LowerTierState::NotAsked
             && !self.is_hit_for_miss()
             && self.gateway.reaches_below(self.route)
@@ -34,16 +34,16 @@ impl Machine<'_, '_> {
     }
 
     /// Whether the tiers below are asked by a fill that does nothing more.
-    pub fn descends_alone(&self, decision: Reuse) -> bool {
+    pub fn looks_up_privately(&self, decision: Reuse) -> bool {
         let fetch = match decision {
             Reuse::Validate(_) => FetchKind::Validation,
             _ => FetchKind::Full,
         };
-        decision == Reuse::GatewayTimeout || self.goes_alone(fetch)
+        decision == Reuse::GatewayTimeout || self.fetches_privately(fetch)
     }
 
     /// Starts looking below, or joins a running lookup.
-    pub fn begin_descent(&mut self, flight: KeyHash, due: bool) -> Step {
+    pub fn begin_tier_lookup(&mut self, flight: KeyHash, due: bool) -> Step {
         self.ram = if due { RamCopy::Doubted } else { RamCopy::Trusted };
         match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
             Begin::Lead(writer, reader) => {
@@ -62,26 +62,26 @@ impl Machine<'_, '_> {
     /// `TierLookup`: waits for the result of the lookup.
     pub async fn look_below(&mut self) -> Step {
         self.tiers = LowerTierState::Asked;
-        self.looks += 1;
+        self.lookups += 1;
         let Some(mut reader) = self.reader.take() else { return Step::Lookup };
-        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        let head = tokio::time::timeout(patience, reader.head()).await;
+        let collapse_wait = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let head = tokio::time::timeout(collapse_wait, reader.head()).await;
         self.stages.enter(RequestStage::Lookup);
         match head {
-            Ok(FillHead::Found(stored, tier)) => self.bring(stored, tier),
+            Ok(FillHead::Found(stored, tier)) => self.consider_tier_hit(stored, tier),
             _ => Step::Lookup,
         }
     }
 
     /// Makes the machine consider a lower tier's response, if it is of this request's variant.
-    pub fn bring(&mut self, stored: StoredArc, tier: AnsweringTier) -> Step {
+    pub fn consider_tier_hit(&mut self, stored: StoredArc, tier: AnsweringTier) -> Step {
         self.tiers = LowerTierState::Asked;
         if lower_tiers::fits(&stored, self.fields) {
             self.ram = RamCopy::Trusted;
-            self.brought = Some((stored, tier));
+            self.tier_hit = Some((stored, tier));
         } else {
             self.vary = stored.meta.vary().to_vec();
-            if self.looks < LOOKS {
+            if self.lookups < MAX_LOOKUPS {
                 self.tiers = LowerTierState::NotAsked; // For this variant no request has looked yet.
             }
         }

@@ -6,7 +6,7 @@
 
 use super::deliver::Delivery;
 use super::machine::Step;
-use super::{Coalescing, LOOKS, Machine, OwnError};
+use super::{Coalescing, MAX_LOOKUPS, Machine, OwnError};
 use crate::fill::tier_lookup::TierLookup;
 use crate::lower_tiers;
 use crate::recent_failures;
@@ -26,7 +26,7 @@ enum Waited {
     /// This fetch has its head.
     Head(FillReader, FillHead),
     /// The client of this request cancelled it.
-    TakenBack,
+    Cancelled,
     /// The wait was long enough.
     TooLong(FillReader),
 }
@@ -40,8 +40,8 @@ impl Machine<'_, '_> {
             let Some(reader) = self.reader.take() else { return Step::Lookup };
             match self.wait_for_head(reader).await {
                 Waited::Head(reader, head) => break (reader, head),
-                Waited::TakenBack => return self.needs_nothing(),
-                Waited::TooLong(reader) => match self.relieve(reader) {
+                Waited::Cancelled => return self.needs_nothing(),
+                Waited::TooLong(reader) => match self.start_extra_fetch(reader) {
                     Step::Wait => {}
                     step => {
                         self.stages.enter(RequestStage::Lookup);
@@ -57,17 +57,17 @@ impl Machine<'_, '_> {
             FillHead::Private(head) if head.status >= 500 => {
                 return self.another_failed(&reader, head.status);
             }
-            _ => self.looks += 1,
+            _ => self.lookups += 1,
         }
         match head {
             FillHead::StoreChanged | FillHead::Failed(_) => Step::Lookup,
-            FillHead::Found(stored, tier) => self.bring(stored, tier),
+            FillHead::Found(stored, tier) => self.consider_tier_hit(stored, tier),
             FillHead::Validated(stored) => self.take_validated(stored),
             FillHead::Unreachable(status) => {
                 let stale = self.stale_of_another();
                 stale.unwrap_or_else(|| self.origin_failed(status))
             }
-            FillHead::Private(_) => self.alone(),
+            FillHead::Private(_) => self.leave_coalescing(),
             FillHead::Shared(head) => match self.fits(&head, &reader) {
                 Fits::Yes => {
                     self.read_along(reader, head, true);
@@ -78,19 +78,20 @@ impl Machine<'_, '_> {
                     self.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
-                Fits::MayNotShare => self.alone(),
+                Fits::MayNotShare => self.leave_coalescing(),
             },
         }
     }
 
-    fn alone(&mut self) -> Step {
-        self.company = Coalescing::Alone;
+    fn leave_coalescing(&mut self) -> Step {
+        self.coalescing = Coalescing::Private;
         self.fetch_step()
     }
 
     async fn wait_for_head(&mut self, mut reader: FillReader) -> Waited {
-        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        let mut patience = self.patience.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(patience)));
+        let collapse_wait = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let mut collapse_timer =
+            self.collapse_timer.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(collapse_wait)));
         let mut earlier = self.earlier.take();
         let mut may_be_gone = false;
         loop {
@@ -98,15 +99,15 @@ impl Machine<'_, '_> {
                 biased;
                 head = head_of(&mut earlier) => {
                     let Some(earlier) = earlier else { continue };
-                    self.patience = Some(patience);
+                    self.collapse_timer = Some(collapse_timer);
                     return Waited::Head(earlier, head);
                 }
                 head = reader.head() => {
-                    self.patience = Some(patience); // It is one for all that this request waits for.
+                    self.collapse_timer = Some(collapse_timer); // It is one for all that this request waits for.
                     return Waited::Head(reader, head);
                 }
-                () = self.taken_back() => return Waited::TakenBack,
-                () = patience.as_mut() => {
+                () = self.cancelled() => return Waited::Cancelled,
+                () = collapse_timer.as_mut() => {
                     self.earlier = earlier;
                     return Waited::TooLong(reader);
                 }
@@ -123,7 +124,7 @@ impl Machine<'_, '_> {
 
     /// This request has waited long enough. One such request starts a fetch for all in addition to the slow one; all
     /// the others wait for both.
-    fn relieve(&mut self, reader: FillReader) -> Step {
+    fn start_extra_fetch(&mut self, reader: FillReader) -> Step {
         self.gateway.counters.collapse_timeouts.add(1);
         if self.is_over_budget() {
             self.reader = Some(reader);
@@ -133,7 +134,7 @@ impl Machine<'_, '_> {
             Some(stored) => self.flight(stored.meta.vary()),
             None => self.flight(&self.vary),
         };
-        if self.goes_alone(self.fetch) {
+        if self.fetches_privately(self.fetch) {
             let stored = self.stored_meanwhile();
             return stored.unwrap_or_else(|| self.in_turn(reader, flight));
         }
@@ -151,7 +152,7 @@ impl Machine<'_, '_> {
         let each = u64::from(self.route.policy.collapse_wait_ms);
         if !self.may_follow() || reader.may_start_extra_fetch(clock::monotonic(), each) {
             self.earlier = None;
-            return self.alone();
+            return self.leave_coalescing();
         }
         match self.gateway.store.follow(self.hash, flight, &self.key).filter(|it| !it.reads_with(&reader)) {
             Some(newer) => {
@@ -183,11 +184,11 @@ impl Machine<'_, '_> {
         if let Some(step) = self.stale_of_another() {
             return step;
         }
-        if self.failures < LOOKS {
+        if self.failures < MAX_LOOKUPS {
             return Step::Lookup;
         }
         if reader.provoked_by() != Some(self.content_hash()) {
-            return self.alone();
+            return self.leave_coalescing();
         }
         self.gateway.refusals.failing.note(self.hash, self.content_hash(), status, clock::monotonic());
         self.failed_for_another(status)
@@ -232,7 +233,7 @@ impl Machine<'_, '_> {
                 self.answer = Some(Delivery::Stored { stored, report });
                 Step::Hit
             }
-            _ => self.alone(),
+            _ => self.leave_coalescing(),
         }
     }
 

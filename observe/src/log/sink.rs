@@ -143,7 +143,7 @@ impl Sink {
     ) -> io::Result<Sink> {
         let out = Out::open(target, stream)?;
         let (queue, batches) = mpsc::sync_channel(QUEUE);
-        let (tell, done) = mpsc::channel();
+        let (sender, done) = mpsc::channel();
         let shared = Arc::new(SinkShared {
             reopen: AtomicBool::new(false),
             next: Mutex::default(),
@@ -154,7 +154,7 @@ impl Sink {
         let mut writer = SinkWriter { out, name, shared: shared.clone(), counters, errors };
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             writer.run(&batches);
-            let _ = tell.send(());
+            let _ = sender.send(());
         })?;
         Ok(Sink { sender: LogSender { queue, shared: shared.clone() }, shared, done })
     }

@@ -165,10 +165,10 @@ fn a_full_pipe_drops_and_counts_and_never_waits() {
         handle.record(&LogEntry { bytes, ..entry() }); // Nobody reads: far more than pipe and queue hold.
     }
     let reader = BufReader::new(std::fs::File::open(&path).unwrap());
-    let (tell, report) = std::sync::mpsc::channel();
+    let (sender, report) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in reader.lines() {
-            let _ = tell.send(line.unwrap());
+            let _ = sender.send(line.unwrap());
         }
     });
     // With a reader there, the rest of the buffer goes out in the end.

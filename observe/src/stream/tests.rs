@@ -61,7 +61,7 @@ fn id() -> RequestId {
 }
 
 /// Tells of a request somebody listens to; what was told.
-fn tell(tap: &Tap, outcome: &RequestOutcome) -> Bytes {
+fn publish(tap: &Tap, outcome: &RequestOutcome) -> Bytes {
     let kept = RefCell::default();
     assert!(with_request(outcome, |it| tap.publish(it, id, |record| *kept.borrow_mut() = record)));
     kept.into_inner()
@@ -119,13 +119,13 @@ fn each_listener_gets_the_records_that_match_its_filter() {
     let mut all = hub.listen(None).unwrap();
     let mut failures = hub.listen(filter("status >= 500")).unwrap();
     assert!(tap.is_on());
-    let report = tell(&tap, &hit());
+    let report = publish(&tap, &hit());
     assert_eq!(Ok(report.clone()), all.records.try_recv());
     assert!(failures.records.try_recv().is_err());
     let value: Value = serde_json::from_slice(&report).unwrap();
     assert_eq!("http://WWW.example.com:8080/list/a?page=2", value["url"]);
     assert_eq!((&json!("00000001"), &json!(1500)), (&value["id"], &value["duration_us"]));
-    tell(&tap, &RequestOutcome::whole(503, 0, None));
+    publish(&tap, &RequestOutcome::whole(503, 0, None));
     assert!(failures.records.try_recv().is_ok() && all.records.try_recv().is_ok());
     drop((all, failures));
     assert!(!tap.is_on());
@@ -165,7 +165,7 @@ fn a_slow_listener_loses_records_and_their_number_is_counted() {
     let slow = hub.listen(None).unwrap();
     let mut quick = hub.listen(None).unwrap();
     for _ in 0..QUEUE + 5 {
-        tell(&tap, &hit());
+        publish(&tap, &hit());
         quick.records.try_recv().unwrap();
     }
     assert_eq!((5, 0, 0), (slow.lost(), slow.lost(), quick.lost()));

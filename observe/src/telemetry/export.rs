@@ -24,7 +24,7 @@ const BATCH: usize = 256;
 /// The time for which spans wait for further ones.
 const COMPANY: Duration = Duration::from_secs(1);
 /// The time limit of the collector for each step.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends queued spans.
 pub struct SpanSender {
@@ -45,7 +45,7 @@ impl SpanSender {
             .with_http()
             .with_http_client(CollectorClient { to: to.clone() })
             .with_endpoint(format!("http://{host}/v1/traces"))
-            .with_timeout(PATIENCE)
+            .with_timeout(TIMEOUT)
             .build()
             .map_err(|it| it.to_string())?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
@@ -186,12 +186,12 @@ impl CollectorClient {
     fn connect(&self) -> std::io::Result<Connection> {
         let (host, port) = match &self.to {
             OriginAddress::Tcp(host, port) => (host.as_str(), *port),
-            OriginAddress::Unix(path) => return Connection::connect(&Listen::Unix(path.clone()), PATIENCE),
+            OriginAddress::Unix(path) => return Connection::connect(&Listen::Unix(path.clone()), TIMEOUT),
             OriginAddress::Programs(_) => return Err(std::io::ErrorKind::InvalidInput.into()),
         };
         let mut last = std::io::ErrorKind::NotFound.into();
         for address in (host, port).to_socket_addrs()? {
-            match Connection::connect(&Listen::Tcp(address), PATIENCE) {
+            match Connection::connect(&Listen::Tcp(address), TIMEOUT) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => last = error,
             }

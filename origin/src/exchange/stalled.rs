@@ -39,7 +39,7 @@ impl Exchange {
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
         let mut stall = None;
-        let mut patience = pin!(self.process_deadline(part));
+        let mut deadline = pin!(self.process_deadline(part));
         poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 self.stalls.no_progress_since.set(None);
@@ -61,7 +61,7 @@ impl Exchange {
                 return Poll::Ready(Err(wanted));
             }
             entry.wake_later(context.waker());
-            if patience.as_mut().poll(context).is_ready() && self.holds_permit(part).is_some() {
+            if deadline.as_mut().poll(context).is_ready() && self.holds_permit(part).is_some() {
                 self.stalls.is_released.set(true);
                 self.limit_reads();
                 return Poll::Ready(Err(PermitWanted { has_no_progress: false }));

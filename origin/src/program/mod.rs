@@ -83,7 +83,7 @@ struct RunningProgram {
     /// Dropping it stops the program.
     done: Option<oneshot::Sender<UnreadOutput>>,
     /// Set while an end is awaited.
-    patience: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl ProgramExchange {
@@ -293,7 +293,7 @@ impl RunningProgram {
         let (done, is_done) = oneshot::channel();
         tokio::task::spawn_local(supervise(process, report, is_done, after(now(), limit)));
         let (output, errors, done) = (Some(output), Some(errors), Some(done));
-        Ok(Self { input, output, errors, reported, end: None, done, patience: None })
+        Ok(Self { input, output, errors, reported, end: None, done, timer: None })
     }
 
     /// Reads once; 0 is the end.
@@ -314,7 +314,7 @@ impl RunningProgram {
                 0
             }
         };
-        self.patience = None;
+        self.timer = None;
         if length == 0 {
             self.output = None;
         }
@@ -341,7 +341,7 @@ impl RunningProgram {
     }
 
     fn poll_patience(&mut self, time: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        self.patience.get_or_insert_with(|| Box::pin(sleep(time))).as_mut().poll(cx)
+        self.timer.get_or_insert_with(|| Box::pin(sleep(time))).as_mut().poll(cx)
     }
 
     /// Reports the error output that is here.

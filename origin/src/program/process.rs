@@ -104,8 +104,8 @@ impl Drop for ProgramProcess {
             return;
         }
         self.signal(Signal::KILL);
-        let patience = Timespec { tv_sec: AT_STOP, tv_nsec: 0 };
-        let _ = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&patience));
+        let timeout = Timespec { tv_sec: AT_STOP, tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&timeout));
         let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     }
 }

@@ -111,7 +111,7 @@ fn origins(facts: &HealthFacts, all: &mut Vec<Condition>) {
     for (at, origin) in facts.origins.iter().enumerate().filter(|it| it.1.is_down) {
         let routes: Vec<_> = facts.routes.iter().filter(|it| it.origins.contains(&at)).collect();
         let used = |it: &&usize| facts.origins.get(**it).is_some_and(|it| it.is_used);
-        let alone: Vec<&str> =
+        let only_origin_of: Vec<&str> =
             routes.iter().filter(|it| !it.origins.iter().any(|it| used(&it))).map(|it| &*it.name).collect();
         let mut others: Vec<&str> = routes
             .iter()
@@ -120,14 +120,15 @@ fn origins(facts: &HealthFacts, all: &mut Vec<Condition>) {
             .collect();
         others.sort_unstable();
         others.dedup();
-        let (kind, effect) = match (alone.len(), routes.len()) {
+        let (kind, effect) = match (only_origin_of.len(), routes.len()) {
             (_, 0) => continue,
             (0, 1) => (FindingKind::OriginDown, format!("its route uses {}", list(&others))),
             (0, some) => (FindingKind::OriginDown, format!("its {some} routes use {}", list(&others))),
-            (1, _) => (FindingKind::NoOrigin, format!("1 route has no other origin ({})", alone[0])),
-            (some, _) => {
-                (FindingKind::NoOrigin, format!("{some} routes have no other origin ({})", list(&alone)))
-            }
+            (1, _) => (FindingKind::NoOrigin, format!("1 route has no other origin ({})", only_origin_of[0])),
+            (some, _) => (
+                FindingKind::NoOrigin,
+                format!("{some} routes have no other origin ({})", list(&only_origin_of)),
+            ),
         };
         let OriginFact { name, why, .. } = origin;
         let subject = format!("origin {name}");

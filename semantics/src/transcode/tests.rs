@@ -217,7 +217,7 @@ fn exact_bytes_are_those_that_are_stored() {
 fn the_origin_is_asked_in_one_spelling() {
     #[track_caller]
     fn check(request: &str, stored: Option<Coding>, expect: &str) {
-        assert_eq!(expect, with(request, |it| ask(it, stored)), "{request}");
+        assert_eq!(expect, with(request, |it| accept_encoding(it, stored)), "{request}");
     }
     check("", None, "identity");
     check("Accept-Encoding: *", None, "identity");

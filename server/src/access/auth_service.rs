@@ -102,7 +102,7 @@ impl AuthService {
     }
 
     /// Asks a question with these fields, and keeps the body of an answer that does not admit. An error is why there is no answer.
-    pub(super) async fn ask(&self, question: FieldList) -> Result<ServiceAnswer, String> {
+    pub(super) async fn authorize(&self, question: FieldList) -> Result<ServiceAnswer, String> {
         self.get(question, |status| status >= 300).await
     }
 

@@ -128,7 +128,7 @@ impl ForwardAuth {
         }
         means.counters.access_forward_asked.add(1);
         let fields = self.question(view, means, &target);
-        let answer = match service.ask(fields).await {
+        let answer = match service.authorize(fields).await {
             Ok(answer) => answer,
             Err(why) => return Err(self.failed(means, &why)),
         };

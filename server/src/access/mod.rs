@@ -293,7 +293,7 @@ impl LiveAccess {
     }
 
     /// Gives the rules the error log of the process.
-    pub fn tell(&self, errors: &ErrorLog) {
+    pub fn set_log(&self, errors: &ErrorLog) {
         let log = errors.of(Subsystem::Server);
         // The admin has a router as well, and no log.
         if log.tells(Level::Error) {

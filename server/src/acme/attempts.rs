@@ -265,7 +265,7 @@ impl Attempts {
                 continue;
             }
             let directory = authority.directory.url();
-            match self.ask(config, authority, name, state).await {
+            match self.request_order(config, authority, name, state).await {
                 Ok(validity) => {
                     self.note_authority(&directory, None);
                     return Ok(IssuedCertificate { authority: directory, validity });
@@ -308,7 +308,7 @@ impl Attempts {
     }
 
     /// One attempt at one CA.
-    async fn ask(
+    async fn request_order(
         &self,
         config: &AcmeConfig,
         authority: &AcmeAuthority,

@@ -10,8 +10,8 @@ mod exchange;
 mod fleet;
 mod folder;
 mod http;
-mod inquiry;
 mod order;
+mod renewal_info;
 
 pub use folder::AcmeFolder;
 

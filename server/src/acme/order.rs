@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The waits for a CA that validates or signs: a minute in total.
-const PATIENCE: RetryPolicy =
+const POLLING: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(200)).timeout(Duration::from_secs(60));
 /// The means of an order.
 pub(super) struct OrderContext<'a> {
@@ -51,7 +51,7 @@ pub(super) async fn certificate(
     let mut published = PublishedChallenges::new(means.overlays.clone(), means.tls.clone());
     if order.state().status == OrderStatus::Pending {
         prove(&mut order, name, means, &mut published).await?;
-        let ready = again(async || order.poll_ready(&PATIENCE).await).await;
+        let ready = again(async || order.poll_ready(&POLLING).await).await;
         if order.state().status == OrderStatus::Invalid {
             let why = reason(&mut order).await;
             forget(means, name, state)?;
@@ -67,7 +67,7 @@ pub(super) async fn certificate(
     }
     let chain = match order.state().status {
         OrderStatus::Processing | OrderStatus::Valid => {
-            again(async || order.poll_certificate(&PATIENCE).await).await
+            again(async || order.poll_certificate(&POLLING).await).await
         }
         _ => Err(Error::Str("the order has failed")),
     };

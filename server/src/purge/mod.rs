@@ -17,8 +17,8 @@ mod permission;
 pub mod target;
 
 use super::cluster::Cluster;
+use super::memory_release::{Freed, ReleaseSignal};
 use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
-use super::quiet::{Freed, ReleaseSignal};
 use super::tiers::Lower;
 use counting::PurgeCounting;
 use disk_count::either_scheme;
@@ -169,8 +169,8 @@ impl PurgeQueue {
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
     pub async fn purge(&self, order: PurgeOrder) -> Result<Done, String> {
-        let (tell, done) = oneshot::channel();
-        match self.orders.try_send((order, tell)) {
+        let (reply, done) = oneshot::channel();
+        match self.orders.try_send((order, reply)) {
             Ok(()) => done.await.map_err(|_| stopping()),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 self.counters.purges_full.add_shared(1);
@@ -188,9 +188,9 @@ impl PurgeQueue {
 
     /// Submits a purge that is done even if the caller does not wait: the receiver ends when it is, or at once if the
     /// queue is full. That is counted, and the purge then applies to this node alone.
-    pub fn bring(&self, order: PurgeOrder) -> oneshot::Receiver<Done> {
-        let (tell, done) = oneshot::channel();
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, tell)) {
+    pub fn submit(&self, order: PurgeOrder) -> oneshot::Receiver<Done> {
+        let (reply, done) = oneshot::channel();
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, reply)) {
             self.counters.purges_full.add_shared(1);
         }
         done
@@ -254,11 +254,11 @@ impl PurgeWorker {
         loop {
             tokio::select! {
                 order = orders.recv() => {
-                    let Some((order, tell)) = order else { return };
+                    let Some((order, reply)) = order else { return };
                     // A purge may wait for the device; the next one does not wait for it.
                     let tiers = tiers.clone();
                     tokio::task::spawn_local(async move {
-                        let _ = tell.send(tiers.purge(order).await); // Whoever asked may have gone.
+                        let _ = reply.send(tiers.purge(order).await); // Whoever asked may have gone.
                     });
                 }
                 _ = sweep.tick() => {
@@ -327,8 +327,9 @@ impl PurgedTiers {
             Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
             Some((_, Err(why))) => receipts.push(TierReceipt::of_fleet(PurgeState::Uncertain(why))),
             None if self.has_fleet => {
-                let alone = "In force on this node; it was not sent to other nodes of the fleet.".to_owned();
-                receipts.push(TierReceipt::of_fleet(PurgeState::Uncertain(alone)));
+                let local_only =
+                    "In force on this node; it was not sent to other nodes of the fleet.".to_owned();
+                receipts.push(TierReceipt::of_fleet(PurgeState::Uncertain(local_only)));
             }
             None => {}
         }
@@ -341,7 +342,7 @@ impl PurgedTiers {
             self.counters.purges_incomplete.add_shared(1);
         }
         if order.receipt == ReceiptDetail::Counted || self.teller.tells(Level::Debug) {
-            self.tell(&done, &order.by);
+            self.log(&done, &order.by);
         }
         done
     }
@@ -364,7 +365,7 @@ impl PurgedTiers {
         }
     }
 
-    fn tell(&self, done: &Done, by: &str) {
+    fn log(&self, done: &Done, by: &str) {
         let (kind, what) = spell(&done.asked.scope);
         let seq = done.seq.to_string();
         let mut values = vec![(kind, what.as_str()), ("strength", strength(done.asked.strength))];

@@ -114,7 +114,7 @@ pub(crate) struct FileStat {
 impl Syscalls {
     #[cfg(test)]
     fn check_fault(&self, call: Syscall) -> CallResult<()> {
-        self.faults.ask(call).map_err(|errno| FailedCall { call, errno })
+        self.faults.check(call).map_err(|errno| FailedCall { call, errno })
     }
 
     #[cfg(not(test))]

@@ -46,7 +46,7 @@ pub(crate) struct Fail {
 }
 
 impl Faults {
-    pub fn ask(&self, call: Syscall) -> Result<(), Errno> {
+    pub fn check(&self, call: Syscall) -> Result<(), Errno> {
         if call == Syscall::Write {
             let mut writes = self.writes.lock();
             while *writes == Some(0) {

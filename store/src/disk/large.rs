@@ -121,7 +121,7 @@ pub struct LargeWrite {
     waiting: QueuedPieces,
     /// The write in progress; completes when it is done.
     writing: Option<oneshot::Receiver<(Result<(), FailedCall>, u64)>>,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl DiskTier {
@@ -151,7 +151,7 @@ impl DiskTier {
             checksums: OnceLock::new(),
             in_progress: self.on_their_way.clone(),
         });
-        let (waiting, summing, patience) =
+        let (waiting, summing, timeout) =
             (QueuedPieces::default(), ChecksumBuilder::new(base.seed), WRITE_DELAY_LIMIT);
         Some(LargeWrite {
             disk: self.clone(),
@@ -160,7 +160,7 @@ impl DiskTier {
             checksums: summing,
             waiting,
             writing: None,
-            patience,
+            timeout,
         })
     }
 
@@ -207,7 +207,7 @@ impl LargeWrite {
     /// # Errors
     /// As of [`LargeWrite::push`]; no request has to wait for this.
     pub async fn finish(mut self) -> Result<StoredBody, BodyNotKept> {
-        self.patience = COMPLETION_TIMEOUT;
+        self.timeout = COMPLETION_TIMEOUT;
         while self.writing.is_some() || self.waiting.bytes > 0 {
             self.start_write(1)?;
             self.written().await?;
@@ -264,9 +264,9 @@ impl LargeWrite {
     async fn written(&mut self) -> Result<(), BodyNotKept> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         let since = clock::precise_micros();
-        let written = tokio::time::timeout(self.patience, writing).await;
+        let written = tokio::time::timeout(self.timeout, writing).await;
         let waited = clock::precise_micros().saturating_sub(since);
-        self.patience = self.patience.saturating_sub(Duration::from_micros(waited));
+        self.timeout = self.timeout.saturating_sub(Duration::from_micros(waited));
         match written {
             Ok(Ok((done, _))) => self.is_done(done),
             Ok(Err(_)) | Err(_) => Err(self.not_kept()),

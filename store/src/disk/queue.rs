@@ -279,13 +279,13 @@ impl WriteQueue {
         inner.ops.iter().map(held).sum::<u64>() + tables as u64
     }
 
-    /// Closes the queue and waits for the writer, at most `patience`.
-    pub fn stop(&self, patience: Duration) {
+    /// Closes the queue and waits for the writer, at most `timeout`.
+    pub fn stop(&self, timeout: Duration) {
         let mut inner = self.inner.lock();
         inner.stopped = true;
         self.wake.notify_one();
         while !inner.finished {
-            if self.ended.wait_for(&mut inner, patience).timed_out() {
+            if self.ended.wait_for(&mut inner, timeout).timed_out() {
                 return;
             }
         }

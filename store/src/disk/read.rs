@@ -336,8 +336,9 @@ impl DiskReader {
             && self.breaker.is_trial_due()
         {
             let calls = self.base.calls.clone();
-            let ask = move || calls.read_uncached(segment.file.as_fd(), &mut [0; START], 0).unwrap_or(0);
-            *probe = self.pool.run(ask).ok();
+            let read_start =
+                move || calls.read_uncached(segment.file.as_fd(), &mut [0; START], 0).unwrap_or(0);
+            *probe = self.pool.run(read_start).ok();
             if probe.is_none() {
                 self.breaker.end_trial(false);
             }

@@ -80,17 +80,17 @@ impl FillWriter {
             return false;
         }
         let counters = &self.fill.store.counters;
-        let (file, oldest, patience) = {
+        let (file, oldest, timeout) = {
             let state = self.fill.state.lock();
-            let patience = if state.readers > 1 { CALL_TIMEOUT } else { SINGLE_CALL_TIMEOUT };
-            (state.spooled.clone(), state.oldest(), patience)
+            let timeout = if state.readers > 1 { CALL_TIMEOUT } else { SINGLE_CALL_TIMEOUT };
+            (state.spooled.clone(), state.oldest(), timeout)
         };
         // The failure of other bodies is no reason to give up one that had none.
         let Spooling { has_begun, has_failed, .. } = self.spooling;
         let may = has_begun && !has_failed || spool.is_on();
         if let Some(OldestChunks { starts, pieces, needed }) = oldest.filter(|_| may) {
             let file = file.unwrap_or_else(|| Spooled::new(spool, starts[0]));
-            if let Ok(checks) = file.append(starts[0], pieces, needed, patience).await {
+            if let Ok(checks) = file.append(starts[0], pieces, needed, timeout).await {
                 if !std::mem::replace(&mut self.spooling.has_begun, true) {
                     counters.fill_spooled.add_shared(1);
                 }

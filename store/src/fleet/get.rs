@@ -56,9 +56,9 @@ enum FleetRead {
 
 impl Fleet {
     /// Looks up a response. Ends within `timeout` in every case.
-    pub async fn get(self: &Rc<Self>, ask: FleetQuery<'_>) -> FleetResult {
+    pub async fn get(self: &Rc<Self>, query: FleetQuery<'_>) -> FleetResult {
         self.counters.fleet_gets.add(1);
-        let got = match self.find(&ask, now() + self.settings.timeout).await {
+        let got = match self.find(&query, now() + self.settings.timeout).await {
             Ok(got) => got,
             Err(Shortfall::Unavailable) => FleetResult::Unavailable,
             Err(Shortfall::Corrupt) => {
@@ -94,45 +94,45 @@ impl Fleet {
 
     async fn find(
         self: &Rc<Self>,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         deadline: Instant,
     ) -> Result<FleetResult, Shortfall> {
-        let base = self.keys.key(ask.key);
-        let mut record = match self.read_unpurged(ask, &base, deadline).await? {
+        let base = self.keys.key(query.key);
+        let mut record = match self.read_unpurged(query, &base, deadline).await? {
             FleetRead::Record(record) => record,
             other => {
-                if ask.want == Want::Recompute {
-                    self.note_without_record(ask.key, &other);
+                if query.want == Want::Recompute {
+                    self.note_without_record(query.key, &other);
                 }
                 return Ok(without_record(other));
             }
         };
         let generation = record.item.hit.flags;
-        if ask.want == Want::Recompute {
+        if query.want == Want::Recompute {
             let names = names_hash(record.envelope.meta.vary());
-            self.seen.note(ask.key, generation, names, record.item.hit.cas);
+            self.seen.note(query.key, generation, names, record.item.hit.cas);
         }
         if !record.envelope.meta.vary().is_empty() {
-            let wanted = requested_variant(&record.envelope, ask);
+            let wanted = requested_variant(&record.envelope, query);
             if *record.envelope.variant != wanted[..] {
                 self.pass_lease_on(&record.key, &record.item);
-                let newer = replaces(&record.envelope, ask.held);
-                let key = self.variant(ask.key, generation, &wanted);
-                record = match self.read_unpurged(ask, &key, deadline).await? {
+                let newer = replaces(&record.envelope, query.held);
+                let key = self.variant(query.key, generation, &wanted);
+                record = match self.read_unpurged(query, &key, deadline).await? {
                     FleetRead::Record(record) => record,
                     other => return Ok(without_record(other).unless_newer(newer)),
                 };
                 // By now it may vary on other names than the newest.
-                if *record.envelope.variant != self::requested_variant(&record.envelope, ask)[..] {
+                if *record.envelope.variant != self::requested_variant(&record.envelope, query)[..] {
                     self.pass_lease_on(&record.key, &record.item);
                     return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: newer });
                 }
             }
         }
         let mut turn = RecomputeTurn::Free;
-        let recomputes = ask.want == Want::Recompute && is_expired(ask, &record);
-        if recomputes && self.uses_leases(ask) {
-            (record, turn) = self.request_turn(ask, record, deadline).await?;
+        let recomputes = query.want == Want::Recompute && is_expired(query, &record);
+        if recomputes && self.uses_leases(query) {
+            (record, turn) = self.request_turn(query, record, deadline).await?;
         } else if !recomputes {
             // A node that renews it without leases overwrites this very item: it must keep its number.
             self.pass_lease_on(&record.key, &record.item);
@@ -161,28 +161,28 @@ impl Fleet {
     /// Reads one key. A mark to which a purge applies is removed, and the key is read again.
     async fn read_unpurged(
         self: &Rc<Self>,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         key: &FleetKey,
         deadline: Instant,
     ) -> Result<FleetRead, Shortfall> {
-        let looked = self.read_key(ask, key, None, deadline).await?;
+        let looked = self.read_key(query, key, None, deadline).await?;
         if let FleetRead::Removed(item, RecomputeTurn::Free) = &looked
-            && self.uses_leases(ask)
+            && self.uses_leases(query)
         {
-            return self.request_lease(ask, key, item, deadline).await;
+            return self.request_lease(query, key, item, deadline).await;
         }
         let FleetRead::Marked(mark, item) = &looked else { return Ok(looked) };
-        if !(ask.is_purged)(&mark.of, false) {
+        if !(query.is_purged)(&mark.of, false) {
             return Ok(looked);
         }
-        if ask.want == Want::ReadOnly {
+        if query.want == Want::ReadOnly {
             return Ok(FleetRead::Nothing(RecomputeTurn::Free));
         }
         let request = MemcachedRequest::Delete { key, stale: None, cas: Some(item.hit.cas) };
         // The reply does not matter: the new content is read.
         let _ = self.servers[item.server].exchange(&request, ConnectionChoice::of(key), deadline).await;
-        match self.read_key(ask, key, None, deadline).await? {
-            FleetRead::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => {
+        match self.read_key(query, key, None, deadline).await? {
+            FleetRead::Marked(mark, _) if (query.is_purged)(&mark.of, false) => {
                 Ok(FleetRead::Nothing(RecomputeTurn::Free))
             }
             other => Ok(other),
@@ -192,12 +192,12 @@ impl Fleet {
     /// Reads one key. With `recache` one of all nodes that read it gets the lease.
     async fn read_key(
         self: &Rc<Self>,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         key: &FleetKey,
         recache: Option<u32>,
         deadline: Instant,
     ) -> Result<FleetRead, Shortfall> {
-        let vivify = (self.uses_leases(ask) && recache.is_none()).then_some(VIVIFY);
+        let vivify = (self.uses_leases(query) && recache.is_none()).then_some(VIVIFY);
         let request = MemcachedRequest::Get { key, named: true, vivify, recache };
         let item = match self.read(&request, key, deadline).await {
             Ok(Some(item)) => item,
@@ -206,18 +206,18 @@ impl Fleet {
         };
         if item.value.is_empty() {
             // Created by a reader, and to be filled by the node with the lease.
-            return Ok(FleetRead::Nothing(self.turn(ask, key, &item, true)));
+            return Ok(FleetRead::Nothing(self.turn(query, key, &item, true)));
         }
-        match self.parse_record(ask, &item.value) {
+        match self.parse_record(query, &item.value) {
             Ok((envelope, head, by_application)) => {
                 let key = key.clone();
                 Ok(FleetRead::Record(Box::new(FleetRecord { envelope, item, head, by_application, key })))
             }
             Err(EnvelopeError::Mark) => match Mark::read(&item.value) {
-                Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => Ok(match mark.says {
+                Ok(mark) if *mark.of.key == *self.keys.full(query.key) => Ok(match mark.says {
                     Unshared::Removed => {
-                        let mut turn = self.turn(ask, key, &item, true);
-                        if ask.want == Want::ReadOnly {
+                        let mut turn = self.turn(query, key, &item, true);
+                        if query.want == Want::ReadOnly {
                             // Given back at once: it may have been given back before, and goes to the next reader.
                             turn = RecomputeTurn::Free;
                         }
@@ -242,19 +242,19 @@ impl Fleet {
     /// Whether a value is a record of the requested key.
     fn parse_record(
         &self,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         value: &Bytes,
     ) -> Result<(Envelope, usize, bool), EnvelopeError> {
         let by = self.settings.filled_by;
         let (envelope, head, by_application) = match Envelope::read(value) {
             Ok((envelope, head)) => (envelope, head, false),
             Err(EnvelopeError::NoFacts) if by != FilledBy::Larder => {
-                let (envelope, head) = Envelope::read_filled(value, ask.policy, clock::wall())?;
+                let (envelope, head) = Envelope::read_filled(value, query.policy, clock::wall())?;
                 (envelope, head, true)
             }
             // It does not name its own key: only a readable fleet key proves it, or a hash that the operator has chosen.
-            Err(EnvelopeError::Foreign) if by == FilledBy::Older && self.keys.identifies(ask.key) => {
-                let (envelope, head) = parse_legacy(value, ask, &self.keys.full(ask.key))?;
+            Err(EnvelopeError::Foreign) if by == FilledBy::Older && self.keys.identifies(query.key) => {
+                let (envelope, head) = parse_legacy(value, query, &self.keys.full(query.key))?;
                 (envelope, head, true)
             }
             Err(broken) => return Err(broken),
@@ -264,7 +264,7 @@ impl Fleet {
             return Err(EnvelopeError::BodyLength);
         }
         // Two keys with the same fleet key, or a foreign record.
-        if *envelope.key == *self.keys.full(ask.key) {
+        if *envelope.key == *self.keys.full(query.key) {
             Ok((envelope, head, by_application))
         } else {
             Err(EnvelopeError::Foreign)
@@ -285,18 +285,20 @@ impl Fleet {
     }
 
     /// Whether leases decide which node fetches an absent or expired response.
-    fn uses_leases(&self, ask: &FleetQuery<'_>) -> bool {
+    fn uses_leases(&self, query: &FleetQuery<'_>) -> bool {
         let settings = &self.settings;
-        ask.want == Want::Recompute && settings.recompute_once && settings.protocol == MemcachedProtocol::Meta
+        query.want == Want::Recompute
+            && settings.recompute_once
+            && settings.protocol == MemcachedProtocol::Meta
     }
 
-    fn turn_of(self: &Rc<Self>, ask: &FleetQuery<'_>, record: &FleetRecord) -> RecomputeTurn {
-        self.turn(ask, &record.key, &record.item, record.envelope.meta.vary().is_empty())
+    fn turn_of(self: &Rc<Self>, query: &FleetQuery<'_>, record: &FleetRecord) -> RecomputeTurn {
+        self.turn(query, &record.key, &record.item, record.envelope.meta.vary().is_empty())
     }
 
     fn turn(
         self: &Rc<Self>,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         key: &FleetKey,
         item: &FleetItem,
         is_alone: bool,
@@ -304,7 +306,9 @@ impl Fleet {
         let place = || LeaseKey { key: key.clone(), server: item.server, cas: item.hit.cas, item: has(item) };
         match item.hit.lease {
             MemcachedLease::None => RecomputeTurn::Free,
-            MemcachedLease::Taken if self.uses_leases(ask) => RecomputeTurn::Theirs(OtherNodesLease(place())),
+            MemcachedLease::Taken if self.uses_leases(query) => {
+                RecomputeTurn::Theirs(OtherNodesLease(place()))
+            }
             MemcachedLease::Taken => RecomputeTurn::Free,
             MemcachedLease::Won => RecomputeTurn::Ours(RecomputeLease::new(self, place(), is_alone)),
         }
@@ -313,17 +317,17 @@ impl Fleet {
     /// Asks again for an expired record, so that one of all nodes gets the lease. A newer record is used.
     async fn request_turn(
         self: &Rc<Self>,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         record: Box<FleetRecord>,
         deadline: Instant,
     ) -> Result<(Box<FleetRecord>, RecomputeTurn), Shortfall> {
         if record.item.hit.lease != MemcachedLease::None {
-            let turn = self.turn_of(ask, &record);
+            let turn = self.turn_of(query, &record);
             return Ok((record, turn));
         }
-        match self.request_lease(ask, &record.key, &record.item, deadline).await? {
+        match self.request_lease(query, &record.key, &record.item, deadline).await? {
             FleetRead::Record(newer) if newer.envelope.variant == record.envelope.variant => {
-                let turn = self.turn_of(ask, &newer);
+                let turn = self.turn_of(query, &newer);
                 Ok((newer, turn))
             }
             FleetRead::Record(other) => {
@@ -339,15 +343,15 @@ impl Fleet {
     /// its place by now is not replaced.
     async fn request_lease(
         self: &Rc<Self>,
-        ask: &FleetQuery<'_>,
+        query: &FleetQuery<'_>,
         key: &FleetKey,
         item: &FleetItem,
         deadline: Instant,
     ) -> Result<FleetRead, Shortfall> {
         let recache = seconds_of(item).saturating_add(1).min(MAX_EXPIRE);
-        let mut looked = self.read_key(ask, key, Some(recache), deadline).await?;
+        let mut looked = self.read_key(query, key, Some(recache), deadline).await?;
         if let FleetRead::Record(record) = &mut looked
-            && !is_expired(ask, record)
+            && !is_expired(query, record)
         {
             self.forget_lease(record);
             record.item.hit.lease = MemcachedLease::None;
@@ -409,10 +413,10 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<Option<FleetItem>, OperationFailure> {
         let server = self.route(key).ok_or(OperationFailure::Broken)?;
-        let ask = |request, way| {
+        let query = |request, way| {
             self.servers[server].request(request, way, deadline).map(|asked| PendingRead { asked, server })
         };
-        let first = ask(request, ConnectionChoice::Any)?;
+        let first = query(request, ConnectionChoice::Any)?;
         let other = ConnectionChoice::Not(first.asked.way);
         let mut first = std::pin::pin!(self.receive_read(first, deadline));
         let Some(hedge) = self.settings.hedge else { return first.await };
@@ -423,7 +427,7 @@ impl Fleet {
         // Without taking a lease: the first read may have taken it, and it would seem to be another node's.
         let plain = MemcachedRequest::Get { key, named: true, vivify: None, recache: None };
         let takes_turns = !matches!(request, MemcachedRequest::Get { vivify: None, recache: None, .. });
-        let Ok(second) = ask(&plain, other) else { return first.await };
+        let Ok(second) = query(&plain, other) else { return first.await };
         let mut second = std::pin::pin!(self.receive_read(second, deadline));
         tokio::select! {
             it = &mut first => match it {
@@ -503,30 +507,34 @@ fn replaces(newest: &Envelope, held: Option<&Stored>) -> Option<WallTime> {
 }
 
 /// The variant key of the request, by the names of a record.
-fn requested_variant(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
+fn requested_variant(envelope: &Envelope, query: &FleetQuery<'_>) -> Vec<u8> {
     let mut wanted = Vec::new();
-    vary::write_key(envelope.meta.vary(), ask.request, &mut wanted);
+    vary::write_key(envelope.meta.vary(), query.request, &mut wanted);
     wanted
 }
 
 /// Whether it has expired, by itself or by a purge, so that leases make sense. A record without a lifetime is requested
 /// each time anyway.
-fn is_expired(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
+fn is_expired(query: &FleetQuery<'_>, record: &FleetRecord) -> bool {
     let meta = &record.envelope.meta;
     let has_lifetime = meta.lifetime.seconds > 0 && !meta.no_cache;
     has_lifetime
         && (record.item.hit.stale
             || !matches!(meta.freshness(clock::wall()), Freshness::Fresh { .. })
-            || (ask.is_purged)(&record.envelope, record.by_application))
+            || (query.is_purged)(&record.envelope, record.by_application))
 }
 
 /// A page written before envelopes existed: `content-type NUL body`.
-fn parse_legacy(value: &Bytes, ask: &FleetQuery<'_>, key: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
+fn parse_legacy(
+    value: &Bytes,
+    query: &FleetQuery<'_>,
+    key: &[u8],
+) -> Result<(Envelope, usize), EnvelopeError> {
     let page = envelope::older(value)?;
     let now = clock::wall();
     let mut fields = FieldList::new();
     fields.push("Content-Type", page.content_type);
-    let meta = Meta::of(200, &fields.view(), ask.policy, now, now);
+    let meta = Meta::of(200, &fields.view(), query.policy, now, now);
     let envelope = Envelope {
         key: key.into(),
         variant: Box::default(),

@@ -177,14 +177,14 @@ impl Store {
     ) -> Result<SnapshotCount, SnapshotFault> {
         let (waiting, seed, version) = (&AtomicU64::new(0), reader.seed, reader.version);
         thread::scope(|scope| {
-            let (tell, done) = mpsc::channel();
+            let (done_sender, done) = mpsc::channel();
             let (mut inserters, mut running) = (Inserters { queues: Vec::new(), done, waiting }, Vec::new());
             for _ in 0..threads {
                 let (queue, orders) = mpsc::sync_channel(WAITING);
-                let tell = tell.clone();
+                let done_sender = done_sender.clone();
                 let (recent, count) = Default::default();
                 let inserter = RecordInserter { store: self, seed, version, waiting, recent, count };
-                let insert = move || inserter.insert_all(&orders, &tell);
+                let insert = move || inserter.insert_all(&orders, &done_sender);
                 running.push(thread::Builder::new().name("restore".to_owned()).spawn_scoped(scope, insert)?);
                 inserters.queues.push((queue, RecordBatch::default()));
             }

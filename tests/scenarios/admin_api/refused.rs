@@ -26,14 +26,14 @@ impl Probe<'_> {
     fn refuse(&mut self, target: &str, lines: &[&str], body: &str, status: u16, at: &str) {
         let method = self.it.method.as_str();
         let about = format!("{method} {target} {lines:?} {body:?}");
-        let ask = |larder: &Larder| send(larder, method, target, lines, body);
-        self.answer(ask, target, status, at, &about);
+        let fetch = |larder: &Larder| send(larder, method, target, lines, body);
+        self.answer(fetch, target, status, at, &about);
     }
 
     #[track_caller]
     fn answer(
         &mut self,
-        ask: impl Fn(&Larder) -> Response,
+        fetch: impl Fn(&Larder) -> Response,
         target: &str,
         status: u16,
         at: &str,
@@ -51,7 +51,7 @@ impl Probe<'_> {
         // A new second of the audit log, which tells some refusals of each, and of those who guess.
         self.larder.advance(2);
         let before = report(&self.log());
-        let answer = ask(self.larder);
+        let answer = fetch(self.larder);
         let found = check_refusal(&answer, status, about);
         assert!(at == "*" || at == found, "{about}: at {found}, not {at}");
         let told_json: Value = serde_json::from_slice(&answer.body).unwrap();

@@ -57,7 +57,7 @@ impl ThreeProtocols {
     }
 
     /// The responses to one request over each protocol, of which number `at` sends the fields `fields(at)`.
-    fn ask<'f>(
+    fn fetch<'f>(
         &self,
         method: &'f str,
         path: &'f str,
@@ -82,7 +82,7 @@ impl ThreeProtocols {
     /// The one response that each protocol has to a request.
     #[track_caller]
     fn same(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Comparable {
-        let [one, two, three] = self.ask(method, path, |_| fields.to_vec());
+        let [one, two, three] = self.fetch(method, path, |_| fields.to_vec());
         assert_eq!(one, two, "HTTP/1.1 and HTTP/2: {method} {path}");
         assert_eq!(one, three, "HTTP/1.1 and HTTP/3: {method} {path}");
         one
@@ -124,8 +124,8 @@ fn rules_of_admission_precede_stored_pages_over_three_protocols() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: public, max-age=6000\n\nsecret page");
     let front = ThreeProtocols::start(&origin, ROUTES);
     for path in PAGES {
-        front.ask("GET", path, |_| Vec::new());
-        assert!(front.ask("GET", path, |_| Vec::new()).iter().all(Comparable::is_hit), "{path} is stored");
+        front.fetch("GET", path, |_| Vec::new());
+        assert!(front.fetch("GET", path, |_| Vec::new()).iter().all(Comparable::is_hit), "{path} is stored");
     }
     let asked = origin.requests();
     let [alice, _] = users();
@@ -153,14 +153,14 @@ fn rules_of_admission_precede_stored_pages_over_three_protocols() {
         assert_eq!((308, Some("/new/moved/a?b=c")), (moved.status, moved.field("location")));
         assert_eq!(308, front.same(method, "/moved/a", &[]).status, "the stored URL itself");
     }
-    let admitted = front.ask("GET", "/basic/a", |_| vec![ALICE]);
+    let admitted = front.fetch("GET", "/basic/a", |_| vec![ALICE]);
     assert!(admitted.iter().all(|it| it.is_hit() && it.body == "secret page"), "{admitted:?}");
     // Each protocol has a bucket with one request.
     let bucket = |at: usize| vec![("x-bucket", ["", "one", "two", "three"][at])];
-    assert!(front.ask("GET", "/limit/a", bucket).iter().all(Comparable::is_hit));
-    let [one, two, three] = front.ask("GET", "/limit/a", bucket).map(at_limit);
+    assert!(front.fetch("GET", "/limit/a", bucket).iter().all(Comparable::is_hit));
+    let [one, two, three] = front.fetch("GET", "/limit/a", bucket).map(at_limit);
     assert_eq!([&one, &one], [&two, &three]);
-    for it in front.ask("POST", "/limit/a", |_| bucket(1)).map(at_limit) {
+    for it in front.fetch("POST", "/limit/a", |_| bucket(1)).map(at_limit) {
         assert_eq!((one.0, &one.1), (it.0, &it.1), "the bucket is that of all protocols");
     }
     front.set("#maintenance", "maintenance = { enabled = true, retry_after = \"2m\" }");
@@ -200,13 +200,13 @@ fn identity_fields_of_a_client_are_removed_over_three_protocols() {
         for method in ["GET", "POST"] {
             let refused = front.same(method, path, &forged(&[]));
             assert_eq!((401, "sign in"), (refused.status, refused.body.as_str()), "{method} {path}");
-            let pages = front.ask(method, path, |_| forged(&[("cookie", "session=alice")]));
+            let pages = front.fetch(method, path, |_| forged(&[("cookie", "session=alice")]));
             assert!(pages.iter().all(|it| it.body == "page of alice"), "{method} {path}: {pages:?}");
         }
     }
     // A POST ends the stored page.
-    front.ask("GET", "/kept", |_| forged(&[("cookie", "session=alice")]));
-    let hits = front.ask("GET", "/kept", |_| forged(&[("cookie", "session=alice")]));
+    front.fetch("GET", "/kept", |_| forged(&[("cookie", "session=alice")]));
+    let hits = front.fetch("GET", "/kept", |_| forged(&[("cookie", "session=alice")]));
     assert!(hits.iter().all(|it| it.is_hit() && it.body == "page of alice"), "{hits:?}");
     for it in origin.received().iter().chain(&service.received()) {
         assert!(!format!("{it:?}").contains("root"), "{it:?}");

@@ -75,7 +75,7 @@ fn a_slow_reader_occupies_no_process() {
     socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
     client.send("GET /cgi-bin/large HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut stalled = Http2::connect(&it.larder);
-    let id = stalled.ask("/cgi-bin/large");
+    let id = stalled.send_get("/cgi-bin/large");
     until("no program is left", || {
         it.larder.counter("origin_requests") == 2 && children(it.larder.child.id()) == 0
     });

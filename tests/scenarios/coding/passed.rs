@@ -330,11 +330,11 @@ fn a_304_varies_like_its_200() {
     for cache in [COMPRESS, &passed] {
         let larder = Larder::before(&origin, cache);
         for fields in ["", "Cookie: session=7\r\n"] {
-            let ask = |more: &str| {
+            let fetch = |more: &str| {
                 larder.client().get_with("/length/a", &format!("Accept-Encoding: gzip\r\n{fields}{more}"))
             };
-            assert_eq!(["Accept-Encoding"][..], ask("").members("vary"), "{cache}");
-            let same = ask("If-None-Match: \"one\"\r\n");
+            assert_eq!(["Accept-Encoding"][..], fetch("").members("vary"), "{cache}");
+            let same = fetch("If-None-Match: \"one\"\r\n");
             assert_eq!(
                 (304, ["Accept-Encoding"][..].to_vec()),
                 (same.status, same.members("vary")),

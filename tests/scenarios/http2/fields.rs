@@ -24,7 +24,7 @@ fn a_page_of_a_hundred_assets_has_short_heads() {
     let missed: Vec<_> = names.iter().map(|it| filling.get(it)).collect();
     // A browser's connection: all are asked for at once.
     let mut client = Http2::connect(&larder);
-    let ids: Vec<_> = names.iter().map(|it| client.ask(it)).collect();
+    let ids: Vec<_> = names.iter().map(|it| client.send_get(it)).collect();
     let hits: Vec<_> = ids.into_iter().map(|it| client.answer(it)).collect();
     for (number, (hit, miss)) in hits.iter().zip(&missed).enumerate() {
         assert!(hit.complete && hit.field("cache-status").unwrap().contains("; hit"), "{hit:?}");

@@ -172,7 +172,7 @@ fn windows_held_shut() {
     let before = larder.resident();
     let mut client = Http2::with_settings(&larder, &[(4, 1)]);
     client.is_generous = false;
-    let ids: Vec<_> = (0..50).map(|it| client.ask(&format!("/{it}"))).collect();
+    let ids: Vec<_> = (0..50).map(|it| client.send_get(&format!("/{it}"))).collect();
     for id in ids {
         let answer = client.answer(id);
         assert_eq!((Some(8), 1), (answer.reset, answer.body.len()));

@@ -2,7 +2,7 @@
 
 use super::origin;
 use super::secure::larder;
-use crate::harness::{Larder, PATIENCE};
+use crate::harness::{Larder, TIMEOUT};
 use std::process::Command;
 
 /// Cases that it has.
@@ -37,7 +37,7 @@ fn every_case_but_one_passes() {
 
 fn told(larder: &Larder, more: &[&str]) -> String {
     let (host, port) = (larder.address.ip().to_string(), larder.address.port().to_string());
-    let wait = PATIENCE.as_secs().to_string();
+    let wait = TIMEOUT.as_secs().to_string();
     let output = Command::new(program())
         .args(["--strict", "-h", &host, "-p", &port, "-o", &wait, "-P", "/page"])
         .args(more)

@@ -53,7 +53,7 @@ fn a_body_that_no_client_takes_is_not_fetched() {
         Origin::new(|_| format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", "x".repeat(2_000_000)));
     let larder = Larder::before(&origin, "");
     let mut client = Http2::with_settings(&larder, &[(4, 0)]);
-    let ids: Vec<_> = (0..STREAMS).map(|it| client.ask(&format!("/{it}"))).collect();
+    let ids: Vec<_> = (0..STREAMS).map(|it| client.send_get(&format!("/{it}"))).collect();
     for id in &ids {
         client.until(*id, |it| it.status == 200);
     }

@@ -29,7 +29,7 @@ fn events_come_one_by_one() {
             let larder = Larder::before(&origin, cache);
             let mut client = Http2::connect(&larder);
             // Two of one connection: for one of them it is another's response, where it may be shared.
-            let ids = [client.ask("/"), client.ask("/")];
+            let ids = [client.send_get("/"), client.send_get("/")];
             let mut text = String::new();
             for id in ids {
                 assert_eq!(200, client.until(id, |it| it.status > 0).status);
@@ -65,7 +65,7 @@ fn early_hints_come_early_and_every_one() {
         });
         let larder = Larder::before(&origin, cache);
         let mut client = Http2::connect(&larder);
-        let id = client.ask("/");
+        let id = client.send_get("/");
         // Both are here while the origin still makes the page.
         let hints = client.until(id, |it| it.interim.len() == 2);
         assert_eq!((vec![103, 103], 0), (hints.interim.clone(), hints.status), "{cache}");

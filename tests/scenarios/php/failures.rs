@@ -93,7 +93,7 @@ fn slow_readers_of_large_pages() {
     std::fs::write(folder.path().join("large.php"), large).unwrap();
     let mut slow = [slow_client(larder), slow_client(larder)];
     let mut stalled = Http2::connect(larder);
-    let id = stalled.ask("/large.php");
+    let id = stalled.send_get("/large.php");
     until("all are in the spool", || larder.counter("fill_spooled") == 3);
     assert_eq!("/env.php -", script(&larder.get("/env.php")));
     let expect: Vec<u8> =

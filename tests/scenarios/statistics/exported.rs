@@ -46,7 +46,7 @@ fn the_metrics_for_prometheus_equal_the_statistics() {
     for (host, target) in
         [("a.test", "/x"), ("a.test", "/x"), ("b.test", "/api/private"), ("c.test", "/missing")]
     {
-        super::ask(&larder, "GET", host, target);
+        super::fetch(&larder, "GET", host, target);
     }
     super::route(&larder, "*/*", 1);
     super::route(&larder, "private", 1);

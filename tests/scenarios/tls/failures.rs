@@ -3,7 +3,7 @@
 
 use super::{before, openssl, pages};
 use crate::harness::secure::{Authority, Trusting, counts};
-use crate::harness::{Larder, Origin, PATIENCE, until};
+use crate::harness::{Larder, Origin, TIMEOUT, until};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection};
 use std::io::{ErrorKind, Read, Write};
@@ -66,7 +66,7 @@ impl Front {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

@@ -32,7 +32,7 @@ fn before(authority: &Authority, origin: &Origin, route: &str, more: &str) -> La
     Larder::start(Setup { config, env: Vec::new() })
 }
 
-fn ask(client: &mut Secure, target: &str, lines: &str) -> Response {
+fn fetch(client: &mut Secure, target: &str, lines: &str) -> Response {
     client.send(format!("GET {target} HTTP/1.1\r\nHost: one.test\r\n{lines}\r\n")).read()
 }
 
@@ -57,17 +57,17 @@ fn an_application_gets_exactly_the_certificate_of_the_client() {
     for (n, lies) in LIES.iter().enumerate() {
         // Twice: what nobody showed may be kept, and is not for who showed one.
         for asked in 0..2 {
-            let hers = ask(&mut connect(&ann), &format!("/{n}"), lies);
+            let hers = fetch(&mut connect(&ann), &format!("/{n}"), lies);
             assert_eq!(told(&authority, "ann"), hers.text(), "{lies}");
             assert!(hers.field("cache-status").unwrap().contains("fwd=bypass"), "{lies}");
-            let answer = ask(&mut connect(&nobody), &format!("/{n}"), lies);
+            let answer = fetch(&mut connect(&nobody), &format!("/{n}"), lies);
             assert_eq!("", answer.text(), "{lies}");
             assert_eq!(asked == 1, answer.field("cache-status").unwrap().contains("hit"), "{lies}");
         }
     }
     // A session that is taken up again has the certificate of the first.
     let mut again = connect(&ann);
-    assert_eq!(told(&authority, "ann"), ask(&mut again, "/again", "").text());
+    assert_eq!(told(&authority, "ann"), fetch(&mut again, "/again", "").text());
     assert!(again.is_resumed());
 }
 
@@ -85,7 +85,7 @@ fn a_certificate_can_be_in_the_key() {
         {
             let mut client = client.connect(larder.address, "one.test").unwrap();
             for lies in ["", &spoof] {
-                let answer = ask(&mut client, "/", lies);
+                let answer = fetch(&mut client, "/", lies);
                 assert_eq!(expect, answer.text(), "{lies}");
                 let is_first = asked == 0 && lies.is_empty();
                 assert_eq!(!is_first, answer.field("cache-status").unwrap().contains("hit"), "{lies}");
@@ -103,11 +103,11 @@ fn a_trusted_proxy_names_the_certificate_of_the_client() {
     let larder = before(&authority, &origin, "client_cert = true", more);
     let ann = authority.trusting().showing(&authority, "ann");
     let mut proxy = ann.connect(larder.address, "one.test").unwrap();
-    let theirs = ask(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\nClient-Cert: :dGhlaXJz:\r\n");
+    let theirs = fetch(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\nClient-Cert: :dGhlaXJz:\r\n");
     assert_eq!("Client-Cert: :dGhlaXJz:", theirs.text());
-    assert_eq!("", ask(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\n").text());
+    assert_eq!("", fetch(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\n").text());
     // Without a word of whose request it is, it is its own.
-    assert_eq!(told(&authority, "ann"), ask(&mut proxy, "/", "Client-Cert: :dGhlaXJz:\r\n").text());
+    assert_eq!(told(&authority, "ann"), fetch(&mut proxy, "/", "Client-Cert: :dGhlaXJz:\r\n").text());
 }
 
 /// What is kept of a request for `larder explain` is what was decided by.
@@ -118,13 +118,13 @@ fn a_request_of_the_past_is_explained_with_its_certificate() {
     let mut stream = Listener::to(&larder, "");
     let (nobody, ann) = (authority.trusting(), authority.trusting().showing(&authority, "ann"));
     let connect = |it: &crate::harness::secure::Trusting| it.connect(larder.address, "one.test").unwrap();
-    ask(&mut connect(&nobody), "/", "");
+    fetch(&mut connect(&nobody), "/", "");
     assert_eq!("uri-miss", stream.request()["cache"]);
     until("it is stored", || larder.counter("cache_stores") == 1);
     for (client, lies, expect) in
         [(&ann, "", ("bypass", "pass")), (&nobody, "Client-Cert: :eA==:\r\n", ("hit", "hit"))]
     {
-        ask(&mut connect(client), "/", lies);
+        fetch(&mut connect(client), "/", lies);
         let response = stream.request();
         assert_eq!(expect.0, response["cache"]);
         let (status, explained) = explain(&larder, &format!("{{\"id\":{}}}", response["id"]));
@@ -139,8 +139,8 @@ fn an_application_without_client_cert_gets_no_certificate() {
     let larder = before(&authority, &origin, "", "");
     let ann = authority.trusting().showing(&authority, "ann");
     let mut ann = ann.connect(larder.address, "one.test").unwrap();
-    assert_eq!("", ask(&mut ann, "/", "").text());
-    assert!(ask(&mut ann, "/", "").field("cache-status").unwrap().contains("hit"));
+    assert_eq!("", fetch(&mut ann, "/", "").text());
+    assert!(fetch(&mut ann, "/", "").field("cache-status").unwrap().contains("hit"));
 }
 
 #[test]

@@ -194,16 +194,16 @@ fn a_site_with_client_certificates_does_not_answer_without_tls() {
     let printed = larder.printed();
     let clear = printed.lines().find_map(|it| it.strip_prefix("listening on http://")).unwrap();
     let clear = clear.trim().trim_end_matches('/');
-    let ask = |host: &str, method: &str| {
+    let fetch = |host: &str, method: &str| {
         let mut client = crate::harness::Client::connect(clear.parse().unwrap());
         client.send(format!("{method} / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         client.read_for(method).status
     };
     assert_eq!(
         [200, 403, 403, 308],
-        ["open.test", "closed.test", "sub.closed.test", "modern.test"].map(|it| ask(it, "GET"))
+        ["open.test", "closed.test", "sub.closed.test", "modern.test"].map(|it| fetch(it, "GET"))
     );
-    assert_eq!(403, ask("closed.test", "PURGE"));
+    assert_eq!(403, fetch("closed.test", "PURGE"));
     assert_eq!(1, origin.requests());
 }
 

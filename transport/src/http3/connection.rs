@@ -353,8 +353,8 @@ impl Http3Connection {
         let most_looks = u32::try_from(write_timeout.as_secs()).unwrap_or(u32::MAX);
         let stuck: Vec<u32> = {
             let state = &mut *self.state.borrow_mut();
-            let alone = state.outputs.iter_mut().filter(|it| !state.streams.contains_key(it.0));
-            let stuck = alone.filter_map(|(index, output)| {
+            let unheld = state.outputs.iter_mut().filter(|it| !state.streams.contains_key(it.0));
+            let stuck = unheld.filter_map(|(index, output)| {
                 output.checks += 1;
                 (output.checks > most_looks.saturating_add(1) && most_looks > 0).then_some(*index)
             });

@@ -158,7 +158,7 @@ impl AcmeFleet {
                 Ok(ClaimResult::Ours) => true,
                 Ok(ClaimResult::Theirs) => false,
                 Ok(ClaimResult::Full) => {
-                    self.tell("the list of orders in memcached is full");
+                    self.log_once("the list of orders in memcached is full");
                     true
                 }
                 Err(_) => self.write_misses.get() >= ALONE,
@@ -302,7 +302,7 @@ impl AcmeFleet {
             self.write_misses.set(self.write_misses.get().saturating_add(1));
         }
         if self.write_misses.get() >= ALONE {
-            self.tell(why);
+            self.log_once(why);
         }
     }
 
@@ -313,7 +313,7 @@ impl AcmeFleet {
             Err(why) => {
                 self.reads.send_modify(|it| it.misses = it.misses.saturating_add(1));
                 if self.cannot_read() {
-                    self.tell(&why);
+                    self.log_once(&why);
                 }
                 return;
             }
@@ -357,7 +357,7 @@ impl AcmeFleet {
     }
 
     /// Logs once that this node is alone.
-    fn tell(&self, why: &str) {
+    fn log_once(&self, why: &str) {
         if !self.is_told.replace(true) {
             let now = "this node requests certificates alone";
             self.means.errors.event(Level::Warn, "acme-fleet", &[("why", why), ("now", now)]);

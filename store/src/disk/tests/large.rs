@@ -101,7 +101,7 @@ fn a_body_larger_than_a_segment_is_refused_or_abandoned() {
 fn a_hanging_device_delays_a_body_for_at_most_its_timeout() {
     let tier = tier();
     let mut large = disk(&tier).begin_large(None).unwrap();
-    large.patience = Duration::from_millis(1);
+    large.timeout = Duration::from_millis(1);
     tier.calls.faults.let_in(Some(0));
     let bytes = Bytes::from(noise(1, 100_000));
     let pushed = (0..).map(|_| tier.runtime.block_on(large.push(bytes.clone())));

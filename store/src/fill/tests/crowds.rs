@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn relieve(store: &Store, key: &[u8], waits: &FillReader) -> Begin {
+fn begin_extra(store: &Store, key: &[u8], waits: &FillReader) -> Begin {
     let hash = store.hash(key);
     store.begin_extra(hash, hash, key, waits)
 }
@@ -16,8 +16,8 @@ fn a_waiting_request_whose_wait_is_over_begins_another_fill() {
     let store = store(1 << 20);
     let (first, _leader) = lead(&store, b"k");
     let (one, other) = (follow(&store, b"k"), follow(&store, b"k"));
-    let Begin::Lead(second, _) = relieve(&store, b"k", &one) else { panic!("nobody had") };
-    let Begin::Follow(reader) = relieve(&store, b"k", &other) else { panic!("one has") };
+    let Begin::Lead(second, _) = begin_extra(&store, b"k", &one) else { panic!("nobody had") };
+    let Begin::Follow(reader) = begin_extra(&store, b"k", &other) else { panic!("one has") };
     assert!(reader.reads(&second.fill) && follow(&store, b"k").reads(&second.fill));
     assert_eq!(2, store.in_flight.len());
     // A removal reaches both.

@@ -87,10 +87,10 @@ fn small_sweeps_are_signalled_together() {
 #[test]
 fn a_thread_with_deferred_memory_checks_again_soon_until_none_is_left() {
     let (room, store) = (ReleaseSignal::default(), store());
-    let quiet = Quiet::new(room.clone(), Arc::default(), Some(store.free_list()));
-    assert_eq!(LOOK, quiet.look());
-    room.tell();
-    assert_eq!(LOOK, quiet.look(), "there is nothing to be freed");
+    let release = MemoryRelease::new(room.clone(), Arc::default(), Some(store.free_list()));
+    assert_eq!(CHECK_INTERVAL, release.check());
+    room.signal();
+    assert_eq!(CHECK_INTERVAL, release.check(), "there is nothing to be freed");
     store.insert(store.hash(b"a"), b"a", plain(text("x")), 4).unwrap();
     store.purge(PurgeRule { scope: PurgeScope::All, strength: Strength::Hard, positions: Vec::new() });
     std::thread::scope(|scope| {
@@ -98,8 +98,8 @@ fn a_thread_with_deferred_memory_checks_again_soon_until_none_is_left() {
         scope.spawn(sweep).join().unwrap();
     });
     assert!(store.deferred_bytes() > 0);
-    assert_eq!(SOON, quiet.look());
+    assert_eq!(SOON, release.check());
     assert_eq!(0, store.deferred_bytes());
-    assert!((1..SWEPT).all(|_| quiet.look() == SOON), "more may come");
-    assert_eq!(LOOK, quiet.look());
+    assert!((1..SWEPT).all(|_| release.check() == SOON), "more may come");
+    assert_eq!(CHECK_INTERVAL, release.check());
 }

@@ -23,7 +23,7 @@ const READ: usize = 16 << 10;
 const QUIT: u8 = 1;
 
 /// A logged-in connection.
-pub(super) struct MySqlLink {
+pub(super) struct MySqlPacketStream {
     io: RefCell<PacketIo>,
     greeting: Greeting,
     /// No packet is between columns and rows.
@@ -116,7 +116,7 @@ impl PacketIo {
     }
 }
 
-impl MySqlLink {
+impl MySqlPacketStream {
     /// Connects and logs in.
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl MySqlLink {
     }
 }
 
-impl Drop for MySqlLink {
+impl Drop for MySqlPacketStream {
     /// Says goodbye if that needs no waiting: a server logs a warning for each connection that only ends.
     fn drop(&mut self) {
         let io = self.io.get_mut();

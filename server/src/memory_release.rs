@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// The interval of checks for idle entries.
-pub const LOOK: Duration = Duration::from_millis(250);
+pub const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The pause for other tasks of this thread between two steps of an eviction.
 const MORE: Duration = Duration::from_millis(1);
 /// Steps of a turn: some hundreds of responses.
@@ -48,7 +48,7 @@ pub struct ReleaseSignal(Arc<AtomicU64>);
 
 impl ReleaseSignal {
     /// Makes every thread return memory at its next check.
-    pub fn tell(&self) {
+    pub fn signal(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 }
@@ -84,7 +84,7 @@ impl Freed {
         self.abroad += abroad;
         if self.abroad >= enough(used) {
             self.abroad = 0;
-            self.room.tell();
+            self.room.signal();
         }
     }
 
@@ -93,7 +93,7 @@ impl Freed {
     pub fn end(&mut self, store: &Store) {
         if self.bytes >= enough(store.used_of_heap()) && store.deferred_bytes() == 0 {
             (self.bytes, self.abroad) = (0, 0);
-            self.room.tell();
+            self.room.signal();
         }
     }
 }
@@ -104,7 +104,7 @@ fn enough(used: u64) -> u64 {
 }
 
 /// The quiet state of one thread.
-pub struct Quiet {
+pub struct MemoryRelease {
     room: ReleaseSignal,
     /// Its list of entries to free; `None` if it stores nothing.
     free_list: Option<ThreadFreeList>,
@@ -114,21 +114,21 @@ pub struct Quiet {
     counters: Arc<Counters>,
     signalled: Cell<u64>,
     requests: Cell<u64>,
-    looks: Cell<u32>,
+    idle_checks: Cell<u32>,
 }
 
-impl Quiet {
+impl MemoryRelease {
     /// For this thread, which has these counters.
     #[must_use]
     pub fn new(room: ReleaseSignal, counters: Arc<Counters>, free_list: Option<ThreadFreeList>) -> Self {
         let zero = || Cell::new(0);
-        let (soon, looks) = (Cell::new(0), Cell::new(QUIET));
-        Self { signalled: zero(), requests: zero(), soon, looks, free_list, room, counters }
+        let (soon, idle_checks) = (Cell::new(0), Cell::new(QUIET));
+        Self { signalled: zero(), requests: zero(), soon, idle_checks, free_list, room, counters }
     }
 
     /// Called by a timer: once it has become quiet, or was signalled, the thread returns its memory. Returns the time
     /// until the next check.
-    pub fn look(&self) -> Duration {
+    pub fn check(&self) -> Duration {
         let signalled = self.room.0.load(Relaxed);
         if self.signalled.replace(signalled) != signalled {
             collect(Pages::WithRoom);
@@ -138,14 +138,14 @@ impl Quiet {
         }
         let requests = self.counters.requests.get();
         if self.requests.replace(requests) != requests {
-            self.looks.set(0);
+            self.idle_checks.set(0);
         }
-        let looks = self.looks.get().saturating_add(1);
-        self.looks.set(looks);
-        if looks >= QUIET && looks.is_power_of_two() {
+        let idle_checks = self.idle_checks.get().saturating_add(1);
+        self.idle_checks.set(idle_checks);
+        if idle_checks >= QUIET && idle_checks.is_power_of_two() {
             collect(Pages::All);
         }
-        LOOK
+        CHECK_INTERVAL
     }
 
     /// Frees entries of sweeps for one turn; returns whether there are or lately were any.
@@ -184,9 +184,14 @@ fn idle_of(orders: &WorkerState) -> Option<Duration> {
 }
 
 /// Evicts idle entries by the configuration in force; runs as long as the process. On the main thread.
-pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<WorkerState>, room: ReleaseSignal, own: Quiet) {
+pub async fn sweep(
+    store: Arc<Store>,
+    orders: watch::Receiver<WorkerState>,
+    room: ReleaseSignal,
+    own: MemoryRelease,
+) {
     let mut freed = Freed::new(room);
-    let mut tick = tokio::time::interval(LOOK);
+    let mut tick = tokio::time::interval(CHECK_INTERVAL);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
@@ -203,7 +208,7 @@ pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<WorkerState>, room
             continue;
         }
         freed.end(&store);
-        tick.reset_after(own.look());
+        tick.reset_after(own.check());
     }
 }
 

@@ -156,7 +156,7 @@ fn a_fleet_filled_by_applications_has_no_markers() {
     let section = fleet(&[&memcached], "timeout = \"60s\"\nfilled_by = \"applications\"");
     let larder = Larder::before_with(&origin, "", &section);
     assert_eq!("of the origin", larder.get("/").text());
-    until("the turn is given back", || memcached.ask("add http://h/ 0 9 1\r\nx\r\n") == "STORED\r\n");
+    until("the turn is given back", || memcached.command("add http://h/ 0 9 1\r\nx\r\n") == "STORED\r\n");
     assert_eq!(0, larder.counter("fleet_hit_for_miss_writes"));
 }
 
@@ -166,7 +166,7 @@ fn an_abandoned_lease_is_not_waited_for() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nours");
     let [a, b] = patient(2, &origin, &memcached).try_into().ok().unwrap();
     // As where a server stood still, and gives the turn to one that has gone away meanwhile.
-    let won = memcached.ask("mg http://h/ c N30\r\n");
+    let won = memcached.command("mg http://h/ c N30\r\n");
     assert!(won.contains(" W"), "{won}");
     assert_eq!("ours", a.get("/").text());
     assert_eq!((1, 1), (a.counter("recompute_waits"), a.counter("recompute_takeovers")));
@@ -176,7 +176,7 @@ fn an_abandoned_lease_is_not_waited_for() {
     // The same of a page whose lifetime is over.
     a.advance(61);
     b.advance(61);
-    let won = memcached.ask("mg http://h/ c R2592000\r\n");
+    let won = memcached.command("mg http://h/ c R2592000\r\n");
     assert!(won.contains(" W"), "{won}");
     assert_eq!("ours", b.get("/").text());
     assert_eq!((1, 0), (b.counter("recompute_takeovers"), b.counter("recompute_wait_timeouts")));
