@@ -1,13 +1,13 @@
 //! `explain` over the API: the question, parsed like a request to the server, and the gateway's explanation, as JSON.
 
 mod access;
-mod ask;
 mod files;
 mod matching;
 mod proxied;
 mod script;
 mod sql;
 mod sticky;
+mod subject;
 mod summary;
 mod tls;
 

@@ -71,7 +71,7 @@ use larder_transport::body::BodyPiece;
 use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, Reject, Request, RequestHead};
 pub use memory::MeasuredMemory;
-pub use objects::ListingTurns;
+pub use objects::WalkLocks;
 pub use recent_sums::RecentSums;
 use requester::Requester;
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ pub struct Admin {
     /// To the main loop, for upgrades.
     pub upgrades: mpsc::Sender<UpgradeOrder>,
     /// The locks of listings.
-    pub listing: ListingTurns,
+    pub listing: WalkLocks,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }

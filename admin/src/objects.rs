@@ -3,8 +3,8 @@
 //! threads of their own, so that the admin stays responsive; this module has the names and the JSON. Parameters are
 //! parsed in `question`.
 
-mod question;
-mod turns;
+mod listing_parameters;
+mod walk_lock;
 
 use super::parameters::{Parameter, integer, one_of, text};
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
@@ -17,12 +17,12 @@ use larder_store::disk::listing as below;
 use larder_store::listing::{Listed, ListingPage, MOST};
 use larder_store::ram::KeyHash;
 use larder_store::{DiskTier, Stored, StoredBody};
-use question::{ListedTier, ObjectId, Question};
+use listing_parameters::{ListedTier, ListingParameters, ObjectId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-pub use turns::ListingTurns;
-use turns::{Slow, Wanted};
+pub use walk_lock::WalkLocks;
+use walk_lock::{Slow, Wanted};
 
 /// The default size of a page.
 const LIMIT: usize = 100;
@@ -84,7 +84,8 @@ impl Admin {
     /// `GET /api/v1/objects`.
     pub(super) async fn objects(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let began = precise_micros();
-        let Question { tier, ram, mut disk, room, sort } = match Question::read(asked.query) {
+        let ListingParameters { tier, ram, mut disk, room, sort } = match ListingParameters::read(asked.query)
+        {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
@@ -112,12 +113,12 @@ impl Admin {
         AdminResponse::Json(200, output.json(precise_micros() - began))
     }
 
-    fn add_ram(&self, output: &mut KnownPage, page: &ListingPage, sort: question::ListingSort) {
+    fn add_ram(&self, output: &mut KnownPage, page: &ListingPage, sort: listing_parameters::ListingSort) {
         let now = clock::wall();
         let listed = |it: &Listed| Object::in_ram(it.hash, &it.entry, self.disk()).listed(now);
         output.objects = page.listed.iter().map(listed).collect();
         (output.total, output.matched) = (page.total, page.matched);
-        output.next = page.next.as_ref().map(|it| question::cursor(it, sort));
+        output.next = page.next.as_ref().map(|it| listing_parameters::cursor(it, sort));
     }
 
     /// Entries on disk that fit into the page.
@@ -134,7 +135,7 @@ impl Admin {
             let left = disk.keys();
             output.disk = json!({ "objects": left, "looked_at": 0, "left": left });
             // After the end of RAM, the disk begins.
-            output.next.get_or_insert_with(|| question::disk_cursor(None, sort));
+            output.next.get_or_insert_with(|| listing_parameters::disk_cursor(None, sort));
             return Ok(());
         }
         let until = (began + ANSWER).max(precise_micros() + DISK);
@@ -150,7 +151,7 @@ impl Admin {
         let now = clock::wall();
         output.objects.extend(page.listed.iter().map(|it| self.on_disk(it).listed(now)));
         output.disk = json!({ "objects": page.keys, "looked_at": page.heads_read, "left": page.left });
-        output.next = (page.left > 0).then(|| question::disk_cursor(page.next, sort));
+        output.next = (page.left > 0).then(|| listing_parameters::disk_cursor(page.next, sort));
         Ok(())
     }
 
@@ -224,7 +225,7 @@ impl Admin {
             Some(_) => vec!["ram", "disk"],
             None => vec!["disk"],
         };
-        let id = question::text_of(ObjectId::Disk(found.id));
+        let id = listing_parameters::text_of(ObjectId::Disk(found.id));
         Object { id, key: &found.key, hits: found.hits, tiers, variants: found.variants.iter().collect() }
     }
 }
@@ -268,7 +269,7 @@ impl<'a> Object<'a> {
         if disk.is_some_and(|it| it.knows(entry.key())) {
             tiers.push("disk");
         }
-        let (id, hits) = (question::text_of(ObjectId::Ram(hash)), u64::from(entry.hits()));
+        let (id, hits) = (listing_parameters::text_of(ObjectId::Ram(hash)), u64::from(entry.hits()));
         Object {
             id,
             key: entry.key(),

@@ -6,9 +6,9 @@ use crate::ram_snapshot;
 use crate::reload::Prepared;
 use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
-use crate::upgrade::link::LinkEnd;
 use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
+use crate::upgrade::purge_channel::LinkEnd;
 use larder_admin::{
     Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, RecentSums, ReloadOrder,
     UpgradeOrder,
@@ -358,7 +358,7 @@ impl Supervisor {
             is_replaced: Cell::new(false),
             configuring,
             upgrades,
-            listing: larder_admin::ListingTurns::default(),
+            listing: larder_admin::WalkLocks::default(),
             clock_moves: test_clock().is_some(),
         });
         admin.apply_config(live.clone(), self.running.orders.borrow().addresses.tls_port());

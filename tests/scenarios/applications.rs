@@ -458,7 +458,7 @@ fn a_route_sets_variables_of_its_applications() {
         let names = ["APP_ENV", "SCRIPT_FILENAME", "PATH_INFO", "SERVER_NAME", "X_IN", "HTTP_X_IN"];
         let sent = |target: &str| {
             let request = format!("GET {target} HTTP/1.1\r\nHost: Example.com\r\nX-In: in\r\n\r\n");
-            assert_eq!(200, ask(&larder, &request).status, "{dialect:?} {target}");
+            assert_eq!(200, fetch(&larder, &request).status, "{dialect:?} {target}");
             let asked = application.last();
             names.map(|it| asked.value(it).to_owned()).join(" | ")
         };

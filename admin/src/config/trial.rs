@@ -158,14 +158,14 @@ impl<'r> ParsedRecord<'r> {
 }
 
 impl TrialContext {
-    /// The result of a configuration, as `tell` has it.
+    /// The result of a configuration, as `render` has it.
     ///
     /// # Errors
     /// One sentence: a resource of the configuration cannot be opened.
     fn run<T>(
         self,
         changed: Config,
-        tell: impl FnOnce(&TrialTelling<'_>, &TrialReport) -> T,
+        render: impl FnOnce(&TrialTelling<'_>, &TrialReport) -> T,
     ) -> Result<T, String> {
         let began = clock::precise_micros();
         let recording = self.recorder.read();
@@ -211,7 +211,7 @@ impl TrialContext {
             is_complete: places.len() == parsed.len(),
             began,
         };
-        Ok(tell(&telling, &trial.finish()))
+        Ok(render(&telling, &trial.finish()))
     }
 }
 

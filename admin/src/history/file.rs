@@ -340,12 +340,12 @@ mod tests {
         bytes
     }
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// The times of the marks, and the damage.
     fn read(path: &Path) -> (Vec<u64>, Option<String>) {
         let (file, loaded) = HistoryFile::open(path).unwrap();
-        file.close(PATIENCE);
+        file.close(CLOSE_TIMEOUT);
         (loaded.marks.iter().map(|it| it.at).collect(), loaded.damage)
     }
 
@@ -353,7 +353,7 @@ mod tests {
         let (file, _) = HistoryFile::open(path).unwrap();
         let records = marks.iter().flat_map(|it| mark(*it, MarkKind::Reload)).collect();
         assert!(file.append(records));
-        file.close(PATIENCE);
+        file.close(CLOSE_TIMEOUT);
     }
 
     #[test]
@@ -367,12 +367,12 @@ mod tests {
         assert_eq!((3, false), (loaded.latest(), loaded.is_stopped()));
         assert!(matches!(HistoryFile::open(&path), Err(HistoryFault::Locked)));
         assert!(file.replace(mark(9, MarkKind::Stop)));
-        file.close(PATIENCE);
+        file.close(CLOSE_TIMEOUT);
         let (file, loaded) = HistoryFile::open(&path).unwrap();
         assert_eq!((9, true), (loaded.latest(), loaded.is_stopped()));
         assert_eq!(1, std::fs::read_dir(path.parent().unwrap()).unwrap().count(), "no draft is left");
         assert_eq!(0o600, path.metadata().unwrap().mode() & 0o777);
-        file.close(PATIENCE);
+        file.close(CLOSE_TIMEOUT);
     }
 
     #[test]

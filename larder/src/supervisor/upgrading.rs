@@ -3,11 +3,11 @@
 
 use super::Supervisor;
 use crate::ram_snapshot;
-use crate::upgrade::link::LinkEnd;
 use crate::upgrade::message::BrokenLink;
 use crate::upgrade::new_process::{ExpectedEnd, PredecessorLink};
 use crate::upgrade::old_process::{OfferedSocket, Successor, UpgradeContext, replace};
-use crate::upgrade::{SocketRow, link, program};
+use crate::upgrade::purge_channel::LinkEnd;
+use crate::upgrade::{SocketRow, program, purge_channel};
 use larder_admin::{UPGRADE_STEP, UpgradeOrder};
 use larder_config::AdminListen;
 use larder_observe::log::{ErrorLog, Level};
@@ -191,7 +191,7 @@ impl Supervisor {
     pub fn join_predecessor(&self, predecessor: Option<PredecessorLink>) {
         let Some(PredecessorLink { stream, end: expected }) = predecessor else { return };
         let purges = self.peer.connect();
-        let link = link::start(stream, purges, self.running.purge_queue.clone(), None);
+        let link = purge_channel::start(stream, purges, self.running.purge_queue.clone(), None);
         let (peer, store, errors) =
             (self.peer.clone(), self.running.shared.store.clone(), self.running.errors.clone());
         let shared = store.clone();

@@ -18,12 +18,12 @@
 //!
 //! Until `Serving` the old process takes everything back if the new one fails.
 
-pub mod link;
+pub mod fault_injection;
 pub mod message;
 pub mod new_process;
 pub mod old_process;
-pub mod planted;
 pub mod program;
+pub mod purge_channel;
 mod quic;
 pub mod ram;
 pub mod switched_state;

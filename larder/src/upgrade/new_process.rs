@@ -1,8 +1,8 @@
 //! The new process of an upgrade, as long as it does not serve: it takes the sockets of the larder that started it, and the disk
 //! tier when that is free. An error ends it, and the other one serves on. If the other one has ended, this one goes on.
 
+use super::fault_injection::{is_planted, plan, planted};
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
-use super::planted::{is_planted, plan, planted};
 use super::ram::RamSource;
 use super::switched_state::{HandedPurges, SwitchedState};
 use super::{
@@ -26,7 +26,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// The time limit for the old process, which closes its disk tier meanwhile: longer than it waits for its queue.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long the old process may take to end when it has closed the connection. It kills this process where it serves on.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -280,8 +280,8 @@ fn connection(to: Pid) -> Result<UnixStream, String> {
     // No program that this process starts may hold the connection open.
     let none = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).map_err(refused)?;
     rustix::stdio::dup2_stdin(&none).map_err(refused)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(|it| plain(&it))?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(|it| plain(&it))?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(|it| plain(&it))?;
+    stream.set_write_timeout(Some(TIMEOUT)).map_err(|it| plain(&it))?;
     Ok(stream)
 }
 

@@ -1,8 +1,8 @@
 //! The old process of an upgrade: it starts the new one, hands over, and takes everything back if that fails.
 
-use super::link::{self, LinkEnd};
+use super::fault_injection::{is_planted, planted};
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
-use super::planted::{is_planted, planted};
+use super::purge_channel::{self, LinkEnd};
 use super::ram::RamSending;
 use super::{ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, REPORTS_END, STARTED_BY, SocketRow, quic};
 use crate::path_rules;
@@ -271,7 +271,7 @@ async fn serves(
     within: Duration,
 ) -> Result<JoinHandle<LinkEnd>, String> {
     let (tell, serving) = oneshot::channel();
-    let link = link::start(stream, purges, means.purge_queue.clone(), Some(tell))?;
+    let link = purge_channel::start(stream, purges, means.purge_queue.clone(), Some(tell))?;
     let outcome = match tokio::time::timeout(within, serving).await {
         Ok(Ok(Ok(()))) => return Ok(link),
         Ok(Ok(Err(sentence))) => NotReady::Refused(sentence),

@@ -10,19 +10,19 @@ use tokio::task::JoinHandle;
 /// The locks of listings: one walk at a time over each tier, so that any number of listings leaves one core to hits. A
 /// walk over a disk that does not respond holds the disk's lock, not that of RAM.
 #[derive(Default)]
-pub struct ListingTurns {
-    pub(super) ram: ListingTurn,
-    pub(super) disk: ListingTurn,
+pub struct WalkLocks {
+    pub(super) ram: WalkLock,
+    pub(super) disk: WalkLock,
 }
 
 /// The lock of one tier.
-pub(super) struct ListingTurn {
+pub(super) struct WalkLock {
     lock: Arc<Semaphore>,
     /// Notified when an operation has to wait.
     queued: Notify,
 }
 
-impl Default for ListingTurn {
+impl Default for WalkLock {
     fn default() -> Self {
         Self { lock: Arc::new(Semaphore::new(1)), queued: Notify::new() }
     }
@@ -62,7 +62,7 @@ impl<T> Drop for Walk<T> {
     }
 }
 
-impl ListingTurns {
+impl WalkLocks {
     /// Returns when an operation begins to wait for another.
     pub(crate) async fn queued(&self) {
         tokio::select! {
@@ -72,19 +72,19 @@ impl ListingTurns {
     }
 }
 
-impl ListingTurn {
-    /// Starts a long operation once no other is running. If others take longer than `patience`, it returns an error
+impl WalkLock {
+    /// Starts a long operation once no other is running. If others take longer than `timeout`, it returns an error
     /// instead of waiting further. The operation holds the lock until its end, also after its caller has gone.
     pub(super) async fn begin<T: Send + 'static>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl FnOnce(Wanted) -> T + Send + 'static,
     ) -> Result<Walk<T>, Slow> {
         let turn = match self.lock.clone().try_acquire_owned() {
             Ok(turn) => turn,
             Err(_) => {
                 self.queued.notify_waiters();
-                let turn = tokio::time::timeout(patience, self.lock.clone().acquire_owned());
+                let turn = tokio::time::timeout(timeout, self.lock.clone().acquire_owned());
                 turn.await.ok().and_then(Result::ok).ok_or(Slow)?
             }
         };
@@ -106,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_listing_that_cannot_begin_is_rejected_after_its_timeout() {
-        let (turn, (end, ends)) = (ListingTurn::default(), mpsc::channel::<()>());
+        let (turn, (end, ends)) = (WalkLock::default(), mpsc::channel::<()>());
         let walk = turn.begin(Duration::ZERO, move |_| ends.recv().is_ok()).await.unwrap();
         for _ in 0..100 {
             assert!(turn.begin(Duration::ZERO, |_| ()).await.is_err());
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_listing_without_a_client_ends_and_the_next_begins() {
-        let turn = ListingTurn::default();
+        let turn = WalkLock::default();
         let endless = |wanted: Wanted| while wanted.is_wanted() {};
         let walk = turn.begin(Duration::ZERO, endless).await.unwrap();
         drop(walk);

@@ -8,17 +8,17 @@ use larder_observe::ids::RequestId;
 const PAGES: usize = 20;
 
 impl Admin {
-    /// The question with `url` or `id` in place of `ask`; or the answer, for a tag.
+    /// The question with `url` or `id` in place of `subject`; or the answer, for a tag.
     pub(super) async fn asked_for(&self, asked: &AdminRequest<'_>) -> Result<Value, AdminResponse> {
-        let ask = asked.json["ask"].as_str().unwrap_or_default().trim();
+        let subject = asked.json["ask"].as_str().unwrap_or_default().trim();
         if ["url", "id"].iter().any(|it| !asked.json[*it].is_null()) {
             return Err(problem_at(400, "\"ask\" is the subject; remove url and id.", "ask"));
         }
-        if ask.is_empty() || ask.contains(char::is_whitespace) {
+        if subject.is_empty() || subject.contains(char::is_whitespace) {
             let detail = "The subject is a path, a URL, a tag or the id of a request, without spaces; write a space of a URL as %20.";
             return Err(problem_at(400, detail, "ask"));
         }
-        if let Some(tag) = ask.strip_prefix("tag:") {
+        if let Some(tag) = subject.strip_prefix("tag:") {
             if tag.is_empty() {
                 return Err(problem_at(
                     400,
@@ -29,10 +29,10 @@ impl Admin {
             return Err(self.explain_tag(asked, tag).await);
         }
         let is_known = |id| self.recent.find(id).is_some() || self.worst_question(id).is_some();
-        if RequestId::parse(ask).is_some_and(is_known) {
-            return Ok(json!({ "id": ask }));
+        if RequestId::parse(subject).is_some_and(is_known) {
+            return Ok(json!({ "id": subject }));
         }
-        let url = match ask {
+        let url = match subject {
             // Of another scheme it is refused as a URL.
             it if it.contains("://") => it.to_owned(),
             it if it.starts_with('/') => format!("{}{it}", self.site_of(it)),

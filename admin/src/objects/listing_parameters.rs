@@ -22,7 +22,7 @@ pub enum ListedTier {
 }
 
 /// A parsed query.
-pub struct Question {
+pub struct ListingParameters {
     pub tier: ListedTier,
     /// `None` if only the disk remains.
     pub ram: Option<ListingQuery>,
@@ -53,12 +53,12 @@ impl ListedTier {
     }
 }
 
-impl Question {
+impl ListingParameters {
     /// Parses a query. `tier`, `sort`, `order` and `limit` were validated against the row in `table`.
     ///
     /// # Errors
     /// One sentence: the error, its place, a valid form.
-    pub fn read(asked: &str) -> Result<Question, InputError> {
+    pub fn read(asked: &str) -> Result<ListingParameters, InputError> {
         let pairs = parameters::pairs(asked)?;
         let filled =
             |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1).filter(|it| !it.is_empty());
@@ -125,7 +125,7 @@ impl Question {
             limit: room,
             after: disk_after,
         };
-        Ok(Question { tier, ram: in_ram.then_some(ram), disk, room, sort })
+        Ok(ListingParameters { tier, ram: in_ram.then_some(ram), disk, room, sort })
     }
 }
 

@@ -76,13 +76,13 @@ async fn read(
         let message = head.with(body)?;
         match message.kind {
             MessageKind::Serving => {
-                if let Some(tell) = serving.take() {
-                    let _ = tell.send(Ok(()));
+                if let Some(reply) = serving.take() {
+                    let _ = reply.send(Ok(()));
                 }
             }
             MessageKind::Refused => {
-                if let Some(tell) = serving.take() {
-                    let _ = tell.send(Err(String::from_utf8_lossy(&message.body).into_owned()));
+                if let Some(reply) = serving.take() {
+                    let _ = reply.send(Err(String::from_utf8_lossy(&message.body).into_owned()));
                 }
             }
             MessageKind::Purge => {
@@ -97,8 +97,8 @@ async fn read(
                 });
             }
             MessageKind::Done => {
-                if let Some(tell) = unconfirmed.borrow_mut().remove(&message.number) {
-                    let _ = tell.send(message.body == [1]);
+                if let Some(reply) = unconfirmed.borrow_mut().remove(&message.number) {
+                    let _ = reply.send(message.body == [1]);
                 }
             }
             MessageKind::Finished => return Ok(()),
