@@ -497,16 +497,37 @@ impl ConfigCheck {
             // The tags of results are there whatever fields applications use.
             let is_read = cache.tags.headers.iter().any(|it| it.eq_ignore_ascii_case(SQL_TAGS));
             cache.tags.headers.extend((!is_read).then(|| SQL_TAGS.to_owned()));
-            let is_list = !self.flag(&at.key("sql.one_row")) && sql.statement.access == SqlAccess::Reads;
-            if is_list && cache.enabled && has_no_order(&self.text(&at.key("sql.query"))) {
-                let text = "without ORDER BY the rows may come in another order each time, and the ETag of the page changes; add ORDER BY \
-                            with a column that is unique, or one_row = true";
-                self.warn_of(self.source(&at.key("sql.query")), "site.route.sql.query", text);
+            if cache.enabled {
+                self.warn_of_order(at, sql);
             }
         }
         if sql.statement.access == SqlAccess::Writes {
             cache.enabled = false;
         }
+    }
+
+    /// Warns of a page that follows rows whose order may change. A lookup by a column is one of several rows, unless the route says otherwise.
+    fn warn_of_order(&mut self, at: &RoutePath, sql: &SqlConfig) {
+        let is_list = !self.flag(&at.key("sql.one_row")) && sql.statement.access == SqlAccess::Reads;
+        if !is_list || !has_no_order(&self.text(&at.key("sql.query"))) {
+            return;
+        }
+        let looked_up = sql.rows.iter().find_map(|it| match &it.0 {
+            ShownRows::Equal { table, column, .. } => Some(format!("{table}.{column}")),
+            ShownRows::Table(_) => None,
+        });
+        let remedy = match looked_up {
+            Some(column) => {
+                format!(
+                    "set one_row = true if {column} is unique, otherwise add ORDER BY with a column that is"
+                )
+            }
+            None => "add ORDER BY with a column that is unique, or one_row = true".to_owned(),
+        };
+        let text = format!(
+            "without ORDER BY the rows may come in another order each time, and the ETag of the page changes; {remedy}"
+        );
+        self.warn_of(self.source(&at.key("sql.query")), "site.route.sql.query", &text);
     }
 
     /// Warns of offers, and of `Accept` as it was sent, in the key of a query: that has the preferred format.

@@ -71,6 +71,18 @@ fn pages_that_follow_rows_have_an_order() {
     check(false, "select id from t limit 1", "");
     check(false, "select count (*) as n from t", "");
     check(false, "select 1 as one", "");
+    // A lookup by a column, which may be no unique one.
+    let lookup = |more: &str| {
+        let route = format!(
+            "sql = {{ query = \"select id from t where shop = :id\", parameters = {{ id = \"path int\" }}, rows = [\"t.shop = :id\"]{more} }}\ncache.default_ttl = \"1d\""
+        );
+        told(&text(&route).replacen("[[site]]", "follow.publication = \"larder\"\n[[site]]", 1))
+    };
+    let remedy =
+        "changes; set one_row = true if t.shop is unique, otherwise add ORDER BY with a column that is";
+    let found = lookup("");
+    assert!(found.len() == 1 && found[0].ends_with(remedy), "{found:?}");
+    assert_eq!(Vec::<String>::new(), lookup(", one_row = true"));
     let unfollowed = text("sql.query = \"select id from t\"\ncache.default_ttl = \"1d\"");
     assert_eq!(Vec::<String>::new(), told(&unfollowed));
 }
