@@ -4,6 +4,7 @@
 mod beside;
 mod failures;
 mod keys;
+mod killed_workers;
 mod paths;
 mod uploads;
 
