@@ -18,12 +18,14 @@ fn growth(larder: &Larder, first: impl Fn()) -> u64 {
     assert!(larder.get("/few").text().contains("\"u1\""));
     let before = taken();
     let mut client = larder.client();
+    let asked = std::time::Instant::now();
     client.send("GET /all HTTP/1.1\r\nHost: h\r\n\r\n");
     let head = client.read_raw_head();
     assert!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
     let (mut rows, mut most, mut chunks) = (0, 0, 0_usize);
     while let Some(chunk) = client.read_chunk() {
         if chunks == 0 {
+            println!("the first rows arrive after {} us", asked.elapsed().as_micros());
             first();
         }
         if chunks.is_multiple_of(64) {
