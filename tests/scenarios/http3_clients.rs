@@ -1,4 +1,4 @@
-//! HTTP/3 with Chromium, quic-go and aioquic: implementations of QUIC that share no code with larder.
+//! HTTP/3 with Chromium, quic-go, aioquic and libcurl: implementations of QUIC that share no code with larder.
 
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
@@ -113,16 +113,21 @@ fn aioquic_gets_every_response_and_the_codes_of_its_violations() {
     assert_eq!(11, larder.counter("http3_errors"));
 }
 
-/// `tests/quic_go` sends the requests: a page, 3 MB, and an upload that comes back, on two connections.
-#[test]
-fn quic_go_gets_every_response_and_resumes_with_early_data() {
-    let origin = Origin::new(|it| match it.target() {
+/// Pages that are stored, and for every other URL the body of the request.
+fn kept_large_and_echo() -> Origin {
+    Origin::new(|it| match it.target() {
         "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\nkept".to_owned(),
         "/large" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(3_000_000)),
         _ => {
             format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", String::from_utf8_lossy(&it.body))
         }
-    });
+    })
+}
+
+/// `tests/quic_go` sends the requests: a page, 3 MB, and an upload that comes back, on two connections.
+#[test]
+fn quic_go_gets_every_response_and_resumes_with_early_data() {
+    let origin = kept_large_and_echo();
     let authority = Authority::new();
     let larder = front(&origin, &authority);
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/quic_go");
@@ -136,4 +141,36 @@ fn quic_go_gets_every_response_and_resumes_with_early_data() {
     assert_eq!("HTTP/3.0 kept 3000000 true false\nHTTP/3.0 kept 3000000 true true\n", shown, "{why}");
     let counter = |name| larder.counter(name);
     assert_eq!((2, 6, 0), (counter("http3_connections"), counter("http3_requests"), counter("http3_errors")));
+}
+
+/// The lines of `tests/pycurl`: version, status and length of each response.
+const OF_LIBCURL: &str = "\
+a page: 3 200 4
+3 MB: 3 200 3000000
+a range: 3 206 200
+HEAD: 3 200 0
+60 fields of 3,000 bytes: 3 431 96
+an upload: 3 200 1000000
+the upload comes back: True
+on one connection: 3 200 8, connections 1 0
+20 at once: 3 200 3000000, connections 1
+over TCP: 2 200 4, HTTP/3 is announced: True
+";
+
+#[test]
+fn libcurl_gets_every_response() {
+    let origin = kept_large_and_echo();
+    let authority = Authority::new();
+    let larder = front_with(&origin, &authority, "");
+    let place = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let client = Command::new("python3")
+        .arg(place.join("../tests/pycurl/client.py"))
+        .arg(authority.path("ca.pem"))
+        .arg(larder.address.port().to_string())
+        .env("PYTHONPATH", place.join("../target/tools/pycurl"))
+        .output()
+        .expect("tests/install brings pycurl");
+    let why = String::from_utf8_lossy(&client.stderr);
+    assert_eq!(OF_LIBCURL, String::from_utf8_lossy(&client.stdout), "{why}");
+    assert_eq!(0, larder.counter("http3_errors"));
 }
