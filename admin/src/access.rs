@@ -202,7 +202,7 @@ impl AdminAccess {
     }
 
     /// Accepts these named tokens from now on. Sessions and login links of a token that is no longer among them, or has another role, end.
-    pub fn apply_config(&self, named: &[NamedToken]) {
+    pub fn set_tokens(&self, named: &[NamedToken]) {
         let mut tokens = self.tokens.borrow_mut();
         let mut before = std::mem::take(&mut *tokens).into_iter();
         let mut all: Vec<UsedToken> = before.next().into_iter().collect();

@@ -456,7 +456,7 @@ async fn send_events(
 impl Admin {
     /// Uses a new configuration for access and explanations from now on; `tls_port` is the port of its first address with TLS.
     pub fn apply_config(&self, live: Arc<Live>, tls_port: Option<u16>) {
-        self.access.apply_config(&live.config.admin.tokens);
+        self.access.set_tokens(&live.config.admin.tokens);
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None, tls_port));
         let before = self.live.replace(live.clone());
         self.carry_health_over(&before, &live);

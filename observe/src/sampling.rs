@@ -86,10 +86,10 @@ impl Sampling {
     /// Takes over a configuration; rates set at run time are dropped. Leases continue.
     pub fn configure(&self, rates: TraceRates) {
         self.timed.store(rates.timed, Relaxed);
-        self.apply_config(rates.routes);
+        self.set_routes(rates.routes);
     }
 
-    fn apply_config(&self, routes: Vec<Vec<(String, u32)>>) {
+    fn set_routes(&self, routes: Vec<Vec<(String, u32)>>) {
         self.change(|all| {
             let before: Vec<TraceRate> = all.iter().flatten().cloned().collect();
             let rate = |(route, every): (String, u32)| {
@@ -238,7 +238,7 @@ mod tests {
 
     fn sampling(rates: &[(&str, u32)]) -> Arc<Sampling> {
         let it = Arc::new(Sampling::default());
-        it.apply_config(vec![rates.iter().map(|it| (it.0.to_owned(), it.1)).collect()]);
+        it.set_routes(vec![rates.iter().map(|it| (it.0.to_owned(), it.1)).collect()]);
         it
     }
 
@@ -355,7 +355,7 @@ mod tests {
         sampling.set("b", 9);
         lease(&sampling, "a", "x", 1, 1000);
         sampling
-            .apply_config(vec![vec![("new".to_owned(), 3)], vec![("a".to_owned(), 7), ("b".to_owned(), 0)]]);
+            .set_routes(vec![vec![("new".to_owned(), 3)], vec![("a".to_owned(), 7), ("b".to_owned(), 0)]]);
         assert_eq!(vec![3, 1, 0], hold(&sampling));
         sampling.expire(Monotonic(1000));
         assert_eq!(vec![3, 7, 0], hold(&sampling), "what the file says now, not what it said before");

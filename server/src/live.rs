@@ -1,5 +1,5 @@
 //! The configuration in force, with the resources it opens and the parts it makes for each worker: routes, origins, their
-//! observers. Every part that follows a reload has an `apply_config` with this argument, at start as at a reload.
+//! observers. The process, a worker, the certificates and the admin put it in force by an `apply_config` each, at start as at a reload.
 
 use super::access::{AccessRules, AuthService, LiveAccess};
 use super::addresses::OpenAddresses;

@@ -166,7 +166,7 @@ pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
             (orders.live.config.tls.as_ref().and_then(|it| it.acme.clone()), orders.tls.clone())
         };
         match (&mut keeper, acme) {
-            (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.apply_config(acme),
+            (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.set_names(acme),
             (_, acme) => {
                 keeper.take().into_iter().for_each(|it| it.attempts.interrupt());
                 means.book.forget_managed();
@@ -226,7 +226,7 @@ impl AcmeKeeper {
     }
 
     /// Takes over the names of a new configuration. Attempts in progress go on.
-    fn apply_config(&mut self, config: AcmeConfig) {
+    fn set_names(&mut self, config: AcmeConfig) {
         if *self.config != config {
             if self.config.authorities != config.authorities || self.config.email != config.email {
                 self.attempts.close_accounts();
