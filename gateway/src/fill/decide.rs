@@ -36,7 +36,9 @@ pub(super) fn length_of(arrived: &ArrivedHead) -> Option<u64> {
 impl FillRun {
     /// `Decide`: whether the response is stored or forwarded.
     pub(super) async fn decide(&mut self) -> FillStep {
-        let (Some(arrived), Some(kind)) = (&self.arrived, &self.kind) else { return FillStep::Finish };
+        let (Some(arrived), Some(kind)) = (&self.arrived, &self.request_kind) else {
+            return FillStep::Finish;
+        };
         let status = arrived.response.status;
         match (status, kind) {
             // Some origins answer `If-Range` with a 304, which was not requested.
@@ -92,14 +94,15 @@ impl FillRun {
 
     /// Whether the client's own conditions were sent, so that a 304 answers them.
     fn may_be_not_modified(&self) -> bool {
-        let is_as_sent = matches!(self.kind, Some(OriginRequestKind::AsSent | OriginRequestKind::Head));
+        let is_as_sent =
+            matches!(self.request_kind, Some(OriginRequestKind::AsSent | OriginRequestKind::Head));
         is_as_sent
             && RequestFacts::read(&self.job.request.method, &self.job.request.fields.view()).conditional
     }
 
     /// Asks once more without condition, after an answer that could not be used.
     fn ask_again(&mut self) -> FillStep {
-        self.kind = Some(OriginRequestKind::Again);
+        self.request_kind = Some(OriginRequestKind::Again);
         self.arrived = None;
         FillStep::Origin
     }
@@ -117,7 +120,7 @@ impl FillJob {
     fn disposition(&self, arrived: &ArrivedHead, is_private: bool) -> Disposition {
         if arrived.response.is_local_redirect {
             // Each client gets the response to the other target, with the rules of its route.
-            if !self.remembered {
+            if !self.is_hit_for_miss {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
             return Disposition::Forward(Unshared::Page);
@@ -219,7 +222,7 @@ impl FillJob {
     ) -> Option<Unshared> {
         if verdict != Storable::Store && spent != SpentLifetime::Passing {
             self.refuse(NotStorable::Late, || meta.clone());
-            if !self.remembered {
+            if !self.is_hit_for_miss {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
             return Some(Unshared::Page);
@@ -231,7 +234,7 @@ impl FillJob {
         if why == Nowhere::NoRoom {
             return Some(Unshared::Answer);
         }
-        if !self.remembered {
+        if !self.is_hit_for_miss {
             self.judge(None, |it| it.remember_miss(&arrived.epoch));
         }
         Some(Unshared::Page)
@@ -297,7 +300,7 @@ impl FillJob {
             request: &self.request,
             facts: &facts,
             hash: self.hash,
-            remembered: self.remembered,
+            is_hit_for_miss: self.is_hit_for_miss,
         })
     }
 

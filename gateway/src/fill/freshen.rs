@@ -91,7 +91,7 @@ impl FillJob {
                 self.judge(None, |it| it.remember_miss(&arrived.epoch));
             }
         }
-        if !self.background {
+        if !self.is_renewal() {
             let mut cookies = self.local.cookies.borrow_mut();
             fields.iter().filter(|it| it.sets_cookie()).for_each(|it| cookies.push(it.name, it.value));
         }

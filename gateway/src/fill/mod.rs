@@ -71,15 +71,14 @@ pub(crate) struct FillJob {
     pub fetch: FetchKind,
     /// How it uses the tiers below RAM.
     pub below: TierLookup,
-    /// No request waits for it: it continues without readers (stale-while-revalidate).
-    pub background: bool,
+    pub purpose: FillPurpose,
     /// Why the origin is asked.
     pub reason: FillReason,
     /// The store already remembers that answers under this key are not shared; after it forgets, one request finds out
     /// for all.
-    pub remembered: bool,
+    pub is_hit_for_miss: bool,
     /// The request that started it has waited for a fetch that failed.
-    pub is_second: bool,
+    pub is_after_failure: bool,
     /// Results for the client that started it only.
     pub local: Rc<FillStarter>,
     pub stages: FillStages,
@@ -87,6 +86,16 @@ pub(crate) struct FillJob {
     pub script: OnceCell<Arc<Script>>,
     /// This node's lease, among all nodes, to ask the origin; released when it is dropped.
     pub win: Cell<Option<RecomputeLease>>,
+}
+
+/// The purpose of a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FillPurpose {
+    /// The response to a request that waits for it.
+    Response,
+    /// A stored response that has been served is renewed in the background: no request waits, and the fill continues
+    /// without readers (stale-while-revalidate).
+    Renewal,
 }
 
 /// The kind of a fetch.
@@ -314,7 +323,7 @@ impl ArrivedHead {
 pub(crate) struct FillRun {
     pub job: FillJob,
     /// The request to the origin; before it is made, the held response decides that.
-    kind: Option<OriginRequestKind>,
+    request_kind: Option<OriginRequestKind>,
     readers: Readers,
     /// The response that may answer, from the tiers read so far.
     held: Option<(StoredArc, AnsweringTier)>,
@@ -392,9 +401,9 @@ impl FillJob {
 }
 
 impl FillRun {
-    fn of(job: FillJob, kind: Option<OriginRequestKind>, readers: Readers) -> Self {
+    fn of(job: FillJob, request_kind: Option<OriginRequestKind>, readers: Readers) -> Self {
         let (held, arrived, decided, outcome) = (None, None, None, FillOutcome::Ended);
-        Self { job, kind, readers, held, arrived, decided, outcome }
+        Self { job, request_kind, readers, held, arrived, decided, outcome }
     }
 
     fn shared(job: FillJob, writer: FillWriter) -> Self {
@@ -449,7 +458,7 @@ impl FillRun {
 
     fn waiters(&self) -> Waiters<'_> {
         match &self.readers {
-            _ if self.job.background => Waiters::Unconditional,
+            _ if self.job.is_renewal() => Waiters::Unconditional,
             Readers::Shared(writer) => Waiters::Readers(writer),
             Readers::One { .. } => Waiters::Client(&self.job.local),
             Readers::None => Waiters::Unconditional,
@@ -514,7 +523,7 @@ impl FillRun {
             spent: SpentLifetime::No,
         };
         let has_no_body = in_place.is_some();
-        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.background);
+        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.is_renewal());
         writer.head(FillHead::Private(Arc::new(head)), false);
         if has_no_body {
             arrived.source.leave().await;
@@ -565,6 +574,10 @@ impl FillRun {
 }
 
 impl FillJob {
+    pub fn is_renewal(&self) -> bool {
+        self.purpose == FillPurpose::Renewal
+    }
+
     fn fail(&self, mut writer: FillWriter, head: FillHead) {
         if let FillHead::Failed(status) = head {
             self.name_cause(&mut writer, status);
@@ -578,7 +591,7 @@ impl FillJob {
     fn name_cause(&self, writer: &mut FillWriter, status: u16) {
         let says = recent_failures::content_hash(&self.gateway.store, &self.request);
         writer.provoked_by(says);
-        if self.is_second && status >= 500 {
+        if self.is_after_failure && status >= 500 {
             self.gateway.refusals.failing.note(self.hash, says, status, clock::monotonic());
         }
     }

@@ -139,16 +139,16 @@ impl FillRun {
             return self.ask_maker(&*maker).await;
         }
         let job = &self.job;
-        if self.kind.is_none() {
-            self.kind = Some(job.request_for_held());
+        if self.request_kind.is_none() {
+            self.request_kind = Some(job.request_for_held());
         }
-        if let Some(kind) = &self.kind
+        if let Some(kind) = &self.request_kind
             && let Some(arrived) = job.without_script(kind).await
         {
             self.arrived = Some(arrived);
             return FillStep::Decide;
         }
-        let is_first = !matches!(self.kind, Some(OriginRequestKind::Again));
+        let is_first = !matches!(self.request_kind, Some(OriginRequestKind::Again));
         if is_first && job.charge().is_err() {
             return self.ends(FillOutcome::OverBudget);
         }
@@ -165,9 +165,9 @@ impl FillRun {
                 return self.ends(outcome);
             }
         }
-        let asked = match (reserved, &self.kind) {
+        let asked = match (reserved, &self.request_kind) {
             (Ok(reserved), Some(kind)) => {
-                let counted = is_first && self.job.fetch == FetchKind::Validation && !self.job.background;
+                let counted = is_first && self.job.fetch == FetchKind::Validation && !self.job.is_renewal();
                 self.job.gateway.counters.cache_validations.add(u64::from(counted));
                 let asking = self.job.request_head(reserved, started, kind, self.waiters());
                 self.unless_cancelled(pin!(asking)).await
@@ -187,8 +187,8 @@ impl FillRun {
 
     /// The same where the responses of the route are made here.
     async fn ask_maker(&mut self, maker: &dyn ResponseMaker) -> FillStep {
-        if !matches!(self.kind, Some(OriginRequestKind::AsSent | OriginRequestKind::Head)) {
-            self.kind = Some(OriginRequestKind::Whole); // The maker does not know the stored response.
+        if !matches!(self.request_kind, Some(OriginRequestKind::AsSent | OriginRequestKind::Head)) {
+            self.request_kind = Some(OriginRequestKind::Whole); // The maker does not know the stored response.
         }
         if self.job.charge().is_err() {
             return self.ends(FillOutcome::OverBudget);
@@ -256,7 +256,7 @@ impl FillJob {
     }
 
     pub(super) fn cancels(&self) -> bool {
-        self.route.policy.on_abort == OnAbort::Cancel && !self.background
+        self.route.policy.on_abort == OnAbort::Cancel && !self.is_renewal()
     }
 
     /// Lets the route's maker answer in place of an origin. `None` where no client waits for the answer any more
@@ -401,7 +401,7 @@ impl FillJob {
             let mut response = with_upload(upload, head).await?.ok_or(NoAnswer::GivenUp)??;
             let is_switched = is_passed && response.status == 101;
             let mut order = None;
-            if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.background {
+            if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.is_renewal() {
                 self.local.answered_by.set(Some(exchange.origin()));
             }
             if !is_switched {

@@ -51,7 +51,7 @@ impl FillRun {
                 | FillOutcome::RepeatLookup
                 | FillOutcome::OverBudget
         );
-        if !job.background || !is_vain {
+        if !job.is_renewal() || !is_vain {
             return;
         }
         let Some(before) = &job.stored else { return };

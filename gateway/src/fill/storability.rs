@@ -22,7 +22,7 @@ pub(crate) struct StorabilityCheck<'a> {
     pub hash: KeyHash,
     /// The store already remembers that answers under this key are not shared; after it forgets, one request finds out
     /// for all.
-    pub remembered: bool,
+    pub is_hit_for_miss: bool,
 }
 
 impl StorabilityCheck<'_> {
@@ -58,7 +58,7 @@ impl StorabilityCheck<'_> {
             return; // Nobody expected the answer to a POST or a HEAD to be stored.
         }
         self.gateway.counters.cache_refusals.add(1);
-        if is_about_the_page(self.request, arrived, refusal) && !self.remembered {
+        if is_about_the_page(self.request, arrived, refusal) && !self.is_hit_for_miss {
             self.remember_miss(&arrived.epoch);
         }
         let theirs = refusal.is_one_visitors();

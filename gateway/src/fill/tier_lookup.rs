@@ -3,7 +3,7 @@
 
 use super::machine::FillStep;
 use super::miss_reason::FillReason;
-use super::{FetchKind, FillJob, FillOutcome, FillRun, OriginRequestKind, Readers};
+use super::{FetchKind, FillJob, FillOutcome, FillPurpose, FillRun, OriginRequestKind, Readers};
 use crate::coding;
 use crate::lower_tiers::{self, PromoteToRam};
 use crate::stages::{FillStages, RequestStage};
@@ -436,7 +436,7 @@ impl FillJob {
         seconds: u32,
     ) -> TierLookupResult {
         let most = self.gateway.remembers_misses(&self.route.policy);
-        let may_part = held.is_none() && !self.background && self.below == TierLookup::First;
+        let may_part = held.is_none() && !self.is_renewal() && self.below == TierLookup::First;
         if says == Unshared::Answer || most == 0 || !may_part {
             return self.on_our_turn(held, None);
         }
@@ -473,7 +473,7 @@ impl FillJob {
         }
         drop(fields);
         self.reason.found_below(miss_reason::of_stored(&stored.meta));
-        if !self.background {
+        if !self.is_renewal() {
             self.local.reason.set(Some(self.reason.of(&OriginRequestKind::Whole)));
         }
         self.fetch = fetch_of(&stored);
@@ -494,12 +494,11 @@ impl FillJob {
         }
         let (gateway, flight) = (self.gateway.clone(), self.renewal_of(&stored));
         let fetch = fetch_of(&stored);
-        let (below, background, local, stages) =
-            (TierLookup::Skip, true, Rc::default(), FillStages::default());
+        let (below, purpose, local, stages) =
+            (TierLookup::Skip, FillPurpose::Renewal, Rc::default(), FillStages::default());
         let win = Cell::new(win);
         let reason = FillReason::new(MissReason::Refresh);
-        let job =
-            FillJob { stored: Some(stored), fetch, below, background, reason, local, stages, win, ..self };
+        let job = FillJob { stored: Some(stored), fetch, below, purpose, reason, local, stages, win, ..self };
         gateway.validate_in_background(job, flight);
     }
 
@@ -514,7 +513,7 @@ impl FillJob {
             reuse::decide(Ok(&stored.meta), &facts, &self.route.policy, clock::wall(), &mut Silent);
         match decision {
             Reuse::Serve | Reuse::ServeStale => true,
-            Reuse::ServeWhileRevalidating => !self.background,
+            Reuse::ServeWhileRevalidating => !self.is_renewal(),
             _ => false,
         }
     }

@@ -5,8 +5,8 @@ use super::deliver::Delivery;
 use super::machine::Step;
 use super::{Machine, OwnError};
 use crate::fast_path;
-use crate::fill::FetchKind;
 use crate::fill::tier_lookup::TierLookup;
+use crate::fill::{FetchKind, FillPurpose};
 use crate::rewrite;
 use larder_semantics::budget::BudgetBound;
 use larder_semantics::cache_status::CacheReport;
@@ -48,7 +48,7 @@ impl Machine<'_, '_> {
         if self.is_over_budget() {
             return self.note_over_budget();
         }
-        let job = self.job(FetchKind::Validation, TierLookup::First, true);
+        let job = self.job(FetchKind::Validation, TierLookup::First, FillPurpose::Renewal);
         self.gateway.validate_in_background(job, flight);
     }
 

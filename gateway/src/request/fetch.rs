@@ -7,7 +7,9 @@ use super::{Coalescing, LowerTierState, MAX_LOOKUPS, Machine, OwnError};
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillRun, OriginRequestKind};
+use crate::fill::{
+    ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillPurpose, FillRun, OriginRequestKind,
+};
 use crate::request_headers;
 use crate::rules;
 use crate::stages::RequestStage;
@@ -154,8 +156,12 @@ impl Machine<'_, '_> {
         let since = self.gateway.store.removals(self.hash);
         let may_repeat_lookup = self.found.is_none() && !self.is_hit_for_miss() && self.lookups < MAX_LOOKUPS;
         self.stages.enter(RequestStage::Connect);
-        let mut fill =
-            FillRun::private(self.job(self.fetch, TierLookup::Skip, false), kind, since, may_repeat_lookup);
+        let mut fill = FillRun::private(
+            self.job(self.fetch, TierLookup::Skip, FillPurpose::Response),
+            kind,
+            since,
+            may_repeat_lookup,
+        );
         // Not within this request's own future, which is moved as a whole and mostly does without.
         let running = self.gateway.private_fills.lend(|| fill.run(FillStep::Origin));
         let next = self.while_here(running).await;

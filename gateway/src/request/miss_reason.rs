@@ -1,13 +1,14 @@
 //! The reason of a request to the origin: the facts for `semantics::miss_reason`, and the reason that log and statistics get.
 
 use super::{Machine, RamCopy};
+use crate::fill::FillPurpose;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::miss_reason::{self, MissFacts, MissReason};
 use larder_semantics::reuse;
 
 impl Machine<'_, '_> {
     /// The reason for a fetch that this request starts, before its response is known.
-    pub fn miss_reason(&self, background: bool) -> MissReason {
+    pub fn miss_reason(&self, purpose: FillPurpose) -> MissReason {
         if let Some(bypassed) = self.bypassed {
             return bypassed;
         }
@@ -21,7 +22,7 @@ impl Machine<'_, '_> {
             is_hit_for_miss: self.is_hit_for_miss(),
             is_head: self.facts.method == "HEAD",
             removed: if stored.is_none() { self.gateway.store.removal_cause(self.hash) } else { None },
-            is_background: background,
+            is_background: purpose == FillPurpose::Renewal,
         })
     }
 

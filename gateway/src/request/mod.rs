@@ -22,7 +22,7 @@ mod wait;
 use self::early_body::EarlyBody;
 use crate::fill::miss_reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
+use crate::fill::{FetchKind, FillJob, FillPurpose, FillStarter, OriginTold};
 use crate::request_cookies;
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
@@ -517,7 +517,7 @@ impl<'c> Machine<'_, 'c> {
                     return step;
                 }
                 self.reader = Some(reader);
-                let job = self.job(self.fetch, below, false);
+                let job = self.job(self.fetch, below, FillPurpose::Response);
                 job.spawn(writer);
                 self.fetch_step()
             }
@@ -592,9 +592,9 @@ impl<'c> Machine<'_, 'c> {
         Some(self.serve_found(now))
     }
 
-    pub fn job(&self, fetch: FetchKind, below: TierLookup, background: bool) -> FillJob {
-        let reason = self.miss_reason(background);
-        if !background {
+    pub fn job(&self, fetch: FetchKind, below: TierLookup, purpose: FillPurpose) -> FillJob {
+        let reason = self.miss_reason(purpose);
+        if purpose == FillPurpose::Response {
             self.local.reason.set(Some(reason));
         }
         FillJob {
@@ -608,12 +608,15 @@ impl<'c> Machine<'_, 'c> {
             body: self.early.keyed(),
             fetch,
             below,
-            background,
+            purpose,
             reason: FillReason::new(reason),
-            remembered: self.is_hit_for_miss(),
-            is_second: self.failures > 0,
+            is_hit_for_miss: self.is_hit_for_miss(),
+            is_after_failure: self.failures > 0,
             local: self.local.clone(),
-            stages: if background { FillStages::default() } else { self.stages.of_fill() },
+            stages: match purpose {
+                FillPurpose::Response => self.stages.of_fill(),
+                FillPurpose::Renewal => FillStages::default(),
+            },
             script: OnceCell::new(),
             win: Cell::new(None),
         }

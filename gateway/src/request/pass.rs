@@ -9,7 +9,9 @@ use crate::buffered::WholeBody;
 use crate::cache_key;
 use crate::file_orders::InPlaceOfBody;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{ArrivedHead, FetchKind, FillJob, FillRun, NoAnswer, OriginRequestKind, Passing, Waiters};
+use crate::fill::{
+    ArrivedHead, FetchKind, FillJob, FillPurpose, FillRun, NoAnswer, OriginRequestKind, Passing, Waiters,
+};
 use crate::protocol_upgrade;
 use crate::request_headers;
 use crate::route::Spreading;
@@ -46,7 +48,7 @@ impl<'c> Machine<'_, 'c> {
         };
         self.stages.enter(RequestStage::Connect);
         // The job continues the stage in which it is made.
-        let job = self.job(FetchKind::Full, TierLookup::Skip, false);
+        let job = self.job(FetchKind::Full, TierLookup::Skip, FillPurpose::Response);
         if job.charge().is_err() {
             return self.over_budget();
         }
@@ -153,7 +155,7 @@ impl<'c> Machine<'_, 'c> {
         // Not before: the POST itself has just removed what was there.
         let since = self.gateway.store.removals(self.hash);
         let mut fill = FillRun::private(
-            self.job(FetchKind::Full, TierLookup::Skip, false),
+            self.job(FetchKind::Full, TierLookup::Skip, FillPurpose::Response),
             OriginRequestKind::Passed,
             since,
             false,

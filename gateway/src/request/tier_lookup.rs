@@ -3,8 +3,8 @@
 
 use super::machine::Step;
 use super::{LowerTierState, MAX_LOOKUPS, Machine, RamCopy};
-use crate::fill::FetchKind;
 use crate::fill::tier_lookup::TierLookup;
+use crate::fill::{FetchKind, FillPurpose};
 use crate::lower_tiers;
 use crate::stages::RequestStage;
 use larder_semantics::cache_status::AnsweringTier;
@@ -48,7 +48,7 @@ impl Machine<'_, '_> {
         match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
             Begin::Lead(writer, reader) => {
                 self.reader = Some(reader);
-                self.job(FetchKind::Full, TierLookup::Only, false).spawn(writer);
+                self.job(FetchKind::Full, TierLookup::Only, FillPurpose::Response).spawn(writer);
             }
             Begin::Follow(reader) => {
                 self.stages.enter(RequestStage::Wait);
