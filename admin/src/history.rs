@@ -157,7 +157,7 @@ impl HistoryState {
         let what = format!(
             "larder {} {what}{}",
             env!("CARGO_PKG_VERSION"),
-            // In an upgrade the process before may have closed the file already: it serves on meanwhile.
+            // In an upgrade the process before may have closed the file already: it continues to serve meanwhile.
             loaded.filter(|_| !replaces).map_or(String::new(), |it| since_end(&it, now))
         );
         history.marks.add(now, kind, what);

@@ -6,7 +6,7 @@
 //! ```text
 //! row("GET", "/api/v1/things", VIEWER, "Things that are.", |it, asked| Box::pin(async move { it.things(asked) }))
 //!     .query(&[text("search", "part of a name"), integer("limit", 1, 1000, "how many at most"),
-//!              one_of("order", &["asc", "desc"], "in which order")])    // others are refused with 400
+//!              one_of("order", &["asc", "desc"], "in which order")])    // other values are rejected with 400
 //!     .gives(THINGS)                  // JSON schema of the answer with 200, a `&str` in the subject's own file
 //!     .example("search=a&limit=2", "")    // its query and body; a test asks it and holds the answer against `gives`
 //! row("PUT", "/api/v1/things", OPERATOR, ..).takes(THING).most(1 << 20).gives(THINGS).example("", r#"{"name":"a"}"#)
@@ -349,7 +349,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .reads().most(CONFIG).takes(config::SECTION_OF).gives(config::LAYERS).example("", r#"{"text":"[[site]]\nhosts = \"a\"","at":["site",0]}"#),
     row("POST", "/api/v1/config/rollback", ADMIN, "Activates an earlier configuration.", |it, asked| Box::pin(it.roll_back(asked)))
         .takes(config::BACK_TO).gives(config::IN_FORCE),
-    row("POST", "/api/v1/upgrade", ADMIN, "Starts the program that is on disk now, and hands the sockets, the disk tier and the purges over to it. Answers when it serves; after a failure this process serves on, and the answer is 409 with the reason.", |it, asked| Box::pin(it.upgrade(asked)))
+    row("POST", "/api/v1/upgrade", ADMIN, "Starts the program that is on disk now, and hands the sockets, the disk tier and the purges over to it. Answers when it serves; after a failure this process continues to serve, and the answer is 409 with the reason.", |it, asked| Box::pin(it.upgrade(asked)))
         .query(&[integer("timeout", 1, 3600, "maximum seconds for each step of the new process (60)")]).gives(super::upgrade::UPGRADED),
     row("POST", "/test/clock", ADMIN, "Moves the clock, for tests.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
         .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required(), integer("uptime", 0, 1_000_000_000, "milliseconds of the monotonic clock"), integer("hold", 0, 1, "1: only this endpoint moves the monotonic clock; 0: the machine does again")]),

@@ -12,7 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The answer: `process` and `version` of the larder that serves now.
 ///
 /// # Errors
-/// One sentence: no larder responds, or it serves on, and why.
+/// One sentence: no larder responds, or it continues to serve, and why.
 pub fn request(order: &Upgrade) -> Result<Value, String> {
     let admin = admin_client::admin(order.admin.as_ref(), None)?;
     let path = format!("/api/v1/upgrade?timeout={}", order.timeout);

@@ -228,7 +228,7 @@ fn new_certificates_are_taken_while_it_serves() {
         authority.trusting().connect(larder.address, "one.test").unwrap().shown() == new
     });
     let so_far = served.load(SeqCst);
-    until("it serves on", || served.load(SeqCst) > so_far);
+    until("it continues to serve", || served.load(SeqCst) > so_far);
     stop.store(true, SeqCst);
     load.join().unwrap();
     assert_eq!(200, old.get("/").status, "the connection goes on");

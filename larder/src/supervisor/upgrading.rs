@@ -139,9 +139,9 @@ impl Supervisor {
         }
     }
 
-    /// This process serves on.
+    /// This process continues to serve.
     pub fn upgrade_failed(&self, order: UpgradeOrder, why: String) {
-        let values = [("why", &*why), ("because", &*order.by), ("now", "this process serves on")];
+        let values = [("why", &*why), ("because", &*order.by), ("now", "this process continues to serve")];
         self.running.errors.event(Level::Error, "upgrade-failed", &values);
         let _ = order.outcome.send(Err(why));
     }

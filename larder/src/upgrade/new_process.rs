@@ -1,5 +1,5 @@
 //! The new process of an upgrade, as long as it does not serve: it takes the sockets of the larder that started it, and the disk
-//! tier when that is free. An error ends it, and the other one serves on. If the other one has ended, this one goes on.
+//! tier when that is free. An error ends it, and the other one continues to serve. If the other one has ended, this one goes on.
 
 use super::fault_injection::{is_planted, plan, planted};
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// The time limit for the old process, which closes its disk tier meanwhile: longer than it waits for its queue.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long the old process may take to end when it has closed the connection. It kills this process where it serves on.
+/// How long the old process may take to end when it has closed the connection. It kills this process where it continues to serve.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The larder that started this process in order to be replaced.
@@ -186,7 +186,7 @@ impl Predecessor {
     /// Connections are accepted: the old process finishes its own.
     ///
     /// # Errors
-    /// One sentence: it serves on.
+    /// One sentence: it continues to serve.
     pub fn serving(&self) -> Result<(), String> {
         planted("serving");
         if self.crash.get().is_none() {
@@ -220,7 +220,7 @@ impl Predecessor {
         self.unless_crashed(received, CrashedPredecessor::BeforeSwitch)
     }
 
-    /// `None` where the old process has ended. Where it only closed the connection it serves on, and two processes must not have
+    /// `None` where the old process has ended. Where it only closed the connection it continues to serve, and two processes must not have
     /// different purges: that is an error.
     fn unless_crashed<T>(
         &self,

@@ -67,7 +67,7 @@ fn the_connection_must_be_of_the_same_user_and_carry_an_offer() {
     }
 }
 
-/// The other end may serve on, with other purges.
+/// The other end may continue to serve, with other purges.
 #[test]
 fn a_closed_connection_alone_does_not_make_a_second_larder() {
     let (here, there) = UnixStream::pair().unwrap();
