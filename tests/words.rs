@@ -1,6 +1,6 @@
 //! Words that plain technical English does without: the subject of a clause is a thing of the field, not a pronoun. Checked
 //! in the documents, the generated manuals (keys, counters, events, commands), the page, string literals of the sources, and
-//! the module and item documentation of the crates in [`DOCUMENTED`], and the module documentation of their tests.
+//! the documentation and comments of the crates in [`DOCUMENTED`], and the module documentation of their tests.
 
 use super::{root, sources};
 use regex::Regex;
@@ -23,6 +23,7 @@ const REFUSED: &[&str] = &[
     "so long",
     "beside",
     "or else",
+    "serves on",
 ];
 
 /// A pronoun as the subject at the start of a clause: at the start of the text, after `.`, `;`, `:`, `?`, `!`, `(`, or after a
@@ -51,9 +52,6 @@ const BEFORE_ELSE: &[&str] = &[
 
 /// Folders with documents for operators and developers, the generated manuals included.
 const DOCUMENTS: &[&str] = &["", "docs", "docs/decisions", "docs/generated", "docs/guide"];
-
-/// Documents that are not checked: the history of releases quotes earlier names.
-const UNCHECKED: &[&str] = &["CHANGELOG.md"];
 
 /// Crates and folders whose literals are read by users. The demo's pages are a story, not messages.
 const LITERALS: &[&str] = &[
@@ -152,6 +150,48 @@ fn documentation(line: &str) -> Option<&str> {
     line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)
 }
 
+/// The comment of a line that is no documentation: the text after `//`, unless that is in a literal, such as a URL.
+fn comment(line: &str) -> Option<&str> {
+    let (before, text) = line.split_once("//")?;
+    let is_comment =
+        !before.ends_with(':') && before.matches('"').count() % 2 == 0 && !text.starts_with(['/', '!']);
+    is_comment.then(|| text.trim_start())
+}
+
+/// A comment of a TypeScript file.
+static PAGE_COMMENT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?s)/\*.*?\*/|(?-u:\B)//[^\n]*").unwrap());
+
+/// A text of the page: a literal, or the text between two tags or expressions.
+static PAGE_TEXT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#""(?<literal>(?:\\.|[^"\\\n])*)"|`(?<template>(?:\\.|[^`\\\n])*)`|[>}](?<inner>[^<>{}=;"`]+)"#,
+    )
+    .unwrap()
+});
+
+/// An expression in a template.
+static EXPRESSION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\{[^}]*\}").unwrap());
+
+/// The texts of a file of the page that are sentences, of at least three words: the number of the line of each, and its text.
+fn page_texts(source: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let blank = |it: &regex::Captures<'_>| "\n".repeat(it[0].matches('\n').count());
+    let source = PAGE_COMMENT.replace_all(source, blank);
+    for it in PAGE_TEXT.captures_iter(&source) {
+        let Some(text) = it.name("literal").or(it.name("template")).or(it.name("inner")) else { continue };
+        let line = source[..text.start()].matches('\n').count() + 1;
+        let words: Vec<&str> = text.as_str().split_whitespace().collect();
+        let is_code = ["function", "async", "else", "export", "const", "return"]
+            .iter()
+            .any(|it| words.first() == Some(it));
+        if words.len() >= 3 && !is_code {
+            found.push((line, EXPRESSION.replace_all(&words.join(" "), "x").into_owned()));
+        }
+    }
+    found
+}
+
 /// The start of the test module that ends a file; one in a file of its own is not.
 fn test_module(text: &str) -> Option<usize> {
     let begins = |at: usize| text[at..].lines().skip(1).find(|it| !it.starts_with("#["));
@@ -191,6 +231,12 @@ fn the_word_check_finds_every_refused_word() {
     assert!(sentences("execute(\"SELECT CASE WHEN a THEN b ELSE c END\")").is_empty());
     assert_eq!(Some("A thing."), documentation("    /// A thing."));
     assert_eq!(None, documentation("    // A thing."));
+    assert_eq!(Some("A thing."), comment("    a(); // A thing."));
+    assert_eq!(None, comment("    a(\"http://h\"); /// A thing."));
+    let only = |text: &str| page_texts(text).into_iter().map(|it| it.1).collect::<Vec<_>>();
+    assert_eq!(vec!["What was different:"], only("<h2>\n  What was different:{' '}\n</h2>"));
+    assert_eq!(vec!["What x did"], only("const a = `What ${it.name} did`; // What it does."));
+    assert!(only("} else if (what) { /** What it is. */ } function a(what: string, b: number) {").is_empty());
     assert_eq!(None, test_module("#[cfg(test)]\nmod tests;\n\n/// A thing.\npub mod thing {"));
     assert_eq!(Some(2), test_module("x\n#[cfg(test)]\n#[path = \"x\"]\npub mod tests {\n"));
 }
@@ -201,7 +247,7 @@ fn documents_have_no_refused_words() {
     for folder in DOCUMENTS {
         for entry in std::fs::read_dir(root().join(folder)).unwrap().flatten() {
             let name = entry.file_name().display().to_string();
-            if !name.ends_with(".md") || UNCHECKED.contains(&name.as_str()) {
+            if !name.ends_with(".md") {
                 continue;
             }
             let text = std::fs::read_to_string(entry.path()).unwrap();
@@ -223,10 +269,11 @@ fn messages_have_no_refused_words() {
 }
 
 #[test]
-fn documentation_of_code_has_no_refused_words() {
+fn documentation_and_comments_have_no_refused_words() {
     let mut found = Vec::new();
     for (name, text) in outside_of_tests(DOCUMENTED) {
-        let words = text.lines().enumerate().filter_map(|(at, it)| Some((at, refused(documentation(it)?)?)));
+        let said = |it| documentation(it).or_else(|| comment(it));
+        let words = text.lines().enumerate().filter_map(|(at, it)| Some((at, refused(said(it)?)?)));
         found.extend(words.map(|(at, word)| format!("{name}:{}: {word:?}", at + 1)));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -265,6 +312,8 @@ fn the_page_has_no_refused_words() {
                         found.push(format!("{}:{}: {word:?}", path.display(), at + 1));
                     }
                 }
+                let texts = page_texts(&text).into_iter().filter_map(|(at, it)| Some((at, refused(&it)?)));
+                found.extend(texts.map(|(at, word)| format!("{}:{at}: {word:?}", path.display())));
             }
         }
     }

@@ -449,7 +449,7 @@ mod tests {
     use larder_config::plan::PlanBase;
     use std::path::Path;
 
-    /// What becomes of a file when the reload answers `outcome`; and what the reload found in it.
+    /// The content of a file after the reload answered `outcome`, and the content that the reload found.
     fn swapped(outcome: Result<(), String>) -> (Result<(), NotSwapped>, String, String, usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");

@@ -183,7 +183,7 @@ mod tests {
         it.br.len().min(it.gzip.len())
     }
 
-    /// What a browser takes over the wire is small, and a page that was built is whole.
+    /// The bytes that a browser receives are few, and a page that was built is whole.
     #[test]
     fn the_page_is_at_most_110_kib() {
         let size: usize = FILES.iter().map(sent).sum();

@@ -55,7 +55,7 @@ pub fn wrong_url(scheme: &str, rest: &str) -> Option<String> {
     if authority.contains('@') {
         return Some("it has a user name; remove the part before \"@\"".to_owned());
     }
-    // What follows names the domain; the value cannot end it.
+    // The text behind it names the domain; the value cannot end it.
     let constant = match authority.split_once("{host.wildcard}.") {
         Some(("", domain)) if domain.starts_with(|it: char| it.is_ascii_alphanumeric()) => domain,
         _ => authority,

@@ -53,7 +53,7 @@ pub(crate) enum RowProgress {
 pub struct RowEncoder {
     format: ResultFormat,
     numbers: NumberForm,
-    /// What precedes each value: `"name":` with its comma or brace.
+    /// The text before each value: `"name":` with its comma or brace.
     before: Vec<Box<[u8]>>,
     names: Vec<Box<str>>,
     /// The types of the columns of a table, as MySQL names them; `MYSQL_TYPE_VAR_STRING` for those beyond.
@@ -206,7 +206,7 @@ impl RowEncoder {
     }
 }
 
-/// What precedes the values of a column.
+/// The text before the values of a column.
 fn before(is_json: bool, at: usize, name: &str) -> Box<[u8]> {
     let mut out = Vec::new();
     match (is_json, at) {

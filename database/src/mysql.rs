@@ -28,7 +28,7 @@ use std::time::Duration;
 /// The most prepared statements of a connection.
 const MOST_STATEMENTS: usize = 256;
 
-/// What each session is set to, whatever the server's own settings are: a query and its rows mean the same everywhere. The scanner of
+/// The settings of each session, independent of those of the server: a query and its rows mean the same everywhere. The scanner of
 /// queries knows strings by this mode, and points in time are read as UTC.
 const SESSION: &str = "SET NAMES utf8mb4, time_zone = '+00:00', \
      sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', autocommit = 1";

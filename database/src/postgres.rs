@@ -26,7 +26,7 @@ use tokio_postgres::{CancelToken, Client, Column, Config, Error, NoTls, RowStrea
 /// The most prepared statements of a connection.
 const MOST_STATEMENTS: usize = 256;
 
-/// What a statement of a request may leave in its session, such as a setting or an advisory lock, and no end of a transaction undoes.
+/// The state that a statement of a request may leave in its session, such as a setting or an advisory lock, and no end of a transaction undoes.
 /// `DISCARD ALL` would also forget the statements of the driver.
 const RESET: &str = "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); \
      DISCARD SEQUENCES; DISCARD TEMP";

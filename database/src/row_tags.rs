@@ -9,7 +9,7 @@ use larder_wire::pgoutput::{self, BadChange, OldTuple, Relation, ReplicatedChang
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// The tag that every page with rows has, beside its others: they are validated after a gap in the changes.
+/// The tag that every page with rows has in addition to its others: they are validated after a gap in the changes.
 pub const ROWS: &str = "db:";
 
 /// The tag, in place of [`ROWS`], of pages whose tags name this database.

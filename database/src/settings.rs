@@ -117,7 +117,7 @@ pub enum AskedServer {
 pub enum SqlText {
     /// The configuration: there are few.
     Configured,
-    /// A request: it is not kept prepared, and what it sets for its session ends with its transaction.
+    /// A request: it is not kept prepared, and its settings of the session end with its transaction.
     OfRequest,
 }
 

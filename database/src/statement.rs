@@ -35,7 +35,7 @@ impl SqlQuery {
     /// Parses a query with parameters of these names.
     ///
     /// # Errors
-    /// The mistake, and what would be right: one sentence.
+    /// The mistake and its remedy: one sentence.
     pub fn parse(query: &str, names: &[&str], dialect: SqlDialect) -> Result<Self, String> {
         let mut reading =
             QueryReading { rest: query, dialect, text: String::new(), order: Vec::new(), ended: false };

@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((Audience::OneVisitor, true), (refusals.audience(key), refusals.get(key).is_none()));
         refusals.note(KeyHash(2), WallTime(4), false, || tagged(4, "b", true));
         assert_eq!(Audience::OneVisitor, refusals.audience(KeyHash(2)));
-        // What is too large to be kept tells that all the same.
+        // A record that is too large to be kept says so all the same.
         let large = || tagged(1, &"a".repeat(3 * MAX_FIELDS_BYTES), true);
         refusals.note(KeyHash(3), WallTime(1), false, large);
         assert_eq!(

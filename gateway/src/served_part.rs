@@ -47,7 +47,7 @@ pub(crate) fn status_of(
         return 206;
     }
     if is_encoding {
-        return stored.meta.status; // Nothing is said of ranges of an encoding.
+        return stored.meta.status; // An encoding announces no ranges.
     }
     match of_stored(stored, facts, fields) {
         Selection::Whole => stored.meta.status,

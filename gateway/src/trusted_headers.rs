@@ -244,7 +244,7 @@ const FAMILIES: &[&str] = &[
     "x-invoke-",
     "x-debug",
     "redirect-", // Apache's, of what it rewrote
-    "http-",     // what CGI calls a field, once more
+    "http-",     // the name of a field in CGI, once more
     "remote-",   // CGI; Authelia
     "x-auth-request-",
     "x-webauth-",

@@ -242,7 +242,7 @@ mod tests {
         it
     }
 
-    /// What holds, of each route.
+    /// The rate in force of each route.
     fn hold(sampling: &Sampling) -> Vec<u32> {
         sampling.rates().iter().map(TraceRate::now).collect()
     }
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(vec![1, 1], hold(&sampling));
         sampling.expire(Monotonic(999));
         assert_eq!(vec![1, 1], hold(&sampling));
-        lease(&sampling, "b", "x", 2, 3000); // Said anew.
+        lease(&sampling, "b", "x", 2, 3000); // Renewed by its owner.
         sampling.expire(Monotonic(1000));
         assert_eq!(vec![5, 2], hold(&sampling));
         assert!(sampling.any.load(Relaxed));
@@ -343,7 +343,7 @@ mod tests {
         let one_more = TraceLease { owner: "more".into(), every: 1, until: Monotonic(1000) };
         assert_eq!(Leased::NoRoom, sampling.lease("*", &one_more));
         assert_eq!(vec![7, 0], hold(&sampling), "nothing of it is done");
-        lease(&sampling, "a", "0", 3, 1000); // Who has one may say it anew.
+        lease(&sampling, "a", "0", 3, 1000); // The owner of a lease may change it.
         sampling.release("a", "1");
         assert_eq!(Leased::Yes, sampling.lease("*", &one_more));
         assert_eq!(vec![1, 1], hold(&sampling));

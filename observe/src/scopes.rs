@@ -268,7 +268,7 @@ mod tests {
         check(200, None, own);
     }
 
-    /// Each hit saves what the origin took when it was hit: what was saved stays saved when the origin grows quick.
+    /// Each hit saves the time that the origin took then: the sum stays when the origin becomes faster.
     #[test]
     fn saved_time_does_not_fall_when_the_origin_becomes_faster() {
         let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), true));

@@ -206,7 +206,7 @@ pub(crate) fn each(set: Set) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
 
-    /// How often each of three with weights 1, 2 and 5 is chosen, of `times`, if nobody has anything to do.
+    /// How often each of three with weights 1, 2 and 5 is chosen, of `times`, if none has anything to do.
     fn counts(balance: Balance, set: Set, times: u64) -> [u64; 3] {
         let chooser = Chooser::new(balance, 3);
         let mut counts = [0; 3];

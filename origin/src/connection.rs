@@ -298,7 +298,7 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
 
-    /// What one that is known to be long is read by: much, unless it is not taken soon, and much again by the next exchange.
+    /// The size of reads of a body that is known to be long: large, unless it is not taken soon, and large again for the next exchange.
     #[tokio::test]
     async fn a_large_body_that_is_read_slowly_is_read_in_small_pieces() {
         let (ours, mut origin) = UnixStream::pair().unwrap();

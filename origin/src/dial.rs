@@ -228,7 +228,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let old = Ipv4Addr::new(127, 0, 0, 3);
-        // Nobody takes from its queue, which has room for one.
+        // Its queue, which has room for one, is never read.
         let silent = socket2::Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
         silent.bind(&SocketAddr::from((old, port)).into()).unwrap();
         silent.listen(0).unwrap();

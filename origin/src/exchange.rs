@@ -382,7 +382,7 @@ impl ExchangeState {
         loop {
             ready!(self.poll_open(cx))?;
             if self.sending == Sending::Failed {
-                return Poll::Ready(Err(self.failure())); // what is unsent was given up
+                return Poll::Ready(Err(self.failure())); // the unsent part was given up
             }
             if self.has_handed_over() {
                 self.wake_reader();

@@ -155,7 +155,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
 fn check_regular_file(file: &Path) -> Result<(), String> {
     match std::fs::metadata(file) {
         Ok(about) if !about.is_file() => Err(format!("{}: not a regular file", file.display())),
-        _ => Ok(()), // What is missing is told by who reads it.
+        _ => Ok(()), // A missing file is reported by its reader.
     }
 }
 

@@ -182,7 +182,7 @@ mod tests {
 
     const MOST: usize = 16;
 
-    /// A line of one place that is taken, and who was served, sent away or came too late, in that order.
+    /// A queue of one permit that is taken, and the requests that were served, rejected or late, in that order.
     struct Scene {
         queue: Rc<WaitQueue>,
         outcomes: Rc<RefCell<Vec<String>>>,

@@ -148,7 +148,7 @@ impl<'a> MediaRange<'a> {
             match part {
                 [b'q' | b'Q', b'=', value @ ..] => {
                     found = quality(value)?;
-                    break; // What follows are extensions, not parameters (RFC 7231 §5.3.2).
+                    break; // The rest are extensions, not parameters (RFC 7231 §5.3.2).
                 }
                 _ if part.len() > 8 && part[..8].eq_ignore_ascii_case(b"charset=") => {}
                 _ => return None,
@@ -301,7 +301,7 @@ mod tests {
             prop_assert!([" a:a/b", " a:b/a", " a:a/a", " a:-"].contains(&key.as_str()), "{key}");
         }
 
-        /// What the origin is sent selects the same key again, so that the response fits the key.
+        /// The field that is sent to the origin selects the same key again, so that the response fits the key.
         #[test]
         fn the_preferred_offer_prefers_itself(value in "[ab/*;,q=.01 ]{0,60}") {
             let all = offers("a/b b/a a/a");

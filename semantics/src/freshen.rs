@@ -95,7 +95,7 @@ pub fn after(
     match decide(&plain, &lines) {
         Storable::Store
         | Storable::Refuse(NotStorable::Useless | NotStorable::Late | NotStorable::NoLifetime) => {}
-        // What a visitor with a session gets says nothing about the response for the others.
+        // The response to a visitor with a session says nothing about the response to other visitors.
         Storable::Refuse(_) if cookies::are_private(request.cookies, request.method, policy) => {
             return AfterFreshen::Leave;
         }

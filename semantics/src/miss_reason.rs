@@ -223,7 +223,7 @@ mod tests {
             (RemovalCause::Purged, MissReason::Purged),
         ] {
             check(expect, MissFacts { removed: Some(cause), ..miss });
-            // What is known about the answers says more than a removal before.
+            // The known property of the answers says more than a removal before.
             check(MissReason::HitForMiss, MissFacts { removed: Some(cause), is_hit_for_miss: true, ..miss });
         }
         check(MissReason::Head, MissFacts { is_head: true, ..miss });

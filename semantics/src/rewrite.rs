@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// What is sent is the rewritten normal form wherever the literal path means something else.
+    /// The rewritten normal form is sent wherever the literal path means something else.
     #[test]
     fn an_ambiguous_path_is_rewritten_by_the_form_that_was_matched() {
         for (strip, added, path, expect) in [

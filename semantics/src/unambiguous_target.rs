@@ -84,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is told is the path by which the route was chosen, and has one meaning.
+        /// The result is the path by which the route was chosen, and has one meaning.
         #[test]
         fn the_forwarded_path_is_the_routed_path(segments in proptest::collection::vec(
             prop_oneof![

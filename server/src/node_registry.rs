@@ -372,7 +372,7 @@ impl BookedNode {
         if found.report.as_ref().is_some_and(|it| it.left) {
             self.left.get_or_insert(now);
         }
-        // Records expire with time; what was known of the node stays.
+        // Records expire with time; the facts about the node stay.
         self.report = found.report.or(self.report.take());
         self.status = found.status.or(self.status.take());
     }

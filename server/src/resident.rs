@@ -107,7 +107,7 @@ impl Heap {
                 self.looked.notified().await;
             }
         };
-        let _ = tokio::time::timeout(TIMEOUT, all).await; // A worker that is busy is told of as it was.
+        let _ = tokio::time::timeout(TIMEOUT, all).await; // A busy worker is reported with its last figures.
     }
 
     /// Measures, in a worker, if requested since the last measurement. `books` is the store's number of heap bytes.
@@ -246,7 +246,7 @@ mod tests {
             tokio::join!(heap.measure_all(1 << 20), worker);
         });
         assert_ne!(77, used());
-        // What the books have lost since is not handed out any more, though nobody has looked.
+        // Bytes that the books have lost since are not handed out any more, also before a measurement.
         let lost = |books| heap.look(1 << 40, 0, books).unused - heap.look(1 << 40, 0, 1 << 20).unused;
         assert_eq!([0, 1 << 19], [1 << 20, 1 << 19].map(lost));
     }

@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(1, held, "one key takes one place");
     }
 
-    /// What the decision page states: the size, how many are remembered, and how often a first request is called evicted.
+    /// The figures of the decision page: the size, the number of remembered keys, and the share of first requests that are called evicted.
     #[test]
     fn bounded_and_hardly_ever_wrong() {
         let keys = RemovedKeys::new(1 << 40);

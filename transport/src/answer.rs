@@ -206,7 +206,7 @@ impl<'o> ResponseWriter<'o> {
     }
 
     /// Adds a field whose value `write` appends.
-    #[inline(always)] // What is known of the name where it is called is most of what there is to do.
+    #[inline(always)] // The name is known where it is called, which is most of the work.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if let Some((finish, pass)) = &mut self.finish {
             match pass.fate(finish, name) {

@@ -626,7 +626,7 @@ async fn serve_secured<H: Handler>(
     match link.handshake(&tls).await {
         Ok(secured) => {
             let protocol = secured.protocol;
-            // Handshakes over QUIC request the certificates of all sites: others would be answered with 421 there.
+            // Handshakes over QUIC request the certificates of all sites: other hosts would be answered with 421 there.
             client.alternative.take_if(|_| secured.rules.client != tls.configs().first().0.client);
             client.tls = Some(Rc::new(secured));
             drop(tls);

@@ -399,7 +399,7 @@ mod tests {
         assert!(outbox.is_empty());
     }
 
-    /// A file that somebody may come to write to.
+    /// A file that another process may write to.
     struct Changing {
         file: std::fs::File,
         changed: AtomicBool,

@@ -192,7 +192,7 @@ mod tests {
     use larder_wire::message::Version;
     use std::rc::Rc;
 
-    /// What is written of a response at the fast speed, without its `Date`.
+    /// The bytes of a response at the fast speed, without its `Date`.
     fn written(it: &Synthetic, method: &str) -> (Option<u64>, String) {
         let mut out = Outbox::default();
         let sent = it.write_now(method, &mut ResponseWriter::http1(Version::Http11, false, &mut out));

@@ -666,7 +666,7 @@ mod tests {
         None
     }
 
-    /// What a large receive buffer does to a client that reads steadily: the kernel lets it be filled again in steps.
+    /// The effect of a large receive buffer on a client that reads steadily: the kernel lets it be filled again in steps.
     #[test]
     fn a_client_that_reads_in_large_steps_keeps_its_rate() {
         let steps = |bytes: u64| {

@@ -99,7 +99,7 @@ impl RawHead {
             (_, Some(length)) => Framing::Length(length),
             (_, None) => Framing::Close,
         };
-        // Whether a connection may be reused is said by its records, not by the head.
+        // The records of a connection, not the head, say whether it may be reused.
         let is_local_redirect = self.status.is_none() && local_redirect(&self.fields).is_some();
         let (version, fields) = (Version::Http11, self.fields);
         Ok(ResponseHead { status, version, fields, framing, keep_alive: false, is_local_redirect })

@@ -102,7 +102,7 @@ mod tests {
         )
     }
 
-    /// How many of `count` refusals of a kind are told whole.
+    /// The number of `count` refusals of a kind that have entries of their own.
     fn logged_in_full(storm: &mut Storm, kind: RefusalKind, count: usize) -> usize {
         (0..count).filter(|_| storm.admits(kind)).count()
     }

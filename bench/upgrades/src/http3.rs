@@ -19,7 +19,7 @@ const PLACE: usize = 3;
 
 type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
 
-/// What became of a request.
+/// The end of a request.
 enum Outcome {
     Answered,
     /// larder had announced the end of the connection (GOAWAY), and did not process it.

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((vec![5.0], None), (rates(&shown), shown.trouble.clone()));
         shown.take(Err("Nobody answers.".to_owned()), true);
         assert_eq!((vec![5.0], Some("Nobody answers.")), (rates(&shown), shown.trouble.as_deref()));
-        // It was started anew: its sums are smaller, and no rate can be told yet.
+        // It was restarted: its sums are smaller, and no rate is known yet.
         shown.take(Ok(reading(1, 7)), true);
         assert!(shown.before.is_none() && shown.trouble.is_none());
         shown.take(Ok(reading(2, 9)), true);

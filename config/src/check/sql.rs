@@ -218,7 +218,7 @@ impl ConfigCheck {
             }
             return None;
         }
-        // Those beside `raw` have their error already.
+        // Those together with `raw` have their error already.
         let parameters = if raw.is_none() { self.sql_parameters(at, matching) } else { Vec::new() };
         let database = database.filter(|_| !self.is_wrong(&key("parameters")))?;
         let names: Vec<&str> = parameters.iter().map(|it| &*it.name).collect();
@@ -532,7 +532,7 @@ impl ConfigCheck {
 
     /// Warns of offers, and of `Accept` as it was sent, in the key of a query: that has the preferred format.
     fn warn_of_accept(&mut self, at: &RoutePath, cache: &Policy) {
-        // What the site sets, it sets for its other routes as well.
+        // A setting of the site applies to its other routes as well.
         let has_field = cache.key.headers.iter().any(|it| it == "accept");
         for name in ["accept"].into_iter().chain(has_field.then_some("headers")) {
             let source = self.source(&at.key(&format!("cache.key.{name}")));

@@ -60,7 +60,7 @@ impl RoutePhase {
             | "csp" | "server_timing" | "trace" | "access_log" | "log_format" | "log_when" | "log_skip" => {
                 RoutePhase::Finish
             }
-            // The services, and what belongs to them.
+            // The services and their parts.
             _ => RoutePhase::Answer,
         })
     }

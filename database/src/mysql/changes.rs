@@ -31,7 +31,7 @@ const FORMAT: u8 = 15;
 /// The number of a transaction of MySQL: its server, and its count.
 pub(super) type TransactionNumber = ([u8; 16], u64);
 
-/// What the log has told since the last call.
+/// The changes that the log has reported since the last call.
 #[derive(Debug, Default)]
 pub(super) struct Committed {
     /// The tags of pages that committed transactions make outdated.
@@ -59,12 +59,12 @@ pub(super) struct LogTags {
     have_changed: bool,
     /// A table is not known.
     has_new: bool,
-    /// Tables that were looked for in vain.
+    /// Tables that were looked for and not found.
     unseen: BTreeSet<TablePlace>,
     has_checksums: bool,
 }
 
-/// What was read of a transaction.
+/// The part of a transaction that was read.
 #[derive(Default)]
 struct OpenTransaction {
     tags: BTreeSet<String>,

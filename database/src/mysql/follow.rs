@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The most time for which the server sends nothing, or not what stands in its log.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What the connection with the log is set to: no checksums, numbers of transactions, and a sign of life each second.
+/// The settings of the connection with the log: no checksums, numbers of transactions, and a sign of life each second.
 const SESSION: &str = "SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', @mariadb_slave_capability = 4, \
      @master_heartbeat_period = 1000000000, @source_heartbeat_period = 1000000000";
 

@@ -23,7 +23,7 @@ impl FillRun {
         if after == AfterFreshen::Update && new.meta.allows_hits(arrived.response_time) {
             arrived.source.note_reusable();
         }
-        // What may not be stored is for the client that asked: those who wait look for themselves.
+        // A response that may not be stored is for the client that asked: waiting requests look up again.
         let spent = match after {
             AfterFreshen::Update => self.job.spent(&arrived, &new.meta, true),
             AfterFreshen::Leave | AfterFreshen::Drop => SpentLifetime::No,

@@ -98,7 +98,7 @@ pub(crate) fn hand_over(
         purge_facts: PurgeFacts::default(),
         spent: SpentLifetime::No,
     };
-    writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
+    writer.head(FillHead::Private(Arc::new(head)), false); // It is not read: it was sent.
     writer.drain(otherwise(pressed));
     tokio::task::spawn_local(async move {
         if push(&source, &mut writer, first, 0).await.is_err() {

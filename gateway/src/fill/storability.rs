@@ -55,7 +55,7 @@ impl StorabilityCheck<'_> {
 
     fn note(&self, arrived: &ArrivedHead, refusal: NotStorable) {
         if refusal == NotStorable::Method {
-            return; // Nobody expected the answer to a POST or a HEAD to be stored.
+            return; // The answer to a POST or a HEAD is never expected to be stored.
         }
         self.gateway.counters.cache_refusals.add(1);
         if is_about_the_page(self.request, arrived, refusal) && !self.is_hit_for_miss {

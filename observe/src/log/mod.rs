@@ -178,7 +178,7 @@ impl LogHandle {
         let before = buffer.len();
         entry.write(&self.format.borrow(), &mut self.stamp.borrow_mut(), &mut buffer);
         self.lines.set(self.lines.get() + 1);
-        let is_due = before / SEND_AT != buffer.len() / SEND_AT; // Once for each so many bytes.
+        let is_due = before / SEND_AT != buffer.len() / SEND_AT; // Once for each such number of bytes.
         drop(buffer);
         if is_due {
             self.flush();

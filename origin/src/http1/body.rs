@@ -131,7 +131,7 @@ mod tests {
         RemainingBody::Chunked(Box::default())
     }
 
-    /// Feeds `input` in pieces of `size` bytes; the body, `!` where it ended, then what is left of the input.
+    /// Feeds `input` in pieces of `size` bytes; the body, `!` where it ended, then the rest of the input.
     fn run(mut body: RemainingBody, input: &[u8], size: usize) -> Result<String, OriginError> {
         let mut buffer = BytesMut::new();
         let mut out = Vec::new();

@@ -138,7 +138,7 @@ impl OriginPool {
         self.idle.sweep.set(self.idle.sweep.get() + 1);
         let now = self.idle.sweep.get();
         let oldest = match descriptors::are_scarce() {
-            true => 1, // What was not used since the last sweep is needed elsewhere.
+            true => 1, // A connection that was not used since the last sweep is needed elsewhere.
             false => (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1),
         };
         let is_young = |it: &Unused| u128::from(now - it.since) <= oldest;

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Which of so many numbers it takes, and after how many questions that was known.
+    /// The number that it takes, and after how many questions that was known.
     fn found(of: u32, needed: &[u32]) -> (Option<Vec<u32>>, usize) {
         let candidates: Vec<u32> = (0..of).collect();
         let asked = Cell::new(0);

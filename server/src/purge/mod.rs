@@ -258,7 +258,7 @@ impl PurgeWorker {
                     // A purge may wait for the device; the next one does not wait for it.
                     let tiers = tiers.clone();
                     tokio::task::spawn_local(async move {
-                        let _ = reply.send(tiers.purge(order).await); // Whoever asked may have gone.
+                        let _ = reply.send(tiers.purge(order).await); // The caller may have gone.
                     });
                 }
                 _ = sweep.tick() => {

@@ -132,7 +132,7 @@ impl Segment {
         }
         let mut left = self.expected_stat.lock();
         if *left != Some(before) {
-            return false; // What differs because we have written meanwhile is no sign.
+            return false; // A difference by our own writes meanwhile is no sign.
         }
         match now {
             Ok(it) if it.length == before.length && it.written == before.written => {

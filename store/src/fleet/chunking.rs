@@ -177,7 +177,7 @@ mod tests {
         assert!(part.bytes() == &bytes[51_000..71_000] && store.memory().arena >= 200_000);
         drop(part);
         assert_eq!((0, free), (store.memory().arena, store.used()));
-        // What RAM has no room for is not read at all.
+        // A response that RAM has no room for is not read at all.
         let large = FileSlice { length: 5 << 20, ..slice };
         assert!(runtime.block_on(HeldBody::of(&large, &store)).is_none());
     }

@@ -476,7 +476,7 @@ fn without_record(looked: FleetRead) -> FleetResult {
             }
         }
         FleetRead::Removed(item, turn) => {
-            // A trace is older than its request by what clocks may differ. What came a second before that request went.
+            // A trace is older than its request by the difference of clocks, and this one came a second before that request.
             let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);
             let removed = removed.map(|it| WallTime(it.0.saturating_add(CLOCKS_APART)));
             FleetResult::Miss { turn, removed }

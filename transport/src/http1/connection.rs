@@ -186,7 +186,7 @@ impl Http1Connection {
             let began = client.began.get();
             self.keep(&scratch[consumed..filled], consumed, client);
             if matches!(taken, AnsweringEnd::Slow(..)) {
-                client.began.set(began); // What is kept comes after it.
+                client.began.set(began); // The kept bytes come after it.
             }
             let sent = self.link.send_now();
             return Poll::Ready(match (taken, sent) {

@@ -240,7 +240,7 @@ impl<H: Handler> SocketLoop<H> {
         let count = match received {
             Ok(count) => count,
             Err(error) => {
-                // Others are reports of packets that were not delivered.
+                // The rest are reports of packets that were not delivered.
                 if error.kind() == std::io::ErrorKind::WouldBlock {
                     guard.clear_ready();
                 }

@@ -92,7 +92,7 @@ mod tests {
         [&[tag][..], &length, content].concat()
     }
 
-    /// One that says `said` in the place of what is said of the certificate.
+    /// A response with `said` in place of the status of the certificate.
     fn response(status: u8, text: &[u8]) -> Vec<u8> {
         let (data, none) = (element(SEQUENCE, text), element(SEQUENCE, &[]));
         let basic = element(SEQUENCE, &[data, none, element(3, &[0])].concat());

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!([&modern, &modern, &strict], ["", "xb.test", "a.test"].map(|it| rules.of(it)));
     }
 
-    /// What a ClientHello for this name and with these protocols chooses: a challenge, or the settings of all sites.
+    /// The choice of a ClientHello for this name and with these protocols: a challenge, or the settings of all sites.
     fn is_challenge(tls: &crate::tls::ServerTls, name: &str, protocols: &[&str]) -> bool {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let client =

@@ -428,7 +428,7 @@ mod tests {
     use proptest::prelude::*;
     use rustls::pki_types::UnixTime;
 
-    /// What a handshake message may begin with: its kind, the length that it claims, and something of it.
+    /// The beginning of a handshake message: its kind, the length that it claims, and a part of it.
     fn message() -> impl Strategy<Value = Vec<u8>> {
         let length = prop_oneof![0..40u32, 60_000..70_000u32, Just(0xff_ffff)];
         (prop_oneof![Just(1u8), any::<u8>()], length, proptest::collection::vec(any::<u8>(), 0..60))

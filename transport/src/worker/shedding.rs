@@ -93,7 +93,7 @@ pub(super) mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// An hour for everything, and so many connections.
+    /// An hour for everything, and this number of connections.
     pub fn hours(connections: usize) -> ClientLimits {
         let long = Duration::from_secs(3600);
         ClientLimits {
@@ -111,7 +111,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Each has been silent for so many milliseconds.
+    /// Each has been silent for this number of milliseconds.
     #[test]
     fn the_longest_silent_makes_room_first() {
         let check = |count: usize, ages: &[(ReadPhase, u64)], expect: &[usize]| {

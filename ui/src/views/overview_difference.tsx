@@ -1,4 +1,4 @@
-// What was different in a time range, against the time of the same length before it: routes with their reasons, URLs, slow and failed requests.
+// The differences of a time range, against the time of the same length before it: routes with their reasons, URLs, slow and failed requests.
 import type { JSX } from 'preact';
 import { get, query } from '../api';
 import { Skeleton, Failed, Url, reasonWords } from '../parts/basic';
@@ -23,10 +23,10 @@ export function Difference({ from, to, close }: { from: number; to: number; clos
   const [a, b] = [Math.floor(from - history.skew), Math.ceil(to - history.skew)];
   const { data, problem, again } = useFetched<Found>(`${a} ${b}`, (signal) => get(`/api/v1/history/difference${query({ from: a, to: b })}`, signal));
   return (
-    <section class="block difference" aria-label="What was different">
+    <section class="block difference" aria-label="Differences">
       <div class="block-head">
         <h2>
-          What was different{' '}
+          Differences{' '}
           {data && (
             <span class="faint">
               {format.when(data.from + history.skew)} to {format.when(data.to + history.skew)}, against the {format.flat(format.seconds(data.to - data.from))} before
