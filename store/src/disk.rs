@@ -6,7 +6,7 @@ mod contents;
 mod directory;
 mod heads;
 mod index;
-mod journal;
+pub(crate) mod journal;
 mod large;
 pub mod listing;
 mod log;

@@ -38,7 +38,7 @@ const PIECE: u64 = 64 * 1024;
 const FIRST: u64 = 8 * 1024;
 
 mod drain;
-mod head;
+pub(crate) mod head;
 pub(crate) mod in_flight;
 mod reader;
 mod slow_reader;

@@ -1,7 +1,7 @@
 //! A fill's messages to its readers: its head, and the end of its body.
 
+use crate::entry::StoredArc;
 use crate::purges::PurgeFacts;
-use crate::ram::StoredArc;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::FieldList;
 use std::sync::Arc;

@@ -13,9 +13,9 @@
 //! Locks: books, shard, flights, fill, rules; the last two are never held while another is taken.
 
 use super::{Lookup, Store};
-use crate::disk::rules_to_bytes;
+use crate::disk::journal::rules_to_bytes;
 use crate::entry::{Entry, Stored};
-use crate::fill::SharedHead;
+use crate::fill::head::SharedHead;
 use crate::key::KeyHash;
 use crate::memory_budget::MemoryBudget;
 use crate::purges::rules::{PurgeRules, RequestedAt, RuleLimits, RuleSubject, SubjectFields};
