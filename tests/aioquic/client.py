@@ -72,7 +72,7 @@ class Client(QuicConnectionProtocol):
         return f"reset {reset:#x}" if reset is not None else f"{status} {length}"
 
     async def end(self):
-        return f"{await asyncio.wait_for(self.ended, PATIENCE):#x}"
+        return f"{await asyncio.wait_for(self.ended, TIMEOUT):#x}"
 
 
 def connected(**more):
