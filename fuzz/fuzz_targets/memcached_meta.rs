@@ -4,4 +4,4 @@
 #[path = "../laws/memcached.rs"]
 mod law;
 
-libfuzzer_sys::fuzz_target!(|raw: &[u8]| law::check(larder_wire::memcached::Protocol::Meta, raw));
+libfuzzer_sys::fuzz_target!(|raw: &[u8]| law::check(larder_wire::memcached::MemcachedProtocol::Meta, raw));
