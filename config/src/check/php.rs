@@ -53,7 +53,7 @@ impl ConfigCheck {
         let php = PhpConfig {
             application_root: seen_as.map(|it| it.trim_end_matches('/').to_owned()),
             front_controller: front,
-            env: self.pairs(&at.key("php.env")).into(),
+            env: self.script_variables(at).into(),
             before: Arc::default(),
             files,
         };
@@ -64,6 +64,17 @@ impl ConfigCheck {
             _ => proxy.buffers,
         };
         Some(Proxy { php: Some(Box::new(php)), buffers, ..proxy })
+    }
+
+    /// `php.env`.
+    fn script_variables(&mut self, at: &RoutePath) -> Vec<(String, String)> {
+        let key = at.key("php.env");
+        let all = self.pairs(&key);
+        for (name, _) in all.iter().filter(|it| it.1.contains(char::is_control)) {
+            let text = format!("{name} has a control character; remove it from the value, or from its file");
+            self.problem(self.source(&key), "site.route.php.env", &text);
+        }
+        all
     }
 
     /// Warns where paths without a script are not found although a script is named for them.

@@ -134,6 +134,7 @@ fn placeholders_may_move_and_change_their_quotes() {
     check("site.access.basic.users = [\"bob:‹2›\"]", "site.access.basic.users = [\"bob:plain\"]");
     check("site.access.basic.users = [\"bob:‹1›\"]", "site.access.basic.users = [\"bob:a\\\"b\\\\c\"]");
     check("site.route.request_headers.set.X = '''‹2›'''", "site.route.request_headers.set.X = '''plain'''");
+    check("site.route.php.env.KEY = '‹2›'", "site.route.php.env.KEY = 'plain'");
     check("site.route.proxy.env = { KEY = '‹2›' }", "site.route.proxy.env = { KEY = 'plain' }");
     // Never at a key that is shown, and not in a comment.
     for text in ["site.hosts = [\"‹2›\"]", "site.route.respond.body = \"‹1›\"", "# ‹2›\nworkers = 1"]

@@ -42,6 +42,23 @@ fn a_section_is_two_routes() {
 }
 
 #[test]
+fn a_secret_of_a_script_is_read_from_its_file_and_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), "s3cr{}et\n").unwrap();
+    let text = |value: &str| {
+        format!(
+            "{}php = {{ root = \".\", to = \"127.0.0.1:9\", env = {{ DB_PASSWORD = \"{value}\" }} }}",
+            START
+        )
+    };
+    let config = Config::from_text(&text("file:key"), "t.toml", folder.path(), &[]).unwrap();
+    assert_eq!("s3cr{}et", php_of(&config).env[0].1);
+    let why = Config::from_text(&text("s3cret\\u0001"), "t.toml", folder.path(), &[]).map(drop).unwrap_err();
+    let why = why.to_string();
+    assert!(why.contains("DB_PASSWORD has a control character") && !why.contains("s3cret"), "{why}");
+}
+
+#[test]
 fn its_keys() {
     let php = php_of(&config(""));
     assert!(php.files.root.ends_with("config/src"));
