@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The file that marks a directory as a disk tier, with its version and secret.
@@ -92,6 +93,10 @@ const NOT_OURS: &str = "is not accessible: make it readable and writable for the
 const NONE: &str = "is not a directory, or is below a path that is not a directory";
 const NOTHING_ABOVE: &str = "cannot be created: the parent directory does not exist or does not allow it";
 
+/// The pause between two attempts to take the lock, and their number: a second.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+const LOCK_ATTEMPTS: usize = 100;
+
 /// Whether a directory with these names is a disk tier; an error where it has other content.
 fn is_tier(names: &[Vec<u8>]) -> Result<bool, String> {
     let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
@@ -145,7 +150,7 @@ impl Directory {
         let is_marked = is_tier(&names).map_err(|it| wrong(path, &it))?;
         let flags = OFlags::RDWR | OFlags::CREATE;
         let lock = calls.open(&file, LOCK, flags).map_err(|it| refused(path, it))?;
-        if !calls.lock(&lock)? {
+        if !lock_within(calls, &lock)? {
             return Err(wrong(path, "is used by another process: use a separate directory for each larder"));
         }
         let seed = if is_marked { read_marker(calls, &file, path)? } else { None };
@@ -164,6 +169,17 @@ impl Directory {
         let there = calls.stat_path(&self.path.join(LOCK))?;
         Ok(there.is_some_and(|it| it.identity == ours.identity))
     }
+}
+
+/// Takes the lock, also if a process that has just ended still closes its files.
+fn lock_within(calls: &Syscalls, lock: &OwnedFd) -> Result<bool, FailedCall> {
+    for _ in 0..LOCK_ATTEMPTS {
+        if calls.lock(lock)? {
+            return Ok(true);
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    calls.lock(lock)
 }
 
 fn wrong(path: &Path, what: &str) -> DirectoryRefusal {
