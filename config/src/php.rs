@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct PhpConfig {
     /// The directory with its files, which answer before a script.
     pub files: FilesConfig,
-    /// The directory as php-fpm sees it, without a slash at its end.
+    /// The directory as php-fpm sees it, without a slash at its end; `None` for the path of `files.root` without symbolic links.
     pub application_root: Option<String>,
     /// The script for paths that name none, with a slash in front; `None` where such paths are not found.
     pub front_controller: Option<String>,
