@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The time limit of the request: a trial takes 5 seconds at most, and the larder runs one at a time.
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// The time limit of the request: a trial takes 20 seconds at most, and larder runs one at a time.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most examples of a kind that are printed.
 const EXAMPLES: usize = 5;

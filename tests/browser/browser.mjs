@@ -55,6 +55,14 @@ export async function addSetting(page, name) {
   await dialog.waitFor({ state: 'detached' });
 }
 
+/** Presses a button of a dialog that waits for a trial; if it stays disabled, the error has the text of the dialog, with the reason. */
+export async function confirm(dialog, name) {
+  const button = dialog.getByRole('button', { name, exact: true });
+  await button.click().catch(async (error) => {
+    throw new Error(`${name} cannot be pressed (${error.message.split('\n')[0]}) in the dialog:\n${await dialog.innerText()}`);
+  });
+}
+
 /** What axe finds that is more than minor, a line for each. */
 export async function audit(page) {
   await page.evaluate(`window.axe || (${wrapped()})`);

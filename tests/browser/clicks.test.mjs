@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { open } from './browser.mjs';
+import { confirm, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 const table = new Map(
@@ -116,7 +116,7 @@ task('follow an advice', async () => {
   await trial.waitFor();
   // The pages here have the time in them, which needs a confirmation by a key: it is no part of the task.
   if (await trial.locator('.trial-danger').count()) await trial.getByRole('checkbox').press('Space');
-  await dialog().getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog(), 'Apply');
   await dialog().waitFor({ state: 'detached' });
 });
 
@@ -124,7 +124,7 @@ task('undo the latest change of the configuration', async () => {
   await view('config');
   await page.getByRole('button', { name: 'History' }).click();
   await page.getByRole('button', { name: /^Roll back …/ }).first().click();
-  await dialog().getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(dialog(), 'Roll back');
   await dialog().waitFor({ state: 'detached' });
 });
 

@@ -2,7 +2,7 @@
 // that one searches by. What the form does otherwise is in page.test.mjs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { addSetting, open } from './browser.mjs';
+import { addSetting, confirm, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 let larder, browser, page, seen;
@@ -174,7 +174,7 @@ it('asks before a rollback takes the draft along', async () => {
   await editor.fill(applied);
   await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await dialog.waitFor({ state: 'detached' });
   const draft = `# A draft.\n${applied}`;
   await until('the text is as it was applied', async () => (await editor.inputValue()) === applied);

@@ -2,7 +2,7 @@
 // Apply the same URL is a hit.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
+import { audit, confirm, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 let larder, browser, page, seen;
@@ -66,7 +66,7 @@ it('tries the change on recent requests, and shows what it would do, before Appl
 });
 
 it('puts the change in force, and the same URL is a hit', async () => {
-  await page.locator('dialog').getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(page.locator('dialog'), 'Apply');
   await page.locator('dialog').waitFor({ state: 'detached' });
   assert.match(larder.configuration(), /default_ttl/);
   await until('it is a hit', async () => (await ask(`${larder.site}/silent/menu`)).cache.includes('hit'));

@@ -2,7 +2,7 @@
 // routes, and files that are included. What becomes of a draft otherwise is in draft.test.mjs.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { addSetting, audit, open } from './browser.mjs';
+import { addSetting, audit, confirm, open } from './browser.mjs';
 import { start, until } from './larder.mjs';
 
 let larder, browser, page, seen, keys;
@@ -436,7 +436,7 @@ it('writes each edit to its file, shows the difference of each, and applies and 
   await dialog.locator('.diff-file').nth(1).waitFor();
   assert.deepEqual(await dialog.locator('.diff-file').allInnerTexts().then((it) => it.map((one) => one.split('/').at(-1))), ['larder.toml', 'shop.toml']);
   assert.match((await dialog.locator('.diff .new').allInnerTexts()).join(''), /idle = "10m"[^]*client_ttl = "9m" # browsers[^]*books\.test/);
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await page.locator('.toast', { hasText: 'in force' }).waitFor();
   assert.match(larder.configuration(), /idle = "10m"/);
   assert.ok(larder.included(SHOP).startsWith(shop.replace('"5m" # browsers', '"9m" # browsers')), larder.included(SHOP));
@@ -444,7 +444,7 @@ it('writes each edit to its file, shows the difference of each, and applies and 
   await page.click('text=History');
   await page.locator('button', { hasText: 'Roll back' }).first().click();
   await dialog.locator('.diff-file').nth(1).waitFor();
-  await dialog.getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(dialog, 'Roll back');
   await page.locator('.toast', { hasText: 'again' }).waitFor();
   assert.deepEqual([larder.configuration(), larder.included(SHOP)], [main, shop]);
 });

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
+import { audit, confirm, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 let larder, browser, page, seen;
@@ -104,7 +104,7 @@ it('removes a memcached server that stays away, and puts that in force without a
   await page.click('text=Review and apply');
   const dialog = page.locator('dialog');
   await dialog.locator('.waits', { hasText: 'cache.fleet.servers takes effect at the next restart' }).waitFor();
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await dialog.waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Restart …' }).click();
   await dialog.locator('.effects', { hasText: 'cache.fleet.servers' }).waitFor();

@@ -1,7 +1,7 @@
 // The page, as a person uses it, in a real browser over a real larder under load. Each test leaves behind what the next may find.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
+import { audit, confirm, open } from './browser.mjs';
 import { ask, load, start, until } from './larder.mjs';
 
 let larder, clients, browser, page, seen;
@@ -393,7 +393,7 @@ it('applies a change of the form, keeps the comments, and rolls it back', async 
   const dialog = page.locator('dialog');
   assert.match(await dialog.locator('.diff .new').innerText(), /77s/);
   assert.match(await dialog.locator('.diff .old').innerText(), /60s/);
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await page.locator('.toast', { hasText: 'in force' }).waitFor();
   assert.equal(larder.configuration(), before.replace('"60s"', '"77s"'), 'nothing else of the file is another');
   const lives = async (seconds) => {
@@ -412,7 +412,7 @@ it('applies a change of the form, keeps the comments, and rolls it back', async 
   await dialog.locator('.diff .old', { hasText: '77s' }).waitFor();
   await dialog.locator('.diff .new', { hasText: '60s' }).waitFor();
   assert.notEqual(larder.configuration(), before, 'it is shown before it is done');
-  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(page.locator('dialog'), 'Roll back');
   await page.locator('.toast', { hasText: 'again' }).waitFor();
   assert.equal(larder.configuration(), before);
   await until('the old value holds', () => lives(60));
@@ -444,7 +444,7 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   await dialog.waitFor({ state: 'detached' });
   await page.locator('.apply', { hasText: 'valid' }).waitFor();
   await page.click('text=Review and apply');
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await dialog.waitFor({ state: 'detached' });
   const now = larder.configuration();
   for (const part of ['# A minute is long enough for the cook.', "# The kitchen's larder.", '# what this machine can spare', 'hosts = ["one.test", "two.test"]', 'path = "/shop/*"']) {
@@ -466,7 +466,7 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   await until('both are gone', async () => (await routes()).join(' ') === '/api/* /*');
   await page.locator('.apply', { hasText: 'valid' }).waitFor();
   await page.click('text=Review and apply');
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await dialog.waitFor({ state: 'detached' });
   const lines = (it) => it.split('\n').filter((line) => line.trim() !== '');
   assert.deepEqual(lines(larder.configuration()), lines(before), 'every line is there again');
@@ -495,13 +495,13 @@ it('says which keys wait for a restart, and goes back', async () => {
   await page.click('text=Review and apply');
   const dialog = page.locator('dialog');
   await dialog.locator('.waits', { hasText: 'workers takes effect at the next restart' }).waitFor();
-  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(dialog, 'Apply');
   await page.locator('.toast', { hasText: 'in force. workers takes effect at the next restart.' }).waitFor();
   await page.locator('.waits', { hasText: 'workers' }).waitFor();
   assert.equal(larder.configuration(), before.replace('workers = 1', 'workers = 2'));
   await page.locator('.waits').getByRole('button', { name: 'Undo' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();
-  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(page.locator('dialog'), 'Roll back');
   await page.locator('.toast', { hasText: 'in force again' }).waitFor();
   await page.locator('.waits').waitFor({ state: 'detached' });
   assert.equal(larder.configuration(), before);

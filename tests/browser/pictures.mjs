@@ -3,7 +3,7 @@
 // No test: it judges nothing.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { open } from './browser.mjs';
+import { confirm, open } from './browser.mjs';
 import { ask, load, start, until } from './larder.mjs';
 
 const [folder = 'pictures', only = '', width = ''] = process.argv.slice(2);
@@ -288,7 +288,7 @@ async function take(name, file) {
 async function back() {
   await go('config?part=history');
   await page.locator('button', { hasText: 'Roll back' }).first().click();
-  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(page.locator('dialog'), 'Roll back');
   // It is checked and tried before.
   await page.locator('dialog').waitFor({ state: 'detached', timeout: 60_000 });
 }

@@ -2,7 +2,7 @@
 // that goes and comes back, other tabs, another token, an address that leads nowhere; and fingers in place of a mouse.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { audit, open } from './browser.mjs';
+import { audit, confirm, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 let larder, browser, page, seen;
@@ -193,7 +193,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   await field.press('Enter');
   await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
-  await page.locator('dialog').getByRole('button', { name: 'Apply', exact: true }).click();
+  await confirm(page.locator('dialog'), 'Apply');
   await chip.waitFor();
   for (const view of VIEWS) {
     await go(view);
@@ -208,7 +208,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   await page.locator('.waits', { hasText: 'workers' }).waitFor();
   await page.locator('.waits').getByRole('button', { name: 'Undo' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();
-  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(page.locator('dialog'), 'Roll back');
   await chip.waitFor({ state: 'detached' });
   assert.equal(larder.configuration(), before);
 });
@@ -241,7 +241,7 @@ it('refuses in one tab what another has changed meanwhile', async () => {
   await page.click('text=Discard');
   await go('config?part=history', other);
   await other.locator('button', { hasText: 'Roll back' }).first().click();
-  await other.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
+  await confirm(other.locator('dialog'), 'Roll back');
   await until('the file is as it was', () => larder.configuration() === before);
   await other.close();
 });
