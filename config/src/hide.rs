@@ -1,5 +1,5 @@
 //! Literal secrets in the text of a configuration: a placeholder replaces each where the text leaves larder, and the secret replaces
-//! the placeholder where the text comes back. The text need not be TOML. The choice of values is in `spots`.
+//! the placeholder where the text comes back. The text need not be TOML. The choice of values is in `secret_values`.
 
 mod condition;
 mod secret_values;
@@ -9,7 +9,7 @@ use crate::table::Key;
 use larder_semantics::expression::secret_texts;
 use larder_semantics::secret::names_secret;
 use ring::hmac;
-use secret_values::{Secrecy, TextSpot};
+use secret_values::{Secrecy, ValueLiteral};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -197,13 +197,13 @@ impl KnownSecrets {
         if self.0.is_empty() || !text.contains(MARK) {
             return text.to_owned();
         }
-        let spots = secret_values::of(text);
+        let literals = secret_values::of(text);
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         for found in placeholders(text) {
-            let place = spots.partition_point(|it| it.span.end < found.end);
-            let spot = spots.get(place).filter(|it| it.span.start <= found.start);
+            let place = literals.partition_point(|it| it.span.end < found.end);
+            let literal = literals.get(place).filter(|it| it.span.start <= found.start);
             let Some(secret) = self.0.get(&text[found.clone()]) else { continue };
-            let Some((span, new)) = secret.back(text, &found, spot) else { continue };
+            let Some((span, new)) = secret.back(text, &found, literal) else { continue };
             if span.start >= at {
                 out.push_str(&text[at..span.start]);
                 out.push_str(&new);
@@ -221,14 +221,14 @@ impl KnownSecret {
         &self,
         text: &str,
         found: &Range<usize>,
-        spot: Option<&TextSpot>,
+        literal: Option<&ValueLiteral>,
     ) -> Option<(Range<usize>, String)> {
-        let is_shown = |it: &TextSpot| match it.secrecy {
+        let is_shown = |it: &ValueLiteral| match it.secrecy {
             Secrecy::Shown => it.quotes.is_some(),
             Secrecy::Condition => !condition::hides(text, it, found),
             _ => false,
         };
-        if spot.is_some_and(is_shown) {
+        if literal.is_some_and(is_shown) {
             return None;
         }
         let Some(own) = self.quotes else {
@@ -238,12 +238,12 @@ impl KnownSecret {
             let span = if is_text { around } else { found.clone() };
             return Some((span.start..span.end + self.ends(text, span.end), self.raw.clone()));
         };
-        let spot = spot.filter(|it| it.quotes.is_some())?;
-        if spot.quotes == Some(own) || self.is_plain() {
+        let literal = literal.filter(|it| it.quotes.is_some())?;
+        if literal.quotes == Some(own) || self.is_plain() {
             return Some((found.start..found.end + self.ends(text, found.end), self.raw.clone()));
         }
-        let value = spot.value(text).replace(&text[found.clone()], &self.value);
-        Some((spot.span.clone(), super::edit::quoted(value.trim_end_matches('\n'))))
+        let value = literal.value(text).replace(&text[found.clone()], &self.value);
+        Some((literal.span.clone(), super::edit::quoted(value.trim_end_matches('\n'))))
     }
 }
 
@@ -268,10 +268,10 @@ pub fn left_over(text: &str) -> Vec<usize> {
     if !lower.contains(MARK) {
         return Vec::new();
     }
-    let spots = secret_values::of(text);
-    let is_value = |found: &Range<usize>| spots.iter().any(|it| it.span.contains(&found.start));
+    let literals = secret_values::of(text);
+    let is_value = |found: &Range<usize>| literals.iter().any(|it| it.span.contains(&found.start));
     let whole = placeholders(text).filter(is_value).map(|it| it.start);
-    let secrets = spots.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown | Secrecy::Condition));
+    let secrets = literals.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown | Secrecy::Condition));
     let damaged = secrets.filter_map(|it| Some(it.span.start + lower.get(it.span.clone())?.find(MARK)?));
     let mut all: Vec<usize> = whole.chain(damaged).collect();
     all.sort_unstable();
@@ -366,12 +366,12 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// The literal secrets of a text, and whether it is TOML.
 fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
-    let (spots, is_toml) = secret_values::with_broken(text);
+    let (literals, is_toml) = secret_values::with_broken(text);
     let secret = |(span, quotes, value): HiddenPart| {
         let raw = text[span.clone()].to_owned();
         (span, KnownSecret { raw, quotes, value })
     };
-    let parts = spots.iter().flat_map(|it| match it.secrecy {
+    let parts = literals.iter().flat_map(|it| match it.secrecy {
         Secrecy::Condition => condition::hidden_parts(text, it),
         _ => hidden_part(text, it).into_iter().collect(),
     });
@@ -382,26 +382,26 @@ fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
 type HiddenPart = (Range<usize>, Option<Encoding>, String);
 
 /// The part of a value that is hidden; `None` if all of it is shown.
-fn hidden_part(text: &str, spot: &TextSpot) -> Option<HiddenPart> {
-    let is_template = match spot.secrecy {
+fn hidden_part(text: &str, literal: &ValueLiteral) -> Option<HiddenPart> {
+    let is_template = match literal.secrecy {
         Secrecy::Shown | Secrecy::Condition => return None,
         Secrecy::Secret { is_template, .. } => is_template,
         Secrecy::Unknown => false,
     };
-    let raw = &text[spot.span.clone()];
-    let whole = || Some((spot.span.clone(), None, raw.to_owned()));
-    let Some(quotes) = spot.quotes else {
+    let raw = &text[literal.span.clone()];
+    let whole = || Some((literal.span.clone(), None, raw.to_owned()));
+    let Some(quotes) = literal.quotes else {
         let is_number =
             raw.starts_with(|it: char| it.is_ascii_digit() || matches!(it, '+' | '-')) && raw.len() < 8;
-        let is_shown = spot.secrecy == Secrecy::Unknown && (is_number || matches!(raw, "true" | "false"));
+        let is_shown = literal.secrecy == Secrecy::Unknown && (is_number || matches!(raw, "true" | "false"));
         return if is_shown { None } else { whole() };
     };
-    let Some(inner) = spot.inner(text) else { return whole() };
-    let value = spot.value(text);
+    let Some(inner) = literal.inner(text) else { return whole() };
+    let value = literal.value(text);
     if value.is_empty() || is_reference(&value, is_template) {
         return None;
     }
-    let has_user = matches!(spot.secrecy, Secrecy::Secret { has_user: true, .. });
+    let has_user = matches!(literal.secrecy, Secrecy::Secret { has_user: true, .. });
     let user = text[inner.clone()].split_once(':').filter(|it| has_user && is_user(it.0) && !it.1.is_empty());
     let before = user.map_or(0, |it| it.0.len() + 1);
     Some((inner.start + before..inner.end, Some(quotes), value[before..].to_owned()))
@@ -437,7 +437,7 @@ fn leading_variable(text: &str, is_template: bool) -> Option<(&str, &str)> {
     inner.split_once('}')
 }
 
-impl TextSpot {
+impl ValueLiteral {
     /// The bytes within its quotes; `None` if they do not end.
     pub(self) fn inner(&self, text: &str) -> Option<Range<usize>> {
         let mark = match self.quotes? {

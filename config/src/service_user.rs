@@ -137,15 +137,15 @@ mod tests {
             );
             assert_eq!(expect, why);
         }
-        let alone = of("group = \"www-data\"").unwrap();
-        assert_eq!(None, alone.service_user);
-        let warnings: Vec<String> = alone.warnings.iter().map(ToString::to_string).collect();
+        let given = of("group = \"www-data\"").unwrap();
+        assert_eq!(None, given.service_user);
+        let warnings: Vec<String> = given.warnings.iter().map(ToString::to_string).collect();
         assert_eq!(vec!["t.toml:1: group: no effect without user; set user, or remove group"], warnings);
-        let alone = of("sandbox = \"off\"").unwrap();
+        let given = of("sandbox = \"off\"").unwrap();
         assert!(
-            alone.warnings[0].to_string().ends_with("set user, write sandbox = \"on\", or remove sandbox"),
+            given.warnings[0].to_string().ends_with("set user, write sandbox = \"on\", or remove sandbox"),
             "{:?}",
-            alone.warnings
+            given.warnings
         );
         let both = of("user = \"larder\"\ngroup = \"33\"").unwrap();
         assert_eq!("larder:33", both.service_user.as_ref().unwrap().shown());

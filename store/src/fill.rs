@@ -249,7 +249,7 @@ impl Store {
     /// `since`, which was read before the origin was asked. A removal of a neighbour counts too, and costs at worst a
     /// store.
     pub fn begin_private(&self, primary: KeyHash, key: &[u8], since: Removals) -> (FillWriter, FillReader) {
-        let fill = self.in_flight.add_alone(primary, |id| Fill::new(self, id, key));
+        let fill = self.in_flight.add_private(primary, |id| Fill::new(self, id, key));
         // A removal from here on finds the fill; an earlier one was counted.
         if self.removals(primary) != since {
             fill.detach();

@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(Err(BodyRefusal::NoRoom), second.append(&vec![2; 2 * MIB]).await, "the first has it");
         // In a spool of its own: the room of a dropped body is free a moment later.
         let (_directory, store) = spooling(4 << 20);
-        let mut alone = store.spooled_body().unwrap();
-        alone.append(&vec![1; 3 * MIB]).await.unwrap();
-        assert_eq!(Err(BodyRefusal::TooLarge), alone.append(&vec![3; 2 * MIB]).await);
+        let mut only = store.spooled_body().unwrap();
+        only.append(&vec![1; 3 * MIB]).await.unwrap();
+        assert_eq!(Err(BodyRefusal::TooLarge), only.append(&vec![3; 2 * MIB]).await);
         let none = crate::sample::store(8 << 20);
         assert_eq!(Some(BodyRefusal::TooLarge), none.spooled_body().err(), "there is no spool");
     }

@@ -1,24 +1,24 @@
 //! The secrets within conditions: places in the text of a file for those of the meaning of a value.
 
 use super::HiddenPart;
-use super::secret_values::TextSpot;
+use super::secret_values::ValueLiteral;
 use larder_semantics::expression::secret_texts;
 use std::ops::Range;
 use toml_parser::decoder::Encoding;
 
 /// The hidden parts of a condition. One whose quotes do not end is hidden.
-pub(super) fn hidden_parts(text: &str, spot: &TextSpot) -> Vec<HiddenPart> {
-    let Some(inner) = spot.inner(text) else {
-        return vec![(spot.span.clone(), None, text[spot.span.clone()].to_owned())];
+pub(super) fn hidden_parts(text: &str, literal: &ValueLiteral) -> Vec<HiddenPart> {
+    let Some(inner) = literal.inner(text) else {
+        return vec![(literal.span.clone(), None, text[literal.span.clone()].to_owned())];
     };
-    let decoded = DecodedText::of(text, inner, spot.quotes);
-    let part = |it: Range<usize>| (decoded.place(&it), spot.quotes, decoded.text[it].to_owned());
+    let decoded = DecodedText::of(text, inner, literal.quotes);
+    let part = |it: Range<usize>| (decoded.place(&it), literal.quotes, decoded.text[it].to_owned());
     secret_texts(&decoded.text).into_iter().map(part).collect()
 }
 
 /// Whether a place of a condition is hidden.
-pub(super) fn hides(text: &str, spot: &TextSpot, place: &Range<usize>) -> bool {
-    hidden_parts(text, spot).iter().any(|it| it.0.start <= place.start && place.end <= it.0.end)
+pub(super) fn hides(text: &str, literal: &ValueLiteral, place: &Range<usize>) -> bool {
+    hidden_parts(text, literal).iter().any(|it| it.0.start <= place.start && place.end <= it.0.end)
 }
 
 /// The meaning of a text in quotes, with the place of each of its bytes.

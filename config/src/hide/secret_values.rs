@@ -16,7 +16,7 @@ use toml_parser::{ParseError, Raw, Source};
 const DEPTH: u32 = 80;
 
 /// A value in a text.
-pub(super) struct TextSpot {
+pub(super) struct ValueLiteral {
     /// Its bytes, with its quotes.
     pub span: Range<usize>,
     /// Its quotes; `None` without.
@@ -44,29 +44,29 @@ pub(super) enum Secrecy {
 }
 
 /// The values of a text, in its order. Of one that is not TOML, as far as they are recognised, and no key is sure.
-pub(super) fn of(text: &str) -> Vec<TextSpot> {
-    let (mut walk, tokens, errors) = SpotWalk::over(text);
+pub(super) fn of(text: &str) -> Vec<ValueLiteral> {
+    let (mut walk, tokens, errors) = LiteralWalk::over(text);
     if !errors.is_empty() {
         walk.add_strings(&tokens);
-        walk.spots.iter_mut().for_each(|it| it.secrecy = Secrecy::Unknown);
+        walk.literals.iter_mut().for_each(|it| it.secrecy = Secrecy::Unknown);
     }
-    walk.spots
+    walk.literals
 }
 
 /// The values that may be secrets. Of a text that is not TOML, the rest of each line from an error on is one value, and so is the whole line unless it begins
 /// with the value of a key that is shown. Also returns whether it is TOML. Texts without an end and texts of several lines may have swallowed others.
-pub(super) fn with_broken(text: &str) -> (Vec<TextSpot>, bool) {
-    let (mut walk, tokens, errors) = SpotWalk::over(text);
+pub(super) fn with_broken(text: &str) -> (Vec<ValueLiteral>, bool) {
+    let (mut walk, tokens, errors) = LiteralWalk::over(text);
     let is_toml = errors.is_empty();
     if !is_toml {
-        let is_unsure = |it: &TextSpot| {
+        let is_unsure = |it: &ValueLiteral| {
             text[it.span.clone()].contains('\n') || it.quotes.is_some() && it.inner(text).is_none()
         };
-        walk.spots.iter_mut().filter(|it| is_unsure(it)).for_each(|it| it.secrecy = Secrecy::Unknown);
+        walk.literals.iter_mut().filter(|it| is_unsure(it)).for_each(|it| it.secrecy = Secrecy::Unknown);
         walk.add_strings(&tokens);
         walk.cover_lines(text, &errors);
     }
-    (walk.spots, is_toml)
+    (walk.literals, is_toml)
 }
 
 /// The comments of a text, in its order.
@@ -83,17 +83,17 @@ fn skipped(text: &str) -> usize {
 }
 
 #[derive(Default)]
-struct SpotWalk {
+struct LiteralWalk {
     path: Vec<String>,
     /// The length of the path around the present key.
     base: usize,
     is_header: bool,
     /// The bases around brackets and braces, with the places of these.
     around: Vec<(usize, usize)>,
-    spots: Vec<TextSpot>,
+    literals: Vec<ValueLiteral>,
 }
 
-impl SpotWalk {
+impl LiteralWalk {
     /// The values of a text, with its tokens and the places of its errors.
     fn over(text: &str) -> (Self, Vec<Token>, Vec<usize>) {
         let skipped = skipped(text);
@@ -110,7 +110,7 @@ impl SpotWalk {
         errors.dedup();
         let mut walk = Self::default();
         events.iter().for_each(|it| walk.event(&plain, it, &errors));
-        walk.spots.sort_by_key(|it| it.span.start);
+        walk.literals.sort_by_key(|it| it.span.start);
         (walk, tokens, errors)
     }
 
@@ -146,7 +146,7 @@ impl SpotWalk {
                 let later = errors.partition_point(|it| *it < begins);
                 let is_sure = errors.get(later).is_none_or(|it| *it >= span.start);
                 let secrecy = if is_sure { secrecy(&self.path) } else { Secrecy::Unknown };
-                self.spots.push(TextSpot { span, quotes: event.encoding(), secrecy });
+                self.literals.push(ValueLiteral { span, quotes: event.encoding(), secrecy });
                 self.path.truncate(self.base);
             }
             EventKind::Newline if self.around.is_empty() && !self.is_header => self.path.truncate(self.base),
@@ -156,7 +156,7 @@ impl SpotWalk {
 
     /// Adds texts in quotes that are no values of keys.
     fn add_strings(&mut self, tokens: &[Token]) {
-        let known = self.spots.len();
+        let known = self.literals.len();
         for token in tokens {
             let quotes = match token.kind() {
                 TokenKind::BasicString => Encoding::BasicString,
@@ -166,18 +166,18 @@ impl SpotWalk {
                 _ => continue,
             };
             let span = token.span().start()..token.span().end();
-            // No spot meets another one, and no token.
-            let before = self.spots[..known].partition_point(|it| it.span.start < span.end);
-            if before == 0 || self.spots[before - 1].span.end <= span.start {
-                self.spots.push(TextSpot { span, quotes: Some(quotes), secrecy: Secrecy::Unknown });
+            // No literal meets another one, and no token.
+            let before = self.literals[..known].partition_point(|it| it.span.start < span.end);
+            if before == 0 || self.literals[before - 1].span.end <= span.start {
+                self.literals.push(ValueLiteral { span, quotes: Some(quotes), secrecy: Secrecy::Unknown });
             }
         }
-        self.spots.sort_by_key(|it| it.span.start);
+        self.literals.sort_by_key(|it| it.span.start);
     }
 
     /// Makes each line with an error, in the order of the text, one value, or the rest of it.
     fn cover_lines(&mut self, text: &str, errors: &[usize]) {
-        let mut left = std::mem::take(&mut self.spots).into_iter().peekable();
+        let mut left = std::mem::take(&mut self.literals).into_iter().peekable();
         let mut covered = 0;
         for at in errors.iter().map(|it| *it.min(&text.len())) {
             // The rest of the line is covered by its first error.
@@ -189,24 +189,26 @@ impl SpotWalk {
                 text.as_bytes()[at..].iter().position(|it| *it == b'\n').map_or(text.len(), |it| at + it);
             covered = end;
             while let Some(it) = left.next_if(|it| it.span.start < end) {
-                self.spots.push(it);
+                self.literals.push(it);
             }
-            let from = |spots: &[TextSpot], place: usize| spots.partition_point(|it| it.span.end <= place);
+            let from =
+                |literals: &[ValueLiteral], place: usize| literals.partition_point(|it| it.span.end <= place);
             let is_shown =
-                |it: &TextSpot| it.secrecy == Secrecy::Shown && (start..at).contains(&it.span.start);
-            let start = if self.spots[from(&self.spots, start)..].iter().any(is_shown) { at } else { start };
+                |it: &ValueLiteral| it.secrecy == Secrecy::Shown && (start..at).contains(&it.span.start);
+            let start =
+                if self.literals[from(&self.literals, start)..].iter().any(is_shown) { at } else { start };
             let line = &text[start..end];
             let start = start + (line.len() - line.trim_start().len());
             let mut span = start..start + line.trim().len();
             if span.is_empty() {
                 continue;
             }
-            for it in self.spots.drain(from(&self.spots, span.start)..) {
+            for it in self.literals.drain(from(&self.literals, span.start)..) {
                 span = span.start.min(it.span.start)..span.end.max(it.span.end);
             }
-            self.spots.push(TextSpot { span, quotes: None, secrecy: Secrecy::Unknown });
+            self.literals.push(ValueLiteral { span, quotes: None, secrecy: Secrecy::Unknown });
         }
-        self.spots.extend(left);
+        self.literals.extend(left);
     }
 }
 

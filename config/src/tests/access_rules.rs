@@ -123,10 +123,10 @@ fn passwords_in_clear_text_are_warned_of() {
     assert_eq!(Vec::<String>::new(), warnings(both, "", "listeners = [\"https://0.0.0.0:443\"]"));
     assert_eq!(vec![expect], warnings(both, "", "listeners = [\"http://0.0.0.0:80\"]"));
     assert_eq!(Vec::<String>::new(), warnings("[\"unix:/s\", \"https://0.0.0.0:443\"]", "", ""));
-    let alone = warnings("\"http://0.0.0.0:80\"", "", "");
+    let given = warnings("\"http://0.0.0.0:80\"", "", "");
     assert!(
-        alone.iter().any(|it| it.contains("no address of listen has TLS; add one, such as")),
-        "{alone:?}"
+        given.iter().any(|it| it.contains("no address of listen has TLS; add one, such as")),
+        "{given:?}"
     );
 }
 

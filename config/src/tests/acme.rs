@@ -114,9 +114,9 @@ fn nodes_of_a_fleet_need_the_same_secret() {
     assert_eq!(Some(SECRET), acme.fleet_key.as_ref().map(|it| it.expose()));
     assert!(!format!("{acme:?}").contains(SECRET), "it is hidden");
 
-    let alone = config("", FLEET).unwrap();
-    assert_eq!(1, alone.warnings.len(), "{:?}", alone.warnings);
-    let warning = alone.warnings[0].to_string();
+    let given = config("", FLEET).unwrap();
+    assert_eq!(1, given.warnings.len(), "{:?}", given.warnings);
+    let warning = given.warnings[0].to_string();
     assert!(
         warning.contains("tls.acme.fleet_key: missing") && warning.contains("openssl rand -hex 32"),
         "{warning}"

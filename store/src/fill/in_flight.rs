@@ -96,7 +96,7 @@ impl InFlight {
     }
 
     /// Adds a fill that cannot be joined, under an id of its own.
-    pub fn add_alone(&self, primary: KeyHash, make: impl FnOnce(FillId) -> Arc<Fill>) -> Arc<Fill> {
+    pub fn add_private(&self, primary: KeyHash, make: impl FnOnce(FillId) -> Arc<Fill>) -> Arc<Fill> {
         let id = FillId { primary, fetch: FetchNumber::Private(self.serial.fetch_add(1, Relaxed)) };
         let fill = make(id);
         self.stripe(primary).lock().insert(id, fill.clone());

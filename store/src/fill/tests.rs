@@ -473,16 +473,16 @@ fn a_response_removed_during_its_fill_is_not_stored() {
     let store = store(8 << 20);
     let hash = store.hash(b"k");
     let (mut writer, mut reader) = lead(&store, b"k");
-    let (mut alone, _) = store.begin_private(hash, b"k", store.removals(hash));
+    let (mut private, _) = store.begin_private(hash, b"k", store.removals(hash));
     let (mut other, _others) = lead(&store, b"other");
     let variant = store.begin(hash, store.hash(b"k+variant"), b"k");
     let Begin::Lead(mut variant, _variants) = variant else { panic!("another flight") };
-    for writer in [&mut writer, &mut alone, &mut other, &mut variant] {
+    for writer in [&mut writer, &mut private, &mut other, &mut variant] {
         writer.head(shared(), true);
     }
-    assert!(writer.may_store() && alone.may_store() && other.may_store() && variant.may_store());
+    assert!(writer.may_store() && private.may_store() && other.may_store() && variant.may_store());
     store.remove(hash, b"k");
-    assert!(!writer.may_store() && !alone.may_store() && other.may_store() && !variant.may_store());
+    assert!(!writer.may_store() && !private.may_store() && other.may_store() && !variant.may_store());
     assert_eq!(Err(NotStored::Removed), writer.insert(plain(text("old")), 1));
     assert!(matches!(store.lookup(hash, b"k", 0), Lookup::Nothing));
     assert_eq!(Ok(()), other.insert(plain(text("new")), 1));

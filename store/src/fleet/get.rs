@@ -301,7 +301,7 @@ impl Fleet {
         query: &FleetQuery<'_>,
         key: &FleetKey,
         item: &FleetItem,
-        is_alone: bool,
+        is_exclusive: bool,
     ) -> RecomputeTurn {
         let place = || LeaseKey { key: key.clone(), server: item.server, cas: item.hit.cas, item: has(item) };
         match item.hit.lease {
@@ -310,7 +310,7 @@ impl Fleet {
                 RecomputeTurn::Theirs(OtherNodesLease(place()))
             }
             MemcachedLease::Taken => RecomputeTurn::Free,
-            MemcachedLease::Won => RecomputeTurn::Ours(RecomputeLease::new(self, place(), is_alone)),
+            MemcachedLease::Won => RecomputeTurn::Ours(RecomputeLease::new(self, place(), is_exclusive)),
         }
     }
 

@@ -41,7 +41,7 @@ pub struct RecomputeLease {
     fleet: Weak<Fleet>,
     place: LeaseKey,
     /// Only that item would be lost with it: it has no variants.
-    is_alone: bool,
+    is_exclusive: bool,
     /// Writes signs of life.
     liveness: JoinHandle<()>,
 }
@@ -72,7 +72,7 @@ pub(super) enum LeasedItem {
 }
 
 impl RecomputeLease {
-    pub(super) fn new(fleet: &Rc<Fleet>, place: LeaseKey, is_alone: bool) -> Self {
+    pub(super) fn new(fleet: &Rc<Fleet>, place: LeaseKey, is_exclusive: bool) -> Self {
         let LeaseKey { key, server, cas, item: has } = &place;
         // An item created for this lease expires by itself; the lease ends well before that.
         let until = (*has == LeasedItem::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
@@ -80,7 +80,7 @@ impl RecomputeLease {
         let living =
             write_liveness(Rc::downgrade(fleet), fleet.keys.liveness_key(key), *server, LIVENESS_INTERVAL);
         let living = tokio::task::spawn_local(living);
-        Self { fleet: Rc::downgrade(fleet), place, is_alone, liveness: living }
+        Self { fleet: Rc::downgrade(fleet), place, is_exclusive, liveness: living }
     }
 
     /// Sends the first sign of life now, not half a second later: for nodes that have waited for a silent holder together
@@ -107,7 +107,7 @@ impl RecomputeLease {
         let Some(fleet) = self.fleet.upgrade() else { return };
         let expire = mark.of.meta.lifetime.seconds;
         let LeaseKey { key, server, cas, .. } = &self.place;
-        if !self.is_alone || expire == 0 || fleet.turns.release(key, *cas) == Released::NotOurs {
+        if !self.is_exclusive || expire == 0 || fleet.turns.release(key, *cas) == Released::NotOurs {
             return;
         }
         let mut value = Vec::new();

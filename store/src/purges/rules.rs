@@ -164,9 +164,9 @@ impl PurgeRules {
     /// A single rule, matched as it would be among these.
     pub fn single(&self, rule: PurgeRule, at: WallTime) -> Self {
         let most = RuleLimits { rules: 1, bytes: u64::MAX, expressions: 1 };
-        let mut alone = Self { shared: self.shared.clone(), ..Self::new(most) };
-        alone.add(rule, at);
-        alone
+        let mut matcher = Self { shared: self.shared.clone(), ..Self::new(most) };
+        matcher.add(rule, at);
+        matcher
     }
 
     /// A key or prefix as rules are indexed by it: without parts that make no difference.
