@@ -44,7 +44,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Origins of one group, one bit each: there are at most 64.
-pub(crate) type Set = u64;
+pub(crate) type OriginSet = u64;
 
 /// The most origins of a group.
 pub const MOST_ORIGINS: usize = 64;
@@ -76,7 +76,12 @@ impl Chooser {
 
     /// Chooses one of `set`, which is not empty; `of` returns the facts of each. A request without `key` is balanced by
     /// load, where the rule needs one.
-    pub(crate) fn choose(&self, set: Set, key: Option<u64>, of: impl Fn(usize) -> BalanceMember) -> usize {
+    pub(crate) fn choose(
+        &self,
+        set: OriginSet,
+        key: Option<u64>,
+        of: impl Fn(usize) -> BalanceMember,
+    ) -> usize {
         if set.is_power_of_two() {
             return set.trailing_zeros() as usize;
         }
@@ -90,7 +95,7 @@ impl Chooser {
     }
 
     /// Smooth weighted round robin: each is owed its share every time, and the one with the largest debt pays for all.
-    fn round_robin(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn round_robin(&self, set: OriginSet, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut all = 0;
         let mut best = set.trailing_zeros() as usize;
         for at in each(set) {
@@ -106,9 +111,9 @@ impl Chooser {
     }
 
     /// Equally loaded origins are used in turn: by weight, where none has requests.
-    fn least_requests(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn least_requests(&self, set: OriginSet, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut least: Option<BalanceMember> = None;
-        let mut ties: Set = 0;
+        let mut ties: OriginSet = 0;
         for at in each(set) {
             let it = of(at);
             match least.map(|least| load_of(&it, &least).cmp(&load_of(&least, &it))) {
@@ -120,14 +125,14 @@ impl Chooser {
         self.round_robin(ties, of)
     }
 
-    fn power_of_two(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn power_of_two(&self, set: OriginSet, of: impl Fn(usize) -> BalanceMember) -> usize {
         let first = self.weighted_random(set, &of);
         let second = self.weighted_random(set & !(1 << first), &of);
         let (a, b) = (of(first), of(second));
         if load_of(&b, &a) < load_of(&a, &b) { second } else { first }
     }
 
-    fn weighted_random(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+    fn weighted_random(&self, set: OriginSet, of: impl Fn(usize) -> BalanceMember) -> usize {
         let all: u64 = each(set).map(|it| of(it).share).sum();
         // xorshift64*: guessing it gains nothing.
         let mut it = self.random.get();
@@ -145,7 +150,7 @@ fn load_of(it: &BalanceMember, other: &BalanceMember) -> u128 {
 }
 
 /// The origin whose share contains `at`, of the sum of all shares.
-fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
+fn nth_share(set: OriginSet, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut left = at;
     for it in each(set) {
         match left.checked_sub(of(it).share) {
@@ -158,13 +163,13 @@ fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
 
 /// By remainder among all, so that the assignments of available origins do not change; another hash spreads those of the
 /// unavailable ones.
-fn hash_remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
-    let everybody = if members >= MOST_ORIGINS { Set::MAX } else { (1 << members) - 1 };
-    let pick = |among: Set, key: u64| {
+fn hash_remainder(set: OriginSet, members: usize, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
+    let all = if members >= MOST_ORIGINS { OriginSet::MAX } else { (1 << members) - 1 };
+    let pick = |among: OriginSet, key: u64| {
         let all: u64 = each(among).map(|it| of(it).share).sum();
         nth_share(among, key % all.max(1), &of)
     };
-    match pick(everybody, key) {
+    match pick(all, key) {
         it if set & (1 << it) != 0 => it,
         it => pick(set, mixed(key, it as u64)),
     }
@@ -173,7 +178,7 @@ fn hash_remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> Bala
 /// Weighted rendezvous: each draws a number from the key, and the weights stretch it so that each is highest in
 /// proportion to its share.
 #[allow(clippy::cast_precision_loss, reason = "a hash becomes a number between 0 and 1")]
-fn rendezvous(set: Set, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
+fn rendezvous(set: OriginSet, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut best = (f64::NEG_INFINITY, set.trailing_zeros() as usize);
     for at in each(set) {
         let it = of(at);
@@ -191,7 +196,7 @@ fn mixed(key: u64, with: u64) -> u64 {
 }
 
 /// The members of a set.
-pub(crate) fn each(set: Set) -> impl Iterator<Item = usize> {
+pub(crate) fn each(set: OriginSet) -> impl Iterator<Item = usize> {
     let mut left = set;
     std::iter::from_fn(move || {
         let at = left.trailing_zeros() as usize;
@@ -207,7 +212,7 @@ mod tests {
     use super::*;
 
     /// How often each of three with weights 1, 2 and 5 is chosen, of `times`, if none has anything to do.
-    fn counts(balance: Balance, set: Set, times: u64) -> [u64; 3] {
+    fn counts(balance: Balance, set: OriginSet, times: u64) -> [u64; 3] {
         let chooser = Chooser::new(balance, 3);
         let mut counts = [0; 3];
         for it in 0..times {

@@ -70,7 +70,7 @@ pub(crate) enum Persistence {
 /// Shared by the connections of one worker to one origin.
 pub(crate) struct ConnectionShare {
     pub(crate) counters: Arc<Counters>,
-    spares: Spares,
+    spares: SpareBuffers,
     /// The buffer in which a request head is written before it is sent.
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) persistence: Persistence,
@@ -85,7 +85,7 @@ impl ConnectionShare {
     pub(crate) fn new(counters: Arc<Counters>, persistence: Persistence) -> Rc<Self> {
         Rc::new(Self {
             counters,
-            spares: Spares::default(),
+            spares: SpareBuffers::default(),
             scratch: RefCell::default(),
             persistence,
             error_output: OnceCell::new(),
@@ -275,9 +275,9 @@ impl OriginConnection {
 /// Read buffers between two uses: the connections of one worker to one origin share them, so that thousands of waiting
 /// connections hold none.
 #[derive(Default)]
-struct Spares(RefCell<Vec<BytesMut>>);
+struct SpareBuffers(RefCell<Vec<BytesMut>>);
 
-impl Spares {
+impl SpareBuffers {
     fn take(&self) -> BytesMut {
         self.0.borrow_mut().pop().unwrap_or_default()
     }

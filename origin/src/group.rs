@@ -2,7 +2,7 @@
 //! has the rules of the choice, `outlier_state` the ejections; `exchange` decides which requests may be repeated.
 
 use crate::address::OriginAddress;
-use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, Set, each, hash};
+use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, OriginSet, each, hash};
 use crate::codec::Codec;
 use crate::error::OriginError;
 use crate::outlier_state::OriginAdmission;
@@ -93,7 +93,7 @@ pub struct Group {
 pub(crate) struct GroupAttempt {
     group: Rc<Group>,
     asked: BalanceKey,
-    tried: Set,
+    tried: OriginSet,
     tries: u32,
 }
 
@@ -247,7 +247,7 @@ impl Group {
     }
 
     /// The origin to ask, of those not in `tried`, and its state; `None` where none may be asked.
-    fn choose(&self, tried: Set, asked: BalanceKey) -> Option<(usize, BegunIn)> {
+    fn choose(&self, tried: OriginSet, asked: BalanceKey) -> Option<(usize, BegunIn)> {
         let now = clock::monotonic();
         if let Some(bound) = asked.bound.and_then(|it| self.choose_bound(it, tried, asked, now)) {
             return Some(bound);
@@ -255,7 +255,7 @@ impl Group {
         if let [one] = &self.members[..] {
             return self.choose_only(one, tried, now);
         }
-        let (mut up, mut due, mut ejected): (Set, Set, Set) = (0, 0, 0);
+        let (mut up, mut due, mut ejected): (OriginSet, OriginSet, OriginSet) = (0, 0, 0);
         for (at, it) in self.members.iter().enumerate().filter(|it| tried & (1 << it.0) == 0) {
             match it.admission(now) {
                 OriginAdmission::Available => up |= 1 << at,
@@ -265,7 +265,7 @@ impl Group {
             }
         }
         let first_backup = self.members.len().saturating_sub(self.rules.backups);
-        let primary = Set::MAX.checked_shr(64 - u32::try_from(first_backup).unwrap_or(64)).unwrap_or(0);
+        let primary = OriginSet::MAX.checked_shr(64 - u32::try_from(first_backup).unwrap_or(64)).unwrap_or(0);
         if up & primary != 0 {
             (up, due) = (up & primary, due & primary);
         }
@@ -305,7 +305,7 @@ impl Group {
     fn choose_bound(
         &self,
         name: u64,
-        tried: Set,
+        tried: OriginSet,
         asked: BalanceKey,
         now: clock::Monotonic,
     ) -> Option<(usize, BegunIn)> {
@@ -320,7 +320,12 @@ impl Group {
         }
     }
 
-    fn choose_only(&self, one: &OriginPool, tried: Set, now: clock::Monotonic) -> Option<(usize, BegunIn)> {
+    fn choose_only(
+        &self,
+        one: &OriginPool,
+        tried: OriginSet,
+        now: clock::Monotonic,
+    ) -> Option<(usize, BegunIn)> {
         let refuses = self.rules.all_ejected == AllEjected::Refuse;
         match one.admission(now) {
             _ if tried != 0 => None,
