@@ -32,7 +32,7 @@ use larder_server::input_error::InputError;
 use larder_server::overlay::OverlayReport;
 use larder_server::own_answer::AdmissionRule;
 use larder_server::purge::method;
-use larder_server::router::{FilesPassed, Found, Matched, RouteTarget, Router};
+use larder_server::router::{FoundRoute, Matched, RouteTarget, Router, RoutesWithoutFile};
 use larder_transport::Client;
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
@@ -183,7 +183,7 @@ impl Admin {
         let mut answer = self.explain_on_route(&request, asked, &router, without, &sender).await;
         let found = router.find_without(without, view.method, view.authority, view.target, || *view);
         // An overlay and a purge may be those of another route, or of none.
-        let decides = |explained: &Value, it: &Found<'_>| {
+        let decides = |explained: &Value, it: &FoundRoute<'_>| {
             explained["overlay"].is_null() && explained["route"] == it.target.name()
         };
         if let (AdminResponse::Json(200, explained), Some(found)) = (&mut answer, found)
@@ -200,7 +200,7 @@ impl Admin {
         request: &Request,
         asked: &Value,
         router: &Router,
-        without: FilesPassed,
+        without: RoutesWithoutFile,
         sender: &ExplainedSender,
     ) -> AdminResponse {
         let fields = request.fields.view();
@@ -234,7 +234,7 @@ impl Admin {
         &self,
         request: &Request,
         router: &Router,
-        without: FilesPassed,
+        without: RoutesWithoutFile,
         sender: &ExplainedSender,
         access: Option<&ExplainedAccess>,
     ) -> AdminResponse {
@@ -254,7 +254,7 @@ impl Admin {
         if let Some(matched) = method::route(router, &request.method, || *view) {
             return AdminResponse::Json(200, purges(matched));
         }
-        let Some(Found { target, at: (site, route), .. }) = find() else {
+        let Some(FoundRoute { target, at: (site, route), .. }) = find() else {
             return self.unmatched(router, view);
         };
         let settings = self.settings(site, route);
@@ -310,7 +310,7 @@ impl Admin {
     fn own_answer(
         &self,
         router: &Router,
-        without: FilesPassed,
+        without: RoutesWithoutFile,
         request: &Request,
         view: &RequestView<'_>,
         step: AdmissionStep,
@@ -364,8 +364,8 @@ impl Admin {
 }
 
 /// The routes that fall through and have no file for a request.
-async fn without_files(router: &Router, view: &RequestView<'_>) -> FilesPassed {
-    let mut without = FilesPassed::default();
+async fn without_files(router: &Router, view: &RequestView<'_>) -> RoutesWithoutFile {
+    let mut without = RoutesWithoutFile::default();
     let find = |without| router.find_without(without, view.method, view.authority, view.target, || *view);
     while let Some((found, files)) = find(without).and_then(|it| Some((it, it.falling()?))) {
         if files.has_file(view.target, view.fields).await {

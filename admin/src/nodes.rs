@@ -6,7 +6,7 @@ use larder_counters::Counters;
 use larder_semantics::health::{HealthReport, HealthWord, NodeFact};
 use larder_server::cluster::{FleetView, LogServerRow};
 use larder_server::node_records::{NodeFigures, NodeRow, VERSION};
-use larder_server::node_registry::{BookedStatus, Presence};
+use larder_server::node_registry::{KnownStatus, Presence};
 use larder_stdx::clock;
 use larder_wire::node_status::{NodeStatus, TierUse};
 use serde_json::{Value, json};
@@ -117,11 +117,11 @@ impl Admin {
 
 fn status_of(it: &NodeRow) -> Option<&NodeStatus> {
     match &it.view.status {
-        BookedStatus::Known(it) => Some(it),
-        BookedStatus::Awaited
-        | BookedStatus::OlderVersion
-        | BookedStatus::LaterVersion
-        | BookedStatus::Damaged => None,
+        KnownStatus::Known(it) => Some(it),
+        KnownStatus::Awaited
+        | KnownStatus::OlderVersion
+        | KnownStatus::LaterVersion
+        | KnownStatus::Damaged => None,
     }
 }
 
@@ -136,11 +136,11 @@ fn node(it: &NodeRow, now: u64) -> Value {
         Presence::Unknown => ("unknown", None, true),
     };
     let form = match &view.status {
-        BookedStatus::Known(_) => "known",
-        BookedStatus::Awaited => "awaited",
-        BookedStatus::OlderVersion => "older-version",
-        BookedStatus::LaterVersion => "later-version",
-        BookedStatus::Damaged => "damaged",
+        KnownStatus::Known(_) => "known",
+        KnownStatus::Awaited => "awaited",
+        KnownStatus::OlderVersion => "older-version",
+        KnownStatus::LaterVersion => "later-version",
+        KnownStatus::Damaged => "damaged",
     };
     let status = status_of(it);
     let lags = view.lags.iter().map(|it| it.map(|it| json!({ "entries": it.entries, "ms": it.millis })));

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The files that the applications of a route may hand over.
-pub struct HandedFiles {
+pub struct FileOrderSettings {
     /// The paths that name them.
     pub rules: FileOrderRules,
     /// Their directory.
@@ -39,7 +39,7 @@ pub(crate) enum InPlaceOfBody {
 
 /// A file in place of the body of a response.
 pub(crate) struct OrderedFile {
-    files: Rc<HandedFiles>,
+    files: Rc<FileOrderSettings>,
     /// Its path beneath the directory.
     path: Result<Vec<u8>, OrderFault>,
     /// The order, for the log.
@@ -48,7 +48,7 @@ pub(crate) struct OrderedFile {
 
 /// Why an ordered file is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotHanded {
+pub(crate) enum FileNotSent {
     /// The order names no path beneath the directory.
     Order(OrderFault),
     /// No file that may be served has this path.
@@ -60,7 +60,7 @@ pub(crate) enum NotHanded {
 /// Without `sendfile`, and for another status than 200, they have no effect. No cache may store the rest, which is not the
 /// response that was meant; a 304 has no body to replace, and is what it is without them.
 pub(crate) fn take(
-    files: Option<&Rc<HandedFiles>>,
+    files: Option<&Rc<FileOrderSettings>>,
     policy: &Policy,
     status: u16,
     fields: &mut FieldList,
@@ -108,40 +108,40 @@ impl OrderedFile {
     ///
     /// # Errors
     /// It is not sent, for a reason that is reported.
-    pub async fn open(&self) -> Result<Arc<OpenFile>, NotHanded> {
+    pub async fn open(&self) -> Result<Arc<OpenFile>, FileNotSent> {
         let opened = match &self.path {
-            Ok(path) => self.files.root.file(path).await.map_err(NotHanded::File),
-            Err(fault) => Err(NotHanded::Order(*fault)),
+            Ok(path) => self.files.root.file(path).await.map_err(FileNotSent::File),
+            Err(fault) => Err(FileNotSent::Order(*fault)),
         };
         opened.inspect_err(|it| (self.files.report)(&self.value, it.clause()))
     }
 }
 
-impl NotHanded {
+impl FileNotSent {
     /// The reason that the client sees. An absent file is the same to it as one that the application may not name, as in
     /// nginx and Apache.
     pub fn shown(self) -> NotServed {
         use NotServed::{Busy, Failed, Forbidden, NoDescriptor};
         match self {
-            NotHanded::File(it @ (Forbidden | Busy | NoDescriptor | Failed)) => it,
-            NotHanded::File(_) | NotHanded::Order(_) => NotServed::NotFound,
+            FileNotSent::File(it @ (Forbidden | Busy | NoDescriptor | Failed)) => it,
+            FileNotSent::File(_) | FileNotSent::Order(_) => NotServed::NotFound,
         }
     }
 
     /// One clause for the log.
     fn clause(self) -> &'static str {
         match self {
-            NotHanded::Order(fault) => fault.sentence(),
-            NotHanded::File(NotServed::Forbidden) => "the operating system denies reading the file",
-            NotHanded::File(NotServed::Busy) => {
+            FileNotSent::Order(fault) => fault.sentence(),
+            FileNotSent::File(NotServed::Forbidden) => "the operating system denies reading the file",
+            FileNotSent::File(NotServed::Busy) => {
                 "too many files are being read, or this one is being written to"
             }
-            NotHanded::File(NotServed::NoDescriptor) => "no file descriptor is available",
-            NotHanded::File(NotServed::Failed) => "the file could not be read",
-            NotHanded::File(NotServed::Malformed) => {
+            FileNotSent::File(NotServed::NoDescriptor) => "no file descriptor is available",
+            FileNotSent::File(NotServed::Failed) => "the file could not be read",
+            FileNotSent::File(NotServed::Malformed) => {
                 "no file of this name is served: a hidden name, a PHP script, a backslash or a control character"
             }
-            NotHanded::File(_) => "no regular file beneath sendfile.root has this path",
+            FileNotSent::File(_) => "no regular file beneath sendfile.root has this path",
         }
     }
 }

@@ -40,7 +40,7 @@ pub mod trusted_headers;
 mod upload;
 mod websocket;
 
-pub use fill::{OriginTold, RecordedAnswer};
-pub use request::{Elsewhere, GatewayEnd, RequestSummary};
+pub use fill::{OriginFacts, RecordedAnswer};
+pub use request::{GatewayEnd, LocalRedirect, RequestSummary};
 pub use route::{Gateway, GatewayRoute, HashBy, HostSent};
 pub use tiers::LowerTiers;

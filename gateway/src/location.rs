@@ -18,7 +18,7 @@ pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut F
         return;
     }
     let any_host_of = route.policy.key.any_host_of.as_deref();
-    let back = WayBack {
+    let back = ReverseMapping {
         own: &route.own,
         path: &|it| route.rewrite.target.as_ref()?.back(it),
         scheme: request.scheme,
@@ -69,7 +69,7 @@ fn parts_of_refresh(value: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// How references of a response are written back.
-struct WayBack<'r> {
+struct ReverseMapping<'r> {
     /// The addresses by which the origins refer to themselves.
     own: &'r [OriginAddress],
     /// The client's path for one of the origin; `None` where it stays.
@@ -82,7 +82,7 @@ struct WayBack<'r> {
     sent: &'r str,
 }
 
-impl WayBack<'_> {
+impl ReverseMapping<'_> {
     /// The reference for the client; `None` where it stays: it names neither an address of `own` nor a path that was
     /// rewritten. A reference without an authority becomes a path where the response is kept for any host.
     fn written(&self, reference: &str) -> Option<String> {
@@ -161,7 +161,7 @@ mod tests {
     fn check(reference: &str, expect: Option<&str>) {
         let own = [("127.0.0.1", 8000), ("app.internal", 80), ("::1", 81)]
             .map(|(host, port)| OriginAddress::Tcp(host.to_owned(), port));
-        let back = WayBack {
+        let back = ReverseMapping {
             own: &own,
             path: &|_| None,
             scheme: Scheme::Https,
@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn a_location_kept_for_any_host_names_no_host() {
         let own = [OriginAddress::Tcp("app".to_owned(), 8000)];
-        let back = |own| WayBack { own, path: &|_| None, scheme: Scheme::Http, authority: "", sent: "" };
+        let back =
+            |own| ReverseMapping { own, path: &|_| None, scheme: Scheme::Http, authority: "", sent: "" };
         let found = |it: &str| back(&own).written(it);
         assert_eq!(Some("/a?b".to_owned()), found("http://app:8000/a?b"));
         assert_eq!(Some("/".to_owned()), found("http://app:8000"));
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn a_redirect_to_tls_stays() {
         let own = [443, 80].map(|port| OriginAddress::Tcp("h".to_owned(), port));
-        let back = |scheme| WayBack { own: &own, path: &|_| None, scheme, authority: "h", sent: "h" };
+        let back = |scheme| ReverseMapping { own: &own, path: &|_| None, scheme, authority: "h", sent: "h" };
         assert_eq!(None, back(Scheme::Http).written("https://h/x"));
         assert_eq!(Some("https://h/x".to_owned()), back(Scheme::Https).written("http://h/x"));
     }
@@ -259,7 +260,7 @@ mod tests {
         let rewrite = Rewrite::new("/api", "/v2", Parameters::default()).unwrap();
         let check = |own: &[OriginAddress], reference: &str, expect: Option<&str>| {
             let (path, scheme) = (&|it: &str| rewrite.back(it), Scheme::Https);
-            let back = WayBack { own, path, scheme, authority: "h", sent: "h" };
+            let back = ReverseMapping { own, path, scheme, authority: "h", sent: "h" };
             assert_eq!(expect, back.written(reference).as_deref(), "{reference}");
         };
         check(&own, "http://app:8000/v2/x?/v2/y#/v2/z", Some("https://h/api/x?/v2/y#/v2/z"));

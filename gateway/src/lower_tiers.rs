@@ -3,7 +3,7 @@
 
 use crate::assemble::assemble;
 use crate::coding;
-use crate::route::{self, Gateway, GatewayRoute, Spreading};
+use crate::route::{self, Gateway, GatewayRoute, PurgeSending};
 use crate::rules;
 use larder_semantics::cookies::CookieLines;
 use larder_semantics::field::FieldList;
@@ -39,7 +39,7 @@ const ANSWER_MARKED: u32 = 2;
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes to the tiers below.
-pub(crate) struct Down {
+pub(crate) struct TierWrites {
     /// The write to the fleet.
     pub put: Option<FleetPut>,
     /// The removal of older records from the disk.
@@ -63,17 +63,17 @@ impl Gateway {
     }
 
     /// Queues a response for the tiers below, unless its key was `removed`; it is stored in RAM, or was refused there
-    /// only for want of room. `win` is the lease under which it was made. A response that is not written still replaces
+    /// only for want of room. `lease` is the lease under which it was made. A response that is not written still replaces
     /// the older record, unless it `freshens` that.
     pub(crate) fn write_down(
         &self,
         policy: &Policy,
         key: &[u8],
         stored: &StoredArc,
-        win: Option<RecomputeLease>,
+        lease: Option<RecomputeLease>,
         freshens: bool,
         removed: impl Fn() -> bool,
-    ) -> Down {
+    ) -> TierWrites {
         if self.fleet_of(policy).is_some() {
             // Until the write is done; and others may write there.
             self.note_local_only(stored);
@@ -87,14 +87,14 @@ impl Gateway {
         }
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet());
         let put = match fleet {
-            Some(fleet) if goes_down => Some(fleet.put_under_lease(key, stored, win)),
+            Some(fleet) if goes_down => Some(fleet.put_under_lease(key, stored, lease)),
             Some(fleet) if !freshens && stored.meta.partial().is_none() => {
                 fleet.supersede_soon(key, RecordReplacement::Marker(stored.meta.request_time));
                 None
             }
             _ => None,
         };
-        Down { put, displaced }
+        TierWrites { put, displaced }
     }
 
     /// Whether a response of this node is in the fleet too, as far as larder decides that: if it is missing then, it was
@@ -148,9 +148,9 @@ impl Gateway {
     }
 
     /// Waits until purges have been sent where other nodes read them, at most for the time that takes normally.
-    pub(crate) async fn wait_until_spread(&self, spreading: Vec<Spreading>) {
+    pub(crate) async fn wait_for_purges(&self, sending: Vec<PurgeSending>) {
         let all = async {
-            for it in spreading {
+            for it in sending {
                 it.await;
             }
         };
@@ -198,10 +198,10 @@ impl Gateway {
         about: impl FnOnce() -> Meta,
         epoch: &PurgeEpoch,
         says: Unshared,
-        win: RecomputeLease,
+        lease: RecomputeLease,
     ) {
         if let Some(mark) = self.mark(policy, key, about, epoch, says) {
-            win.end_with_mark(&mark);
+            lease.end_with_mark(&mark);
         }
     }
 

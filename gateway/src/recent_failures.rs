@@ -18,7 +18,7 @@ const CAPACITY: usize = 256;
 
 /// The failures of the last second.
 #[derive(Default)]
-pub struct Failing {
+pub struct RecentFailures {
     /// Oldest first.
     known: Mutex<VecDeque<RecentFailure>>,
     count: AtomicUsize,
@@ -36,7 +36,7 @@ pub(crate) fn content_hash(store: &Store, request: &Request) -> KeyHash {
     store.hash(request.fields.text())
 }
 
-impl Failing {
+impl RecentFailures {
     /// Whether there are no failures.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -82,25 +82,25 @@ mod tests {
 
     #[test]
     fn a_failure_is_remembered_for_a_second_and_for_the_same_request() {
-        let failing = Failing::default();
-        assert!(failing.is_empty());
+        let recent = RecentFailures::default();
+        assert!(recent.is_empty());
         let (page, one, other) = (KeyHash(1), KeyHash(2), KeyHash(3));
-        failing.note(page, one, 502, Monotonic(100));
-        failing.note(page, one, 504, Monotonic(900));
-        assert_eq!(Some(502), failing.get(page, one, Monotonic(1099)));
-        assert_eq!(None, failing.get(page, other, Monotonic(101)));
-        assert_eq!(None, failing.get(other, one, Monotonic(101)));
-        assert_eq!(None, failing.get(page, one, Monotonic(1100)));
-        assert!(failing.is_empty());
+        recent.note(page, one, 502, Monotonic(100));
+        recent.note(page, one, 504, Monotonic(900));
+        assert_eq!(Some(502), recent.get(page, one, Monotonic(1099)));
+        assert_eq!(None, recent.get(page, other, Monotonic(101)));
+        assert_eq!(None, recent.get(other, one, Monotonic(101)));
+        assert_eq!(None, recent.get(page, one, Monotonic(1100)));
+        assert!(recent.is_empty());
     }
 
     #[test]
     fn the_oldest_goes() {
-        let failing = Failing::default();
+        let recent = RecentFailures::default();
         for page in 0..=CAPACITY as u128 {
-            failing.note(KeyHash(page), KeyHash(0), 502, Monotonic(0));
+            recent.note(KeyHash(page), KeyHash(0), 502, Monotonic(0));
         }
-        assert_eq!(None, failing.get(KeyHash(0), KeyHash(0), Monotonic(1)));
-        assert_eq!(Some(502), failing.get(KeyHash(1), KeyHash(0), Monotonic(1)));
+        assert_eq!(None, recent.get(KeyHash(0), KeyHash(0), Monotonic(1)));
+        assert_eq!(Some(502), recent.get(KeyHash(1), KeyHash(0), Monotonic(1)));
     }
 }

@@ -1,7 +1,7 @@
 //! Recent responses that were not stored, with enough of each exchange to decide it again for `explain`; and exchanges
 //! without a response.
 
-use crate::recent_failures::Failing;
+use crate::recent_failures::RecentFailures;
 use crate::recent_renewals::RecentRenewals;
 use crate::removed_cookies::RemovedCookies;
 use larder_semantics::field::{Field, FieldList};
@@ -82,7 +82,7 @@ pub enum Audience {
 pub struct Refusals {
     inner: Mutex<RefusalsInner>,
     /// Pages whose origin recently failed waiting requests.
-    pub failing: Failing,
+    pub recent: RecentFailures,
     /// Renewals in the background without success.
     pub renewals: RecentRenewals,
     /// Cookies that routes remove although their applications set them.

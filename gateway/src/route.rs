@@ -3,7 +3,7 @@
 use crate::budget::MissBudget;
 use crate::buffered::BufferedBodies;
 use crate::coding::pool::Coders;
-use crate::file_orders::HandedFiles;
+use crate::file_orders::FileOrderSettings;
 use crate::protocol_upgrade::Upgrades;
 use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;
@@ -57,15 +57,15 @@ pub struct Gateway {
     pub coders: OnceCell<Arc<Coders>>,
     /// Sends the purges caused by a response to an unsafe method to every tier of every node; without it, only this
     /// node's tiers are purged.
-    pub spread: OnceCell<Spread>,
+    pub purge_sender: OnceCell<PurgeSender>,
 }
 
 /// Sends a rule to every tier of every node at once. The returned future is ready when the disk and enough servers of the
 /// fleet have it. The rule is already in force in this node's RAM, under that number.
-pub type Spread = Box<dyn Fn(PurgeRule, Seq) -> Spreading>;
+pub type PurgeSender = Box<dyn Fn(PurgeRule, Seq) -> PurgeSending>;
 
-/// The result of [`Spread`]; dropping it has no effect.
-pub type Spreading = Pin<Box<dyn Future<Output = ()>>>;
+/// The result of [`PurgeSender`]; dropping it has no effect.
+pub type PurgeSending = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Buffers that are empty between requests.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl Gateway {
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
         let (uses, scratch) = (SharedUses::default(), RefCell::default());
         let (small_bodies, transit_coders) = (Cell::default(), Rc::default());
-        let (coders, spread) = (OnceCell::new(), OnceCell::new());
+        let (coders, purge_sender) = (OnceCell::new(), OnceCell::new());
         let (fills, private_fills, passes) = (Rc::default(), FuturePool::new(), FuturePool::new());
         Rc::new(Self {
             store,
@@ -111,7 +111,7 @@ impl Gateway {
             small_bodies,
             transit_coders,
             coders,
-            spread,
+            purge_sender,
         })
     }
 }
@@ -181,7 +181,7 @@ pub struct GatewayRoute {
     /// The bodies of requests that are read before the origin is asked.
     pub buffers: BufferedBodies,
     /// The files that its applications may hand over.
-    pub sendfile: Option<Rc<HandedFiles>>,
+    pub sendfile: Option<Rc<FileOrderSettings>>,
 }
 
 /// The part of a request that decides which origin gets it.

@@ -17,13 +17,13 @@ pub(crate) type Upload<'c> = Pin<Box<dyn Future<Output = Result<(), UploadFailed
 
 /// Why a request body did not reach the origin.
 pub(crate) enum UploadFailed {
-    Halted(Halted),
+    Stopped(UploadStopped),
     Origin,
 }
 
 /// Why the rest of a request body is not awaited any longer: the origin must not take the part it has for complete.
 #[derive(Clone, Copy)]
-pub(crate) enum Halted {
+pub(crate) enum UploadStopped {
     Client(ClientGone),
     /// Requests queue for the origin, and need the permit.
     Pressed,
@@ -84,7 +84,7 @@ pub(crate) fn carry_buffered(body: WholeBody, store: Arc<Store>, exchange: Rc<Ex
 pub(crate) async fn with_upload<T>(
     upload: &mut Option<Upload<'_>>,
     work: impl Future<Output = T>,
-) -> Result<T, Halted> {
+) -> Result<T, UploadStopped> {
     let mut work = pin!(work);
     loop {
         let Some(running) = upload.as_mut() else { return Ok(work.await) };
@@ -97,7 +97,7 @@ pub(crate) async fn with_upload<T>(
         match uploaded {
             // The origin may stop reading and still answer: its head, or its silence, decides.
             Ok(()) | Err(UploadFailed::Origin) => {}
-            Err(UploadFailed::Halted(why)) => return Err(why),
+            Err(UploadFailed::Stopped(why)) => return Err(why),
         }
     }
 }
@@ -109,10 +109,10 @@ async fn more(
     counters: &Counters,
 ) -> Result<Option<Bytes>, UploadFailed> {
     match exchange.wait_for_client(ClientPart::Sends, pin!(body.next())).await {
-        Ok(next) => next.map_err(|it| UploadFailed::Halted(Halted::Client(it))),
+        Ok(next) => next.map_err(|it| UploadFailed::Stopped(UploadStopped::Client(it))),
         Err(PermitWanted { .. }) => {
             counters.uploads_shed.add(1);
-            Err(UploadFailed::Halted(Halted::Pressed))
+            Err(UploadFailed::Stopped(UploadStopped::Pressed))
         }
     }
 }

@@ -4,7 +4,7 @@
 use larder_config::{AdminListen, Config};
 use larder_server::addresses::OpenAddresses;
 use larder_server::inherited::{InheritedSockets, SocketPurpose};
-use larder_transport::listener::{self, Bound, Listen, SocketHandle};
+use larder_transport::listener::{self, Listen, ListeningSocket, SocketHandle};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
@@ -13,9 +13,9 @@ pub struct Sockets {
     /// Those of clients.
     pub clients: OpenAddresses,
     /// The admin's address, and its Unix socket if there is one; empty where the admin is off.
-    pub admin: Vec<Bound>,
+    pub admin: Vec<ListeningSocket>,
     /// Those of a larder that is replaced, for addresses that the configuration no longer names.
-    pub unnamed: Vec<Bound>,
+    pub unnamed: Vec<ListeningSocket>,
 }
 
 impl Sockets {
@@ -32,17 +32,17 @@ impl Sockets {
     /// All of them, for their files.
     pub fn handles(&self) -> Vec<SocketHandle> {
         let clients = self.clients.streams.iter().flat_map(|it| it.handles.clone());
-        clients.chain(self.admin.iter().chain(&self.unnamed).map(Bound::handle)).collect()
+        clients.chain(self.admin.iter().chain(&self.unnamed).map(ListeningSocket::handle)).collect()
     }
 
     /// The address of the admin.
     pub fn admin_at(&self) -> Option<SocketAddr> {
-        self.admin.first().and_then(Bound::tcp)
+        self.admin.first().and_then(ListeningSocket::tcp)
     }
 }
 
 /// The admin's address, and its Unix socket if configured; empty if the admin is off.
-fn open_admin(config: &Config, given: &mut InheritedSockets) -> Result<Vec<Bound>, String> {
+fn open_admin(config: &Config, given: &mut InheritedSockets) -> Result<Vec<ListeningSocket>, String> {
     // The sentence is that of a public address, with that one's flag.
     let of_admin = |sentence: String| sentence.replace("--listen", "--admin");
     let mut all = open_admin_address(config, given).map_err(of_admin)?;
@@ -58,7 +58,7 @@ fn open_admin(config: &Config, given: &mut InheritedSockets) -> Result<Vec<Bound
     Ok(all)
 }
 
-fn open_admin_address(config: &Config, given: &mut InheritedSockets) -> Result<Vec<Bound>, String> {
+fn open_admin_address(config: &Config, given: &mut InheritedSockets) -> Result<Vec<ListeningSocket>, String> {
     let candidates = match config.admin.listen {
         AdminListen::Off => return Ok(Vec::new()),
         AdminListen::At(address) => vec![address],

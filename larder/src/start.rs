@@ -8,7 +8,7 @@ use crate::sandbox::{self, SandboxEntry};
 use crate::sockets::Sockets;
 use crate::started::{self, AccessUrls};
 use crate::storage::{SharedStorage, Storage};
-use crate::upgrade::fault_injection::planted;
+use crate::upgrade::fault_injection::inject_fault;
 use crate::upgrade::new_process::{Predecessor, PredecessorLink, WantedState};
 use crate::upgrade::switched_state::HandedPurges;
 use larder_admin::{AdminAccess, Audit};
@@ -24,16 +24,16 @@ use larder_server::addresses::OpenAddresses;
 use larder_server::certificate_registry::CertificateRegistry;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
-use larder_server::descriptors::Shares;
+use larder_server::descriptors::DescriptorShares;
 use larder_server::live::{Live, WorkerState};
 use larder_server::purge::{self, PurgeQueue, PurgeWorker};
 use larder_server::resident::Heap;
 use larder_server::site_logs::OpenSiteLogs;
-use larder_server::worker::{self, Own, WorkerShared};
+use larder_server::worker::{self, WorkerLocal, WorkerShared};
 use larder_server::{loop_check, tiers, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
-use larder_transport::listener::{Bound, SocketHandle};
+use larder_transport::listener::{ListeningSocket, SocketHandle};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -83,7 +83,7 @@ pub struct Started {
     /// The workers.
     pub threads: Vec<JoinHandle<()>>,
     /// The admin's sockets.
-    pub admin: Vec<Bound>,
+    pub admin: Vec<ListeningSocket>,
     /// The access rules of the admin.
     pub access: AdminAccess,
     /// The record of requests to the admin.
@@ -271,7 +271,7 @@ impl Opened {
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
         let (purge_queue, purge_worker) =
             purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
-        let shares = Shares::take(&live.config, &lower, workers, &errors);
+        let shares = DescriptorShares::take(&live.config, &lower, workers, &errors);
         let (ids, tops, recent, recorder, worst, refusals, traces, connection_limit, room_to_give) =
             Default::default();
         let (stream, heap, failure) = (Hub::new(own.clone()), Heap::new(workers), Arc::default());
@@ -376,9 +376,9 @@ impl Running {
     ) -> std::io::Result<JoinHandle<()>> {
         let counters = self.shared.totals.add_part();
         let (log, purges) = (self.log.clone(), self.purge_queue.clone());
-        let own = Own { counters, log, purges, errors: self.errors.clone() };
+        let own = WorkerLocal { counters, log, purges, errors: self.errors.clone() };
         worker::start(number, self.shared.clone(), own, inbox, move || {
-            planted("worker");
+            inject_fault("worker");
             let _ = accepts.send(());
         })
     }

@@ -5,15 +5,21 @@ use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
 use larder_config::token::{self, TokenPlace};
 use larder_observe::log::{ErrorLog, Level};
-use larder_transport::listener::{Bound, Listen};
+use larder_transport::listener::{Listen, ListeningSocket};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// The first line of the error log: the version, the source of the configuration, and every address.
-pub fn log(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
+pub fn log(
+    errors: &ErrorLog,
+    plan: &Plan,
+    public: &[String],
+    admin: &[ListeningSocket],
+    workers: NonZeroUsize,
+) {
     let file = plan.file().map_or("flags".to_owned(), |it| it.display().to_string());
-    let admin: Vec<String> = admin.iter().map(Bound::to_string).collect();
+    let admin: Vec<String> = admin.iter().map(ListeningSocket::to_string).collect();
     let admin = if admin.is_empty() { "off".to_owned() } else { admin.join(",") };
     let (version, listen, workers) = (env!("CARGO_PKG_VERSION"), public.join(","), workers.to_string());
     let values = [
@@ -85,7 +91,7 @@ impl AccessUrls<'_> {
 pub fn announce(
     public: &[String],
     certificate: &str,
-    admin: &[Bound],
+    admin: &[ListeningSocket],
     way_in: &AccessUrls<'_>,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) {
@@ -103,7 +109,7 @@ pub fn announce(
         false => text.push_str(&way_in.sentence()),
     }
     if let Some(first) = public.first() {
-        let admin = admin.first().map(Bound::to_string);
+        let admin = admin.first().map(ListeningSocket::to_string);
         text.push_str(&after(first, admin.as_deref()));
     }
     let mut out = std::io::stdout().lock();

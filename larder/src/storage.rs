@@ -9,7 +9,7 @@ use larder_observe::log::ErrorLog;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
 use larder_server::overlay::Overlays;
-use larder_server::tiers::{self, Lower};
+use larder_server::tiers::{self, SharedTiers};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Storage {
 /// the new one serves.
 pub struct SharedStorage {
     /// The tiers below RAM.
-    pub lower: Lower,
+    pub lower: SharedTiers,
     /// The plan for joining other nodes; `None` for a single node.
     pub nodes: Option<NodesPlan>,
 }
@@ -66,7 +66,7 @@ impl SharedStorage {
         public: Option<&str>,
         handed: Option<HandedPurges>,
     ) -> Result<Self, String> {
-        let lower = Lower::open(config, store, || totals.add_part(), errors)?;
+        let lower = SharedTiers::open(config, store, || totals.add_part(), errors)?;
         if let Some(HandedPurges { last, rules }) = handed {
             store.restore(last, rules);
             store.set_peer(true);

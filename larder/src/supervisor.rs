@@ -29,7 +29,7 @@ use larder_server::worker::WorkerShared;
 use larder_server::{acme, memory_release, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
-use larder_transport::listener::{self, Bound, SocketHandle};
+use larder_transport::listener::{self, ListeningSocket, SocketHandle};
 use larder_transport::worker::TransportWorker;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -114,7 +114,7 @@ pub fn run(
         successor: RefCell::default(),
         followed: RefCell::default(),
         standings: FollowStates::default(),
-        admin_sockets: admin.iter().map(Bound::handle).collect(),
+        admin_sockets: admin.iter().map(ListeningSocket::handle).collect(),
         admin_worker: RefCell::default(),
         upgrading: Cell::new(false),
         replaces: predecessor.is_some(),
@@ -205,7 +205,7 @@ impl Supervisor {
         self,
         mut signals: Signals,
         mut file: Option<ConfigWatch>,
-        admin: (Vec<Bound>, AdminAccess, Audit),
+        admin: (Vec<ListeningSocket>, AdminAccess, Audit),
         inbox: watch::Receiver<WorkerState>,
         threads: Vec<ThreadHandle<()>>,
     ) -> Result<(), Stopped> {
@@ -310,7 +310,7 @@ impl Supervisor {
 
     fn open_admin(
         &self,
-        (bound, access, audit): (Vec<Bound>, AdminAccess, Audit),
+        (bound, access, audit): (Vec<ListeningSocket>, AdminAccess, Audit),
         inbox: watch::Receiver<WorkerState>,
         configuring: Configuring,
         upgrades: mpsc::Sender<UpgradeOrder>,

@@ -21,7 +21,7 @@ use crate::log::sites::{OpenSiteLog, SiteLogs};
 use crate::log::{ErrorLog, Level, LogEntry, LogHandle, ResponseEnd, Subsystem};
 use ids::Ids;
 use larder_counters::{Counters, WorkerScope};
-use larder_gateway::OriginTold;
+use larder_gateway::OriginFacts;
 use larder_gateway::stages::SpentTimes;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
@@ -55,7 +55,7 @@ pub struct RequestOutcome {
     /// Whether the response was sent to its last byte.
     pub end: ResponseEnd,
     /// The origin's part; `None` if it was not contacted.
-    pub origin: Option<OriginTold>,
+    pub origin: Option<OriginFacts>,
     /// Why the origin was contacted; `None` if it was not.
     pub reason: Option<MissReason>,
 }

@@ -4,7 +4,7 @@
 use super::inherited::{InheritedSockets, SocketPurpose};
 use larder_config::Config;
 use larder_transport::http3::{QuicHandOver, QuicPort, QuicSocket, QuicSockets};
-use larder_transport::listener::{self, Bound, Listen, ListenerAddress, Preamble, SocketHandle};
+use larder_transport::listener::{self, Listen, ListenerAddress, ListeningSocket, Preamble, SocketHandle};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
@@ -20,17 +20,20 @@ pub struct OpenAddress {
     /// All its sockets, for passing them on.
     pub handles: Vec<SocketHandle>,
     /// The sockets that workers have not taken yet, by worker.
-    sockets: Mutex<Vec<Vec<Bound>>>,
+    sockets: Mutex<Vec<Vec<ListeningSocket>>>,
 }
 
 impl OpenAddress {
     /// Opens an address for all workers; `ports` are those on which the process listens.
     fn open(entrance: &ListenerAddress, workers: NonZeroUsize, ports: &[u16]) -> Result<Arc<Self>, String> {
         let first = listener::bind_beside(&entrance.at, ports)?.with_preamble(entrance.preamble);
-        let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.duplicate()).collect();
+        let others: Result<Vec<ListeningSocket>, String> =
+            (1..workers.get()).map(|_| first.duplicate()).collect();
         let (name, at) = (first.to_string(), first.tcp());
-        let sockets: Vec<Vec<Bound>> = std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
-        let (handles, entrance) = (sockets.iter().flatten().map(Bound::handle).collect(), entrance.clone());
+        let sockets: Vec<Vec<ListeningSocket>> =
+            std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
+        let (handles, entrance) =
+            (sockets.iter().flatten().map(ListeningSocket::handle).collect(), entrance.clone());
         Ok(Arc::new(Self { entrance, name, at, handles, sockets: Mutex::new(sockets) }))
     }
 
@@ -39,15 +42,16 @@ impl OpenAddress {
     fn adopt(
         entrance: &ListenerAddress,
         workers: NonZeroUsize,
-        given: Vec<Bound>,
+        given: Vec<ListeningSocket>,
     ) -> Result<Arc<Self>, String> {
         let count = given.len();
         let first = &given[0];
         let (name, at) = (first.to_string(), first.tcp());
-        let handles = given.iter().map(Bound::handle).collect();
-        let further: Vec<Bound> =
+        let handles = given.iter().map(ListeningSocket::handle).collect();
+        let further: Vec<ListeningSocket> =
             (count..workers.get()).map(|it| given[it % count].shared()).collect::<Result<_, _>>()?;
-        let mut sockets: Vec<Vec<Bound>> = std::iter::repeat_with(Vec::new).take(workers.get()).collect();
+        let mut sockets: Vec<Vec<ListeningSocket>> =
+            std::iter::repeat_with(Vec::new).take(workers.get()).collect();
         for (at, bound) in given.into_iter().chain(further).enumerate() {
             sockets[at % workers].push(bound);
         }
@@ -63,7 +67,7 @@ impl OpenAddress {
 
     /// The sockets of a worker, once.
     #[must_use]
-    pub fn take(&self, worker: usize) -> Vec<Bound> {
+    pub fn take(&self, worker: usize) -> Vec<ListeningSocket> {
         let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_mut(worker).map(std::mem::take).unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use crate::overlay::Overlay;
 use crate::own_answer::{self, AdmissionRule, OwnResponse};
 use crate::purge::{PurgeQueue, method};
 use crate::route_admission::RouteAdmission;
-use crate::router::{Found, Matched, RouteTarget, Router};
+use crate::router::{FoundRoute, Matched, RouteTarget, Router};
 use crate::site_tls::SiteTls;
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::Gateway;
@@ -45,7 +45,7 @@ pub struct RoutedRequest<'a> {
     /// The routes in force when it arrived.
     pub router: &'a Router,
     /// Its route.
-    pub found: Option<Found<'a>>,
+    pub found: Option<FoundRoute<'a>>,
     /// The route that decides about it, where it is a `PURGE` for larder.
     pub purged: Option<&'a Matched>,
     /// The overlay of its target.
@@ -194,7 +194,7 @@ pub fn admit<'a>(
     head: &'a RequestHead<'a>,
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Admission<'a> {
-    let is_routed = |it: &Found<'_>| it.sure && !it.lacks_slash;
+    let is_routed = |it: &FoundRoute<'_>| it.sure && !it.lacks_slash;
     let routed =
         request.found.filter(is_routed).filter(|_| request.purged.is_none() && head.protocol.is_none());
     if routed.is_some_and(is_plain) {
@@ -211,7 +211,7 @@ pub fn admit<'a>(
 /// Whether a route admits every request. A new rule belongs in this condition, too: a request that it lets through is not looked at
 /// again.
 #[inline]
-pub fn is_plain(found: Found<'_>) -> bool {
+pub fn is_plain(found: FoundRoute<'_>) -> bool {
     found.sure && found.admission.is_none() && !found.lacks_slash
 }
 
@@ -369,7 +369,7 @@ pub struct OwnQuestion<'a> {
     /// The routes in force.
     pub router: &'a Router,
     /// The route of the request.
-    pub found: Option<Found<'a>>,
+    pub found: Option<FoundRoute<'a>>,
     /// Whether it is a `PURGE` for larder: it may come from anywhere, and is answered during a maintenance.
     pub purges: bool,
     /// Whether larder itself requests an error page, which may be the one of a maintenance.

@@ -3,7 +3,7 @@
 
 use super::node_records::{NodeFigures, NodeRecords, NodeRow, RealPurgeLog};
 use super::purge_receipt::{PastNodes, PurgeState, TierReceipt, seconds};
-use super::tiers::Lower;
+use super::tiers::SharedTiers;
 use larder_config::tiers::FleetConfig;
 use larder_counters::Counters;
 use larder_observe::log::{Level, SubsystemLog};
@@ -111,7 +111,7 @@ impl Cluster {
     #[must_use]
     pub fn start(
         plan: NodesPlan,
-        lower: &Lower,
+        lower: &SharedTiers,
         store: Arc<Store>,
         counters: Arc<Counters>,
         teller: &SubsystemLog,

@@ -1,7 +1,7 @@
 //! The number of descriptors of the process, and the share of clients and their requests. The use of descriptors is
 //! counted in `larder_stdx::descriptors`.
 
-use super::tiers::Lower;
+use super::tiers::SharedTiers;
 use larder_config::{Config, Source};
 use larder_observe::log::{ErrorLog, Level};
 use larder_stdx::descriptors;
@@ -19,7 +19,7 @@ const FEW: usize = 1000;
 
 /// The division of the process's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shares {
+pub struct DescriptorShares {
     /// The limit of the system.
     allowed: usize,
     /// Clients and their requests.
@@ -28,10 +28,10 @@ pub struct Shares {
     pub for_admin: usize,
 }
 
-impl Shares {
+impl DescriptorShares {
     /// Raises the limit as far as the system permits, and divides it; applies to the whole process from now on. To be
     /// called when everything that the process opens at start is open.
-    pub fn take(config: &Config, lower: &Lower, workers: NonZeroUsize, errors: &ErrorLog) -> Self {
+    pub fn take(config: &Config, lower: &SharedTiers, workers: NonZeroUsize, errors: &ErrorLog) -> Self {
         let open = std::fs::read_dir("/proc/self/fd").map_or(64, Iterator::count);
         let threads = (workers.get() + 1) * OF_A_THREAD;
         let it = Self::of(raise(), open + threads + later(config, lower, workers));
@@ -70,7 +70,7 @@ impl Shares {
 }
 
 /// Descriptors that the tiers below RAM may open later: segments of the disk, connections to the fleet.
-fn later(config: &Config, lower: &Lower, workers: NonZeroUsize) -> usize {
+fn later(config: &Config, lower: &SharedTiers, workers: NonZeroUsize) -> usize {
     let segments = lower.disk().map_or(0, |it| it.segments_to_come());
     let fleet = config.fleet.as_ref().map_or(0, |it| it.servers.len() * it.connections);
     segments + fleet * (workers.get() + 1)
@@ -94,7 +94,10 @@ mod tests {
     #[test]
     fn descriptors_are_reserved_for_the_admin_and_files() {
         let check = |allowed, taken, for_clients, for_admin| {
-            assert_eq!(Shares { allowed, for_clients, for_admin }, Shares::of(allowed, taken));
+            assert_eq!(
+                DescriptorShares { allowed, for_clients, for_admin },
+                DescriptorShares::of(allowed, taken)
+            );
         };
         check(1024, 40, 1024 - 40 - 128, 64);
         check(64, 30, 64 - 30 - 16, 8);

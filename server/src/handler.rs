@@ -7,10 +7,10 @@ use super::finish::RouteFinish;
 use super::local_redirect::{self, Redirected, RequestHop};
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
-use super::router::{FilesPassed, Found, NoRoute, RouteTarget, Router};
+use super::router::{FoundRoute, NoRoute, RouteTarget, Router, RoutesWithoutFile};
 use larder_config::Clients;
 use larder_gateway::stages::{RequestObservation, Stages};
-use larder_gateway::{Elsewhere, Gateway, GatewayEnd, certificate, request_id};
+use larder_gateway::{Gateway, GatewayEnd, LocalRedirect, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::{self, Field};
@@ -185,7 +185,7 @@ impl RequestHandler {
         let RequestHop { mut request, mut body, mut reply, redirected } = hop;
         let router = self.router.borrow().clone();
         let geo = router.geo();
-        let mut found = find(&router, FilesPassed::default(), &request, client);
+        let mut found = find(&router, RoutesWithoutFile::default(), &request, client);
         if found.is_some_and(|it| it.falling().is_some()) {
             found = Box::pin(find_beyond_files(&router, found, &request, client)).await;
         }
@@ -227,14 +227,14 @@ impl RequestHandler {
             }
         };
         match (end, sent) {
-            (RequestEnd::Elsewhere(elsewhere), Some(sent)) => {
+            (RequestEnd::LocalRedirect(redirect), Some(sent)) => {
                 let id = is_identified.then(|| field::first(head.fields, REQUEST_ID)).flatten();
-                let next = local_redirect::request_for(&sent, elsewhere.target, id);
+                let next = local_redirect::request_for(&sent, redirect.target, id);
                 let so_far = redirected.unwrap_or_else(|| Redirected::begin(&kept, &routed, started, weight));
                 let redirected = Some(so_far.and(&routed, is_identified));
-                Some(RequestHop { request: Rc::new(next), body: None, reply: elsewhere.reply, redirected })
+                Some(RequestHop { request: Rc::new(next), body: None, reply: redirect.reply, redirected })
             }
-            (RequestEnd::Elsewhere(_), None) => None,
+            (RequestEnd::LocalRedirect(_), None) => None,
             (RequestEnd::Done(outcome), _) => {
                 let asked = redirected.as_ref().map(|it| &it.asked);
                 self.report(HopReport {
@@ -337,7 +337,7 @@ impl RequestHandler {
     fn routed<'a, 'v>(
         &self,
         router: &'a Router,
-        found: Option<Found<'a>>,
+        found: Option<FoundRoute<'a>>,
         head: &RequestHead<'_>,
         view: impl FnOnce() -> RequestView<'v>,
     ) -> RoutedRequest<'a> {
@@ -434,7 +434,7 @@ impl RequestHandler {
             (None, Some(RouteTarget::Proxy(route))) => {
                 let summary = match self.gateway.run(route, request, client, body, reply, observed).await {
                     GatewayEnd::Done(summary) => summary,
-                    GatewayEnd::Elsewhere(it) => return RequestEnd::Elsewhere(it),
+                    GatewayEnd::LocalRedirect(it) => return RequestEnd::LocalRedirect(it),
                 };
                 RequestOutcome {
                     status: summary.status,
@@ -478,7 +478,7 @@ impl RequestHandler {
 /// How the service of a route has answered a request.
 enum RequestEnd<'c> {
     Done(RequestOutcome),
-    Elsewhere(Elsewhere<'c>),
+    LocalRedirect(LocalRedirect<'c>),
 }
 
 /// A request that has ended.
@@ -498,10 +498,10 @@ struct HopReport<'a> {
 /// The route of a request for which the routes `without` have no file.
 fn find<'r>(
     router: &'r Router,
-    without: FilesPassed,
+    without: RoutesWithoutFile,
     request: &Request,
     client: &Client,
-) -> Option<Found<'r>> {
+) -> Option<FoundRoute<'r>> {
     let mut room = Vec::new();
     let fields = &mut room;
     router.find_without(without, &request.method, &request.authority, &request.target, move || {
@@ -513,10 +513,10 @@ fn find<'r>(
 /// The route of a request, from `found` on: the first that has a file for it, or is not only one for paths with a file.
 async fn find_beyond_files<'r>(
     router: &'r Router,
-    mut found: Option<Found<'r>>,
+    mut found: Option<FoundRoute<'r>>,
     request: &Request,
     client: &Client,
-) -> Option<Found<'r>> {
+) -> Option<FoundRoute<'r>> {
     while let Some((it, files)) = found.and_then(|it| Some((it, it.falling()?))) {
         if files.has_file(&request.target, &request.fields.view()).await {
             break;
@@ -528,7 +528,7 @@ async fn find_beyond_files<'r>(
 
 /// The routes without a file for `target`, if `found` is one and that is known without a look on the disk.
 #[inline]
-fn without_file_now(found: &Found<'_>, target: &str) -> Option<FilesPassed> {
+fn without_file_now(found: &FoundRoute<'_>, target: &str) -> Option<RoutesWithoutFile> {
     let files = found.falling()?;
     files.is_absent_now(target).then(|| found.passed())
 }

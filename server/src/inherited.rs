@@ -1,6 +1,6 @@
 //! Listening sockets that another process opened, and the address of the configuration that each belongs to.
 
-use larder_transport::listener::{self, Bound, Listen, SocketFileOwner, SocketPlace};
+use larder_transport::listener::{self, Listen, ListeningSocket, SocketFileOwner, SocketPlace};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -130,7 +130,7 @@ impl InheritedSockets {
     ///
     /// # Errors
     /// One sentence: the service manager has none for it.
-    pub fn take(&mut self, purpose: SocketPurpose, listen: &Listen) -> Result<Vec<Bound>, String> {
+    pub fn take(&mut self, purpose: SocketPurpose, listen: &Listen) -> Result<Vec<ListeningSocket>, String> {
         let is_for = |it: &InheritedSocket| it.purpose.is_none_or(|of| of == purpose);
         let place = self.left.iter().find(|it| it.place.is_named_by(listen)).or_else(|| {
             let has_free_port =
@@ -165,7 +165,7 @@ impl InheritedSockets {
     ///
     /// # Errors
     /// One sentence: a socket that no address names.
-    pub fn finish(self) -> Result<Vec<Bound>, String> {
+    pub fn finish(self) -> Result<Vec<ListeningSocket>, String> {
         if self.giver != Some(SocketGiver::ServiceManager) {
             let adopt = |it: InheritedSocket| {
                 let listen = match it.place {

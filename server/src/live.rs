@@ -19,7 +19,7 @@ use larder_files::{Root, ScriptRoot};
 use larder_gateway::budget::MissBudget;
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::coding::pool::Coders;
-use larder_gateway::file_orders::{HandedFiles, NotSentReport};
+use larder_gateway::file_orders::{FileOrderSettings, NotSentReport};
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
@@ -344,11 +344,11 @@ impl Live {
         files: &larder_config::SendfileConfig,
         route: &str,
         errors: &ErrorLog,
-    ) -> Rc<HandedFiles> {
+    ) -> Rc<FileOrderSettings> {
         let roots = [&files.root, &files.real].map(|it| it.as_os_str().as_bytes());
         let rules = FileOrderRules::new(roots, files.prefix.as_deref());
         let report = not_handed(errors.of(Subsystem::Origin), route);
-        Rc::new(HandedFiles { rules, root: self.roots[&at].clone(), report })
+        Rc::new(FileOrderSettings { rules, root: self.roots[&at].clone(), report })
     }
 
     /// The origins of a route in one worker.

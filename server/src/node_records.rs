@@ -1,7 +1,7 @@
 //! The status of this node in the memcached servers, and the reading of those of the others. Every two seconds a node writes one record
 //! to each server and reads those of all nodes from each; their meaning is in `node_registry`.
 
-use super::node_registry::{BookedStatus, EACH, NodeRegistry, NodeView, Presence};
+use super::node_registry::{EACH, KnownStatus, NodeRegistry, NodeView, Presence};
 use larder_counters::Counters;
 use larder_purge_log::environment::LocalEnvironment;
 use larder_purge_log::survey::ServerSurvey;
@@ -209,7 +209,7 @@ impl NodeRecords {
             self.book.borrow().views(now).into_iter().map(|it| self.row(it, &own, now)).collect();
         if !rows.iter().any(|it| it.is_own) {
             let lags = vec![None; self.servers()];
-            let (name, status) = (self.name.to_string(), BookedStatus::Awaited);
+            let (name, status) = (self.name.to_string(), KnownStatus::Awaited);
             let (presence, report, clock_off) = (Presence::Live(0), None, None);
             let (run, reported) = (own.run, own.wall);
             let view = NodeView { run, name, presence, status, report, reported, clock_off, lags };
@@ -223,13 +223,13 @@ impl NodeRecords {
         let is_own = view.run == own.run;
         if is_own {
             // Also while no server can be reached.
-            (view.presence, view.status) = (Presence::Live(0), BookedStatus::Known(own.clone()));
+            (view.presence, view.status) = (Presence::Live(0), KnownStatus::Known(own.clone()));
         }
         let is_compared = !is_own && matches!(view.presence, Presence::Live(_));
         let follower = self.log.follower();
         let other_servers = is_compared && view.report.as_ref().is_some_and(|it| follower.differs(it, now));
         let (mut other_keys, mut other_envelope) = (false, false);
-        if let BookedStatus::Known(it) = &view.status
+        if let KnownStatus::Known(it) = &view.status
             && is_compared
         {
             other_keys = !other_servers && it.keys != own.keys && it.keys != 0 && own.keys != 0;

@@ -27,7 +27,7 @@ const HEADS: usize = 64;
 /// The status of a node, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "there are as many as nodes")]
-pub enum BookedStatus {
+pub enum KnownStatus {
     /// The latest one.
     Known(NodeStatus),
     /// The node has not written one yet.
@@ -79,7 +79,7 @@ pub struct NodeView {
     /// Whether it runs.
     pub presence: Presence,
     /// Its status.
-    pub status: BookedStatus,
+    pub status: KnownStatus,
     /// Its report in the purge logs.
     pub report: Option<NodeReport>,
     /// The time of its last new record that was read here, or of its first, Unix seconds by this node's clock.
@@ -93,7 +93,7 @@ pub struct NodeView {
 /// The known nodes.
 #[derive(Debug)]
 pub struct NodeRegistry {
-    nodes: Vec<BookedNode>,
+    nodes: Vec<KnownNode>,
     /// By server.
     heads: Vec<Option<LogHead>>,
     /// The last reading in which a server answered.
@@ -114,7 +114,7 @@ struct LogHead {
 }
 
 #[derive(Debug)]
-struct BookedNode {
+struct KnownNode {
     run: u64,
     first: u64,
     /// When a new record of it was last read.
@@ -168,7 +168,7 @@ impl NodeRegistry {
             match at {
                 Some(at) => self.nodes[at].take(found, now, wall, is_recent),
                 None => {
-                    let mut new = BookedNode::new(run, now, began.then_some(now), wall);
+                    let mut new = KnownNode::new(run, now, began.then_some(now), wall);
                     new.take(found, now, wall, false);
                     self.nodes.push(new);
                 }
@@ -248,13 +248,13 @@ impl NodeRegistry {
         views
     }
 
-    fn view(&self, it: &BookedNode, now: u64, reads: bool) -> NodeView {
+    fn view(&self, it: &KnownNode, now: u64, reads: bool) -> NodeView {
         let status = match &it.status {
-            Some(ReadStatus::Status(it)) => BookedStatus::Known(it.clone()),
-            Some(ReadStatus::OtherVersion) => BookedStatus::LaterVersion,
-            Some(ReadStatus::Damaged) => BookedStatus::Damaged,
-            None if now.saturating_sub(it.first) < SILENT => BookedStatus::Awaited,
-            None => BookedStatus::OlderVersion,
+            Some(ReadStatus::Status(it)) => KnownStatus::Known(it.clone()),
+            Some(ReadStatus::OtherVersion) => KnownStatus::LaterVersion,
+            Some(ReadStatus::Damaged) => KnownStatus::Damaged,
+            None if now.saturating_sub(it.first) < SILENT => KnownStatus::Awaited,
+            None => KnownStatus::OlderVersion,
         };
         let presence = match it.presence(now) {
             left @ Presence::Left(_) => left,
@@ -333,7 +333,7 @@ impl MergedNode {
     }
 }
 
-impl BookedNode {
+impl KnownNode {
     fn new(run: u64, first: u64, heard: Option<u64>, reported: u64) -> Self {
         let (left, report, status, number, clock_off) = Default::default();
         Self { run, first, heard, reported, left, report, status, number, clock_off }

@@ -207,17 +207,17 @@ struct RouteQuery<'a> {
     /// `None` if conditions do not count, or no route of the site has one.
     view: Option<&'a RequestView<'a>>,
     /// The directories that have no file for the request.
-    without: FilesPassed,
+    without: RoutesWithoutFile,
 }
 
 /// The routes of a site that fall through and have no file for a request, which therefore is not one of theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FilesPassed {
+pub struct RoutesWithoutFile {
     /// Those before this position.
     before: usize,
 }
 
-impl FilesPassed {
+impl RoutesWithoutFile {
     /// All of the site: a purge, for example, is never about a file.
     const ALL: Self = Self { before: usize::MAX };
 
@@ -246,7 +246,7 @@ pub struct Router {
 
 /// The route of a request.
 #[derive(Clone, Copy)]
-pub struct Found<'a> {
+pub struct FoundRoute<'a> {
     /// The target of the route.
     pub target: &'a RouteTarget,
     /// The positions of site and route in the configuration.
@@ -262,10 +262,10 @@ pub struct Found<'a> {
     /// The route.
     pub route: &'a Matched,
     /// The routes before it that have no file for the request.
-    pub without: FilesPassed,
+    pub without: RoutesWithoutFile,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundRoute<'a> {
     /// The files of a route that is only one for paths with a file.
     #[inline]
     #[must_use]
@@ -278,8 +278,8 @@ impl<'a> Found<'a> {
 
     /// The same routes, and this one.
     #[must_use]
-    pub fn passed(&self) -> FilesPassed {
-        FilesPassed { before: self.at.1 + 1 }
+    pub fn passed(&self) -> RoutesWithoutFile {
+        RoutesWithoutFile { before: self.at.1 + 1 }
     }
 }
 
@@ -348,14 +348,14 @@ impl Router {
     /// fulfilled. It is the route of the path's normal form. If the path has a second interpretation with another route, it
     /// is one that bypasses the cache.
     #[must_use]
-    pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
+    pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<FoundRoute<'_>> {
         let at = self.site(host_of(authority))?;
-        let without = FilesPassed::ALL;
+        let without = RoutesWithoutFile::ALL;
         self.find_in(at, RouteQuery { method: Some(method), view: None, without }, target)
     }
 
     /// The route for a request, with its conditions. `view` is called only if a route of the site has one. If it is
-    /// [`Found::falling`] and has no file for the request, the next route is that of [`Router::find_without`].
+    /// [`FoundRoute::falling`] and has no file for the request, the next route is that of [`Router::find_without`].
     #[inline]
     #[must_use]
     pub fn find_for<'v>(
@@ -364,8 +364,8 @@ impl Router {
         authority: &str,
         target: &str,
         view: impl FnOnce() -> RequestView<'v>,
-    ) -> Option<Found<'_>> {
-        self.find_without(FilesPassed::default(), method, authority, target, view)
+    ) -> Option<FoundRoute<'_>> {
+        self.find_without(RoutesWithoutFile::default(), method, authority, target, view)
     }
 
     /// The same for a request for which these routes have no file.
@@ -373,12 +373,12 @@ impl Router {
     #[must_use]
     pub fn find_without<'v>(
         &self,
-        without: FilesPassed,
+        without: RoutesWithoutFile,
         method: &str,
         authority: &str,
         target: &str,
         view: impl FnOnce() -> RequestView<'v>,
-    ) -> Option<Found<'_>> {
+    ) -> Option<FoundRoute<'_>> {
         let at = self.site(host_of(authority))?;
         if method == "OPTIONS" {
             return self.find_options(at, target, &view());
@@ -391,9 +391,9 @@ impl Router {
 
     /// The route for an OPTIONS. A CORS preflight is answered by the route of the request that it is about, if that permits pages of
     /// other origins, as the methods of a route often lack OPTIONS. Routes that fall through answer GET and HEAD only.
-    fn find_options(&self, at: usize, target: &str, view: &RequestView<'_>) -> Option<Found<'_>> {
-        let has_cors = |it: &Found<'_>| it.admission.is_some_and(RouteAdmission::has_cors);
-        let without = FilesPassed::ALL;
+    fn find_options(&self, at: usize, target: &str, view: &RequestView<'_>) -> Option<FoundRoute<'_>> {
+        let has_cors = |it: &FoundRoute<'_>| it.admission.is_some_and(RouteAdmission::has_cors);
+        let without = RoutesWithoutFile::ALL;
         let of_request = own_answer::preflighted(view).and_then(|method| {
             let view = RequestView { method, ..*view };
             self.find_in(at, RouteQuery { method: Some(method), view: Some(&view), without }, target)
@@ -403,20 +403,29 @@ impl Router {
         of_request.or_else(|| self.find_in(at, asked, target))
     }
 
-    fn find_in(&self, at: usize, asked: RouteQuery<'_>, target: &str) -> Option<Found<'_>> {
+    fn find_in(&self, at: usize, asked: RouteQuery<'_>, target: &str) -> Option<FoundRoute<'_>> {
         let Chosen { route, sure } = self.choose(at, asked, path_of(target))?;
         let matched = &self.sites[at].routes[route];
         let lacks_slash = matched.takes_directory && !matched.path.matches(&normal(path_of(target)));
         let target = if sure { &matched.target } else { &matched.two_ways };
         let (scope, admission) = (matched.scope.as_ref(), matched.admission.as_deref());
         let without = asked.without;
-        Some(Found { target, at: (at, route), scope, admission, sure, lacks_slash, route: matched, without })
+        Some(FoundRoute {
+            target,
+            at: (at, route),
+            scope,
+            admission,
+            sure,
+            lacks_slash,
+            route: matched,
+            without,
+        })
     }
 
     /// Whether every interpretation of the path is subject to the access rules of the route `found`. A path that is too long
     /// and unusual to be interpreted is not.
     #[must_use]
-    pub fn has_one_access(&self, found: &Found<'_>, view: &RequestView<'_>) -> bool {
+    pub fn has_one_access(&self, found: &FoundRoute<'_>, view: &RequestView<'_>) -> bool {
         let (at, without) = (found.at, found.without);
         let routes = &self.sites[at.0].routes;
         let rules = |it: &Matched| it.admission.as_ref().and_then(|it| it.access.clone());
@@ -436,7 +445,7 @@ impl Router {
 
     /// The two interpretations of an ambiguous path, as a sentence; `None` if there is only one, or one route for all.
     #[must_use]
-    pub fn two_ways(&self, without: FilesPassed, view: &RequestView<'_>) -> Option<String> {
+    pub fn two_ways(&self, without: RoutesWithoutFile, view: &RequestView<'_>) -> Option<String> {
         let (at, path) = (self.site(host_of(view.authority))?, path_of(view.target));
         let routes = &self.sites[at].routes;
         let asked = RouteQuery { method: Some(view.method), view: Some(view), without };
@@ -485,7 +494,7 @@ impl Router {
     /// Whether a request has an identifier: one to the route `found`, or one without a route to `authority`.
     #[inline]
     #[must_use]
-    pub fn identifies(&self, found: Option<Found<'_>>, authority: &str) -> bool {
+    pub fn identifies(&self, found: Option<FoundRoute<'_>>, authority: &str) -> bool {
         match found {
             Some(it) => it.route.identifies,
             None => self.site(host_of(authority)).is_some_and(|it| self.sites[it].identifies),
@@ -516,7 +525,7 @@ impl Router {
         let at = self.site(host_of(authority))?;
         let chosen = self.choose(
             at,
-            RouteQuery { method: None, view: None, without: FilesPassed::ALL },
+            RouteQuery { method: None, view: None, without: RoutesWithoutFile::ALL },
             path_of(target),
         )?;
         Some(&self.sites[at].routes[chosen.route])
@@ -527,7 +536,7 @@ impl Router {
     pub fn all_at_path(&self, authority: &str, target: &str) -> Vec<&Matched> {
         let Some(at) = self.site(host_of(authority)) else { return Vec::new() };
         let routes = &self.sites[at].routes[..];
-        let asked = RouteQuery { method: Some("GET"), view: None, without: FilesPassed::ALL };
+        let asked = RouteQuery { method: Some("GET"), view: None, without: RoutesWithoutFile::ALL };
         let path = &mut *self.room.borrow_mut();
         path::read(path_of(target).as_bytes(), path::NORMAL, path);
         let mut found = Vec::new();
@@ -544,7 +553,7 @@ impl Router {
     #[must_use]
     pub fn at_path_for(&self, view: &RequestView<'_>) -> Option<&Matched> {
         let at = self.site(host_of(view.authority))?;
-        let asked = RouteQuery { method: None, view: Some(view), without: FilesPassed::ALL };
+        let asked = RouteQuery { method: None, view: Some(view), without: RoutesWithoutFile::ALL };
         let chosen = self.choose(at, asked, path_of(view.target))?;
         Some(&self.sites[at].routes[chosen.route])
     }

@@ -162,11 +162,11 @@ struct RowPages {
     standings: FollowStates,
     /// The other nodes, if purges are shared with them.
     nodes: Option<Rc<Cluster>>,
-    reported: RefCell<Option<ToldGap>>,
+    reported: RefCell<Option<LoggedGap>>,
 }
 
 /// The last reason for which a database was not followed.
-struct ToldGap {
+struct LoggedGap {
     why: String,
     /// When it was logged.
     at: Monotonic,
@@ -209,7 +209,7 @@ impl RowPages {
             }
             _ => 1,
         };
-        *reported = Some(ToldGap { why: why.to_owned(), at: now, times: 0 });
+        *reported = Some(LoggedGap { why: why.to_owned(), at: now, times: 0 });
         if self.log.tells(Level::Warn) {
             let (now, times) = ("pages with its rows are validated every second", times.to_string());
             let values = [("database", &*self.name), ("why", why), ("now", now), ("times", &times)];

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Checks in advance what [`Lower::open`] would find: the directory of the disk tier may be in use until then.
+/// Checks in advance what [`SharedTiers::open`] would find: the directory of the disk tier may be in use until then.
 ///
 /// # Errors
 /// One sentence.
@@ -31,13 +31,13 @@ pub fn check_disk(config: &Config) -> Result<(), String> {
 
 /// The state of the tiers below RAM that all workers share.
 #[derive(Clone)]
-pub struct Lower {
+pub struct SharedTiers {
     disk: Option<Arc<DiskTier>>,
     promote_after: u32,
     fleet: Option<(Arc<fleet::FleetSettings>, Arc<Health>)>,
 }
 
-impl Lower {
+impl SharedTiers {
     /// Opens the configured tiers. Purges of an earlier process are then in force in `store`.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ pub struct DiskWatch {
 impl DiskWatch {
     /// For a tier that is logged as on.
     #[must_use]
-    pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
+    pub fn new(lower: &SharedTiers, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
         let (reads_off, cramped, revalidation_reason, corrupt, entered) = Default::default();
         let last = RefCell::new(DiskState::On);

@@ -6,10 +6,10 @@ use super::admission::{self, OwnQuestion};
 use super::live::Live;
 use super::own_answer::AdmissionRule;
 use super::purge::method;
-use super::router::{Found, RouteTarget, Router};
+use super::router::{FoundRoute, RouteTarget, Router};
 use larder_config::{RouteConfig, Service, Source};
 use larder_counters::Counters;
-use larder_gateway::explain::trial::{self, RequestWay};
+use larder_gateway::explain::trial::{self, CacheUse};
 use larder_observe::log::ErrorLog;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::Field;
@@ -72,7 +72,7 @@ pub enum AccessJudgement {
 #[derive(Clone, Copy)]
 pub enum TrialRoute<'a> {
     /// This one.
-    Found(Found<'a>),
+    Found(FoundRoute<'a>),
     /// None.
     None,
     /// It depends on a fact that was not recorded.
@@ -115,7 +115,7 @@ impl<'l> TrialRoutes<'l> {
     #[must_use]
     pub fn config(&self, route: TrialRoute<'_>) -> Option<&'l RouteConfig> {
         match route {
-            TrialRoute::Found(Found { at: (site, route), .. }) => {
+            TrialRoute::Found(FoundRoute { at: (site, route), .. }) => {
                 self.live.config.sites.get(site)?.routes.get(route)
             }
             _ => None,
@@ -159,7 +159,7 @@ impl<'l> TrialRoutes<'l> {
     fn access<'k>(
         &'k self,
         it: &TrialRequest<'_>,
-        found: Option<Found<'k>>,
+        found: Option<FoundRoute<'k>>,
         judgement: AccessJudgement,
     ) -> AccessResult<'k> {
         let rules = found.and_then(|it| it.admission).and_then(|it| it.access.as_ref());
@@ -200,7 +200,7 @@ impl<'l> TrialRoutes<'l> {
     fn answered<'k>(
         &'k self,
         it: &TrialRequest<'_>,
-        found: Option<Found<'k>>,
+        found: Option<FoundRoute<'k>>,
         access: Option<Course<'k>>,
     ) -> Option<Course<'k>> {
         let head = it.request.head(&it.fields);
@@ -231,14 +231,19 @@ impl<'l> TrialRoutes<'l> {
     }
 
     /// The key of a rule of admission that is set for a route.
-    fn key_of(&self, found: Option<Found<'_>>, rule: AdmissionRule) -> &'static str {
+    fn key_of(&self, found: Option<FoundRoute<'_>>, rule: AdmissionRule) -> &'static str {
         let row = found.and_then(|it| self.config(TrialRoute::Found(it)));
         let is_set = |it: &&&str| row.is_some_and(|row| row.decided.by(it) != Source::Default);
         rule.keys().iter().find(is_set).unwrap_or(&rule.keys()[0])
     }
 
     /// The way of a request on a route that admits it.
-    fn course<'k>(&'k self, it: &TrialRequest<'_>, found: Found<'k>, key: &'k mut Vec<u8>) -> Course<'k> {
+    fn course<'k>(
+        &'k self,
+        it: &TrialRequest<'_>,
+        found: FoundRoute<'k>,
+        key: &'k mut Vec<u8>,
+    ) -> Course<'k> {
         let RouteTarget::Proxy(route) = found.target else { return Course::File };
         let policy = &route.policy;
         // Of credentials a hash is recorded, which is in the key of the trial in place of the value.
@@ -250,9 +255,9 @@ impl<'l> TrialRoutes<'l> {
         if let Some(country) = self.view(it).country().filter(|_| policy.key.has_country()) {
             request.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
         }
-        match trial::way(route, &request, key) {
-            RequestWay::Passed(why, of_one_client) => Course::Passed { why, of_one_client },
-            RequestWay::Cached => Course::Cached { key, policy },
+        match trial::cache_use(route, &request, key) {
+            CacheUse::Passed(why, of_one_client) => Course::Passed { why, of_one_client },
+            CacheUse::Cached => Course::Cached { key, policy },
         }
     }
 }

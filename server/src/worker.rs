@@ -3,7 +3,7 @@
 
 use super::addresses::{OpenAddress, OpenAddresses, OpenQuic};
 use super::counter_sum::CounterSums;
-use super::descriptors::Shares;
+use super::descriptors::DescriptorShares;
 use super::error_page::PageRefresher;
 use super::handler::RequestHandler;
 use super::health::Watches;
@@ -13,7 +13,7 @@ use super::overlay::Overlays;
 use super::purge::target::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use super::resident::Heap;
-use super::tiers::Lower;
+use super::tiers::SharedTiers;
 use super::worker_failure::WorkerFailure;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
@@ -48,7 +48,7 @@ pub struct WorkerShared {
     /// The store.
     pub store: Arc<Store>,
     /// The tiers below it.
-    pub lower: Lower,
+    pub lower: SharedTiers,
     /// The encoders of stored responses.
     pub coders: Arc<Coders>,
     /// The recent reasons for not storing responses.
@@ -82,7 +82,7 @@ pub struct WorkerShared {
     /// Signals all threads to return memory.
     pub room_to_give: memory_release::ReleaseSignal,
     /// The division of descriptors.
-    pub shares: Shares,
+    pub shares: DescriptorShares,
     /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
     /// The failure of a worker.
@@ -90,7 +90,7 @@ pub struct WorkerShared {
 }
 
 /// The state of one worker.
-pub struct Own {
+pub struct WorkerLocal {
     /// Its counters.
     pub counters: Arc<Counters>,
     /// The access log.
@@ -109,7 +109,7 @@ pub struct Own {
 pub fn start(
     number: usize,
     shared: WorkerShared,
-    own: Own,
+    own: WorkerLocal,
     orders: watch::Receiver<WorkerState>,
     accepts: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -125,11 +125,11 @@ pub fn start(
 async fn run(
     number: usize,
     shared: WorkerShared,
-    own: Own,
+    own: WorkerLocal,
     mut orders: watch::Receiver<WorkerState>,
     accepts: impl FnOnce() + 'static,
 ) {
-    let Own { counters, log, purges, errors } = own;
+    let WorkerLocal { counters, log, purges, errors } = own;
     let first = orders.borrow_and_update().clone();
     let live = first.live.clone();
     let worker = TransportWorker::sharing(
@@ -142,7 +142,7 @@ async fn run(
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let purge_queue = purges.clone();
-    let _ = gateway.spread.set(Box::new(move |PurgeRule { scope, strength, .. }, here| {
+    let _ = gateway.purge_sender.set(Box::new(move |PurgeRule { scope, strength, .. }, here| {
         let done = purge_queue.submit(PurgeOrder {
             asked: PurgeRequest { scope, strength },
             by: "a response's groups".to_owned(),

@@ -3,7 +3,7 @@
 
 use crate::body::BodyPiece;
 use crate::client::Client;
-use crate::finish::{FieldFate, FinishPass, ResponseFinish};
+use crate::finish::{FieldAction, FinishPass, ResponseFinish};
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_semantics::client_ttl;
@@ -209,10 +209,10 @@ impl<'o> ResponseWriter<'o> {
     #[inline(always)] // The name is known where it is called, which is most of the work.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if let Some((finish, pass)) = &mut self.finish {
-            match pass.fate(finish, name) {
-                FieldFate::Sent => {}
-                FieldFate::Removed => return,
-                FieldFate::Private => {
+            match pass.action(finish, name) {
+                FieldAction::Sent => {}
+                FieldAction::Removed => return,
+                FieldAction::Private => {
                     return self.write_field(name, |text| {
                         let at = text.len();
                         write(text);
@@ -312,15 +312,15 @@ fn finish_text(finish: &ResponseFinish, pass: &mut FinishPass, begin: usize, out
     let (mut from, mut at) = (begin, begin);
     while let Some((line, value)) = named_line(finish.names(), &out[at..end]) {
         let (start, next) = (at + line.start, at + line.end);
-        let fate = match std::str::from_utf8(&out[start..at + value.start - 2]) {
-            Ok(name) => pass.fate(finish, name),
-            Err(_) => FieldFate::Sent,
+        let action = match std::str::from_utf8(&out[start..at + value.start - 2]) {
+            Ok(name) => pass.action(finish, name),
+            Err(_) => FieldAction::Sent,
         };
-        if fate != FieldFate::Sent {
+        if action != FieldAction::Sent {
             out.extend_from_within(from..start);
             from = next;
         }
-        if fate == FieldFate::Private {
+        if action == FieldAction::Private {
             out.extend_from_within(start..at + value.start);
             let private = out.len();
             out.extend_from_within(at + value.start..at + value.end);

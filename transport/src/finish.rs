@@ -182,10 +182,10 @@ impl ResponseFinish {
             FieldList::with_capacity(fields.iter().len() + self.rules.len() + 1, fields.text().len() + 64);
         let mut text = Vec::new();
         for it in fields.iter() {
-            match pass.fate(self, it.name) {
-                FieldFate::Sent => finished.push(it.name, it.value),
-                FieldFate::Removed => {}
-                FieldFate::Private => {
+            match pass.action(self, it.name) {
+                FieldAction::Sent => finished.push(it.name, it.value),
+                FieldAction::Removed => {}
+                FieldAction::Private => {
                     text.clear();
                     text.extend_from_slice(it.value);
                     client_ttl::make_private(&mut text, 0);
@@ -218,9 +218,9 @@ impl AddedValue<'_> {
     }
 }
 
-/// The fate of a line of the response.
+/// What is done with a line of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldFate {
+pub(crate) enum FieldAction {
     /// It is sent.
     Sent,
     /// It is not sent.
@@ -262,22 +262,22 @@ impl FinishPass {
         self.is_marked = true;
     }
 
-    /// The fate of a line of this name; records it.
+    /// What is done with a line of this name; recorded.
     #[inline]
-    pub fn fate(&mut self, finish: &ResponseFinish, name: &str) -> FieldFate {
-        if finish.names.may_have(name) { self.fate_of_named(finish, name) } else { FieldFate::Sent }
+    pub fn action(&mut self, finish: &ResponseFinish, name: &str) -> FieldAction {
+        if finish.names.may_have(name) { self.action_for_named(finish, name) } else { FieldAction::Sent }
     }
 
     /// The same for a name that a rule may have.
-    fn fate_of_named(&mut self, finish: &ResponseFinish, name: &str) -> FieldFate {
+    fn action_for_named(&mut self, finish: &ResponseFinish, name: &str) -> FieldAction {
         if !self.keeps(finish, name) {
-            return FieldFate::Removed;
+            return FieldAction::Removed;
         }
         if finish.is_private && name.eq_ignore_ascii_case("cache-control") {
             self.is_marked = true;
-            return FieldFate::Private;
+            return FieldAction::Private;
         }
-        FieldFate::Sent
+        FieldAction::Sent
     }
 
     fn keeps(&mut self, finish: &ResponseFinish, name: &str) -> bool {

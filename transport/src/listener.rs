@@ -137,7 +137,7 @@ const BATCH: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// An open listening socket.
-pub struct Bound {
+pub struct ListeningSocket {
     socket: Arc<OwnedFd>,
     listen: Listen,
     preamble: Preamble,
@@ -171,17 +171,17 @@ impl Drop for SocketFile {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for ListeningSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address().fmt(f)
     }
 }
 
-/// Opens an address that other workers will share (see [`Bound::duplicate`]).
+/// Opens an address that other workers will share (see [`ListeningSocket::duplicate`]).
 ///
 /// # Errors
 /// One sentence: the failed operation, the reason, and the remedy.
-pub fn bind(listen: &Listen) -> Result<Bound, String> {
+pub fn bind(listen: &Listen) -> Result<ListeningSocket, String> {
     bind_beside(listen, &[])
 }
 
@@ -189,7 +189,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
 ///
 /// # Errors
 /// One sentence: the failed operation, the reason, and the remedy.
-pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<Bound, String> {
+pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<ListeningSocket, String> {
     match listen {
         Listen::Tcp(address) | Listen::Tls(address) => {
             // Sockets that share a port do not detect a foreign one that shares it, too: bind without sharing first. A
@@ -199,11 +199,11 @@ pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<Bound, String> {
             }
             let socket = tcp(*address, Sharing::Port).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
-            Ok(Bound::new(socket, listen.at(actual), None))
+            Ok(ListeningSocket::new(socket, listen.at(actual), None))
         }
         Listen::Unix(path) => {
             let socket = unix(path, SocketAccess::Anyone).map_err(|it| refused(listen, &it))?;
-            Ok(Bound::new(socket, listen.clone(), SocketFile::of(path)))
+            Ok(ListeningSocket::new(socket, listen.clone(), SocketFile::of(path)))
         }
     }
 }
@@ -212,29 +212,29 @@ pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<Bound, String> {
 ///
 /// # Errors
 /// One sentence: the failed operation, the reason, and the remedy.
-pub fn bind_private(path: &Path) -> Result<Bound, String> {
+pub fn bind_private(path: &Path) -> Result<ListeningSocket, String> {
     let listen = Listen::Unix(path.to_owned());
     let socket = unix(path, SocketAccess::Owner).map_err(|it| refused(&listen, &it))?;
-    Ok(Bound::new(socket, listen, SocketFile::of(path)))
+    Ok(ListeningSocket::new(socket, listen, SocketFile::of(path)))
 }
 
 /// Opens an address for one worker alone.
 ///
 /// # Errors
 /// One sentence: the failed operation, the reason, and the remedy.
-pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
+pub fn bind_alone(listen: &Listen) -> Result<ListeningSocket, String> {
     match listen {
         Listen::Tcp(address) | Listen::Tls(address) => {
             let socket = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
             socket.listen(BACKLOG).map_err(|it| refused(listen, &it))?;
-            Ok(Bound::new(socket, listen.at(actual), None))
+            Ok(ListeningSocket::new(socket, listen.at(actual), None))
         }
         Listen::Unix(_) => bind(listen),
     }
 }
 
-impl Bound {
+impl ListeningSocket {
     fn new(socket: Socket, listen: Listen, file: Option<Arc<SocketFile>>) -> Self {
         Self { socket: Arc::new(socket.into()), listen, preamble: Preamble::None, file }
     }
@@ -243,9 +243,9 @@ impl Bound {
     ///
     /// # Errors
     /// One sentence.
-    pub fn shared(&self) -> Result<Bound, String> {
+    pub fn shared(&self) -> Result<ListeningSocket, String> {
         let socket = self.socket.try_clone().map_err(|it| refused(&self.listen, &it))?;
-        let bound = Bound::new(socket.into(), self.listen.clone(), self.file.clone());
+        let bound = ListeningSocket::new(socket.into(), self.listen.clone(), self.file.clone());
         Ok(bound.with_preamble(self.preamble))
     }
 
@@ -253,10 +253,10 @@ impl Bound {
     ///
     /// # Errors
     /// One sentence.
-    pub fn duplicate(&self) -> Result<Bound, String> {
+    pub fn duplicate(&self) -> Result<ListeningSocket, String> {
         let (Listen::Tcp(address) | Listen::Tls(address)) = &self.listen else { return self.shared() };
         let socket = tcp(*address, Sharing::Port).map_err(|it| refused(&self.listen, &it))?;
-        Ok(Bound::new(socket, self.listen.clone(), None).with_preamble(self.preamble))
+        Ok(ListeningSocket::new(socket, self.listen.clone(), None).with_preamble(self.preamble))
     }
 
     fn address(&self) -> ListenerAddress {
@@ -265,8 +265,8 @@ impl Bound {
 
     /// The same, with connections that begin with `preamble`.
     #[must_use]
-    pub fn with_preamble(self, preamble: Preamble) -> Bound {
-        Bound { preamble, ..self }
+    pub fn with_preamble(self, preamble: Preamble) -> ListeningSocket {
+        ListeningSocket { preamble, ..self }
     }
 
     /// The TCP address; port 0 was replaced by the assigned port.
@@ -413,13 +413,13 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
 
 /// Accepts connections and serves each, until the worker drains. Connections in the queue are then still served: closing
 /// the socket would reset them.
-pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handler: Rc<H>) {
+pub async fn serve<H: Handler>(bound: ListeningSocket, worker: Rc<TransportWorker>, handler: Rc<H>) {
     serve_until(bound, worker, handler, std::future::pending()).await;
 }
 
 /// As [`serve`], and until `closed`: the address is then given up, and its connections are served on.
 pub async fn serve_until<H: Handler>(
-    bound: Bound,
+    bound: ListeningSocket,
     worker: Rc<TransportWorker>,
     handler: Rc<H>,
     closed: impl Future<Output = ()>,

@@ -5,7 +5,7 @@ use larder_config::{Source, dotted};
 use larder_semantics::request_view::{RequestView, normal_path};
 use larder_server::access::{AccessFinding, AccessVerdict, Admitted};
 use larder_server::purge::method;
-use larder_server::router::{FilesPassed, Router};
+use larder_server::router::{Router, RoutesWithoutFile};
 use serde_json::{Value, json};
 
 /// The access rules of a route, as far as they decide about a request.
@@ -47,7 +47,7 @@ impl Admin {
     pub(super) fn access_of(
         &self,
         router: &Router,
-        without: FilesPassed,
+        without: RoutesWithoutFile,
         view: &RequestView<'_>,
     ) -> Option<ExplainedAccess> {
         let mut room = Vec::new();

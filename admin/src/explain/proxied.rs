@@ -12,7 +12,7 @@ use larder_gateway::rewrite::SentTarget;
 use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::request_view::RequestView;
-use larder_server::router::{FilesPassed, Router};
+use larder_server::router::{Router, RoutesWithoutFile};
 use larder_wire::message::Request;
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ impl Admin {
         &self,
         request: &Request,
         proxied: &GatewayRoute,
-        (router, without): (&Router, FilesPassed),
+        (router, without): (&Router, RoutesWithoutFile),
         view: &RequestView<'_>,
         at: (usize, usize),
         access: Option<&ExplainedAccess>,

@@ -192,7 +192,7 @@ pub fn onwards(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
 
 /// The effect of an ordinary response to a request, where no response is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum First {
+pub enum OrdinaryResponse {
     /// It would be stored, and answer the same request from then on.
     Answers,
     /// It would be stored, and would answer the same request after these changes, too.
@@ -205,7 +205,7 @@ pub enum First {
 
 /// The effect of an ordinary response that is fresh for a minute, decided from the exchange that it would make.
 #[must_use]
-pub fn first_time(asked: &ChangedRequest, now: WallTime) -> First {
+pub fn ordinary_response(asked: &ChangedRequest, now: WallTime) -> OrdinaryResponse {
     let mut response = FieldList::new();
     response.push("Cache-Control", "max-age=60");
     let (fields, lines) = (asked.fields.view(), response.view());
@@ -222,14 +222,15 @@ pub fn first_time(asked: &ChangedRequest, now: WallTime) -> First {
             request_time: now,
             response_time: now,
         };
-        return flip::smallest_before_a_response(&exchange).map_or(First::Nothing, First::With);
+        return flip::smallest_before_a_response(&exchange)
+            .map_or(OrdinaryResponse::Nothing, OrdinaryResponse::With);
     }
     let meta = Meta::of(200, &lines, &asked.policy, now, now);
     if is_answer(&asked.reuse(Ok(&meta), now)) {
-        return First::Answers;
+        return OrdinaryResponse::Answers;
     }
     flip::smallest_for_reuse(&meta, &response, &asked.method, &fields, &asked.policy, now)
-        .map_or(First::Nothing, First::AnswersWith)
+        .map_or(OrdinaryResponse::Nothing, OrdinaryResponse::AnswersWith)
 }
 
 /// Whether the store answers.

@@ -25,7 +25,7 @@ use larder_store::ram::{KeyHash, Lookup};
 use larder_wire::message::Request;
 
 /// A request that an origin gets.
-pub(super) struct AskedReason<'a> {
+pub(super) struct ReasonInput<'a> {
     /// Its facts.
     pub facts: &'a RequestFacts<'a>,
     /// The hash of its key.
@@ -56,7 +56,7 @@ pub struct JudgedRequest {
     pub last_credentials: Option<String>,
 }
 
-impl AskedReason<'_> {
+impl ReasonInput<'_> {
     /// The judgement about a request with this verdict.
     pub fn judge(
         &self,

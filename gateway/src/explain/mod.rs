@@ -37,8 +37,8 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::Lookup;
 use larder_store::{Stored, StoredArc};
 use larder_wire::message::Request;
-use miss_reason::AskedReason;
 pub use miss_reason::JudgedRequest;
+use miss_reason::ReasonInput;
 use proposal::{PageKnowledge, Proposal, of_exchange};
 
 /// Everything that decides about one request, in the order of evaluation.
@@ -245,7 +245,7 @@ impl Gateway {
             (None, Some(_)) => self.changes_to_use_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
-        let asking = AskedReason { facts: &facts, hash, looked, doubted, selected: selected.as_ref(), now };
+        let asking = ReasonInput { facts: &facts, hash, looked, doubted, selected: selected.as_ref(), now };
         let judged = asking.judge(self, route, request, bypass, refused_lately.as_deref(), &verdict);
         Explanation {
             key: readable(&secret::shown_key(&key)),

@@ -2,7 +2,7 @@
 //! wording. The searches are in `change` and `semantics::flip`; the sentences claim only what is known.
 
 use super::Holds;
-use super::change::{self, ChangedRequest, First, Remedy};
+use super::change::{self, ChangedRequest, OrdinaryResponse, Remedy};
 use crate::cache_key;
 use crate::refusals::{Audience, RefusedStorage};
 use crate::route::{self, Gateway};
@@ -200,9 +200,9 @@ impl Proposal {
     /// From the best source: the last exchange whose response was not stored, or none.
     fn of_nothing_stored(self, known: &PageKnowledge) -> Option<String> {
         match known.refused.as_deref() {
-            None => self.first_time(Unknown::of(known.holds)),
+            None => self.ordinary_response(Unknown::of(known.holds)),
             Some(it) if it.failure.is_some() => Some(self.failed().to_owned()),
-            Some(it) if is_of_a_part(it, &self.asked.fields.view()) => self.first_time(ANOTHER),
+            Some(it) if is_of_a_part(it, &self.asked.fields.view()) => self.ordinary_response(ANOTHER),
             Some(it) => self.after(it),
         }
     }
@@ -211,7 +211,7 @@ impl Proposal {
     fn failed(&self) -> &'static str {
         let would_do = self.before.is_empty()
             && !self.is_kept_from_the_origin()
-            && change::first_time(&self.asked, self.now) == First::Answers;
+            && change::ordinary_response(&self.asked, self.now) == OrdinaryResponse::Answers;
         if would_do { FAILED } else { FAILS_FIRST }
     }
 
@@ -235,7 +235,7 @@ impl Proposal {
 
     /// Changes after which the store would answer where it has nothing for the request, and refused no response recently:
     /// by the exchange that an ordinary response would make. The content of that response is not known and not claimed.
-    fn first_time(mut self, unknown: Unknown) -> Option<String> {
+    fn ordinary_response(mut self, unknown: Unknown) -> Option<String> {
         if self.is_kept_from_the_origin() {
             let is_outside = !self.before.is_empty();
             self.change(Remedy::NoOnlyIfCached);
@@ -247,16 +247,16 @@ impl Proposal {
             }
         }
         self.with_get();
-        match change::first_time(&self.asked, self.now) {
-            First::Answers if self.before.is_empty() => Some(unknown.sentence()),
-            First::Answers => Some(self.if_the_response_allows(&[], unknown.why)),
-            First::AnswersWith(changes) if self.before.is_empty() => {
+        match change::ordinary_response(&self.asked, self.now) {
+            OrdinaryResponse::Answers if self.before.is_empty() => Some(unknown.sentence()),
+            OrdinaryResponse::Answers => Some(self.if_the_response_allows(&[], unknown.why)),
+            OrdinaryResponse::AnswersWith(changes) if self.before.is_empty() => {
                 Some(format!("{} And then: {}", unknown.sentence(), self.describe(&changes)))
             }
-            First::AnswersWith(changes) | First::With(changes) => {
+            OrdinaryResponse::AnswersWith(changes) | OrdinaryResponse::With(changes) => {
                 Some(self.if_the_response_allows(&changes, unknown.why))
             }
-            First::Nothing => None,
+            OrdinaryResponse::Nothing => None,
         }
     }
 

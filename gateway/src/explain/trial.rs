@@ -18,7 +18,7 @@ use larder_wire::message::Request;
 
 /// The way of a request on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestWay {
+pub enum CacheUse {
     /// It bypasses the cache for this reason (kebab-case); whether because its response is one client's.
     Passed(&'static str, bool),
     /// It uses the cache.
@@ -27,7 +27,7 @@ pub enum RequestWay {
 
 /// The way of `request` on `route`; its key is written to `key` if it uses the cache.
 #[must_use]
-pub fn way(route: &GatewayRoute, request: &Request, key: &mut Vec<u8>) -> RequestWay {
+pub fn cache_use(route: &GatewayRoute, request: &Request, key: &mut Vec<u8>) -> CacheUse {
     let upgrade = protocol_upgrade::asked(&route.upgrades, request).is_some();
     let request = &prepared(route, request);
     let fields = request.fields.view();
@@ -39,11 +39,11 @@ pub fn way(route: &GatewayRoute, request: &Request, key: &mut Vec<u8>) -> Reques
             Bypass::PrivateCookie => !cookies::are_only(&fields, analytics::COOKIES),
             _ => false,
         };
-        return RequestWay::Passed(bypass.reason().name(), of_one_client);
+        return CacheUse::Passed(bypass.reason().name(), of_one_client);
     }
     key.clear();
     cache_key::write(&route.policy, request.scheme, &request.authority, &request.target, &fields, key);
-    RequestWay::Cached
+    CacheUse::Cached
 }
 
 /// The one spelling of the host of a request, as in keys.

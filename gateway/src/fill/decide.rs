@@ -1,6 +1,6 @@
 //! The step `Decide`: whether the origin's response is stored or forwarded.
 
-use super::large::{self, Nowhere};
+use super::large::{self, UnstorableBody};
 use super::machine::FillStep;
 use super::storability::{self, StorabilityCheck};
 use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginRequestKind, Readers};
@@ -228,10 +228,10 @@ impl FillJob {
             return Some(Unshared::Page);
         }
         let length = length.filter(|_| !partial::is_resumable(meta))?;
-        let why = large::kept_nowhere(self, meta, length)?;
+        let why = large::unstorable(self, meta, length)?;
         self.gateway.counters.cache_over_budget.add(1);
         self.reason.no_room();
-        if why == Nowhere::NoRoom {
+        if why == UnstorableBody::NoRoom {
             return Some(Unshared::Answer);
         }
         if !self.is_hit_for_miss {

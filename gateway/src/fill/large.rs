@@ -14,7 +14,7 @@ use larder_store::{FillWriter, StoredArc, disk};
 
 /// Why no tier will keep a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nowhere {
+pub(crate) enum UnstorableBody {
     /// It is too large, now and later.
     TooLarge,
     /// There is no room at the moment.
@@ -23,16 +23,16 @@ pub(crate) enum Nowhere {
 
 /// Whether the head of a response already shows that no tier will keep its body of `length` bytes. Not asked for bodies
 /// within the window in which any body is shared.
-pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64) -> Option<Nowhere> {
+pub(crate) fn unstorable(job: &FillJob, meta: &Meta, length: u64) -> Option<UnstorableBody> {
     if length <= WINDOW || job.gateway.store.has_room_for(length) {
         return None;
     }
     if !job.gateway.store.is_outgrown_by(length) {
-        return Some(Nowhere::NoRoom);
+        return Some(UnstorableBody::NoRoom);
     }
     let disk = job.gateway.disk_of(&job.route.policy).filter(|it| it.accepts_length(length));
     let goes_there = disk.is_some() && tiers::goes_down(meta, clock::wall());
-    (!goes_there).then_some(Nowhere::TooLarge)
+    (!goes_there).then_some(UnstorableBody::TooLarge)
 }
 
 /// The progress of such a body.
@@ -92,7 +92,7 @@ impl LargeProgress {
         let policy = &job.route.policy;
         let Some(disk) = job.gateway.disk_of(policy) else { return };
         // The fleet does not get it: another node may take the lease.
-        drop(job.win.take());
+        drop(job.lease.take());
         let Ok(body) = large.finish().await else { return };
         let (meta, fields) = (head.meta.clone(), head.fields.clone());
         let (variant, purge_facts) = (head.variant.clone(), head.purge_facts.clone());

@@ -85,7 +85,7 @@ pub(crate) struct FillJob {
     /// The script that answers, once it has been found.
     pub script: OnceCell<Arc<Script>>,
     /// This node's lease, among all nodes, to ask the origin; released when it is dropped.
-    pub win: Cell<Option<RecomputeLease>>,
+    pub lease: Cell<Option<RecomputeLease>>,
 }
 
 /// The purpose of a fill.
@@ -135,7 +135,7 @@ pub(crate) struct FillStarter {
     /// Why the origin is asked for this client.
     pub reason: Cell<Option<MissReason>>,
     /// Facts about the origin's part.
-    pub origin_told: Cell<Option<OriginTold>>,
+    pub origin_facts: Cell<Option<OriginFacts>>,
     /// Whether the request is recorded, and with it what trials need of the answer.
     pub is_recorded: bool,
     /// Whether the reader of a fill with one reader is still there.
@@ -156,7 +156,7 @@ pub(crate) enum ClientPresence {
 
 /// Facts of an origin's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OriginTold {
+pub struct OriginFacts {
     /// Microseconds until its head had arrived.
     pub micros: u64,
     /// The HTTP version of the answer.
@@ -182,7 +182,7 @@ pub struct RecordedAnswer {
     pub head: u64,
 }
 
-impl OriginTold {
+impl OriginFacts {
     /// The name of its protocol.
     #[must_use]
     pub fn protocol(&self) -> &'static str {
@@ -208,7 +208,7 @@ impl FillStarter {
                 head: facts::head_digest(&fields),
             }
         });
-        self.origin_told.set(Some(OriginTold {
+        self.origin_facts.set(Some(OriginFacts {
             micros,
             version,
             name,
@@ -221,7 +221,7 @@ impl FillStarter {
     /// Records whether the response, which is going to be stored, is plain text.
     fn note_text(&self, response: &ResponseHead) {
         let is_plain_text = transcode::is_plain_text(response.status, &response.fields);
-        self.origin_told.set(self.origin_told.take().map(|it| OriginTold { is_plain_text, ..it }));
+        self.origin_facts.set(self.origin_facts.take().map(|it| OriginFacts { is_plain_text, ..it }));
     }
 
     pub fn presence(&self) -> ClientPresence {
@@ -592,7 +592,7 @@ impl FillJob {
         let says = recent_failures::content_hash(&self.gateway.store, &self.request);
         writer.provoked_by(says);
         if self.is_after_failure && status >= 500 {
-            self.gateway.refusals.failing.note(self.hash, says, status, clock::monotonic());
+            self.gateway.refusals.recent.note(self.hash, says, status, clock::monotonic());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::request_cookies;
 use crate::request_headers::{self, OriginRequest};
 use crate::source::{MadeResponse, ResponseMaker, ResponseSource};
 use crate::stages::RequestStage;
-use crate::upload::{Halted, Upload, carry_whole, with_upload};
+use crate::upload::{Upload, UploadStopped, carry_whole, with_upload};
 use bytes::Bytes;
 use larder_origin::{BalanceKey, Exchange, OriginError, PermitWait, ReservedPermit};
 use larder_semantics::cgi;
@@ -90,13 +90,13 @@ pub(crate) struct SentRequest {
 }
 
 /// When larder began to make a response in place of an origin.
-struct MakingBegan {
+struct MakingStart {
     epoch: PurgeEpoch,
     request_time: WallTime,
     asked: u64,
 }
 
-impl MakingBegan {
+impl MakingStart {
     fn arrived(self, made: MadeResponse) -> ArrivedHead {
         ArrivedHead {
             source: ResponseSource::Made(Rc::new(made.body)),
@@ -117,7 +117,7 @@ pub(crate) enum NoAnswer {
     /// Requests queued for the origin, and no client waited any more.
     GivenUp,
     /// The body of the request did not arrive.
-    Upload(Halted),
+    Upload(UploadStopped),
 }
 
 impl From<OriginError> for NoAnswer {
@@ -126,8 +126,8 @@ impl From<OriginError> for NoAnswer {
     }
 }
 
-impl From<Halted> for NoAnswer {
-    fn from(why: Halted) -> Self {
+impl From<UploadStopped> for NoAnswer {
+    fn from(why: UploadStopped) -> Self {
         NoAnswer::Upload(why)
     }
 }
@@ -316,9 +316,9 @@ impl FillJob {
         }
     }
 
-    fn begin_to_make(&self) -> MakingBegan {
+    fn begin_to_make(&self) -> MakingStart {
         let epoch = self.gateway.store.epoch();
-        MakingBegan { epoch, request_time: clock::wall(), asked: clock::precise_micros() }
+        MakingStart { epoch, request_time: clock::wall(), asked: clock::precise_micros() }
     }
 
     /// Asks, up to the final head, with a permit that was waited for since `started`.

@@ -107,8 +107,8 @@ impl FillRun {
 impl FillJob {
     /// Writes a stored response to the tiers below; a key that was removed meanwhile is removed there, too.
     pub(super) async fn keep_below(&self, stored: &StoredArc, freshens: bool, removed: impl Fn() -> bool) {
-        let (policy, win) = (&self.route.policy, self.win.take());
-        let down = self.gateway.write_down(policy, &self.key, stored, win, freshens, &removed);
+        let (policy, lease) = (&self.route.policy, self.lease.take());
+        let down = self.gateway.write_down(policy, &self.key, stored, lease, freshens, &removed);
         if let Some(put) = down.put {
             put.wait().await;
         }

@@ -101,7 +101,7 @@ impl FillJob {
         ) {
             RefusedEffect::None => return false,
             RefusedEffect::Unrelated => {
-                drop(self.win.take());
+                drop(self.lease.take());
                 return true;
             }
             RefusedEffect::Supersedes => {}
@@ -112,9 +112,9 @@ impl FillJob {
             mark.as_ref().map_or(RecordReplacement::Marker(arrived.request_time), RecordReplacement::Mark);
         self.gateway.supersede(policy, self.hash, &self.key, &request, instead).await;
         if self.gateway.tiers.fills_fleet()
-            && let Some(win) = self.win.take()
+            && let Some(lease) = self.lease.take()
         {
-            win.end();
+            lease.end();
         }
         true
     }
@@ -141,9 +141,9 @@ impl FillJob {
 
     /// Ends this node's lease, if any, at once: the origin's answer is not for other nodes.
     pub(crate) fn leave_turn(&self, arrived: &ArrivedHead, says: Unshared) {
-        if let Some(win) = self.win.take() {
+        if let Some(lease) = self.lease.take() {
             let meta = || self.meta_of(arrived);
-            self.gateway.mark_unshared(&self.route.policy, &self.key, meta, &arrived.epoch, says, win);
+            self.gateway.mark_unshared(&self.route.policy, &self.key, meta, &arrived.epoch, says, lease);
         }
     }
 

@@ -118,7 +118,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         local: Rc::default(),
         stages: FillStages::default(),
         script: OnceCell::new(),
-        win: Cell::new(None),
+        lease: Cell::new(None),
     }
 }
 

@@ -338,13 +338,13 @@ impl FillJob {
             };
             let theirs = match turn {
                 RecomputeTurn::Theirs(theirs) if self.below == TierLookup::First => theirs,
-                RecomputeTurn::Ours(mut win) => {
+                RecomputeTurn::Ours(mut lease) => {
                     // Other requests may have waited, too, for a silent node: they must be able to tell this lease from
                     // that.
                     if !waiting.has_just_begun() {
-                        win.send_liveness();
+                        lease.send_liveness();
                     }
-                    return self.on_our_turn(held, Some(win));
+                    return self.on_our_turn(held, Some(lease));
                 }
                 RecomputeTurn::Theirs(_) | RecomputeTurn::Free => return self.on_our_turn(held, None),
             };
@@ -448,9 +448,9 @@ impl FillJob {
     fn on_our_turn(
         &mut self,
         held: Option<(StoredArc, AnsweringTier)>,
-        win: Option<RecomputeLease>,
+        lease: Option<RecomputeLease>,
     ) -> TierLookupResult {
-        self.win.set(win);
+        self.lease.set(lease);
         match held {
             Some((it, _)) => self.ask_about(it),
             None => TierLookupResult::Nothing,
@@ -484,8 +484,8 @@ impl FillJob {
 
     /// A response served stale is renewed in the background, by the node that has the lease.
     pub fn renew_in_background(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
-        let win = match turn {
-            Some(RecomputeTurn::Ours(win)) => Some(win),
+        let lease = match turn {
+            Some(RecomputeTurn::Ours(lease)) => Some(lease),
             Some(RecomputeTurn::Free) => None,
             Some(RecomputeTurn::Theirs(_)) | None => return,
         };
@@ -496,9 +496,10 @@ impl FillJob {
         let fetch = fetch_of(&stored);
         let (below, purpose, local, stages) =
             (TierLookup::Skip, FillPurpose::Renewal, Rc::default(), FillStages::default());
-        let win = Cell::new(win);
+        let lease = Cell::new(lease);
         let reason = FillReason::new(MissReason::Refresh);
-        let job = FillJob { stored: Some(stored), fetch, below, purpose, reason, local, stages, win, ..self };
+        let job =
+            FillJob { stored: Some(stored), fetch, below, purpose, reason, local, stages, lease, ..self };
         gateway.validate_in_background(job, flight);
     }
 

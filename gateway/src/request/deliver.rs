@@ -5,15 +5,15 @@ use super::fill_reader::{self, FillReading};
 use super::machine::Step;
 use super::pressure;
 use super::tunnel::Switched;
-use super::{Elsewhere, Machine, StoreRoom};
+use super::{LocalRedirect, Machine, StoreRoom};
 use crate::encoding_choice::EncodingChoice;
 use crate::file_orders::OrderedFile;
-use crate::fill::{FetchKind, OriginTold};
+use crate::fill::{FetchKind, OriginFacts};
 use crate::route::Gateway;
 use crate::source::ResponseSource;
 use crate::stages::{RequestStage, Stages};
 use crate::transit::Transit;
-use crate::upload::{Halted, Upload, with_upload};
+use crate::upload::{Upload, UploadStopped, with_upload};
 use crate::{request_headers, served_part};
 use larder_origin::OriginError;
 use larder_semantics::cache_status::{self, CacheReport};
@@ -51,11 +51,11 @@ pub(crate) enum Delivery<'c> {
     /// Straight from the origin.
     Direct(Direct<'c>),
     /// A file in place of the origin's body.
-    Handed(Handed),
+    Handed(FileResponse),
     /// No response: HTTP ends on this connection.
     Switched(Switched),
     /// No response: the client gets that to another target.
-    Elsewhere(String),
+    LocalRedirect(String),
     /// The route's error page, in place of an error of the origin.
     Replaced { status: u16, fields: FieldList, report: Option<CacheReport> },
     /// Made here.
@@ -74,7 +74,7 @@ pub(crate) struct Direct<'c> {
 }
 
 /// A file that the application hands over.
-pub(crate) struct Handed {
+pub(crate) struct FileResponse {
     pub file: OrderedFile,
     /// The source of the origin's own body, unless the fill has dropped it.
     pub source: Option<ResponseSource>,
@@ -139,8 +139,8 @@ impl From<ClientGone> for DeliveryCut {
     }
 }
 
-impl From<Halted> for DeliveryCut {
-    fn from(_: Halted) -> Self {
+impl From<UploadStopped> for DeliveryCut {
+    fn from(_: UploadStopped) -> Self {
         DeliveryCut::Client
     }
 }
@@ -176,8 +176,8 @@ impl<'c> Machine<'_, 'c> {
             Delivery::Direct(direct) => self.send_direct(&mut reply, direct).await,
             Delivery::Handed(handed) => Box::pin(self.send_handed(&mut reply, handed)).await,
             Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
-            Delivery::Elsewhere(target) => {
-                self.elsewhere = Some(Elsewhere { target, reply });
+            Delivery::LocalRedirect(target) => {
+                self.local_redirect = Some(LocalRedirect { target, reply });
                 return Step::Finish;
             }
             Delivery::Own { status, sentence, report } => {
@@ -209,7 +209,7 @@ impl<'c> Machine<'_, 'c> {
         body: ResponseBody,
         report: Option<CacheReport>,
     ) -> Result<(), DeliveryCut> {
-        self.bind_if_alone(report, &mut fields);
+        self.set_sticky_cookie(report, &mut fields);
         let report = match report {
             Some(CacheReport::Forwarded { reason, status, collapsed, .. })
                 if self.room == StoreRoom::None =>
@@ -263,8 +263,8 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The log record of the exchange with the origin, with the body's digest if the whole body was sent.
-    pub fn final_origin(&self) -> Option<OriginTold> {
-        let mut facts = self.local.origin_told.take()?;
+    pub fn final_origin(&self) -> Option<OriginFacts> {
+        let mut facts = self.local.origin_facts.take()?;
         if let (Some(recorded), Some(body), true) = (&mut facts.recorded, &self.digest, self.summary.complete)
         {
             recorded.digest = body.finish();
@@ -637,7 +637,7 @@ fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
         Delivery::Reading { status, .. } => *status,
         Delivery::Direct(direct) => direct.status,
         Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } => return answer,
-        Delivery::Handed(_) | Delivery::Elsewhere(_) => return answer,
+        Delivery::Handed(_) | Delivery::LocalRedirect(_) => return answer,
     };
     if !reply.finisher().is_some_and(|it| it.replaces(status)) {
         return answer;

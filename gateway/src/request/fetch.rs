@@ -1,6 +1,6 @@
 //! The steps `Validate` and `Fetch`: leading a shared fill, or running one with one reader.
 
-use super::deliver::{Delivery, Handed};
+use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::wait;
 use super::{Coalescing, LowerTierState, MAX_LOOKUPS, Machine, OwnError};
@@ -83,9 +83,9 @@ impl Machine<'_, '_> {
                 let (status, fields) = (head.status, head.fields.clone());
                 self.answer = Some(match self.local.in_place.take() {
                     Some(InPlaceOfBody::File(file)) => {
-                        Delivery::Handed(Handed { file, source: None, fields, report, upload: false })
+                        Delivery::Handed(FileResponse { file, source: None, fields, report, upload: false })
                     }
-                    Some(InPlaceOfBody::Target(target)) => Delivery::Elsewhere(target),
+                    Some(InPlaceOfBody::Target(target)) => Delivery::LocalRedirect(target),
                     None => Delivery::Reading { reader, head, status, fields, report },
                 });
                 Step::Pass

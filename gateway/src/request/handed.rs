@@ -1,7 +1,7 @@
 //! Sending a file that the application of a route hands over (`sendfile`), with preconditions and ranges like a stored response.
 
 use super::Machine;
-use super::deliver::{Handed, Sent, flush_while_waiting, own_page};
+use super::deliver::{FileResponse, Sent, flush_while_waiting, own_page};
 use larder_files::OpenFile;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::conditional::{self, Precondition};
@@ -14,14 +14,14 @@ use larder_stdx::clock;
 use larder_transport::Reply;
 
 impl<'c> Machine<'_, 'c> {
-    pub async fn send_handed(&mut self, reply: &mut Reply<'c>, handed: Handed) -> Sent {
+    pub async fn send_handed(&mut self, reply: &mut Reply<'c>, handed: FileResponse) -> Sent {
         if handed.upload {
             reply.close_after(); // The rest of the request's body is not read.
         }
         if let Some(source) = &handed.source {
             source.leave().await;
         }
-        let Handed { file, source, fields, report, .. } = handed;
+        let FileResponse { file, source, fields, report, .. } = handed;
         drop(source);
         match flush_while_waiting(self.stages, reply, file.open()).await? {
             Ok(file) => self.send_file(reply, &file, fields, report).await,

@@ -22,7 +22,7 @@ mod wait;
 use self::early_body::EarlyBody;
 use crate::fill::miss_reason::FillReason;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{FetchKind, FillJob, FillPurpose, FillStarter, OriginTold};
+use crate::fill::{FetchKind, FillJob, FillPurpose, FillStarter, OriginFacts};
 use crate::request_cookies;
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
@@ -73,7 +73,7 @@ pub struct RequestSummary {
     /// It was not, because the origin failed.
     pub is_broken: bool,
     /// The origin's part; `None` where it was not asked for this request, or did not answer.
-    pub origin: Option<OriginTold>,
+    pub origin: Option<OriginFacts>,
     /// Why the origin was asked; `None` where it was not.
     pub reason: Option<MissReason>,
 }
@@ -141,11 +141,11 @@ pub enum GatewayEnd<'c> {
     /// With a response, or without a client for it.
     Done(RequestSummary),
     /// Without a response: the client gets that to another target.
-    Elsewhere(Elsewhere<'c>),
+    LocalRedirect(LocalRedirect<'c>),
 }
 
 /// A redirect within this server: a CGI program has named another target in place of a response (RFC 3875 §6.2.2).
-pub struct Elsewhere<'c> {
+pub struct LocalRedirect<'c> {
     /// The target, a path of the same host with its query.
     pub target: String,
     /// Of which nothing was sent.
@@ -199,7 +199,7 @@ pub(crate) struct Machine<'a, 'c> {
     pub earlier: Option<FillReader>,
     /// The requested protocol, where the route passes it on.
     pub upgrade: Option<protocol_upgrade::UpgradeRequest>,
-    pub elsewhere: Option<Elsewhere<'c>>,
+    pub local_redirect: Option<LocalRedirect<'c>>,
     /// The hash of the body that is sent, where it is the origin's and new.
     pub digest: Option<Box<BodyDigest>>,
 }
@@ -262,7 +262,7 @@ impl Gateway {
             failures: 0,
             earlier: None,
             upgrade,
-            elsewhere: None,
+            local_redirect: None,
             digest: None,
         };
         let mut step = Step::Receive;
@@ -283,8 +283,8 @@ impl Gateway {
         }
         machine.summary.origin = machine.final_origin();
         machine.summary.reason = machine.final_reason();
-        match machine.elsewhere {
-            Some(it) => GatewayEnd::Elsewhere(it),
+        match machine.local_redirect {
+            Some(it) => GatewayEnd::LocalRedirect(it),
             None => GatewayEnd::Done(machine.summary),
         }
     }
@@ -564,10 +564,10 @@ impl<'c> Machine<'_, 'c> {
     pub fn may_follow(&self) -> bool {
         // Only for directives of the origin; a response ended by a purge is validated once for all requests.
         let facts = self.facts;
-        let is_alone = |it: &Meta| {
+        let is_unshared = |it: &Meta| {
             it.no_cache || it.lifetime.is_zero() || reuse::is_for_others(it, facts, &self.route.policy)
         };
-        let always_asks = self.found.as_ref().is_some_and(|it| is_alone(&it.meta));
+        let always_asks = self.found.as_ref().is_some_and(|it| is_unshared(&it.meta));
         let is_private = self.coalescing == Coalescing::Private
             || facts.authorization
             || facts.directives.no_store
@@ -618,7 +618,7 @@ impl<'c> Machine<'_, 'c> {
                 FillPurpose::Renewal => FillStages::default(),
             },
             script: OnceCell::new(),
-            win: Cell::new(None),
+            lease: Cell::new(None),
         }
     }
 

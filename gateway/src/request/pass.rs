@@ -1,7 +1,7 @@
 //! The step `Pass`: the request unchanged, with its body, and its response; and the invalidations of an unsafe method.
 
 use super::buffer::{BufferFault, OutgoingBody};
-use super::deliver::{Delivery, Handed};
+use super::deliver::{Delivery, FileResponse};
 use super::machine::Step;
 use super::tunnel::Switched;
 use super::{Machine, OwnError};
@@ -14,10 +14,10 @@ use crate::fill::{
 };
 use crate::protocol_upgrade;
 use crate::request_headers;
-use crate::route::Spreading;
+use crate::route::PurgeSending;
 use crate::stages::RequestStage;
 use crate::transit::Transit;
-use crate::upload::{Halted, Upload, carry, carry_buffered};
+use crate::upload::{Upload, UploadStopped, carry, carry_buffered};
 use larder_origin::{OriginError, RequestBuffering};
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::field::Field;
@@ -39,11 +39,11 @@ impl<'c> Machine<'_, 'c> {
         // The present part of the body is read before the origin is asked: most malformed bodies fail here.
         let beginning = match self.beginning(framing).await {
             Ok(beginning) => beginning,
-            Err(gone) => return self.halted(Halted::Client(gone)),
+            Err(gone) => return self.upload_stopped(UploadStopped::Client(gone)),
         };
         let (body, framing) = match self.outgoing_body(framing, beginning).await {
             Ok(it) => it,
-            Err(BufferFault::Client(gone)) => return self.halted(Halted::Client(gone)),
+            Err(BufferFault::Client(gone)) => return self.upload_stopped(UploadStopped::Client(gone)),
             Err(BufferFault::Refused(why)) => return self.body_refused(why),
         };
         self.stages.enter(RequestStage::Connect);
@@ -62,7 +62,7 @@ impl<'c> Machine<'_, 'c> {
         self.upgrade = upgrade;
         let arrived = match asked {
             Ok(arrived) => arrived,
-            Err(NoAnswer::Upload(why)) => return self.halted(why),
+            Err(NoAnswer::Upload(why)) => return self.upload_stopped(why),
             Err(_) if self.has_left() => return self.needs_nothing(),
             Err(NoAnswer::Origin(error)) => return self.passing_failed(error.status()),
             Err(NoAnswer::GivenUp) => return self.passing_failed(OriginError::Busy.status()),
@@ -97,10 +97,10 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The request's body did not arrive.
-    fn halted(&mut self, why: Halted) -> Step {
+    fn upload_stopped(&mut self, why: UploadStopped) -> Step {
         let status = match why {
-            Halted::Client(gone) => client_status(gone),
-            Halted::Pressed => {
+            UploadStopped::Client(gone) => client_status(gone),
+            UploadStopped::Pressed => {
                 // The rest of the body would be read first.
                 self.reply.iter_mut().for_each(Reply::close_after);
                 503
@@ -183,12 +183,18 @@ impl<'c> Machine<'_, 'c> {
         report: Option<CacheReport>,
     ) -> Delivery<'c> {
         match arrived.take_in_place() {
-            Some(InPlaceOfBody::Target(target)) => return Delivery::Elsewhere(target),
+            Some(InPlaceOfBody::Target(target)) => return Delivery::LocalRedirect(target),
             Some(InPlaceOfBody::File(file)) => {
                 let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
                 let (source, response) = (Some(arrived.source), arrived.response);
                 let fields = request_headers::returned_final(response.fields, response.version, false);
-                return Delivery::Handed(Handed { file, source, fields, report, upload: upload.is_some() });
+                return Delivery::Handed(FileResponse {
+                    file,
+                    source,
+                    fields,
+                    report,
+                    upload: upload.is_some(),
+                });
             }
             None => {}
         }
@@ -229,12 +235,12 @@ impl<'c> Machine<'_, 'c> {
                 self.invalidate_target(&policy, target).await;
             }
         }
-        let mut spreading = Vec::new();
+        let mut sending = Vec::new();
         if self.route.has_queries || self.gateway.store.has_peer() {
             // The keys of stored responses to QUERY have bodies that this request lacks; and a purge reaches the peer.
             for target in &targets {
                 let key = cache_key::of_url(&self.route.policy, request.scheme, &request.authority, target);
-                self.purge(PurgeScope::Url(key), Strength::Hard, &mut spreading).await;
+                self.purge(PurgeScope::Url(key), Strength::Hard, &mut sending).await;
             }
         }
         let mut key = Vec::new();
@@ -242,17 +248,17 @@ impl<'c> Machine<'_, 'c> {
         cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // An entry with a validator may turn out to be still valid.
-            self.purge(PurgeScope::Tag(tag.into()), Strength::Validate, &mut spreading).await;
+            self.purge(PurgeScope::Tag(tag.into()), Strength::Validate, &mut sending).await;
         }
-        self.gateway.wait_until_spread(spreading).await;
+        self.gateway.wait_for_purges(sending).await;
     }
 
     /// Puts a purge in force here, and begins to tell the other nodes of it.
-    async fn purge(&self, scope: PurgeScope, strength: Strength, spreading: &mut Vec<Spreading>) {
+    async fn purge(&self, scope: PurgeScope, strength: Strength, sending: &mut Vec<PurgeSending>) {
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
         let seq = self.gateway.store.purge(rule.clone());
-        match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
-            (Some(spread), _) => spreading.push(spread(rule, seq)),
+        match (self.gateway.purge_sender.get(), &self.gateway.tiers.disk) {
+            (Some(send), _) => sending.push(send(rule, seq)),
             (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
             (None, None) => {}
         }
@@ -293,7 +299,7 @@ async fn pass_on<'c>(
         let body = match body {
             OutgoingBody::Whole(WholeBody::Memory(bytes)) => bytes,
             OutgoingBody::Whole(WholeBody::Spooled(_)) => {
-                return Err(NoAnswer::Upload(Halted::Client(ClientGone::TooLarge)));
+                return Err(NoAnswer::Upload(UploadStopped::Client(ClientGone::TooLarge)));
             }
             OutgoingBody::Streamed(beginning, _) => beginning.bytes.unwrap_or_default(),
         };

@@ -9,9 +9,10 @@ use larder_stdx::clock;
 
 impl Machine<'_, '_> {
     /// Adds the cookie to a response that is forwarded to this client alone.
-    pub fn bind_if_alone(&self, report: Option<CacheReport>, fields: &mut FieldList) {
-        let is_alone = matches!(report, Some(CacheReport::Forwarded { stored: false, collapsed: false, .. }));
-        if is_alone && self.local.answered_by.get().is_some() {
+    pub fn set_sticky_cookie(&self, report: Option<CacheReport>, fields: &mut FieldList) {
+        let is_unshared =
+            matches!(report, Some(CacheReport::Forwarded { stored: false, collapsed: false, .. }));
+        if is_unshared && self.local.answered_by.get().is_some() {
             let is_for_others = sticky::is_for_others(&self.request.method, &fields.view(), clock::wall());
             if !is_for_others {
                 self.bind(fields);

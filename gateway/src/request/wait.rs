@@ -22,7 +22,7 @@ use larder_store::{FillHead, FillReader, StoredArc};
 use std::time::Duration;
 
 /// The end of a wait.
-enum Waited {
+enum WaitEnd {
     /// This fetch has its head.
     Head(FillReader, FillHead),
     /// The client of this request cancelled it.
@@ -39,9 +39,9 @@ impl Machine<'_, '_> {
         let (reader, head) = loop {
             let Some(reader) = self.reader.take() else { return Step::Lookup };
             match self.wait_for_head(reader).await {
-                Waited::Head(reader, head) => break (reader, head),
-                Waited::Cancelled => return self.needs_nothing(),
-                Waited::TooLong(reader) => match self.start_extra_fetch(reader) {
+                WaitEnd::Head(reader, head) => break (reader, head),
+                WaitEnd::Cancelled => return self.needs_nothing(),
+                WaitEnd::TooLong(reader) => match self.start_extra_fetch(reader) {
                     Step::Wait => {}
                     step => {
                         self.stages.enter(RequestStage::Lookup);
@@ -69,16 +69,16 @@ impl Machine<'_, '_> {
             }
             FillHead::Private(_) => self.leave_coalescing(),
             FillHead::Shared(head) => match self.fits(&head, &reader) {
-                Fits::Yes => {
+                ShareCheck::Yes => {
                     self.read_along(reader, head, true);
                     Step::Store
                 }
-                Fits::OtherVariant => {
+                ShareCheck::OtherVariant => {
                     // Requests for one variant wait for one another, not for this one.
                     self.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
-                Fits::MayNotShare => self.leave_coalescing(),
+                ShareCheck::MayNotShare => self.leave_coalescing(),
             },
         }
     }
@@ -88,7 +88,7 @@ impl Machine<'_, '_> {
         self.fetch_step()
     }
 
-    async fn wait_for_head(&mut self, mut reader: FillReader) -> Waited {
+    async fn wait_for_head(&mut self, mut reader: FillReader) -> WaitEnd {
         let collapse_wait = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
         let mut collapse_timer =
             self.collapse_timer.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(collapse_wait)));
@@ -100,16 +100,16 @@ impl Machine<'_, '_> {
                 head = head_of(&mut earlier) => {
                     let Some(earlier) = earlier else { continue };
                     self.collapse_timer = Some(collapse_timer);
-                    return Waited::Head(earlier, head);
+                    return WaitEnd::Head(earlier, head);
                 }
                 head = reader.head() => {
                     self.collapse_timer = Some(collapse_timer); // It is one for all that this request waits for.
-                    return Waited::Head(reader, head);
+                    return WaitEnd::Head(reader, head);
                 }
-                () = self.cancelled() => return Waited::Cancelled,
+                () = self.cancelled() => return WaitEnd::Cancelled,
                 () = collapse_timer.as_mut() => {
                     self.earlier = earlier;
-                    return Waited::TooLong(reader);
+                    return WaitEnd::TooLong(reader);
                 }
                 () = self.may_be_gone(), if !may_be_gone => {
                     may_be_gone = true;
@@ -167,7 +167,7 @@ impl Machine<'_, '_> {
     /// Another's fetch, in addition to which this request has started one, has its head first: whether that answers it.
     pub fn take_earlier(&mut self, earlier: FillReader, head: FillHead) -> Option<Step> {
         match head {
-            FillHead::Shared(head) if matches!(self.fits(&head, &earlier), Fits::Yes) => {
+            FillHead::Shared(head) if matches!(self.fits(&head, &earlier), ShareCheck::Yes) => {
                 self.read_along(earlier, head, true);
                 Some(Step::Store)
             }
@@ -190,7 +190,7 @@ impl Machine<'_, '_> {
         if reader.provoked_by() != Some(self.content_hash()) {
             return self.leave_coalescing();
         }
-        self.gateway.refusals.failing.note(self.hash, self.content_hash(), status, clock::monotonic());
+        self.gateway.refusals.recent.note(self.hash, self.content_hash(), status, clock::monotonic());
         self.failed_for_another(status)
     }
 
@@ -203,12 +203,8 @@ impl Machine<'_, '_> {
 
     /// The failure of identical requests within the last second.
     pub fn failed_lately(&self) -> Option<u16> {
-        let failing = &self.gateway.refusals.failing;
-        if failing.is_empty() {
-            None
-        } else {
-            failing.get(self.hash, self.content_hash(), clock::monotonic())
-        }
+        let recent = &self.gateway.refusals.recent;
+        if recent.is_empty() { None } else { recent.get(self.hash, self.content_hash(), clock::monotonic()) }
     }
 
     /// The hash of this request's content.
@@ -243,15 +239,15 @@ impl Machine<'_, '_> {
     }
 
     /// Whether the response of `reader`, whose fetch another request started, may answer this request (RFC 9111 §4).
-    fn fits(&self, head: &SharedHead, reader: &FillReader) -> Fits {
+    fn fits(&self, head: &SharedHead, reader: &FillReader) -> ShareCheck {
         let mut variant = Vec::new();
         vary::write_key(&head.vary, self.fields, &mut variant);
         if *variant != *head.variant {
-            return Fits::OtherVariant;
+            return ShareCheck::OtherVariant;
         }
         // Also where the response came late, so that it would only be too old.
         if reuse::is_for_others(&head.meta, self.facts, &self.route.policy) {
-            return Fits::MayNotShare;
+            return ShareCheck::MayNotShare;
         }
         let decision =
             reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
@@ -262,7 +258,11 @@ impl Machine<'_, '_> {
             }
             _ => false,
         };
-        if may && self.reads_along(head, reader.arrived()) { Fits::Yes } else { Fits::MayNotShare }
+        if may && self.reads_along(head, reader.arrived()) {
+            ShareCheck::Yes
+        } else {
+            ShareCheck::MayNotShare
+        }
     }
 }
 
@@ -275,7 +275,7 @@ pub async fn head_of(reader: &mut Option<FillReader>) -> FillHead {
 }
 
 /// The result of [`Machine::fits`].
-enum Fits {
+enum ShareCheck {
     Yes,
     OtherVariant,
     MayNotShare,

@@ -1,4 +1,4 @@
-//! Faults that a test of an upgrade plants in either process. In debug builds only.
+//! Faults that a test of an upgrade injects into either process. In debug builds only.
 
 use super::STARTED_BY;
 use rustix::process::Pid;
@@ -7,19 +7,19 @@ use std::time::Duration;
 /// How long a process hangs: longer than any other waits for it.
 const HANG: Duration = Duration::from_secs(120);
 
-/// The fault that a test of an upgrade plants by the content of a file. In debug builds only.
+/// The faults that a test of an upgrade injects by the content of a file. In debug builds only.
 pub fn plan() -> String {
     let file = std::env::var_os("LARDER_TEST_UPGRADE").filter(|_| cfg!(debug_assertions));
     file.and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default()
 }
 
 /// Whether this process behaves as one of another version.
-pub fn is_planted(version: &str) -> bool {
+pub fn behaves_as(version: &str) -> bool {
     plan() == version
 }
 
-/// Plants the faults that the plan of a test has at a step, one line each: a crash, a hang, or a wait for the end of the old process.
-pub fn planted(step: &str) {
+/// Injects the faults that the plan of a test has at a step, one line each: a crash, a hang, or a wait for the end of the old process.
+pub fn inject_fault(step: &str) {
     for line in plan().lines() {
         match line.split_once(' ') {
             Some(("crash", at)) if at == step => std::process::abort(),

@@ -1,7 +1,7 @@
 //! The new process of an upgrade, as long as it does not serve: it takes the sockets of the larder that started it, and the disk
 //! tier when that is free. An error ends it, and the other one continues to serve. If the other one has ended, this one goes on.
 
-use super::fault_injection::{is_planted, plan, planted};
+use super::fault_injection::{behaves_as, inject_fault, plan};
 use super::message::{BrokenLink, HandOverMessage, MessageKind};
 use super::ram::RamSource;
 use super::switched_state::{HandedPurges, SwitchedState};
@@ -122,7 +122,7 @@ impl Predecessor {
     /// # Errors
     /// One sentence.
     pub fn sockets(&self) -> Result<InheritedSockets, String> {
-        planted("offer");
+        inject_fault("offer");
         let mut given = Vec::new();
         let offer = self.receive(MessageKind::Offer)?.map(|(offer, _)| offer);
         let about: Value =
@@ -138,7 +138,7 @@ impl Predecessor {
             }
             given.extend(rows.into_iter().zip(sockets).map(|(row, socket)| row.given(socket)));
         }
-        planted("sockets");
+        inject_fault("sockets");
         InheritedSockets::of_larder(given)
     }
 
@@ -148,7 +148,7 @@ impl Predecessor {
     /// # Errors
     /// One sentence.
     pub fn ready(&self, wanted: WantedState) -> Result<Option<RamSource<'_>>, String> {
-        planted("ready");
+        inject_fault("ready");
         if self.crash.get().is_some() {
             return Ok(None);
         }
@@ -159,13 +159,13 @@ impl Predecessor {
             "later versions" => json!([8, 9]),
             _ => json!(StreamVersion::ALL.map(StreamVersion::number)),
         };
-        about[ASKS_FOR_ARENA] = json!(wanted.ram && !is_planted("without arena"));
-        about[ASKS_FOR_TICKET_KEYS] = json!(wanted.ticket_keys && !is_planted("without ticket keys"));
-        about[ASKS_FOR_QUIC] = json!(wanted.quic && !is_planted("without packets"));
+        about[ASKS_FOR_ARENA] = json!(wanted.ram && !behaves_as("without arena"));
+        about[ASKS_FOR_TICKET_KEYS] = json!(wanted.ticket_keys && !behaves_as("without ticket keys"));
+        about[ASKS_FOR_QUIC] = json!(wanted.quic && !behaves_as("without packets"));
         let ready =
             HandOverMessage { kind: MessageKind::Ready, number: 0, body: about.to_string().into_bytes() };
         let sent = ready.send(&self.stream, &[]);
-        planted("ram");
+        inject_fault("ram");
         let sent = self.unless_crashed(sent, CrashedPredecessor::BeforeSwitch)?;
         Ok(sent.map(|()| RamSource::new(&self.stream)))
     }
@@ -177,7 +177,7 @@ impl Predecessor {
     pub fn switch(&self, ram: RamSource<'_>) -> Result<Option<SwitchedState>, String> {
         let switched = self.unless_crashed(ram.switch(), CrashedPredecessor::BeforeSwitch)?;
         let Some((message, state)) = switched else { return Ok(None) };
-        planted("switch");
+        inject_fault("switch");
         let rules = rules_of_bytes(&message.body);
         let rules = rules.ok_or("The running larder sent purges that cannot be read.")?;
         Ok(Some(SwitchedState { purges: HandedPurges { last: message.number, rules }, ..state }))
@@ -188,7 +188,7 @@ impl Predecessor {
     /// # Errors
     /// One sentence: it continues to serve.
     pub fn serving(&self) -> Result<(), String> {
-        planted("serving");
+        inject_fault("serving");
         if self.crash.get().is_none() {
             let serving = HandOverMessage::new(MessageKind::Serving).send(&self.stream, &[]);
             self.unless_crashed(serving, CrashedPredecessor::AfterSwitch)?;

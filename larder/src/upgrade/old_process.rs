@@ -1,6 +1,6 @@
 //! The old process of an upgrade: it starts the new one, hands over, and takes everything back if that fails.
 
-use super::fault_injection::{is_planted, planted};
+use super::fault_injection::{behaves_as, inject_fault};
 use super::message::{BrokenLink, HandOverMessage, MOST_SOCKETS, MessageKind};
 use super::purge_channel::{self, LinkEnd};
 use super::ram::RamSending;
@@ -201,16 +201,16 @@ pub async fn replace(
     let begun = on_a_thread(move || NewProcess::start(&file, within)).await;
     let (mut new, stream) = begun.ok_or(NO_THREAD)??;
     let (store, ram) = (means.store.clone(), means.ram);
-    planted("old start");
+    inject_fault("old start");
     let prepared = on_a_thread(move || {
         let about = introduce(&stream, &offered)?;
-        planted("old ready");
+        inject_fault("old ready");
         let sending = match ram {
             _ if about[ASKS_FOR_RAM] != true => RamSending::nothing(),
             Ok(settings) => RamSending::begin(&stream, &store, settings, &about)?,
             Err(why) => RamSending::refused(&stream, why)?,
         };
-        planted("old ram");
+        inject_fault("old ram");
         Ok((stream, about, sending))
     });
     let (stream, about, ram) = prepared.await.ok_or(NO_THREAD)?.map_err(|it: NotReady| new.sentence(&it))?;
@@ -223,11 +223,11 @@ pub async fn replace(
         // An incomplete segment is recovered by the new process.
         let _ = disk.hand_over().await;
     }
-    planted("old disk");
+    inject_fault("old disk");
     let (store, tls, addresses) = (means.store.clone(), means.tls.clone(), means.addresses.clone());
     let switched = on_a_thread(move || {
         let purges = ram.end(&stream, &store)?;
-        planted("old end");
+        inject_fault("old end");
         if about[ASKS_FOR_TICKET_KEYS] == true {
             // As late as possible: a key that is due is made before.
             let body = tls.map(|it| it.ticket_keys()).unwrap_or_default();
@@ -238,7 +238,7 @@ pub async fn replace(
         }
         let switch = HandOverMessage { kind: MessageKind::Switch, number: purges.last, body: purges.rules };
         switch.send(&stream, &[])?;
-        planted("old switch");
+        inject_fault("old switch");
         Ok::<_, BrokenLink>(stream)
     });
     let outcome = match switched.await {
@@ -332,17 +332,17 @@ fn not_started(file: &Path, error: &std::io::Error) -> String {
 fn offer(stream: &UnixStream, offered: &[OfferedSocket]) -> Result<(), BrokenLink> {
     let mut offer = HandOverMessage::new(MessageKind::Offer);
     offer.number = offered.len() as u64;
-    if !is_planted("without end report") {
+    if !behaves_as("without end report") {
         offer.body = json!({ REPORTS_END: true }).to_string().into_bytes();
     }
     offer.send(stream, &[])?;
-    planted("old offer");
+    inject_fault("old offer");
     for some in offered.chunks(MOST_SOCKETS) {
         let rows: Value = some.iter().map(OfferedSocket::json).collect();
         let body = rows.to_string().into_bytes();
         let sockets: Vec<_> = some.iter().map(|it| it.socket.as_fd()).collect();
         HandOverMessage { kind: MessageKind::Sockets, number: 0, body }.send(stream, &sockets)?;
     }
-    planted("old sockets");
+    inject_fault("old sockets");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::AccessState;
 use super::limit::{ticks, too_many};
-use super::verification::{Checked, Proven, UnverifiedCredential, UnverifiedPassword};
+use super::verification::{Checked, UnverifiedCredential, UnverifiedPassword, ValidCredentials};
 use super::watched_file::{BrokenEvent, WatchedFile};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -91,7 +91,7 @@ impl BasicAuth {
         if let Some(hash) = &hash
             && memory.has(&memory.name(&[user.as_bytes(), &password, hash.as_bytes()]))
         {
-            return Checked::Valid(Proven::of_password(&user));
+            return Checked::Valid(ValidCredentials::of_password(&user));
         }
         let network = client.map_or(0, client_network);
         let failures = xxhash_rust::xxh3::xxh3_64_with_seed(&network.to_ne_bytes(), self.seed);
@@ -104,7 +104,7 @@ impl BasicAuth {
     }
 
     /// Verifies a password, unless its network had too many wrong ones lately.
-    pub async fn verify(&self, it: UnverifiedPassword) -> Result<Proven, Synthetic> {
+    pub async fn verify(&self, it: UnverifiedPassword) -> Result<ValidCredentials, Synthetic> {
         let (memory, rates) = (&self.state.remembered, self.state.limits.rates());
         let gcra = Gcra::new(FAILURES.0, FAILURES.1);
         let now = ticks();
@@ -118,7 +118,7 @@ impl BasicAuth {
                 let _ = rates.change::<()>(it.failures, |it| Ok(it.saturating_sub(gcra.interval)));
                 let hash = it.hash.as_deref().unwrap_or_default();
                 memory.keep(memory.name(&[it.user.as_bytes(), &it.password, hash.as_bytes()]));
-                Ok(Proven::of_password(&it.user))
+                Ok(ValidCredentials::of_password(&it.user))
             }
             Some(_) => Err(self.challenge()),
             None => {

@@ -7,7 +7,7 @@ use super::forward::ForwardAuth;
 use super::issuer::IssuerKeys;
 use super::jwt::JwtAuth;
 use super::signed::SignedUrls;
-use super::verification::{Checked, Proven, UnverifiedCredential, VerifyContext};
+use super::verification::{Checked, UnverifiedCredential, ValidCredentials, VerifyContext};
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_semantics::field;
@@ -133,7 +133,7 @@ impl Credential {
         it: UnverifiedCredential,
         view: &RequestView<'_>,
         means: &VerifyContext<'_>,
-    ) -> Result<Proven, Synthetic> {
+    ) -> Result<ValidCredentials, Synthetic> {
         match (self, it) {
             (Credential::Basic(basic), UnverifiedCredential::Password(it)) => basic.verify(it).await,
             (Credential::Forward(forward), UnverifiedCredential::Forward(it)) => {

@@ -2,7 +2,9 @@
 //! answer are here; the exchange is in [`super::auth_service`].
 
 use super::auth_service::ServiceAnswer;
-use super::verification::{Checked, Proven, UnaskedRequest, UnverifiedCredential, VerifyContext, identity};
+use super::verification::{
+    Checked, UnverifiedCredential, UnverifiedRequest, ValidCredentials, VerifyContext, identity,
+};
 use super::{AccessState, is_spelling, no_store};
 use larder_config::access::{ForwardConfig, ForwardKey};
 use larder_gateway::{request_headers, trusted_headers};
@@ -110,17 +112,17 @@ impl ForwardAuth {
         let name = if self.config.ttl.is_zero() { None } else { self.name(view) };
         match name.and_then(|it| self.state.answers.get(&it)) {
             Some(fields) => Checked::Valid(proven(fields.to_vec())),
-            None => Checked::Unknown(UnverifiedCredential::Forward(UnaskedRequest(name))),
+            None => Checked::Unknown(UnverifiedCredential::Forward(UnverifiedRequest(name))),
         }
     }
 
     /// Asks the service.
     pub async fn verify(
         &self,
-        it: UnaskedRequest,
+        it: UnverifiedRequest,
         view: &RequestView<'_>,
         means: &VerifyContext<'_>,
-    ) -> Result<Proven, Synthetic> {
+    ) -> Result<ValidCredentials, Synthetic> {
         let Some(target) = UnambiguousTarget::of(view.target) else { return Err(ambiguous()) };
         let Some(service) = means.service else { return Err(closed()) };
         if means.gateway.has_passed(view.fields) {
@@ -145,7 +147,7 @@ impl ForwardAuth {
     }
 
     /// The findings of an answer with 2xx; `None` if its fields are too large.
-    fn admitted(&self, it: UnaskedRequest, answer: &ServiceAnswer) -> Option<Proven> {
+    fn admitted(&self, it: UnverifiedRequest, answer: &ServiceAnswer) -> Option<ValidCredentials> {
         let mut fields: Vec<CopiedField> = Vec::new();
         for name in &self.config.copy {
             fields.extend(answer.fields.get_all(name).map(|value| (name.clone(), value.to_vec())));
@@ -159,7 +161,7 @@ impl ForwardAuth {
             let millis = u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX);
             self.state.answers.keep(name, millis, fields.clone().into());
         }
-        Some(Proven { cookies, ..proven(fields) })
+        Some(ValidCredentials { cookies, ..proven(fields) })
     }
 
     /// The answer of the service to the client; with `redirect` the way to sign in.
@@ -375,7 +377,7 @@ const SHARED_BEGINNINGS: [&str; 10] = [
 ];
 
 /// The findings about an admitted request. Its identity is made of the copied fields.
-fn proven(fields: Vec<CopiedField>) -> Proven {
+fn proven(fields: Vec<CopiedField>) -> ValidCredentials {
     let mut text = Vec::new();
     for (name, value) in &fields {
         text.extend_from_slice(name.to_ascii_lowercase().as_bytes());
@@ -389,7 +391,7 @@ fn proven(fields: Vec<CopiedField>) -> Proven {
         _ => Some(identity("forward-digest", &hex(digest::digest(&digest::SHA256, &text).as_ref()))),
     };
     let user = fields.first().map(|it| it.1.clone());
-    Proven { identity, user, fields, ..Proven::default() }
+    ValidCredentials { identity, user, fields, ..ValidCredentials::default() }
 }
 
 fn hex(bytes: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use super::AccessState;
 use super::issuer::{IssuerKeys, NumberedKeys};
-use super::verification::{Checked, Proven, UnverifiedCredential, identity};
+use super::verification::{Checked, UnverifiedCredential, ValidCredentials, identity};
 use super::watched_file::{BrokenEvent, WatchedFile};
 use larder_config::access::JwtConfig;
 use larder_counters::Counters;
@@ -34,7 +34,7 @@ pub(super) struct JwtAuth {
 
 /// The judgement about a token.
 enum TokenVerdict {
-    Valid(Proven),
+    Valid(ValidCredentials),
     Invalid(Synthetic),
     /// The response, unless other keys come soon.
     Unknown(Synthetic),
@@ -116,7 +116,7 @@ impl JwtAuth {
     }
 
     /// Verifies a token for which there may be other keys soon.
-    pub async fn verify(&self, view: &RequestView<'_>) -> Result<Proven, Synthetic> {
+    pub async fn verify(&self, view: &RequestView<'_>) -> Result<ValidCredentials, Synthetic> {
         if let Some(it) = &self.issuer {
             it.renewed().await;
         }
@@ -151,11 +151,11 @@ impl JwtAuth {
             return TokenVerdict::Invalid(challenge(403, text, "Bearer error=\"insufficient_scope\""));
         }
         let is_in_cookie = matches!(found, FoundToken::InCookie(_));
-        TokenVerdict::Valid(Proven {
+        TokenVerdict::Valid(ValidCredentials {
             identity: self.identity(&claims),
             user: claims.subject().map(|it| it.as_bytes().to_vec()),
             fields: self.fields(&claims, view.fields, is_in_cookie),
-            ..Proven::default()
+            ..ValidCredentials::default()
         })
     }
 

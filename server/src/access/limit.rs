@@ -61,7 +61,7 @@ pub(super) enum LimitExceeded {
 }
 
 /// An event that was counted.
-pub(super) struct Taken {
+pub(super) struct CountedEvent {
     key: u64,
     interval: u64,
 }
@@ -97,7 +97,10 @@ impl RequestLimit {
     }
 
     /// Counts a request, or decides that it is one too many, which allocates nothing.
-    pub fn take(&self, view: &RequestView<'_>) -> Result<(Option<Taken>, Option<InProgress>), LimitExceeded> {
+    pub fn take(
+        &self,
+        view: &RequestView<'_>,
+    ) -> Result<(Option<CountedEvent>, Option<InProgress>), LimitExceeded> {
         let (key, limits) = (self.key(view), &self.state.limits);
         let in_progress = match self.config.concurrency.map(|most| limits.in_flight().enter(key, most)) {
             Some(Err(_)) => return Err(LimitExceeded::InProgress),
@@ -107,7 +110,7 @@ impl RequestLimit {
         let Some(gcra) = &self.config.rate else { return Ok((None, in_progress)) };
         let (rates, now) = (limits.rates(), ticks());
         match rates.change(key, |arrival| gcra.judge(arrival, now)) {
-            Ok(()) => Ok((Some(Taken { key, interval: gcra.interval }), in_progress)),
+            Ok(()) => Ok((Some(CountedEvent { key, interval: gcra.interval }), in_progress)),
             Err(wait) => Err(LimitExceeded::Rate(wait)),
         }
     }
@@ -120,7 +123,7 @@ impl RequestLimit {
     }
 
     /// An event did not take place.
-    pub fn give_back(&self, taken: &Taken) {
+    pub fn give_back(&self, taken: &CountedEvent) {
         let less = |it: u64| Ok(it.saturating_sub(taken.interval));
         let _ = self.state.limits.rates().change::<()>(taken.key, less);
     }

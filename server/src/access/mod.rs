@@ -37,7 +37,7 @@ use larder_semantics::policy::{IDENTITY, USER};
 use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
 use larder_wire::message::{Request, RequestHead};
-use limit::{InProgress, RequestLimit, Taken};
+use limit::{CountedEvent, InProgress, RequestLimit};
 use limit_log::LimitLog;
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::task::JoinSet;
 pub use verification::VerifyContext;
-use verification::{Checked, Proven, UnverifiedCredential};
+use verification::{Checked, UnverifiedCredential, ValidCredentials};
 use watched_file::FileRegistry;
 
 /// The state that all workers and configurations of a process share.
@@ -121,7 +121,7 @@ pub struct LiveAccess {
 #[derive(Default)]
 pub struct Admitted {
     /// An event of a rate, which is given back if the fast path declines the request: the slow path admits it again.
-    taken: Option<Taken>,
+    taken: Option<CountedEvent>,
     /// Its place among the requests in progress, given back when the request ends in any way.
     in_progress: Option<InProgress>,
     /// The identity of the client for keys, where the route demands credentials.
@@ -178,7 +178,7 @@ impl Admitted {
     }
 
     /// Notes what credentials prove. The identity of several credentials is all of theirs.
-    fn note(&mut self, proven: Proven) {
+    fn note(&mut self, proven: ValidCredentials) {
         self.identity = match (self.identity.take(), proven.identity) {
             (Some(before), Some(it)) => Some(format!("{before}+{it}").into()),
             (before, it) => before.or(it),

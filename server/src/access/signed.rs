@@ -1,7 +1,7 @@
 //! Signed URLs (`access.signed`): a request with a valid signature is admitted, and its client stays unknown.
 
 use super::AccessState;
-use super::verification::{Checked, Proven};
+use super::verification::{Checked, ValidCredentials};
 use larder_config::access::SignedConfig;
 use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;
@@ -29,7 +29,7 @@ impl SignedUrls {
             client: view.client,
         };
         match self.config.verify(&request, clock::wall().0) {
-            Ok(()) => Checked::Valid(Proven::default()),
+            Ok(()) => Checked::Valid(ValidCredentials::default()),
             Err(why) => {
                 self.state.tell_refused("signed", why.sentence());
                 let text = match why {

@@ -24,7 +24,7 @@ pub struct VerifyContext<'a> {
 /// The result of a look at the credentials of a request.
 pub(super) enum Checked {
     /// They are valid.
-    Valid(Proven),
+    Valid(ValidCredentials),
     /// They have to be verified.
     Unknown(UnverifiedCredential),
     /// There are none, or no valid ones.
@@ -36,7 +36,7 @@ pub(super) enum UnverifiedCredential {
     /// A password.
     Password(UnverifiedPassword),
     /// A request about which a service decides.
-    Forward(UnaskedRequest),
+    Forward(UnverifiedRequest),
     /// A token for which there may be other keys soon.
     Token,
 }
@@ -50,11 +50,11 @@ pub(super) struct UnverifiedPassword {
 }
 
 /// A request about which the service has to be asked, with the name under which the answer is remembered.
-pub(super) struct UnaskedRequest(pub Option<[u8; 32]>);
+pub(super) struct UnverifiedRequest(pub Option<[u8; 32]>);
 
 /// The findings of valid credentials.
 #[derive(Default)]
-pub(super) struct Proven {
+pub(super) struct ValidCredentials {
     /// The identity of the client for keys, in the form of [`identity`].
     pub identity: Option<Arc<str>>,
     /// The name of the user, where credentials have one.
@@ -65,7 +65,7 @@ pub(super) struct Proven {
     pub cookies: Vec<Vec<u8>>,
 }
 
-impl Proven {
+impl ValidCredentials {
     /// A user with a password.
     pub fn of_password(user: &str) -> Self {
         let identity = Some(identity("basic", user.as_bytes()));

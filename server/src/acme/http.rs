@@ -27,10 +27,10 @@ const NONCES: usize = 5;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Answered = Result<BytesResponse, Error>;
-type AskedExchange = (Request<BodyWrapper<Bytes>>, oneshot::Sender<Answered>);
+type AcmeExchange = (Request<BodyWrapper<Bytes>>, oneshot::Sender<Answered>);
 
 /// The side of the channel that the library holds.
-struct AcmeRequests(mpsc::UnboundedSender<AskedExchange>);
+struct AcmeRequests(mpsc::UnboundedSender<AcmeExchange>);
 
 impl HttpClient for AcmeRequests {
     fn request(
@@ -65,7 +65,7 @@ impl AcmeClient {
 
     /// The client for the library; its exchanges run on the present `LocalSet` for as long as it exists.
     pub fn open(self: &Rc<Self>) -> Box<dyn HttpClient> {
-        let (requests, mut inbox) = mpsc::unbounded_channel::<AskedExchange>();
+        let (requests, mut inbox) = mpsc::unbounded_channel::<AcmeExchange>();
         let this = self.clone();
         tokio::task::spawn_local(async move {
             while let Some((request, answer)) = inbox.recv().await {

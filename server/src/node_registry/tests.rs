@@ -91,7 +91,7 @@ fn a_node_that_reports_no_more_is_silent_since_its_last_report() {
     );
     // Its records expire; what was known of it stays for an hour.
     let view = reader.only(server(0, Vec::new()));
-    assert!(matches!((view.presence, view.status), (Presence::Silent { .. }, BookedStatus::Known(_))));
+    assert!(matches!((view.presence, view.status), (Presence::Silent { .. }, KnownStatus::Known(_))));
     reader.now += LISTED;
     assert!(reader.read(server(0, Vec::new())).is_empty());
 }
@@ -153,7 +153,7 @@ fn records_of_all_servers_are_joined_and_the_latest_counts() {
         let servers = servers.map(|it| server(5, vec![it.clone()]));
         book.take(&servers, 0, WALL);
         let view = book.views(0).remove(0);
-        assert!(matches!(view.status, BookedStatus::Known(it) if it.number == 4));
+        assert!(matches!(view.status, KnownStatus::Known(it) if it.number == 4));
         let mut followed = view.report.unwrap().followed;
         followed.sort_unstable();
         assert_eq!(vec![(7, 3), (8, 9)], followed);
@@ -187,21 +187,21 @@ fn records_that_are_not_those_of_a_node_are_counted() {
     let damaged = |report| SurveyedNode { report, status: Some(ReadStatus::Damaged) };
     assert!(reader.read(server(0, vec![damaged(None)])).is_empty());
     assert_eq!(1, reader.book.damaged);
-    assert_eq!(BookedStatus::Damaged, reader.only(server(0, vec![damaged(Some(report(1, WALL, 0)))])).status);
+    assert_eq!(KnownStatus::Damaged, reader.only(server(0, vec![damaged(Some(report(1, WALL, 0)))])).status);
     // A valid status of another run under the number of a node.
     let view = reader.only(server(0, vec![both(report(1, WALL, 0), status(2, 9, WALL))]));
-    assert_eq!((BookedStatus::Damaged, 1), (view.status, reader.book.damaged));
+    assert_eq!((KnownStatus::Damaged, 1), (view.status, reader.book.damaged));
     let older = SurveyedNode { report: Some(report(1, WALL, 0)), status: None };
     let mut reader = Reader::new();
-    assert_eq!(BookedStatus::Awaited, reader.only(server(0, vec![older.clone()])).status);
+    assert_eq!(KnownStatus::Awaited, reader.only(server(0, vec![older.clone()])).status);
     for at in 1..5 {
         let older = SurveyedNode { report: Some(report(1, WALL + at, 0)), status: None };
         reader.read(server(0, vec![older]));
     }
     let view = reader.only(server(0, vec![older]));
-    assert_eq!(BookedStatus::OlderVersion, view.status);
+    assert_eq!(KnownStatus::OlderVersion, view.status);
     let later = SurveyedNode { report: Some(report(1, WALL + 9, 0)), status: Some(ReadStatus::OtherVersion) };
-    assert_eq!(BookedStatus::LaterVersion, reader.only(server(0, vec![later])).status);
+    assert_eq!(KnownStatus::LaterVersion, reader.only(server(0, vec![later])).status);
 }
 
 #[test]

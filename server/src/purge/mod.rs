@@ -19,7 +19,7 @@ pub mod target;
 use super::cluster::Cluster;
 use super::memory_release::{Freed, ReleaseSignal};
 use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
-use super::tiers::Lower;
+use super::tiers::SharedTiers;
 use counting::PurgeCounting;
 use disk_count::either_scheme;
 use larder_counters::Counters;
@@ -91,7 +91,7 @@ pub enum ReceiptDetail {
 
 /// A completed purge.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct CompletedPurge {
     /// Its number on this node.
     pub seq: Seq,
     /// Its target and strength.
@@ -100,7 +100,7 @@ pub struct Done {
     pub receipts: Vec<TierReceipt>,
 }
 
-impl Done {
+impl CompletedPurge {
     /// Whether it is certain on all tiers.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -154,12 +154,12 @@ fn strength(it: Strength) -> &'static str {
     }
 }
 
-type Tell = oneshot::Sender<Done>;
+type DoneSender = oneshot::Sender<CompletedPurge>;
 
 /// The queue of purges, for any thread.
 #[derive(Clone)]
 pub struct PurgeQueue {
-    orders: mpsc::Sender<(PurgeOrder, Tell)>,
+    orders: mpsc::Sender<(PurgeOrder, DoneSender)>,
     counters: Arc<Counters>,
 }
 
@@ -168,7 +168,7 @@ impl PurgeQueue {
     ///
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
-    pub async fn purge(&self, order: PurgeOrder) -> Result<Done, String> {
+    pub async fn purge(&self, order: PurgeOrder) -> Result<CompletedPurge, String> {
         let (reply, done) = oneshot::channel();
         match self.orders.try_send((order, reply)) {
             Ok(()) => done.await.map_err(|_| stopping()),
@@ -188,7 +188,7 @@ impl PurgeQueue {
 
     /// Submits a purge that is done even if the caller does not wait: the receiver ends when it is, or at once if the
     /// queue is full. That is counted, and the purge then applies to this node alone.
-    pub fn submit(&self, order: PurgeOrder) -> oneshot::Receiver<Done> {
+    pub fn submit(&self, order: PurgeOrder) -> oneshot::Receiver<CompletedPurge> {
         let (reply, done) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, reply)) {
             self.counters.purges_full.add_shared(1);
@@ -203,7 +203,7 @@ fn stopping() -> String {
 
 /// The main thread's worker for purges.
 pub struct PurgeWorker {
-    orders: mpsc::Receiver<(PurgeOrder, Tell)>,
+    orders: mpsc::Receiver<(PurgeOrder, DoneSender)>,
     store: Arc<Store>,
     disk: Option<Arc<DiskTier>>,
     has_fleet: bool,
@@ -229,7 +229,7 @@ struct PurgedTiers {
 /// Opens a queue. `counters` may be shared with others.
 pub fn open(
     store: Arc<Store>,
-    lower: &Lower,
+    lower: &SharedTiers,
     teller: SubsystemLog,
     counters: Arc<Counters>,
 ) -> (PurgeQueue, PurgeWorker) {
@@ -285,7 +285,7 @@ fn sweep_a_while(store: &Store) -> Swept {
 }
 
 impl PurgedTiers {
-    async fn purge(&self, order: PurgeOrder) -> Done {
+    async fn purge(&self, order: PurgeOrder) -> CompletedPurge {
         let PurgeRequest { scope, strength } = order.asked.clone();
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
         // Before it is in force. If it is already, it is not an operator's.
@@ -337,7 +337,7 @@ impl PurgedTiers {
             let why = "The other process of the upgrade has not confirmed it; it may serve purged responses until it ends.";
             receipts.push(TierReceipt::of("upgrade", PurgeState::Uncertain(why.to_owned())));
         }
-        let done = Done { seq, asked: order.asked, receipts };
+        let done = CompletedPurge { seq, asked: order.asked, receipts };
         if !done.is_complete() {
             self.counters.purges_incomplete.add_shared(1);
         }
@@ -365,7 +365,7 @@ impl PurgedTiers {
         }
     }
 
-    fn log(&self, done: &Done, by: &str) {
+    fn log(&self, done: &CompletedPurge, by: &str) {
         let (kind, what) = spell(&done.asked.scope);
         let seq = done.seq.to_string();
         let mut values = vec![(kind, what.as_str()), ("strength", strength(done.asked.strength))];

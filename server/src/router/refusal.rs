@@ -1,6 +1,6 @@
 //! The response to a request without a route: the method is not one of the path's routes (405), or there is no route (404).
 
-use super::{FilesPassed, RouteQuery, Router};
+use super::{RouteQuery, Router, RoutesWithoutFile};
 use larder_config::Methods;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of};
@@ -25,7 +25,7 @@ impl Router {
         let mut room = Vec::new();
         path::read(view.spelled_path().as_bytes(), path::NORMAL, &mut room);
         let is_for_file = matches!(view.method, "GET" | "HEAD");
-        let without = if is_for_file { FilesPassed::ALL } else { FilesPassed::default() };
+        let without = if is_for_file { RoutesWithoutFile::ALL } else { RoutesWithoutFile::default() };
         let any = RouteQuery { method: None, view: Some(view), without };
         let mut methods: Vec<String> = Vec::new();
         for it in self.matching(site, any, &room, Decode::All).map(|it| &routes[it]) {

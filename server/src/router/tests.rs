@@ -85,7 +85,7 @@ fn check_read(paths: &[&str], target: &str, expect: Option<(&str, bool)>) {
     });
     assert_eq!(expect, found, "{target}");
     let view = RequestView { authority: "h", target, ..RequestView::default() };
-    let report = router.two_ways(FilesPassed::default(), &view);
+    let report = router.two_ways(RoutesWithoutFile::default(), &view);
     assert_eq!(expect.is_some_and(|it| !it.1), report.is_some(), "{target}: {report:?}");
 }
 
@@ -169,7 +169,7 @@ proptest::proptest! {
         let spelled = paths.iter().position(|it| covers(it, path.as_bytes()));
         let found = router.find("GET", "h", &path);
         proptest::prop_assert_eq!(expect, found.map(|it| it.at.1), "{} {:?}", path, paths);
-        if let Some(Found { target: RouteTarget::Proxy(route), .. }) = found {
+        if let Some(FoundRoute { target: RouteTarget::Proxy(route), .. }) = found {
             let cached = route.policy.enabled;
             proptest::prop_assert!(!cached || spelled == expect, "{} {:?}", path, paths);
             proptest::prop_assert!(cached || path.as_bytes() != normal || path.contains(';'), "{} {:?}", path, paths);
@@ -361,7 +361,7 @@ proptest::proptest! {
     ) {
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).filter(|it| PathPattern::parse(it).is_ok()).collect();
         let router = router(&[("*", &patterns)]);
-        let asked = RouteQuery { method: None, view: None, without: FilesPassed::ALL };
+        let asked = RouteQuery { method: None, view: None, without: RoutesWithoutFile::ALL };
         path::holds_for_all(path.as_bytes(), &mut Vec::new(), |read, decode| {
             let expect = router.sites[0].routes.iter().position(|it| it.takes(asked, read, decode));
             assert_eq!(expect, router.position(0, asked, read, decode), "{path} {read:?} {patterns:?}");

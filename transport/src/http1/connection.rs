@@ -75,7 +75,7 @@ pub(super) enum KeepAlive {
 
 /// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
+enum ConnectionClose {
     /// At once: every byte that was read was answered.
     Plain,
     /// After the client had time to read its response: closing with unread bytes would reset the connection and discard
@@ -149,7 +149,7 @@ impl Http1Connection {
                 self.refuse(page).await
             }
             ReadTurn::Late => self.refuse(handler.refusal(408, "The request head timed out.")).await,
-            ReadTurn::Close => self.close(Farewell::Plain).await,
+            ReadTurn::Close => self.close(ConnectionClose::Plain).await,
             ReadTurn::Gone | ReadTurn::Http2 => AfterResponse::Close,
         };
         if !self.link.is_broken() {
@@ -325,7 +325,7 @@ impl Http1Connection {
     async fn end_request(&self, keep_alive: KeepAlive) -> AfterResponse {
         match self.after.get() {
             AfterResponse::KeepAlive if self.drain_body().await => AfterResponse::KeepAlive,
-            AfterResponse::KeepAlive => self.close(Farewell::Lingering).await,
+            AfterResponse::KeepAlive => self.close(ConnectionClose::Lingering).await,
             // A client that requested the close sends no more; another one may have sent more, and must not be reset for
             // it.
             AfterResponse::Close
@@ -333,9 +333,9 @@ impl Http1Connection {
                     && self.body.borrow().is_at_end()
                     && self.input.borrow().is_empty() =>
             {
-                self.close(Farewell::Plain).await
+                self.close(ConnectionClose::Plain).await
             }
-            AfterResponse::Close => self.close(Farewell::Lingering).await,
+            AfterResponse::Close => self.close(ConnectionClose::Lingering).await,
             // The output that is still held back is the beginning of a truncated response, and may be sent as such.
             AfterResponse::Cut
                 if self.link.watched.expired() == Expired::No && self.link.send_now().is_ok() =>
@@ -369,15 +369,15 @@ impl Http1Connection {
             page.write_now("GET", &mut ResponseWriter::http1(Version::Http11, true, output))
         });
         self.link.watched.reset_deadlines();
-        self.close(Farewell::Lingering).await
+        self.close(ConnectionClose::Lingering).await
     }
 
     /// Sends the remaining output and closes the sending side.
-    async fn close(&self, farewell: Farewell) -> AfterResponse {
+    async fn close(&self, farewell: ConnectionClose) -> AfterResponse {
         if self.link.flush().await.is_err() {
             return self.after_failure();
         }
-        if farewell == Farewell::Plain {
+        if farewell == ConnectionClose::Plain {
             return AfterResponse::Close;
         }
         self.link.linger().await;

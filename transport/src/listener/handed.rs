@@ -1,6 +1,6 @@
 //! Listening sockets that come from another process, or go to one.
 
-use super::{Bound, Listen, SocketFile, local, refused};
+use super::{Listen, ListeningSocket, SocketFile, local, refused};
 use socket2::{SockRef, Socket, Type};
 use std::fmt;
 use std::net::SocketAddr;
@@ -78,7 +78,7 @@ pub enum SocketFileOwner {
 ///
 /// # Errors
 /// One sentence.
-pub fn adopt(socket: OwnedFd, listen: &Listen, file: SocketFileOwner) -> Result<Bound, String> {
+pub fn adopt(socket: OwnedFd, listen: &Listen, file: SocketFileOwner) -> Result<ListeningSocket, String> {
     let socket = Socket::from(socket);
     let made = socket.set_nonblocking(true).and_then(|()| socket.set_cloexec(true));
     made.map_err(|it| refused(listen, &it))?;
@@ -97,7 +97,7 @@ pub fn adopt(socket: OwnedFd, listen: &Listen, file: SocketFileOwner) -> Result<
             (listen.at(local(&socket).unwrap_or(*address)), None)
         }
     };
-    Ok(Bound::new(socket, listen, file))
+    Ok(ListeningSocket::new(socket, listen, file))
 }
 
 /// A listening socket of this process, or one for QUIC, for as long as it is used: to be passed on to another process.
@@ -146,7 +146,7 @@ impl SocketHandle {
     }
 }
 
-impl Bound {
+impl ListeningSocket {
     /// For passing it on.
     #[must_use]
     pub fn handle(&self) -> SocketHandle {

@@ -6,7 +6,7 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::ResponseWriter;
 use larder_transport::body::{BodyPiece, FileOwner, FileSlice};
-use larder_transport::listener::{self, Bound, Listen};
+use larder_transport::listener::{self, Listen, ListeningSocket};
 use larder_transport::worker::{self, ClientLimits, ConnectionLimit, TransportWorker};
 use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody};
 use larder_wire::message::{Reject, Request, RequestHead};
@@ -65,7 +65,7 @@ impl Server {
         Self::on(listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), limits)
     }
 
-    pub fn on(bound: Bound, limits: ClientLimits) -> Self {
+    pub fn on(bound: ListeningSocket, limits: ClientLimits) -> Self {
         Self::begin(bound, Arc::default(), limits, |_| {})
     }
 
@@ -82,7 +82,7 @@ impl Server {
     }
 
     fn begin(
-        bound: Bound,
+        bound: ListeningSocket,
         connection_limit: Arc<ConnectionLimit>,
         limits: ClientLimits,
         prepare: fn(&TransportWorker),

@@ -122,9 +122,9 @@ proptest! {
             storable::decide(&facts, 200, &lines.view(), &it.policy, NOW, NOW, &mut Silent) == Storable::Store
         };
         let answered = |it: &ChangedRequest| is_answer(&it.reuse(Ok(&stored("max-age=60", &it.policy)), NOW));
-        match first_time(&asked, NOW) {
-            First::Answers => prop_assert!(stores(&asked) && answered(&asked)),
-            First::AnswersWith(changes) => {
+        match ordinary_response(&asked, NOW) {
+            OrdinaryResponse::Answers => prop_assert!(stores(&asked) && answered(&asked)),
+            OrdinaryResponse::AnswersWith(changes) => {
                 prop_assert!(stores(&asked) && !answered(&asked) && !changes.is_empty());
                 let without = |it: &mut ChangedRequest, name: &str| it.fields.remove(name);
                 let mut changed = asked.clone();
@@ -138,8 +138,8 @@ proptest! {
                 }
                 prop_assert!(!only_of_the_request || answered(&changed), "{changes:?}");
             }
-            First::With(changes) => prop_assert!(!stores(&asked) && !changes.is_empty()),
-            First::Nothing => prop_assert!(!stores(&asked) || !answered(&asked)),
+            OrdinaryResponse::With(changes) => prop_assert!(!stores(&asked) && !changes.is_empty()),
+            OrdinaryResponse::Nothing => prop_assert!(!stores(&asked) || !answered(&asked)),
         }
     }
 }
