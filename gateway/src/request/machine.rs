@@ -1,4 +1,5 @@
-//! The life of one gateway request: one step, one function, one name in code, counters and drawing. The drawing is in ARCHITECTURE.
+//! The life of one gateway request: one step, one function, one name in code and drawing. The drawing is in ARCHITECTURE.
+//! The results of requests are counted by tier and reason (`counters::table`), the steps are not.
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, failed in a way that its own request may have
 //! caused, or fetched another variant. It leads to `Store` when the follower reads along, and to `Hit` when the origin
@@ -86,7 +87,7 @@ impl Step {
         }
     }
 
-    /// Its name in counters and drawings.
+    /// Its name in drawings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
