@@ -7,6 +7,7 @@ use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
 use larder_origin::{OutgoingRequest, RequestLine};
 use larder_semantics::accept::MediaTypeOffers;
+use larder_semantics::address_text::AddressText;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
@@ -30,8 +31,7 @@ use larder_wire::message::fields::{
 use larder_wire::message::{Framing, Request, Version};
 use larder_wire::proxy::ConnectionEnds;
 use std::borrow::Cow;
-use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 /// The kind of a request to the origin.
@@ -241,16 +241,14 @@ fn line(
 /// Adds the client's address, after those of the trusted proxies that passed the request on.
 pub fn add_client_address(fields: &mut FieldList, client: &Client) {
     let Some(peer) = client.peer else { return };
-    let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
-    let length = write_address(peer.ip().to_canonical(), &mut text);
+    let text = AddressText::of(peer.ip().to_canonical());
     if client.hops.is_empty() {
-        return fields.push("X-Forwarded-For", &text[..length]);
+        return fields.push("X-Forwarded-For", text.bytes());
     }
-    let mut all = text[..length].to_vec();
+    let mut all = text.bytes().to_vec();
     for hop in client.hops.iter().flatten() {
-        let length = write_address(*hop, &mut text);
         all.extend_from_slice(b", ");
-        all.extend_from_slice(&text[..length]);
+        all.extend_from_slice(AddressText::of(*hop).bytes());
     }
     fields.push("X-Forwarded-For", all);
 }
@@ -260,20 +258,6 @@ fn say(fields: &mut FieldList, policy: &Policy, name: &str, value: &str) {
     if !in_key(policy, name) || fields.get(name).is_none() {
         fields.push(name, value);
     }
-}
-
-/// Writes an address as text and returns its length.
-fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
-    let mut rest = &mut text[..];
-    // The general formatter takes as long as the rest of the head.
-    let _ = match address {
-        IpAddr::V4(it) => it.octets().iter().enumerate().try_for_each(|(at, octet)| {
-            rest.write_all(if at > 0 { b"." } else { b"" })?;
-            rest.write_all(itoa::Buffer::new().format(*octet).as_bytes())
-        }),
-        IpAddr::V6(it) => write!(rest, "{it}"),
-    };
-    46 - rest.len()
 }
 
 /// The value that replaces the client's `Accept-Encoding` where the answer may be shared: its normal form, or the coding

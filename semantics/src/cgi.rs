@@ -7,6 +7,7 @@ mod tests;
 
 pub use program_path::ProgramPath;
 
+use crate::address_text::AddressText;
 use crate::field::FieldList;
 use crate::method::Methods;
 use crate::path::{self, NORMAL, PathReading};
@@ -74,6 +75,9 @@ impl Script {
 
 /// A decoded path as information for a program: with encoded control bytes.
 fn information(decoded: &[u8]) -> Vec<u8> {
+    if !decoded.iter().any(u8::is_ascii_control) {
+        return decoded.to_vec();
+    }
     let mut info = Vec::with_capacity(decoded.len());
     for byte in decoded {
         encode(*byte, |it| !it.is_ascii_control(), &mut info);
@@ -146,7 +150,7 @@ pub fn variables(request: &CgiRequest<'_>) -> FieldList {
         out.push("CONTENT_TYPE", it);
     }
     if let Some(length) = request.length {
-        out.push("CONTENT_LENGTH", length.to_string());
+        out.push("CONTENT_LENGTH", itoa::Buffer::new().format(length));
     }
     of_fields(fields, &mut out);
     for (name, value) in script.more.iter() {
@@ -166,15 +170,15 @@ fn server(request: &CgiRequest<'_>, out: &mut FieldList) {
     out.push("SERVER_NAME", host);
     out.push("SERVER_PORT", port.filter(|it| !it.is_empty()).unwrap_or(request.scheme.default_port()));
     if let Some(local) = request.local {
-        out.push("SERVER_ADDR", local.ip().to_canonical().to_string());
+        out.push("SERVER_ADDR", AddressText::of(local.ip().to_canonical()).bytes());
     }
 }
 
 fn client(request: &CgiRequest<'_>, out: &mut FieldList) {
     match request.client {
         Some(client) => {
-            out.push("REMOTE_ADDR", client.ip().to_canonical().to_string());
-            out.push("REMOTE_PORT", client.port().to_string());
+            out.push("REMOTE_ADDR", AddressText::of(client.ip().to_canonical()).bytes());
+            out.push("REMOTE_PORT", itoa::Buffer::new().format(client.port()));
         }
         // Programs expect an address (RFC 3875 §4.1.8). It is not that of this machine, to which some give more rights.
         None => out.push("REMOTE_ADDR", "0.0.0.0"),
@@ -205,24 +209,36 @@ fn of_script(script: &Script, out: &mut FieldList) {
 
 /// The fields as `HTTP_*`, in order of their first lines.
 fn of_fields(fields: &FieldList, out: &mut FieldList) {
-    let (mut name, mut value) = (String::new(), Vec::new());
+    let mut name = Vec::with_capacity(64);
     for (at, field) in fields.iter().enumerate() {
         let is_plain = field.name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
         let is_left_out = ["proxy", "content-length", "content-type"].iter().any(|it| field.is(it));
-        if !is_plain || is_left_out || fields.iter().take(at).any(|it| it.is(field.name)) {
+        let is_only = fields.get_all(field.name).nth(1).is_none();
+        if !is_plain || is_left_out || !is_only && fields.iter().take(at).any(|it| it.is(field.name)) {
             continue;
         }
         name.clear();
-        name.push_str("HTTP_");
-        name.extend(field.name.chars().map(|it| if it == '-' { '_' } else { it.to_ascii_uppercase() }));
-        value.clear();
-        let between: &[u8] = if field.is("cookie") { b"; " } else { b", " };
-        for line in fields.get_all(field.name) {
-            if !value.is_empty() {
-                value.extend_from_slice(between);
-            }
-            value.extend_from_slice(line);
+        name.extend_from_slice(b"HTTP_");
+        name.extend_from_slice(field.name.as_bytes());
+        name.iter_mut().for_each(|it| *it = if *it == b'-' { b'_' } else { it.to_ascii_uppercase() });
+        // It is ASCII.
+        let name = std::str::from_utf8(&name).unwrap_or_default();
+        match is_only {
+            true => out.push(name, field.value),
+            false => out.push(name, joined(fields, field.name)),
         }
-        out.push(&name, &value);
     }
+}
+
+/// The lines of a field as one.
+fn joined(fields: &FieldList, name: &str) -> Vec<u8> {
+    let between: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
+    let mut value = Vec::new();
+    for line in fields.get_all(name) {
+        if !value.is_empty() {
+            value.extend_from_slice(between);
+        }
+        value.extend_from_slice(line);
+    }
+    value
 }

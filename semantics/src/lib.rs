@@ -2,6 +2,7 @@
 //! `explain` and the tests run these same functions.
 
 pub mod accept;
+pub mod address_text;
 pub mod advice;
 pub mod analytics;
 pub mod budget;

@@ -1,5 +1,6 @@
 //! The values of a request that arrives, for expressions and templates.
 
+use crate::address_text::AddressText;
 use crate::captures::Captures;
 use crate::cookie_pairs;
 use crate::expression::{ExpressionFacts, Number, TextName};
@@ -9,7 +10,6 @@ pub use crate::host::host_of;
 use crate::path;
 use crate::scheme::Scheme;
 use std::borrow::Cow;
-use std::io::Write;
 use std::net::IpAddr;
 
 /// The field with the identifier of a request. The handler sets it where something reads `{request_id}`.
@@ -178,23 +178,6 @@ fn decoded(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Room for the text of an address: 45 bytes at most.
-struct AddressText {
-    bytes: [u8; 64],
-    length: usize,
-}
-
-impl AddressText {
-    fn of(address: IpAddr) -> Self {
-        let mut bytes = [0; 64];
-        let mut rest = &mut bytes[..];
-        // It fits.
-        let _ = write!(rest, "{}", address.to_canonical());
-        let length = 64 - rest.len();
-        AddressText { bytes, length }
-    }
-}
-
 /// Whether `test` is true for a host in lower case, without its port.
 fn test_host(host: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
     let host = host.as_bytes();
@@ -225,10 +208,9 @@ impl ExpressionFacts for RequestView<'_> {
                 test(url.as_bytes())
             }
             TextName::Listener => test(self.listener.as_bytes()),
-            TextName::Client => self.client.is_some_and(|it| {
-                let text = AddressText::of(it);
-                test(&text.bytes[..text.length])
-            }),
+            TextName::Client => {
+                self.client.is_some_and(|it| test(AddressText::of(it.to_canonical()).bytes()))
+            }
             TextName::Country => test(self.country().as_ref().map_or(b"", Country::bytes)),
             TextName::Key
             | TextName::Target

@@ -1,8 +1,7 @@
 //! The parts of a request path that may name a PHP script, found byte by byte in the normal form of the path. Whether such a file
 //! exists is not known here (`files`).
 
-use crate::path::{self, NORMAL};
-use crate::request_view::path_of;
+use crate::request_view::normal_path;
 
 /// The extension of scripts, in ASCII letters of either case.
 const EXTENSION: &[u8] = b".php";
@@ -11,10 +10,9 @@ const EXTENSION: &[u8] = b".php";
 /// character: NUL and line breaks end the path for some programs (CVE-2019-11043).
 #[must_use]
 pub fn normal(target: &str) -> Option<Vec<u8>> {
-    let path = path_of(target);
-    let mut out = Vec::new();
-    path::read(if path.starts_with('/') { path } else { "/" }.as_bytes(), NORMAL, &mut out);
-    (!out.iter().any(u8::is_ascii_control)).then_some(out)
+    let mut room = Vec::new();
+    let path = normal_path(target, &mut room);
+    (!path.iter().any(u8::is_ascii_control)).then(|| path.to_vec())
 }
 
 /// The ends of the segments that may be a script, in order; the path behind such an end is information for the script. A segment

@@ -6,9 +6,14 @@ mod tests;
 
 use crate::http1::response::ParsedResponse;
 use crate::message::facts::length;
+use crate::message::fields::{ADDED_BYTES, ADDED_LINES};
 use crate::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
 use larder_semantics::cgi::local_redirect;
 use larder_semantics::field::{Field, FieldList, is_token};
+
+/// Lines of most heads of applications, and their bytes: these have room without growing.
+const USUAL_LINES: usize = 10;
+const USUAL_BYTES: usize = 512;
 
 /// Parses one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's. Lines end with CRLF or
 /// LF (RFC 3875 §6.3). A head with `Location` and without `Status` is a redirect with 302, one with neither is 200. The body
@@ -18,7 +23,8 @@ use larder_semantics::field::{Field, FieldList, is_token};
 /// The first error: the response is invalid. `Transfer-Encoding` is one, since the output is the body itself (RFC 3875 §6.3.4).
 pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse, BadResponse> {
     let window = &buffer[..buffer.len().min(limit)];
-    let mut head = RawHead::default();
+    let fields = FieldList::with_capacity(USUAL_LINES + ADDED_LINES, USUAL_BYTES + ADDED_BYTES);
+    let mut head = RawHead { fields, ..RawHead::default() };
     let mut at = 0;
     for feed in memchr::memchr_iter(b'\n', window) {
         let line = &window[at..feed];

@@ -44,7 +44,7 @@ pub fn begin<'a>(
     out.extend_from_slice(&RESPONDER.to_be_bytes());
     out.push(if after == ConnectionUse::Keep { KEEP_CONN } else { 0 });
     out.extend_from_slice(&[0; 5]);
-    let mut pairs = Vec::with_capacity(1024);
+    let mut pairs = Vec::with_capacity(2048);
     for (name, value) in variables {
         pair_length(name.len(), &mut pairs);
         pair_length(value.len(), &mut pairs);
