@@ -96,7 +96,7 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub fn query(&self) -> &'a str {
         let target = self.target;
-        match target.bytes().position(|it| matches!(it, b'?' | b'#')) {
+        match memchr::memchr2(b'?', b'#', target.as_bytes()) {
             Some(at) if target.as_bytes()[at] == b'?' => {
                 let query = &target[at + 1..];
                 query.split_once('#').map_or(query, |it| it.0)
@@ -151,7 +151,7 @@ impl<'a> RequestView<'a> {
 /// The path of a request target, without its query; `/` if it has none.
 #[must_use]
 pub fn path_of(target: &str) -> &str {
-    let end = target.bytes().position(|it| matches!(it, b'?' | b'#')).unwrap_or(target.len());
+    let end = memchr::memchr2(b'?', b'#', target.as_bytes()).unwrap_or(target.len());
     let path = &target[..end];
     if path.starts_with('/') { path } else { "/" }
 }

@@ -439,7 +439,7 @@ fn routed_view<'a>(
     let path = request_view::normal_path(head.target, room);
     let captures = route.and_then(|it| it.path.captures(path)).unwrap_or_default();
     let hosts = route.map_or(&[][..], |it| &it.hosts);
-    RequestView { path, captures, hosts, ..view(head, client, &client.listener, geo) }
+    RequestView { captures, hosts, ..view_at(path, head, client, &client.listener, geo) }
 }
 
 /// The values of a request for conditions and templates; `client` is its sender behind trusted proxies. The path is not yet
@@ -451,12 +451,23 @@ pub fn view<'a>(
     listener: &'a str,
     geo: Option<&'a GeoLookup>,
 ) -> RequestView<'a> {
+    view_at(path_of(head.target).as_bytes(), head, client, listener, geo)
+}
+
+/// The same with this path.
+fn view_at<'a>(
+    path: &'a [u8],
+    head: &RequestHead<'a>,
+    client: &Client,
+    listener: &'a str,
+    geo: Option<&'a GeoLookup>,
+) -> RequestView<'a> {
     RequestView {
         method: head.method,
         scheme: head.scheme,
         authority: head.authority,
         target: head.target,
-        path: path_of(head.target).as_bytes(),
+        path,
         fields: head.fields,
         client: client.peer.map(|it| it.ip()),
         listener,

@@ -404,7 +404,7 @@ impl Router {
     }
 
     fn find_in(&self, at: usize, asked: RouteQuery<'_>, target: &str) -> Option<FoundRoute<'_>> {
-        let Chosen { route, sure } = self.choose(at, asked, path_of(target))?;
+        let Chosen { route, sure } = self.choose(at, asked, target)?;
         let matched = &self.sites[at].routes[route];
         let lacks_slash = matched.takes_directory && !matched.path.matches(&normal(path_of(target)));
         let target = if sure { &matched.target } else { &matched.two_ways };
@@ -449,7 +449,7 @@ impl Router {
         let (at, path) = (self.site(host_of(view.authority))?, path_of(view.target));
         let routes = &self.sites[at].routes;
         let asked = RouteQuery { method: Some(view.method), view: Some(view), without };
-        let Chosen { route, .. } = self.choose(at, asked, path).filter(|it| !it.sure)?;
+        let Chosen { route, .. } = self.choose(at, asked, view.target).filter(|it| !it.sure)?;
         let mut room = Vec::new();
         path::read(path.as_bytes(), path::NORMAL, &mut room);
         let normal = room.escape_ascii().to_string();
@@ -526,7 +526,7 @@ impl Router {
         let chosen = self.choose(
             at,
             RouteQuery { method: None, view: None, without: RoutesWithoutFile::ALL },
-            path_of(target),
+            target,
         )?;
         Some(&self.sites[at].routes[chosen.route])
     }
@@ -554,13 +554,13 @@ impl Router {
     pub fn at_path_for(&self, view: &RequestView<'_>) -> Option<&Matched> {
         let at = self.site(host_of(view.authority))?;
         let asked = RouteQuery { method: None, view: Some(view), without: RoutesWithoutFile::ALL };
-        let chosen = self.choose(at, asked, path_of(view.target))?;
+        let chosen = self.choose(at, asked, view.target)?;
         Some(&self.sites[at].routes[chosen.route])
     }
 
-    /// The first route for the normal form of `path`. Allocates nothing, except for the first path that needs
+    /// The first route for the normal form of the path of `target`. Allocates nothing, except for the first path that needs
     /// normalisation.
-    fn choose(&self, site: usize, asked: RouteQuery<'_>, path: &str) -> Option<Chosen> {
+    fn choose(&self, site: usize, asked: RouteQuery<'_>, target: &str) -> Option<Chosen> {
         let routes = &self.sites[site].routes[..];
         let takes_all = |it: &Matched| {
             let is_open = it.path.is_all() && it.condition.is_none() && it.allows(asked.method);
@@ -569,6 +569,7 @@ impl Router {
         if routes.first().is_some_and(takes_all) {
             return Some(Chosen { route: 0, sure: true });
         }
+        let path = path_of(target);
         if path::is_plain(path.as_bytes()) {
             let route = self.position(site, asked, path.as_bytes(), Decode::All)?;
             return Some(Chosen { route, sure: true });
