@@ -14,7 +14,8 @@ pub(crate) struct SplitTarget<'a> {
 /// Splits `raw` for `method`, over a connection of `own` scheme.
 pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitTarget<'a>, Reject> {
     // The field parser accepts VCHAR and obs-text: bytes below 0x21 and DEL are already rejected.
-    if !raw.is_ascii() || memchr::memchr(b'#', raw.as_bytes()).is_some() {
+    // Every byte, without an early exit: so it is vectorised.
+    if raw.bytes().fold(false, |is_bad, it| is_bad | !it.is_ascii() | (it == b'#')) {
         return Err(Reject::Target);
     }
     if method == "CONNECT" {
@@ -72,11 +73,9 @@ pub fn is_authority(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'[') {
         return is_bracketed(authority);
     }
-    let (host, port) = match memchr::memchr(b':', authority) {
-        Some(at) => authority.split_at(at),
-        None => (authority, &b""[..]),
-    };
-    !host.is_empty() && is_name(host) && is_port(port)
+    // No name has a colon.
+    let (host, port) = authority.split_at(name_length(authority));
+    !host.is_empty() && is_port(port)
 }
 
 fn is_bracketed(authority: &[u8]) -> bool {
@@ -113,19 +112,17 @@ const IN_NAMES: [bool; 256] = {
     known
 };
 
-fn is_name(host: &[u8]) -> bool {
-    let mut rest = host;
-    while let [first, tail @ ..] = rest {
-        rest = match first {
-            b'%' => match tail {
-                [a, b, tail @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => tail,
-                _ => return false,
-            },
-            it if IN_NAMES[usize::from(*it)] => tail,
-            _ => return false,
-        };
+/// The bytes at the start of an authority that a host name may have.
+fn name_length(authority: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        let rest = &authority[length..];
+        length += rest.iter().position(|it| !IN_NAMES[usize::from(*it)]).unwrap_or(rest.len());
+        match authority[length..] {
+            [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => length += 3,
+            _ => return length,
+        }
     }
-    true
 }
 
 /// Whether two authorities are equal, given the scheme's port: case and a default port make no difference (RFC 9110
@@ -139,4 +136,35 @@ pub(crate) fn is_same(a: &[u8], b: &[u8], port: &str) -> bool {
         authority.strip_suffix(b":").unwrap_or(authority)
     }
     bare(a, port).eq_ignore_ascii_case(bare(b, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_a_name_or_an_address_and_may_have_a_port() {
+        for valid in
+            ["a", "A.b-c_d~", "a:", "a:80", "a:65535", "%41b:1", "a%2F", "*", "127.0.0.1:8080", "[::1]:80"]
+        {
+            assert!(is_authority(valid.as_bytes()), "{valid}");
+        }
+        for other in [
+            "", ":", ":80", "a:65536", "a:8o", "a:1:2", "a:-1", "a%", "a%4", "a%4g", "a%:1", "a,b", "a/b",
+            "u@a", "a b", "[::1", "[a]", "::1", "é",
+        ] {
+            assert!(!is_authority(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_target_has_ascii_and_no_fragment() {
+        let long = "/".repeat(40);
+        for target in
+            ["/#".to_owned(), "/a?b#".to_owned(), "/é".to_owned(), format!("{long}#"), format!("é{long}")]
+        {
+            assert_eq!(Some(Reject::Target), read("GET", &target, Scheme::Http).err(), "{target}");
+        }
+        assert_eq!(long, read("GET", &long, Scheme::Http).map(|it| it.target).unwrap_or_default());
+    }
 }
