@@ -146,7 +146,7 @@ pub fn is_hidden(name: &str, policy: &TagPolicy) -> bool {
 
 /// Removes the fields that are not sent to clients.
 pub fn hide(fields: &mut FieldList, policy: &TagPolicy) {
-    if !policy.send && policy.headers.iter().any(|it| fields.contains(it)) {
+    if !policy.send && fields.iter().any(|it| is_hidden(it.name, policy)) {
         fields.retain(|it| !is_hidden(it.name, policy));
     }
 }

@@ -200,9 +200,15 @@ pub fn admit<'a>(
     if routed.is_some_and(is_plain) {
         return Admission::Continue;
     }
+    let admission = routed.and_then(|it| it.admission);
+    if let Some(page) =
+        admission.filter(|_| request.overlay.is_none()).and_then(|it| it.ready_answer(head.target))
+    {
+        return Admission::Answer(OwnResponse::Ready(page));
+    }
     let client = client();
     let address = client.peer.map(|it| it.ip());
-    if routed.and_then(|it| it.admission).is_some_and(|it| it.admits_address(address)) {
+    if admission.is_some_and(|it| it.admits_address(address)) {
         return Admission::Continue;
     }
     admit_by_rules(means, request, head, client)

@@ -257,6 +257,19 @@ impl RouteAnswers {
         self.service.is_some()
     }
 
+    /// The ready answer of a route to every request for `target`.
+    #[must_use]
+    pub fn ready(&self, target: &str) -> Option<&ReadySynthetic> {
+        match self.service.as_ref()? {
+            _ if self.maintenance.is_some() || self.cors.is_some() => None,
+            OwnService::ConstantRedirect(it, page) if it.to.has_query() || !target.contains('?') => {
+                Some(page)
+            }
+            OwnService::Constant(page) => Some(page),
+            _ => None,
+        }
+    }
+
     /// The answer of a route that is a redirect or a fixed answer.
     #[must_use]
     pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<OwnResponse<'_>> {

@@ -3,6 +3,7 @@
 use crate::access::{AccessRules, AuthService};
 use crate::own_answer::{LiveRedirects, RouteAnswers};
 use crate::site_tls::SiteTls;
+use larder_transport::ReadySynthetic;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +38,13 @@ impl RouteAdmission {
     pub fn admits_address(&self, address: Option<IpAddr>) -> bool {
         let has_more = self.redirects.is_some() || self.tls.is_some() || self.answers.is_some();
         !has_more && !self.keys_country && self.access.as_ref().is_some_and(|it| it.admits_address(address))
+    }
+
+    /// The response to every request for `target`, if it has a fixed answer and no other rule.
+    #[must_use]
+    pub fn ready_answer(&self, target: &str) -> Option<&ReadySynthetic> {
+        let has_more = self.access.is_some() || self.redirects.is_some() || self.tls.is_some();
+        if has_more || self.keys_country { None } else { self.answers.as_ref()?.ready(target) }
     }
 
     /// Whether it answers CORS preflights.

@@ -295,6 +295,25 @@ fn preflights_are_answered_and_page_origins_get_separate_responses() {
     assert_eq!(1, origin.requests());
 }
 
+/// A fixed answer without variables is sent without a look at the rules before it, if there are none.
+#[test]
+fn rules_before_a_fixed_answer_apply_to_it() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let routes = "[[site.route]]\npath = \"/denied\"\nrespond.body = \"no\"\naccess = { deny = [\"127.0.0.0/8\"] }\n\
+                  [[site.route]]\npath = \"/closed\"\nredirect.to = \"/x\"\nmaintenance = { enabled = true }\n\
+                  [[site.route]]\npath = \"/moved\"\nredirect.to = \"/x\"\n\
+                  [[site.route]]\npath = \"/fixed\"\nrespond.body = \"yes\"\n";
+    let larder = larder(&origin, "", routes);
+    let mut client = larder.client();
+    for _ in 0..2 {
+        let statuses = ["/denied", "/closed", "/fixed"].map(|it| client.get(it).status);
+        assert_eq!([403, 503, 200], statuses);
+        let targets = ["/moved", "/moved?", "/moved?a=b"].map(|it| values(&client.get(it), "location"));
+        assert_eq!([["/x"], ["/x"], ["/x?a=b"]], targets);
+    }
+    assert_eq!(0, origin.requests());
+}
+
 /// A preflight is about another method: the route of that method answers it, although its `methods` lack OPTIONS.
 #[test]
 fn preflights_are_answered_by_the_route_of_the_method_that_they_ask_for() {
