@@ -66,7 +66,7 @@ impl Admin {
     pub(super) async fn advice(&self) -> AdminResponse {
         let live = self.live.borrow().clone();
         let mut known = self.known_routes(&live.config.sites, &live.scopes);
-        let mut found = advised(&live.config, &known);
+        let mut found = advised(&live.config, &known, self.full_disk());
         let sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
             .findings
             .iter()
@@ -78,7 +78,7 @@ impl Admin {
             // A change that cannot be tried is not proposed.
             let red = self.red_routes(sharing).await.unwrap_or(tried);
             known.iter_mut().for_each(|it| it.is_red = red.contains(&it.place));
-            found = advised(&live.config, &known);
+            found = advised(&live.config, &known, self.full_disk());
         }
         let uptime = clock::precise_micros() / 1_000_000;
         let findings: Vec<Value> = found
@@ -158,7 +158,7 @@ fn settings_of(finding: &Finding) -> Vec<SafeSetting> {
 }
 
 /// The advice for the counts of these routes.
-fn advised(config: &Config, known: &[KnownRoute<'_>]) -> Advice {
+fn advised(config: &Config, known: &[KnownRoute<'_>], full_disk: Option<u64>) -> Advice {
     let routes: Vec<CountedRoute<'_>> = known.iter().map(KnownRoute::counted).collect();
     let ram_size = config.ram.budget;
     advice::advise(&AdviceFacts {
@@ -166,6 +166,7 @@ fn advised(config: &Config, known: &[KnownRoute<'_>]) -> Advice {
         ram_size,
         ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
         has_disk: config.disk.is_some(),
+        full_disk,
     })
 }
 

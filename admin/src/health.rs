@@ -3,13 +3,15 @@
 
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
-use larder_config::Service;
+use larder_config::{Config, HostPattern, RouteConfig, Service};
 use larder_counters::Counters;
 use larder_origin::OriginState;
 use larder_semantics::health::{
     CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport,
-    HealthWord, Http3Fact, LIMITS, MemcachedFact, OriginFact, PastFact, RouteCountFact, RouteFact,
+    HealthWord, Http3Fact, LIMITS, MemcachedFact, OriginAnswers, OriginFact, PastFact, RouteCountFact,
+    RouteFact, UnreachableFact,
 };
+use larder_semantics::miss_reason::MissReason;
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
 use larder_server::live::Live;
 use larder_server::route_stats::{ConfigScopes, OriginScopes, RouteScopes, ServiceKind};
@@ -18,9 +20,10 @@ use larder_stdx::clock;
 use larder_store::disk::DiskState;
 use larder_store::fleet::health::FleetServerState;
 use larder_transport::Synthetic;
+use larder_transport::listener::Listen;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// A finding in JSON.
 macro_rules! health {
@@ -143,7 +146,7 @@ impl Admin {
     fn health_facts(&self) -> HealthFacts {
         let live = self.live.borrow().clone();
         let (wall, state) = (clock::wall().0, &self.health);
-        let origins = live.scopes.origins.iter().map(origin_fact).collect();
+        let origins = (0..live.scopes.origins.len()).map(|it| origin_fact(&live.scopes, it)).collect();
         let (memcached, keys_move) = self.memcached();
         HealthFacts {
             now: wall,
@@ -152,6 +155,7 @@ impl Admin {
             origins,
             routes: routes(&live.scopes),
             troubled: troubled(&live),
+            unreachable: unreachable(&live.config),
             memcached,
             keys_move,
             disk: self.disk_fact(),
@@ -163,6 +167,7 @@ impl Admin {
             broken_files: live.broken_files(),
             waiting: state.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
+            tls_hosts: tls_hosts(&live.config, &self.certificates),
             http3: self.http3(&live),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
@@ -193,6 +198,9 @@ impl Admin {
             errors_5xx,
             stored: of("cache_stores"),
             evicted_fresh: of("cache_evictions_fresh"),
+            missed_evicted: (0..live.scopes.routes.len())
+                .map(|it| live.scopes.requests_of(it, MissReason::Evicted))
+                .sum(),
             limits: LIMITS.map(|it| of(it.counter)),
         }
     }
@@ -217,16 +225,28 @@ impl Admin {
             off: if let DiskState::Off(why) = state { Some(why.to_string()) } else { None },
             reads_off: disk.leaves_reads_alone(),
             device_full: disk.is_cramped(),
+            is_full: self.full_disk().is_some(),
         }
+    }
+
+    /// `cache.disk.size`, if the disk tier has dropped pages since the start because it was reached.
+    pub(super) fn full_disk(&self) -> Option<u64> {
+        let of = self.counter_sums();
+        let is_full = of("disk_segments_dropped") > of("disk_device_full_drops");
+        self.live.borrow().config.disk.as_ref().filter(|_| is_full).map(|it| it.size)
     }
 }
 
-fn origin_fact(it: &OriginScopes) -> OriginFact {
+fn origin_fact(scopes: &ConfigScopes, at: usize) -> OriginFact {
+    let it = &scopes.origins[at];
+    let [all, errors_5xx, micros] = scopes.answers_of(at);
     OriginFact {
         name: it.name.clone(),
         is_used: matches!(it.state(), OriginState::Up | OriginState::Slow),
         is_down: is_down(it),
         why: it.standing.down_reason(),
+        is_drained: it.drained_by().is_some(),
+        answers: OriginAnswers { all, errors_5xx, micros },
     }
 }
 
@@ -261,21 +281,57 @@ fn requests(live: &Live) -> (u64, u64) {
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-/// Those that have sent server errors, refused requests at a limit, or have redirect loops.
+/// Those that have sent server errors, refused requests, or have redirect loops.
 fn troubled(live: &Live) -> Vec<RouteCountFact> {
+    let of_site = live.scopes.sites.iter().zip(&live.config.sites);
+    let configs: HashMap<usize, &RouteConfig> =
+        of_site.flat_map(|(scope, site)| scope.routes.iter().copied().zip(&site.routes)).collect();
     let fact = |(at, it): (usize, &RouteScopes)| {
         let (requests, errors_5xx) = live.scopes.errors_of(at);
-        let (limited, loops) = (live.scopes.limited_of(at), live.scopes.loops_of(at));
-        (errors_5xx > 0 || limited > 0 || loops > 0).then(|| RouteCountFact {
+        let loops = live.scopes.requests_of(at, MissReason::RedirectLoop);
+        let [limited, refused] = [live.scopes.limited_of(at), live.scopes.refused_of(at)];
+        (errors_5xx > 0 || limited > 0 || refused > 0 || loops > 0).then(|| RouteCountFact {
             at: u32::try_from(at).unwrap_or(u32::MAX),
             name: it.name.clone(),
             requests,
             errors_5xx,
             limited,
             loops,
+            refused,
+            rules: configs.get(&at).map_or_else(String::new, |it| it.access.refusing().join(" or ")),
         })
     };
     judged_routes(live).filter_map(fact).collect()
+}
+
+/// The routes that get no request.
+fn unreachable(config: &Config) -> Vec<UnreachableFact> {
+    let routes = config.sites.iter().flat_map(|it| &it.routes);
+    let fact = |it: &RouteConfig| {
+        let why = it.unreachable.clone()?;
+        Some(UnreachableFact { route: it.name.clone(), at: it.source.to_string(), why })
+    };
+    routes.filter_map(fact).collect()
+}
+
+/// The hosts that clients reach over TLS only. A proxy before larder may use another name, and a self-signed certificate is rejected anyway.
+fn tls_hosts(config: &Config, book: &CertificateRegistry) -> Vec<String> {
+    let is_self_signed = book.shown.borrow().iter().any(|it| it.source == CertificateSource::SelfSigned);
+    if config.tls.is_none() || is_self_signed || !config.clients.trusted.is_empty() {
+        return Vec::new();
+    }
+    let all_tls = config.listen.iter().all(|it| matches!(it.at, Listen::Tls(_)));
+    let sites = config.sites.iter().filter(|it| all_tls || it.redirects.to_https);
+    let name = |it: &HostPattern| match it {
+        HostPattern::Exact(name) if !is_address(name) => Some(name.clone()),
+        HostPattern::Exact(_) | HostPattern::Below(_) | HostPattern::Any => None,
+    };
+    sites.flat_map(|it| it.hosts.iter().filter_map(name)).collect()
+}
+
+/// Whether a host is an IP address.
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok()
 }
 
 fn database_fact((name, standing): (String, FollowState), live: &Live) -> DatabaseFact {
@@ -331,7 +387,7 @@ pub(super) fn json_of(report: &HealthReport) -> Value {
         json!({
             "name": row.name, "severity": row.severity.name(), "what": it.what, "since": it.since,
             "evidence": it.evidence, "effect": it.effect, "sentence": it.sentence(report.now),
-            "remedy": row.remedy, "view": row.view,
+            "remedy": row.remedy, "view": it.view,
         })
     };
     json!({

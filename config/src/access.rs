@@ -130,6 +130,22 @@ impl ForwardKey {
 }
 
 impl AccessConfig {
+    /// The keys that can refuse a request with 401 or 403, in the notation of sentences.
+    #[must_use]
+    pub fn refusing(&self) -> Vec<&'static str> {
+        let keys = [
+            (self.allow.is_some(), "`access.allow`"),
+            (self.deny.is_some(), "`access.deny`"),
+            (self.allow_when.is_some(), "`access.allow_when`"),
+            (self.deny_when.is_some(), "`access.deny_when`"),
+            (self.basic.is_some(), "`access.basic`"),
+            (self.jwt.is_some(), "`access.jwt`"),
+            (self.signed.is_some(), "`access.signed`"),
+            (self.forward.is_some(), "`access.forward`"),
+        ];
+        keys.into_iter().filter(|it| it.0).map(|it| it.1).collect()
+    }
+
     /// Whether it demands credentials.
     #[must_use]
     pub fn has_credentials(&self) -> bool {

@@ -309,7 +309,7 @@ impl ConfigCheck {
                 self.problem(source.clone(), "site.route", text);
             }
             php::know_others(&mut routes);
-            self.warn_unreachable(&routes);
+            self.warn_unreachable(&mut routes);
             self.check_falls(&routes);
             self.warn_other_methods(&routes);
             self.warn_other_spellings(&routes);
@@ -405,6 +405,7 @@ impl ConfigCheck {
             upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
             limits: self.route_limits(at, is_sql),
             decided: self.decided(Some(at)),
+            unreachable: None,
             source,
         })
     }

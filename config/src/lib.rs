@@ -370,6 +370,8 @@ pub struct RouteConfig {
     pub limits: worker::RequestLimits,
     /// The source of each value of the route.
     pub decided: Decided,
+    /// The routes before it that take all of its requests, in one clause; `None` if it gets some.
+    pub unreachable: Option<String>,
     /// The place of its declaration.
     pub source: Source,
 }

@@ -36,6 +36,12 @@ impl Histogram {
             self.most.set_shared(micros);
         }
     }
+
+    /// The sum of all durations, without a snapshot.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum.get()
+    }
 }
 
 /// Several histograms together, at the time of reading.

@@ -35,6 +35,7 @@ counters! {
     OriginCounters;
     requests: Count, "Requests sent to the origin.";
     answers: Count, "Requests, of `requests`, whose final response began. The latency is measured over these.";
+    errors_5xx: Count, "Responses, of `answers`, with a status of 500 to 599.";
     failures: Count, "Exchanges that failed: no connection, a timeout, or an invalid response.";
     bytes: Bytes, "Bytes of response bodies received from the origin.";
 }
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(Some(3), route.values().nth(named("hits_fleet").unwrap()));
         let all = RouteCounters::TABLE.iter().chain(OriginCounters::TABLE).chain(TierCounters::TABLE);
         assert!(all.clone().all(|it| it.help.ends_with('.')), "a help is a sentence");
-        assert_eq!(25, all.clone().count());
+        assert_eq!(26, all.clone().count());
         for it in all.chain(crate::Counters::TABLE) {
             let name_says = it.name.ends_with("_us") || it.name.ends_with("_micros");
             let is_time = it.unit == Unit::Micros;
@@ -139,7 +140,7 @@ mod tests {
             let name_says = it.name.split('_').any(|it| it == "bytes");
             assert!(name_says || it.unit != Unit::Bytes, "{it:?}");
         }
-        assert_eq!(4, OriginCounters::default().values().count());
+        assert_eq!(5, OriginCounters::default().values().count());
     }
 
     #[test]

@@ -229,6 +229,7 @@ impl Exchange {
             self.reason.add_time(micros);
             self.took.set(Some(micros));
             it.origin.counters.answers.add(1);
+            it.origin.counters.errors_5xx.add(u64::from(response.status >= 500));
             it.origin.latency.record(micros, 1);
         }
     }

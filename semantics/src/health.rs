@@ -5,6 +5,8 @@ mod condition;
 mod conditions;
 mod facts;
 mod fleet;
+mod origins;
+mod routes;
 mod table;
 
 pub use condition::Beginning;
@@ -13,7 +15,8 @@ use conditions::{HeldConditions, conditions};
 use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, Http3Fact,
-    MemcachedFact, NodeFact, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
+    MemcachedFact, NodeFact, OriginAnswers, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
+    UnreachableFact,
 };
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -80,6 +83,8 @@ pub struct HealthFinding {
     pub evidence: String,
     /// The effect on requests; may be empty.
     pub effect: String,
+    /// The view of the page that shows it, as in the address of the page; the value is not escaped.
+    pub view: String,
 }
 
 impl HealthFinding {
@@ -156,6 +161,8 @@ struct Minute<'a> {
     pages: &'a [PageErrors],
     /// Of each troubled route.
     routes: &'a [RouteCounts],
+    /// Of each origin.
+    origins: &'a [OriginAnswers],
 }
 
 /// Judges facts, one reading after the other.
@@ -173,8 +180,10 @@ struct CountSample {
     counts: CountFacts,
     /// The name of each database, with requests and server errors of the pages that its changes purge.
     databases: Vec<(String, [u64; 2])>,
-    /// The troubled routes, by their position. 20 bytes each: their differences within a minute fit 32 bits.
+    /// The troubled routes, by their position. 24 bytes each: their differences within a minute fit 32 bits.
     routes: Vec<RouteCounts>,
+    /// The origins; empty in a sample of an earlier configuration.
+    origins: Vec<OriginAnswers>,
 }
 
 /// A route at one reading, or within the last minute.
@@ -185,6 +194,7 @@ struct RouteCounts {
     errors_5xx: u32,
     limited: u32,
     loops: u32,
+    refused: u32,
 }
 
 /// Requests for pages of a database, and the server errors among them.
@@ -201,8 +211,9 @@ impl HealthJudge {
         let pages: Vec<PageErrors> =
             facts.databases.iter().map(|it| self.page_errors(it, facts.at)).collect();
         let routes: Vec<RouteCounts> = facts.troubled.iter().map(|it| self.route_minute(it)).collect();
-        let found =
-            conditions(facts, &Minute { counts: &minute, pages: &pages, routes: &routes }, &self.held);
+        let origins = self.origin_minutes(&facts.origins);
+        let minute = Minute { counts: &minute, pages: &pages, routes: &routes, origins: &origins };
+        let found = conditions(facts, &minute, &self.held);
         self.held.keep(&found, facts);
         let mut findings: Vec<HealthFinding> = found
             .into_iter()
@@ -236,6 +247,7 @@ impl HealthJudge {
             let routes = sample.routes.iter().filter_map(|it| Some(RouteCounts { at: moved(it.at)?, ..*it }));
             sample.routes = routes.collect();
             sample.routes.sort_unstable_by_key(|it| it.at);
+            sample.origins.clear();
         }
     }
 
@@ -254,6 +266,7 @@ impl HealthJudge {
                 counts: sums.clone(),
                 databases: databases.collect(),
                 routes: facts.troubled.iter().map(of_route).collect(),
+                origins: facts.origins.iter().map(|it| it.answers).collect(),
             });
         }
         minute
@@ -277,7 +290,15 @@ impl HealthJudge {
             errors_5xx: now.errors_5xx.wrapping_sub(before.errors_5xx),
             limited: now.limited.wrapping_sub(before.limited),
             loops: now.loops.wrapping_sub(before.loops),
+            refused: now.refused.wrapping_sub(before.refused),
         }
+    }
+
+    /// The answers of the origins within the last minute, or since the last reload.
+    fn origin_minutes(&self, origins: &[OriginFact]) -> Vec<OriginAnswers> {
+        let before = self.samples.iter().map(|it| &it.origins).find(|it| it.len() == origins.len());
+        let Some(before) = before else { return vec![OriginAnswers::default(); origins.len()] };
+        origins.iter().zip(before).map(|(now, before)| now.answers.since(before)).collect()
     }
 
     /// The requests for pages of a database within the last seconds and the last minute.
@@ -302,7 +323,15 @@ impl HealthJudge {
             true => self.held.evidence(&it.subject),
             false => it.evidence,
         };
-        HealthFinding { kind: it.kind, what: it.what, since, evidence: short(&evidence), effect: it.effect }
+        let view = it.view.unwrap_or_else(|| it.kind.row().view.to_owned());
+        HealthFinding {
+            kind: it.kind,
+            what: it.what,
+            since,
+            evidence: short(&evidence),
+            effect: it.effect,
+            view,
+        }
     }
 }
 
@@ -314,9 +343,15 @@ fn carried(earlier: [u64; 2], before: [u64; 2], after: [u64; 2]) -> [u64; 2] {
 /// 32 bits of the sums of a route.
 #[allow(clippy::cast_possible_truncation, reason = "only differences are used, which are small")]
 fn of_route(it: &RouteCountFact) -> RouteCounts {
-    let RouteCountFact { at, requests, errors_5xx, limited, loops, .. } = *it;
-    let (requests, errors_5xx) = (requests as u32, errors_5xx as u32);
-    RouteCounts { at, requests, errors_5xx, limited: limited as u32, loops: loops as u32 }
+    let RouteCountFact { at, requests, errors_5xx, limited, loops, refused, .. } = *it;
+    RouteCounts {
+        at,
+        requests: requests as u32,
+        errors_5xx: errors_5xx as u32,
+        limited: limited as u32,
+        loops: loops as u32,
+        refused: refused as u32,
+    }
 }
 
 /// The first line of a reason, without its full stop and not too long.

@@ -402,11 +402,26 @@ impl ConfigScopes {
         self.routes[route].parts.iter().map(|it| it.counters.limited.get()).sum()
     }
 
-    /// The requests of a route that its origin has redirected to their own URL.
+    /// The requests of a route that `access` has refused with 401 or 403.
     #[must_use]
-    pub fn loops_of(&self, route: usize) -> u64 {
-        let parts = self.routes[route].parts.iter();
-        parts.map(|it| it.reasons.requests_of(MissReason::RedirectLoop.index())).sum()
+    pub fn refused_of(&self, route: usize) -> u64 {
+        self.routes[route].parts.iter().map(|it| it.counters.refused.get()).sum()
+    }
+
+    /// The answers of an origin, those of them with a status from 500, and the microseconds to their heads, in total.
+    #[must_use]
+    pub fn answers_of(&self, origin: usize) -> [u64; 3] {
+        let parts = self.origins[origin].parts.iter();
+        parts.fold([0; 3], |[answers, errors, micros], it| {
+            let OriginCounters { answers: more, errors_5xx, .. } = &it.counters;
+            [answers + more.get(), errors + errors_5xx.get(), micros.wrapping_add(it.latency.sum())]
+        })
+    }
+
+    /// The requests of a route that reached its origin for this reason.
+    #[must_use]
+    pub fn requests_of(&self, route: usize, reason: MissReason) -> u64 {
+        self.routes[route].parts.iter().map(|it| it.reasons.requests_of(reason.index())).sum()
     }
 
     /// The sums of an origin.

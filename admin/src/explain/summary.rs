@@ -47,6 +47,7 @@ impl Admin {
                 ram_size,
                 ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
                 has_disk: live.config.disk.is_some(),
+                full_disk: self.full_disk(),
             },
         );
         explained["changes"] =

@@ -147,8 +147,10 @@ impl ConfigCheck {
     }
 
     /// Warns of a route whose requests all match an earlier one.
-    pub(super) fn warn_unreachable(&mut self, routes: &[RouteConfig]) {
-        for (index, route) in routes.iter().enumerate() {
+    pub(super) fn warn_unreachable(&mut self, routes: &mut [RouteConfig]) {
+        for index in 0..routes.len() {
+            let (earlier, route) = routes.split_at_mut(index);
+            let route = &mut route[0];
             let is_regex = route.path.text().starts_with("regex:");
             if !is_regex && route.path.text().split('/').any(|it| matches!(it, "." | "..")) {
                 let text = format!(
@@ -159,7 +161,7 @@ impl ConfigCheck {
                 let key = "site.route.path".to_owned();
                 self.warnings.push(Problem { source: route.source.clone(), key, text });
             }
-            if let Some(takers) = takers_of(route, &routes[..index]) {
+            if let Some(takers) = takers_of(route, earlier) {
                 let text = match &takers[..] {
                     [first] if takers_of(first, std::slice::from_ref(route)).is_some() => format!(
                         "\"{}\" never matches: \"{}\" at {} has the same requests; remove one of them",
@@ -174,6 +176,10 @@ impl ConfigCheck {
                         route.path
                     ),
                 };
+                route.unreachable = Some(match &takers[..] {
+                    [first] => format!("{} at {} matches first", first.name, first.source),
+                    _ => "the earlier routes of its paths take all of its requests".to_owned(),
+                });
                 let key = "site.route.path".to_owned();
                 self.warnings.push(Problem { source: route.source.clone(), key, text });
             }

@@ -34,6 +34,8 @@ pub enum SafeSetting {
     RamSize(u64),
     /// `cache.disk.path`.
     DiskPath,
+    /// `cache.disk.size`.
+    DiskSize(u64),
 }
 
 /// A value of a key.
@@ -62,6 +64,7 @@ impl SafeSetting {
             SafeSetting::MaxObject(_) => "cache.max_object",
             SafeSetting::RamSize(_) => "cache.ram.size",
             SafeSetting::DiskPath => "cache.disk.path",
+            SafeSetting::DiskSize(_) => "cache.disk.size",
         }
     }
 
@@ -77,7 +80,9 @@ impl SafeSetting {
             | SafeSetting::DropParameters(names) => SettingValue::List(names.clone()),
             SafeSetting::Compress => SettingValue::Switch(true),
             SafeSetting::CompressStoredOnly => SettingValue::Switch(false),
-            SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) => text(size(*it)),
+            SafeSetting::MaxObject(it) | SafeSetting::RamSize(it) | SafeSetting::DiskSize(it) => {
+                text(size(*it))
+            }
             SafeSetting::DiskPath => text("/var/cache/larder".to_owned()),
         }
     }
@@ -85,8 +90,8 @@ impl SafeSetting {
     /// Whether it is a setting of the whole server, not of a route.
     #[must_use]
     pub fn is_of_server(&self) -> bool {
-        use SafeSetting::{Compress, CompressStoredOnly, DiskPath, RamSize};
-        matches!(self, RamSize(_) | DiskPath | Compress | CompressStoredOnly)
+        use SafeSetting::{Compress, CompressStoredOnly, DiskPath, DiskSize, RamSize};
+        matches!(self, RamSize(_) | DiskPath | DiskSize(_) | Compress | CompressStoredOnly)
     }
 
     /// Applies it to a route's policy; those of the server have no effect there.
@@ -102,7 +107,8 @@ impl SafeSetting {
             SafeSetting::Compress
             | SafeSetting::CompressStoredOnly
             | SafeSetting::RamSize(_)
-            | SafeSetting::DiskPath => {}
+            | SafeSetting::DiskPath
+            | SafeSetting::DiskSize(_) => {}
         }
     }
 }
@@ -161,6 +167,8 @@ pub struct ChangeFacts<'a> {
     pub ram_limit: u64,
     /// Whether there is a disk tier.
     pub has_disk: bool,
+    /// `cache.disk.size` of a disk tier that has dropped pages for space.
+    pub full_disk: Option<u64>,
 }
 
 /// The changes that help requests of this reason: of the configuration first, then of the application. Empty for what is rightly
@@ -328,7 +336,12 @@ fn disk(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
 }
 
 fn more_room(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
-    let mut all = more_ram(facts);
+    let larger_disk = |size: u64| SafeChange::Configuration {
+        sentence: "The disk tier keeps twice as many pages, if the device has the space.",
+        settings: vec![SafeSetting::DiskSize(size.saturating_mul(2))],
+    };
+    let mut all: Vec<SafeChange> = facts.full_disk.map(larger_disk).into_iter().collect();
+    all.extend(more_ram(facts));
     all.extend(disk(facts));
     all
 }

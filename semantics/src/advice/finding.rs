@@ -63,6 +63,8 @@ pub struct AdviceFacts<'a> {
     pub ram_limit: u64,
     /// Whether there is a disk tier.
     pub has_disk: bool,
+    /// `cache.disk.size` of a disk tier that has dropped pages for space.
+    pub full_disk: Option<u64>,
 }
 
 /// A finding.
@@ -221,6 +223,7 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
         has_disk: facts.has_disk,
+        full_disk: facts.full_disk,
     };
     let whole: u64 = route.reasons.iter().map(|it| it.requests).sum();
     let finding = |kind, reason, requests: u64| {
@@ -285,6 +288,7 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
         has_disk: facts.has_disk,
+        full_disk: facts.full_disk,
     };
     let all = || facts.routes.iter().flat_map(|it| it.reasons);
     let whole: u64 = all().map(|it| it.requests).sum();

@@ -23,6 +23,7 @@ fn facts(policy: &Policy) -> ChangeFacts<'_> {
         ram_size: 1 << 30,
         ram_limit: 1 << 40,
         has_disk: false,
+        full_disk: None,
     }
 }
 
@@ -147,6 +148,11 @@ fn no_more_ram_than_the_machine_has() {
     let keys: Vec<_> = settings_of(&all).iter().map(|it| (it.key(), it.value())).collect();
     let text = |it: &str| SettingValue::Text(it.to_owned());
     assert_eq!([("cache.ram.size", text("2GiB")), ("cache.disk.path", text("/var/cache/larder"))], keys[..]);
+    // A disk tier that is full has a size, too.
+    let full = ChangeFacts { full_disk: Some(10 << 30), has_disk: true, ..facts(&policy) };
+    let all = changes(MissReason::Evicted, &full);
+    let keys: Vec<_> = settings_of(&all).iter().map(|it| (it.key(), it.value())).collect();
+    assert_eq!([("cache.disk.size", text("20GiB")), ("cache.ram.size", text("2GiB"))], keys[..]);
 }
 
 fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts<'a> {
@@ -236,7 +242,7 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
 }
 
 fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
-    advise(&AdviceFacts { routes, ram_size: 1 << 30, ram_limit: 1 << 40, has_disk: false })
+    advise(&AdviceFacts { routes, ram_size: 1 << 30, ram_limit: 1 << 40, has_disk: false, full_disk: None })
 }
 
 fn kinds(of: &Advice) -> Vec<(&'static str, u64)> {
@@ -325,9 +331,15 @@ fn compression_is_proposed_for_stored_responses() {
     // The codecs have no room in 8 MiB.
     let routes = &[of(&without, 1000)];
     assert!(
-        advise(&AdviceFacts { routes, ram_size: 8 << 20, ram_limit: 1 << 40, has_disk: false })
-            .findings
-            .is_empty()
+        advise(&AdviceFacts {
+            routes,
+            ram_size: 8 << 20,
+            ram_limit: 1 << 40,
+            has_disk: false,
+            full_disk: None
+        })
+        .findings
+        .is_empty()
     );
 }
 
@@ -402,7 +414,12 @@ fn a_setting_in_force_is_not_proposed() {
     let reasons =
         counts(&[(MissReason::FirstRequest, 100), (MissReason::Expired, 100), (MissReason::Evicted, 100)]);
     let counted = CountedRoute { analytics: 100, parameters: 1, ..route(&policy, &reasons) };
-    let report =
-        advise(&AdviceFacts { routes: &[counted], ram_size: 1 << 30, ram_limit: 1 << 30, has_disk: true });
+    let report = advise(&AdviceFacts {
+        routes: &[counted],
+        ram_size: 1 << 30,
+        ram_limit: 1 << 30,
+        has_disk: true,
+        full_disk: None,
+    });
     assert_eq!(Vec::<(&str, u64)>::new(), kinds(&report));
 }

@@ -27,11 +27,17 @@ pub(super) struct Condition {
     /// Empty for that of an earlier reading.
     pub evidence: String,
     pub effect: String,
+    /// The view of the page that shows it; `None` for that of its kind.
+    pub view: Option<String>,
 }
 
 impl Condition {
     pub fn with_effect(self, effect: impl Into<String>) -> Self {
         Self { effect: effect.into(), ..self }
+    }
+
+    pub fn seen_at(self, view: String) -> Self {
+        Self { view: Some(view), ..self }
     }
 
     pub fn begun(self, since: Beginning) -> Self {
@@ -53,6 +59,7 @@ pub(super) fn condition(
         since: Beginning::Seen,
         evidence: evidence.into(),
         effect: String::new(),
+        view: None,
     }
 }
 

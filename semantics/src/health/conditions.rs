@@ -1,7 +1,7 @@
 //! From facts to conditions: each is a finding once it has held for long enough.
 
 use super::condition::{Beginning, Condition, condition, list, number};
-use super::facts::{CertificateFact, CountFacts, HealthFacts, OriginFact};
+use super::facts::{CertificateFact, CountFacts, HealthFacts};
 use super::table::{FindingKind, LIMITS};
 use super::{Minute, PageErrors};
 use crate::date;
@@ -9,21 +9,21 @@ use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
 
 /// The share of server errors within a minute that is a finding, per cent: a site with fewer has single faults.
-const ERRORS: u64 = 5;
+pub(super) const ERRORS: u64 = 5;
 /// The share below which that finding ends, per cent: half, so that a share around the threshold does not flicker.
 const ERRORS_END: u64 = 2;
 /// The share at which most requests fail, per cent; and the one at which that ends.
 const MOST_ERRORS: (u64, u64) = (50, 40);
 /// The fewest responses within a minute of which a share is taken: one error of few requests is no state.
-const ERRORS_REQUESTS: u64 = 20;
-/// The fewest redirects of a route to the URL of their request within a minute.
-const LOOPS: u64 = 10;
+pub(super) const ERRORS_REQUESTS: u64 = 20;
 /// The fewest events of a limit within a minute: the log has a single one (`limit-reached`).
 const LIMIT_TIMES: u64 = 5;
 /// The share of the RAM budget that is withheld in a finding, per cent; and the one at which it ends.
 const WITHHELD: (u64, u64) = (10, 5);
-/// The fewest fresh pages evicted within a minute, and their share of those stored, per cent: a cache that works evicts some.
-const EVICTED: (u64, u64) = (100, 10);
+/// The fewest fresh pages evicted within a minute, or the requests for them; and the number below which that ends. A cache that works evicts some.
+const EVICTED: (u64, u64) = (100, 50);
+/// The same as a share of the stored pages, per cent.
+const EVICTED_SHARE: (u64, u64) = (10, 5);
 /// The delay of the changes of a database that is a finding, milliseconds.
 const MOST_LAG: u64 = 2_000;
 /// The seconds for which a snapshot that was not read is a finding: by then requests have filled the tier.
@@ -37,9 +37,9 @@ const DAY: i64 = 86_400;
 pub(super) struct HeldConditions(Vec<HeldCondition>);
 
 #[derive(Debug)]
-struct HeldCondition {
+pub(super) struct HeldCondition {
     subject: String,
-    kind: FindingKind,
+    pub kind: FindingKind,
     /// Unix seconds.
     since: u64,
     /// Milliseconds of the monotonic clock.
@@ -48,7 +48,7 @@ struct HeldCondition {
 }
 
 impl HeldConditions {
-    fn of(&self, subject: &str) -> Option<&HeldCondition> {
+    pub fn of(&self, subject: &str) -> Option<&HeldCondition> {
         self.0.iter().find(|it| it.subject == subject)
     }
 
@@ -85,18 +85,18 @@ impl HeldConditions {
 pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Vec<Condition> {
     let mut all = Vec::new();
     all.extend(worker(facts));
-    origins(facts, &mut all);
+    super::origins::origins(facts, minute, held, &mut all);
     all.extend(errors(facts, minute, held));
     limits(minute.counts, &mut all);
-    route_limits(facts, minute, &mut all);
-    redirect_loops(facts, minute, &mut all);
+    super::routes::routes(facts, minute, held, &mut all);
     lower_tiers(facts, &mut all);
     super::fleet::nodes(facts, &mut all);
     databases(facts, minute.pages, held, &mut all);
     configuration(facts, &mut all);
     all.extend(facts.certificates.iter().filter_map(|it| certificate(it, facts.now)));
     all.extend(memory(facts, held));
-    all.extend(evictions(facts, minute.counts));
+    all.extend(hosts(facts));
+    all.extend(evictions(facts, minute.counts, held));
     all
 }
 
@@ -105,35 +105,6 @@ fn worker(facts: &HealthFacts) -> Option<Condition> {
     let what = format!("worker {worker} has failed");
     let effect = "larder ends, and its service manager starts it again";
     Some(condition(FindingKind::WorkerFailed, "worker", what, why).with_effect(effect))
-}
-
-fn origins(facts: &HealthFacts, all: &mut Vec<Condition>) {
-    for (at, origin) in facts.origins.iter().enumerate().filter(|it| it.1.is_down) {
-        let routes: Vec<_> = facts.routes.iter().filter(|it| it.origins.contains(&at)).collect();
-        let used = |it: &&usize| facts.origins.get(**it).is_some_and(|it| it.is_used);
-        let only_origin_of: Vec<&str> =
-            routes.iter().filter(|it| !it.origins.iter().any(|it| used(&it))).map(|it| &*it.name).collect();
-        let mut others: Vec<&str> = routes
-            .iter()
-            .flat_map(|it| it.origins.iter().filter(used))
-            .map(|it| &*facts.origins[*it].name)
-            .collect();
-        others.sort_unstable();
-        others.dedup();
-        let (kind, effect) = match (only_origin_of.len(), routes.len()) {
-            (_, 0) => continue,
-            (0, 1) => (FindingKind::OriginDown, format!("its route uses {}", list(&others))),
-            (0, some) => (FindingKind::OriginDown, format!("its {some} routes use {}", list(&others))),
-            (1, _) => (FindingKind::NoOrigin, format!("1 route has no other origin ({})", only_origin_of[0])),
-            (some, _) => (
-                FindingKind::NoOrigin,
-                format!("{some} routes have no other origin ({})", list(&only_origin_of)),
-            ),
-        };
-        let OriginFact { name, why, .. } = origin;
-        let subject = format!("origin {name}");
-        all.push(condition(kind, &subject, format!("origin {name} is down"), why).with_effect(effect));
-    }
 }
 
 fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Option<Condition> {
@@ -166,37 +137,6 @@ fn by_route(facts: &HealthFacts, minute: &Minute<'_>) -> String {
     errors.sort_by_key(|it| std::cmp::Reverse(it.0));
     let named: Vec<String> = errors.iter().map(|(count, name)| format!("{name} {count}")).collect();
     format!("by route: {}", list(&named.iter().map(String::as_str).collect::<Vec<_>>()))
-}
-
-/// Routes most of whose requests are refused at a limit.
-fn route_limits(facts: &HealthFacts, minute: &Minute<'_>, all: &mut Vec<Condition>) {
-    for (fact, it) in facts.troubled.iter().zip(minute.routes) {
-        if u64::from(it.limited) < ERRORS_REQUESTS || it.limited.saturating_mul(2) < it.requests {
-            continue;
-        }
-        let what = format!("route {} refuses most requests with 429", fact.name);
-        let evidence = format!("{} of {} within the last minute", it.limited.min(it.requests), it.requests);
-        all.push(condition(
-            FindingKind::RouteLimited,
-            &format!("limit of route {}", fact.name),
-            what,
-            evidence,
-        ));
-    }
-}
-
-/// Routes whose origins redirect requests to their own URL: those of several clients, or of one browser that has given up (after 20).
-fn redirect_loops(facts: &HealthFacts, minute: &Minute<'_>, all: &mut Vec<Condition>) {
-    for (fact, it) in facts.troubled.iter().zip(minute.routes) {
-        if u64::from(it.loops) < LOOPS || u64::from(it.loops) * 100 < u64::from(it.requests) * ERRORS {
-            continue;
-        }
-        let what = format!("the origin of route {} redirects requests to their own URL", fact.name);
-        let evidence = format!("{} of {} within the last minute", it.loops.min(it.requests), it.requests);
-        let subject = format!("redirects of route {}", fact.name);
-        let found = condition(FindingKind::RedirectLoop, &subject, what, evidence);
-        all.push(found.with_effect("clients never get these pages"));
-    }
 }
 
 fn limits(minute: &CountFacts, all: &mut Vec<Condition>) {
@@ -382,16 +322,49 @@ fn memory(facts: &HealthFacts, held: &HeldConditions) -> Option<Condition> {
     Some(found.with_effect("the process uses more memory than planned"))
 }
 
-/// Fresh pages that no lower tier has either.
-fn evictions(facts: &HealthFacts, minute: &CountFacts) -> Option<Condition> {
-    let CountFacts { evicted_fresh, stored, .. } = *minute;
-    let is_much =
-        evicted_fresh >= EVICTED.0 && evicted_fresh.saturating_mul(100) >= stored.saturating_mul(EVICTED.1);
-    if facts.disk.is_on || !facts.memcached.is_empty() || !is_much {
+/// Fresh pages that no tier has any more. With a lower tier, requests for them count: a page that only left RAM is a hit of that tier.
+fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
+    const SUBJECT: &str = "evictions";
+    let has_lower = facts.disk.is_on || !facts.memcached.is_empty();
+    let evicted = if has_lower { minute.missed_evicted } else { minute.evicted_fresh };
+    let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };
+    if evicted < of(EVICTED) || evicted.saturating_mul(100) < minute.stored.saturating_mul(of(EVICTED_SHARE))
+    {
         return None;
     }
-    let evidence = format!("{evicted_fresh} within the last minute");
-    let found =
-        condition(FindingKind::PagesEvicted, "evictions", "fresh pages are evicted from RAM", evidence);
-    Some(found.with_effect("requests for them go to the origin"))
+    let (kind, what) = match has_lower {
+        true if facts.disk.is_on && facts.disk.is_full => {
+            (FindingKind::DiskTooSmall, "fresh pages are evicted from the disk tier")
+        }
+        _ => (FindingKind::PagesEvicted, "fresh pages are evicted from RAM"),
+    };
+    let (evidence, effect) = match has_lower {
+        true => (
+            format!("{evicted} requests for them within the last minute"),
+            "no other tier has them, and these requests go to the origin",
+        ),
+        false => (format!("{evicted} within the last minute"), "requests for them go to the origin"),
+    };
+    Some(condition(kind, SUBJECT, what, evidence).with_effect(effect))
+}
+
+/// Hosts that clients reach over TLS, and no certificate has.
+fn hosts(facts: &HealthFacts) -> Option<Condition> {
+    let has = |name: &str, host: &str| match name.strip_prefix('*') {
+        Some(rest) => host.find('.').is_some_and(|dot| host[dot..].eq_ignore_ascii_case(rest)),
+        None => name.eq_ignore_ascii_case(host),
+    };
+    let names = || facts.certificates.iter().flat_map(|it| &it.names);
+    let without = facts.tls_hosts.iter().filter(|host| !names().any(|it| has(it, host)));
+    let mut without: Vec<&str> = without.map(String::as_str).collect();
+    without.dedup();
+    if without.is_empty() {
+        return None;
+    }
+    let mut others: Vec<&str> = names().map(String::as_str).collect();
+    others.dedup();
+    let what = format!("no certificate is for {}", list(&without));
+    let evidence = format!("the certificates are for {}", list(&others));
+    let found = condition(FindingKind::CertificateOtherNames, "names of certificates", what, evidence);
+    Some(found.with_effect("clients reject the connection").begun(Beginning::Unstated))
 }

@@ -16,9 +16,11 @@ pub struct HealthFacts {
     pub origins: Vec<OriginFact>,
     /// The routes with origins.
     pub routes: Vec<RouteFact>,
-    /// The routes that have sent server errors, refused requests at a limit or had redirect loops since the start, without those whose errors the operator
+    /// The routes that have sent server errors, refused requests or had redirect loops since the start, without those whose errors the operator
     /// has ordered; by position.
     pub troubled: Vec<RouteCountFact>,
+    /// The routes that get no request.
+    pub unreachable: Vec<UnreachableFact>,
     /// The memcached servers.
     pub memcached: Vec<MemcachedFact>,
     /// Whether the other memcached servers take over the keys of one that is not used.
@@ -39,6 +41,8 @@ pub struct HealthFacts {
     pub broken_files: Vec<BrokenFileFact>,
     /// The changed keys that wait for a restart.
     pub waiting: Vec<String>,
+    /// The hosts of sites that clients reach over TLS only, without a proxy before larder.
+    pub tls_hosts: Vec<String>,
     /// The certificates.
     pub certificates: Vec<CertificateFact>,
     /// The use of HTTP/3; `None` without an open UDP port.
@@ -66,6 +70,21 @@ pub struct OriginFact {
     pub is_down: bool,
     /// The reason.
     pub why: String,
+    /// Whether it is drained.
+    pub is_drained: bool,
+    /// Sums since the start.
+    pub answers: OriginAnswers,
+}
+
+/// The answers of an origin: sums since the start, or their growth within a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OriginAnswers {
+    /// Requests whose final response began.
+    pub all: u64,
+    /// Responses of them with a status from 500.
+    pub errors_5xx: u64,
+    /// Microseconds from these requests to the heads of their responses, in total.
+    pub micros: u64,
 }
 
 /// One route with origins.
@@ -92,6 +111,21 @@ pub struct RouteCountFact {
     pub limited: u64,
     /// Requests of them that the origin redirected to their own URL.
     pub loops: u64,
+    /// Requests of them that `access` refused with 401 or 403.
+    pub refused: u64,
+    /// The keys of its `access` that can refuse requests, such as "`access.allow` or `access.basic`".
+    pub rules: String,
+}
+
+/// A route that earlier ones take all requests of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnreachableFact {
+    /// Its name.
+    pub route: String,
+    /// Its line: `larder.toml:12`.
+    pub at: String,
+    /// The routes before it.
+    pub why: String,
 }
 
 /// One memcached server.
@@ -116,6 +150,8 @@ pub struct DiskFact {
     pub device_full: bool,
     /// Whether there is a disk tier, and it is on.
     pub is_on: bool,
+    /// Whether it has dropped pages because `cache.disk.size` was reached.
+    pub is_full: bool,
 }
 
 /// The purge log of the fleet.
@@ -222,6 +258,8 @@ pub struct CountFacts {
     pub stored: u64,
     /// Responses evicted from RAM for space that were fresh.
     pub evicted_fresh: u64,
+    /// Requests of all routes that reached an origin with the reason `evicted`.
+    pub missed_evicted: u64,
     /// The counters of [`LIMITS`], in its order.
     pub limits: [u64; LIMITS.len()],
 }
@@ -241,6 +279,17 @@ pub(super) fn growth(before: u64, now: u64) -> u64 {
     if grown > u64::MAX / 2 { 0 } else { grown }
 }
 
+impl OriginAnswers {
+    /// The growth since `before`.
+    pub(super) fn since(&self, before: &OriginAnswers) -> OriginAnswers {
+        OriginAnswers {
+            all: growth(before.all, self.all),
+            errors_5xx: growth(before.errors_5xx, self.errors_5xx),
+            micros: growth(before.micros, self.micros),
+        }
+    }
+}
+
 impl CountFacts {
     /// The growth since `before`.
     pub(super) fn since(&self, before: &CountFacts) -> CountFacts {
@@ -251,6 +300,7 @@ impl CountFacts {
             errors_5xx: growth(before.errors_5xx, self.errors_5xx),
             stored: growth(before.stored, self.stored),
             evicted_fresh: growth(before.evicted_fresh, self.evicted_fresh),
+            missed_evicted: growth(before.missed_evicted, self.missed_evicted),
             limits,
         }
     }

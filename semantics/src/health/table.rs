@@ -63,8 +63,8 @@ findings! {
         "worker N has failed since TIME (REASON); larder ends, and its service manager starts it again",
         "Report the reason; the error log has it (`worker-failed`).";
     NoOrigin "no-origin" Failing 0 "overview":
-        "origin ADDRESS is down since TIME (REASON); N routes have no other origin",
-        "Start the origin, or correct `proxy.to`. Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
+        "origin ADDRESS is down since TIME (REASON); N routes have no other origin (NAMES)",
+        "Start the origin, or correct `proxy.to`. If the sentence names a drained origin, restore that (`larder origin restore`). Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
     DatabasePagesFail "database-pages-fail" Failing 0 "overview":
         "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
         "Correct the reason; `larder check --connect` tests the database. `cache.stale_if_error` of a route permits stale pages meanwhile.";
@@ -83,6 +83,9 @@ findings! {
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
+    OriginErrors "origin-errors" Degraded 0 "overview":
+        "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
+        "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins at 20 % of at least 20 answers within a minute and three times the share of the other origins of the same routes, and ends below 10 % or twice that share. Without 20 answers of the others, it begins at 50 % and ends below 40 %.";
     RedirectLoop "redirect-loop" Degraded 0 "live?filter=reason == \"redirect-loop\"":
         "the origin of route NAME redirects requests to their own URL since TIME (N of M within the last minute); clients never get these pages",
         "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
@@ -128,15 +131,30 @@ findings! {
     CertificateExpiring "certificate-expiring" Degraded 0 "config?section=tls.":
         "the certificate of NAMES expires in N days (DATE)",
         "Renew it, at the latest 14 days before its end. `tls.acme` renews by itself: `larder tls list` has the last failure.";
+    CertificateOtherNames "certificate-other-names" Degraded 10 "config?section=tls.":
+        "no certificate is for NAMES (the certificates are for NAMES); clients reject the connection",
+        "Add a certificate that has these names to `tls.certificates`, or let `tls.acme` obtain one. Hosts count that are served over TLS only, or redirected to it (`redirect_https`), without proxies in `clients.trusted`.";
     MemoryWithheld "memory-withheld" Degraded 60 "overview":
         "a part of the RAM tier is withheld since TIME (USABLE of BUDGET can be used), because the process uses more memory than planned",
         "Lower `cache.ram.size` or the number of connections, or give the machine more memory.";
     PagesEvicted "fresh-pages-evicted" Notice 0 "overview":
         "fresh pages are evicted from RAM since TIME (N within the last minute); requests for them go to the origin",
-        "Raise `cache.ram.size`, or add `cache.disk`.";
+        "Raise `cache.ram.size`, or add `cache.disk`. With a disk tier or a fleet, requests count that no tier could answer: hits of these tiers are none. This state begins at 100 such pages or requests within a minute and a tenth of the stored pages, and ends below half of that.";
+    DiskTooSmall "disk-too-small" Notice 0 "config?section=cache.disk.":
+        "fresh pages are evicted from the disk tier since TIME (N requests for them within the last minute); no other tier has them, and these requests go to the origin",
+        "Raise `cache.disk.size`, if the device has the space. This state begins at 100 such requests within a minute and a tenth of the stored pages, and ends below half of that.";
     RouteLimited "route-limited" Notice 10 "live?filter=status == 429":
         "route NAME refuses most requests with 429 since TIME (M of T within the last minute)",
         "`larder tail 'status == 429'` has the requests. Raise `access.limit` of the route if it refuses visitors.";
+    RouteRefused "route-refused" Notice 10 "live?filter=status == 401 || status == 403":
+        "route NAME refuses most requests with 401 or 403 since TIME (M of T within the last minute); its KEYS refuses them",
+        "If these are visitors, correct the keys of `access` that the sentence names; Explain has the rule for each URL. Clients that guess passwords are refused rightly. This state begins at 60 % of the requests of a minute and 20 refused ones, and ends below 40 %.";
+    OriginSlow "origin-slow" Notice 10 "overview":
+        "origin ADDRESS is slower than the other origins of route NAME since TIME (N ms to a response on average within the last minute; M ms at the others)",
+        "Find the cause at the origin, or drain it (`larder origin drain`). This state begins at four times the median of the other origins of the same routes and 200 ms, with 20 answers each within a minute, and ends below twice the median or 100 ms.";
+    RouteUnreachable "route-unreachable" Notice 0 "config":
+        "route NAME at FILE:LINE gets no request (ROUTES BEFORE IT)",
+        "Move the route before those that the sentence names, or remove it. `larder check` prints the same.";
     NodeSilent "node-silent" Notice 0 "nodes":
         "node NAME does not report since TIME; a purge with `wait` takes a lease, and NAME validates every stored response until it reports again",
         "Start the node, or restore its network to the memcached servers. A node that ended without a report is listed for an hour.";

@@ -1,4 +1,7 @@
 use super::*;
+
+mod traffic;
+
 use crate::renewal::{ExpiryState, Validity};
 
 /// 02:46:11 UTC on 6 November 1994.
@@ -10,6 +13,7 @@ fn origin(name: &str, why: &str) -> OriginFact {
         is_used: why.is_empty(),
         is_down: !why.is_empty(),
         why: why.to_owned(),
+        ..OriginFact::default()
     }
 }
 
@@ -130,7 +134,7 @@ fn the_share_of_server_errors_needs_requests_and_ends_below_its_threshold() {
 }
 
 fn troubled(at: u32, requests: u64, errors_5xx: u64, limited: u64) -> RouteCountFact {
-    RouteCountFact { at, name: format!("r{at}"), requests, errors_5xx, limited, loops: 0 }
+    RouteCountFact { at, name: format!("r{at}"), requests, errors_5xx, limited, ..RouteCountFact::default() }
 }
 
 #[test]
@@ -434,7 +438,7 @@ fn finds(cases: impl IntoIterator<Item = (HealthFacts, &'static str)>) {
 }
 
 fn disk(off: Option<&str>, reads_off: bool, device_full: bool) -> DiskFact {
-    DiskFact { off: off.map(str::to_owned), reads_off, device_full, is_on: true }
+    DiskFact { off: off.map(str::to_owned), reads_off, device_full, is_on: true, is_full: false }
 }
 
 #[test]
@@ -534,6 +538,67 @@ fn fresh_pages_that_leave_ram_are_a_notice_without_a_lower_tier() {
     );
     let report = judge.look(&HealthFacts { counts: evicted, disk: disk(None, false, false), ..at(2) });
     assert_eq!("Healthy", report.sentence(), "the disk tier has them");
+}
+
+#[test]
+fn requests_for_evicted_pages_are_a_notice_with_a_lower_tier() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, missed_evicted, stored, is_full| {
+        let counts = CountFacts { stored, evicted_fresh: 10 * stored, missed_evicted, ..Default::default() };
+        let disk = DiskFact { is_full, ..disk(None, false, false) };
+        let report = judge.look(&HealthFacts { counts, disk, ..at(second) });
+        report.findings.first().map(|it| (it.kind.row().name, it.sentence(report.now)))
+    };
+    let named = |found: Option<(&'static str, String)>| found.map(|it| it.0);
+    assert_eq!(None, look(0, 5_000, 1_000, true));
+    assert_eq!(None, look(1, 5_099, 1_500, true));
+    assert_eq!(None, look(2, 5_100, 2_001, true), "less than a tenth of the stored ones");
+    let sentence = "fresh pages are evicted from the disk tier since 02:46:14 UTC (100 requests for them within the last minute); no other tier has them, and these requests go to the origin";
+    assert_eq!(Some(("disk-too-small", sentence.to_owned())), look(3, 5_100, 2_000, true));
+    assert_eq!(
+        Some("fresh-pages-evicted"),
+        named(look(4, 5_100, 2_000, false)),
+        "the disk has room, and lacks them"
+    );
+    for second in 5..61 {
+        look(second, 5_100, 2_000, true);
+    }
+    assert_eq!(Some("disk-too-small"), named(look(61, 5_149, 2_200, true)), "50");
+    assert_eq!(None, look(62, 5_149, 2_200, true));
+    assert_eq!(None, look(63, 5_199, 2_200, true), "100 are required again");
+}
+
+#[test]
+fn a_host_that_no_certificate_has_is_a_finding() {
+    let certificate = |names: &[&str]| CertificateFact {
+        names: names.iter().map(|it| (*it).to_owned()).collect(),
+        state: ExpiryState::Valid,
+        validity: None,
+        failures: 0,
+        error: String::new(),
+    };
+    let facts = |hosts: &[&str], names: &[&str]| HealthFacts {
+        tls_hosts: hosts.iter().map(|it| (*it).to_owned()).collect(),
+        certificates: vec![certificate(names)],
+        ..at(0)
+    };
+    assert_eq!(
+        "Healthy",
+        settled(&facts(&["www.shop.example", "b.example"], &["*.shop.example", "B.example"])).sentence()
+    );
+    assert_eq!("Healthy", settled(&facts(&[], &["old.example"])).sentence());
+    let wrong =
+        facts(&["shop.example", "a.b.shop.example", "www.shop.example"], &["*.shop.example", "old.example"]);
+    assert_eq!(
+        "Degraded: no certificate is for shop.example, a.b.shop.example (the certificates are for *.shop.example, old.example); \
+         clients reject the connection",
+        settled(&wrong).sentence()
+    );
+    assert_eq!(
+        "Healthy",
+        HealthJudge::default().look(&wrong).sentence(),
+        "files are replaced one after the other"
+    );
 }
 
 #[test]

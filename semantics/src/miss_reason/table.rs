@@ -38,8 +38,8 @@ reasons! {
     Expired "expired" CouldBeHit: "The lifetime of the stored response had ended.",
         "A longer lifetime by the application (`s-maxage`); `cache.stale_while_revalidate` serves the page while it is renewed.";
     Refresh "refresh" Needed: "A stale response was served, and renewed in the background.", "";
-    Evicted "evicted" CouldBeHit: "The stored response was removed from RAM to make room while it was fresh.",
-        "More RAM (`cache.ram.size`), or a disk tier (`cache.disk.path`).";
+    Evicted "evicted" CouldBeHit: "The stored response was removed from RAM to make room while it was fresh, and no other tier has it.",
+        "More RAM (`cache.ram.size`), a larger disk tier (`cache.disk.size`), or a disk tier (`cache.disk.path`).";
     Idle "idle" CouldBeHit: "The stored response was removed from RAM because no request used it.",
         "A longer `cache.ram.idle`, or a disk tier (`cache.disk.path`).";
     Purged "purged" Needed: "A purge, or a request that changed the page, ended the stored response.", "";

@@ -1,0 +1,166 @@
+//! The conditions of origins: down, more server errors than the others of their routes, or slower.
+
+use super::Minute;
+use super::condition::{Condition, condition, list};
+use super::conditions::{ERRORS_REQUESTS, HeldConditions};
+use super::facts::{HealthFacts, OriginAnswers, OriginFact};
+use super::table::FindingKind;
+use std::collections::HashMap;
+
+/// The share of server errors of one origin, per cent; and the one below which that ends.
+const ERRORS: (u64, u64) = (20, 10);
+/// The same where the other origins have too few answers for a comparison.
+const ERRORS_ALONE: (u64, u64) = (50, 40);
+/// That share as a multiple of the share of the other origins.
+const ERRORS_TIMES: (u64, u64) = (3, 2);
+/// The mean time to the head of a response as a multiple of that of the other origins; and the one below which that ends.
+const SLOW_TIMES: (u64, u64) = (4, 2);
+/// The least mean time of a slow origin, microseconds.
+const SLOW: (u64, u64) = (200_000, 100_000);
+
+pub(super) fn origins(
+    facts: &HealthFacts,
+    minute: &Minute<'_>,
+    held: &HeldConditions,
+    all: &mut Vec<Condition>,
+) {
+    // By their routes: origins of different routes have different requests, hence different errors and times.
+    let mut routes_of = vec![Vec::new(); facts.origins.len()];
+    for (number, route) in facts.routes.iter().enumerate() {
+        let mut own = route.origins.clone();
+        own.sort_unstable();
+        own.dedup();
+        for at in own {
+            if let Some(routes) = routes_of.get_mut(at) {
+                routes.push(number);
+            }
+        }
+    }
+    let mut groups = HashMap::<&[usize], Vec<usize>>::new();
+    for (at, routes) in routes_of.iter().enumerate() {
+        groups.entry(routes).or_default().push(at);
+    }
+    for (at, origin) in facts.origins.iter().enumerate() {
+        let routes = &routes_of[at];
+        if origin.is_down {
+            all.extend(down(facts, origin, routes));
+            continue;
+        }
+        let group = &groups[&routes[..]];
+        if !origin.is_used || routes.is_empty() || group.len() < 2 {
+            continue;
+        }
+        let others: Vec<OriginAnswers> = group
+            .iter()
+            .filter(|it| **it != at && facts.origins[**it].is_used)
+            .map(|it| minute.origins[*it])
+            .collect();
+        all.extend(failing(facts, routes, (origin, &minute.origins[at]), &others, held));
+        all.extend(slow(facts, routes, (origin, &minute.origins[at]), &others, held));
+    }
+}
+
+/// The names of routes, such as `route shop/` or `routes a/, b/`.
+fn named(facts: &HealthFacts, routes: &[usize]) -> String {
+    let names: Vec<&str> = routes.iter().map(|it| &*facts.routes[*it].name).collect();
+    format!("{} {}", if names.len() == 1 { "route" } else { "routes" }, list(&names))
+}
+
+fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Condition> {
+    let origins_of = |it: &usize| facts.routes[*it].origins.iter().filter_map(|it| facts.origins.get(*it));
+    let names_of = |routes: &[usize], is: fn(&OriginFact) -> bool| {
+        let mut names: Vec<&str> =
+            routes.iter().flat_map(origins_of).filter(|it| is(it)).map(|it| &*it.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let without: Vec<usize> =
+        routes.iter().copied().filter(|it| !origins_of(it).any(|it| it.is_used)).collect();
+    let drained = names_of(&without, |it| it.is_drained);
+    let (in_use, remedy) = match drained.len() {
+        0 => ("", String::new()),
+        1 => (" in use", format!("; origin {} is drained: restore it", drained[0])),
+        _ => (" in use", format!("; origins {} are drained: restore them", list(&drained))),
+    };
+    let names: Vec<&str> = without.iter().map(|it| &*facts.routes[*it].name).collect();
+    let used = || list(&names_of(routes, |it| it.is_used));
+    let (kind, effect) = match (without.len(), routes.len()) {
+        (_, 0) => return None,
+        (0, 1) => (FindingKind::OriginDown, format!("its route uses {}", used())),
+        (0, some) => (FindingKind::OriginDown, format!("its {some} routes use {}", used())),
+        (some, _) => {
+            let have = if some == 1 { "1 route has".to_owned() } else { format!("{some} routes have") };
+            (FindingKind::NoOrigin, format!("{have} no other origin{in_use} ({}){remedy}", list(&names)))
+        }
+    };
+    let OriginFact { name, why, .. } = origin;
+    let subject = format!("origin {name}");
+    Some(condition(kind, &subject, format!("origin {name} is down"), why).with_effect(effect))
+}
+
+/// Server errors of one origin that the others of its routes do not have.
+fn failing(
+    facts: &HealthFacts,
+    routes: &[usize],
+    (origin, own): (&OriginFact, &OriginAnswers),
+    others: &[OriginAnswers],
+    held: &HeldConditions,
+) -> Option<Condition> {
+    let subject = format!("errors of origin {}", origin.name);
+    let is_held = held.of(&subject).is_some();
+    let of = |(begins, ends): (u64, u64)| if is_held { ends } else { begins };
+    let (answers, errors) = others.iter().fold((0, 0), |sum, it| (sum.0 + it.all, sum.1 + it.errors_5xx));
+    let is_alone = answers < ERRORS_REQUESTS;
+    let least = of(if is_alone { ERRORS_ALONE } else { ERRORS });
+    let is_more = is_alone || own.errors_5xx * answers >= of(ERRORS_TIMES) * errors * own.all;
+    if own.all == 0
+        || !is_held && own.all < ERRORS_REQUESTS
+        || own.errors_5xx * 100 < own.all * least
+        || !is_more
+    {
+        return None;
+    }
+    let share = |errors: u64, all: u64| errors.min(all) * 100 / all;
+    let what = format!(
+        "origin {} answers {} % of its requests with server errors",
+        origin.name,
+        share(own.errors_5xx, own.all)
+    );
+    let others = match is_alone {
+        true => String::new(),
+        false => format!("; {} % at the other origins", share(errors, answers)),
+    };
+    let evidence = format!("{} of {} within the last minute{others}", own.errors_5xx, own.all);
+    let effect = format!("it still gets requests of {}", named(facts, routes));
+    Some(condition(FindingKind::OriginErrors, &subject, what, evidence).with_effect(effect))
+}
+
+/// An origin that is far slower than the others of its routes.
+fn slow(
+    facts: &HealthFacts,
+    routes: &[usize],
+    (origin, own): (&OriginFact, &OriginAnswers),
+    others: &[OriginAnswers],
+    held: &HeldConditions,
+) -> Option<Condition> {
+    let subject = format!("time of origin {}", origin.name);
+    let is_held = held.of(&subject).is_some();
+    let of = |(begins, ends): (u64, u64)| if is_held { ends } else { begins };
+    let is_enough = |it: &&OriginAnswers| it.all >= ERRORS_REQUESTS;
+    let mut means: Vec<u64> = others.iter().filter(is_enough).map(|it| it.micros / it.all).collect();
+    means.sort_unstable();
+    let usual = *means.get(means.len().saturating_sub(1) / 2)?;
+    let mean = own.micros.checked_div(own.all)?;
+    if !is_enough(&own) || mean < of(SLOW) || mean < usual.saturating_mul(of(SLOW_TIMES)) {
+        return None;
+    }
+    let millis = |it: u64| format!("{} ms", it.div_ceil(1000));
+    let what = format!("origin {} is slower than the other origins of {}", origin.name, named(facts, routes));
+    let evidence = format!(
+        "{} to a response on average within the last minute; {} at the others",
+        millis(mean),
+        millis(usual)
+    );
+    Some(condition(FindingKind::OriginSlow, &subject, what, evidence))
+}

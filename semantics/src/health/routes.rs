@@ -1,0 +1,88 @@
+//! The conditions of single routes: refused requests, redirect loops, and routes without requests.
+
+use super::condition::{Beginning, Condition, condition};
+use super::conditions::{ERRORS, ERRORS_REQUESTS, HeldConditions};
+use super::facts::{HealthFacts, RouteCountFact};
+use super::table::FindingKind;
+use super::{Minute, RouteCounts};
+
+/// The fewest redirects of a route to the URL of their request within a minute.
+const LOOPS: u64 = 10;
+/// The share of requests that `access` refuses, per cent; and the one below which that ends. More than half: some clients send each request
+/// without credentials first, and again with them.
+const REFUSED: (u64, u64) = (60, 40);
+
+pub(super) fn routes(
+    facts: &HealthFacts,
+    minute: &Minute<'_>,
+    held: &HeldConditions,
+    all: &mut Vec<Condition>,
+) {
+    for (fact, it) in facts.troubled.iter().zip(minute.routes) {
+        all.extend(limited(fact, it));
+        all.extend(refused(fact, it, held));
+        all.extend(redirect_loop(fact, it));
+    }
+    for it in &facts.unreachable {
+        let what = format!("route {} at {} gets no request", it.route, it.at);
+        let found = condition(
+            FindingKind::RouteUnreachable,
+            &format!("route {} at {}", it.route, it.at),
+            what,
+            &*it.why,
+        );
+        all.push(found.begun(Beginning::Unstated).seen_at(format!("config?at={}", it.at)));
+    }
+}
+
+/// The requests of a route with a condition, in the view Live.
+fn live(route: &str, filter: &str) -> String {
+    format!("live?filter=route == {route:?} && {filter}")
+}
+
+/// Most requests are refused at a limit.
+fn limited(fact: &RouteCountFact, it: &RouteCounts) -> Option<Condition> {
+    if u64::from(it.limited) < ERRORS_REQUESTS || it.limited.saturating_mul(2) < it.requests {
+        return None;
+    }
+    let what = format!("route {} refuses most requests with 429", fact.name);
+    let evidence = format!("{} of {} within the last minute", it.limited.min(it.requests), it.requests);
+    let found =
+        condition(FindingKind::RouteLimited, &format!("limit of route {}", fact.name), what, evidence);
+    Some(found.seen_at(live(&fact.name, "status == 429")))
+}
+
+/// Most requests are refused by address, condition or credentials.
+fn refused(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
+    let subject = format!("access of route {}", fact.name);
+    let (requests, refused) = (u64::from(it.requests), u64::from(it.refused));
+    let (least, share) = match held.of(&subject) {
+        Some(_) => (1, REFUSED.1),
+        None => (ERRORS_REQUESTS, REFUSED.0),
+    };
+    if refused < least || refused * 100 < requests * share {
+        return None;
+    }
+    let what = format!("route {} refuses most requests with 401 or 403", fact.name);
+    let evidence = format!("{} of {requests} within the last minute", refused.min(requests));
+    let found = condition(FindingKind::RouteRefused, &subject, what, evidence);
+    let effect =
+        if fact.rules.is_empty() { String::new() } else { format!("its {} refuses them", fact.rules) };
+    Some(found.with_effect(effect).seen_at(live(&fact.name, "(status == 401 || status == 403)")))
+}
+
+/// The origin redirects requests to their own URL: those of several clients, or of one browser that has given up (after 20).
+fn redirect_loop(fact: &RouteCountFact, it: &RouteCounts) -> Option<Condition> {
+    if u64::from(it.loops) < LOOPS || u64::from(it.loops) * 100 < u64::from(it.requests) * ERRORS {
+        return None;
+    }
+    let what = format!("the origin of route {} redirects requests to their own URL", fact.name);
+    let evidence = format!("{} of {} within the last minute", it.loops.min(it.requests), it.requests);
+    let found =
+        condition(FindingKind::RedirectLoop, &format!("redirects of route {}", fact.name), what, evidence);
+    Some(
+        found
+            .with_effect("clients never get these pages")
+            .seen_at(live(&fact.name, "reason == \"redirect-loop\"")),
+    )
+}
