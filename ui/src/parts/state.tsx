@@ -27,7 +27,7 @@ function marked(text: string): ComponentChildren {
 }
 
 function Sentence({ of }: { of: Finding }): JSX.Element {
-  const [view = '', query] = of.view.split('?', 2);
+  const [view = '', query] = of.view.split(/\?(.*)/s, 2);
   const [name = '', value = ''] = query?.split(/=(.*)/, 2) ?? [];
   const href = `#/${view}${query ? `?${name}=${encodeURIComponent(value)}` : ''}`;
   return (

@@ -37,7 +37,7 @@ const partOf = (it: Part | null, admin: boolean): Part => (admin ? (it ?? 'form'
 
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const admin = may('admin');
-  const [part, setPart] = useState<Part>(partOf(params.get('part') as Part | null, admin));
+  const [part, setPart] = useState<Part>(partOf(params.has('at') ? 'text' : (params.get('part') as Part | null), admin));
   const [turn, again] = useState(0);
   const { data, problem, busy, again: retry, take } = useSaved(turn);
   const { draft, busy: editing, era } = useDraft();
@@ -64,10 +64,14 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const fresh = checked.data?.of === checkKey;
   const [chosen, setFile] = useState<number | null>(null);
   // A link to a line names its file by the end of its path.
-  const linked = files.findIndex((it) => params.get('file')?.split('/').at(-1) === it.name.split('/').at(-1));
+  // A finding names both: `at=FILE:LINE`.
+  const [, atFile, atLine] = /^(.*):(\d+)$/.exec(params.get('at') ?? '') ?? [];
+  const linkedFile = (atFile ?? params.get('file'))?.split('/').at(-1);
+  const linkedLine = atLine ?? params.get('line');
+  const linked = files.findIndex((it) => linkedFile === it.name.split('/').at(-1));
   const file = chosen ?? Math.max(linked, 0);
   const shown = files[file] ?? files[0];
-  const [target, setTarget] = useState<Target | null>(params.has('line') ? { line: Number(params.get('line')), column: null } : null);
+  const [target, setTarget] = useState<Target | null>(linkedLine ? { line: Number(linkedLine), column: null } : null);
   /** The name of a file, as problems have it. */
   const fileOf = (it: DraftFile | undefined): string | null => data?.included.find((one) => one.path === it?.path)?.file ?? null;
   const show = (it: ConfigProblem): void => {

@@ -21,6 +21,8 @@ interface Row {
   kind: string;
   requests: number;
   errors: number;
+  /** Responses with 401, 403 and 429 of `access`. */
+  refused: number;
   isBad: boolean;
   share: number | null;
   hits: number | null;
@@ -29,13 +31,14 @@ interface Row {
   origin: number;
 }
 
-type Column = 'worst' | 'name' | 'requests' | 'share' | 'hits' | 'p99' | 'origin';
+type Column = 'worst' | 'name' | 'requests' | 'share' | 'refused' | 'hits' | 'p99' | 'origin';
 
 /** The column, its heading, and whether its larger values come first. */
 const COLUMNS: [Exclude<Column, 'worst'>, string, boolean][] = [
   ['name', 'Route', false],
   ['requests', 'Req / s', true],
   ['share', '5xx', true],
+  ['refused', 'Refused', true],
   ['hits', 'Hit ratio', false],
   ['p99', 'p99', true],
   ['origin', 'Origin time', true],
@@ -58,6 +61,7 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
       kind: it.kind,
       requests: requests / seconds,
       errors,
+      refused: grew('refused') + grew('limited'),
       isBad: areMany(errors, requests),
       share: requests > 0 ? errors / requests : null,
       hits: ratio(grew('hits'), grew('misses'), grew('passes')),
@@ -108,7 +112,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
   /** Once by the column, again in the other order, then as it was. */
   const press = (to: Column): void => keep(by === to && back ? 'worst' : to, by === to && !back, search);
   const several = new Set(now.routes?.map((it) => it.site)).size > 1;
-  const columns = COLUMNS.filter((it) => !narrow || (it[0] !== 'origin' && it[0] !== 'p99'));
+  const columns = COLUMNS.filter((it) => !narrow || (it[0] !== 'origin' && it[0] !== 'p99' && it[0] !== 'refused'));
   return (
     <section class="block">
       <div class="block-head">
@@ -150,6 +154,11 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
                 <td class={`num ${it.isBad ? 'bad' : it.errors ? '' : 'faint'}`} title={`${it.errors.toLocaleString('en')} responses with a status from 500`}>
                   {it.share === null ? '–' : format.flat(format.share(it.share))}
                 </td>
+                {!narrow && (
+                  <td class={`num ${it.refused ? '' : 'faint'}`} title="Requests that `access` refused with 401, 403 or 429">
+                    {it.refused.toLocaleString('en')}
+                  </td>
+                )}
                 <td>{it.hits === null ? <span class="faint">–</span> : <Meter share={it.hits} />}</td>
                 {!narrow && <td class="num">{format.flat(format.micros(it.p99))}</td>}
                 {!narrow && <td class="num" title="Time of its requests at origins, per second">{it.origin ? `${format.flat(format.micros(it.origin))} / s` : '–'}</td>}
