@@ -5,19 +5,21 @@ mod condition;
 mod conditions;
 mod facts;
 mod fleet;
+mod held;
 mod origins;
 mod routes;
 mod table;
 
 pub use condition::Beginning;
 use condition::Condition;
-use conditions::{HeldConditions, conditions};
+use conditions::conditions;
 use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, Http3Fact,
     MemcachedFact, NodeFact, OriginAnswers, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
     UnreachableFact,
 };
+use held::HeldConditions;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 pub use table::{FINDINGS, FindingKind, FindingRow, LIMITS, LimitRow, Severity, manual};

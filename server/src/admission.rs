@@ -319,11 +319,14 @@ fn decide<'a>(
     }
 }
 
-/// Counts a refusal for the route.
+/// Counts a refusal for the route. The way to a login (302) and the failure of an auth service are none.
 fn count(request: &RoutedRequest<'_>, page: &Synthetic) {
     let Some(scope) = request.scope() else { return };
-    let counter = if page.status == 429 { &scope.counters.limited } else { &scope.counters.refused };
-    counter.add(1);
+    match page.status {
+        401 | 403 => scope.counters.refused.add(1),
+        429 => scope.counters.limited.add(1),
+        _ => {}
+    }
 }
 
 fn decide_service<'a>(

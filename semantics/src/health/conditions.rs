@@ -1,21 +1,18 @@
 //! From facts to conditions: each is a finding once it has held for long enough.
 
-use super::condition::{Beginning, Condition, condition, list, number};
+use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, condition, list, number};
 use super::facts::{CertificateFact, CountFacts, HealthFacts};
+use super::held::HeldConditions;
 use super::table::{FindingKind, LIMITS};
 use super::{Minute, PageErrors};
 use crate::date;
 use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
 
-/// The share of server errors within a minute that is a finding, per cent: a site with fewer has single faults.
-pub(super) const ERRORS: u64 = 5;
 /// The share below which that finding ends, per cent: half, so that a share around the threshold does not flicker.
 const ERRORS_END: u64 = 2;
 /// The share at which most requests fail, per cent; and the one at which that ends.
 const MOST_ERRORS: (u64, u64) = (50, 40);
-/// The fewest responses within a minute of which a share is taken: one error of few requests is no state.
-pub(super) const ERRORS_REQUESTS: u64 = 20;
 /// The fewest events of a limit within a minute: the log has a single one (`limit-reached`).
 const LIMIT_TIMES: u64 = 5;
 /// The share of the RAM budget that is withheld in a finding, per cent; and the one at which it ends.
@@ -32,54 +29,6 @@ const SNAPSHOT: u64 = 3_600;
 const ANNOUNCED: u64 = 1_000;
 /// The seconds of a day.
 const DAY: i64 = 86_400;
-/// The conditions of the last reading, with their starts.
-#[derive(Debug, Default)]
-pub(super) struct HeldConditions(Vec<HeldCondition>);
-
-#[derive(Debug)]
-pub(super) struct HeldCondition {
-    subject: String,
-    pub kind: FindingKind,
-    /// Unix seconds.
-    since: u64,
-    /// Milliseconds of the monotonic clock.
-    at: u64,
-    evidence: String,
-}
-
-impl HeldConditions {
-    pub fn of(&self, subject: &str) -> Option<&HeldCondition> {
-        self.0.iter().find(|it| it.subject == subject)
-    }
-
-    /// Keeps the conditions of a reading; forgets those that have ended.
-    pub fn keep(&mut self, found: &[Condition], facts: &HealthFacts) {
-        let held = |it: &Condition| {
-            let before = self.of(&it.subject);
-            let evidence = before.filter(|_| it.evidence.is_empty()).map_or(&it.evidence, |it| &it.evidence);
-            HeldCondition {
-                subject: it.subject.clone(),
-                kind: it.kind,
-                since: before.map_or(facts.now, |it| it.since),
-                at: before.map_or(facts.at, |it| it.at),
-                evidence: evidence.clone(),
-            }
-        };
-        self.0 = found.iter().map(held).collect();
-    }
-
-    pub fn is_settled(&self, it: &Condition, at: u64) -> bool {
-        self.of(&it.subject).is_some_and(|held| at.saturating_sub(held.at) >= it.kind.row().settles * 1000)
-    }
-
-    pub fn since(&self, subject: &str) -> Option<u64> {
-        self.of(subject).map(|it| it.since)
-    }
-
-    pub fn evidence(&self, subject: &str) -> String {
-        self.of(subject).map_or_else(String::new, |it| it.evidence.clone())
-    }
-}
 
 /// The conditions that hold. `minute` is the growth of the counts within a minute; `held` are the conditions of the reading before.
 pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Vec<Condition> {

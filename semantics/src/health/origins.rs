@@ -1,9 +1,9 @@
 //! The conditions of origins: down, more server errors than the others of their routes, or slower.
 
 use super::Minute;
-use super::condition::{Condition, condition, list};
-use super::conditions::{ERRORS_REQUESTS, HeldConditions};
+use super::condition::{Condition, ERRORS_REQUESTS, condition, list};
 use super::facts::{HealthFacts, OriginAnswers, OriginFact};
+use super::held::HeldConditions;
 use super::table::FindingKind;
 use std::collections::HashMap;
 

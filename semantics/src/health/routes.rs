@@ -1,8 +1,8 @@
 //! The conditions of single routes: refused requests, redirect loops, and routes without requests.
 
-use super::condition::{Beginning, Condition, condition};
-use super::conditions::{ERRORS, ERRORS_REQUESTS, HeldConditions};
+use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, condition};
 use super::facts::{HealthFacts, RouteCountFact};
+use super::held::HeldConditions;
 use super::table::FindingKind;
 use super::{Minute, RouteCounts};
 

@@ -1,0 +1,54 @@
+//! The conditions of the last reading: a finding begins and ends by them.
+
+use super::condition::Condition;
+use super::facts::HealthFacts;
+use super::table::FindingKind;
+
+/// The conditions of the last reading, with their starts.
+#[derive(Debug, Default)]
+pub(super) struct HeldConditions(Vec<HeldCondition>);
+
+#[derive(Debug)]
+pub(super) struct HeldCondition {
+    subject: String,
+    pub kind: FindingKind,
+    /// Unix seconds.
+    since: u64,
+    /// Milliseconds of the monotonic clock.
+    at: u64,
+    evidence: String,
+}
+
+impl HeldConditions {
+    pub fn of(&self, subject: &str) -> Option<&HeldCondition> {
+        self.0.iter().find(|it| it.subject == subject)
+    }
+
+    /// Keeps the conditions of a reading; forgets those that have ended.
+    pub fn keep(&mut self, found: &[Condition], facts: &HealthFacts) {
+        let held = |it: &Condition| {
+            let before = self.of(&it.subject);
+            let evidence = before.filter(|_| it.evidence.is_empty()).map_or(&it.evidence, |it| &it.evidence);
+            HeldCondition {
+                subject: it.subject.clone(),
+                kind: it.kind,
+                since: before.map_or(facts.now, |it| it.since),
+                at: before.map_or(facts.at, |it| it.at),
+                evidence: evidence.clone(),
+            }
+        };
+        self.0 = found.iter().map(held).collect();
+    }
+
+    pub fn is_settled(&self, it: &Condition, at: u64) -> bool {
+        self.of(&it.subject).is_some_and(|held| at.saturating_sub(held.at) >= it.kind.row().settles * 1000)
+    }
+
+    pub fn since(&self, subject: &str) -> Option<u64> {
+        self.of(subject).map(|it| it.since)
+    }
+
+    pub fn evidence(&self, subject: &str) -> String {
+        self.of(subject).map_or_else(String::new, |it| it.evidence.clone())
+    }
+}
