@@ -218,7 +218,7 @@ impl AddedValue<'_> {
     }
 }
 
-/// What is done with a line of the response.
+/// The treatment of a line of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldAction {
     /// It is sent.
@@ -262,7 +262,7 @@ impl FinishPass {
         self.is_marked = true;
     }
 
-    /// What is done with a line of this name; recorded.
+    /// The treatment of a line of this name; records it.
     #[inline]
     pub fn action(&mut self, finish: &ResponseFinish, name: &str) -> FieldAction {
         if finish.names.may_have(name) { self.action_for_named(finish, name) } else { FieldAction::Sent }
