@@ -53,6 +53,7 @@ mod framing;
 mod guide;
 mod handed_files;
 mod health;
+mod health_traffic;
 mod heuristics;
 mod history;
 mod http2;

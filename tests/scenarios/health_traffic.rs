@@ -1,0 +1,138 @@
+//! The findings of one route or one origin: produced by the requests of a minute, and over with them.
+
+use crate::harness::origin::{Script, response};
+use crate::harness::secure::Authority;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+fn state(larder: &Larder) -> Value {
+    serde_json::from_str(&larder.admin_get("/api/v1/health").text()).unwrap()
+}
+
+fn names(larder: &Larder) -> Vec<String> {
+    let findings = state(larder)["findings"].as_array().unwrap().clone();
+    findings.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sentence(larder: &Larder) -> String {
+    state(larder)["sentence"].as_str().unwrap().to_owned()
+}
+
+fn start(site: &str) -> Larder {
+    let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{site}");
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    // The first minute begins with the first look.
+    state(&larder);
+    larder
+}
+
+#[test]
+fn one_of_two_origins_with_server_errors_is_named_until_it_is_repaired() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let of = fails.clone();
+    let sick = Origin::scripted(move |_| {
+        let status = if of.load(SeqCst) { "500 Internal Server Error" } else { "200 OK" };
+        vec![Script::Send(response(&format!("HTTP/1.1 {status}\nCache-Control: no-store\n\npage")))]
+    });
+    let well = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage");
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"shop\"\npath = \"/*\"\nproxy.to = [{:?}, {:?}]\n",
+        sick.url(),
+        well.url()
+    ));
+    (0..80).for_each(|it| drop(larder.get(&format!("/{it}"))));
+    assert!(names(&larder).contains(&"origin-errors".to_owned()), "{}", state(&larder));
+    let found = state(&larder)["findings"].as_array().unwrap().clone();
+    let found = found.iter().find(|it| it["name"] == "origin-errors").unwrap();
+    let text = found["sentence"].as_str().unwrap();
+    assert!(
+        text.starts_with(&format!("origin {} answers 100 % of its requests with server errors", sick.url())),
+        "{text}"
+    );
+    assert!(text.ends_with("; 0 % at the other origins); it still gets requests of route shop"), "{text}");
+    fails.store(false, SeqCst);
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
+}
+
+#[test]
+fn a_drained_origin_whose_other_origin_is_down_is_the_remedy() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage");
+    let dead = crate::harness::closed_address();
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"shop\"\npath = \"/*\"\nproxy.to = [{:?}, \"http://{}\"]\n\
+         proxy.health = {{ path = \"/\", interval = \"20ms\", fall = 1 }}\n",
+        origin.url(),
+        dead.1
+    ));
+    until("one is down", || names(&larder) == ["origin-down"]);
+    let drain = format!("/api/v1/origins/drain?origin={}", origin.url());
+    assert_eq!(200, larder.admin_request("PUT", &drain).status);
+    let text = sentence(&larder);
+    let remedy = format!(
+        "; 1 route has no other origin in use (shop); origin {} is drained: restore it",
+        origin.url()
+    );
+    assert!(text.starts_with("Failing: ") && text.ends_with(&remedy), "{text}");
+    assert_eq!(200, larder.admin_request("DELETE", &drain).status);
+    assert_eq!(["origin-down"], names(&larder)[..]);
+}
+
+#[test]
+fn a_certificate_with_another_name_is_a_finding_until_it_is_replaced() {
+    let authority = Authority::new();
+    let certificate = authority.sign_with("site", &["old.test"], |_| ());
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"shop.test\"]\n\
+         [[site.route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"here\" }}\n",
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    assert_eq!("Healthy", sentence(&larder), "files may be replaced");
+    larder.pass(11_000);
+    assert_eq!(
+        "Degraded: no certificate is for shop.test (the certificates are for old.test); clients reject the connection",
+        sentence(&larder)
+    );
+    authority.sign_with("site", &["shop.test"], |_| ());
+    until("the new files are in use", || sentence(&larder) == "Healthy");
+}
+
+#[test]
+fn a_route_that_an_earlier_one_hides_is_a_notice_with_its_line() {
+    let answer = "respond = { status = 200, body = \"here\" }";
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"all\"\npath = \"/*\"\n{answer}\n[[site.route]]\nname = \"api\"\npath = \"/api/*\"\n{answer}\n"
+    ));
+    let found = state(&larder)["findings"][0].clone();
+    assert_eq!("route-unreachable", found["name"]);
+    let text = found["sentence"].as_str().unwrap();
+    assert!(text.starts_with("route api at ") && text.contains(":9 gets no request (all at "), "{text}");
+    assert!(found["view"].as_str().unwrap().ends_with(":9"), "{found}");
+}
+
+#[test]
+fn an_origin_that_is_far_slower_than_the_other_is_a_notice() {
+    let page = || Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage"));
+    let slow = Origin::scripted(move |_| vec![Script::Pause(Duration::from_millis(220)), page()]);
+    let fast = Origin::scripted(move |_| vec![page()]);
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"shop\"\npath = \"/*\"\nproxy.to = [{:?}, {:?}]\n",
+        slow.url(),
+        fast.url()
+    ));
+    (0..60).for_each(|it| assert_eq!(200, larder.get(&format!("/{it}")).status));
+    assert_eq!("Healthy", sentence(&larder), "it has not lasted");
+    larder.pass(11_000);
+    let text = sentence(&larder);
+    let expect = format!(
+        "Healthy. Notice: origin {} is slower than the other origins of route shop since ",
+        slow.url()
+    );
+    assert!(text.starts_with(&expect), "{text}");
+}
