@@ -286,14 +286,17 @@ impl HealthJudge {
             requests: self.samples.iter().find_map(of).map_or(now.requests, |it| it.requests),
             ..RouteCounts::default()
         });
-        RouteCounts {
+        let mut it = RouteCounts {
             at: now.at,
             requests: now.requests.wrapping_sub(before.requests),
             errors_5xx: now.errors_5xx.wrapping_sub(before.errors_5xx),
             limited: now.limited.wrapping_sub(before.limited),
             loops: now.loops.wrapping_sub(before.loops),
             refused: now.refused.wrapping_sub(before.refused),
-        }
+        };
+        // Each event is a request, also before the first reading that has the route.
+        it.requests = it.requests.max(it.limited.max(it.refused)).max(it.loops.max(it.errors_5xx));
+        it
     }
 
     /// The answers of the origins within the last minute, or since the last reload.

@@ -308,7 +308,8 @@ fn rules_before_a_fixed_answer_apply_to_it() {
     for _ in 0..2 {
         let statuses = ["/denied", "/closed", "/fixed"].map(|it| client.get(it).status);
         assert_eq!([403, 503, 200], statuses);
-        let targets = ["/moved", "/moved?", "/moved?a=b"].map(|it| values(&client.get(it), "location").concat());
+        let targets =
+            ["/moved", "/moved?", "/moved?a=b"].map(|it| values(&client.get(it), "location").concat());
         assert_eq!(["/x", "/x", "/x?a=b"], targets);
     }
     assert_eq!(0, origin.requests());

@@ -3,6 +3,7 @@
 use crate::harness::origin::{Script, response};
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
+use crate::harness::tiers::of_size;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
 use std::sync::Arc;
@@ -28,6 +29,30 @@ fn start(site: &str) -> Larder {
     // The first minute begins with the first look.
     state(&larder);
     larder
+}
+
+#[test]
+fn a_route_whose_allow_list_is_wrong_is_a_notice_until_it_is_corrected() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage");
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"shop\"\npath = \"/*\"\naccess.allow = [\"10.0.0.0/8\"]\nproxy.to = {:?}\n",
+        origin.url()
+    ));
+    (0..19).for_each(|_| assert_eq!(403, larder.get("/").status));
+    assert_eq!("Healthy", sentence(&larder));
+    assert_eq!(403, larder.get("/").status);
+    assert_eq!("Healthy", sentence(&larder), "it has not lasted");
+    larder.pass(11_000);
+    let text = sentence(&larder);
+    assert!(
+        text.starts_with("Healthy. Notice: route shop refuses most requests with 401 or 403 since "),
+        "{text}"
+    );
+    assert!(text.ends_with("(20 of 20 within the last minute); its `access.allow` refuses them"), "{text}");
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
 }
 
 #[test]
@@ -135,4 +160,27 @@ fn an_origin_that_is_far_slower_than_the_other_is_a_notice() {
         slow.url()
     );
     assert!(text.starts_with(&expect), "{text}");
+}
+
+#[test]
+fn pages_that_no_tier_keeps_are_a_notice_about_the_disk_tier() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), of_size());
+    let disk = format!(
+        "cache.ram.size = \"8MiB\"\n[cache.disk]\npath = {:?}\nsize = \"16MiB\"\nsegment_size = \"1MiB\"\nmin_ttl = \"0s\"\n",
+        folder.path().join("disk")
+    );
+    let larder = Larder::before_with(&origin, "", &disk);
+    state(&larder);
+    for _ in 0..2 {
+        (0..600).for_each(|it| assert_eq!(200, larder.get(&format!("/{}", 60_000 + it)).status));
+    }
+    assert!(larder.counter("disk_segments_dropped") > 0);
+    let text = sentence(&larder);
+    assert!(text.starts_with("Healthy. Notice: fresh pages are evicted from the disk tier since "), "{text}");
+    let why: Value = serde_json::from_str(&larder.admin_get("/api/v1/advice").text()).unwrap();
+    assert!(why.to_string().contains("cache.disk.size"), "{why}");
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
 }
