@@ -69,9 +69,15 @@ it('names a refused configuration in every view and tab, until it is corrected',
   assert.match(sentence, /^Degraded: the configuration in the file is refused since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(.*workers.*\); the previous one stays in force\./);
   await go('overview');
   await page.getByRole('button', { name: 'Remedy …' }).click();
-  assert.match(await page.locator('.findings').innerText(), /larder check prints every error/);
+  // The page names its own view in place of the command, and the place in the reason leads to its line.
+  assert.match(await page.locator('.findings').innerText(), /Correct the file; Configuration, Text lists every error\./);
+  assert.equal(await page.locator('.findings').getByRole('link', { name: 'Configuration, Text' }).getAttribute('href'), '#/config?part=text');
   assert.deepEqual(await audit(page), []);
-  await page.locator('.state-line a').click();
+  const line = text.split('\n').findIndex((it) => it.startsWith('workers = ')) + 1;
+  await page.locator('.state').getByRole('link', { name: new RegExp(`larder\\.toml:${line}$`) }).first().click();
+  await page.waitForURL(new RegExp(`#/config\\?part=text&file=.*&line=${line}$`));
+  await go('overview');
+  await page.locator('.state-line a').first().click();
   await page.waitForURL(/#\/config/);
   await page.locator('.state .findings').waitFor({ state: 'detached' });
   larder.configure(text);

@@ -182,6 +182,24 @@ it('leaves Space to the button that has the focus', async () => {
   await page.getByRole('button', { name: 'Resume' }).waitFor();
 });
 
+it('leads from a warning in the dialog of Apply to its line in the editor', async () => {
+  await go('config?part=form');
+  await page.locator('.section', { hasText: 'Server' }).click();
+  const field = page.getByRole('textbox', { name: /^workers/ });
+  await field.fill('2');
+  await field.press('Enter');
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
+  await page.click('text=Review and apply');
+  const warning = page.locator('dialog .problems').getByRole('button', { name: /cache\.default_ttl: / });
+  const line = Number(/line (\d+)/i.exec(await warning.innerText())[1]);
+  await warning.click();
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  const chosen = () => page.locator('.editor textarea').evaluate((box) => box.value.slice(0, box.selectionStart).split('\n').length);
+  await until('the cursor is in the line', async () => (await chosen()) === line);
+  await page.getByRole('button', { name: 'Discard', exact: true }).click();
+  await go('overview');
+});
+
 it('tells in every view that a restart is pending, and leads to what waits', async () => {
   const before = larder.configuration();
   const chip = page.locator('.pending');

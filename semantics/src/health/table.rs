@@ -76,13 +76,13 @@ findings! {
         "Correct the clock of the machine, or put a valid certificate in its place.";
     MostRequestsFail "most-requests-fail" Failing 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
-        "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins. This state begins at 50 % of the responses of a minute, and ends below 40 %.";
+        "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 50 % of the responses of a minute, and ends below 40 %.";
     OriginDown "origin-down" Degraded 0 "overview":
         "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
         "Start the origin. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
-        "`larder tail 'status >= 500'` has the requests, `larder worst` those that the origin broke off as well, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
+        "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
     OriginErrors "origin-errors" Degraded 0 "overview":
         "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
         "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins at 20 % of at least 20 answers within a minute and three times the share of the other origins of the same routes, and ends below 10 % or twice that share. Without 20 answers of the others, it begins at 50 % and ends below 40 %.";
@@ -97,7 +97,7 @@ findings! {
         "Correct the reason; `larder check --connect` tests the database.";
     DatabaseBehind "database-behind" Degraded 10 "overview":
         "the changes of database NAME are read late since TIME (N s and M bytes of its log behind); pages with its rows are validated every second",
-        "Commit more rows in each transaction, or follow fewer tables; `larder stats` has `database_lag_seconds`.";
+        "Commit more rows in each transaction, or follow fewer tables; the metric `database_lag_seconds` has the delay.";
     PurgeLogNotFollowed "purge-log-not-followed" Degraded 5 "nodes":
         "the purge log is not followed since TIME (N of M servers); every stored response is validated before use",
         "Restore the memcached servers of `cache.fleet.servers`, or the network to them.";
@@ -121,7 +121,7 @@ findings! {
         "Free space on the device, or lower `cache.disk.size`.";
     ConfigurationRefused "configuration-refused" Degraded 0 "config":
         "the configuration in the file is refused since TIME (REASON); the previous one stays in force",
-        "Correct the file; `larder check` prints every error. The finding ends with the next successful reload.";
+        "Correct the file; `larder check` lists every error. The finding ends with the next successful reload.";
     AccessFileBroken "access-file-broken" Degraded 0 "config":
         "the file PATH cannot be used since TIME (REASON); the users, keys or countries read before stay in force",
         "Correct or restore the file of `access.basic.file`, `access.jwt` or `geoip`; it is read again by itself. A user who was removed since can still log in.";
@@ -154,7 +154,7 @@ findings! {
         "Find the cause at the origin, or drain it (`larder origin drain`). This state begins at four times the median of the other origins of the same routes and 200 ms, with 20 answers each within a minute, and ends below twice the median or 100 ms.";
     RouteUnreachable "route-unreachable" Notice 0 "config":
         "route NAME at FILE:LINE gets no request (ROUTES BEFORE IT)",
-        "Move the route before those that the sentence names, or remove it. `larder check` prints the same.";
+        "Move the route before those that the sentence names, or remove it. `larder check` lists the same.";
     NodeSilent "node-silent" Notice 0 "nodes":
         "node NAME does not report since TIME; a purge with `wait` takes a lease, and NAME validates every stored response until it reports again",
         "Start the node, or restore its network to the memcached servers. A node that ended without a report is listed for an hour.";

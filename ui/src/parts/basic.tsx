@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { Problem } from '../api';
 import type { Figure } from '../format';
 import { Icon, type IconName } from './icons';
+import { Linked } from './linked';
 import { Long } from './long';
 
 export function Fig({ it }: { it: Figure }): JSX.Element {
@@ -40,7 +41,7 @@ export function Failed({ problem, again }: { problem: Problem | null; again?: ()
     <div class={problem.status === 0 ? 'failed unanswered' : 'failed'} role="alert">
       <Icon name="warn" />
       <span>
-        <Long text={problem.message} />
+        <Long text={problem.message} draw={(it) => <Linked text={it} />} />
       </span>
       {again && (
         <button class="link" onClick={again}>

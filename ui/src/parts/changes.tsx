@@ -6,6 +6,7 @@ import type { Change } from '../types';
 import { Act } from './act';
 import { Diff } from './diff';
 import { Icon } from './icons';
+import { LineLink } from './linked';
 
 export function Changes({ of }: { of: Change[] }): JSX.Element | null {
   if (of.length === 0) return null;
@@ -60,9 +61,9 @@ export function Where({ text }: { text: string }): JSX.Element {
   return (
     <>
       {before}
-      <a class="link" title={text} href={`#/config?${new URLSearchParams({ part: 'text', file, line: line! }).toString()}`}>
+      <LineLink file={file} line={line!} title={text}>
         {text.slice(before!.length).replace(/^.*\//, '')}
-      </a>
+      </LineLink>
     </>
   );
 }

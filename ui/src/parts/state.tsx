@@ -8,6 +8,7 @@ import degraded from '../larder-degraded.svg';
 import failing from '../larder-failing.svg';
 import type { Finding, Health } from '../types';
 import { Icon, type IconName } from './icons';
+import { Linked } from './linked';
 
 const WORDS: Record<Health['word'], { word: string; icon: IconName }> = {
   healthy: { word: 'Healthy', icon: 'check' },
@@ -21,7 +22,7 @@ function local(unix: number): string {
   return isToday ? clock(unix * 1e6) : moment(unix);
 }
 
-/** A text whose names are between backticks. */
+/** A text within a link, whose names are between backticks. */
 function marked(text: string): ComponentChildren {
   return text.split('`').map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part));
 }
@@ -34,8 +35,8 @@ function Sentence({ of }: { of: Finding }): JSX.Element {
     <>
       <a href={href}>{marked(of.what)}</a>
       {of.since !== null && ` since ${local(of.since)}`}
-      {of.evidence && <> ({marked(of.evidence)})</>}
-      {of.effect && <>; {marked(of.effect)}</>}
+      {of.evidence && <> (<Linked text={of.evidence} />)</>}
+      {of.effect && <>; <Linked text={of.effect} /></>}
     </>
   );
 }
@@ -91,7 +92,7 @@ export function State(): JSX.Element | null {
           {health.findings.map((it) => (
             <li key={`${it.name} ${it.what}`}>
               {it !== first && <Sentence of={it} />}
-              <div class="remedy">{marked(it.remedy)}</div>
+              <div class="remedy"><Linked text={it.remedy} /></div>
             </li>
           ))}
           {health.left_out > 0 && <li>{health.left_out} further findings</li>}

@@ -219,6 +219,10 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         <Apply
           draft={draft}
           checked={checked.data}
+          show={(it) => {
+            setChecking(false);
+            show(it);
+          }}
           fresh={fresh}
           wasMerged={wasMerged}
           merge={async () => {
@@ -257,6 +261,8 @@ function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
 interface ApplyProps {
   draft: Draft;
   checked: Checked;
+  /** Shows the place of a problem in the editor. */
+  show: (it: ConfigProblem) => void;
   /** Whether `checked` is of the draft as it is now. */
   fresh: boolean;
   /** Whether the draft is the outcome of a merge. */
@@ -267,7 +273,7 @@ interface ApplyProps {
   done: (said: string) => void;
 }
 
-function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyProps): JSX.Element {
+function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: ApplyProps): JSX.Element {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const needsStart = checked.restart.length > 0;
@@ -324,8 +330,8 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
       )}
       {trial.shown}
       <Diffs of={checked} name={main.name} />
-      {checked.problems.length > 0 && <Problems of={checked.problems} />}
-      {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} mild />}
+      {checked.problems.length > 0 && <Problems of={checked.problems} show={show} />}
+      {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} show={show} mild />}
       {needsStart && (
         <div class="waits">
           <Icon name="clock" />
@@ -334,18 +340,18 @@ function Apply({ draft, checked, fresh, wasMerged, merge, close, done }: ApplyPr
           </p>
         </div>
       )}
-      <Refused problem={problem} />
+      <Refused problem={problem} show={show} />
     </Dialog>
   );
 }
 
 /** Why a text was not put in force: each thing with its place, where these are told; what is said of them all is said there. */
-function Refused({ problem }: { problem: Problem | null }): JSX.Element {
+function Refused({ problem, show }: { problem: Problem | null; show?: (it: ConfigProblem) => void }): JSX.Element {
   const found = problem?.status === 422 ? ((problem.body as { problems?: ConfigProblem[] }).problems ?? []) : [];
   if (found.length === 0) return <Failed problem={problem} />;
   return (
     <div role="alert">
-      <Problems of={found} />
+      <Problems of={found} show={show} />
     </div>
   );
 }
