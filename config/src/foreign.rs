@@ -71,6 +71,12 @@ pub(super) fn hint_here(section: &str, name: &str) -> Option<String> {
     Some(sentence(keys.collect(), row.note))
 }
 
+/// The keys and sections of larder for a word, in any place.
+pub(super) fn keys_of(name: &str) -> impl Iterator<Item = &'static str> {
+    let name = plain(name);
+    WORDS.iter().filter(move |it| it.has(&name)).flat_map(|it| it.keys).map(|it| it.0)
+}
+
 fn hint_of_levels(section: &str, name: &str) -> Option<String> {
     let (name, place) = (plain(name), place_name(section));
     let row = WORDS.iter().find(|it| it.has(&name) && it.within.is_empty())?;

@@ -3,6 +3,7 @@
 
 mod condition;
 mod secret_values;
+mod unknown_key;
 
 use crate::kind::ValueKind;
 use crate::table::Key;
@@ -226,6 +227,12 @@ impl KnownSecret {
         let is_shown = |it: &ValueLiteral| match it.secrecy {
             Secrecy::Shown => it.quotes.is_some(),
             Secrecy::Condition => !condition::hides(text, it, found),
+            // A value that is hidden for itself comes back as the whole value, which is hidden again.
+            Secrecy::Unsuspected => {
+                let is_whole = it.value(text).trim_end_matches('\n') == &text[found.clone()];
+                let hides_itself = is_whole && unknown_key::is_secret_value(&self.value);
+                !(hides_itself || condition::hides(text, it, found))
+            }
             _ => false,
         };
         if literal.is_some_and(is_shown) {
@@ -271,7 +278,8 @@ pub fn left_over(text: &str) -> Vec<usize> {
     let literals = secret_values::of(text);
     let is_value = |found: &Range<usize>| literals.iter().any(|it| it.span.contains(&found.start));
     let whole = placeholders(text).filter(is_value).map(|it| it.start);
-    let secrets = literals.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown | Secrecy::Condition));
+    let is_shown = |it: &Secrecy| matches!(it, Secrecy::Shown | Secrecy::Condition | Secrecy::Unsuspected);
+    let secrets = literals.iter().filter(|it| !is_shown(&it.secrecy));
     let damaged = secrets.filter_map(|it| Some(it.span.start + lower.get(it.span.clone())?.find(MARK)?));
     let mut all: Vec<usize> = whole.chain(damaged).collect();
     all.sort_unstable();
@@ -372,7 +380,7 @@ fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
         (span, KnownSecret { raw, quotes, value })
     };
     let parts = literals.iter().flat_map(|it| match it.secrecy {
-        Secrecy::Condition => condition::hidden_parts(text, it),
+        Secrecy::Condition | Secrecy::Unsuspected => condition::hidden_parts(text, it),
         _ => hidden_part(text, it).into_iter().collect(),
     });
     (parts.map(secret).collect(), is_toml)
@@ -384,7 +392,7 @@ type HiddenPart = (Range<usize>, Option<Encoding>, String);
 /// The part of a value that is hidden; `None` if all of it is shown.
 fn hidden_part(text: &str, literal: &ValueLiteral) -> Option<HiddenPart> {
     let is_template = match literal.secrecy {
-        Secrecy::Shown | Secrecy::Condition => return None,
+        Secrecy::Shown | Secrecy::Condition | Secrecy::Unsuspected => return None,
         Secrecy::Secret { is_template, .. } => is_template,
         Secrecy::Unknown => false,
     };

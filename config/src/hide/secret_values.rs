@@ -1,12 +1,8 @@
 //! The values in the text of a configuration that may be secrets, by their keys. The text need not be TOML: the parser goes on after an
 //! error, and a line with one counts as a whole.
 
-use crate::key_path::dotted;
-use crate::kind::{BLOCK, ValueKind};
-use crate::table;
-use std::collections::HashMap;
+use super::unknown_key;
 use std::ops::Range;
-use std::sync::OnceLock;
 use toml_parser::decoder::Encoding;
 use toml_parser::lexer::{Token, TokenKind};
 use toml_parser::parser::{Event, EventKind, RecursionGuard, parse_document};
@@ -39,7 +35,9 @@ pub(super) enum Secrecy {
     },
     /// It is a condition, which may compare a field with a secret.
     Condition,
-    /// Its key is not known, so that it may be a misspelt one.
+    /// A text whose key is not known and resembles none for secrets; it may be a condition.
+    Unsuspected,
+    /// Its key is not known, and may be a misspelt one for secrets.
     Unknown,
 }
 
@@ -91,6 +89,7 @@ struct LiteralWalk {
     /// The bases around brackets and braces, with the places of these.
     around: Vec<(usize, usize)>,
     literals: Vec<ValueLiteral>,
+    judged: unknown_key::JudgedKeys,
 }
 
 impl LiteralWalk {
@@ -145,13 +144,27 @@ impl LiteralWalk {
                 let begins = self.around.first().map_or(span.start, |it| it.1);
                 let later = errors.partition_point(|it| *it < begins);
                 let is_sure = errors.get(later).is_none_or(|it| *it >= span.start);
-                let secrecy = if is_sure { secrecy(&self.path) } else { Secrecy::Unknown };
-                self.literals.push(ValueLiteral { span, quotes: event.encoding(), secrecy });
+                let mut literal = ValueLiteral { span, quotes: event.encoding(), secrecy: Secrecy::Unknown };
+                if is_sure {
+                    literal.secrecy = self.secrecy(text, &literal, errors.is_empty());
+                }
+                self.literals.push(literal);
                 self.path.truncate(self.base);
             }
             EventKind::Newline if self.around.is_empty() && !self.is_header => self.path.truncate(self.base),
             _ => {}
         }
+    }
+
+    /// The secrecy of a value of the present key. In a text that is not TOML the path of an unknown key may be wrong.
+    fn secrecy(&mut self, text: &str, literal: &ValueLiteral, is_toml: bool) -> Secrecy {
+        if let Some(known) = unknown_key::known(&self.path) {
+            return known;
+        }
+        if !is_toml || !self.judged.shows(&self.path) || unknown_key::is_secret_value(&literal.value(text)) {
+            return Secrecy::Unknown;
+        }
+        if literal.quotes.is_some() { Secrecy::Unsuspected } else { Secrecy::Shown }
     }
 
     /// Adds texts in quotes that are no values of keys.
@@ -218,30 +231,4 @@ fn is_right(text: &str, event: &Event) -> bool {
     let raw = Raw::new_unchecked(&text[span.start()..span.end()], event.encoding(), span);
     let _ = raw.decode_scalar(&mut std::borrow::Cow::Borrowed(""), &mut errors);
     errors.is_empty()
-}
-
-/// The secrecy of the value at a path without numbers.
-fn secrecy(path: &[String]) -> Secrecy {
-    static KEYS: OnceLock<HashMap<String, Secrecy>> = OnceLock::new();
-    let keys = KEYS.get_or_init(|| {
-        let row = |pattern: String| {
-            let kind = table::find(&pattern)?.kind;
-            let has_user = pattern.ends_with("basic.users");
-            let secret = Secrecy::Secret { is_template: kind.is_template(), has_user };
-            let secrecy = match kind {
-                ValueKind::One(form) if form.is_condition() => Secrecy::Condition,
-                _ if kind.is_secret() => secret,
-                _ => Secrecy::Shown,
-            };
-            Some((dotted(&pattern), secrecy))
-        };
-        table::patterns().filter_map(row).collect()
-    });
-    // The keys of a block are those of a route.
-    let path = match path {
-        [first, _, rest @ ..] if first == BLOCK => format!("site.route.{}", rest.join(".")),
-        path => path.join("."),
-    };
-    let ends = path.match_indices('.').map(|it| it.0).chain([path.len()]);
-    ends.filter_map(|end| keys.get(&path[..end])).next_back().copied().unwrap_or(Secrecy::Unknown)
 }

@@ -86,6 +86,111 @@ fn misspelt_keys_may_be_secrets() {
 }
 
 #[test]
+fn the_value_of_a_misspelt_key_is_shown_unless_it_may_be_a_secret() {
+    for shown in [
+        "[cache]\ndefault_tll = \"5s\"",
+        "lisen = [\"0.0.0.0:80\"]\nfoo = 1073741824",
+        "[[site]]\nhosst = [\"a.test\"]\n[[site.route]]\npth = \"/a\"\ndeadline = 2026-01-01",
+        "[site.route.proxy]\nconect_timeout = \"5s\"",
+        "[site.acess.jwt]\nisuer = \"https://id.test\"\nleeway = \"5s\"",
+        "[block.a.cahe]\ndefault_ttl = \"5s\"",
+        "[cache]\ndisc = { path = \"/var/x\" }",
+    ] {
+        check(shown, shown);
+    }
+}
+
+#[test]
+fn the_value_of_an_unknown_key_that_may_be_a_secret_is_hidden() {
+    let all = [
+        "[admin]\npasword = \"SECRET\"",
+        "[admin]\ntoken = \"SECRET\"",
+        "pasword = \"SECRET\"",
+        "[[database]]\npasswort = \"SECRET\"\npw = \"SECRET\"",
+        "[[database]]\nfoo = \"SECRET\"",
+        "[site.acess]\nbasci = { usres = [\"a:SECRET\"] }",
+        "[[site.route]]\nproxy_set_header = \"X-A SECRET\"\nx_key = \"SECRET\"",
+        "[[site.route]]\nrequest_heders = { set = { X = \"SECRET\" } }",
+        "[[site.route]]\nrequest_headers = { X = \"SECRET\", sett = { Y = \"SECRET\" } }",
+        "[[site.route]]\nenvironment = { DB = \"SECRET\" }\nphp.evn.X = \"SECRET\"",
+        "[[site.route]]\nwhn = 'header.X-Auth == \"SECRET\"'\nfoo = 'cookie.token == \"SECRET\"'",
+        "[[site.route]]\nbackends = [\"http://u:SECRET@h\"]\nfoo = \"Bearer SECRET\"",
+        "[site.route.php.env\nDB = \"SECRET\"",
+        // Misspelt names, in every notation.
+        "[site.access.jwt]\nsceret = \"SECRET\"",
+        "[site.acess.jwt]\nsecrt = \"SECRET\"",
+        "[site.acess.jtw]\nsecret = \"SECRET\"",
+        "[sit.acess.jtw]\nsecrte = \"SECRET\"",
+        "[site.acess]\njwt = \"SECRET\"",
+        "[site.acess]\nsigned.secert = [\"SECRET\"]",
+        "[site.access.singed]\nsecrets = [\"SECRET\", \"SECRET\"]",
+        "[site.access]\nsinged = { secret = \"SECRET\" }",
+        "[[site.route]]\nacces.jwt.secret = \"SECRET\"",
+        "site = [{ route = [{ acess = { jwt = { secret = \"SECRET\" } } }] }]",
+        "[block.a.acess.jwt]\nsecret = \"SECRET\"",
+        "[blok.a.access.jwt]\nsecret = \"SECRET\"",
+        "[site.access.basci]\nusers = [\"a:SECRET\"]",
+        "[site.access.basic]\nuser = [\"a:SECRET\"]",
+        "[site.access.basic]\nfoo = \"SECRET\"",
+        "[cache]\ndefault_tll = { password = \"SECRET\" }",
+        "dbpass = \"SECRET\"\ndb_pasword = \"SECRET\"\nmy-tokn = \"SECRET\"\napikey = \"SECRET\"",
+        "[admin]\ntokne = \"SECRET\"\npasswd = \"SECRET\"",
+        "[secrets]\na = \"SECRET\"",
+        "[cache]\nmemcached_pasword = \"SECRET\"",
+        // Maps.
+        "[site.route.request_header.set]\nX = \"SECRET\"",
+        "[site.route.php.enviroment]\nX = \"SECRET\"",
+        "[site.route.cgi]\nevn = { X = \"SECRET\" }",
+        "[site.route.proxi.env]\nX = \"SECRET\"",
+        // Keys of other servers.
+        "[[site.route]]\nfastcgi_param = \"X SECRET\"\nheader_up = \"X SECRET\"",
+        "[[site.route]]\nbasic_auth = \"SECRET\"\nauth_basic_user_file = \"SECRET\"",
+        // Values.
+        "foo = \"postgres://u:SECRET@h/d\"\nbar = [\"a\", \"https://SECRET@h\"]",
+        "foo = \"http:\\u002f/u:SECRET@h\"",
+        "foo = \"bearer SECRET\"\nbar = 'Basic SECRET'",
+        "foo = \"\"\"\n-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\"\"\"",
+        "foo = \"host=h password=SECRET\"\nbar = \"https://h/?access_token=SECRET\"",
+        "foo = \"X-Api-Key: SECRET\"\nbar = \"a:$2y$05$SECRET\"",
+    ];
+    let shown: Vec<String> =
+        all.map(|it| std::panic::catch_unwind(|| shown(it)).unwrap_or_else(|_| "SECRET".to_owned())).into();
+    let wrong: Vec<_> = all.iter().zip(&shown).filter(|it| it.1.contains("SECRET")).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_hidden_value_of_an_unknown_key_comes_back_at_keys_of_secrets_alone() {
+    let mut wrong = Vec::new();
+    for (old, from, to, goes) in [
+        ("[[database]]\npasword = \"VALUE\"", "pasword", "password", true),
+        ("[site.access.jwt]\nsecrt = 'VALUE'", "secrt", "secret", true),
+        ("[site.acess.jwt]\nsecret = 'VALUE'", "acess", "access", true),
+        ("[site.access.jwt]\nfrom = \"VALUE\"", "from", "issuer", false),
+        ("[site.access.jwt]\nsecrt = \"VALUE\"", "secrt", "issuer", false),
+        ("[site.access.jwt]\nsecrt = \"VALUE\"", "secrt", "isuer", false),
+        ("[site.access.jwt]\nisuer = \"https://u:VALUE@h\"", "isuer", "issuer", false),
+        (
+            "[site.access.jwt]\nfrom = \"VALUE\"",
+            "[site.access.jwt]\nfrom",
+            "[[site.route]]\nrespond.body",
+            false,
+        ),
+        ("[site.access.jwt]\nfrom = \"VALUE\"", "[site.access.jwt]\nfrom", "[cache]\ndefault_tll", false),
+    ] {
+        let (cover, mut known) = (SecretCover::default(), KnownSecrets::default());
+        cover.learn(old, &mut known);
+        let hidden = cover.hide(old).text;
+        let renamed = hidden.replacen(from, to, 1);
+        let expect = if goes { old.replacen(from, to, 1) } else { renamed.clone() };
+        if hidden.contains("VALUE") || known.reveal(&renamed) != expect {
+            wrong.push((old, to, known.reveal(&renamed)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
 fn a_text_that_is_not_toml_shows_no_secret() {
     for broken in [
         "[site.access.jwt]\nsecret = \"SECRET\nleeway = \"5s\"",

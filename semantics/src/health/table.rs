@@ -91,7 +91,7 @@ findings! {
         "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
     LimitReached "limit-reached" Degraded 0 "config?section=limits.":
         "EVENT since TIME (N times within the last minute)",
-        "Raise the limit that the sentence names, or find the cause of the load with `larder top`.";
+        "Raise the limit or correct the file that the sentence names, or find the cause of the load with `larder top`.";
     DatabaseNotFollowed "database-not-followed" Degraded 5 "overview":
         "the changes of database NAME are not followed since TIME (REASON); pages with its rows are validated every second",
         "Correct the reason; `larder check --connect` tests the database.";
@@ -136,7 +136,7 @@ findings! {
         "Add a certificate that has these names to `tls.certificates`, or let `tls.acme` obtain one. Hosts count that are served over TLS only, or redirected to it (`redirect_https`), without proxies in `clients.trusted`.";
     MemoryWithheld "memory-withheld" Degraded 60 "overview":
         "a part of the RAM tier is withheld since TIME (USABLE of BUDGET can be used), because the process uses more memory than planned",
-        "Lower `cache.ram.size` or the number of connections, or give the machine more memory.";
+        "Lower `limits.connections`, or raise `cache.ram.size` if the machine has free memory: the part that is withheld does not depend on the size.";
     PagesEvicted "fresh-pages-evicted" Notice 0 "overview":
         "fresh pages are evicted from RAM since TIME (N within the last minute); requests for them go to the origin",
         "Raise `cache.ram.size`, or add `cache.disk`. With a disk tier or a fleet, requests count that no tier could answer: hits of these tiers are none. This state begins at 100 such pages or requests within a minute and a tenth of the stored pages, and ends below half of that.";
@@ -217,7 +217,7 @@ pub const LIMITS: [LimitRow; 9] = [
     ),
     limit(
         "log_lines_dropped",
-        "lines of the access log are dropped, since the log is not written fast enough",
+        "lines of the access log are dropped: its file cannot be written (`log-not-written` in the error log), or not fast enough",
     ),
 ];
 
