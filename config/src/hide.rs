@@ -10,13 +10,14 @@ use crate::table::Key;
 use larder_semantics::expression::secret_texts;
 use larder_semantics::secret::names_secret;
 use ring::hmac;
-use secret_values::{Secrecy, ValueLiteral};
+use secret_values::ValueLiteral;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use toml_edit::Item;
 use toml_parser::Raw;
 use toml_parser::decoder::Encoding;
+use unknown_key::Secrecy;
 
 /// The beginning of a placeholder.
 const MARK: &str = "hidden:";

@@ -1,7 +1,7 @@
 //! The values in the text of a configuration that may be secrets, by their keys. The text need not be TOML: the parser goes on after an
 //! error, and a line with one counts as a whole.
 
-use super::unknown_key;
+use super::unknown_key::{self, Secrecy};
 use std::ops::Range;
 use toml_parser::decoder::Encoding;
 use toml_parser::lexer::{Token, TokenKind};
@@ -19,26 +19,6 @@ pub(super) struct ValueLiteral {
     pub quotes: Option<Encoding>,
     /// Whether it may be a secret.
     pub secrecy: Secrecy,
-}
-
-/// Whether a value may be a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Secrecy {
-    /// Its key has none.
-    Shown,
-    /// Its key is for secrets.
-    Secret {
-        /// Whether it may have variables of requests.
-        is_template: bool,
-        /// Whether a user and a colon precede it.
-        has_user: bool,
-    },
-    /// It is a condition, which may compare a field with a secret.
-    Condition,
-    /// A text whose key is not known and resembles none for secrets; it may be a condition.
-    Unsuspected,
-    /// Its key is not known, and may be a misspelt one for secrets.
-    Unknown,
 }
 
 /// The values of a text, in its order. Of one that is not TOML, as far as they are recognised, and no key is sure.

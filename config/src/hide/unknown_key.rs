@@ -2,7 +2,6 @@
 //! place, and by the key that was meant.
 
 use super::SCHEMES;
-use super::secret_values::Secrecy;
 use crate::key_path::dotted;
 use crate::kind::{BLOCK, ValueKind};
 use crate::{foreign, table};
@@ -10,6 +9,26 @@ use larder_semantics::secret::names_secret;
 use larder_stdx::nearest::nearest;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
+
+/// Whether a value may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Secrecy {
+    /// Its key has none.
+    Shown,
+    /// Its key is for secrets.
+    Secret {
+        /// Whether it may have variables of requests.
+        is_template: bool,
+        /// Whether a user and a colon precede it.
+        has_user: bool,
+    },
+    /// It is a condition, which may compare a field with a secret.
+    Condition,
+    /// A text whose key is not known and resembles none for secrets; it may be a condition.
+    Unsuspected,
+    /// Its key is not known, and may be a misspelt one for secrets.
+    Unknown,
+}
 
 /// Words of a name that say that a value is a secret, besides those of [`names_secret`].
 const SECRET_WORDS: &str = "pw pin basic sk pat";
