@@ -16,17 +16,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-fn state(larder: &Larder) -> Value {
+/// The state, with the token.
+pub(super) fn state(larder: &Larder) -> Value {
     serde_json::from_str(&larder.admin_get("/api/v1/health").text()).unwrap()
 }
 
 /// The names of the findings.
-fn names(larder: &Larder) -> Vec<String> {
+pub(super) fn names(larder: &Larder) -> Vec<String> {
     let findings = state(larder)["findings"].as_array().unwrap().clone();
     findings.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sentence(larder: &Larder) -> String {
+pub(super) fn sentence(larder: &Larder) -> String {
     state(larder)["sentence"].as_str().unwrap().to_owned()
 }
 

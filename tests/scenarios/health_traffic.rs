@@ -1,5 +1,6 @@
 //! The findings of one route or one origin: produced by the requests of a minute, and over with them.
 
+use super::health::{names, sentence, state};
 use crate::harness::origin::{Script, response};
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
@@ -9,19 +10,6 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-
-fn state(larder: &Larder) -> Value {
-    serde_json::from_str(&larder.admin_get("/api/v1/health").text()).unwrap()
-}
-
-fn names(larder: &Larder) -> Vec<String> {
-    let findings = state(larder)["findings"].as_array().unwrap().clone();
-    findings.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
-}
-
-fn sentence(larder: &Larder) -> String {
-    state(larder)["sentence"].as_str().unwrap().to_owned()
-}
 
 fn start(site: &str) -> Larder {
     let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{site}");

@@ -136,7 +136,7 @@ findings! {
         "Add a certificate that has these names to `tls.certificates`, or let `tls.acme` obtain one. Hosts count that are served over TLS only, or redirected to it (`redirect_https`), without proxies in `clients.trusted`.";
     MemoryWithheld "memory-withheld" Degraded 60 "overview":
         "a part of the RAM tier is withheld since TIME (USABLE of BUDGET can be used), because the process uses more memory than planned",
-        "Lower `limits.connections`, or raise `cache.ram.size` if the machine has free memory: the part that is withheld does not depend on the size.";
+        "Lower `limits.connections`, or raise `cache.ram.size` if the machine has free memory. A smaller size does not end this state.";
     PagesEvicted "fresh-pages-evicted" Notice 0 "overview":
         "fresh pages are evicted from RAM since TIME (N within the last minute); requests for them go to the origin",
         "Raise `cache.ram.size`, or add `cache.disk`. With a disk tier or a fleet, requests count that no tier could answer: hits of these tiers are none. This state begins at 100 such pages or requests within a minute and a tenth of the stored pages, and ends below half of that.";

@@ -9,6 +9,8 @@ const VIEWS: Record<string, [string, string]> = {
   worst: ['a selected range of the chart', 'overview'],
   stats: ['Overview', 'overview'],
   check: ['Configuration, Text', 'config?part=text'],
+  'origin drain': ['Origins', 'overview'],
+  'origin restore': ['Origins', 'overview'],
   'tls list': ['the list of certificates', 'config?section=tls.'],
 };
 
