@@ -64,7 +64,7 @@ findings! {
         "Report the reason; the error log has it (`worker-failed`).";
     NoOrigin "no-origin" Failing 0 "overview":
         "origin ADDRESS is down since TIME (REASON); N routes have no other origin (NAMES)",
-        "Start the origin, or correct `proxy.to`. If the sentence names a drained origin, restore that (`larder origin restore`). Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
+        "Start the origin, or correct `proxy.to`. If its health check answers 4xx, correct `proxy.health`: requests are still sent to an origin that is down if the route has no other, unless `proxy.all_ejected` is `refuse`. If the sentence names a drained origin, restore that (`larder origin restore`). Pages in the cache are served meanwhile, expired ones as far as `cache.stale_if_error` permits.";
     DatabasePagesFail "database-pages-fail" Failing 0 "overview":
         "pages of database NAME fail since TIME (REASON); N of M requests for them were server errors within TIME",
         "Correct the reason; `larder check --connect` tests the database. `cache.stale_if_error` of a route permits stale pages meanwhile.";
@@ -79,7 +79,7 @@ findings! {
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 50 % of the responses of a minute, and ends below 40 %.";
     OriginDown "origin-down" Degraded 0 "overview":
         "origin ADDRESS is down since TIME (REASON); its N routes use OTHERS",
-        "Start the origin. It gets requests again by itself after a successful health check or trial request.";
+        "Start the origin, or correct `proxy.health` if its health check answers 4xx. It gets requests again by itself after a successful health check or trial request.";
     RequestsFail "requests-fail" Degraded 0 "live?filter=status >= 500":
         "N % of the responses are server errors since TIME (M of T within the last minute); by route: NAMES AND NUMBERS",
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
