@@ -9,6 +9,7 @@ pub mod command;
 pub mod http2;
 pub mod http2_origin;
 pub mod http2_servers;
+pub mod lighttpd;
 pub mod mariadb;
 pub mod memcached;
 pub mod mmdb;

@@ -1,8 +1,9 @@
-//! The same PHP site by nginx, by Apache (`mod_proxy_fcgi`) and by larder: the variables that a script gets of 60 requests. Each
+//! The same PHP site by nginx, by Apache (`mod_proxy_fcgi`), by lighttpd and by larder: the variables that a script gets of 60 requests. Each
 //! difference has a reason, and is in `tests/golden/beside-php.md`.
 
 use super::{build, told, variable};
 use crate::harness::apache::Apache;
+use crate::harness::lighttpd::Lighttpd;
 use crate::harness::nginx::Nginx;
 use crate::harness::php::PhpFpm;
 use crate::harness::server::Setup;
@@ -126,6 +127,21 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "nginx",
         "lines of one field are one value (RFC 9110 section 5.3); nginx 1.22 takes the last.",
     ),
+    ("", "CONTENT_LENGTH", "lighttpd", "a request without a body has no variable; lighttpd sets 0."),
+    (
+        "X-Under_Score",
+        "HTTP_X_UNDER_SCORE",
+        "lighttpd",
+        "`X-Under-Score` would be the same variable: a client could set a field that a proxy removes.",
+    ),
+    (
+        "",
+        "QUERY_STRING",
+        "lighttpd",
+        "the query of the client is passed on as it is; lighttpd encodes brackets.",
+    ),
+    ("?%00", "status", "lighttpd", "the query of the client is passed on as it is; lighttpd rejects NUL."),
+    ("/admin", "", "lighttpd", "the rule of lighttpd for a front controller excepts files, not directories."),
     ("Authorization", "", "Apache", "scripts get the field, as by nginx; Apache needs CGIPassAuth."),
     ("GET /.", "answers", "", "hidden files are neither sent nor run; the front controller answers."),
     (
@@ -155,7 +171,7 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "/upload/",
-        "status",
+        "",
         "",
         "the picture is not run, and the path belongs to the front controller like any other without a file.",
     ),
@@ -223,8 +239,8 @@ fn open_to_all(folder: &Path) {
 }
 
 #[test]
-fn differences_from_nginx_and_apache() {
-    let (site, of_nginx, of_apache) = (readable(), readable(), readable());
+fn differences_from_nginx_apache_and_lighttpd() {
+    let (site, of_nginx, of_apache, of_lighttpd) = (readable(), readable(), readable(), readable());
     let fpm = PhpFpm::start(2);
     open_to_all(fpm.socket().parent().unwrap());
     build(site.path());
@@ -242,7 +258,15 @@ fn differences_from_nginx_and_apache() {
          <Directory {root}>\nRequire all granted\nFallbackResource /index.php\n</Directory>\n\
          <FilesMatch \"\\.php$\">\nSetHandler \"proxy:unix:{socket}|fcgi://localhost\"\n</FilesMatch>"
     );
+    // The rule of its documentation for a front controller; paths of scripts are excepted.
+    let lighttpd = format!(
+        "server.document-root = {root:?}\nindex-file.names = (\"index.php\", \"index.html\")\nstatic-file.exclude-extensions = (\".php\")\n\
+         mimetype.assign = (\".css\" => \"text/css\", \".jpg\" => \"image/jpeg\")\n\
+         url.rewrite-if-not-file = (\"^/[^?]*\\.php(?:[/?]|$)\" => \"\", \"\" => \"/index.php${{qsa}}\")\n\
+         fastcgi.server = (\".php\" => ((\"socket\" => {socket:?})))"
+    );
     let nginx = Nginx::start(of_nginx.path(), &nginx);
+    let lighttpd = Lighttpd::start(of_lighttpd.path(), &["rewrite", "fastcgi"], &lighttpd);
     let apache = Apache::start(
         of_apache.path(),
         &["dir", "mime", "proxy", "proxy_fcgi"],
@@ -257,7 +281,9 @@ fn differences_from_nginx_and_apache() {
     let mut rows: BTreeMap<(String, &str, &str), (Vec<String>, String)> = BTreeMap::new();
     for request in REQUESTS {
         let own = parts(larder.client(), request, &root);
-        for (server, client) in [("nginx", nginx.client()), ("Apache", apache.client())] {
+        let others =
+            [("nginx", nginx.client()), ("Apache", apache.client()), ("lighttpd", lighttpd.client())];
+        for (server, client) in others {
             for [part, theirs, ours] in differences(&own, &parts(client, request, &root)) {
                 let shown = format!("`{}`", request.replace('|', "\\|").replace("\r\n", " \\| "));
                 let key = (part.clone(), server, reason(request, &part, server));
@@ -267,8 +293,8 @@ fn differences_from_nginx_and_apache() {
         }
     }
     let mut text = format!(
-        "# Differences of PHP sites from nginx and Apache\n\nOf {} requests of `tests/scenarios/php/beside.rs`, each sent to nginx 1.22, Apache 2.4 and larder before the same\n\
-         php-fpm. Where the status or the answering script differs, no other part is listed. The values are those of the first request.\n\n\
+        "# Differences of PHP sites from nginx, Apache and lighttpd\n\nOf {} requests of `tests/scenarios/php/beside.rs`, each sent to nginx 1.22, Apache 2.4, lighttpd 1.4.69 and larder\n\
+         before the same php-fpm. Where the status or the answering script differs, no other part is listed. The values are those of the first request.\n\n\
          | part | other | theirs \\| larder | reason | requests |\n|---|---|---|---|---|\n",
         REQUESTS.len()
     );
