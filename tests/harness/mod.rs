@@ -23,6 +23,7 @@ pub mod php;
 pub mod postgres;
 pub mod quic;
 pub mod relay;
+pub mod scgi;
 pub mod schema;
 pub mod secure;
 pub mod server;

@@ -1,6 +1,7 @@
 //! Applications behind FastCGI, SCGI and uWSGI: the variables that they get, and their responses, whole, cut and malformed.
 
 use crate::harness::command::run;
+use crate::harness::scgi::ScgiServer;
 use crate::harness::server::Setup;
 use crate::harness::uwsgi::Uwsgi;
 use crate::harness::variables::{Dialect, VariablesApplication, record};
@@ -394,6 +395,51 @@ fn a_real_server_of_three_protocols() {
         }
         assert_eq!(200, get(&larder, &format!("/{scheme}/")).status);
     }
+}
+
+/// The server of the protocol's author, over TCP: requests in turn and at a time, large ones and a process that ends.
+#[test]
+fn the_scgi_server_of_pypi() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ScgiServer::start(folder.path(), 3);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"scgi://{}\"] }}\n",
+        server.address
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let body = "x".repeat(200_000);
+    for framing in [
+        format!("Content-Length: 200000\r\n\r\n{body}"),
+        format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", 200_000),
+    ] {
+        let answer = fetch(
+            &larder,
+            &format!(
+                "POST /a%20b?x=%31 HTTP/1.1\r\nHost: example.com\r\nCookie: a=1\r\nContent-Type: a/b\r\n{framing}"
+            ),
+        );
+        assert_eq!(200, answer.status, "{answer:?}");
+        let json: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+        let names = ["REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "HTTP_COOKIE", "SCGI"];
+        let values = names.map(|it| json[it].as_str().unwrap_or("-")).join(" | ");
+        assert_eq!("POST |  | /a b | x=%31 | a=1 | 1", values);
+        let length = &json["order"][0];
+        assert_eq!(
+            (&"CONTENT_LENGTH".into(), &200_000.into()),
+            (length, &json["body"]),
+            "the first variable"
+        );
+    }
+    let first = get(&larder, "/cached").text();
+    assert_eq!(first, get(&larder, "/cached").text(), "a hit like any other");
+    assert_eq!(3_000_000, get(&larder, "/large").body.len());
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8).map(|it| (it, scope.spawn(|| get(&larder, "/at-a-time").status))).collect();
+        all.into_iter().for_each(|(number, it)| assert_eq!(200, it.join().unwrap(), "request {number}"));
+    });
+    // Each process that gets the request ends.
+    assert_eq!(502, get(&larder, "/broken").status);
+    assert_eq!(200, get(&larder, "/").status, "the server starts another process");
 }
 
 /// uWSGI closes the connection where the variables exceed its `buffer-size`: the log names the remedy, and a request that is too large for it
