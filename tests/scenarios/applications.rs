@@ -123,21 +123,30 @@ fn a_body_above_the_limit_is_413_before_the_application_is_asked() {
 #[test]
 fn truncated_responses() {
     let head = "Content-Type: text/plain\r\nCache-Control: max-age=60\r\n\r\n";
-    let long = format!("{}Content-Length: 10\r\n\r\nhell", head.trim_end().to_owned() + "\r\n");
-    let cases: [(Dialect, Vec<u8>); 6] = [
-        (Dialect::FastCgi, record(6, format!("{head}hell").as_bytes())),
-        (
-            Dialect::FastCgi,
-            [record(6, format!("{head}hell").as_bytes()), record(3, &[0, 0, 0, 1, 0, 0, 0, 0])].concat(),
-        ),
-        (
-            Dialect::FastCgi,
-            [record(6, format!("{head}hell").as_bytes()), record(6, b"o")[..6].to_vec()].concat(),
-        ),
-        (Dialect::FastCgi, [record(6, long.as_bytes()), record(3, &[0; 8])].concat()),
-        (Dialect::Scgi, long.clone().into_bytes()),
-        (Dialect::Uwsgi, long.into_bytes()),
+    let sized = |body: &str| {
+        format!("Content-Type: text/plain\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\n{body}")
+    };
+    let output = record(6, format!("{head}hell").as_bytes());
+    let other_request = |mut it: Vec<u8>| {
+        it[3] = 2;
+        it
+    };
+    let mut cases: Vec<(Dialect, Vec<u8>)> = vec![
+        (Dialect::FastCgi, output.clone()),
+        (Dialect::FastCgi, [output.clone(), record(3, &[0, 0, 0, 1, 0, 0, 0, 0])].concat()),
+        (Dialect::FastCgi, [output.clone(), record(6, b"o")[..6].to_vec()].concat()),
+        (Dialect::FastCgi, [output.clone(), record(3, &[0; 8])[..12].to_vec()].concat()),
+        (Dialect::FastCgi, [output.clone(), record(3, &[0; 7])].concat()),
+        (Dialect::FastCgi, [output.clone(), other_request(record(6, b"o")), record(3, &[0; 8])].concat()),
+        (Dialect::FastCgi, [output.clone(), other_request(record(3, &[0; 8]))].concat()),
+        (Dialect::FastCgi, [output.clone(), record(11, &[0; 8]), record(3, &[0; 8])].concat()),
+        (Dialect::FastCgi, [output, b"HTTP/1.1 200 OK\r\n\r\n".to_vec()].concat()),
     ];
+    for dialect in Dialect::ALL {
+        cases.push((dialect, dialect.whole(&sized("hell"))));
+        cases.push((dialect, dialect.whole(&sized("hello, world"))));
+        cases.push((dialect, dialect.whole(&sized(""))));
+    }
     for (number, (dialect, bytes)) in cases.into_iter().enumerate() {
         let application = VariablesApplication::new(dialect, move |_| bytes.clone());
         let larder = larder(&application, "");
@@ -177,26 +186,101 @@ fn a_request_outlives_two_processes_and_no_more() {
     }
 }
 
+/// Outputs without a valid head, in each protocol.
+const MALFORMED: &[&str] = &[
+    "",
+    "no head at all",
+    "no head at all\r\n\r\n",
+    "\r\n\r\nhello",
+    "X: 1\r\n",
+    "X : 1\r\n\r\nhello",
+    ": 1\r\n\r\nhello",
+    "X: 1\r\n folded\r\n\r\nhello",
+    "X: a\0b\r\n\r\nhello",
+    "X: a\rb\r\n\r\nhello",
+    "Status: \r\n\r\n",
+    "Status: 99\r\n\r\n",
+    "Status: 100 Continue\r\n\r\n",
+    "Status: 103\r\n\r\n",
+    "Status: 600\r\n\r\n",
+    "Status: 700 Odd\r\n\r\n",
+    "Status: 2000\r\n\r\n",
+    "Status: -200\r\n\r\n",
+    "Status: 0x10\r\n\r\n",
+    "Status: 200\r\nStatus: 404\r\n\r\nhello",
+    "HTTP/1.1 99 Odd\r\n\r\nhello",
+    "HTTP/2 200\r\n\r\nhello",
+    "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    "Content-Length: +5\r\n\r\nhello",
+    "Content-Length: 18446744073709551616\r\n\r\nhello",
+];
+
+/// They are neither stored nor failures that the next request sees.
 #[test]
 fn malformed_responses_are_502() {
     let whole = |output: &str| Dialect::FastCgi.whole(output);
     let mut other = whole("X: 1\r\n\r\nhello");
     other[3] = 2;
-    let cases: [Vec<u8>; 9] = [
-        whole("no head at all"),
-        whole("Status: 99\r\n\r\n"),
-        whole("Status: 700 Odd\r\n\r\n"),
-        whole("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    let mut version = whole("X: 1\r\n\r\nhello");
+    version[0] = 2;
+    let long = format!("X: {}\r\n", "x".repeat(16_000));
+    let many = "X: 1\r\n".repeat(2_000);
+    let mut cases: Vec<(Dialect, Vec<u8>)> = [
         [record(6, &[b'x'; 40_000]), record(6, &[b'x'; 40_000]), record(3, &[0; 8])].concat(),
-        whole(""),
         other,
+        version,
+        [record(9, b"X: 1\r\n\r\n"), record(3, &[0; 8])].concat(),
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
         record(3, &[0, 0, 0, 0, 2, 0, 0, 0]),
-    ];
-    for (number, bytes) in cases.into_iter().enumerate() {
-        let application = VariablesApplication::new(Dialect::FastCgi, move |_| bytes.clone());
-        let larder = larder(&application, "");
-        assert_eq!(502, get(&larder, "/a").status, "case {number}");
+        record(3, &[0; 8]),
+        vec![1],
+        vec![0; 64],
+    ]
+    .map(|it| (Dialect::FastCgi, it))
+    .into();
+    for dialect in Dialect::ALL {
+        cases.extend(MALFORMED.iter().map(|it| (dialect, dialect.whole(it))));
+        let heads = [long.repeat(5) + "\r\nhello", many.clone() + "\r\nhello"];
+        cases.extend(heads.iter().map(|it| match dialect {
+            Dialect::FastCgi => {
+                (dialect, it.as_bytes().chunks(8_000).map(|it| record(6, it)).collect::<Vec<_>>().concat())
+            }
+            Dialect::Scgi | Dialect::Uwsgi => (dialect, it.clone().into_bytes()),
+        }));
+    }
+    for dialect in Dialect::ALL {
+        let cases: Vec<Vec<u8>> = cases.iter().filter(|it| it.0 == dialect).map(|it| it.1.clone()).collect();
+        let answers = cases.clone();
+        let application = VariablesApplication::new(dialect, move |it| match it.value("QUERY_STRING") {
+            "" => dialect.whole("Content-Type: text/plain\r\n\r\nwhole"),
+            number => answers[number.parse::<usize>().unwrap()].clone(),
+        });
+        let larder = larder(&application, "cache = { default_ttl = \"1h\" }");
+        for (number, bytes) in cases.iter().enumerate() {
+            let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
+            for _ in 0..2 {
+                let answer = get(&larder, &format!("/a?{number}"));
+                assert_eq!(502, answer.status, "{dialect:?} {shown:?}");
+                assert!(!answer.is_hit(), "{dialect:?} {shown:?}");
+            }
+        }
+        assert_eq!("whole", get(&larder, "/a").text(), "{dialect:?}");
+    }
+}
+
+/// A variable of FastCGI and SCGI may have more bytes than a record or a length of 16 bits.
+#[test]
+fn variables_beyond_65535_bytes_arrive_whole() {
+    for dialect in [Dialect::FastCgi, Dialect::Scgi] {
+        let application = VariablesApplication::new(dialect, move |_| dialect.whole("X: 1\r\n\r\n"));
+        let larder = larder(&application, "[limits]\nhead_size = \"256KiB\"");
+        for length in [65_533, 65_534, 65_535, 65_536, 130_000] {
+            let cookie = format!("a={}", "x".repeat(length - 2));
+            let answer = fetch(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n"));
+            assert_eq!(200, answer.status, "{dialect:?} {length}");
+            assert!(application.last().value("HTTP_COOKIE") == cookie, "{dialect:?} {length}");
+        }
     }
 }
 
