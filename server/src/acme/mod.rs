@@ -54,6 +54,8 @@ enum FailureKind {
     NoAccount,
     /// The CA refuses the name.
     Refused,
+    /// The CA does not get the answer to its challenge.
+    Unproven,
     /// This machine: its disk, its random numbers.
     Own,
 }

@@ -55,7 +55,7 @@ pub(super) async fn certificate(
         if order.state().status == OrderStatus::Invalid {
             let why = reason(&mut order).await;
             forget(means, name, state)?;
-            return Err(AcmeFailure::new(FailureKind::Refused, why));
+            return Err(AcmeFailure::new(FailureKind::Unproven, why));
         }
         ready?;
     }

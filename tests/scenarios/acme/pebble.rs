@@ -6,6 +6,7 @@ use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use std::net::SocketAddr;
 use std::process::Command;
+use std::time::Instant;
 
 /// A larder without certificates, whose ports Pebble then knows.
 fn larder(sites: &str) -> (tempfile::TempDir, Larder) {
@@ -59,27 +60,42 @@ fn pebble_issues_and_renews_certificates() {
     until("both are renewed", || larder.counter("acme_certificates") == before + 2);
 }
 
-/// Far more names than orders at once.
+/// Far more names than orders at once; `LARDER_ACME_NAMES=1000` has more.
 #[test]
 fn pebble_issues_certificates_for_many_names() {
-    const NAMES: usize = 120;
-    let sites: String = (0..NAMES).map(|it| site(&format!("n{it}.test"))).collect();
+    let names: usize = std::env::var("LARDER_ACME_NAMES").map_or(120, |it| it.parse().unwrap());
+    let sites: String = (0..names).map(|it| site(&format!("n{it}.test"))).collect();
     let (folder, larder) = larder(&sites);
     let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
     let text = config(folder.path(), &pebble.section("default"), &sites) + &admin;
     std::fs::write(larder.config(), text).unwrap();
+    let (begun, before) = (Instant::now(), peak(&larder));
     larder.signal(libc::SIGHUP);
-    until("every name has a certificate", || larder.counter("acme_certificates") == NAMES as u64);
-    for name in ["n0.test", "n119.test"] {
+    for some in (60..names).step_by(60).chain([names]) {
+        until(&format!("{some} names have certificates"), || {
+            larder.counter("acme_certificates") >= some as u64
+        });
+    }
+    let (time, after) = (begun.elapsed(), peak(&larder));
+    let orders = larder.counter("acme_orders");
+    println!("{names} certificates: {time:.1?}, {orders} orders, VmHWM {before} KiB, then {after} KiB");
+    for name in ["n0.test".to_owned(), format!("n{}.test", names - 1)] {
         let mut text = None;
         until(&format!("{name} is served"), || {
-            text = fetched(&larder, &pebble, name);
+            text = fetched(&larder, &pebble, &name);
             text.is_some()
         });
         assert_eq!(Some(format!("here is {name}")), text);
     }
-    assert_eq!(0, larder.counter("acme_failures"));
+    assert_eq!((0, names as u64), (larder.counter("acme_failures"), orders));
+}
+
+/// The most memory of the process, in KiB (proc_pid_status(5), `VmHWM`).
+fn peak(larder: &Larder) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.pid())).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 /// RFC 8555 section 7.3.4: Pebble verifies the signature by the key of the external account.
@@ -181,4 +197,51 @@ fn pebble_validates_by_tls_alone() {
     };
     assert!(offer("acme-tls/1").contains("no application protocol"), "{}", offer("acme-tls/1"));
     assert!(offer("http/1.1").contains("CONNECTION ESTABLISHED"), "{}", offer("http/1.1"));
+}
+
+/// A larder whose ports for HTTP-01 and TLS-ALPN-01 Pebble reaches only if they are given here.
+fn behind_a_firewall(ports: impl Fn(&Larder) -> [u16; 2]) -> (tempfile::TempDir, Larder, Pebble) {
+    let sites = site("a.test");
+    let (folder, larder) = larder(&sites);
+    let [http, tls] = ports(&larder);
+    let pebble = Pebble::start(http, tls);
+    let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
+    std::fs::write(larder.config(), config(folder.path(), &pebble.section("default"), &sites) + &admin)
+        .unwrap();
+    larder.signal(libc::SIGHUP);
+    (folder, larder, pebble)
+}
+
+#[test]
+fn a_name_that_http_cannot_validate_is_validated_by_tls_at_once() {
+    let (_folder, larder, pebble) = behind_a_firewall(|it| [1, secure_address(it).port()]);
+    until("a.test is served", || {
+        let all = certificates(&larder);
+        assert!(all.iter().all(|it| it["failures"] != 1), "no pause: {all:?}");
+        fetched(&larder, &pebble, "a.test").is_some()
+    });
+    assert_eq!(2, larder.counter("acme_orders"));
+}
+
+/// Both validations count for the pauses: at most five of a name in an hour.
+#[test]
+fn a_name_that_no_way_validates_is_two_failures() {
+    let (folder, larder, _pebble) = behind_a_firewall(|_| [1, 2]);
+    let failed = |times: u64| {
+        until(&format!("{times} validations failed"), || {
+            let all = certificates(&larder);
+            all.iter().any(|it| it["failures"] == times && it["in_progress"] == false)
+        });
+    };
+    failed(2);
+    assert_eq!(2, larder.counter("acme_orders"));
+    let text = std::fs::read(folder.path().join("names/a.test/state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let pause = state["pause"].as_u64().unwrap();
+    assert!((240..=288).contains(&pause), "{state}");
+    let error = state["error"].as_str().unwrap();
+    assert!(error.contains("127.0.0.1:1:") && error.contains("127.0.0.1:2 "), "both reasons: {error}");
+    larder.advance(288);
+    failed(3);
+    assert_eq!(3, larder.counter("acme_orders"), "one validation after each pause");
 }
