@@ -420,6 +420,41 @@ fn an_expired_certificate_does_not_replace_a_valid_one() {
     until("the next order is used", || scene.connect(&larder, "a.test").unwrap().shown() != before);
 }
 
+/// The certificate in use stays, whatever the clock of this machine says.
+#[test]
+fn a_clock_that_jumps_past_the_expiry_and_back_ends_no_service() {
+    let scene = Scene::of(&["a.test"]);
+    let larder = scene.start();
+    scene.obtains(&larder, "a.test");
+    let mut client = scene.connect(&larder, "a.test").unwrap();
+    let before = client.shown();
+    let mut is_served = || {
+        assert_eq!(200, client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").read().status);
+        scene.connect(&larder, "a.test").unwrap().shown()
+    };
+    scene.ca.act(|_| CaAct::Say(503, "", ""));
+    larder.advance(91 * DAY);
+    fails(&larder, "a.test", 1);
+    assert_eq!(before, is_served(), "expired by this clock");
+    assert_eq!("expired", certificates(&larder)[0]["state"]);
+    scene.ca.act(|_| CaAct::Serve);
+    larder.advance(73);
+    until("its new one is expired too", || {
+        certificates(&larder)[0]["error"].as_str().is_some_and(|it| it.contains("correct the clock"))
+    });
+    let orders = scene.ca.count("order");
+    assert_eq!(2, scene.ca.books(|it| it.issued.len()));
+    until("the new one is served", || is_served() != before);
+    larder.advance(-91 * DAY - 73);
+    until("the next renewal is that of the certificate", || {
+        let it = &certificates(&larder)[0];
+        it["next_attempt"] == it["renews"] && it["error"].is_null()
+    });
+    is_served();
+    assert_eq!(orders, scene.ca.count("order"), "no order but one while the clock was wrong");
+    assert_eq!("valid", certificates(&larder)[0]["state"]);
+}
+
 /// `--domain` is all that a public server needs.
 #[test]
 fn a_domain_on_the_command_line_is_served_by_https() {

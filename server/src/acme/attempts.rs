@@ -419,7 +419,12 @@ impl Attempts {
             is_busy: it.is_busy,
             authority: it.state.authority.clone(),
             failures: it.state.pause.failures,
-            error: it.state.error.clone(),
+            // Without a failure it is of the clock of this machine, which was corrected.
+            error: if it.state.pause.failures == 0 && it.renewal().is_some_and(|it| it > now) {
+                String::new()
+            } else {
+                it.state.error.clone()
+            },
         };
         let wanted = |it: &(&String, &mut ManagedName)| config.names.binary_search(it.0).is_ok();
         let managed = names.iter_mut().filter(wanted).map(of).collect();
