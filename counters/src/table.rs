@@ -153,6 +153,7 @@ counters! {
     http3_requests_refused: Limit, "HTTP/3 requests refused (H3_REQUEST_REJECTED): four times `limits.http2_streams` were in work, reset ones included.";
     http3_refused: Limit, "QUIC handshakes refused: `limits.connections` were open, or too many handshakes were incomplete.";
     http3_floods: Limit, "HTTP/3 connections closed (H3_EXCESSIVE_LOAD) for floods of resets, empty or unknown frames and streams.";
+    http3_unanswered: Limit, "Packets from this machine to its UDP port of HTTP/3 without an answer within 1 s, one every 5 s; after three of them the port is not announced (`Alt-Svc`).";
     http3_lost: Limit, "UDP packets for another worker or process that were dropped, because its queue was full.";
     tls_handshakes: Count, "Full TLS handshakes.";
     tls_resumed: Count, "Resumed TLS handshakes.";

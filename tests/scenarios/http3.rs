@@ -29,7 +29,7 @@ impl Front {
         let (sites, to) = (sites(&authority), origin.url());
         let config = format!(
             "listen = [\"https://127.0.0.1:0\"]\nhttp3 = {is_on}\nworkers = {workers}\n[tls]\ncertificates = [{certificate}]\n\
-             [limits]\nhttp2_streams = 1000\nhead_timeout = \"5m\"\nbody_timeout = \"5m\"\nmin_rate = \"0\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+             [limits]\nhttp2_streams = 1000\nhead_timeout = \"5m\"\nidle_timeout = \"5m\"\nbody_timeout = \"5m\"\nmin_rate = \"0\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
              proxy.to = {to:?}\n{sites}"
         );
         let larder = Larder::start(Setup { config, env: Vec::new() });
@@ -105,7 +105,7 @@ fn answers_are_those_of_other_protocols() {
     assert!(echo.body == body, "{} bytes came back", echo.body.len());
     let expect = format!("h3=\":{}\"; ma=3600", front.larder.address.port());
     for path in ["/kept", "/echo"] {
-        assert_eq!(Some(&expect), front.told(path).as_ref(), "{path}");
+        until(&format!("{path} announces it"), || front.told(path).as_ref() == Some(&expect));
     }
     assert_eq!((1, 9), (front.larder.counter("http3_connections"), front.larder.counter("http3_requests")));
 }
@@ -275,6 +275,7 @@ fn a_reload_turns_it_off_and_on_and_clients_learn_of_it() {
     let front = Front::before(&origin, 2);
     let mut client = front.connect();
     let mut secure = front.trusting.connect(front.larder.address, "localhost").unwrap();
+    until("it is announced", || secure.get("/kept").field("alt-svc").is_some());
     assert_eq!(200, client.get("/kept").status);
     front.set("[limits]", "[limits]\nhead_size = \"8KiB\"");
     assert_eq!((200, None), (client.get("/kept").status, client.closed), "a reload changes no connection");
@@ -288,8 +289,11 @@ fn a_reload_turns_it_off_and_on_and_clients_learn_of_it() {
     until("the port is free", || UdpSocket::bind(front.larder.address).is_ok());
     front.set("http3 = false", "http3 = true");
     assert_eq!(200, front.connect().get("/kept").status);
-    let report = front.told("/kept");
-    assert!(report.as_ref().is_some_and(|it| it.starts_with("h3=")), "{report:?}");
+    let mut report = None;
+    until("it is announced again", || {
+        report = front.told("/kept");
+        report.as_ref().is_some_and(|it| it.starts_with("h3="))
+    });
     assert_eq!(report.as_deref(), secure.get("/kept").field("alt-svc"), "on a connection from before");
 }
 
@@ -425,6 +429,7 @@ fn sites_with_client_certificates_are_served_over_tcp() {
     let me = front.trusting.clone().showing(&front.authority, "me");
     let port = front.larder.address.port();
     let announced = format!("h3=\":{port}\"; ma=3600");
+    until("it is announced", || front.told("/kept").as_ref() == Some(&announced));
     for (host, status, report) in [("closed.test", 421, None), ("modern.test", 200, Some(&*announced))] {
         let mut client = QuicClient::begin(front.larder.address, &me, host);
         let own = [(":method", "GET"), (":scheme", "https"), (":authority", host), (":path", "/kept")];
@@ -550,4 +555,36 @@ fn http3_that_no_client_uses_is_a_notice_after_an_hour() {
     assert!(has_notice());
     let _client = front.connect();
     until("a connection over HTTP/3", || !has_notice());
+}
+
+/// In a network of its own, whose kernel drops UDP packets.
+#[test]
+fn http3_is_announced_while_its_port_answers() {
+    // A network belongs to a thread, and its processes inherit it.
+    std::thread::spawn(|| {
+        // SAFETY: the call changes the network of this thread alone.
+        let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+        let by_kernel = |command: &str| {
+            std::process::Command::new("sh").args(["-c", command]).status().unwrap().success()
+        };
+        let drop_udp = "PATH=$PATH:/usr/sbin; iptables -w -A INPUT -p udp -j DROP";
+        let is_ready = is_apart && by_kernel("PATH=$PATH:/usr/sbin; ip link set lo up");
+        if !is_ready || !by_kernel(drop_udp) {
+            return eprintln!("not tested: a firewall that drops UDP, since this test may not make one");
+        }
+        let front = Front::before(&origin(), 1);
+        let unanswered = || front.larder.counter("http3_unanswered");
+        until("three packets are lost", || unanswered() >= 3);
+        assert_eq!(None, front.told("/kept"), "never announced");
+        assert!(by_kernel("PATH=$PATH:/usr/sbin; iptables -w -F INPUT"));
+        let expect = format!("h3=\":{}\"; ma=3600", front.larder.address.port());
+        until("it is announced", || front.told("/kept").as_ref() == Some(&expect));
+        assert_eq!(200, front.connect().get("/kept").status);
+        assert!(by_kernel(drop_udp));
+        until("it is withdrawn", || front.told("/kept").as_deref() == Some("clear"));
+        assert!(by_kernel("PATH=$PATH:/usr/sbin; iptables -w -F INPUT"));
+        until("it is announced again", || front.told("/kept").as_ref() == Some(&expect));
+    })
+    .join()
+    .unwrap();
 }

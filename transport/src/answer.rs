@@ -79,7 +79,7 @@ impl<'o> ResponseWriter<'o> {
     /// The same, which tells the client of the HTTP/3 service of its listener, if there is one.
     #[inline]
     pub(crate) fn informing(mut self, client: &'o Client) -> Self {
-        self.alternative = client.alternative.as_ref().map(|it| it.value());
+        self.alternative = client.alternative.as_ref().and_then(|it| it.value());
         self
     }
 

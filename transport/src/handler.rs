@@ -202,9 +202,9 @@ impl<'c> Reply<'c> {
     ) -> Result<(), ClientGone> {
         let finished = self.1.as_ref().map(|it| it.apply(status, fields));
         let fields = finished.as_ref().unwrap_or(fields);
-        let informed = self.2.as_ref().map(|it| {
+        let informed = self.2.as_ref().and_then(|it| it.value()).map(|value| {
             let mut fields = fields.clone();
-            fields.push("Alt-Svc", it.value());
+            fields.push("Alt-Svc", value);
             fields
         });
         let fields = informed.as_ref().unwrap_or(fields);

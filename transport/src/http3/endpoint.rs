@@ -4,6 +4,7 @@ use super::connection::Http3Connection;
 use super::endpoint_waker::EndpointWaker;
 use super::handshake::QuicSettings;
 use super::port::{Packet, PacketOwner, QuicPort, QuicSocket, SocketIds};
+use super::port_check;
 use super::succession::{self, PassedMessage};
 use crate::alternative::AlternativeService;
 use crate::handler::Handler;
@@ -26,6 +27,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// Buffers of one receive, and bytes of each: the kernel joins packets of a connection.
 const BUFFERS: usize = 8;
@@ -75,6 +77,9 @@ pub async fn serve_until<H: Handler>(
 ) {
     let Some(mut it) = SocketLoop::new(socket, name, worker, handler) else { return };
     let worker = it.worker.clone();
+    // Ends with this function.
+    let mut checks = JoinSet::new();
+    checks.spawn_local(port_check::announce(it.alternative.clone(), worker.clone()));
     let mut stopped = pin!(async {
         tokio::select! {
             () = worker.stopped() => {}

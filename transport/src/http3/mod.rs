@@ -14,6 +14,7 @@ mod endpoint_waker;
 mod handshake;
 mod output;
 mod port;
+mod port_check;
 mod requests;
 mod succession;
 mod uni_streams;
