@@ -71,7 +71,8 @@ impl Admin {
             },
         };
         if let AdminResponse::Json(200, explained) = &mut answer {
-            summary::add(explained);
+            let is_by_default = asked.json["id"].is_null() && asked.json["client"].is_null();
+            summary::add(explained, is_by_default);
         }
         answer
     }

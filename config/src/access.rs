@@ -224,9 +224,17 @@ pub struct Addresses {
     countries: Vec<Country>,
     numbers: Vec<u32>,
     has_everyone: bool,
+    /// Its first members, for people.
+    shown: String,
 }
 
 impl Addresses {
+    /// Its members, of a long list the first ones.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
     /// Whether a network of it has every address of a family.
     #[must_use]
     pub fn has_everyone(&self) -> bool {
@@ -248,7 +256,12 @@ impl Addresses {
                 AccessMember::Asn(it) => all.numbers.push(it),
             }
         }
-        Self { networks: NetworkSet::of(networks.into_iter()), ..all }
+        const MOST: usize = 5;
+        let mut shown = texts.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+        if texts.len() > MOST {
+            shown.push_str(&format!(" and {} more", texts.len() - MOST));
+        }
+        Self { networks: NetworkSet::of(networks.into_iter()), shown, ..all }
     }
 
     /// Whether it has every client of another list, as far as known without the databases of countries.

@@ -180,6 +180,23 @@ impl Recent {
         latest.map(|it| (it.scheme, it.authority.clone())).or_else(most)
     }
 
+    /// The kept requests for a URL, the newest first, at most `most`.
+    #[must_use]
+    pub fn of_url(&self, authority: &str, target: &str, most: usize) -> Vec<Arc<RecentRequest>> {
+        let mut all: Vec<Arc<RecentRequest>> = Vec::new();
+        for it in self.rings() {
+            let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = ring.kept.requests.iter().chain(&ring.samples.requests);
+            all.extend(
+                kept.filter(|it| it.target == target && it.authority.eq_ignore_ascii_case(authority))
+                    .cloned(),
+            );
+        }
+        all.sort_unstable_by_key(|it| Reverse(it.id));
+        all.truncate(most);
+        all
+    }
+
     /// The records of the latest kept requests for which `filter` is true, the oldest first, at most `most`. With a filter this
     /// may take some ten milliseconds: the records are parsed.
     #[must_use]

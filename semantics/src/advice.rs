@@ -9,7 +9,10 @@ pub use change::{ChangeFacts, SafeChange, SafeSetting, SettingValue, changes};
 pub use finding::{
     Advice, AdviceFacts, AdviceGain, AdviceKind, CountedRoute, Finding, ReasonCount, RightlyUncached, advise,
 };
-pub use summary::{ExplainSummary, ExplainedFacts, PageAudience, Rightness, summarize};
+pub use summary::{
+    CredentialOf, ExplainSummary, ExplainedFacts, NamedCredential, PageAudience, Rightness, UrlErrors,
+    summarize,
+};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! fields by which a response changes cookies. Whether one with `Set-Cookie` is stored is decided in `storable`.
 
 use crate::cookie_pairs::{pairs, pairs_of};
-use crate::field::{Field, FieldList, members};
+use crate::field::{self, Field, FieldList, members};
 use crate::path;
 use crate::policy::Policy;
 use crate::request_view::path_of;
@@ -157,17 +157,56 @@ pub fn removes(policy: &Policy, name: &[u8]) -> bool {
     !policy.private_cookies.is_empty() && !is_in_key(name, policy) && !named.any(|it| matches(it, name))
 }
 
-/// The names of a line's cookies, for display: without their values, which are secrets.
+/// The cookies of a line as the object of a sentence, such as `the cookies lang and sid`: names alone, since values are secrets. A cookie
+/// without `=` is only a value.
 #[must_use]
-pub fn names(lines: CookieLines<'_>) -> String {
-    match lines {
-        CookieLines::Absent => String::new(),
-        CookieLines::Several => "several lines".to_owned(),
-        CookieLines::One(line) => {
-            let names = pairs_of(line).map(|it| String::from_utf8_lossy(it.0).into_owned());
-            names.collect::<Vec<_>>().join(", ")
+pub fn in_words(lines: &[&[u8]], is_meant: impl Fn(&[u8]) -> bool) -> Option<String> {
+    let pairs = lines.iter().flat_map(|it| it.split(|it| *it == b';')).map(<[u8]>::trim_ascii);
+    let mut names: Vec<String> = Vec::new();
+    for pair in pairs.filter(|it| !it.is_empty()) {
+        let end = pair.iter().position(|it| *it == b'=');
+        if !is_meant(&pair[..end.unwrap_or(pair.len())]) {
+            continue;
+        }
+        let name = match end {
+            Some(end) if end > 0 => String::from_utf8_lossy(pair[..end].trim_ascii()).into_owned(),
+            _ => "(without a name)".to_owned(),
+        };
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
+    in_list("cookie", &names)
+}
+
+/// `the cookie sid`, `the fields A and B`, and with many names the first of them; `None` without names.
+#[must_use]
+pub fn in_list(noun: &str, names: &[String]) -> Option<String> {
+    const MOST: usize = 5;
+    Some(match names {
+        [] => return None,
+        [one] => format!("the {noun} {one}"),
+        all if all.len() > MOST => {
+            format!("the {noun}s {} and {} more", all[..MOST].join(", "), all.len() - MOST)
+        }
+        [before @ .., last] => format!("the {noun}s {} and {last}", before.join(", ")),
+    })
+}
+
+/// The cookies that make the response to a request specific to one visitor ([`matter`]), in words.
+#[must_use]
+pub fn mattering(fields: &[Field<'_>], method: &str, policy: &Policy) -> Option<String> {
+    let lines: Vec<&[u8]> = field::all(fields, "cookie").collect();
+    let is_cut = !policy.private_cookies.is_empty() && matches!(method, "GET" | "HEAD");
+    in_words(&lines, |name| if is_cut { is_private_name(name, policy) } else { !is_in_key(name, policy) })
+}
+
+/// The cookies that a response sets, in words.
+#[must_use]
+pub fn set_by(response: &[Field<'_>]) -> Option<String> {
+    let pair = |it: &Field<'_>| it.value.split(|it| *it == b';').next().map(<[u8]>::to_vec);
+    let pairs: Vec<Vec<u8>> = response.iter().filter(|it| it.sets_cookie()).filter_map(pair).collect();
+    in_words(&pairs.iter().map(Vec::as_slice).collect::<Vec<_>>(), |_| true)
 }
 
 fn matches(pattern: &str, name: &[u8]) -> bool {
@@ -193,13 +232,6 @@ pub fn is_private(fields: &[Field<'_>], policy: &Policy) -> bool {
 pub fn are_only(fields: &[Field<'_>], patterns: &[&str]) -> bool {
     let mut names = pairs(fields).filter(|it| *it != (b"", b"")).map(|it| it.0).peekable();
     names.peek().is_some() && names.all(|name| patterns.iter().any(|it| matches(it, name)))
-}
-
-/// The names of the cookies by which a request is private, for display.
-#[must_use]
-pub fn private_names(fields: &[Field<'_>], policy: &Policy) -> String {
-    let private = pairs(fields).filter(|it| *it != (b"", b"") && is_private_name(it.0, policy));
-    private.map(|it| String::from_utf8_lossy(it.0).into_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// The `Cookie` value with only the cookies in `names`; `None` if there is none.
@@ -346,5 +378,26 @@ mod tests {
         check("_app_s=1", true, None);
         check("_s=1; _app_sx=2; app_s=3; _=4", false, None);
         check("=;;; ;a=session=1", false, None);
+    }
+
+    #[test]
+    fn names_of_cookies_are_shown_without_values() {
+        let words = |line: &str| in_words(&[line.as_bytes()], |_| true);
+        for (line, expect) in [
+            ("sid=secret", "the cookie sid"),
+            ("a=1; b=2;c", "the cookies a, b and (without a name)"),
+            ("=secret; secret", "the cookie (without a name)"),
+            ("a=1; a=2", "the cookie a"),
+            ("a=;b=;c=;d=;e=;f=;g=", "the cookies a, b, c, d, e and 2 more"),
+        ] {
+            assert_eq!(Some(expect), words(line).as_deref(), "{line}");
+        }
+        assert_eq!(None, words(" ; "));
+        let policy = Policy { private_cookies: vec!["s*".to_owned()], ..Policy::default() };
+        let fields = [Field { name: "Cookie", value: b"_ga=1; sid=secret" }];
+        assert_eq!(Some("the cookie sid".to_owned()), mattering(&fields, "GET", &policy));
+        assert_eq!(Some("the cookies _ga and sid".to_owned()), mattering(&fields, "GET", &Policy::default()));
+        let response = [Field { name: "Set-Cookie", value: b"sid=secret; Path=/; HttpOnly" }];
+        assert_eq!(Some("the cookie sid".to_owned()), set_by(&response));
     }
 }

@@ -100,10 +100,14 @@ impl<'a> RequestFacts<'a> {
     /// names: a hit on a response that may be shared does not make it.
     #[must_use]
     pub fn has_identity_field(&self, policy: &Policy) -> bool {
+        self.identity_fields(policy).next().is_some()
+    }
+
+    fn identity_fields(&self, policy: &Policy) -> impl Iterator<Item = &Field<'a>> {
         let is_apart = |name: &str| {
             policy.key.headers.iter().chain(&policy.vary).any(|it| it.eq_ignore_ascii_case(name))
         };
-        self.fields.iter().any(|it| secret::identifies_client(it.name) && !is_apart(it.name))
+        self.fields.iter().filter(move |it| secret::identifies_client(it.name) && !is_apart(it.name))
     }
 
     /// Whether the origin sees credentials: `Authorization`, a field that identifies the client, or a cookie that is relevant on the route.
@@ -116,23 +120,25 @@ impl<'a> RequestFacts<'a> {
 
     /// The credentials of the request as evidence, without any value.
     pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
-        match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
-            (true, _) => "Authorization in the request".to_owned(),
-            (false, false) if self.has_identity_field(policy) => {
-                "a field of the request identifies the client (such as X-Api-Key)".to_owned()
-            }
-            (false, true) => format!("Cookie in the request ({})", cookies::names(self.cookies)),
-            (false, false) => "neither Authorization nor a cookie that matters in the request".to_owned(),
+        match self.credentials_in_words(policy) {
+            Some(it) => format!("the request has {it}"),
+            None => "no field of the request identifies the client".to_owned(),
         }
     }
 
-    /// The credentials of the request, as the object of a sentence.
+    /// The credentials of the request, as the object of a sentence: the names of fields and cookies, without any value.
     #[must_use]
-    pub fn carried_credentials(&self, policy: &Policy) -> String {
-        match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
-            (true, _) => "Authorization".to_owned(),
-            (false, true) => format!("Cookie ({})", cookies::names(self.cookies)),
-            (false, false) => "a field that identifies the client".to_owned(),
+    pub fn credentials_in_words(&self, policy: &Policy) -> Option<String> {
+        if self.authorization {
+            return Some("Authorization".to_owned());
+        }
+        let of_cookies = || cookies::mattering(self.fields, self.method, policy);
+        match cookies::matter(self.cookies, self.method, policy) {
+            true => of_cookies().or_else(|| Some("Cookie".to_owned())),
+            false => {
+                let names: Vec<String> = self.identity_fields(policy).map(|it| it.name.to_owned()).collect();
+                cookies::in_list("field", &names)
+            }
         }
     }
 

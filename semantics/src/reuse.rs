@@ -257,10 +257,8 @@ pub fn is_for_others(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -
 
 fn credentials_evidence(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> String {
     let says = match meta.implicit {
-        true => {
-            "neither the stored response nor the route says that it may be shared, or it varies by Cookie"
-        }
-        false => "the stored response or the route says that it may be shared",
+        true => "the stored response is only for requests that identify no client",
+        false => "the stored response may be shared",
     };
     format!("{says}; {}", request.credentials_evidence(policy))
 }

@@ -4,6 +4,7 @@
 //! field.
 
 use crate::coding::{self, AcceptedCodings, Coding, Quality};
+use crate::cookies;
 use crate::escape::escape;
 use crate::field::{self, Field, FieldList, Quotes};
 use std::cmp::Ordering;
@@ -314,6 +315,36 @@ fn in_order(a: &[u8], b: &[u8]) -> Ordering {
 #[must_use]
 pub fn are_by_client(names: &[Box<str>]) -> bool {
     names.iter().any(|it| ["cookie", "authorization"].iter().any(|own| it.eq_ignore_ascii_case(own)))
+}
+
+/// The fields that tell a request from every stored variant, each given by its names in `Vary` and its variant key, in words: of `Cookie`
+/// the names of the cookies, without their values.
+#[must_use]
+pub fn in_words(variants: &[(&[Box<str>], &[u8])], request: &[Field<'_>]) -> Option<String> {
+    let (names, _) = variants.first()?;
+    let (mut fields, mut of_cookies) = (Vec::new(), None);
+    for name in names.iter() {
+        let mut own = Vec::new();
+        write_key(std::slice::from_ref(name), request, &mut own);
+        let stored = variants.iter().flat_map(|it| lines(*it)).filter(|it| it.0 == &**name);
+        let other: Vec<&[u8]> = stored.map(|it| it.1).filter(|it| *it != own).collect();
+        if other.is_empty() {
+            continue;
+        }
+        match name.eq_ignore_ascii_case("cookie") {
+            false => fields.push(name.to_string()),
+            true => {
+                // A space after a semicolon is escaped.
+                let value =
+                    |it: &[u8]| String::from_utf8_lossy(it).split_once('=')?.1.replace("\\20", " ").into();
+                let values: Vec<String> = other.into_iter().chain([&own[..]]).filter_map(value).collect();
+                let values: Vec<&[u8]> = values.iter().map(|it| it.trim_end().as_bytes()).collect();
+                of_cookies = cookies::in_words(&values, |_| true).or_else(|| Some("Cookie".to_owned()));
+            }
+        }
+    }
+    let words: Vec<String> = of_cookies.into_iter().chain(cookies::in_list("field", &fields)).collect();
+    (!words.is_empty()).then(|| words.join(" and "))
 }
 
 /// Appends `;q=0.5` in its shortest form.

@@ -77,3 +77,29 @@ it('puts the change in force, and the same URL is a hit', async () => {
   await page.locator('[data-verdict=hit]').waitFor();
   assert.deepEqual([seen.console, seen.elsewhere], [[], []]);
 });
+
+it('names the rule that refuses a client, and explains the request of another client', async () => {
+  const route = `[[site.route]]\nname = "office"\npath = "/office"\nproxy = { to = ["http://127.0.0.1:9"] }\naccess.allow = ["10.0.0.0/8"]\n\n[[site.route]]\nname = "api"`;
+  larder.configure(larder.configuration().replace('[[site.route]]\nname = "api"', route));
+  await until('the route is in force', async () => (await fetch(`${larder.site}/office`)).status === 403);
+  await page.goto(`${larder.admin}/#/explain?url=${encodeURIComponent(`${larder.site}/office`)}`);
+  const because = page.locator('.because.by-rule');
+  await because.waitFor();
+  assert.match(await because.innerText(), /site\.route\.access\.allow at .*larder\.toml:\d+ decides, before the cache\. It admits clients in 10\.0\.0\.0\/8\. The explained client is 127\.0\.0\.1/);
+  assert.match(await because.locator('a.link').getAttribute('href'), /#\/config\?part=text&file=.*&line=\d+/);
+  await page.locator('.ask-fields summary').click();
+  const client = page.getByLabel('Client address');
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.ok(await isWithin(), `${width}`);
+  }
+  await client.fill('nonsense');
+  await client.press('Enter');
+  await page.locator('.failed', { hasText: 'use the IP address of a client' }).waitFor();
+  await client.fill('10.1.2.3');
+  await client.press('Enter');
+  await page.locator('[data-verdict]:not([data-verdict=refused])').waitFor();
+  assert.match(page.url(), /client=10\.1\.2\.3/);
+  assert.deepEqual(await audit(page), []);
+  assert.deepEqual([seen.console, seen.elsewhere], [[], []]);
+});

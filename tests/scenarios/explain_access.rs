@@ -45,6 +45,17 @@ fn the_rule_that_decides_is_named_with_its_line() {
         None,
         ["admitted", "allow", "the client is in allow", "larder.toml:8"],
     );
+    let named = explain(&larder, "/office", "192.0.2.7");
+    let because = named["summary"]["because"].as_str().unwrap();
+    assert_eq!("by-rule", named["summary"]["judgement"]);
+    assert!(
+        because.starts_with("`site.route.access.allow` at ")
+            && because.ends_with("larder.toml:8 decides, before the cache. It admits clients in 10.0.0.0/8."),
+        "{because}"
+    );
+    let body = json!({ "url": "http://h/office" }).to_string();
+    let unnamed: Value = serde_json::from_slice(&larder.admin_post("/api/v1/explain", &body).body).unwrap();
+    assert!(unnamed["summary"]["because"].as_str().unwrap().contains("The explained client is 127.0.0.1"));
     let denied = ["refused", "deny", "the client 192.0.2.7 is in deny", "larder.toml:12"];
     check("/old", "192.0.2.7", "refused", Some(403), denied);
     check(

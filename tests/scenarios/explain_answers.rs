@@ -73,7 +73,7 @@ fn the_answer_is_first_and_private_pages_get_no_advice() {
     larder.get("/changing");
     for (target, expect) in [
         ("/page", "Served from ram: fresh for 58 s. right"),
-        ("/cookie", "Not cached: the response sets a cookie. right"),
+        ("/cookie", "Not cached: the response sets the cookie a. right"),
         ("/private", "Not cached: the response is private. right"),
         ("/changing", "Not cached: the response declares no lifetime. right"),
         ("/new", "Not stored yet: no response is stored under this key. once"),
@@ -193,4 +193,75 @@ fn an_expired_page_has_the_setting_that_its_sentence_speaks_of() {
     let report = page(&larder, "/page");
     let [change] = &settings(&report)[..] else { panic!("{report:#}") };
     assert_eq!(json!(["cache.stale_while_revalidate = \"60s\""]), change["settings"]);
+}
+
+/// Explain said "That is right: the page may be for one client" of a redirect loop behind a proxy that `clients.trusted` does not name.
+#[test]
+fn a_redirect_loop_behind_an_untrusted_proxy_is_a_fault_that_names_the_proxy() {
+    let origin = Origin::new(|request| match request.field("X-Forwarded-Proto") {
+        Some("https") => "HTTP/1.1 200 OK\nCache-Control: private\n\nx".to_owned(),
+        _ => "HTTP/1.1 301 Moved Permanently\nLocation: https://h/account\n\n".to_owned(),
+    });
+    let larder = start(&origin);
+    let mut client = larder.client();
+    let ask = |client: &mut crate::harness::Client| {
+        client.send(
+            "GET /account HTTP/1.1\r\nHost: h\r\nCookie: sid=s3cret\r\nX-Forwarded-Proto: https\r\n\r\n",
+        );
+        client.read().status
+    };
+    assert_eq!(301, ask(&mut client));
+    until("the request is recorded", || page(&larder, "/account")["summary"]["judgement"] == "fault");
+    let report = page(&larder, "/account");
+    let text = report["summary"].to_string();
+    for part in ["a loop for the clients of 127.0.0.1", "X-Forwarded-Proto: https", "`clients.trusted`"] {
+        assert!(text.contains(part), "{part}: {report:#}");
+    }
+    assert!(!report.to_string().contains("s3cret"), "{report:#}");
+    // A client without a proxy gets a redirect to https, which is no fault.
+    larder.get("/plain");
+    assert_ne!("fault", page(&larder, "/plain")["summary"]["judgement"]);
+}
+
+/// Explain said "That is right" of a URL that answers each request with 500.
+#[test]
+fn a_url_that_answers_each_request_with_500_is_a_fault() {
+    let origin = Origin::fixed("HTTP/1.1 500 Internal Server Error\n\nx");
+    let larder = start(&origin);
+    let statuses = [0; 3].map(|_| larder.get("/broken").status);
+    assert_eq!([500; 3], statuses);
+    let report = page(&larder, "/broken");
+    assert_eq!("fault", report["summary"]["judgement"], "{report:#}");
+    assert_eq!("Not cached: the last response to this URL was 500.", report["summary"]["answer"]);
+}
+
+#[test]
+fn cookies_on_which_the_answer_depends_are_named_without_their_values() {
+    let origin = Origin::new(|request| match request.target() {
+        "/news" => "HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Cookie\n\nx".to_owned(),
+        "/set" => "HTTP/1.1 200 OK\nCache-Control: max-age=60\nSet-Cookie: sid=s3cret\n\nx".to_owned(),
+        _ => "HTTP/1.1 200 OK\n\nx".to_owned(),
+    });
+    let larder = start(&origin);
+    let mut client = larder.client();
+    for target in ["/news", "/guide", "/set"] {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\nCookie: _shop=s3cret; sid=s3cret\r\n\r\n"));
+        client.read();
+    }
+    for (target, cookie, answer) in [
+        (
+            "/news",
+            None,
+            "Not stored for this client: Vary makes a variant for each value of the cookies _shop and sid.",
+        ),
+        ("/guide", None, "the last request for this URL had the cookies _shop and sid, and"),
+        ("/guide", Some("lang=s3cret"), "the request has the cookie lang, and"),
+        ("/set", None, "the response sets the cookie sid."),
+    ] {
+        let headers: Vec<[&str; 2]> = cookie.iter().map(|it| ["Cookie", it]).collect();
+        let report = explain(&larder, &json!({ "url": format!("http://h{target}"), "headers": headers }));
+        let found = report["summary"]["answer"].as_str().unwrap();
+        assert!(found.contains(answer), "{target}: {report:#}");
+        assert!(!report.to_string().contains("s3cret"), "{report:#}");
+    }
 }

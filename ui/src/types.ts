@@ -320,7 +320,7 @@ export interface Advice {
 }
 
 export interface Explanation {
-  summary: { answer: string; judgement: 'right' | 'once' | 'could-be-cached'; because: string; changes: Change[] };
+  summary: { answer: string; judgement: 'right' | 'once' | 'could-be-cached' | 'fault' | 'by-rule'; because: string; changes: Change[] };
   url?: string | null;
   pages?: string[];
   site?: number;

@@ -79,6 +79,7 @@ impl Admin {
             json!({ "name": name, "key": dotted(finding.key), "sentence": finding.sentence, "where": place });
         let mut explained = json!({ "access": access });
         if let Some(status) = status {
+            explained["access"]["admits"] = finding.admits.as_str().into();
             let sentence = format!("Refused by larder before the cache: {}.", finding.sentence);
             explained["verdict"] = json!({ "name": "refused", "sentence": sentence, "status": status });
             explained["site"] = json!(found.map(|it| it.at.0));

@@ -6,10 +6,19 @@ use super::{Admin, Value, json};
 use larder_config::{RouteConfig, memory_left};
 use larder_gateway::explain::Explanation;
 use larder_gateway::request_headers::Bypass;
-use larder_semantics::advice::{self, ChangeFacts, ExplainedFacts, PageAudience};
+use larder_observe::recent::RecentRequest;
+use larder_semantics::advice::{
+    self, ChangeFacts, CredentialOf, ExplainedFacts, NamedCredential, PageAudience, UrlErrors,
+};
 use larder_semantics::analytics;
+use larder_semantics::field::FieldList;
+use larder_semantics::forwarded::{self, Believed};
 use larder_semantics::miss_reason::REASONS;
 use larder_semantics::policy::Policy;
+use larder_semantics::scheme::Scheme;
+use larder_wire::message::Request;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The names of audiences.
 const AUDIENCES: [(PageAudience, &str); 3] = [
@@ -18,6 +27,21 @@ const AUDIENCES: [(PageAudience, &str); 3] = [
     (PageAudience::OneClient, "one-client"),
 ];
 
+/// The names of the messages that have credentials.
+const CREDENTIALS: [(CredentialOf, &str); 4] = [
+    (CredentialOf::Request, "request"),
+    (CredentialOf::LastRequest, "last-request"),
+    (CredentialOf::Variants, "variants"),
+    (CredentialOf::Response, "response"),
+];
+
+/// The most recorded requests for a URL that are considered.
+const MOST_RECORDED: usize = 20;
+
+/// The facts that only [`add`] needs.
+const FACTS: [&str; 7] =
+    ["changes", "audience", "failure", "credential", "errors", "redirects_to_https", "untrusted_proxy"];
+
 impl Admin {
     /// Adds the reason for asking an origin, and the changes that help requests of this reason.
     pub(super) fn add_reason(
@@ -25,14 +49,18 @@ impl Admin {
         explained: &mut Value,
         explanation: &Explanation,
         policy: &Policy,
-        target: &str,
+        (request, client): (&Request, Option<IpAddr>),
         (site, route): (usize, &RouteConfig),
     ) {
         let judged = &explanation.judged;
         let audience = AUDIENCES.iter().find(|it| it.0 == judged.audience).map(|it| it.1);
         explained["tier"] = explanation.tier.name().into();
         explained["audience"] = audience.into();
-        explained["last_credentials"] = judged.last_credentials.as_deref().into();
+        explained["credential"] = judged.credential.as_ref().map_or(Value::Null, |it| {
+            let of = CREDENTIALS.iter().find(|row| row.0 == it.of).map(|row| row.1);
+            json!({ "of": of, "words": it.words })
+        });
+        self.add_recorded(explained, explanation, (request, client));
         explained["reason"] = judged.reason.map(|it| it.name()).into();
         let Some(reason) = judged.reason else { return };
         let live = self.live.borrow().clone();
@@ -42,7 +70,7 @@ impl Admin {
             &ChangeFacts {
                 policy,
                 is_public: judged.is_public && !knows_clients(route),
-                parameters: analytics::parameters_of(target),
+                parameters: analytics::parameters_of(&request.target),
                 length: judged.length,
                 ram_size,
                 ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
@@ -53,16 +81,78 @@ impl Admin {
         explained["changes"] =
             changes.iter().map(|it| self.advised(it, Some((site, route.number)))).collect();
     }
+
+    /// Adds the facts of recorded requests for the same URL: their server errors, and a proxy whose fields are ignored.
+    fn add_recorded(
+        &self,
+        explained: &mut Value,
+        explanation: &Explanation,
+        (request, client): (&Request, Option<IpAddr>),
+    ) {
+        let judged = &explanation.judged;
+        let recorded = self.recent.of_url(&request.authority, &request.target, MOST_RECORDED);
+        let recorded: Vec<(Arc<RecentRequest>, Value)> = recorded
+            .into_iter()
+            .map(|it| (it.clone(), serde_json::from_slice(&it.then).unwrap_or_default()))
+            .collect();
+        let statuses: Vec<u64> = recorded
+            .iter()
+            .filter(|it| it.1["origin"].is_string())
+            .filter_map(|it| it.1["status"].as_u64())
+            .collect();
+        let last = || judged.last_status.filter(|it| *it >= 500);
+        explained["errors"] = match statuses.first() {
+            Some(status) if *status >= 500 => {
+                let failed = statuses.iter().filter(|it| **it >= 500).count();
+                json!({ "status": status, "failed": failed, "of": statuses.len() })
+            }
+            Some(_) => Value::Null,
+            None => last().map_or(Value::Null, |it| json!({ "status": it, "failed": 1, "of": 1 })),
+        };
+        explained["redirects_to_https"] = judged.redirects_to_https.into();
+        let clients = &self.live.borrow().config.clients;
+        let ignored = |scheme: Scheme, fields: &FieldList, client: Option<IpAddr>| {
+            let fields = fields.view();
+            let says = |by| forwarded::scheme(by, &fields) == Some(Scheme::Https);
+            let is_https = says(Believed::XForwardedFor) || says(Believed::Forwarded);
+            client.filter(|it| scheme == Scheme::Http && is_https && !clients.trusted.has(Some(*it)))
+        };
+        let of_record = |it: &(Arc<RecentRequest>, Value)| {
+            let client = it.1["client"].as_str().and_then(|it| it.parse().ok());
+            ignored(it.0.scheme, &it.0.fields, client)
+        };
+        let proxy =
+            ignored(request.scheme, &request.fields, client).or_else(|| recorded.iter().find_map(of_record));
+        explained["untrusted_proxy"] = proxy.map(|it| it.to_canonical().to_string()).into();
+    }
 }
 
-/// Adds the two lines; changes that must not be shown are removed.
-pub(super) fn add(explained: &mut Value) {
+/// The field or cookies on which the reason depends.
+fn credential(explained: &Value) -> Option<NamedCredential> {
+    let it = &explained["credential"];
+    let of = CREDENTIALS.iter().find(|row| it["of"] == row.1)?.0;
+    Some(NamedCredential { of, words: it["words"].as_str()?.to_owned() })
+}
+
+/// The server errors of the URL.
+fn errors(explained: &Value) -> Option<UrlErrors> {
+    let it = &explained["errors"];
+    let number = |key: &str| it[key].as_u64().and_then(|it| usize::try_from(it).ok());
+    let status = u16::try_from(number("status")?).ok()?;
+    Some(UrlErrors { status, failed: number("failed")?, of: number("of")? })
+}
+
+/// Adds the two lines; changes that must not be shown are removed. `is_by_default` says that the question named no client.
+pub(super) fn add(explained: &mut Value, is_by_default: bool) {
     let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
     let reason = explained["reason"].as_str().and_then(|name| REASONS.iter().find(|it| it.name == name));
     let audience =
         AUDIENCES.iter().find(|it| explained["audience"] == it.1).map_or(PageAudience::Unknown, |it| it.0);
     let failure = explained["failure"].as_str().map(str::to_owned);
-    let last_credentials = explained["last_credentials"].as_str().map(str::to_owned);
+    let (credential, errors) = (credential(explained), errors(explained));
+    let proxy = explained["untrusted_proxy"].as_str().map(str::to_owned);
+    let refused_by = refused_by(explained, is_by_default);
+    let status = explained["stored"]["status"].as_u64().and_then(|it| u16::try_from(it).ok());
     let changes = explained["changes"].as_array().cloned().unwrap_or_default();
     let (verdict, sentence) = (text(&explained["verdict"]["name"]), text(&explained["verdict"]["sentence"]));
     let (tier, freshness) = (text(&explained["tier"]), text(&explained["stored"]["freshness"]));
@@ -73,7 +163,12 @@ pub(super) fn add(explained: &mut Value) {
         tier: &tier,
         freshness: &freshness,
         failure: failure.as_deref(),
-        last_credentials: last_credentials.as_deref(),
+        credential: credential.as_ref(),
+        errors,
+        redirects_to_https: explained["redirects_to_https"] == true,
+        untrusted_proxy: proxy.as_deref(),
+        status,
+        refused_by: refused_by.as_deref(),
         by_access: explained["bypass"] == Bypass::Credentials.sentence(),
         audience,
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
@@ -91,8 +186,21 @@ pub(super) fn add(explained: &mut Value) {
         "answer": answer, "judgement": summary.rightness.name(), "because": summary.because, "changes": shown,
     });
     if let Some(it) = explained.as_object_mut() {
-        ["changes", "audience", "failure", "last_credentials"]
-            .iter()
-            .for_each(|name| drop(it.shift_remove(*name)));
+        FACTS.iter().for_each(|name| drop(it.shift_remove(*name)));
     }
+}
+
+/// The rule of access that refuses the request, its place, and the requests that it admits.
+fn refused_by(explained: &Value, is_by_default: bool) -> Option<String> {
+    let access = explained["access"].as_object().filter(|it| it["name"] == "refused")?;
+    let text = |key: &str| access.get(key).and_then(Value::as_str);
+    let place = text("where").map_or(String::new(), |it| format!(" at {it}"));
+    let admits = text("admits").map_or(String::new(), |it| format!(" It admits {it}."));
+    let client = match is_by_default {
+        true => {
+            " The explained client is 127.0.0.1: give the address of another client to explain its request."
+        }
+        false => "",
+    };
+    Some(format!("`{}`{place} decides, before the cache.{admits}{client}", text("key")?))
 }

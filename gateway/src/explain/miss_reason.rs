@@ -4,16 +4,18 @@
 use super::CacheVerdict;
 use crate::cache_key;
 use crate::refusals::{Audience, RefusedStorage};
-use crate::request_headers::Bypass;
+use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
 use crate::rules;
-use larder_semantics::advice::PageAudience;
-use larder_semantics::field::Field;
+use larder_semantics::advice::{CredentialOf, NamedCredential, PageAudience};
+use larder_semantics::cookies;
+use larder_semantics::field::{Field, first};
 use larder_semantics::flip;
 use larder_semantics::miss_reason::{self, MissFacts, MissReason, RequestCredentials};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason};
+use larder_semantics::scheme::Scheme;
 use larder_semantics::secret;
 use larder_semantics::storable::{self, NotStorable, Storable};
 use larder_semantics::stored::Meta;
@@ -52,8 +54,12 @@ pub struct JudgedRequest {
     /// Whether a lifetime shares nothing that is not shared: the last exchange had a response for no one client, and neither request had
     /// credentials; or the stored response has expired.
     pub is_public: bool,
-    /// The credentials of the last request for the page, where they are the reason and the explained request has none.
-    pub last_credentials: Option<String>,
+    /// The field or cookies on which the reason depends.
+    pub credential: Option<NamedCredential>,
+    /// The status of the last response that was not stored.
+    pub last_status: Option<u16>,
+    /// Whether the stored response, or the last one that was not stored, redirects to the same URL over `https`.
+    pub redirects_to_https: bool,
 }
 
 impl ReasonInput<'_> {
@@ -73,18 +79,63 @@ impl ReasonInput<'_> {
         let reason = verdict.asks_the_origin().then(|| self.reason(gateway, route, request, bypass, last));
         // A stored response that was fresh is shared already.
         let is_shared = reason == Some(MissReason::Expired) && self.selected.is_ok();
-        let last_credentials = last
-            .filter(|_| bypass.is_none() && !self.facts.has_credentials(&route.policy))
-            .filter(|_| matches!(reason, Some(MissReason::Credentials | MissReason::Authorization)))
-            .map(|it| RequestFacts::read(&it.method, &it.request.view()).carried_credentials(&route.policy));
+        let response = last.filter(|it| it.failure.is_none());
+        let redirects_to_https = match (self.selected, response) {
+            (Ok(it), _) => redirects_to_https(request, it.meta.status, &it.fields().view()),
+            (Err(_), Some(it)) => redirects_to_https(request, it.status, &it.response.view()),
+            (Err(_), None) => false,
+        };
         JudgedRequest {
-            last_credentials,
+            credential: reason.and_then(|it| self.credential(it, request, &route.policy, last)),
+            last_status: response.map(|it| it.status),
+            redirects_to_https,
             reason,
             audience: audience.of_page(),
             length: last.and_then(length),
             is_public: audience == Audience::Unknown
                 && !gateway.refusals.differ(&route.name)
                 && (shows_public || is_shared),
+        }
+    }
+
+    /// The field or cookies on which a reason depends.
+    fn credential(
+        &self,
+        reason: MissReason,
+        request: &Request,
+        policy: &Policy,
+        last: Option<&RefusedStorage>,
+    ) -> Option<NamedCredential> {
+        let fields = request.fields.view();
+        let of = |of| move |words| NamedCredential { of, words };
+        match reason {
+            MissReason::PrivateCookie => {
+                cookies::mattering(&fields, self.facts.method, policy).map(of(CredentialOf::Request))
+            }
+            MissReason::OverridingField | MissReason::UnkeyedField => {
+                let names: Vec<String> =
+                    request_headers::overriding(policy, &fields).map(|it| it.0.name.to_owned()).collect();
+                cookies::in_list("field", &names).map(of(CredentialOf::Request))
+            }
+            MissReason::SetCookie => cookies::set_by(&last?.response.view()).map(of(CredentialOf::Response)),
+            MissReason::Credentials | MissReason::Variant
+                if self.selected.is_err() && matches!(self.looked, Lookup::Entry(_)) =>
+            {
+                let Lookup::Entry(entry) = self.looked else { return None };
+                let variants: Vec<(&[Box<str>], &[u8])> =
+                    entry.variants.iter().map(|it| (it.meta.vary(), it.variant())).collect();
+                vary::in_words(&variants, &fields).map(of(CredentialOf::Variants))
+            }
+            MissReason::Credentials | MissReason::Authorization => {
+                let own = self.facts.credentials_in_words(policy).map(of(CredentialOf::Request));
+                own.or_else(|| {
+                    let last = last?;
+                    let words =
+                        RequestFacts::read(&last.method, &last.request.view()).credentials_in_words(policy);
+                    words.map(of(CredentialOf::LastRequest))
+                })
+            }
+            _ => None,
         }
     }
 
@@ -154,6 +205,21 @@ fn refusal(
         }
         Storable::Store => None,
     }
+}
+
+/// Whether a response redirects a request without TLS to the same URL over `https`.
+fn redirects_to_https(request: &Request, status: u16, response: &[Field<'_>]) -> bool {
+    let host = |it: &str| Scheme::Https.without_port(Scheme::Http.without_port(it)).to_ascii_lowercase();
+    let target = |location: &[u8]| {
+        let location = std::str::from_utf8(location).ok()?;
+        let (scheme, rest) = Scheme::split(location)?;
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let is_same = scheme == Scheme::Https && host(authority) == host(&request.authority);
+        Some(is_same && target == request.target)
+    };
+    request.scheme == Scheme::Http
+        && matches!(status, 301 | 302 | 303 | 307 | 308)
+        && first(response, "location").and_then(target).unwrap_or(false)
 }
 
 /// The declared size of the last response.

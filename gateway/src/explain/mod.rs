@@ -317,7 +317,8 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Rule
             format!("{}: {} ({sentence})", it.name, beginning(&secret::shown(it.name, it.value)))
         }
         None if bypass == Bypass::PrivateCookie => {
-            format!("{sentence}: {}", beginning(cookies::private_names(fields, policy).as_bytes()))
+            let names = cookies::mattering(fields, "GET", policy).unwrap_or_default();
+            format!("{sentence}: {names}")
         }
         None => sentence.to_owned(),
     };

@@ -23,6 +23,10 @@ pub enum Rightness {
     Once,
     /// The page could be served from the cache.
     CouldBeCached,
+    /// The application fails, or a setting makes it fail.
+    Fault,
+    /// A rule of the configuration refuses the request: whether it should is for the operator to say.
+    ByRule,
 }
 
 impl Rightness {
@@ -33,8 +37,43 @@ impl Rightness {
             Rightness::Right => "right",
             Rightness::Once => "once",
             Rightness::CouldBeCached => "could-be-cached",
+            Rightness::Fault => "fault",
+            Rightness::ByRule => "by-rule",
         }
     }
+}
+
+/// The message with the field or cookies on which a reason depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialOf {
+    /// The explained request.
+    Request,
+    /// The last request for the page.
+    LastRequest,
+    /// The requests of the stored variants.
+    Variants,
+    /// The last response.
+    Response,
+}
+
+/// The field or cookies on which a reason depends: names, without values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCredential {
+    /// The message that has them.
+    pub of: CredentialOf,
+    /// The object of a sentence, such as `the cookie sid`.
+    pub words: String,
+}
+
+/// The server errors of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrlErrors {
+    /// The status of the last one, which was the last response.
+    pub status: u16,
+    /// The recorded requests that failed.
+    pub failed: usize,
+    /// The recorded requests for the URL.
+    pub of: usize,
 }
 
 /// The facts of an explained request.
@@ -52,8 +91,18 @@ pub struct ExplainedFacts<'a> {
     pub freshness: &'a str,
     /// Why the origin gave no valid response last time, if it did not.
     pub failure: Option<&'a str>,
-    /// The credentials of the last request for the page, where they are the reason and the explained request has none.
-    pub last_credentials: Option<&'a str>,
+    /// The field or cookies on which the reason depends.
+    pub credential: Option<&'a NamedCredential>,
+    /// The server errors of the URL, if its last response was one.
+    pub errors: Option<UrlErrors>,
+    /// Whether the last response, or the stored one, redirects to the same URL over `https`.
+    pub redirects_to_https: bool,
+    /// The address of a client that sends `X-Forwarded-Proto: https` for this URL without being in `clients.trusted`.
+    pub untrusted_proxy: Option<&'a str>,
+    /// The status of a stored response.
+    pub status: Option<u16>,
+    /// The rule of the configuration that refuses the request, as a sentence.
+    pub refused_by: Option<&'a str>,
     /// Whether it bypasses the cache because the route's access rules identify its client.
     pub by_access: bool,
     /// The audience of the page.
@@ -85,6 +134,9 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         shows_changes: false,
     };
     let rest = |start: &str| facts.sentence.strip_prefix(start).unwrap_or(facts.sentence).to_owned();
+    if let Some(it) = fault(facts) {
+        return it;
+    }
     match facts.verdict {
         "hit" => right(
             format!("Served from {}: {}.", place(facts.tier), facts.freshness),
@@ -96,10 +148,18 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         ),
         "overlay" => right(format!("Served by an overlay: {}", rest("")), "an operator set the overlay"),
         "file" => right(format!("Served from a file: {}", rest("")), "files need no cache"),
-        "refused" => right(
-            format!("Rejected: {}", rest("larder rejects the request with ")),
-            "larder rejects such requests before the cache",
-        ),
+        "refused" => match facts.refused_by {
+            Some(rule) => ExplainSummary {
+                answer: format!("Refused: {}", rest("Refused by larder before the cache: ")),
+                rightness: Rightness::ByRule,
+                because: rule.to_owned(),
+                shows_changes: false,
+            },
+            None => right(
+                format!("Rejected: {}", rest("larder rejects the request with ")),
+                "larder rejects such requests before the cache",
+            ),
+        },
         "gateway-timeout" => right(
             "Answered with 504: the request allows a stored response only, and none is usable.".to_owned(),
             "the client asked not to contact the origin",
@@ -127,16 +187,74 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
     }
 }
 
+/// The summary where the application fails, or a setting makes it fail: that outweighs everything that concerns the cache.
+fn fault(facts: &ExplainedFacts<'_>) -> Option<ExplainSummary> {
+    let is_stored = matches!(facts.verdict, "hit" | "stale-hit");
+    if !is_stored && !matches!(facts.verdict, "miss" | "revalidate" | "pass") {
+        return None;
+    }
+    let start = match is_stored {
+        true => format!("Served from {}", place(facts.tier)),
+        false => "Not cached".to_owned(),
+    };
+    let ignored = |proxy: &str| {
+        format!(
+            "{proxy} sends X-Forwarded-Proto: https, which larder ignores because `clients.trusted` lacks this address. If it is your proxy, add it: \
+             clients.trusted = [\"{proxy}\"]"
+        )
+    };
+    let (what, because) = match (facts.failure, facts.errors, facts.untrusted_proxy) {
+        (Some(failure), ..) if !is_stored => (
+            format!("the origin gave no valid response ({failure})"),
+            "An invalid response is not stored. Repair the origin first".to_owned(),
+        ),
+        (_, _, proxy) if facts.reason == Some(MissReason::RedirectLoop) => {
+            let (what, why) = words(MissReason::RedirectLoop);
+            let ignored = proxy.map_or(String::new(), |it| format!(". {}", ignored(it)));
+            (what.trim_start_matches("Not cached: ").to_owned(), format!("{}{ignored}", sentence(why)))
+        }
+        (_, _, Some(proxy)) if facts.redirects_to_https => (
+            format!(
+                "the origin redirects to the same URL over https, which is a loop for the clients of {proxy}"
+            ),
+            ignored(proxy),
+        ),
+        (_, Some(it), _) if !is_stored => (
+            format!("the last response to this URL was {}", it.status),
+            match (it.failed, it.of) {
+                (1, 1) => "The last request for it failed, and larder does not store errors".to_owned(),
+                (failed, of) if failed == of => {
+                    format!(
+                        "Each of the last {of} recorded requests for it failed, and larder does not store errors"
+                    )
+                }
+                (failed, of) => format!("{failed} of the last {of} recorded requests for it failed"),
+            },
+        ),
+        _ => match facts.status.filter(|it| is_stored && *it >= 500) {
+            Some(status) => (
+                format!("the stored response is an error ({status})"),
+                "The application gave it a lifetime, or `cache.status_ttl` does".to_owned(),
+            ),
+            None => return None,
+        },
+    };
+    Some(ExplainSummary {
+        answer: format!("{start}: {what}."),
+        rightness: Rightness::Fault,
+        because: format!("That is a fault. {because}."),
+        shows_changes: false,
+    })
+}
+
+/// A clause as the beginning of a sentence.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    letters.next().map_or(String::new(), |it| it.to_uppercase().chain(letters).collect())
+}
+
 /// The summary of a request that the origin gets.
 fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
-    if let Some(failure) = facts.failure {
-        return ExplainSummary {
-            answer: format!("Not cached: the origin gave no valid response ({failure})."),
-            rightness: Rightness::Right,
-            because: "That is right: an invalid response is not stored. Repair the origin first.".to_owned(),
-            shows_changes: false,
-        };
-    }
     let Some(reason) = facts.reason else {
         return ExplainSummary {
             answer: format!("Not cached: {}", facts.sentence),
@@ -159,28 +277,57 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         PageAudience::Differs => Some("recent responses to this URL differ, so each may be for one client"),
         PageAudience::OneClient => Some("a response to this URL was for one client"),
     };
-    let (rightness, because) = match (class, apart) {
-        (MissClass::Rightly, _) => (Rightness::Right, because),
-        (MissClass::CouldBeHit, Some(apart)) => (Rightness::Right, apart),
-        (MissClass::CouldBeHit, None) => (Rightness::CouldBeCached, because),
-        (MissClass::Needed | MissClass::Shared, _) if facts.has_setting && apart.is_none() => {
-            (Rightness::CouldBeCached, "a setting makes one stored page answer more requests")
-        }
-        (MissClass::Needed | MissClass::Shared, _) => (Rightness::Once, because),
-    };
-    let because = match rightness {
-        Rightness::Right => format!("That is right: {because}."),
-        Rightness::Once => format!("That is normal: {because}."),
-        Rightness::CouldBeCached => format!("It could be cached: {because}."),
-    };
-    let answer = match (facts.last_credentials, reason) {
-        (Some(it), MissReason::Credentials) => format!(
-            "Not cached: the last request for this URL carried {it}, and nothing says that the page is the same for all clients."
+    let (rightness, start, because) = match (class, apart) {
+        (MissClass::Rightly, _) => (Rightness::Right, "That is right", because),
+        (MissClass::CouldBeHit, Some(apart)) => (Rightness::Right, "That is right", apart),
+        (MissClass::CouldBeHit, None) => (Rightness::CouldBeCached, "It could be cached", because),
+        (MissClass::Needed | MissClass::Shared, _) if facts.has_setting && apart.is_none() => (
+            Rightness::CouldBeCached,
+            "It could be cached",
+            "a setting makes one stored page answer more requests",
         ),
-        (Some(it), _) => format!("Not cached: the last request for this URL carried {it}."),
-        (None, _) => format!("{answer}."),
+        (MissClass::Needed | MissClass::Shared, _) => (Rightness::Once, "That is normal", because),
     };
+    let because = format!("{start}: {because}.");
+    let named = facts.credential.filter(|_| !facts.by_access).and_then(|it| named_words(reason, it));
+    let answer = named.unwrap_or_else(|| format!("{answer}."));
     ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() }
+}
+
+/// The answer that names the field or cookies on which the reason depends.
+fn named_words(reason: MissReason, it: &NamedCredential) -> Option<String> {
+    let names = &it.words;
+    Some(match (reason, it.of) {
+        (MissReason::PrivateCookie, _) => {
+            format!("Not cached: the request has {names}, which `cache.private_cookies` makes private.")
+        }
+        (MissReason::OverridingField, _) => {
+            format!("Not cached: {names} of the request may change the target, method or user.")
+        }
+        (MissReason::UnkeyedField, _) => {
+            format!("Not cached: {names} of the request is not in the strict key.")
+        }
+        (MissReason::SetCookie, _) => format!("Not cached: the response sets {names}."),
+        (MissReason::Variant, _) => {
+            format!(
+                "Not stored in this variant: Vary names {names}, and the values of this request are others."
+            )
+        }
+        (MissReason::Credentials, CredentialOf::Variants) => {
+            format!("Not stored for this client: Vary makes a variant for each value of {names}.")
+        }
+        (MissReason::Credentials, CredentialOf::LastRequest) => format!(
+            "Not cached: the last request for this URL had {names}, and nothing says that the page is the same for all clients."
+        ),
+        (MissReason::Credentials, _) => format!(
+            "Not cached: the request has {names}, and nothing says that the page is the same for all clients."
+        ),
+        (MissReason::Authorization, CredentialOf::LastRequest) => {
+            format!("Not cached: the last request for this URL had {names}.")
+        }
+        (MissReason::Authorization, _) => format!("Not cached: the request has {names}."),
+        _ => return None,
+    })
 }
 
 fn place(tier: &str) -> &str {

@@ -163,7 +163,12 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         tier: "ram",
         freshness: "fresh for 48 s",
         failure: None,
-        last_credentials: None,
+        credential: None,
+        errors: None,
+        redirects_to_https: false,
+        untrusted_proxy: None,
+        status: None,
+        refused_by: None,
         by_access: false,
         audience: PageAudience::Unknown,
         has_setting: false,
@@ -194,8 +199,11 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
     );
     let credentials = explained("pass", Some(MissReason::Credentials));
     check(
-        ExplainedFacts { last_credentials: Some("Cookie (lang)"), ..credentials },
-        "Not cached: the last request for this URL carried Cookie (lang), and nothing says that the page is the same for all clients.",
+        ExplainedFacts {
+            credential: Some(&named(CredentialOf::LastRequest, "the cookie lang")),
+            ..credentials
+        },
+        "Not cached: the last request for this URL had the cookie lang, and nothing says that the page is the same for all clients.",
         "That is right: the page may be for one client.",
     );
     let no_lifetime = explained("miss", Some(MissReason::NoLifetime));
@@ -208,6 +216,122 @@ fn the_answer_is_one_clause_and_the_judgement_one_sentence() {
         ExplainedFacts { audience: PageAudience::OneClient, ..no_lifetime },
         "Not cached: the response declares no lifetime.",
         "That is right: a response to this URL was for one client.",
+    );
+}
+
+fn named(of: CredentialOf, words: &str) -> NamedCredential {
+    NamedCredential { of, words: words.to_owned() }
+}
+
+#[test]
+fn the_answer_names_the_field_or_cookies_on_which_the_reason_depends() {
+    for (reason, of, words, answer) in [
+        (
+            MissReason::PrivateCookie,
+            CredentialOf::Request,
+            "the cookie sid",
+            "Not cached: the request has the cookie sid, which `cache.private_cookies` makes private.",
+        ),
+        (
+            MissReason::Credentials,
+            CredentialOf::Variants,
+            "the cookies a and b",
+            "Not stored for this client: Vary makes a variant for each value of the cookies a and b.",
+        ),
+        (
+            MissReason::SetCookie,
+            CredentialOf::Response,
+            "the cookie sid",
+            "Not cached: the response sets the cookie sid.",
+        ),
+        (
+            MissReason::Authorization,
+            CredentialOf::LastRequest,
+            "Authorization",
+            "Not cached: the last request for this URL had Authorization.",
+        ),
+    ] {
+        let credential = named(of, words);
+        let facts = ExplainedFacts { credential: Some(&credential), ..explained("miss", Some(reason)) };
+        assert_eq!(answer, summarize(&facts).answer);
+    }
+}
+
+/// Explain said "That is right" of a redirect loop and of a URL that answers each request with 500.
+#[test]
+fn a_fault_of_the_application_or_of_a_setting_is_never_right() {
+    let of_credentials = |verdict| ExplainedFacts {
+        credential: None,
+        audience: PageAudience::OneClient,
+        ..explained(verdict, Some(MissReason::Credentials))
+    };
+    let check = |facts: ExplainedFacts<'_>, answer: &str, because: &str| {
+        let found = summarize(&facts);
+        assert_eq!((answer, Rightness::Fault), (&*found.answer, found.rightness));
+        assert!(found.because.contains(because) && !found.shows_changes, "{}", found.because);
+    };
+    let loops = ExplainedFacts { redirects_to_https: true, ..of_credentials("miss") };
+    let of_proxy = ExplainedFacts { untrusted_proxy: Some("127.0.7.1"), ..loops };
+    assert_eq!(Rightness::Right, summarize(&loops).rightness, "a site may redirect to https");
+    check(
+        of_proxy,
+        "Not cached: the origin redirects to the same URL over https, which is a loop for the clients of 127.0.7.1.",
+        "add it: clients.trusted = [\"127.0.7.1\"]",
+    );
+    // The redirect may be stored as well.
+    check(
+        ExplainedFacts { verdict: "hit", reason: None, ..of_proxy },
+        "Served from RAM: the origin redirects to the same URL over https, which is a loop for the clients of 127.0.7.1.",
+        "`clients.trusted` lacks this address",
+    );
+    let own = explained("miss", Some(MissReason::RedirectLoop));
+    check(
+        own,
+        "Not cached: the origin redirects the request to its own URL, which is a loop.",
+        "No client can follow it",
+    );
+    check(
+        ExplainedFacts { untrusted_proxy: Some("10.0.0.1"), ..own },
+        "Not cached: the origin redirects the request to its own URL, which is a loop.",
+        "10.0.0.1 sends X-Forwarded-Proto: https, which larder ignores",
+    );
+    for (failed, of, because) in [
+        (1, 1, "The last request for it failed"),
+        (4, 4, "Each of the last 4 recorded requests"),
+        (2, 5, "2 of the last 5"),
+    ] {
+        let errors = Some(UrlErrors { status: 500, failed, of });
+        check(
+            ExplainedFacts { errors, ..of_credentials("pass") },
+            "Not cached: the last response to this URL was 500.",
+            because,
+        );
+    }
+    check(
+        ExplainedFacts { status: Some(503), ..explained("hit", None) },
+        "Served from RAM: the stored response is an error (503).",
+        "`cache.status_ttl`",
+    );
+    check(
+        ExplainedFacts { failure: Some("no connection"), ..of_credentials("miss") },
+        "Not cached: the origin gave no valid response (no connection).",
+        "Repair the origin first",
+    );
+}
+
+#[test]
+fn a_refused_request_is_neither_right_nor_wrong() {
+    let rule =
+        "`site.route.access.allow` at a.toml:8 decides, before the cache. It admits clients in 10.0.0.0/8.";
+    let facts = ExplainedFacts {
+        sentence: "Refused by larder before the cache: the client 127.0.0.1 is not in allow.",
+        refused_by: Some(rule),
+        ..explained("refused", None)
+    };
+    let found = summarize(&facts);
+    assert_eq!(
+        ("Refused: the client 127.0.0.1 is not in allow.", Rightness::ByRule, rule),
+        (&*found.answer, found.rightness, &*found.because)
     );
 }
 

@@ -26,6 +26,18 @@ fn names_of_vary() {
     assert!(names(&[Field { name: "vary", value: most.as_bytes() }]).is_some());
 }
 
+#[test]
+fn the_fields_that_tell_a_request_from_all_variants_are_shown_without_the_values_of_cookies() {
+    let names: Vec<Box<str>> = vec!["accept-language".into(), "cookie".into(), "x-a".into()];
+    let stored =
+        key(&["accept-language", "cookie", "x-a"], &[("cookie", "b=s3cret; c=s3cret"), ("x-a", "1")]);
+    let request = [Field { name: "X-A", value: b"1" }, Field { name: "Cookie", value: b"b=other" }];
+    let words = in_words(&[(&names, stored.as_bytes())], &request);
+    assert_eq!(Some("the cookies b and c"), words.as_deref());
+    let words = in_words(&[(&names, stored.as_bytes())], &[Field { name: "Accept-Language", value: b"de" }]);
+    assert_eq!(Some("the cookies b and c and the fields accept-language and x-a"), words.as_deref());
+}
+
 fn key(names: &[&str], fields: &[(&str, &str)]) -> String {
     let names: Vec<Box<str>> = names.iter().map(|it| (*it).into()).collect();
     let fields: Vec<_> = fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();

@@ -3,6 +3,7 @@
 use super::AccessRules;
 use super::credentials::Credential;
 use super::verification::Checked;
+use larder_config::access::Addresses;
 use larder_counters::Counters;
 use larder_semantics::request_view::RequestView;
 
@@ -26,6 +27,8 @@ pub struct AccessFinding {
     pub key: &'static str,
     /// One sentence.
     pub sentence: String,
+    /// The requests that the rule admits, if it refuses this one: the object of a sentence.
+    pub admits: String,
 }
 
 impl AccessFinding {
@@ -41,12 +44,18 @@ impl AccessFinding {
         self.key == RATE
     }
 
-    fn refused(key: &'static str, status: u16, sentence: impl Into<String>) -> Self {
-        Self { verdict: AccessVerdict::Refused(status), key, sentence: sentence.into() }
+    fn refused(
+        key: &'static str,
+        status: u16,
+        sentence: impl Into<String>,
+        admits: impl Into<String>,
+    ) -> Self {
+        let verdict = AccessVerdict::Refused(status);
+        Self { verdict, key, sentence: sentence.into(), admits: admits.into() }
     }
 
     fn admitted(key: &'static str, sentence: &str) -> Self {
-        Self { verdict: AccessVerdict::Admitted, key, sentence: sentence.to_owned() }
+        Self { verdict: AccessVerdict::Admitted, key, sentence: sentence.to_owned(), admits: String::new() }
     }
 }
 
@@ -57,25 +66,30 @@ impl AccessRules {
         let config = &self.config;
         let client =
             view.client.map_or_else(|| "a Unix socket".to_owned(), |it| it.to_canonical().to_string());
-        if config.deny.as_ref().is_some_and(|it| it.has(view)) {
-            return AccessFinding::refused(DENY, 403, format!("the client {client} is in deny"));
+        if let Some(it) = config.deny.as_ref().filter(|it| it.has(view)) {
+            let admits = format!("clients that are not in {}", it.shown());
+            return AccessFinding::refused(DENY, 403, format!("the client {client} is in deny"), admits);
         }
         if let Some(it) = config.deny_when.as_ref().filter(|it| it.holds(view)) {
-            return AccessFinding::refused(DENY_WHEN, 403, format!("the condition is true: {}", it.shown()));
+            let text = format!("the condition is true: {}", it.shown());
+            return AccessFinding::refused(DENY_WHEN, 403, text, "requests for which it is false");
         }
         if let Some(it) = config.allow_when.as_ref().filter(|it| !it.holds(view)) {
             return AccessFinding::refused(
                 ALLOW_WHEN,
                 403,
                 format!("the condition is false: {}", it.shown()),
+                "requests for which it is true",
             );
         }
         let Some(by_address) = self.by_facts(view) else {
-            return AccessFinding::refused(ALLOW, 403, format!("the client {client} is not in allow"));
+            let shown = config.allow.as_ref().map(Addresses::shown).unwrap_or_default();
+            let text = format!("the client {client} is not in allow");
+            return AccessFinding::refused(ALLOW, 403, text, format!("clients in {shown}"));
         };
         if let Some(wait) = self.limit.as_ref().and_then(|it| it.is_exceeded(view)) {
             let text = format!("the rate is exceeded for {wait} s");
-            return AccessFinding::refused(RATE, 429, text);
+            return AccessFinding::refused(RATE, 429, text, format!("such a request in {wait} s"));
         }
         match (self.credentials.is_empty(), config.any && by_address) {
             (true, _) if by_address => AccessFinding::admitted(ALLOW, "the client is in allow"),
@@ -109,12 +123,14 @@ impl AccessRules {
                 Checked::Unknown(_) => &mut depends,
                 Checked::Invalid(page) => {
                     let text = it.refusal(page.status);
-                    refused = refused.or_else(|| Some(AccessFinding::refused(key, page.status, text)));
+                    refused =
+                        refused.or_else(|| Some(AccessFinding::refused(key, page.status, text, it.admits())));
                     continue;
                 }
             };
             let text = it.unverified();
-            let finding = AccessFinding { verdict: AccessVerdict::Depends, key, sentence: text };
+            let finding =
+                AccessFinding { verdict: AccessVerdict::Depends, key, sentence: text, admits: String::new() };
             *found = found.take().or(Some(finding));
         }
         let valid = valid.map(|it| AccessFinding::admitted(it.key, "its credentials are valid"));
@@ -155,6 +171,16 @@ impl Credential {
             (Credential::Jwt(_), _) => "the request has no valid token".to_owned(),
             (Credential::Signed(_), _) => "the URL has no valid signature".to_owned(),
             (Credential::Forward(_), _) => "the service refuses the request".to_owned(),
+        }
+    }
+
+    /// The requests that it admits.
+    fn admits(&self) -> &'static str {
+        match self {
+            Credential::Basic(_) => "requests with a user name and password of its list",
+            Credential::Jwt(_) => "requests with a valid token",
+            Credential::Signed(_) => "requests with a valid signature",
+            Credential::Forward(_) => "requests that the service admits",
         }
     }
 

@@ -5,6 +5,7 @@ import { post } from '../api';
 import { Skeleton, Cache, Empty, Failed, Head } from '../parts/basic';
 import { Changes, Where } from '../parts/changes';
 import { Icon } from '../parts/icons';
+import { Linked } from '../parts/linked';
 import { Long } from '../parts/long';
 import * as format from '../format';
 import { go, note, useFetched } from '../hooks';
@@ -29,7 +30,9 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
   const [url, setUrl] = useState(params.get('url') ?? '');
   const [method, setMethod] = useState(params.get('method') ?? 'GET');
   const [headers, setHeaders] = useState(params.get('headers') ?? '');
-  const [question, setQuestion] = useState(id ? JSON.stringify({ id }) : url ? JSON.stringify({ ask: url.trim(), method, headers: fields(headers) }) : null);
+  const [client, setClient] = useState(params.get('client') ?? '');
+  const asked = (given: string): string => JSON.stringify({ ask: given, method, headers: fields(headers), client: client.trim() || undefined });
+  const [question, setQuestion] = useState(id ? JSON.stringify({ id }) : url ? asked(url.trim()) : null);
   const [turn, again] = useState(0);
 
   // A link from another view while this one is open.
@@ -38,7 +41,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
     const given = params.get('url');
     if (given && given !== url) {
       setUrl(given);
-      setQuestion(JSON.stringify({ ask: given.trim(), method, headers: fields(headers) }));
+      setQuestion(asked(given.trim()));
     }
   }, [params]);
 
@@ -48,8 +51,8 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
     const given = url.trim();
     if (given === '') return;
     setUrl(given);
-    note('explain', { url: given, method: method === 'GET' ? '' : method, headers });
-    setQuestion(JSON.stringify({ ask: given, method, headers: fields(headers) }));
+    note('explain', { url: given, method: method === 'GET' ? '' : method, headers, client: client.trim() });
+    setQuestion(asked(given));
     again((it) => it + 1);
   };
 
@@ -76,8 +79,13 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
           <kbd aria-hidden="true">/</kbd>
         </div>
         <button class="button primary">Explain</button>
-        <details class="ask-fields" open={headers !== ''}>
-          <summary>Request fields</summary>
+        <details class="ask-fields" open={headers !== '' || client !== ''}>
+          <summary>Client and request fields</summary>
+          <label>
+            Client address
+            <input class="mono" placeholder="127.0.0.1" spellcheck={false} value={client} onInput={(event) => setClient(event.currentTarget.value)} />
+            <span class="faint">for rules by address, country and rate</span>
+          </label>
           <textarea
             class="mono"
             rows={3}
@@ -117,9 +125,11 @@ function Result({ it }: { it: Explanation }): JSX.Element {
           )}
         </p>
         <p class="verdict-sentence" data-verdict={it.verdict.name}>
-          <Long text={it.summary.answer} />
+          <Long text={it.summary.answer} draw={(text) => <Linked text={text} />} />
         </p>
-        <p class={`because ${it.summary.judgement}`}>{it.summary.because}</p>
+        <p class={`because ${it.summary.judgement}`}>
+          <Linked text={it.summary.because} />
+        </p>
         <Changes of={it.summary.changes} />
         {it.pages?.map((page) => (
           <p key={page}>
