@@ -62,6 +62,6 @@ UPGRADES ?= 50
 RELOADS ?= 0
 
 bench-upgrades:
-	cargo run --release --locked --manifest-path bench/upgrades/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES) 10 $(RELOADS)
+	cargo run --release --locked --manifest-path bench/clients/Cargo.toml --target-dir bench/target -- $(ONE) $(OTHER) $(REQUESTS) $(UPGRADES) 10 $(RELOADS)
 
 .PHONY: run build prepare package package-test archive test bench bench-upgrades

@@ -259,17 +259,17 @@ fn build_tls_limit(dir: &Path) -> PathBuf {
 
 /// The load generator for HTTP/3; without it the lanes of HTTP/3 report that.
 fn build_http3_load(dir: &Path) {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("http3/Cargo.toml");
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/Cargo.toml");
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
+        .args(["build", "--quiet", "--release", "--locked", "--bin", "larder-bench-http3", "--manifest-path"])
         .arg(manifest)
         .arg("--target-dir")
         .arg(&target)
         .status();
     let program = target.join("release/larder-bench-http3");
     if !built.is_ok_and(|it| it.success()) || fs::copy(program, dir.join(load::HTTP3)).is_err() {
-        eprintln!("HTTP/3 is left out: bench/http3 cannot be built");
+        eprintln!("HTTP/3 is left out: bench/clients cannot be built");
     }
 }
 

@@ -1,11 +1,10 @@
 //! Load over HTTP/3, by the implementation of quinn and h3: ten requests at once on each connection, one after the other. It prints the
-//! line of `load/report.lua`. It trusts every certificate.
+//! line of `bench/load/report.lua`. It trusts every certificate.
 
 use bytes::Buf;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CipherSuite, ClientConfig, DigitallySignedStruct, SignatureScheme};
+use larder_bench_clients::AnyCertificate;
+use rustls::crypto::ring;
+use rustls::{CipherSuite, ClientConfig};
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::future::poll_fn;
@@ -119,47 +118,8 @@ fn client() -> Result<quinn::ClientConfig, Box<dyn Error>> {
     let mut tls = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(TrustAny(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     Ok(quinn::ClientConfig::new(Arc::new(quinn::crypto::rustls::QuicClientConfig::try_from(tls)?)))
-}
-
-/// Trusts every certificate: that of the benchmark is made for its run.
-#[derive(Debug)]
-struct TrustAny(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for TrustAny {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
