@@ -135,6 +135,21 @@ pub fn changes_cookies(it: &Field<'_>) -> bool {
     it.sets_cookie() || it.is("clear-site-data") && clears_more()
 }
 
+/// The cookies of a GET that may make its response specific to one visitor on the route: those that [`matter`].
+pub(crate) fn of_visitor<'f>(
+    fields: &'f [Field<'f>],
+    policy: &Policy,
+) -> impl Iterator<Item = (&'f [u8], &'f [u8])> {
+    let is_keyed = policy.key.headers.iter().any(|it| it.eq_ignore_ascii_case("cookie"));
+    pairs(fields).filter(move |it| {
+        let matters = match policy.private_cookies.is_empty() {
+            true => !is_in_key(it.0, policy),
+            false => is_private_name(it.0, policy),
+        };
+        !is_keyed && *it != (b"", b"") && matters
+    })
+}
+
 /// The names of cookies that a response sets although its request had them: the application did not see them, because `cache.private_cookies` does
 /// not name them, and begins each time with a new one. The request had no private cookie. Those of `cache.ignored_cookies` are removed on purpose.
 pub fn set_again<'f>(
@@ -209,7 +224,7 @@ pub fn set_by(response: &[Field<'_>]) -> Option<String> {
     in_words(&pairs.iter().map(Vec::as_slice).collect::<Vec<_>>(), |_| true)
 }
 
-fn matches(pattern: &str, name: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &str, name: &[u8]) -> bool {
     match pattern.split_once('*') {
         Some((before, after)) => {
             name.len() >= before.len() + after.len()

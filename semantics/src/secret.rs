@@ -194,7 +194,8 @@ pub fn shown_target(target: &str) -> Cow<'_, str> {
 }
 
 /// Whether the name of a parameter says that its value is a secret.
-fn is_secret_parameter(name: &str) -> bool {
+#[must_use]
+pub fn is_secret_parameter(name: &str) -> bool {
     const NAMES: [&str; 30] = [
         "assertion",
         "auth",

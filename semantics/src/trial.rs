@@ -6,6 +6,7 @@
 
 mod audience;
 mod cache;
+pub mod evidence;
 pub mod facts;
 mod outcome;
 

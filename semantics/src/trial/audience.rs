@@ -102,7 +102,7 @@ struct ObservedRequests {
 
 /// The times of a response between the first and the last request that got it from an origin, microseconds.
 #[derive(Clone, Copy)]
-struct SentTimes {
+pub(super) struct SentTimes {
     /// The end of the request that ended first: the response existed by then.
     first_end: u64,
     /// The beginning of the request that began last: the response still existed then.
@@ -110,7 +110,12 @@ struct SentTimes {
 }
 
 impl SentTimes {
-    fn joined(self, other: Self) -> Self {
+    /// Those of one request, from its beginning to its end.
+    pub(super) fn of((last_begin, first_end): (u64, u64)) -> Self {
+        Self { first_end, last_begin }
+    }
+
+    pub(super) fn joined(self, other: Self) -> Self {
         Self {
             first_end: self.first_end.min(other.first_end),
             last_begin: self.last_begin.max(other.last_begin),
@@ -170,8 +175,7 @@ impl SharingCheck {
         it.weight = it.weight.saturating_add(weight);
         if own.is_some() {
             it.answers += 1;
-            let (last_begin, first_end) = request.span;
-            let these = SentTimes { first_end, last_begin };
+            let these = SentTimes::of(request.span);
             it.sent = Some(it.sent.map_or(these, |before| before.joined(these)));
         }
         it.has_credentials |= has_credentials;
@@ -207,7 +211,7 @@ impl SharingCheck {
     }
 }
 
-fn url_of(request: &RecordedRequest<'_>) -> u64 {
+pub(super) fn url_of(request: &RecordedRequest<'_>) -> u64 {
     let parts = [request.scheme, request.authority, request.target];
     parts.iter().fold(0, |hash, it| xxh3_64(it.as_bytes()).wrapping_add(hash.rotate_left(1)))
 }
@@ -241,7 +245,7 @@ fn alternates(group: &ObservedGroup) -> bool {
 }
 
 /// Whether a request for one response began after a request for another one had ended, and one for the other after one for the first.
-fn are_interleaved(mut all: Vec<SentTimes>) -> bool {
+pub(super) fn are_interleaved(mut all: Vec<SentTimes>) -> bool {
     all.sort_unstable_by_key(|it| it.first_end);
     // The latest beginning among the first n.
     let mut latest = vec![0];

@@ -1,0 +1,299 @@
+//! The evidence on small recordings: each refusal, each missing part, and the names that are proven.
+
+use super::*;
+use crate::field::Field;
+use crate::key::QueryPolicy;
+use crate::policy::Policy;
+use crate::trial::{RecordedResponse, ServedBy};
+use larder_stdx::clock::WallTime;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// One recorded request: its time, target, `Cookie`, further fields, and the fields and body of the response.
+#[derive(Clone)]
+struct Row {
+    at: u64,
+    target: String,
+    cookie: String,
+    sent: &'static [Field<'static>],
+    came: &'static [Field<'static>],
+    body: u64,
+}
+
+const fn field(name: &'static str, value: &'static str) -> Field<'static> {
+    Field { name, value: value.as_bytes() }
+}
+
+const AGE: &[Field<'static>] = &[field("cache-control", "max-age=60")];
+const SILENT: &[Field<'static>] = &[];
+
+fn row(at: u64, target: String, cookie: String) -> Row {
+    Row { at, target, cookie, sent: &[], came: AGE, body: 1 }
+}
+
+/// Twenty visitors with a session each request two pages, one after the other.
+fn visits() -> Vec<Row> {
+    (0..40).map(|it| row(it, format!("/{}", it % 2), format!("sid={}; _ga={it}", it / 2))).collect()
+}
+
+/// The same pages, as a route that names no private cookies withholds them: without a lifetime.
+fn visits_of(policy: &Policy) -> Vec<Row> {
+    let is_silent = policy.private_cookies.is_empty();
+    with(visits(), |_, it| it.came = if is_silent { SILENT } else { AGE })
+}
+
+fn with(rows: Vec<Row>, change: impl Fn(usize, &mut Row)) -> Vec<Row> {
+    let mut rows = rows;
+    rows.iter_mut().enumerate().for_each(|(at, it)| change(at, it));
+    rows
+}
+
+/// Passes each row as a recorded request to `see`.
+fn recorded<T>(rows: &[Row], see: impl FnOnce(&[RecordedRequest<'_>]) -> T) -> T {
+    let sent: Vec<Vec<Field<'_>>> = rows
+        .iter()
+        .map(|it| {
+            let cookie = Field { name: "cookie", value: it.cookie.as_bytes() };
+            it.sent.iter().copied().chain((!it.cookie.is_empty()).then_some(cookie)).collect()
+        })
+        .collect();
+    let all: Vec<RecordedRequest<'_>> = rows
+        .iter()
+        .zip(&sent)
+        .map(|(it, fields)| RecordedRequest {
+            time: WallTime(it.at),
+            span: (it.at * 10, it.at * 10 + 1),
+            weight: 1,
+            method: "GET",
+            scheme: "http",
+            authority: "h",
+            target: &it.target,
+            fields,
+            client: xxh3_64(it.cookie.as_bytes()),
+            status: 200,
+            served: ServedBy::Origin,
+            response: Some(RecordedResponse {
+                time: WallTime(it.at),
+                status: 200,
+                fields: it.came,
+                digest: if it.body == 0 { 0 } else { it.body * 8 + 1 },
+                head: 0,
+            }),
+            stored: None,
+        })
+        .collect();
+    see(&all)
+}
+
+fn cookies(rows: &[Row], policy: &Policy) -> CookieSharing {
+    recorded(rows, |all| {
+        let mut evidence = CookieEvidence::new(policy);
+        all.iter().enumerate().for_each(|(number, it)| evidence.note(number, it));
+        evidence.verdict()
+    })
+}
+
+fn parameters(rows: &[Row], policy: &Policy) -> Option<NeedlessParameters> {
+    recorded(rows, |all| {
+        let mut evidence = ParameterEvidence::new(policy);
+        all.iter().enumerate().for_each(|(number, it)| evidence.note(number, it));
+        evidence.verdict()
+    })
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|it| (*it).to_owned()).collect()
+}
+
+#[track_caller]
+fn equal(rows: &[Row], policy: &Policy) -> EqualForAll {
+    match cookies(rows, policy) {
+        CookieSharing::Equal(it) => it,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn equal_responses_for_many_sessions_are_evidence() {
+    let expect = EqualForAll {
+        cookies: owned(&["sid"]),
+        analytics: owned(&["_ga*"]),
+        needs_lifetime: false,
+        could: 40,
+        pages: 2,
+        all: 40,
+    };
+    for names in [&[][..], &["*"], &["sid", "_g*"]] {
+        let policy = Policy { private_cookies: owned(names), ..Policy::default() };
+        let expect = EqualForAll { needs_lifetime: names.is_empty(), ..expect.clone() };
+        assert_eq!(expect, equal(&visits_of(&policy), &policy), "{names:?}");
+    }
+    // Of a fixed list, the other cookies are gone already.
+    let only = Policy { private_cookies: owned(&["sid"]), ..Policy::default() };
+    assert_eq!(EqualForAll { analytics: Vec::new(), ..expect }, equal(&visits(), &only));
+    const VARIES: &[Field<'static>] =
+        &[field("cache-control", "public, max-age=60"), field("vary", "Cookie")];
+    let varied = with(visits(), |_, it| it.came = VARIES);
+    assert_eq!(40, equal(&varied, &Policy::default()).could);
+    let none = with(visits(), |_, it| it.cookie.clear());
+    assert_eq!(CookieSharing::Unneeded, cookies(&none, &Policy::default()));
+}
+
+#[test]
+fn a_cookie_with_few_values_is_not_proven() {
+    let rows = with(visits(), |at, it| {
+        if at % 4 < 2 {
+            it.cookie.push_str("; lang=de");
+        }
+    });
+    let found = equal(&rows, &Policy { private_cookies: owned(&["*"]), ..Policy::default() });
+    assert_eq!((owned(&["sid"]), 20), (found.cookies, found.could));
+}
+
+#[test]
+fn pages_of_one_client_are_refused() {
+    const PRIVATE: &[Field<'static>] = &[field("cache-control", "private, max-age=60")];
+    const NO_STORE: &[Field<'static>] = &[field("cache-control", "no-store")];
+    const SETS: &[Field<'static>] = &[field("cache-control", "max-age=60"), field("set-cookie", "sid=")];
+    let policies = [&[][..], &["*"], &["sid"]];
+    for policy in policies.map(|it| Policy { private_cookies: owned(it), ..Policy::default() }) {
+        let check = |why, change: &dyn Fn(usize, &mut Row)| {
+            let found = cookies(&with(visits_of(&policy), change), &policy);
+            assert!(
+                matches!(found, CookieSharing::Refused(it, _) if it == why),
+                "{why:?} {:?} {found:?}",
+                policy.private_cookies
+            );
+        };
+        // One response of the route is enough.
+        check(SharingRefusal::Private, &|at, it| {
+            if at == 30 {
+                it.came = PRIVATE
+            }
+        });
+        check(SharingRefusal::Private, &|at, it| {
+            if at == 30 {
+                it.came = NO_STORE
+            }
+        });
+        check(SharingRefusal::SetsCookie, &|at, it| {
+            if at == 30 {
+                it.came = SETS
+            }
+        });
+        check(SharingRefusal::Differs, &|at, it| {
+            if at == 30 {
+                it.body = 2
+            }
+        });
+        // The page of the last visitor, and of the first.
+        check(SharingRefusal::Differs, &|at, it| {
+            if at > 37 {
+                it.body = 2
+            }
+        });
+        check(SharingRefusal::Differs, &|at, it| {
+            if at < 2 {
+                it.body = 2
+            }
+        });
+        // A page with a clock, and one for each visitor.
+        check(SharingRefusal::Differs, &|at, it| it.body = at as u64 + 1);
+        check(SharingRefusal::Differs, &|at, it| it.body = at as u64 / 2 % 3 + 1);
+    }
+}
+
+#[test]
+fn two_visitors_whose_other_cookie_changes_with_each_request_are_two_visitors() {
+    let rows: Vec<Row> = (0..40)
+        .map(|it| Row {
+            body: it / 20 + 1,
+            ..row(it, "/me".to_owned(), format!("sid={}; once={it}", it / 20))
+        })
+        .collect();
+    let found = cookies(&rows, &Policy { private_cookies: owned(&["*"]), ..Policy::default() });
+    assert!(matches!(found, CookieSharing::Refused(SharingRefusal::Differs, _)), "{found:?}");
+    // One of them alone proves nothing of the session.
+    let one = equal(&rows[..20], &Policy { private_cookies: owned(&["once"]), ..Policy::default() });
+    assert_eq!(owned(&["once"]), one.cookies);
+    assert_eq!(
+        CookieSharing::Missing(MissingEvidence::Values),
+        cookies(&rows[..20], &Policy { private_cookies: owned(&["*"]), ..Policy::default() }),
+    );
+}
+
+#[test]
+fn a_page_that_changes_with_the_time_alone_is_equal() {
+    let rows = with(visits(), |at, it| it.body = if at < 20 { 1 } else { 2 });
+    assert_eq!(40, equal(&rows, &Policy { private_cookies: owned(&["*"]), ..Policy::default() }).could);
+}
+
+#[test]
+fn the_missing_evidence_is_named() {
+    let policy = Policy { private_cookies: owned(&["*"]), ..Policy::default() };
+    let check = |why, rows: &[Row]| assert_eq!(CookieSharing::Missing(why), cookies(rows, &policy));
+    check(MissingEvidence::Requests, &visits()[..8]);
+    // Bodies were not read: HEAD, or an unknown content coding.
+    check(MissingEvidence::Requests, &with(visits(), |_, it| it.body = 0));
+    check(MissingEvidence::Clients, &with(visits(), |at, it| it.target = format!("/{at}")));
+    check(MissingEvidence::Values, &with(visits(), |at, it| it.cookie = format!("sid={}", at % 7)));
+}
+
+#[test]
+fn requests_that_identify_their_client_otherwise_are_no_evidence() {
+    const AUTHORIZATION: &[Field<'static>] = &[field("authorization", "1")];
+    const API_KEY: &[Field<'static>] = &[field("x-api-key", "1")];
+    for sent in [AUTHORIZATION, API_KEY] {
+        let found = cookies(&with(visits_of(&Policy::default()), |_, it| it.sent = sent), &Policy::default());
+        assert_eq!(CookieSharing::Missing(MissingEvidence::Requests), found, "{sent:?}");
+    }
+}
+
+/// Requests with parameters whose values are all new, for three pages.
+fn campaigns() -> Vec<Row> {
+    (0..60)
+        .map(|it| Row {
+            body: it % 3 + 1,
+            ..row(it, format!("/p?page={}&utm_source={it}&wt_mc={it}&emid={it}", it % 3), String::new())
+        })
+        .collect()
+}
+
+#[test]
+fn parameters_that_change_no_page_are_found_together() {
+    let expect = NeedlessParameters {
+        names: owned(&["emid", "wt_mc"]),
+        analytics: owned(&["utm_*"]),
+        requests: 60,
+        pages: 3,
+        all: 60,
+    };
+    assert_eq!(Some(expect), parameters(&campaigns(), &Policy::default()));
+    let mut dropped = Policy::default();
+    dropped.key.query = QueryPolicy::Drop(owned(&["wt_*"]));
+    assert_eq!(owned(&["emid"]), parameters(&campaigns(), &dropped).unwrap().names);
+    dropped.key.query = QueryPolicy::Keep(owned(&["page"]));
+    assert_eq!(None, parameters(&campaigns(), &dropped));
+}
+
+#[test]
+fn parameters_that_may_change_a_page_stay() {
+    let none = |change: &dyn Fn(usize, &mut Row)| {
+        assert_eq!(None, parameters(&with(campaigns(), change), &Policy::default()));
+    };
+    // Each request has its own page.
+    none(&|at, it| it.body = at as u64 + 1);
+    // Secrets, and parameters of pages that are not stored.
+    none(&|at, it| it.target = format!("/p?page={}&token={at}", at % 3));
+    const PRIVATE: &[Field<'static>] = &[field("cache-control", "private")];
+    none(&|at, it| {
+        if at == 7 {
+            it.came = PRIVATE
+        }
+    });
+    // Few values, and one that changes a page once.
+    none(&|at, it| it.target = format!("/p?page={}&size={}", at % 3, at % 5));
+    none(&|at, it| {
+        it.target = format!("/p?q={at}");
+        it.body = if at == 30 { 2 } else { 1 };
+    });
+}
