@@ -1,17 +1,24 @@
 //! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
 //! counted facts, and the JSON.
 
-use super::config::{RoutePlace, change};
+use super::config::{RouteEvidence, RoutePlace, change};
 use super::{Admin, AdminResponse};
 use larder_config::{Config, RouteConfig, memory_left};
+use larder_counters::CookieNames;
 use larder_semantics::advice::{
     self, Advice, AdviceFacts, CountedRoute, Finding, ReasonCount, SafeChange, SafeSetting,
 };
+use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::CredentialUse;
+use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
+use larder_server::live::Live;
 use larder_server::route_stats::{AdviceSums, ConfigScopes};
 use larder_stdx::clock;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::HashSet;
+use std::rc::Weak;
+use std::time::Duration;
 
 /// The response.
 pub(super) const ADVICE: &str = concat!(
@@ -26,19 +33,35 @@ pub(super) const ADVICE: &str = concat!(
     change!(),
     r#"}}}},
 "rightly":{"type":"array","description":"requests that are rightly no hits, most first","items":{"type":"object","required":["route","reason","sentence","requests"],"properties":{
-"route":{"type":"string"},"reason":{"type":"string"},"sentence":{"type":"string"},"requests":{"type":"integer"}}}}}}"#
+"route":{"type":"string"},"reason":{"type":"string"},"sentence":{"type":"string"},"requests":{"type":"integer"},
+"evidence":{"type":["string","null"],"description":"the judgement about recent requests, or the evidence that is missing, where cookies are the reason"}}}}}}"#
 );
+
+/// The time between two looks at the counts of withheld requests.
+const STEP: Duration = Duration::from_secs(10);
+/// Milliseconds after the start in which each look may be followed by a judgement, and the time between two judgements after that: one takes up
+/// to a tenth of a second of a processor.
+const EARLY: u64 = 120_000;
+const INTERVAL: u64 = 60_000;
+
+/// The time of the last judgement about recent requests, milliseconds since the start, and the requests that had been withheld then.
+#[derive(Default)]
+pub struct JudgedRequests(Cell<(u64, u64)>);
 
 /// The facts of one route.
 struct KnownRoute<'a> {
     config: &'a RouteConfig,
     site: usize,
     place: RoutePlace,
+    /// Its position among the scopes.
+    scope: usize,
     reasons: Vec<ReasonCount>,
     sums: AdviceSums,
     /// The cookies that it removes although its application sets them, and how often that was.
     removed: (Vec<String>, u64),
     differs: bool,
+    /// The evidence of recent requests.
+    evidence: Option<RouteEvidence>,
     /// Whether the trial of what would be proposed has found danger.
     is_red: bool,
 }
@@ -55,24 +78,67 @@ impl KnownRoute<'_> {
             anonymous: self.sums.anonymous,
             removed_cookies: &self.removed.0,
             removals: self.removed.1,
+            equal: self.equal(),
+            needless: self.evidence.as_ref().and_then(|it| it.parameters.as_ref()),
             differs: self.differs,
             is_red: self.is_red,
         }
     }
+
+    fn equal(&self) -> Option<&EqualForAll> {
+        match &self.evidence.as_ref()?.cookies {
+            CookieSharing::Equal(it) if !self.differs && !self.is_red => Some(it),
+            _ => None,
+        }
+    }
+
+    /// The cookies that make a request private once those that change no page are left out.
+    fn needless_cookies(&self) -> Option<CookieNames> {
+        let (it, policy) = (self.equal()?, &self.config.cache);
+        let private = match policy.private_cookies.is_empty() {
+            true => vec!["*".to_owned()],
+            false => policy.private_cookies.clone(),
+        };
+        let ignored = policy.ignored_cookies.iter().chain(&policy.key.cookies);
+        let ignored = ignored.chain(&it.cookies).chain(&it.analytics).cloned().collect();
+        Some(CookieNames { private, ignored })
+    }
 }
 
 impl Admin {
-    /// The advice for the counted requests since the start. A change that would share responses is tried on recent requests first.
-    pub(super) async fn advice(&self) -> AdminResponse {
-        let live = self.live.borrow().clone();
+    /// Judges recent requests as long as the admin lives, if more requests with cookies have been withheld from the cache: those that
+    /// could have been hits are counted as such from then on.
+    pub async fn judge_recent_requests(admin: Weak<Self>) {
+        loop {
+            tokio::time::sleep(STEP).await;
+            let Some(admin) = admin.upgrade() else { return };
+            let live = admin.live.borrow().clone();
+            let (now, withheld) = (clock::monotonic_now().0, withheld(&live.scopes));
+            let (at, before) = admin.judged.0.get();
+            let is_due = now < EARLY || now.saturating_sub(at) >= INTERVAL;
+            if live.config.statistics && is_due && withheld != before {
+                admin.judged.0.set((now, withheld));
+                let _ = admin.judged_advice(&live).await;
+            }
+        }
+    }
+
+    /// The advice for the counted requests since the start, with the routes that it is about. A change that would share responses is tried on
+    /// recent requests first.
+    async fn judged_advice<'a>(&self, live: &'a Live) -> (Vec<KnownRoute<'a>>, Advice) {
         let mut known = self.known_routes(&live.config.sites, &live.scopes);
+        if let Ok(mut all) = self.evidence().await {
+            known.iter_mut().for_each(|it| it.evidence = all.remove(&it.place));
+        }
         let mut found = advised(&live.config, &known, self.full_disk());
-        let sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
+        let mut sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
             .findings
             .iter()
             .filter(|it| it.kind.shares())
             .filter_map(|it| Some((known[it.route?].place, settings_of(it))))
             .collect();
+        // The longest list of cookies last: it replaces the others of its route.
+        sharing.sort_by_key(|it| it.1.iter().map(listed).max());
         if !sharing.is_empty() {
             let tried: HashSet<RoutePlace> = sharing.iter().map(|it| it.0).collect();
             // A change that cannot be tried is not proposed.
@@ -80,6 +146,20 @@ impl Admin {
             known.iter_mut().for_each(|it| it.is_red = red.contains(&it.place));
             found = advised(&live.config, &known, self.full_disk());
         }
+        for it in &known {
+            let sentence = it.evidence.as_ref().and_then(RouteEvidence::sentence);
+            live.scopes
+                .needless_of(it.scope)
+                .iter()
+                .for_each(|to| to.set(it.needless_cookies(), sentence.clone()));
+        }
+        (known, found)
+    }
+
+    /// `GET /api/v1/advice`.
+    pub(super) async fn advice(&self) -> AdminResponse {
+        let live = self.live.borrow().clone();
+        let (known, found) = self.judged_advice(&live).await;
         let uptime = clock::precise_micros() / 1_000_000;
         let findings: Vec<Value> = found
             .findings
@@ -100,9 +180,12 @@ impl Admin {
             .iter()
             .map(|it| {
                 let row = it.count.reason.row();
+                let of_cookies =
+                    matches!(it.count.reason, MissReason::PrivateCookie | MissReason::Credentials);
+                let evidence = known[it.route].evidence.as_ref().filter(|_| of_cookies);
                 json!({
                     "route": known[it.route].config.name, "reason": row.name, "sentence": row.sentence,
-                    "requests": it.count.requests,
+                    "requests": it.count.requests, "evidence": evidence.and_then(RouteEvidence::sentence),
                 })
             })
             .collect();
@@ -139,6 +222,8 @@ impl Admin {
                     config,
                     site,
                     place: (site, number),
+                    scope: *at,
+                    evidence: None,
                     is_red: false,
                     reasons: scopes.reasons_of(*at).iter().map(count).collect(),
                     sums,
@@ -150,6 +235,24 @@ impl Admin {
             }
         }
         known
+    }
+}
+
+/// The requests of all routes that were withheld from the cache because of cookies.
+fn withheld(scopes: &ConfigScopes) -> u64 {
+    let of = |it: usize| {
+        [MissReason::PrivateCookie, MissReason::Credentials]
+            .map(|why| scopes.requests_of(it, why))
+            .iter()
+            .sum::<u64>()
+    };
+    (0..scopes.routes.len()).map(of).sum()
+}
+
+fn listed(setting: &SafeSetting) -> usize {
+    match setting {
+        SafeSetting::IgnoredCookies(names) => names.len(),
+        _ => 0,
     }
 }
 

@@ -4,6 +4,7 @@
 mod advised;
 mod check;
 mod config_file;
+mod evidence;
 mod hidden;
 mod keys;
 mod maintenance;
@@ -19,6 +20,7 @@ pub use schema::{
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use config_file::{ConfigFile, KeptChange, hash};
+pub(crate) use evidence::RouteEvidence;
 use larder_config::admin_role::AdminRole;
 use larder_config::diff::DiffLine;
 use larder_config::edit::{Edit, PathStep};

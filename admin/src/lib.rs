@@ -39,6 +39,7 @@ mod why;
 
 use access::AccessRefusal;
 pub use access::AdminAccess;
+pub use advice::JudgedRequests;
 pub use audit::Audit;
 use bytes::Bytes;
 pub use config::{ConfigOrder as ReloadOrder, Configuring};
@@ -139,6 +140,8 @@ pub struct Admin {
     pub history: HistoryState,
     /// The sums of the last minute.
     pub recent_sums: RecentSums,
+    /// The last judgement about recent requests.
+    pub judged: JudgedRequests,
     /// Another process has taken over: changes made here would be lost.
     pub is_replaced: Cell<bool>,
     /// The endpoints for changing the configuration.

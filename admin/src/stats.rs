@@ -6,9 +6,8 @@ use super::parameters::{Parameter, one_of};
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;
-use larder_semantics::miss_reason::MissClass;
 use larder_server::privileges::ProcessPrivileges;
-use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ReasonSum, ScopeSums};
+use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums};
 use larder_stdx::clock;
 use larder_store::disk;
 use serde_json::{Map, Value, json};
@@ -172,7 +171,7 @@ pub(super) fn totals(scopes: &ConfigScopes) -> Value {
         let counters = scopes.counters_of(route);
         errors_4xx += value(RouteCounters::TABLE, &counters, "errors_4xx");
         errors_5xx += value(RouteCounters::TABLE, &counters, "errors_5xx");
-        could_be_hits += could_be(&scopes.reasons_of(route));
+        could_be_hits += could_be(scopes, route);
     }
     json!({ "errors_4xx": errors_4xx, "errors_5xx": errors_5xx, "could_be_hits": could_be_hits })
 }
@@ -183,9 +182,9 @@ pub(super) fn saved(scopes: &ConfigScopes) -> Value {
     json!({ "origin_us": scopes.tiers().iter().map(saved).sum::<u64>() })
 }
 
-/// The requests with a reason of the class could-be-hit.
-fn could_be(reasons: &[ReasonSum]) -> u64 {
-    reasons.iter().filter(|it| it.row.class == MissClass::CouldBeHit).map(|it| it.requests).sum()
+/// The requests of a route that could have been hits.
+fn could_be(scopes: &ConfigScopes, route: usize) -> u64 {
+    scopes.reasons_of(route).iter().map(|it| scopes.could_be_of(route, it)).sum()
 }
 
 fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
@@ -223,7 +222,7 @@ pub(super) fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums], detail: D
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": latency,
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
             "reasons": if is_whole { super::why::counts(&reasons) } else { Map::new() },
-            "could_be_hits": could_be(&reasons),
+            "could_be_hits": could_be(scopes, at),
         })
     };
     scopes.routes.iter().enumerate().zip(routes).map(|((at, it), sums)| one((at, it, sums))).collect()

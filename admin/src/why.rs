@@ -3,7 +3,7 @@
 
 use super::{Admin, AdminResponse};
 use larder_counters::{ExampleRequest, RouteCounters};
-use larder_semantics::miss_reason::REASONS;
+use larder_semantics::miss_reason::{MissReason, REASONS};
 use larder_server::route_stats::{ConfigScopes, ReasonSum};
 use larder_stdx::clock;
 use serde_json::{Map, Value, json};
@@ -18,8 +18,9 @@ pub(super) const WHY: &str = r#"{"type":"object","required":["now","uptime","ret
 "routes":{"type":"array","items":{"type":"object","required":["name","site","requests","hits","origin_requests","reasons"],"properties":{
 "name":{"type":"string"},"site":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},
 "when":{"type":"string"},"requests":{"type":"integer"},"hits":{"type":"integer"},"origin_requests":{"type":"integer"},
-"reasons":{"type":"array","items":{"type":"object","required":["reason","requests","origin_us","example"],"properties":{
-"reason":{"type":"string"},"requests":{"type":"integer"},"origin_us":{"type":"integer"},
+"reasons":{"type":"array","items":{"type":"object","required":["reason","requests","could_be_hits","origin_us","evidence","example"],"properties":{
+"reason":{"type":"string"},"requests":{"type":"integer"},"could_be_hits":{"type":"integer","description":"those of them that could have been hits: by the class of the reason, or as recent requests show"},
+"evidence":{"type":["string","null"],"description":"where cookies are the reason, the last judgement about recent requests"},"origin_us":{"type":"integer"},
 "example":{"type":["object","null"],"required":["time","method","url"],"properties":{
 "time":{"type":"integer"},"method":{"type":"string"},"url":{"type":"string"}}}}}}}}}}}"#;
 
@@ -69,7 +70,8 @@ fn route(scopes: &ConfigScopes, at: usize) -> Value {
         .map(|sum| {
             let example = examples.get(sum.row.reason.index()).cloned().flatten();
             json!({
-                "reason": sum.row.name, "requests": sum.requests, "origin_us": sum.micros,
+                "reason": sum.row.name, "requests": sum.requests, "could_be_hits": scopes.could_be_of(at, sum),
+                "origin_us": sum.micros, "evidence": evidence(scopes, at, sum.row.reason),
                 "example": example.map(to_json),
             })
         })
@@ -79,6 +81,12 @@ fn route(scopes: &ConfigScopes, at: usize) -> Value {
         "when": it.identity.when, "requests": value("requests"), "hits": value("hits"),
         "origin_requests": value("origin_requests"), "reasons": reasons,
     })
+}
+
+/// The evidence about requests with this reason, where cookies are the reason.
+fn evidence(scopes: &ConfigScopes, route: usize, reason: MissReason) -> Option<String> {
+    let of_cookies = matches!(reason, MissReason::PrivateCookie | MissReason::Credentials);
+    scopes.needless_of(route).filter(|_| of_cookies)?.sentence()
 }
 
 fn to_json(it: ExampleRequest) -> Value {

@@ -56,8 +56,9 @@ pub fn render(advice: &Value, screen: Screen) -> String {
         let _ = writeln!(out, "{}", screen.paint(Ink::Bold, "rightly not cached"));
     }
     for it in rightly {
-        let row =
-            format!("{} {}: {}", count(number(&it["requests"])), text(&it["route"]), text(&it["sentence"]));
+        let evidence = it["evidence"].as_str().map_or_else(String::new, |it| format!(" {}", harmless(it)));
+        let (requests, route) = (count(number(&it["requests"])), text(&it["route"]));
+        let row = format!("{requests} {route}: {}{evidence}", text(&it["sentence"]));
         let _ = writeln!(out, "  {}", wrapped(&row, 2, 4, screen));
     }
     out
@@ -82,7 +83,8 @@ mod tests {
                     "name": "compression-off", "sentence": "Text is plain.", "route": null, "saves": "bytes", "requests": 12, "per_hour": 24,
                     "origin_us": 0, "from": "stored responses", "changes": [],
                 }],
-                "rightly": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9 }],
+                "rightly": [{ "route": "shop", "reason": "set-cookie", "sentence": "It sets a cookie.", "requests": 9,
+                              "evidence": "Recent requests: as well." }],
             }),
             Screen::NONE,
         );
@@ -92,7 +94,7 @@ mod tests {
             "- RAM keeps more. It takes effect at a restart.",
             "  cache.ram.size = \"2GiB\"",
             "rightly not cached",
-            "  9 shop: It sets a cookie.",
+            "  9 shop: It sets a cookie. Recent requests: as well.",
         ] {
             assert!(rendered.lines().any(|it| it == line), "{line:?} is not in\n{rendered}");
         }

@@ -9,6 +9,9 @@ pub mod top;
 
 pub use histogram::{Histogram, Snapshot};
 pub use manual::manual;
-pub use reasons::{AdviceCounters, ExampleRequest, MOST_REASONS, ReasonCounters, ReasonExamples};
+pub use reasons::{
+    AdviceCounters, CookieNames, ExampleRequest, MOST_REASONS, NeedlessCookies, ReasonCounters,
+    ReasonExamples,
+};
 pub use scopes::{Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
 pub use table::{CounterRow, Counters, Unit};

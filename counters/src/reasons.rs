@@ -2,7 +2,7 @@
 //! here a reason is its position in that list.
 
 use crate::table::Counter;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
 /// The most reasons.
 pub const MOST_REASONS: usize = 48;
@@ -66,6 +66,10 @@ pub struct AdviceCounters {
     pub anonymous: Counter,
     /// Those of them whose stored response was replaced by another one.
     pub changed: Counter,
+    /// Requests with a private cookie that could have been hits: they have only cookies of [`NeedlessCookies`].
+    pub needless_private: Counter,
+    /// The same for requests with credentials.
+    pub needless_credentials: Counter,
 }
 
 impl AdviceCounters {
@@ -78,6 +82,45 @@ impl AdviceCounters {
     /// The parameters that occurred.
     pub fn parameters(&self) -> u64 {
         self.parameters.get()
+    }
+}
+
+/// The cookies of a route: patterns of those that make a request private, and of those that do not.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct CookieNames {
+    /// Patterns of private cookies.
+    pub private: Vec<String>,
+    /// Patterns of the exceptions: those of the configuration, and those that change no page as recent requests show.
+    pub ignored: Vec<String>,
+}
+
+/// The latest judgement about the cookies of recent requests for a route: one for all workers.
+#[derive(Debug, Default)]
+pub struct NeedlessCookies(RwLock<CookieJudgement>);
+
+#[derive(Debug, Default)]
+struct CookieJudgement {
+    names: Option<Arc<CookieNames>>,
+    sentence: Option<String>,
+}
+
+impl NeedlessCookies {
+    /// The cookies of the route, if some of them change no page.
+    #[must_use]
+    pub fn names(&self) -> Option<Arc<CookieNames>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).names.clone()
+    }
+
+    /// The evidence, for an operator.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).sentence.clone()
+    }
+
+    /// Replaces the judgement.
+    pub fn set(&self, names: Option<CookieNames>, sentence: Option<String>) {
+        let names = names.map(Arc::new);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = CookieJudgement { names, sentence };
     }
 }
 
@@ -123,7 +166,7 @@ impl ReasonExamples {
     /// The example of each reason; none before the first.
     #[must_use]
     pub fn all(&self) -> Vec<Option<ExampleRequest>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -2,7 +2,7 @@
 //! counts are not here.
 
 use crate::histogram::Histogram;
-use crate::reasons::{AdviceCounters, ReasonCounters, ReasonExamples};
+use crate::reasons::{AdviceCounters, NeedlessCookies, ReasonCounters, ReasonExamples};
 use crate::table::{Counter, CounterRow, Unit, counters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -54,6 +54,8 @@ pub struct RouteScope {
     pub advice: AdviceCounters,
     /// Examples of them; all workers' parts share these.
     pub examples: Arc<ReasonExamples>,
+    /// The cookies that change no page of it; all workers' parts share them.
+    pub needless: Arc<NeedlessCookies>,
     /// Recent time of its origin for responses that hits can follow; all workers' parts share it, since a hit of one may be the
     /// miss of another.
     pub lately: Arc<Lately>,

@@ -10,8 +10,8 @@ use crate::upgrade::old_process::Successor;
 use crate::upgrade::program;
 use crate::upgrade::purge_channel::LinkEnd;
 use larder_admin::{
-    Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, RecentSums, ReloadOrder,
-    UpgradeOrder,
+    Admin, AdminAccess, Audit, Configuring, HealthState, HistoryEnd, HistoryState, JudgedRequests,
+    RecentSums, ReloadOrder, UpgradeOrder,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -349,6 +349,7 @@ impl Supervisor {
             failure: shared.failure.clone(),
             health: HealthState::default(),
             recent_sums: RecentSums::default(),
+            judged: JudgedRequests::default(),
             history: self.open_history(&live.config),
             is_replaced: Cell::new(false),
             configuring,
@@ -360,6 +361,7 @@ impl Supervisor {
         self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
         let _ = admin.look_at_health();
         admin.update_history();
+        tokio::task::spawn_local(Admin::judge_recent_requests(Rc::downgrade(&admin)));
         // Its own counters: requests to the admin are not client requests.
         let mut limits = live.config.limits.client;
         // Its own share, so that many clients cannot lock the operator out.

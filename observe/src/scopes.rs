@@ -6,7 +6,7 @@
 //! is the coarse clock's. So the times of a quiet server are exact, and those of a busy one cost little.
 
 use super::RequestOutcome;
-use larder_counters::{Histogram, RouteScope, WorkerScope};
+use larder_counters::{CookieNames, Histogram, RouteScope, WorkerScope};
 use larder_semantics::analytics;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::coding::{AcceptedCodings, Coding};
@@ -99,6 +99,7 @@ impl WorkerScopes {
         if reason == MissReason::Waited {
             scope.reasons.add(reason.index());
         }
+        count_needless(scope, reason, fields);
         match reason {
             MissReason::FirstRequest => {
                 let bits = analytics::parameters_of(target);
@@ -227,6 +228,19 @@ impl TimingSampler {
         }
         self.seen.set(FIRST);
         Some(u64::from(EACH))
+    }
+}
+
+/// Counts a request that was withheld from the cache because of cookies that change no page of its route.
+fn count_needless(scope: &RouteScope, reason: MissReason, fields: &[Field<'_>]) {
+    let counter = match reason {
+        MissReason::PrivateCookie => &scope.advice.needless_private,
+        MissReason::Credentials => &scope.advice.needless_credentials,
+        _ => return,
+    };
+    let is_free = |it: &CookieNames| cookies::are_ignored(fields, &it.private, &it.ignored);
+    if scope.needless.names().is_some_and(|it| is_free(&it)) && !facts::is_identified(fields) {
+        counter.add(1);
     }
 }
 

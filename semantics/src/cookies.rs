@@ -45,9 +45,17 @@ fn is_in_key(name: &[u8], policy: &Policy) -> bool {
 /// Whether a cookie of this name makes a request private: it matches `cache.private_cookies`, and neither
 /// `cache.ignored_cookies` nor a name in the key.
 fn is_private_name(name: &[u8], policy: &Policy) -> bool {
-    policy.private_cookies.iter().any(|it| matches(it, name))
-        && !policy.ignored_cookies.iter().any(|it| matches(it, name))
-        && !is_in_key(name, policy)
+    is_of(name, &policy.private_cookies, &policy.ignored_cookies) && !is_in_key(name, policy)
+}
+
+fn is_of(name: &[u8], private: &[String], ignored: &[String]) -> bool {
+    private.iter().any(|it| matches(it, name)) && !ignored.iter().any(|it| matches(it, name))
+}
+
+/// Whether a request has no cookie that these patterns make private.
+#[must_use]
+pub fn are_ignored(fields: &[Field<'_>], private: &[String], ignored: &[String]) -> bool {
+    !pairs(fields).any(|it| it != (b"", b"") && is_of(it.0, private, ignored))
 }
 
 /// Whether a request of this method carries one of `cache.private_cookies`.
@@ -247,6 +255,12 @@ pub fn is_private(fields: &[Field<'_>], policy: &Policy) -> bool {
 pub fn are_only(fields: &[Field<'_>], patterns: &[&str]) -> bool {
     let mut names = pairs(fields).filter(|it| *it != (b"", b"")).map(|it| it.0).peekable();
     names.peek().is_some() && names.all(|name| patterns.iter().any(|it| matches(it, name)))
+}
+
+/// Whether all cookies by which a request is private on a route have names of these patterns.
+#[must_use]
+pub fn private_are_only(fields: &[Field<'_>], policy: &Policy, patterns: &[&str]) -> bool {
+    of_visitor(fields, policy).all(|it| patterns.iter().any(|pattern| matches(pattern, it.0)))
 }
 
 /// The `Cookie` value with only the cookies in `names`; `None` if there is none.

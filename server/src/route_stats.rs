@@ -7,11 +7,11 @@
 
 use larder_config::{Config, Methods, OriginMember, RouteConfig, Service};
 use larder_counters::{
-    ExampleRequest, Lately, OriginCounters, OriginScope, ReasonExamples, RouteCounters, RouteScope, Snapshot,
-    TierCounters, WorkerScope,
+    ExampleRequest, Lately, NeedlessCookies, OriginCounters, OriginScope, ReasonExamples, RouteCounters,
+    RouteScope, Snapshot, TierCounters, WorkerScope,
 };
 use larder_origin::{OriginState, OutlierState, protocol_name};
-use larder_semantics::miss_reason::{MissReason, REASONS, ReasonRow};
+use larder_semantics::miss_reason::{MissClass, MissReason, REASONS, ReasonRow};
 use larder_stdx::clock;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -161,6 +161,10 @@ pub struct AdviceSums {
     pub anonymous: u64,
     /// Those of them whose stored response was replaced by another one.
     pub changed: u64,
+    /// Requests with a private cookie that could have been hits, as recent requests show.
+    pub needless_private: u64,
+    /// The same for requests with credentials.
+    pub needless_credentials: u64,
 }
 
 /// The requests of one reason.
@@ -380,7 +384,27 @@ impl ConfigScopes {
             plain: sum.plain + it.plain.get(),
             anonymous: sum.anonymous + it.anonymous.get(),
             changed: sum.changed + it.changed.get(),
+            needless_private: sum.needless_private + it.needless_private.get(),
+            needless_credentials: sum.needless_credentials + it.needless_credentials.get(),
         })
+    }
+
+    /// The requests of a route with this reason that could have been hits, by the class of the reason or as recent requests show.
+    #[must_use]
+    pub fn could_be_of(&self, route: usize, sum: &ReasonSum) -> u64 {
+        let advice = self.advice_of(route);
+        match sum.row.reason {
+            MissReason::PrivateCookie => advice.needless_private.min(sum.requests),
+            MissReason::Credentials => advice.needless_credentials.min(sum.requests),
+            _ if sum.row.class == MissClass::CouldBeHit => sum.requests,
+            _ => 0,
+        }
+    }
+
+    /// The judgement about the cookies of recent requests for a route.
+    #[must_use]
+    pub fn needless_of(&self, route: usize) -> Option<&NeedlessCookies> {
+        self.routes[route].parts.first().map(|it| &*it.needless)
     }
 
     /// The last request of a route for each reason, in the order of [`REASONS`]; empty before the first.
@@ -467,8 +491,13 @@ impl ConfigScopes {
 
 /// New counters for each worker, with one common mean of the origin's response time, and common examples.
 fn parts_of_route(workers: usize) -> Vec<Arc<RouteScope>> {
-    let (lately, examples) = (Arc::<Lately>::default(), Arc::<ReasonExamples>::default());
-    let part = || RouteScope { lately: lately.clone(), examples: examples.clone(), ..RouteScope::default() };
+    let (lately, examples, needless) = <(Arc<Lately>, Arc<ReasonExamples>, Arc<NeedlessCookies>)>::default();
+    let part = || RouteScope {
+        lately: lately.clone(),
+        examples: examples.clone(),
+        needless: needless.clone(),
+        ..RouteScope::default()
+    };
     (0..workers).map(|_| Arc::new(part())).collect()
 }
 

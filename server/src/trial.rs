@@ -21,6 +21,7 @@ use larder_semantics::trial::{Course, TrialSide, UnknownFact};
 use larder_transport::Client;
 use larder_wire::message::Request;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -33,6 +34,8 @@ pub struct TrialRoutes<'l> {
     origins: Vec<Vec<u64>>,
     /// For each site the cookies whose values its conditions compare.
     compared: Vec<Vec<String>>,
+    /// For routes, by the positions of site and route, the private cookies that change no page.
+    needless: HashMap<(usize, usize), Vec<String>>,
 }
 
 /// A recorded request.
@@ -91,7 +94,12 @@ impl<'l> TrialRoutes<'l> {
             let cookies = it.routes.iter().flat_map(conditions).flat_map(Expression::compared_cookies);
             cookies.map(str::to_owned).collect()
         });
-        Self { live, router, origins, compared: compared.collect() }
+        Self { live, router, origins, compared: compared.collect(), needless: HashMap::new() }
+    }
+
+    /// Sets the private cookies of the route at a position that change no page, as the recorded requests show.
+    pub fn set_needless(&mut self, at: (usize, usize), names: Vec<String>) {
+        self.needless.insert(at, names);
     }
 
     /// The route of a request.
@@ -255,7 +263,8 @@ impl<'l> TrialRoutes<'l> {
         if let Some(country) = self.view(it).country().filter(|_| policy.key.has_country()) {
             request.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
         }
-        match trial::cache_use(route, &request, key) {
+        let needless = self.needless.get(&found.at).map_or(&[][..], |it| it);
+        match trial::cache_use(route, &request, needless, key) {
             CacheUse::Passed(why, of_one_client) => Course::Passed { why, of_one_client },
             CacheUse::Cached => Course::Cached { key, policy },
         }

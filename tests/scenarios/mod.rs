@@ -12,6 +12,7 @@ mod admin;
 mod admin_api;
 mod admission;
 mod advice;
+mod advice_evidence;
 mod age;
 mod applications;
 mod bad_origins;

@@ -414,7 +414,18 @@ export interface WhyRoute {
   requests: number;
   hits: number;
   origin_requests: number;
-  reasons: { reason: string; requests: number; origin_us: number; example: { time: number; method: string; url: string } | null }[];
+  reasons: WhyReason[];
+}
+
+export interface WhyReason {
+  reason: string;
+  requests: number;
+  /** Those of them that could have been hits. */
+  could_be_hits?: number;
+  origin_us: number;
+  /** The judgement about recent requests, where cookies are the reason. */
+  evidence?: string | null;
+  example: { time: number; method: string; url: string } | null;
 }
 
 export interface Why {

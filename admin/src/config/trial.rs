@@ -1,6 +1,7 @@
 //! `POST /api/v1/config/trial`: a configuration on recent requests, before it is applied. The recorder is in `observe`, the ways
 //! of requests in `server::trial`, the decisions in `semantics::trial`. It runs on a thread of its own.
 
+use super::evidence::{self, RouteEvidence};
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::files_in_force::FilesInForce;
 use larder_config::{Config, Source, dotted};
@@ -10,6 +11,7 @@ use larder_observe::recorder::{Recorder, Recording, RequestRecord};
 use larder_semantics::advice::SafeSetting;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::secret::shown_target;
+use larder_semantics::trial::evidence::CookieSharing;
 use larder_semantics::trial::facts;
 use larder_semantics::trial::{
     ChangeExample, ChangeKind, ConfigTrial, Course, RecordedRequest, RecordedResponse, ServedBy,
@@ -88,6 +90,20 @@ impl Admin {
         red.await?.map_err(|why| problem_at(422, why, "text"))
     }
 
+    /// The evidence of recent requests about the routes of the running configuration.
+    ///
+    /// # Errors
+    /// It could not be gathered.
+    pub(crate) async fn evidence(&self) -> Result<HashMap<RoutePlace, RouteEvidence>, AdminResponse> {
+        let means = self.trial_means();
+        self.apart(move |_| {
+            let recording = means.recorder.read();
+            let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
+            evidence::gather(&TrialRoutes::new(&means.running), &parsed)
+        })
+        .await
+    }
+
     fn trial_means(&self) -> TrialContext {
         TrialContext {
             running: self.live.borrow().clone(),
@@ -102,11 +118,11 @@ impl Admin {
 pub(crate) type RoutePlace = (usize, usize);
 
 /// A recorded request in the forms that the trial reads.
-struct ParsedRecord<'r> {
-    record: &'r RequestRecord,
+pub(super) struct ParsedRecord<'r> {
+    pub(super) record: &'r RequestRecord,
     authority: String,
     /// The listener and the fields are in it.
-    request: TrialRequest<'r>,
+    pub(super) request: TrialRequest<'r>,
     response: Vec<Field<'r>>,
 }
 
@@ -130,7 +146,7 @@ impl<'r> ParsedRecord<'r> {
         Self { record, authority, request, response: facts::fields(record.response()) }
     }
 
-    fn recorded<'s>(&'s self, stored: Option<RecordedResponse<'s>>) -> RecordedRequest<'s> {
+    pub(super) fn recorded<'s>(&'s self, stored: Option<RecordedResponse<'s>>) -> RecordedRequest<'s> {
         let record = self.record;
         let response = RecordedResponse {
             time: record.time,
@@ -171,9 +187,14 @@ impl TrialContext {
         let recording = self.recorder.read();
         let not_modelled = storage_keys(&changed, &self.running.config);
         let changed = self.running.open_for_trial(changed, &self.coders)?;
-        let (now, then) = (TrialRoutes::new(&self.running), TrialRoutes::new(&changed));
+        let (mut now, then) = (TrialRoutes::new(&self.running), TrialRoutes::new(&changed));
         let routes = RouteNumbers::of(&now, &self.running.config, &then, &changed.config);
         let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
+        for (at, it) in evidence::gather(&now, &parsed) {
+            if let CookieSharing::Equal(it) = it.cookies {
+                now.set_needless(at, it.cookies);
+            }
+        }
         let stored = stored_facts(&self.store, &now, &parsed);
         let views: HashMap<usize, Vec<Field<'_>>> =
             stored.iter().map(|(number, it)| (*number, facts::fields(&it.facts))).collect();

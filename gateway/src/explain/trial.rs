@@ -25,9 +25,15 @@ pub enum CacheUse {
     Cached,
 }
 
-/// The way of `request` on `route`; its key is written to `key` if it uses the cache.
+/// The way of `request` on `route`; its key is written to `key` if it uses the cache. A private cookie with one of the names `needless`
+/// changes no page, as other recorded requests show, and so does none of an analytics program.
 #[must_use]
-pub fn cache_use(route: &GatewayRoute, request: &Request, key: &mut Vec<u8>) -> CacheUse {
+pub fn cache_use(
+    route: &GatewayRoute,
+    request: &Request,
+    needless: &[String],
+    key: &mut Vec<u8>,
+) -> CacheUse {
     let upgrade = protocol_upgrade::asked(&route.upgrades, request).is_some();
     let request = &prepared(route, request);
     let fields = request.fields.view();
@@ -35,8 +41,10 @@ pub fn cache_use(route: &GatewayRoute, request: &Request, key: &mut Vec<u8>) -> 
     if let Some(bypass) = passes(route, upgrade, &facts, request, &fields) {
         let of_one_client = match bypass {
             Bypass::Credentials => true,
-            // A cookie of an analytics program tells nothing of the page.
-            Bypass::PrivateCookie => !cookies::are_only(&fields, analytics::COOKIES),
+            Bypass::PrivateCookie => {
+                let known = analytics::COOKIES.iter().copied().chain(needless.iter().map(String::as_str));
+                !cookies::private_are_only(&fields, &route.policy, &known.collect::<Vec<_>>())
+            }
             _ => false,
         };
         return CacheUse::Passed(bypass.reason().name(), of_one_client);

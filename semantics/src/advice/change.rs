@@ -2,9 +2,11 @@
 //! setting is for a reason that marks a response as private, and a new lifetime comes with a bypass for cookies.
 
 use crate::analytics;
+use crate::cookies;
 use crate::key::QueryPolicy;
 use crate::miss_reason::MissReason;
 use crate::policy::Policy;
+use crate::trial::evidence::{EqualForAll, NeedlessParameters};
 
 /// The proposed lifetime of pages that declare none, and the time in which a stale page is served, seconds.
 const SHORT: u32 = 60;
@@ -284,6 +286,56 @@ pub(super) fn without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         ),
     };
     vec![SafeChange::Configuration { sentence, settings }]
+}
+
+/// Cookies for whose values pages were equal make no request private any more. They leave the request to the origin, so that no response
+/// can depend on them. All other cookies stay private.
+pub(super) fn without_needless_cookies(policy: &Policy, of: &EqualForAll) -> SafeChange {
+    let mut settings = Vec::new();
+    if of.needs_lifetime && policy.default_ttl.is_none() {
+        settings.push(SafeSetting::DefaultTtl(SHORT));
+    }
+    let rest: Vec<String> =
+        policy.private_cookies.iter().filter(|it| !of.cookies.contains(it)).cloned().collect();
+    let is_still_private = |name: &String| rest.iter().any(|it| cookies::matches(it, name.as_bytes()));
+    let is_listed = policy.private_cookies.len() == rest.len() + of.cookies.len();
+    if is_listed && !rest.is_empty() && of.analytics.is_empty() && !of.cookies.iter().any(is_still_private) {
+        settings.push(SafeSetting::PrivateCookies(rest));
+    } else {
+        if policy.private_cookies.is_empty() {
+            settings.push(SafeSetting::EveryCookiePrivate);
+        }
+        let found = of.cookies.iter().chain(&of.analytics);
+        settings.push(SafeSetting::IgnoredCookies(with_more(&policy.ignored_cookies, found)));
+    }
+    SafeChange::Configuration {
+        sentence: "Requests that have only these cookies are answered as requests without a cookie: the application does not get them on this route, scripts in the browser still read them. Requests with another cookie bypass the cache. Not to be applied if a page of this route changes after a login that the recent requests do not show.",
+        settings,
+    }
+}
+
+/// Parameters for whose values pages were equal leave the key and the request to the origin, with those of analytics in the same requests.
+pub(super) fn without_needless_parameters(policy: &Policy, of: &NeedlessParameters) -> Option<SafeChange> {
+    let before = match &policy.key.query {
+        QueryPolicy::All => &[][..],
+        QueryPolicy::Drop(names) => names,
+        QueryPolicy::None | QueryPolicy::Keep(_) => return None,
+    };
+    Some(SafeChange::Configuration {
+        sentence: "One stored page answers all these URLs: the parameters leave the key and the request to the origin; scripts in the browser still read them.",
+        settings: vec![SafeSetting::DropParameters(with_more(before, of.analytics.iter().chain(&of.names)))],
+    })
+}
+
+/// A list with further names, each once.
+fn with_more<'a>(before: &[String], more: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names = before.to_vec();
+    for it in more {
+        if !names.contains(it) {
+            names.push(it.clone());
+        }
+    }
+    names
 }
 
 /// Compression of what is stored. A response for one client stays as it is: the length of a compressed page with a secret can tell

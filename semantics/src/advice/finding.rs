@@ -1,9 +1,13 @@
 //! The advisor: findings from counted requests, each with its changes and the requests that they would help. A finding without a
 //! change is left out, and so is one that rests on a guess.
 
-use super::change::{ChangeFacts, SafeChange, SafeSetting, changes, compressed, without_cookies};
+use super::change::{
+    ChangeFacts, SafeChange, SafeSetting, changes, compressed, without_cookies, without_needless_cookies,
+    without_needless_parameters,
+};
 use crate::miss_reason::{MissClass, MissReason};
 use crate::policy::Policy;
+use crate::trial::evidence::{EqualForAll, NeedlessParameters};
 
 /// Findings about fewer requests are left out.
 const FEWEST: u64 = 10;
@@ -45,6 +49,10 @@ pub struct CountedRoute<'a> {
     pub removed_cookies: &'a [String],
     /// How often it did.
     pub removals: u64,
+    /// The evidence of recent requests that pages are the same for all clients, whatever their cookies.
+    pub equal: Option<&'a EqualForAll>,
+    /// The parameters that change no page, as recent requests show.
+    pub needless: Option<&'a NeedlessParameters>,
     /// Whether responses to some URL of the route differed, or the route knows its clients by other means than cookies.
     pub differs: bool,
     /// Whether recent requests show that what would be proposed about lifetimes and cookies shares a response for one client, or
@@ -136,6 +144,10 @@ kinds! {
         "first requests whose query has such a parameter";
     Cookies "analytics-cookies": "Pages are not cached because the requests have cookies of analytics.",
         "requests with the reasons private-cookie and credentials whose only cookies are of analytics";
+    NeedlessCookies "needless-cookies": "Pages are not cached because the requests have cookies, although recent responses were the same for all their values.",
+        "requests with the reasons private-cookie and credentials, by the share of recent ones whose cookies change no page, each page fetched once";
+    NeedlessParameters "needless-parameters": "One page is stored under many URLs, which differ in parameters that change no page.",
+        "first requests, by the share of recent ones that have such a parameter, each page fetched once";
     NoLifetime "no-lifetime": "Pages declare no lifetime, so that each request needs the origin.",
         "requests without a cookie and Authorization with the reason no-lifetime";
     RemovedCookies "removed-cookies": "The application sets cookies that this route removes from requests, so that it begins with new ones each time: a session is lost.",
@@ -156,7 +168,8 @@ impl AdviceKind {
     /// Whether its changes share responses that were not shared: a trial on recent requests must be without danger.
     #[must_use]
     pub fn shares(self) -> bool {
-        matches!(self, AdviceKind::NoLifetime | AdviceKind::Cookies)
+        use AdviceKind::{Cookies, NeedlessCookies, NeedlessParameters, NoLifetime};
+        matches!(self, NoLifetime | Cookies | NeedlessCookies | NeedlessParameters)
     }
 
     /// The effect of its changes.
@@ -244,9 +257,13 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         true => MissReason::Credentials,
         false => MissReason::PrivateCookie,
     };
+    let (cookies, parameters) = (needless_cookies(at, route), needless_parameters(at, route));
     let found = [
-        finding(AdviceKind::Analytics, MissReason::FirstRequest, route.analytics),
-        finding(AdviceKind::Cookies, private_by_cookies, route.cookies),
+        finding(AdviceKind::Analytics, MissReason::FirstRequest, route.analytics)
+            .filter(|_| parameters.is_none()),
+        finding(AdviceKind::Cookies, private_by_cookies, route.cookies).filter(|_| cookies.is_none()),
+        cookies,
+        parameters,
         finding(AdviceKind::NoLifetime, MissReason::NoLifetime, route.anonymous),
         finding(AdviceKind::Expired, MissReason::Expired, u64::MAX).filter(has_setting),
         finding(AdviceKind::Variants, MissReason::Variant, u64::MAX),
@@ -254,6 +271,42 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         removed_cookies(at, route),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// Requests that are withheld from the cache because of cookies that change no page.
+fn needless_cookies(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let of = route.equal.filter(|it| !it.cookies.is_empty() && !route.differs && !route.is_red)?;
+    let (counted, micros) = sum(route.reasons, &[MissReason::PrivateCookie, MissReason::Credentials]);
+    let change = without_needless_cookies(route.policy, of);
+    let helped = (of.could.saturating_sub(of.pages), of.all);
+    by_share(AdviceKind::NeedlessCookies, at, (counted, micros), helped, change)
+}
+
+/// First requests for pages that are stored under another URL.
+fn needless_parameters(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
+    let of = route.needless.filter(|_| !route.is_red)?;
+    let counted = sum(route.reasons, &[MissReason::FirstRequest]);
+    let change = without_needless_parameters(route.policy, of)?;
+    by_share(
+        AdviceKind::NeedlessParameters,
+        at,
+        counted,
+        (of.requests.saturating_sub(of.pages), of.all),
+        change,
+    )
+}
+
+/// A finding about the share of counted requests that recent ones show.
+fn by_share(
+    kind: AdviceKind,
+    at: usize,
+    (counted, micros): (u64, u64),
+    (part, whole): (u64, u64),
+    change: SafeChange,
+) -> Option<Finding> {
+    let share = |of: u64| u64::try_from(u128::from(of) * u128::from(part) / u128::from(whole.max(1))).ok();
+    let (requests, micros) = (share(counted)?.min(counted), share(micros)?.min(micros));
+    (requests >= FEWEST).then(|| Finding { kind, route: Some(at), requests, micros, changes: vec![change] })
 }
 
 /// However few: each is a session that ended.

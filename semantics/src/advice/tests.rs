@@ -10,6 +10,7 @@ use crate::reuse::{self, Reuse};
 use crate::storable::{self, Storable};
 use crate::stored::Meta;
 use crate::trace::Silent;
+use crate::trial::evidence::{EqualForAll, NeedlessParameters};
 use larder_stdx::clock::WallTime;
 
 const NOW: WallTime = WallTime(1_000_000);
@@ -360,6 +361,8 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
         anonymous: 0,
         removed_cookies: &[],
         removals: 0,
+        equal: None,
+        needless: None,
         differs: false,
         is_red: false,
     }
@@ -420,7 +423,67 @@ fn each_fault_is_found_with_the_requests_that_it_costs() {
         advice.rightly.iter().map(|it| (it.count.reason, it.count.requests)).collect::<Vec<_>>()[..]
     );
     assert!(advice.findings.iter().all(|it| !it.changes.is_empty() && it.kind.sentence().ends_with('.')));
-    assert_eq!(AdviceKind::ALL.len(), advice.findings.len(), "every kind is attacked here");
+    // These two replace those about analytics.
+    assert_eq!(AdviceKind::ALL.len() - 2, advice.findings.len(), "every kind is attacked here");
+}
+
+fn equal(cookies: &[&str], needs_lifetime: bool) -> EqualForAll {
+    let cookies = cookies.iter().map(|it| (*it).to_owned()).collect();
+    EqualForAll { cookies, analytics: Vec::new(), needs_lifetime, could: 90, pages: 10, all: 160 }
+}
+
+/// Recent requests show cookies and parameters that change no page: the counted requests are helped by their share.
+#[test]
+fn cookies_and_parameters_that_change_no_page_are_one_change_each() {
+    let reasons = counts(&[(MissReason::PrivateCookie, 200), (MissReason::FirstRequest, 100)]);
+    let list = |names: &[&str]| SettingValue::List(names.iter().map(|it| (*it).to_owned()).collect());
+    let text = |it: &str| SettingValue::Text(it.to_owned());
+    let needless = NeedlessParameters {
+        names: vec!["emid".to_owned(), "wt_mc".to_owned()],
+        analytics: vec!["utm_*".to_owned()],
+        requests: 80,
+        pages: 5,
+        all: 100,
+    };
+    let check = |private: &[&str], equal: &EqualForAll, expect: &[(&str, SettingValue)]| {
+        let private_cookies = private.iter().map(|it| (*it).to_owned()).collect();
+        let policy = Policy { private_cookies, ..Policy::default() };
+        let counted = CountedRoute {
+            analytics: 100,
+            parameters: 1,
+            cookies: 100,
+            equal: Some(equal),
+            needless: Some(&needless),
+            ..route(&policy, &reasons)
+        };
+        let advice = advice_of(&[counted]);
+        assert_eq!([("needless-cookies", 100), ("needless-parameters", 75)], kinds(&advice)[..]);
+        let settings = |at: usize| -> Vec<_> {
+            settings_of(&advice.findings[at].changes).iter().map(|it| (it.key(), it.value())).collect()
+        };
+        assert_eq!(expect, settings(0), "{private:?}");
+        assert_eq!([("cache.key.drop", list(&["utm_*", "emid", "wt_mc"]))], settings(1)[..]);
+        // What is private, or differed, gets neither.
+        assert_eq!(
+            0,
+            advice_of(&[CountedRoute { is_red: true, cookies: 0, analytics: 0, ..counted }]).findings.len()
+        );
+        let differs = advice_of(&[CountedRoute { differs: true, cookies: 0, ..counted }]);
+        assert_eq!([("needless-parameters", 75)], kinds(&differs)[..]);
+    };
+    check(&["*"], &equal(&["sid"], false), &[("cache.ignored_cookies", list(&["sid"]))]);
+    check(&["sid", "cart"], &equal(&["sid"], false), &[("cache.private_cookies", list(&["cart"]))]);
+    check(&["sid"], &equal(&["sid"], false), &[("cache.ignored_cookies", list(&["sid"]))]);
+    check(&["sid", "s*"], &equal(&["sid"], false), &[("cache.ignored_cookies", list(&["sid"]))]);
+    check(
+        &[],
+        &equal(&["sid"], true),
+        &[
+            ("cache.default_ttl", text("60s")),
+            ("cache.private_cookies", list(&["*"])),
+            ("cache.ignored_cookies", list(&["sid"])),
+        ],
+    );
 }
 
 /// Most sites name no private cookies: the first visit is stored, and all later ones have cookies of analytics.

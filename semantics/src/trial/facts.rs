@@ -154,8 +154,13 @@ fn identifies(name: &str) -> bool {
 #[must_use]
 pub fn has_identity(fields: &[Field<'_>]) -> bool {
     let has_cookie = fields.iter().any(|it| it.is("cookie"));
-    has_cookie && !cookies::are_only(fields, analytics::COOKIES)
-        || fields.iter().any(|it| is_credential(it.name) || identifies(it.name))
+    has_cookie && !cookies::are_only(fields, analytics::COOKIES) || is_identified(fields)
+}
+
+/// Whether a request says by credentials or a field other than `Cookie` which client sends it.
+#[must_use]
+pub fn is_identified(fields: &[Field<'_>]) -> bool {
+    fields.iter().any(|it| is_credential(it.name) || identifies(it.name))
 }
 
 /// The recorded text of a response's fields.

@@ -34,6 +34,7 @@ interface Row {
   reason: Reason;
   requests: number;
   origin_us: number;
+  evidence?: string | null;
   example: { method: string; url: string } | null;
 }
 
@@ -116,14 +117,18 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
   );
 }
 
-/** Each reason of each route, most requests first. */
+/** Each reason of each route, most requests first. Requests that are withheld for cookies which change no page are a row of their own. */
 function rowsOf(routes: WhyRoute[], reasons: Reason[]): Row[] {
   const known = new Map(reasons.map((it) => [it.name, it]));
   return routes
     .flatMap((route) =>
-      route.reasons.flatMap(({ reason, requests, origin_us, example }) => {
+      route.reasons.flatMap(({ reason, requests, could_be_hits, origin_us, evidence, example }) => {
         const row = known.get(reason);
-        return row ? [{ route, reason: row, requests, origin_us, example }] : [];
+        if (!row) return [];
+        const could = row.class === 'rightly' ? (could_be_hits ?? 0) : 0;
+        const part = (reason: Reason, count: number): Row[] =>
+          count > 0 ? [{ route, reason, requests: count, origin_us: (origin_us * count) / requests, evidence, example }] : [];
+        return [...part({ ...row, class: 'could-be-hit' }, could), ...part(row, requests - could)];
       }),
     )
     .sort((a, b) => b.requests - a.requests);
@@ -178,7 +183,7 @@ function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Elemen
       </thead>
       <tbody>
         {rows.map((it) => (
-          <tr key={`${it.route.site} ${it.route.name} ${it.route.methods.join()} ${it.route.when} ${it.reason.name}`}>
+          <tr key={`${it.route.site} ${it.route.name} ${it.route.methods.join()} ${it.route.when} ${it.reason.name} ${it.reason.class}`}>
             <td>
               <p class="why-name">
                 <b>{reasonWords(it.reason.name)}</b> <span class={`why-class ${it.reason.class}`}>{CLASSES[it.reason.class]}</span>
@@ -195,6 +200,7 @@ function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Elemen
                   <Icon name="arrow" size={13} /> <span><Coded text={it.reason.change} /></span>
                 </p>
               )}
+              {it.evidence && <p class="why-text">{it.evidence}</p>}
               {it.example && <Example it={it.example} />}
             </td>
             {several && <td class="wide-only">{it.route.name}</td>}
