@@ -8,9 +8,11 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
 use larder_semantics::policy::Policy;
 use larder_stdx::clock::{self, WallTime};
+use larder_stdx::identity_hasher::IdentityHasher;
 use larder_store::ram::KeyHash;
 use larder_wire::message::Request;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
 /// The most keys that are kept; beyond, the oldest is dropped.
@@ -91,7 +93,7 @@ pub struct Refusals {
 
 #[derive(Default)]
 struct RefusalsInner {
-    map: HashMap<u128, RefusedPage>,
+    map: HashMap<u128, RefusedPage, BuildHasherDefault<IdentityHasher>>,
     order: VecDeque<u128>,
     /// Routes with a URL whose responses differed. It outlasts the memory of the URL.
     apart: BTreeSet<Box<str>>,

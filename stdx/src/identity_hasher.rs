@@ -20,4 +20,10 @@ impl Hasher for IdentityHasher {
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
     }
+
+    fn write_u128(&mut self, hash: u128) {
+        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        let low = hash as u64;
+        self.0 = low;
+    }
 }
