@@ -1,6 +1,8 @@
 //! The state of the server: the facts are gathered here, and judged by `larder_semantics::health`. The main thread does so about once a
 //! second, and each request for the state.
 
+mod recorded;
+
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_config::{Config, HostPattern, RouteConfig, Service};
@@ -52,6 +54,7 @@ pub struct HealthState {
     refused_certificates: RefCell<Option<PastFact>>,
     waiting: RefCell<Vec<String>>,
     snapshot: RefCell<Option<PastFact>>,
+    recorded: RefCell<recorded::LastFacts>,
 }
 
 /// An event of now.
@@ -174,6 +177,7 @@ impl Admin {
             ram_budget: self.gateway.store.budget(),
             ram_usable: self.gateway.store.usable(),
             snapshot: state.snapshot.borrow().clone(),
+            recorded: self.recorded_facts(&live.config),
         }
     }
 
@@ -281,7 +285,7 @@ fn requests(live: &Live) -> (u64, u64) {
     counted.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-/// Those that have sent server errors, refused requests, or have redirect loops.
+/// Those that have sent errors, or have redirect loops.
 fn troubled(live: &Live) -> Vec<RouteCountFact> {
     let of_site = live.scopes.sites.iter().zip(&live.config.sites);
     let configs: HashMap<usize, &RouteConfig> =
@@ -289,16 +293,22 @@ fn troubled(live: &Live) -> Vec<RouteCountFact> {
     let fact = |(at, it): (usize, &RouteScopes)| {
         let (requests, errors_5xx) = live.scopes.errors_of(at);
         let loops = live.scopes.requests_of(at, MissReason::RedirectLoop);
-        let [limited, refused] = [live.scopes.limited_of(at), live.scopes.refused_of(at)];
-        (errors_5xx > 0 || limited > 0 || refused > 0 || loops > 0).then(|| RouteCountFact {
-            at: u32::try_from(at).unwrap_or(u32::MAX),
-            name: it.name.clone(),
-            requests,
-            errors_5xx,
-            limited,
-            loops,
-            refused,
-            rules: configs.get(&at).map_or_else(String::new, |it| it.access.refusing().join(" or ")),
+        let [limited, refused, errors_4xx] =
+            [live.scopes.limited_of(at), live.scopes.refused_of(at), live.scopes.rejected_of(at)];
+        let failing = it.origins.iter().map(|it| &live.scopes.origins[*it]).find(|it| is_down(it));
+        (errors_5xx > 0 || errors_4xx > 0 || limited > 0 || refused > 0 || loops > 0).then(|| {
+            RouteCountFact {
+                at: u32::try_from(at).unwrap_or(u32::MAX),
+                name: it.name.clone(),
+                requests,
+                errors_5xx,
+                limited,
+                loops,
+                refused,
+                errors_4xx,
+                failure: failing.map_or_else(String::new, |it| it.standing.down_reason()),
+                rules: configs.get(&at).map_or_else(String::new, |it| it.access.refusing().join(" or ")),
+            }
         })
     };
     judged_routes(live).filter_map(fact).collect()

@@ -197,17 +197,25 @@ impl Recent {
         all
     }
 
-    /// The records of the latest kept requests for which `filter` is true, the oldest first, at most `most`. With a filter this
-    /// may take some ten milliseconds: the records are parsed.
+    /// The latest kept requests, the newest first, at most `most`.
     #[must_use]
-    pub fn latest(&self, most: usize, filter: Option<&Expression>) -> Vec<Bytes> {
+    pub fn newest(&self, most: usize) -> Vec<Arc<RecentRequest>> {
         let mut all: Vec<Arc<RecentRequest>> = Vec::new();
         for it in self.rings() {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
             all.extend(ring.kept.requests.iter().chain(&ring.samples.requests).cloned());
         }
         all.sort_unstable_by_key(|it| Reverse(it.id));
-        let matching = all.into_iter().filter(|it| filter.is_none_or(|filter| it.matches(filter)));
+        all.truncate(most);
+        all
+    }
+
+    /// The records of the latest kept requests for which `filter` is true, the oldest first, at most `most`. With a filter this
+    /// may take some ten milliseconds: the records are parsed.
+    #[must_use]
+    pub fn latest(&self, most: usize, filter: Option<&Expression>) -> Vec<Bytes> {
+        let matching =
+            self.newest(usize::MAX).into_iter().filter(|it| filter.is_none_or(|filter| it.matches(filter)));
         let mut records: Vec<Bytes> = matching.take(most).map(|it| it.then.clone()).collect();
         records.reverse();
         records

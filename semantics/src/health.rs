@@ -7,6 +7,7 @@ mod facts;
 mod fleet;
 mod held;
 mod origins;
+mod recorded;
 mod routes;
 mod table;
 
@@ -20,6 +21,7 @@ pub use facts::{
     UnreachableFact,
 };
 use held::HeldConditions;
+pub use recorded::{RecordedFacts, RecordedSample};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 pub use table::{FINDINGS, FindingKind, FindingRow, LIMITS, LimitRow, Severity, manual};
@@ -197,6 +199,7 @@ struct RouteCounts {
     limited: u32,
     loops: u32,
     refused: u32,
+    errors_4xx: u32,
 }
 
 /// Requests for pages of a database, and the server errors among them.
@@ -293,9 +296,11 @@ impl HealthJudge {
             limited: now.limited.wrapping_sub(before.limited),
             loops: now.loops.wrapping_sub(before.loops),
             refused: now.refused.wrapping_sub(before.refused),
+            errors_4xx: now.errors_4xx.wrapping_sub(before.errors_4xx),
         };
         // Each event is a request, also before the first reading that has the route.
-        it.requests = it.requests.max(it.limited.max(it.refused)).max(it.loops.max(it.errors_5xx));
+        it.requests =
+            it.requests.max(it.errors_4xx.max(it.refused)).max(it.limited.max(it.loops.max(it.errors_5xx)));
         it
     }
 
@@ -348,7 +353,7 @@ fn carried(earlier: [u64; 2], before: [u64; 2], after: [u64; 2]) -> [u64; 2] {
 /// 32 bits of the sums of a route.
 #[allow(clippy::cast_possible_truncation, reason = "only differences are used, which are small")]
 fn of_route(it: &RouteCountFact) -> RouteCounts {
-    let RouteCountFact { at, requests, errors_5xx, limited, loops, refused, .. } = *it;
+    let RouteCountFact { at, requests, errors_5xx, limited, loops, refused, errors_4xx, .. } = *it;
     RouteCounts {
         at,
         requests: requests as u32,
@@ -356,6 +361,7 @@ fn of_route(it: &RouteCountFact) -> RouteCounts {
         limited: limited as u32,
         loops: loops as u32,
         refused: refused as u32,
+        errors_4xx: errors_4xx as u32,
     }
 }
 

@@ -420,6 +420,12 @@ impl ConfigScopes {
         parts.fold((0, 0), |sum, it| (sum.0 + it.requests.get(), sum.1 + it.errors_5xx.get()))
     }
 
+    /// The responses of a route with a status of 400 to 499.
+    #[must_use]
+    pub fn rejected_of(&self, route: usize) -> u64 {
+        self.routes[route].parts.iter().map(|it| it.counters.errors_4xx.get()).sum()
+    }
+
     /// The requests of a route that `access.limit` has refused.
     #[must_use]
     pub fn limited_of(&self, route: usize) -> u64 {

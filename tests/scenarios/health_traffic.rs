@@ -172,3 +172,76 @@ fn pages_that_no_tier_keeps_are_a_notice_about_the_disk_tier() {
         sentence(&larder) == "Healthy"
     });
 }
+
+/// Sends requests until the finding holds; some of each second are recorded.
+fn until_found(larder: &Larder, name: &str, mut request: impl FnMut(usize)) -> Value {
+    until(name, || {
+        (0..20).for_each(&mut request);
+        larder.pass(11_000);
+        names(larder).contains(&name.to_owned())
+    });
+    let found = state(larder)["findings"].as_array().unwrap().clone();
+    found.into_iter().find(|it| it["name"] == name).unwrap()
+}
+
+#[test]
+fn a_route_whose_requests_reach_a_timeout_is_named_beside_a_busy_route() {
+    let slow = Origin::scripted(|request| {
+        let pause = if request.target().starts_with("/report") { 5_000 } else { 0 };
+        vec![
+            Script::Pause(Duration::from_millis(pause)),
+            Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage")),
+        ]
+    });
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"report\"\npath = \"/report/*\"\nproxy = {{ to = {0:?}, first_byte_timeout = \"20ms\", tries = 1 }}\n\
+         [[site.route]]\nname = \"rest\"\npath = \"/*\"\nproxy.to = {0:?}\n",
+        slow.url()
+    ));
+    let found = until_found(&larder, "route-fails", |it| {
+        assert_eq!(504, larder.get(&format!("/report/{it}")).status);
+        (0..25).for_each(|_| assert_eq!(200, larder.get("/page").status));
+    });
+    let text = found["sentence"].as_str().unwrap();
+    assert!(text.starts_with("most responses of route report are server errors since "), "{text}");
+    assert_eq!("live?filter=route == \"report\" && status >= 500", found["view"]);
+}
+
+#[test]
+fn a_route_whose_files_are_elsewhere_is_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let larder = start(&format!(
+        "[[site.route]]\nname = \"brochures\"\npath = \"/*\"\nfiles.root = {:?}\n",
+        folder.path()
+    ));
+    let found =
+        until_found(&larder, "route-rejects", |it| assert_eq!(404, larder.get(&format!("/{it}.pdf")).status));
+    let text = found["sentence"].as_str().unwrap();
+    assert!(
+        text.starts_with("most responses of route brochures have a status of 400 to 499 since "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_host_that_no_site_has_and_a_proxy_that_is_not_trusted_are_notices() {
+    let config = "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"shop.test\"]\n[[site.route]]\npath = \"/*\"\nrespond.status = 204\n";
+    let larder = Larder::start(Setup { config: config.to_owned(), env: Vec::new() });
+    state(&larder);
+    let ask = |host: &str, lines: &str| {
+        let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{lines}\r\n");
+        larder.client().send(head).read().status
+    };
+    let found = until_found(&larder, "host-unknown", |_| assert_eq!(404, ask("www.shop.test", "")));
+    let text = found["sentence"].as_str().unwrap();
+    assert!(text.starts_with("no site has the host www.shop.test (") && text.ends_with("get 404"), "{text}");
+    let found = until_found(&larder, "proxy-not-trusted", |it| {
+        assert_eq!(204, ask("shop.test", &format!("X-Forwarded-For: 9.9.9.{it}\r\n")));
+    });
+    let text = found["sentence"].as_str().unwrap();
+    assert!(text.starts_with("127.0.0.1 sends X-Forwarded-For, which larder ignores: "), "{text}");
+    until("the minute is over", || {
+        larder.pass(61_000);
+        sentence(&larder) == "Healthy"
+    });
+}

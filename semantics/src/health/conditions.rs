@@ -9,6 +9,8 @@ use crate::date;
 use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
 
+/// The subject of the share of server errors of all routes.
+pub(super) const SERVER_ERRORS: &str = "server errors";
 /// The share below which that finding ends, per cent: half, so that a share around the threshold does not flicker.
 const ERRORS_END: u64 = 2;
 /// The share at which most requests fail, per cent; and the one at which that ends.
@@ -38,6 +40,7 @@ pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldCo
     all.extend(errors(facts, minute, held));
     limits(minute.counts, &mut all);
     super::routes::routes(facts, minute, held, &mut all);
+    super::recorded::recorded(facts, &mut all);
     lower_tiers(facts, &mut all);
     super::fleet::nodes(facts, &mut all);
     databases(facts, minute.pages, held, &mut all);
@@ -57,9 +60,8 @@ fn worker(facts: &HealthFacts) -> Option<Condition> {
 }
 
 fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Option<Condition> {
-    const SUBJECT: &str = "server errors";
     let CountFacts { requests, errors_5xx, .. } = *minute.counts;
-    let before = held.of(SUBJECT).map(|it| it.kind);
+    let before = held.of(SERVER_ERRORS).map(|it| it.kind);
     if requests == 0 || before.is_none() && requests < ERRORS_REQUESTS {
         return None;
     }
@@ -73,7 +75,7 @@ fn errors(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldConditions) -> Op
     };
     let what = format!("{} % of the responses are server errors", errors_5xx.min(requests) * 100 / requests);
     let evidence = format!("{errors_5xx} of {requests} within the last minute");
-    Some(condition(kind, SUBJECT, what, evidence).with_effect(by_route(facts, minute)))
+    Some(condition(kind, SERVER_ERRORS, what, evidence).with_effect(by_route(facts, minute)))
 }
 
 /// The routes with the most server errors, such as `by route: shop 20, api 3`.

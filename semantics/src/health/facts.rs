@@ -1,7 +1,9 @@
 //! The facts from which the state of the server is judged, as the caller has gathered them.
 
+use super::recorded::RecordedFacts;
 use super::table::LIMITS;
 use crate::renewal::{ExpiryState, Validity};
+use std::sync::Arc;
 
 /// All facts at one time.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +18,7 @@ pub struct HealthFacts {
     pub origins: Vec<OriginFact>,
     /// The routes with origins.
     pub routes: Vec<RouteFact>,
-    /// The routes that have sent server errors, refused requests or had redirect loops since the start, without those whose errors the operator
+    /// The routes that have sent errors or had redirect loops since the start, without those whose errors the operator
     /// has ordered; by position.
     pub troubled: Vec<RouteCountFact>,
     /// The routes that get no request.
@@ -57,6 +59,8 @@ pub struct HealthFacts {
     pub ram_usable: u64,
     /// The snapshot of the RAM tier, if the start could not read it.
     pub snapshot: Option<PastFact>,
+    /// The requests that were recorded within the last minute.
+    pub recorded: Arc<RecordedFacts>,
 }
 
 /// One origin.
@@ -113,6 +117,10 @@ pub struct RouteCountFact {
     pub loops: u64,
     /// Requests of them that `access` refused with 401 or 403.
     pub refused: u64,
+    /// Responses with a status of 400 to 499, the refused and limited ones included.
+    pub errors_4xx: u64,
+    /// Why the last exchange with its origins failed, if they fail now.
+    pub failure: String,
     /// The keys of its `access` that can refuse requests, such as "`access.allow` or `access.basic`".
     pub rules: String,
 }

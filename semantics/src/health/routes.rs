@@ -1,4 +1,4 @@
-//! The conditions of single routes: refused requests, redirect loops, and routes without requests.
+//! The conditions of single routes: errors, refused requests, redirect loops, and routes without requests.
 
 use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, condition};
 use super::facts::{HealthFacts, RouteCountFact};
@@ -12,13 +12,22 @@ const LOOPS: u64 = 10;
 /// without credentials first, and again with them.
 const REFUSED: (u64, u64) = (60, 40);
 
+/// The share of errors of a route, per cent; and the one below which that ends.
+const FAILED: (u64, u64) = (50, 40);
+
 pub(super) fn routes(
     facts: &HealthFacts,
     minute: &Minute<'_>,
     held: &HeldConditions,
     all: &mut Vec<Condition>,
 ) {
+    // That of all routes names those with errors.
+    let is_named = all.iter().any(|it| it.subject == super::conditions::SERVER_ERRORS);
     for (fact, it) in facts.troubled.iter().zip(minute.routes) {
+        let of_route = facts.routes.iter().find(|it| it.name == fact.name);
+        let has_origin = of_route.is_none_or(|it| it.origins.iter().any(|it| facts.origins[*it].is_used));
+        all.extend(failing(fact, it, held).filter(|_| !is_named && has_origin));
+        all.extend(rejecting(fact, it, held));
         all.extend(limited(fact, it));
         all.extend(refused(fact, it, held));
         all.extend(redirect_loop(fact, it));
@@ -38,6 +47,41 @@ pub(super) fn routes(
 /// The requests of a route with a condition, in the view Live.
 fn live(route: &str, filter: &str) -> String {
     format!("live?filter=route == {route:?} && {filter}")
+}
+
+/// Whether `some` of the requests of a route is most of them. Fewer end a condition than begin it.
+fn is_most(it: &RouteCounts, some: u64, is_held: bool) -> bool {
+    let (least, share) = if is_held { (1, FAILED.1) } else { (ERRORS_REQUESTS, FAILED.0) };
+    some >= least && some * 100 >= u64::from(it.requests) * share
+}
+
+/// Most responses are server errors.
+fn failing(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
+    let subject = format!("errors of route {}", fact.name);
+    if !is_most(it, it.errors_5xx.into(), held.of(&subject).is_some()) {
+        return None;
+    }
+    let what = format!("most responses of route {} are server errors", fact.name);
+    let evidence = format!("{} of {} within the last minute", it.errors_5xx.min(it.requests), it.requests);
+    let effect = match &*fact.failure {
+        "" => String::new(),
+        why => format!("its last failure: {why}"),
+    };
+    let found = condition(FindingKind::RouteFails, &subject, what, evidence).with_effect(effect);
+    Some(found.seen_at(live(&fact.name, "status >= 500")))
+}
+
+/// Most responses have a status of 400 to 499 for another reason than `access`.
+fn rejecting(fact: &RouteCountFact, it: &RouteCounts, held: &HeldConditions) -> Option<Condition> {
+    let subject = format!("client errors of route {}", fact.name);
+    let count = it.errors_4xx.saturating_sub(it.refused).saturating_sub(it.limited);
+    if !is_most(it, count.into(), held.of(&subject).is_some()) {
+        return None;
+    }
+    let what = format!("most responses of route {} have a status of 400 to 499", fact.name);
+    let evidence = format!("{} of {} within the last minute", count.min(it.requests), it.requests);
+    let found = condition(FindingKind::RouteRejects, &subject, what, evidence);
+    Some(found.seen_at(live(&fact.name, "status >= 400 && status < 500")))
 }
 
 /// Most requests are refused at a limit.

@@ -86,6 +86,9 @@ findings! {
     OriginErrors "origin-errors" Degraded 0 "overview":
         "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
         "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins at 20 % of at least 20 answers within a minute and three times the share of the other origins of the same routes, and ends below 10 % or twice that share. Without 20 answers of the others, it begins at 50 % and ends below 40 %.";
+    RouteFails "route-fails" Degraded 10 "live?filter=status >= 500":
+        "most responses of route NAME are server errors since TIME (N of M within the last minute); its last failure: REASON",
+        "If REASON is a timeout, raise the one of `proxy` that was reached (`proxy.first_byte_timeout`). Otherwise the error log (`origin-failed`) and `Traces` show what fails; the application has to be corrected if the status is its own.";
     RedirectLoop "redirect-loop" Degraded 0 "live?filter=reason == \"redirect-loop\"":
         "the origin of route NAME redirects requests to their own URL since TIME (N of M within the last minute); clients never get these pages",
         "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
@@ -146,6 +149,15 @@ findings! {
     RouteLimited "route-limited" Notice 10 "live?filter=status == 429":
         "route NAME refuses most requests with 429 since TIME (M of T within the last minute)",
         "`larder tail 'status == 429'` has the requests. Raise `access.limit` of the route if it refuses visitors.";
+    RouteRejects "route-rejects" Notice 10 "live?filter=status >= 400 && status < 500":
+        "most responses of route NAME have a status of 400 to 499 since TIME (N of M within the last minute)",
+        "`Live` names the status and who gave it. 404 of files: correct `files.root` or `files.strip`. 413: raise `body_size` or `limits.body_size`. 405: correct `methods`. A status of the origin has to be corrected in the application; `cache.status_ttl` stores it meanwhile.";
+    HostUnknown "host-unknown" Notice 10 "live?filter=status == 404":
+        "no site has the host NAME (N of the last M recorded requests); requests for it get 404",
+        "If the name is yours, add it to `hosts` of its site. Otherwise its DNS entry points to this server by mistake.";
+    ProxyNotTrusted "proxy-not-trusted" Notice 10 "config?section=clients.":
+        "ADDRESS sends X-Forwarded-For, which larder ignores: `clients.trusted` lacks the address (N of the last M recorded requests); its K clients are one client for `access` and the log, and their scheme is that of the proxy's connection",
+        "If this proxy is yours, add its address to `clients.trusted`. Never add addresses of others: they could claim any client address.";
     RouteRefused "route-refused" Notice 10 "live?filter=status == 401 || status == 403":
         "route NAME refuses most requests with 401 or 403 since TIME (M of T within the last minute); its KEYS refuses them",
         "If these are visitors, correct the keys of `access` that the sentence names; Explain has the rule for each URL. Clients that guess passwords are refused rightly. This state begins at 60 % of the requests of a minute and 20 refused ones, and ends below 40 %.";

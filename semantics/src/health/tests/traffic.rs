@@ -214,3 +214,100 @@ fn a_route_without_requests_is_a_notice_with_its_line() {
     assert_eq!("config?at=larder.toml:9", report.findings[0].view);
     assert_eq!("Healthy", HealthJudge::default().look(&at(0)).sentence());
 }
+
+#[test]
+fn a_route_with_mostly_errors_is_named_if_the_share_of_all_routes_is_small() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, requests, errors_5xx, errors_4xx, of_all: u64| {
+        let failure = "the origin timed out".to_owned();
+        let fact = RouteCountFact { errors_4xx, failure, ..troubled(7, requests, errors_5xx, 0) };
+        judge.look(&HealthFacts { counts: counts(of_all, errors_5xx), troubled: vec![fact], ..at(second) })
+    };
+    look(0, 0, 0, 0, 0);
+    assert_eq!("Healthy", look(1, 30, 19, 0, 10_000).sentence(), "too few");
+    assert_eq!("Healthy", look(2, 40, 20, 0, 10_000).sentence(), "it has not lasted");
+    assert_eq!(
+        "Degraded: most responses of route r7 are server errors since 02:46:13 UTC (20 of 40 within the last minute); its last \
+         failure: the origin timed out",
+        look(13, 40, 20, 0, 10_000).sentence()
+    );
+    assert_eq!("Healthy", look(14, 60, 20, 0, 10_000).sentence(), "a third");
+    // The finding about all routes names the route.
+    assert_eq!(vec!["requests-fail"], names(&look(90, 160, 120, 0, 11_000)).1);
+    assert_eq!("Healthy", look(200, 160, 120, 0, 11_000).sentence(), "over");
+    look(201, 200, 120, 40, 12_000);
+    assert_eq!(
+        "Healthy. Notice: most responses of route r7 have a status of 400 to 499 since 02:49:32 UTC (40 of 40 within the last minute)",
+        look(212, 200, 120, 40, 12_000).sentence()
+    );
+}
+
+#[test]
+fn refused_requests_are_no_client_errors_of_another_reason() {
+    let mut judge = HealthJudge::default();
+    let mut look = |second, sum| {
+        let fact = RouteCountFact { refused: sum, errors_4xx: sum, ..troubled(1, sum, 0, 0) };
+        judge.look(&HealthFacts { troubled: vec![fact], ..at(second) })
+    };
+    look(0, 0);
+    look(1, 100);
+    assert_eq!(vec!["route-refused"], names(&look(12, 100)).1);
+}
+
+fn of_samples<'a>(second: u64, samples: impl Iterator<Item = RecordedSample<'a>>) -> HealthFacts {
+    let mut recorded = RecordedFacts::default();
+    samples.for_each(|it| recorded.add(it));
+    HealthFacts { recorded: std::sync::Arc::new(recorded), ..at(second) }
+}
+
+#[test]
+fn a_host_without_a_site_is_a_notice_unless_one_stranger_invents_it() {
+    let of = |second, host: &'static str, requests: u64, clients: u64, is_related| {
+        let sample = |it: u64| RecordedSample {
+            client: Some(std::net::Ipv4Addr::from(u32::try_from(it % clients).unwrap()).into()),
+            unknown_host: Some(host),
+            is_related,
+            ignored: None,
+        };
+        of_samples(second, (0..requests).map(sample))
+    };
+    let look = |facts: &dyn Fn(u64) -> HealthFacts| {
+        let mut judge = HealthJudge::default();
+        judge.look(&facts(0));
+        judge.look(&facts(10)).sentence()
+    };
+    let notice = "Healthy. Notice: no site has the host www.a.example (10 of the last 10 recorded requests); requests for it get 404";
+    assert_eq!(notice, look(&|it| of(it, "www.a.example", 10, 1, true)));
+    assert_eq!(notice, look(&|it| of(it, "www.a.example", 10, 3, false)));
+    assert_eq!("Healthy", look(&|it| of(it, "www.a.example", 9, 3, true)));
+    assert_eq!("Healthy", look(&|it| of(it, "www.a.example", 100, 2, false)));
+    assert_eq!("Healthy", look(&|it| of(it, "192.0.2.1", 100, 9, false)), "scanners ask for addresses");
+}
+
+#[test]
+fn a_proxy_that_is_not_trusted_is_a_notice() {
+    let of = |second, requests: usize, clients: usize| {
+        const ADDRESSES: [&str; 4] = ["9.9.9.1", "9.9.9.2", "9.9.9.3", "9.9.9.4"];
+        let sample = |it: usize| RecordedSample {
+            client: Some([10, 0, 0, 1].into()),
+            unknown_host: None,
+            is_related: false,
+            ignored: Some(ADDRESSES[it % clients]),
+        };
+        of_samples(second, (0..requests).map(sample))
+    };
+    for (requests, clients, is_notice) in [(10, 3, true), (9, 3, false), (100, 2, false)] {
+        let mut judge = HealthJudge::default();
+        judge.look(&of(0, requests, clients));
+        let found = judge.look(&of(10, requests, clients)).sentence();
+        let expect = match is_notice {
+            true => {
+                "Healthy. Notice: 10.0.0.1 sends X-Forwarded-For, which larder ignores: `clients.trusted` lacks the address (10 of the \
+                 last 10 recorded requests); its 3 clients are one client for `access` and the log, and their scheme is that of the \
+                 proxy's connection"
+            }
+            false => "Healthy",
+        };
+        assert_eq!(expect, found);
+    }
+}
