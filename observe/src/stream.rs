@@ -305,6 +305,9 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
         "user_agent": field("user-agent"),
         "referer": field("referer").map(|it| shown_target(&it).into_owned()),
     });
+    if let Some(reject) = it.refused {
+        record["rejected"] = reject.sentence().into();
+    }
     if let Some(protocol) = it.protocol {
         record["connect_protocol"] = short(protocol.into()).into();
     }

@@ -47,6 +47,17 @@ it('begins with the latest requests, although no page was open', async () => {
   await page.locator('[data-verdict]').waitFor();
 });
 
+it('says why a request was rejected before its URL was known, with the limit and the client', async () => {
+  assert.equal((await ask(`${larder.site}/large`, { 'X-Large': 'w'.repeat(70_000) })).status, 431);
+  await go('live');
+  const row = rows().filter({ hasText: 'limits.head_size' });
+  await row.first().waitFor();
+  assert.match(await row.first().innerText(), /431\s+rejected The request head is too large.* \(limits\.head_size\) from 127\.0\.0\.1/);
+  await row.first().locator('[data-row]').click();
+  await page.locator('dialog', { hasText: 'Rejected request' }).waitFor();
+  await page.keyboard.press('Escape');
+});
+
 it('stands still under the pointer, and lets the new ones in afterwards', async () => {
   await go('live');
   await opened();

@@ -395,6 +395,8 @@ export interface RequestRecord {
 }
 
 export type ReasonClass = 'needed' | 'rightly' | 'could-be-hit' | 'shared';
+  /** Why its head was rejected: then neither method nor URL is known. */
+  rejected?: string;
 
 /** A row of the closed list of reasons; code is between backticks. */
 export interface Reason {

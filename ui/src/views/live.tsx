@@ -179,6 +179,12 @@ function useScrolled(): { top: RefObject<HTMLDivElement>; scrolled: boolean } {
   return { top, scrolled };
 }
 
+/** The limits by the statuses of requests that exceed them. */
+const LIMITS: Record<number, string> = { 414: 'limits.target_size', 431: 'limits.head_size' };
+
+/** Why a request was rejected before its method and URL were known, with the limit if one decides. */
+const rejection = (it: RequestRecord): string => `${it.rejected!.replace(/\.$/, '')}${LIMITS[it.status] ? ` (${LIMITS[it.status]})` : ''}`;
+
 /** Drawn once: a record never changes. */
 class Row extends Component<{ it: RequestRecord; open: (it: RequestRecord) => void }> {
   override shouldComponentUpdate(): boolean {
@@ -193,8 +199,16 @@ class Row extends Component<{ it: RequestRecord; open: (it: RequestRecord) => vo
           <Status it={it.status} />
         </td>
         <td class="url">
-          <button data-row class="row-button" title={it.url}>
-            <span class="faint">{it.method}</span> <Url it={it.url} />
+          <button data-row class="row-button" title={it.rejected ?? it.url}>
+            {it.rejected ? (
+              <>
+                <span class="faint">rejected</span> {rejection(it)} <span class="faint">from {it.client ?? 'a Unix socket'}</span>
+              </>
+            ) : (
+              <>
+                <span class="faint">{it.method}</span> <Url it={it.url} />
+              </>
+            )}
           </button>
         </td>
         <td>
@@ -255,6 +269,7 @@ function conditions(it: RequestRecord): string[] {
 
 function Details({ it, close, filter }: { it: RequestRecord; close: () => void; filter: (part: string) => void }): JSX.Element {
   const rows: [string, string | number | null][] = [
+    ['Rejected', it.rejected ? rejection(it) : null],
     ['Time', format.clock(it.time_us, true)],
     ['Status', it.status],
     ['Took', format.flat(format.micros(it.duration_us))],
@@ -281,7 +296,7 @@ function Details({ it, close, filter }: { it: RequestRecord; close: () => void; 
     </button>
   );
   return (
-    <Drawer title={it.url} over={it.method} close={close} foot={foot}>
+    <Drawer title={it.rejected ? 'Rejected request' : it.url} over={it.rejected ? '' : it.method} close={close} foot={foot}>
       <dl class="facts">
         {rows
           .filter(([, value]) => value !== null && value !== '')
