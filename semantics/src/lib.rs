@@ -15,7 +15,7 @@ pub mod client_ttl;
 pub mod coding;
 pub mod compress;
 pub mod conditional;
-mod cookie_pairs;
+pub mod cookie_pairs;
 pub mod cookies;
 pub mod date;
 pub mod entity_tag;

@@ -1,6 +1,7 @@
 //! The facts of a request's fields for the decisions, parsed in one pass.
 
 use crate::cache_control::RequestDirectives;
+use crate::cookie_pairs::in_list;
 use crate::cookies::{self, CookieLines};
 use crate::field::Field;
 use crate::key::KEYED_BODY;
@@ -137,7 +138,7 @@ impl<'a> RequestFacts<'a> {
             true => of_cookies().or_else(|| Some("Cookie".to_owned())),
             false => {
                 let names: Vec<String> = self.identity_fields(policy).map(|it| it.name.to_owned()).collect();
-                cookies::in_list("field", &names)
+                in_list("field", &names)
             }
         }
     }

@@ -4,7 +4,7 @@
 //! field.
 
 use crate::coding::{self, AcceptedCodings, Coding, Quality};
-use crate::cookies;
+use crate::cookie_pairs;
 use crate::escape::escape;
 use crate::field::{self, Field, FieldList, Quotes};
 use std::cmp::Ordering;
@@ -339,11 +339,11 @@ pub fn in_words(variants: &[(&[Box<str>], &[u8])], request: &[Field<'_>]) -> Opt
                     |it: &[u8]| String::from_utf8_lossy(it).split_once('=')?.1.replace("\\20", " ").into();
                 let values: Vec<String> = other.into_iter().chain([&own[..]]).filter_map(value).collect();
                 let values: Vec<&[u8]> = values.iter().map(|it| it.trim_end().as_bytes()).collect();
-                of_cookies = cookies::in_words(&values, |_| true).or_else(|| Some("Cookie".to_owned()));
+                of_cookies = cookie_pairs::in_words(&values, |_| true).or_else(|| Some("Cookie".to_owned()));
             }
         }
     }
-    let words: Vec<String> = of_cookies.into_iter().chain(cookies::in_list("field", &fields)).collect();
+    let words: Vec<String> = of_cookies.into_iter().chain(cookie_pairs::in_list("field", &fields)).collect();
     (!words.is_empty()).then(|| words.join(" and "))
 }
 

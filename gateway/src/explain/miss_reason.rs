@@ -8,6 +8,7 @@ use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
 use crate::rules;
 use larder_semantics::advice::{CredentialOf, NamedCredential, PageAudience};
+use larder_semantics::cookie_pairs::in_list;
 use larder_semantics::cookies;
 use larder_semantics::field::{Field, first};
 use larder_semantics::flip;
@@ -115,7 +116,7 @@ impl ReasonInput<'_> {
             MissReason::OverridingField | MissReason::UnkeyedField => {
                 let names: Vec<String> =
                     request_headers::overriding(policy, &fields).map(|it| it.0.name.to_owned()).collect();
-                cookies::in_list("field", &names).map(of(CredentialOf::Request))
+                in_list("field", &names).map(of(CredentialOf::Request))
             }
             MissReason::SetCookie => cookies::set_by(&last?.response.view()).map(of(CredentialOf::Response)),
             MissReason::Credentials | MissReason::Variant
