@@ -143,12 +143,14 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
           <tbody>
             {shown.map((it) => (
               <tr key={it.id}>
-                <th scope="row">
-                  <a data-row class="row-link" href={leadsTo(it)} title={`${it.site} ${it.name}`}>
-                    {it.name}
-                  </a>
-                  {several && <span class="faint site">{it.site}</span>}
-                  {it.kind !== 'proxy' && <span class="chip">{it.kind}</span>}
+                <th scope="row" class="route">
+                  <div title={`${it.site} ${it.name}`}>
+                    <a data-row class="row-link" href={leadsTo(it)}>
+                      {it.name}
+                    </a>
+                    {several && <span class="faint site">{it.site}</span>}
+                    {it.kind !== 'proxy' && <span class="chip">{it.kind}</span>}
+                  </div>
                 </th>
                 <td class="num">{format.flat(format.rate(it.requests))}</td>
                 <td class={`num ${it.isBad ? 'bad' : it.errors ? '' : 'faint'}`} title={`${it.errors.toLocaleString('en')} responses with a status from 500`}>
