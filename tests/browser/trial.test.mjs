@@ -87,7 +87,7 @@ it('is waited for: Apply before its result would put a change in force that need
   await dialog().getByText('Trying the change').waitFor();
   assert.ok(await apply().isDisabled());
   await release();
-  await dialog().getByText('3 newly shared responses: have Set-Cookie').waitFor();
+  await dialog().getByText('3 newly shared responses of route pages: have Set-Cookie').waitFor();
   assert.ok(await apply().isDisabled());
   await discard();
   const again = await hold((route) => route.continue());
@@ -128,7 +128,7 @@ it('demands a confirmation before pages of one client are shared', async () => {
   const text = await review('default_ttl = "60s"', 'default_ttl = "60s", store_set_cookie = true');
   const danger = dialog().locator('.trial-danger');
   await danger.waitFor();
-  assert.match(await danger.innerText(), /3 newly shared responses: have Set-Cookie/);
+  assert.match(await danger.innerText(), /3 newly shared responses of route pages: have Set-Cookie/);
   assert.ok(await apply().isDisabled());
   const box = danger.getByRole('checkbox');
   await box.check();

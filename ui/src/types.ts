@@ -584,7 +584,7 @@ export interface Tried {
   took_us: number;
   hit_ratio: { measured: number | null; running: number | null; changed: number | null };
   changes: { kind: 'route' | 'status' | 'open' | 'key' | 'storage' | 'lifetime'; requests: number; urls: number; examples: TriedExample[] }[];
-  shared: { reason: 'set-cookie' | 'private' | 'opened' | 'differed' | 'changes'; sentence: string; requests: number; examples: TriedExample[] }[];
+  shared: { reason: 'set-cookie' | 'private' | 'opened' | 'differed' | 'changes'; sentence: string; requests: number; routes: { route: string; requests: number }[]; examples: TriedExample[] }[];
   danger: boolean;
   unknown: { fact: string; sentence: string; requests: number }[];
   /** Changed keys of RAM and disk, whose effect is not in the ratio. */

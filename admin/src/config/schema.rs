@@ -91,6 +91,7 @@ pub const TRIED: &str = concat!(
     r#"}}}},
 "shared":{"type":"array","description":"responses that are newly shared and must not be","items":{"type":"object","required":["reason","sentence","requests","examples"],"properties":{
 "reason":{"enum":["set-cookie","private","opened","differed","changes"]},"sentence":{"type":"string"},"requests":{"type":"integer"},
+"routes":{"type":"array","description":"their number for each route, the largest first","items":{"type":"object","required":["route","requests"],"properties":{"route":{"type":"string"},"requests":{"type":"integer"}}}},
 "examples":{"type":"array","items":"#,
     example!(),
     r#"}}}},

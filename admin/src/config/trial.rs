@@ -15,7 +15,7 @@ use larder_semantics::trial::evidence::CookieSharing;
 use larder_semantics::trial::facts;
 use larder_semantics::trial::{
     ChangeExample, ChangeKind, ConfigTrial, Course, RecordedRequest, RecordedResponse, ServedBy,
-    SharedReason, TrialReport, UnknownFact,
+    SharedExample, SharedReason, TrialReport, UnknownFact,
 };
 use larder_server::live::Live;
 use larder_server::trial::{AccessJudgement, TrialRequest, TrialRoute, TrialRoutes};
@@ -23,7 +23,8 @@ use larder_stdx::clock;
 use larder_store::Store;
 use larder_wire::message::{Framing, Request, Version};
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The time limit of a trial, microseconds: the requests that are not tried by then are left out, and the result says so. On an idle
@@ -416,11 +417,30 @@ impl TrialTelling<'_> {
                     examples.push(example);
                 }
             }
+            let routes = self.by_route(&these);
             (!these.is_empty()).then(|| {
-                json!({ "reason": reason.name(), "sentence": reason.sentence(), "requests": requests, "examples": examples })
+                json!({
+                    "reason": reason.name(), "sentence": reason.sentence(), "requests": requests, "routes": routes,
+                    "examples": examples,
+                })
             })
         };
         SharedReason::ALL.iter().filter_map(one).collect()
+    }
+
+    /// The number of these responses for each route of the changed configuration, the largest first.
+    fn by_route(&self, these: &[&SharedExample]) -> Vec<Value> {
+        let mut counts: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+        for it in these {
+            if let Some(place) = self.places.get(it.number).copied().flatten() {
+                *counts.entry(place).or_default() += u64::from(it.weight);
+            }
+        }
+        let name = |(site, route): (usize, usize)| Some(&self.then.sites.get(site)?.routes.get(route)?.name);
+        let mut counts: Vec<_> =
+            counts.into_iter().filter_map(|(place, requests)| Some((name(place)?, requests))).collect();
+        counts.sort_by_key(|it| Reverse(it.1));
+        counts.iter().map(|(route, requests)| json!({ "route": route, "requests": requests })).collect()
     }
 
     /// A recorded request, without a change.

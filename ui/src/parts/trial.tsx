@@ -14,7 +14,7 @@ const KINDS: Record<Tried['changes'][number]['kind'], [string, string]> = {
   status: ['gets another status', 'get another status'],
   open: ['was refused and is newly open', 'were refused and are newly open'],
   key: ['gets another cache key', 'get another cache key'],
-  storage: ['is stored under one configuration only', 'are stored under one configuration only'],
+  storage: ['is stored by only one of the two configurations', 'are stored by only one of the two configurations'],
   lifetime: ['gets another lifetime', 'get another lifetime'],
 };
 
@@ -103,7 +103,7 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
             <Icon name="warn" /> <b>Responses would become public or shared that are private, differ or cannot be judged.</b>
           </p>
           {of.shared.map((it) => (
-            <Fold key={it.reason} title={`${number(it.requests)} newly shared ${it.requests === 1 ? 'response' : 'responses'}: ${it.sentence}`} of={it.examples} />
+            <Fold key={it.reason} title={`${number(it.requests)} newly shared ${it.requests === 1 ? 'response' : 'responses'}${ofRoutes(it.routes)}: ${it.sentence}`} of={it.examples} />
           ))}
           {box('Apply nevertheless: all clients may get these responses.')}
         </div>
@@ -127,6 +127,19 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
       )}
     </section>
   );
+}
+
+/** Routes that are named; the sum of further ones follows. */
+const NAMED = 4;
+
+/** The routes of newly shared responses, with the number of each where there are several. */
+function ofRoutes(of: { route: string; requests: number }[]): string {
+  if (of.length === 0) return '';
+  if (of.length === 1) return ` of route ${of[0]!.route}`;
+  const named = of.slice(0, NAMED).map((it) => `${it.route} ${number(it.requests)}`);
+  const rest = of.slice(NAMED);
+  if (rest.length > 0) named.push(`${rest.length} more routes ${number(rest.reduce((sum, it) => sum + it.requests, 0))}`);
+  return ` (${named.join(', ')})`;
 }
 
 /** The change of the ratio in points. */
