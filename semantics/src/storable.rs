@@ -174,7 +174,7 @@ impl NotStorable {
                 "The request has Authorization, and the response does not allow sharing."
             }
             NotStorable::Credentials => {
-                "The request had a cookie, Authorization or another field that identifies the client, and neither the response nor the route says that the page may be shared."
+                "The request identified its client by a cookie, Authorization or another field. Such a response is shared only if the response or the route says so."
             }
             NotStorable::SetCookie => "The response has Set-Cookie, which is for one client.",
             NotStorable::VaryStar => {

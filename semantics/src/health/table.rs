@@ -85,7 +85,7 @@ findings! {
         "`larder tail 'status >= 500'` has the requests, `larder worst` also those that the origin broke off, `larder stats` the routes and origins. This state begins at 5 % of at least 20 responses within a minute, and ends below 2 %.";
     OriginErrors "origin-errors" Degraded 0 "overview":
         "origin ADDRESS answers N % of its requests with server errors since TIME (M of T within the last minute; K % at the other origins); it still gets requests of route NAME",
-        "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins at 20 % of at least 20 answers within a minute and three times the share of the other origins of the same routes, and ends below 10 % or twice that share. Without 20 answers of the others, it begins at 50 % and ends below 40 %.";
+        "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins when at least 20 % of 20 or more answers within a minute are server errors, and this share is three times that of the other origins of the same routes. It ends below 10 %, or below twice the share of the others. If they have sent fewer than 20 answers, it begins at 50 % and ends below 40 %.";
     RouteFails "route-fails" Degraded 10 "live?filter=status >= 500":
         "most responses of route NAME are server errors since TIME (N of M within the last minute); its last failure: REASON",
         "If REASON is a timeout, raise the one of `proxy` that was reached (`proxy.first_byte_timeout`). Otherwise the error log (`origin-failed`) and `Traces` show what fails; the application has to be corrected if the status is its own.";

@@ -64,7 +64,7 @@ reasons! {
     PrivateCookie "private-cookie" Rightly: "The request has a cookie of `cache.private_cookies`.", "";
     OverridingField "overriding-field" Rightly: "A field of the request may make the application answer another request.", "";
     UnkeyedField "unkeyed-field" Rightly: "A field of the request is not in the strict key.", "";
-    Credentials "credentials" Rightly: "The request has a cookie, `Authorization` or a field that identifies the client (`X-Api-Key`), and neither the response nor the route says that the page is the same for all clients.",
+    Credentials "credentials" Rightly: "The request identifies its client by a cookie, `Authorization` or a field such as `X-Api-Key`. Its response is shared only if the response or the route says that the page is the same for all clients; with `Vary: Cookie`, only between requests with equal cookies.",
         "Only if the page is the same for all clients: the application marks it `Cache-Control: public`. Explain names the cookie. With the field in `cache.key.headers`, each value has pages of its own. For files that are the same for all clients, `cache.public_files` names their directories.";
     Authorization "authorization" Rightly: "The request has `Authorization`, or `access` of the route identifies its client, and the response is for this client.", "";
     Status "status" Rightly: "Responses with this status are not stored, or not without a declared lifetime.",
