@@ -21,18 +21,23 @@ impl Admin {
             let certificate = &it.certificate;
             json!({
                 "names": certificate.names, "source": it.source.name(), "file": certificate.file,
-                "state": it.state(now).name(),
+                "state": it.state(now).name(), "issuer": certificate.issuer,
                 "from": certificate.from, "until": certificate.until,
             })
         });
-        of_files.chain(self.certificates.managed.borrow().iter().map(|it| managed(it, now))).collect()
+        let issuer = |name: &String| {
+            let of_acme = shown.iter().filter(|it| it.source == CertificateSource::Acme);
+            of_acme.map(|it| &it.certificate).find(|it| it.names.contains(name)).map(|it| it.issuer.as_str())
+        };
+        let managed = |it: &ManagedCertificate| managed(it, issuer(&it.name), now);
+        of_files.chain(self.certificates.managed.borrow().iter().map(managed)).collect()
     }
 }
 
-fn managed(it: &ManagedCertificate, now: i64) -> Value {
+fn managed(it: &ManagedCertificate, issuer: Option<&str>, now: i64) -> Value {
     let given = |it: &str| Some(it.to_owned()).filter(|it| !it.is_empty());
     json!({
-        "names": [it.name], "source": CertificateSource::Acme.name(), "from": it.validity.map(|it| it.from),
+        "names": [it.name], "issuer": issuer, "source": CertificateSource::Acme.name(), "from": it.validity.map(|it| it.from),
         "until": it.validity.map(|it| it.until), "renews": it.renews, "next_attempt": it.next_attempt,
         "in_progress": it.is_busy, "authority": given(&it.authority), "failures": it.failures,
         "error": given(&it.error), "state": it.state(now).name(),

@@ -135,6 +135,27 @@ it('names a certificate that ends within days, leads to its file, and is Healthy
 
 it('has asked no other server, and logged no error', () => {
   // Of the restart.
+it('lists the certificates outside of findings, from the overview, with issuer and end, sorted by a column', async () => {
+  await page.goto(`${larder.admin}/#/overview`);
+  const line = page.locator('.tiers a', { hasText: 'Certificates' });
+  await line.waitFor();
+  assert.match(await line.innerText(), /1, the first ends \d/);
+  await line.click();
+  await page.waitForURL(/#\/config\?part=certificates/);
+  const row = page.locator('.certificates tbody tr', { hasText: 'shop.example' });
+  await row.waitFor();
+  const text = await row.innerText();
+  assert.match(text, /expires in (89|90) days/);
+  assert.equal((text.match(/shop\.example/g) ?? []).length, 2, `name and issuer: ${text}`);
+  assert.match(text, /not by larder[\s\S]*site\.pem/);
+  const ends = page.locator('.certificates thead th', { hasText: 'Ends' });
+  for (const order of ['ascending', 'descending', null]) {
+    await ends.getByRole('button').click();
+    assert.equal(await ends.getAttribute('aria-sort'), order);
+  }
+  await everywhere();
+});
+
   const own = seen.console.filter((line) => !line.includes('ERR_CONNECTION_REFUSED'));
   assert.deepEqual([own, seen.elsewhere], [[], []]);
 });

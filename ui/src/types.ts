@@ -41,6 +41,8 @@ export interface Certificate {
   state: 'valid' | 'expiring' | 'expired' | 'not-yet-valid' | 'missing';
   source: 'file' | 'acme' | 'self-signed';
   file?: string;
+  /** The name of the CA that issued it. */
+  issuer?: string | null;
   from: number | null;
   until: number | null;
   renews?: number | null;
@@ -61,6 +63,7 @@ export interface Stats {
   listen: string[];
   /** Keys of the file that take effect at the next restart. */
   pending?: string[];
+  certificates?: Certificate[];
   node?: string | null;
   nodes?: { say?: string } | null;
   statistics?: 'on' | 'off';

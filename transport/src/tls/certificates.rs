@@ -18,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use x509_parser::objects::{oid_registry, oid2abbrev};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{AttributeTypeAndValue, FromDer, GeneralName, X509Certificate};
 
 /// The most bytes of a file.
 const LONGEST: u64 = 1 << 20;
@@ -66,6 +66,8 @@ pub struct Certificate {
     pub until: i64,
     /// Its file.
     pub file: String,
+    /// The names of its issuer: organization and common name.
+    pub issuer: String,
     /// The handshakes in which it is sent.
     scope: CertificateScope,
     key: Arc<CertifiedKey>,
@@ -140,7 +142,7 @@ impl Certificate {
         let Some(first) = certs.first() else {
             return Err(of_cert(PemContent::Certificate.lacks(chain, file)));
         };
-        let CertificateFacts { names, validity: Validity { from, until } } =
+        let CertificateFacts { names, issuer, validity: Validity { from, until } } =
             facts(first, file).map_err(of_cert)?;
         let key = private_key(key, key_file).map_err(of_key)?;
         let key = ring::sign::any_supported_type(&key).map_err(|_| {
@@ -152,7 +154,7 @@ impl Certificate {
         })?;
         key.ocsp = ocsp;
         let scope = CertificateScope::Any;
-        Ok(Self { names, from, until, file: file.to_owned(), scope, key: Arc::new(key) })
+        Ok(Self { names, from, until, file: file.to_owned(), issuer, scope, key: Arc::new(key) })
     }
 }
 
@@ -284,6 +286,7 @@ pub(crate) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
 /// The part of a certificate that larder uses.
 struct CertificateFacts {
     names: Vec<String>,
+    issuer: String,
     validity: Validity,
 }
 
@@ -301,7 +304,13 @@ fn facts(it: &CertificateDer<'_>, file: &str) -> Result<CertificateFacts, String
         }
     }
     let (from, until) = (it.validity().not_before.timestamp(), it.validity().not_after.timestamp());
-    Ok(CertificateFacts { names, validity: Validity { from, until } })
+    let name = it.issuer();
+    let of = |all: &mut dyn Iterator<Item = &AttributeTypeAndValue<'_>>| {
+        all.next().and_then(|it| it.as_str().ok()).map(str::to_owned)
+    };
+    let (organization, common) = (of(&mut name.iter_organization()), of(&mut name.iter_common_name()));
+    let issuer = [organization, common].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    Ok(CertificateFacts { names, issuer, validity: Validity { from, until } })
 }
 
 fn address(bytes: &[u8]) -> Option<String> {

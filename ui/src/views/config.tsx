@@ -24,16 +24,17 @@ import { ConfigText, type Target } from './config_text';
 import { may, needs } from '../identity';
 import '../style/config.css';
 
-type Part = 'form' | 'text' | 'history';
+type Part = 'form' | 'text' | 'certificates' | 'history';
 
 const PARTS: [Part, string][] = [
   ['form', 'Form'],
   ['text', 'Text'],
+  ['certificates', 'Certificates'],
   ['history', 'History'],
 ];
 
 /** The form asks what only an admin may. */
-const partOf = (it: Part | null, admin: boolean): Part => (admin ? (it ?? 'form') : it === 'history' ? it : 'text');
+const partOf = (it: Part | null, admin: boolean): Part => (admin ? (it ?? 'form') : it === 'history' || it === 'certificates' ? it : 'text');
 
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const admin = may('admin');
@@ -162,7 +163,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           </button>
         </div>
       )}
-      {admin && part !== 'history' && (
+      {admin && part !== 'history' && part !== 'certificates' && (
         <div class="apply" data-state={!fresh ? 'busy' : problems.length ? 'bad' : changed ? 'changed' : 'same'}>
           <p role="status">
             {!fresh && changed
@@ -182,7 +183,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         </div>
       )}
       <Failed problem={checked.problem} />
-      {!admin && params.get('section') === TLS && <Certificates />}
+      {((!admin && params.get('section') === TLS) || part === 'certificates') && <Certificates alone={part === 'certificates'} />}
       {part === 'form' && <ConfigForm config={data} document={document} files={files} siteFiles={siteFiles} problems={problems} write={write} linked={params.get('section')} era={era} />}
       {part === 'text' && files.length > 1 && (
         <label class="field file-choice">

@@ -1,9 +1,10 @@
-// The certificates in use, with the end of each and the file or the CA that it comes from; and names without a certificate.
+// The certificates in use, with the issuer, the end, the next renewal and the file of each; and names without a certificate.
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
 import { get } from '../api';
 import * as format from '../format';
 import { useFetched } from '../hooks';
-import { Failed } from '../parts/basic';
+import { Empty, Failed } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
 import type { Certificate } from '../types';
@@ -16,51 +17,103 @@ interface List {
   folder_error: string | null;
 }
 
-/** Shows nothing where there is no certificate and none is expected. */
-export function Certificates(): JSX.Element | null {
-  const { data, problem, again } = useFetched<List>('certificates', (signal) => get('/api/v1/certificates', signal), EVERY);
-  if (!data) return <Failed problem={problem} again={again} />;
-  if (data.certificates.length === 0 && data.folder_error === null) return null;
+type Column = 'state' | 'names' | 'issuer' | 'until' | 'renews' | 'source';
+
+/** The next attempt to get it; null if larder does not renew it. */
+const renewal = (it: Certificate): number | null => (it.state === 'valid' && !it.failures ? it.renews : it.next_attempt) ?? null;
+
+const VALUES: Record<Column, (it: Certificate) => string | number | null> = {
   // Those that need an operator come first.
-  const all = [...data.certificates].sort((a, b) => Number(a.state === 'valid') - Number(b.state === 'valid') || (a.until ?? 0) - (b.until ?? 0));
+  state: (it) => (it.state === 'valid' ? 1e12 : 0) + (it.until ?? 0),
+  names: (it) => it.names.join(),
+  issuer: (it) => it.issuer ?? null,
+  until: (it) => it.until,
+  renews: renewal,
+  source: (it) => it.file ?? it.source,
+};
+
+const COLUMNS: [Exclude<Column, 'state'>, string][] = [
+  ['names', 'Names'],
+  ['until', 'Ends'],
+  ['issuer', 'Issuer'],
+  ['renews', 'Next renewal'],
+  ['source', 'Source'],
+];
+
+function sorted(of: Certificate[], by: Column, back: boolean): Certificate[] {
+  const value = VALUES[by];
+  return [...of].sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    // A certificate without a value comes last in either order.
+    if (x === null || y === null) return Number(x === null) - Number(y === null);
+    return (back ? -1 : 1) * (typeof x === 'string' ? x.localeCompare(String(y)) : x - Number(y));
+  });
+}
+
+/** Shows nothing where there is no certificate and none is expected, unless it is a view of its own. */
+export function Certificates({ alone = false }: { alone?: boolean }): JSX.Element | null {
+  const { data, problem, again } = useFetched<List>('certificates', (signal) => get('/api/v1/certificates', signal), EVERY);
+  const [by, setBy] = useState<Column>('state');
+  const [back, setBack] = useState(false);
+  if (!data) return <Failed problem={problem} again={again} />;
+  if (data.certificates.length === 0 && data.folder_error === null) {
+    return alone ? <Empty icon="config" title="No certificates">larder serves no TLS: no address of listen is https.</Empty> : null;
+  }
+  const Heading = alone ? 'h2' : 'h3';
+  /** Once by the column, again in the other order, then as it was. */
+  const press = (to: Column): void => {
+    setBy(by === to && back ? 'state' : to);
+    setBack(by === to && !back);
+  };
   return (
     <section class="certificates" aria-labelledby="certificates">
-      <h3 id="certificates">Certificates in use</h3>
+      <Heading id="certificates">Certificates in use</Heading>
       {data.folder_error !== null && (
         <p class="warn">
           <Icon name="warn" /> {data.folder_error}
         </p>
       )}
-      <table class="table">
-        <thead>
-          <tr>
-            <th scope="col">Names</th>
-            <th scope="col">State</th>
-            <th scope="col">Source</th>
-          </tr>
-        </thead>
-        <tbody>
-          {all.map((it) => (
-            <tr key={`${it.names.join()} ${it.file ?? it.source}`}>
-              <th scope="row">
-                <Long text={it.names.join(', ')} />
-              </th>
-              <td>
-                <span class={it.state === 'valid' ? '' : 'bad'}>
-                  <Icon name={it.state === 'valid' ? 'check' : 'warn'} size={14} /> {stateOf(it)}
-                </span>
-                {it.until !== null && <div class="faint">{format.moment(it.until)}</div>}
-                {it.error && (
-                  <div class="faint">
-                    <Long text={it.error} />
-                  </div>
-                )}
-              </td>
-              <td>{sourceOf(it)}</td>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Certificates">
+        <table class="table">
+          <thead>
+            <tr>
+              {COLUMNS.map(([name, heading]) => (
+                <th key={name} scope="col" aria-sort={by === name ? (back ? 'descending' : 'ascending') : undefined}>
+                  <button class="sorter" {...(by === name ? { 'data-order': back ? 'desc' : 'asc' } : {})} onClick={() => press(name)}>
+                    {heading}
+                  </button>
+                </th>
+              ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {sorted(data.certificates, by, back).map((it) => (
+              <tr key={`${it.names.join()} ${it.file ?? it.source}`}>
+                <th scope="row">
+                  <Long text={it.names.join(', ')} />
+                </th>
+                <td>
+                  <span class={it.state === 'valid' ? '' : 'bad'}>
+                    <Icon name={it.state === 'valid' ? 'check' : 'warn'} size={14} /> {stateOf(it)}
+                  </span>
+                  {it.until !== null && <div class="faint">{format.moment(it.until)}</div>}
+                  {it.error && (
+                    <div class="faint">
+                      <Long text={it.error} />
+                    </div>
+                  )}
+                </td>
+                <td>{it.issuer ? <Long text={it.issuer} /> : '–'}</td>
+                <td>
+                  {it.in_progress ? 'in progress' : it.source !== 'acme' ? <span class="faint">not by larder</span> : renewal(it) === null ? '–' : format.moment(renewal(it)!)}
+                  {!!it.failures && <div class="faint">{`${it.failures} ${it.failures === 1 ? 'failure' : 'failures'}`}</div>}
+                </td>
+                <td>{sourceOf(it)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </section>
   );
 }
@@ -91,14 +144,5 @@ const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).host :
 function sourceOf(it: Certificate): JSX.Element {
   if (it.source === 'self-signed') return <>self-signed by larder</>;
   if (it.source === 'file') return <code>{it.file}</code>;
-  const [what, at] = it.state === 'valid' && !it.failures ? ['renewal', it.renews] : ['next attempt', it.next_attempt];
-  return (
-    <>
-      tls.acme{it.authority && `, ${hostOf(it.authority)}`}
-      <div class="faint">
-        {it.in_progress ? 'renewal in progress' : at ? `${what} ${format.moment(at)}` : ''}
-        {!!it.failures && `, ${it.failures} ${it.failures === 1 ? 'failure' : 'failures'}`}
-      </div>
-    </>
-  );
+  return <>tls.acme{it.authority && `, ${hostOf(it.authority)}`}</>;
 }

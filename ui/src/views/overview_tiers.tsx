@@ -15,6 +15,8 @@ const NAMES: Record<string, string> = { ram: 'RAM', disk: 'Disk', fleet: 'Fleet'
 export function Tiers({ stats, over }: { stats: Stats; over: Over | null }): JSX.Element {
   const [open, setOpen] = useState(false);
   const rss = stats.memory?.rss_bytes;
+  const ends = (stats.certificates ?? []).map((it) => it.until).filter((it) => it !== null);
+  const first = ends.length > 0 ? Math.min(...ends) : null;
   return (
     <section class="tiers" aria-label="Tiers">
       <ul>
@@ -28,6 +30,14 @@ export function Tiers({ stats, over }: { stats: Stats; over: Over | null }): JSX
             <b>Memory</b> {rss === undefined ? 'parts' : `${format.flat(format.bytes(rss))} resident`}
           </button>
         </li>
+        {first && (
+          <li>
+            <a class="tier" href="#/config?part=certificates">
+              <b>Certificates</b>
+              <span>{`${stats.certificates!.length}, the first ends ${format.moment(first)}`}</span>
+            </a>
+          </li>
+        )}
       </ul>
       {open && (
         <Drawer title="Memory" close={() => setOpen(false)}>
