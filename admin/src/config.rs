@@ -180,10 +180,10 @@ impl Admin {
         let real = AskedTexts { text: saved, others: Default::default() };
         let read = self.apart(move |it| {
             let files = asked.files(&it.plan, &it.cover);
-            let (pending, document) = (it.checked(&files, &real).restart, files.document());
-            (files, pending, document)
+            let (checked, document) = (it.checked(&files, &real), files.document());
+            (files, checked, document)
         });
-        let (files, pending, document) = match read.await {
+        let (files, checked, document) = match read.await {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
@@ -206,7 +206,8 @@ impl Admin {
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
-                "text": text, "included": included, "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running, "pending": pending,
+                "text": text, "included": included, "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running,
+                "pending": checked.restart, "pending_values": checked.restart_values,
                 "document": document,
                 "flags": flags,
                 "keys": keys::keys(),

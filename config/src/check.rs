@@ -5,6 +5,7 @@ mod acme;
 mod admin;
 mod answer;
 mod application_env;
+mod at_start;
 mod cache_rules;
 mod cgi;
 mod conditions;
@@ -46,7 +47,7 @@ use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
 use super::substituted::SubstitutedValues;
-use super::table::{self, KeyScope, Takes};
+use super::table::{self, KeyScope};
 use super::{
     AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig, ServerLimits, Service,
     SiteConfig,
@@ -91,7 +92,9 @@ pub fn check(mut values: Values, whole: Source, in_force: &FilesInForce) -> Resu
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
         substituted.hide_in(&mut it.warnings, 0);
-        return Ok(Config { warnings: it.warnings, included: it.values.included, substituted, ..config });
+        let at_start = it.at_start(&substituted);
+        let (warnings, included) = (it.warnings, it.values.included);
+        return Ok(Config { warnings, included, at_start, substituted, ..config });
     }
     let mut problems = std::mem::take(&mut it.values.problems);
     substituted.hide_in(&mut problems, read);
@@ -168,7 +171,7 @@ impl ConfigCheck {
             decided: self.decided(None),
             text: None,
             included: Vec::new(),
-            at_start: self.at_start(),
+            at_start: Vec::new(),
             warnings,
             disk_source: self.source("cache.disk.path"),
             substituted: SubstitutedValues::default(),
@@ -277,12 +280,6 @@ impl ConfigCheck {
             let level = self.text(&format!("log.levels.{}", subsystem.name()));
             Level::ALL.into_iter().find(|it| it.name() == level)
         })
-    }
-
-    /// The values that require a restart.
-    fn at_start(&self) -> Vec<(&'static str, ConfigValue)> {
-        let keys = table::rows().filter(|it| it.takes == Takes::AtStart);
-        keys.map(|it| (it.path, self.value(it.path))).collect()
     }
 
     fn sites(

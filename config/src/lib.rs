@@ -42,7 +42,7 @@ mod read;
 pub mod redirect_map;
 mod redirect_target;
 pub mod request_texts;
-mod restart_keys;
+pub mod restart_keys;
 pub mod run_file;
 pub mod service_user;
 pub mod sql;
@@ -170,7 +170,7 @@ pub struct Config {
     /// The source of each value outside of routes.
     pub decided: Decided,
     /// The values of the keys that require a restart, in the order of the table.
-    pub at_start: Vec<(&'static str, kind::ConfigValue)>,
+    pub at_start: Vec<restart_keys::StartValue>,
     /// Permitted settings that are probably mistakes. To be shown once.
     pub warnings: Vec<Problem>,
     /// The source of the directory of the disk tier.

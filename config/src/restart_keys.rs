@@ -1,15 +1,35 @@
 //! Keys that a running larder cannot take over: a reload keeps their values, names them, and takes over the rest.
 
 use super::{Config, Problem};
+use crate::kind::ConfigValue;
+
+/// A value that requires a restart.
+#[derive(Clone, Debug)]
+pub struct StartValue {
+    /// Its key.
+    pub key: &'static str,
+    /// The value.
+    pub value: ConfigValue,
+    /// The value for people: without secrets, and with variables in place of their values.
+    pub shown: String,
+}
+
+impl PartialEq for StartValue {
+    fn eq(&self, other: &Self) -> bool {
+        (self.key, &self.value) == (other.key, &other.value)
+    }
+}
+
+impl Eq for StartValue {}
 
 impl Config {
     /// Gives the keys that require a start the values of `running`; returns those that differ, each with its place.
     #[must_use]
     pub fn keep_from(self, running: &Config) -> (Config, Vec<Problem>) {
         let changed = self.at_start.iter().zip(&running.at_start).filter(|(new, old)| new != old);
-        let problem = |((key, _), _): (&(&'static str, _), _)| Problem {
-            source: self.decided.by(key),
-            key: super::dotted(key),
+        let problem = |(it, _): (&StartValue, _)| Problem {
+            source: self.decided.by(it.key),
+            key: super::dotted(it.key),
             text: "takes effect at the next start; its old value stays in force until then".to_owned(),
         };
         let waiting: Vec<Problem> = changed.map(problem).collect();

@@ -2,6 +2,7 @@
 
 use larder_config::Config;
 use larder_config::include::WatchedFiles;
+use larder_config::restart_keys::StartValue;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -135,11 +136,12 @@ pub(crate) fn look(path: &Path) -> Option<FileLook> {
     })
 }
 
-/// The keys that require a restart, and whose values differ.
-#[must_use]
-pub fn at_start(old: &Config, new: &Config) -> Vec<&'static str> {
-    let pairs = old.at_start.iter().zip(&new.at_start);
-    pairs.filter(|(old, new)| old != new).map(|it| it.1.0).collect()
+/// The values that require a restart, and differ: the old and the new one.
+pub fn at_start<'c>(
+    old: &'c Config,
+    new: &'c Config,
+) -> impl Iterator<Item = (&'c StartValue, &'c StartValue)> {
+    old.at_start.iter().zip(&new.at_start).filter(|(old, new)| old != new)
 }
 
 #[cfg(test)]
@@ -235,7 +237,7 @@ mod tests {
                 })
                 .collect();
             assert_eq!(all, waiting, "{old} to {new}");
-            assert!(at_start(&read(old), &kept).is_empty(), "{new}");
+            assert!(at_start(&read(old), &kept).next().is_none(), "{new}");
         }
         let disk = "cache.disk.path = \"/nowhere/a\"";
         check("", "log.levels.fleet = \"debug\"", &[]);

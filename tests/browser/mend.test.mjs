@@ -106,6 +106,8 @@ it('removes a memcached server that stays away, and puts that in force without a
   await dialog.locator('.waits', { hasText: 'cache.fleet.servers takes effect at the next restart' }).waitFor();
   await confirm(dialog, 'Apply');
   await dialog.waitFor({ state: 'detached' });
+  const pending = page.locator('main .waits');
+  assert.match(await pending.innerText(), /cache\.fleet\.servers unix:\S+\/a, unix:\S+\/b, unix:\S+\/c → unix:\S+\/a, unix:\S+\/c\s/);
   await page.getByRole('button', { name: 'Restart …' }).click();
   await dialog.locator('.effects', { hasText: 'cache.fleet.servers' }).waitFor();
   await everywhere();
@@ -133,8 +135,6 @@ it('names a certificate that ends within days, leads to its file, and is Healthy
   await until('the table has the new one', async () => /(89|90) days/.test(await row.innerText()));
 });
 
-it('has asked no other server, and logged no error', () => {
-  // Of the restart.
 it('lists the certificates outside of findings, from the overview, with issuer and end, sorted by a column', async () => {
   await page.goto(`${larder.admin}/#/overview`);
   const line = page.locator('.tiers a', { hasText: 'Certificates' });
@@ -156,6 +156,8 @@ it('lists the certificates outside of findings, from the overview, with issuer a
   await everywhere();
 });
 
+it('has asked no other server, and logged no error', () => {
+  // Of the restart.
   const own = seen.console.filter((line) => !line.includes('ERR_CONNECTION_REFUSED'));
   assert.deepEqual([own, seen.elsewhere], [[], []]);
 });

@@ -497,7 +497,7 @@ it('says which keys wait for a restart, and goes back', async () => {
   await dialog.locator('.waits', { hasText: 'workers takes effect at the next restart' }).waitFor();
   await confirm(dialog, 'Apply');
   await page.locator('.toast', { hasText: 'in force. workers takes effect at the next restart.' }).waitFor();
-  await page.locator('.waits', { hasText: 'workers' }).waitFor();
+  await page.locator('.waits', { hasText: /workers 1 → 2/ }).waitFor();
   assert.equal(larder.configuration(), before.replace('workers = 1', 'workers = 2'));
   await page.locator('.waits').getByRole('button', { name: 'Undo' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();

@@ -540,6 +540,8 @@ export interface Config {
   running_hash: string | null;
   /** Keys that the file has otherwise than what runs, and that only a start takes over. */
   pending: string[];
+  /** Of these keys the value in force and that of the file; secrets are hidden. */
+  pending_values: { key: string; running: string; file: string }[];
   /** The values of all files; null where the main text is malformed. */
   document: Settings | null;
   keys: Key[];

@@ -9,6 +9,7 @@ use larder_config::edit::{ParsedTexts, Sections};
 use larder_config::files_in_force::FilesInForce;
 use larder_config::hide::{HiddenText, SecretCover};
 use larder_config::plan::Plan;
+use larder_config::restart_keys::StartValue;
 use larder_config::{Problem, Source, summary};
 use larder_server::config_watch;
 use larder_server::live::Live;
@@ -29,6 +30,8 @@ pub(super) struct CheckedConfig {
     pub warnings: Vec<Value>,
     /// Changed keys that require a restart.
     pub restart: Vec<&'static str>,
+    /// Their values, the running and the new one.
+    pub restart_values: Vec<Value>,
 }
 
 impl Admin {
@@ -111,17 +114,24 @@ impl TextCheck {
         let in_force = FilesInForce::of(&self.live.config);
         match self.plan.read(&real.text, &real.others, &in_force) {
             Ok(new) => {
-                let restart = config_watch::at_start(&self.live.config, &new);
+                let changed = config_watch::at_start(&self.live.config, &new);
+                let value = |(old, new): (&StartValue, &StartValue)| {
+                    let shown = json!({ "key": new.key, "running": old.shown, "file": new.shown });
+                    (new.key, shown)
+                };
+                let (restart, restart_values) = changed.map(value).unzip();
                 CheckedConfig {
                     problems: Vec::new(),
                     warnings: new.warnings.iter().map(result).collect(),
                     restart,
+                    restart_values,
                 }
             }
             Err(rejected) => CheckedConfig {
                 problems: rejected.0.iter().map(result).collect(),
                 warnings: Vec::new(),
                 restart: Vec::new(),
+                restart_values: Vec::new(),
             },
         }
     }

@@ -1,11 +1,11 @@
 //! The JSON schemas of the endpoints of the configuration.
 
 /// The response of `GET /api/v1/config`.
-pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","included","site_files","hash","running_hash","pending","document","flags","keys","history"],
+pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","included","site_files","hash","running_hash","pending","document","flags","keys","history","pending_values"],
 "properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
 "included":{"type":"array","description":"files that the text includes","items":{"type":"object","required":["file","path","document","text","hash","editable","why"],"properties":{"file":{"type":"string"},"path":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true},"text":{"type":"string"},"hash":{"type":"string"},"editable":{"type":"boolean"},"why":{"type":["string","null"]}}}},
 "site_files":{"type":"array","description":"the file of each site: 0 is the main file, 1 the first of `included`","items":{"type":"integer"}},
-"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"],"description":"the keys of all files","additionalProperties":true},
+"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"pending_values":{"type":"array","description":"of the keys in pending: the value in force and that of the file; secrets are hidden","items":{"type":"object","required":["key","running","file"],"properties":{"key":{"type":"string"},"running":{"type":"string"},"file":{"type":"string"}}}},"document":{"type":["object","null"],"description":"the keys of all files","additionalProperties":true},
 "flags":{"type":"array","items":{"type":"object","required":["key","flag","value"],"properties":{"key":{"type":"string"},"flag":{"type":"string"},"value":{}}}},
 "keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart","secret","lines","phase"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"secret":{"type":"boolean","description":"the value is not displayed"},"lines":{"type":"boolean","description":"the value may have several lines"},"phase":{"type":["string","null"],"description":"phase of a request, for keys of sites and routes","enum":["match","admit","rewrite","answer","cache","finish",null]},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
 "history":{"type":"array","items":{"type":"object","required":["id","time","by","change"],"properties":{"id":{"type":"string"},"time":{"type":"integer","description":"of its replacement"},"by":{"type":"string"},"change":{"type":"string","description":"the replacement in one line, by keys, sites and routes; no values. Empty if an older larder kept it"}}}}}}"#;
@@ -89,7 +89,7 @@ pub const TRIED: &str = concat!(
 "examples":{"type":"array","description":"the first request of each URL, at most 20","items":"#,
     example!(),
     r#"}}}},
-"shared":{"type":"array","description":"responses that are newly shared and must not be","items":{"type":"object","required":["reason","sentence","requests","examples"],"properties":{
+"shared":{"type":"array","description":"responses that are newly shared and must not be","items":{"type":"object","required":["reason","sentence","requests","routes","examples"],"properties":{
 "reason":{"enum":["set-cookie","private","opened","differed","changes"]},"sentence":{"type":"string"},"requests":{"type":"integer"},
 "routes":{"type":"array","description":"their number for each route, the largest first","items":{"type":"object","required":["route","requests"],"properties":{"route":{"type":"string"},"requests":{"type":"integer"}}}},
 "examples":{"type":"array","items":"#,

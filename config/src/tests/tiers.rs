@@ -212,11 +212,24 @@ fn levels_of_subsystems() {
 
 #[test]
 fn the_keys_that_require_a_restart_are_listed() {
-    let names: Vec<&str> = read(SITE).unwrap().at_start.iter().map(|it| it.0).collect();
+    let names: Vec<&str> = read(SITE).unwrap().at_start.iter().map(|it| it.key).collect();
     for name in ["workers", "cache.ram.size", "cache.disk.path", "cache.fleet.servers"] {
         assert!(names.contains(&name), "{name}");
     }
     assert!(!names.iter().any(|it| it.starts_with("log.") || it.starts_with("site") || *it == "listen"));
+}
+
+#[test]
+fn the_values_that_require_a_restart_are_shown_without_secrets() {
+    let text = format!(
+        "workers = 3\n[cache.ram]\nsize = \"64MiB\"\n[telemetry]\nheaders = {{ Authorization = \"s3cret\" }}\n{SITE}"
+    );
+    let config = read(&text).unwrap();
+    let shown = |key: &str| config.at_start.iter().find(|it| it.key == key).map(|it| it.shown.as_str());
+    assert_eq!([Some("3"), Some("64MiB")], [shown("workers"), shown("cache.ram.size")]);
+    assert!(
+        !format!("{:?}", config.at_start.iter().map(|it| &it.shown).collect::<Vec<_>>()).contains("s3cret")
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ import { Icon } from '../parts/icons';
 import { showToast } from '../parts/toast';
 import { useTrial } from '../parts/trial';
 import * as format from '../format';
-import { note, useFetched, useDebounced } from '../hooks';
+import { note, useFetched, useDebounced, useReadings } from '../hooks';
 import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings } from '../types';
 import { type Draft, type DraftFile, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { Certificates } from './config_certificates';
@@ -41,6 +41,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [part, setPart] = useState<Part>(partOf(params.has('at') ? 'text' : (params.get('part') as Part | null), admin));
   const [turn, again] = useState(0);
   const { data, problem, busy, again: retry, take } = useSaved(turn);
+  const waiting = useReadings().latest?.pending;
   const { draft, busy: editing, era } = useDraft();
   const [reviewing, setReviewing] = useState(params.has('review'));
   const [checking, setChecking] = useState(false);
@@ -115,6 +116,8 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       </>
     );
   }
+  // The state ends first, within a second of the restart.
+  const keys = waiting?.length === 0 ? [] : data.pending;
   const done = (said: string): void => {
     setDraft(null);
     setChecking(false);
@@ -146,7 +149,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
       )}
-      {data.pending.length > 0 && <RestartPending keys={data.pending} undo={part === 'history' ? null : () => setPart('history')} done={() => again((it) => it + 1)} />}
+      {keys.length > 0 && <RestartPending keys={keys} values={data.pending_values} undo={part === 'history' ? null : () => setPart('history')} done={() => again((it) => it + 1)} />}
       {data.running_hash !== null && data.running_hash !== data.hash && data.pending.length === 0 && (
         <p class="banner" role="alert">
           <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
@@ -240,7 +243,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
 }
 
 /** The sentence after "in force" about the keys that wait. */
-const waiting = (keys: string[]): string => (keys.length === 0 ? '' : ` ${keys.join(', ')} ${keys.length === 1 ? 'takes' : 'take'} effect at the next restart.`);
+const waitingFor = (keys: string[]): string => (keys.length === 0 ? '' : ` ${keys.join(', ')} ${keys.length === 1 ? 'takes' : 'take'} effect at the next restart.`);
 
 /** The differences of several files, each with its name; one of the main file alone needs none. */
 function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
@@ -296,7 +299,7 @@ function Apply({ draft, checked, show, fresh, wasMerged, merge, close, done }: A
     setBusy(true);
     try {
       const { pending } = await put<{ pending: string[] }>('/api/v1/config', { base: main.base, text: main.text, included: draft.files.slice(1).filter(isChanged).map(({ path, text, base }) => ({ path, text, base })) });
-      done(`The new configuration is in force.${waiting(pending)}`);
+      done(`The new configuration is in force.${waitingFor(pending)}`);
     } catch (error) {
       fail(error);
       setBusy(false);
@@ -423,7 +426,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
       // What was shown is what is done: not where somebody else changed the file meanwhile.
       const { pending } = await post<{ pending: string[] }>('/api/v1/config/rollback', { to: to.id, base: config.hash });
       close();
-      done(`The configuration of ${format.moment(to.time)} is in force again.${waiting(pending)}`);
+      done(`The configuration before the change of ${format.moment(to.time)} is in force again.${waitingFor(pending)}`);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
       setBusy(false);

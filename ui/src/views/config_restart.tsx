@@ -6,10 +6,12 @@ import { Act } from '../parts/act';
 import { Failed } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
+import { Long } from '../parts/long';
 import { showToast } from '../parts/toast';
 import { useReadings, useSend } from '../hooks';
 import { readings } from '../readings';
 import { may } from '../identity';
+import type { Config as Configuration } from '../types';
 
 /** Names of keys, as a sentence lists them. */
 export function Keys({ of }: { of: string[] }): JSX.Element {
@@ -27,20 +29,27 @@ export function Keys({ of }: { of: string[] }): JSX.Element {
 
 interface Props {
   keys: string[];
+  /** Of these keys the value in force and that of the file. */
+  values: Configuration['pending_values'];
   /** Leads to the earlier configurations; null where they are shown. */
   undo: (() => void) | null;
   /** Called once the new process serves. */
   done: () => void;
 }
 
-export function RestartPending({ keys, undo, done }: Props): JSX.Element {
+export function RestartPending({ keys, values, undo, done }: Props): JSX.Element {
   const [asking, setAsking] = useState(false);
   return (
     <>
       <div class="waits" role="status">
         <Icon name="clock" />
         <p>
-          <b>Restart pending.</b> The saved file changes <Keys of={keys} />, with effect from the next restart.
+          <b>Restart pending.</b> These values of the saved file take effect at the next restart:
+          {values.map((it) => (
+            <span key={it.key} class="waits-value">
+              <code>{it.key}</code> <Long text={it.running} /> → <Long text={it.file} />
+            </span>
+          ))}
         </p>
         {may('admin') && undo && (
           <button class="link" onClick={undo}>
