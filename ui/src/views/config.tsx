@@ -372,13 +372,13 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
         <table class="table">
           <thead>
             <tr>
-              <th scope="col">When</th>
+              <th scope="col">Changed</th>
               <th scope="col" class="wide-only">
                 By
               </th>
               <th scope="col">Change</th>
               <th scope="col">
-                <span class="away">Roll back</span>
+                <span class="away">The configuration before the change</span>
               </th>
             </tr>
           </thead>
@@ -387,9 +387,9 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
               <tr key={it.id}>
                 <th scope="row">{format.moment(it.time)}</th>
                 <td class="wide-only">{it.by}</td>
-                <td>{it.change || '–'}</td>
+                <td>{it.change || 'kept by an earlier version, without a summary'}</td>
                 <td class="num">
-                  <Act of="admin" class="button" aria-label={`${config.editable ? 'Roll back …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
+                  <Act of="admin" class="button" aria-label={`${config.editable ? 'Roll back …' : 'Difference …'} To before the change of ${format.moment(it.time)}`} onClick={() => ask(it)}>
                     <Icon name="undo" /> {config.editable ? 'Roll back …' : 'Difference …'}
                   </Act>
                 </td>
@@ -434,7 +434,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
   };
   return (
     <Dialog
-      title="Roll back to this"
+      title="Roll back to before this change"
       close={close}
       wide
       foot={
@@ -449,7 +449,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
       }
     >
       <p>
-        The configuration of {format.moment(to.time)}, replaced by {to.by}, becomes the configuration file.
+        The file gets the text that was in force until {format.moment(to.time)}, when {to.by} changed it{to.change ? <> ({to.change})</> : ''}. This change and all later ones are undone, as the difference shows.
       </p>
       {drafted && <p>Unapplied changes are discarded.</p>}
       {trial.shown}
