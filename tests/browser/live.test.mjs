@@ -58,6 +58,16 @@ it('says why a request was rejected before its URL was known, with the limit and
   await page.keyboard.press('Escape');
 });
 
+it('explains the URL of a request that larder keeps no more, and says so', async () => {
+  // Of an earlier process.
+  const gone = { id: '0000000a', of: `${larder.site}/page/1`, method: 'GET' };
+  await page.goto(`${larder.admin}/#/explain?${new URLSearchParams(gone)}`);
+  await page.locator('.hint', { hasText: 'keeps this request no more' }).waitFor();
+  await page.locator('[data-verdict]').waitFor();
+  await page.goto(`${larder.admin}/#/explain?id=0000000b`);
+  await page.locator('.failed', { hasText: 'no longer recorded' }).waitFor();
+});
+
 it('stands still under the pointer, and lets the new ones in afterwards', async () => {
   await go('live');
   await opened();

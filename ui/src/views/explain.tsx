@@ -1,7 +1,7 @@
 // The answer to one request: whether the cache serves it, whether that is right, and safe changes; below, the rules that decided.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { post } from '../api';
+import { Problem, post } from '../api';
 import { Skeleton, Cache, Empty, Failed, Head } from '../parts/basic';
 import { Changes, Where } from '../parts/changes';
 import { Icon } from '../parts/icons';
@@ -25,6 +25,22 @@ function fields(text: string): [string, string][] {
     });
 }
 
+/** Asks about a request by its id; where larder keeps it no more, about its URL. */
+async function explain({ otherwise, ...question }: { id?: string; otherwise?: { ask: string; method: string } }): Promise<Explanation & { isGone?: boolean }> {
+  try {
+    return await post<Explanation>('/api/v1/explain', question);
+  } catch (error) {
+    if (!otherwise || !(error instanceof Problem) || error.status !== 404) throw error;
+    return { ...(await post<Explanation>('/api/v1/explain', otherwise)), isGone: true };
+  }
+}
+
+/** The question about a request by its id; a link from a list has its URL as well. */
+function byId(id: string, params: URLSearchParams): string {
+  const url = params.get('of');
+  return JSON.stringify({ id, otherwise: url && !url.endsWith('…') ? { ask: url, method: params.get('method') ?? 'GET' } : undefined });
+}
+
 export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
   const id = params.get('id');
   const [url, setUrl] = useState(params.get('url') ?? '');
@@ -32,12 +48,12 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
   const [headers, setHeaders] = useState(params.get('headers') ?? '');
   const [client, setClient] = useState(params.get('client') ?? '');
   const asked = (given: string): string => JSON.stringify({ ask: given, method, headers: fields(headers), client: client.trim() || undefined });
-  const [question, setQuestion] = useState(id ? JSON.stringify({ id }) : url ? asked(url.trim()) : null);
+  const [question, setQuestion] = useState(id ? byId(id, params) : url ? asked(url.trim()) : null);
   const [turn, again] = useState(0);
 
   // A link from another view while this one is open.
   useEffect(() => {
-    if (id) return setQuestion(JSON.stringify({ id }));
+    if (id) return setQuestion(byId(id, params));
     const given = params.get('url');
     if (given && given !== url) {
       setUrl(given);
@@ -45,7 +61,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
     }
   }, [params]);
 
-  const { data, problem, busy } = useFetched<Explanation>(question && `${question} ${turn}`, () => post('/api/v1/explain', JSON.parse(question!)));
+  const { data, problem, busy } = useFetched(question && `${question} ${turn}`, () => explain(JSON.parse(question!)));
   const submit = (event: Event): void => {
     event.preventDefault();
     const given = url.trim();
@@ -103,6 +119,11 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
         <Empty icon="explain" title="Enter a URL">
           Says whether it is served from the cache, whether that is right, and the changes that would help. <kbd>Ctrl</kbd> <kbd>K</kbd> asks from every view.
         </Empty>
+      )}
+      {data?.isGone && !problem && (
+        <p class="hint" role="status">
+          <Icon name="clock" /> larder keeps this request no more. Its URL is explained, as a request without its fields would be served now.
+        </p>
       )}
       {data && !problem && <Result it={data} />}
     </>

@@ -289,7 +289,7 @@ function Details({ it, close, filter }: { it: RequestRecord; close: () => void; 
       class="button primary"
       onClick={() => {
         close();
-        go('explain', { id: it.id });
+        go('explain', { id: it.id, ...(it.rejected ? {} : { of: it.url, method: it.method }) });
       }}
     >
       <Icon name="explain" /> Explain this request
