@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every crate of the workspace, by its folder.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 18] = [
     "stdx",
     "counters",
     "semantics",
@@ -21,6 +21,7 @@ const CRATES: [&str; 17] = [
     "observe",
     "config",
     "server",
+    "worker",
     "admin",
     "commands",
     "larder",

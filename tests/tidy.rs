@@ -22,6 +22,7 @@ const RANKS: &[(&str, u8)] = &[
     ("observe", 6),
     ("config", 7),
     ("server", 8),
+    ("worker", 9),
     ("admin", 9),
     ("commands", 9),
     ("larder", 10),

@@ -67,6 +67,7 @@ const LITERALS: &[&str] = &[
     "purge_log/src",
     "semantics/src",
     "server/src",
+    "worker/src",
     "store/src",
     "transport/src",
     "wire/src",
@@ -89,6 +90,7 @@ const DOCUMENTED: &[&str] = &[
     "gateway/src",
     "admin/src",
     "server/src",
+    "worker/src",
     "larder/src",
     "bench/src",
 ];

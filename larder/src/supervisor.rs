@@ -1,5 +1,5 @@
 //! The running server: binds, starts the workers and the admin, watches the configuration, handles signals. The
-//! handling of requests is in `larder_server::handler`; the configuration is in `larder_config`.
+//! handling of requests is in `larder_worker::handler`; the configuration is in `larder_config`.
 
 use crate::inheritance::Inheritance;
 use crate::ram_snapshot;
@@ -25,12 +25,12 @@ use larder_server::memory_release::MemoryRelease;
 use larder_server::purge::peer::PurgePeer;
 use larder_server::row_purges::FollowStates;
 use larder_server::tiers::DiskWatch;
-use larder_server::worker::WorkerShared;
 use larder_server::{acme, memory_release, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, ListeningSocket, SocketHandle};
 use larder_transport::worker::TransportWorker;
+use larder_worker::thread::WorkerShared;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;

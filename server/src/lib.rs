@@ -1,5 +1,5 @@
-//! The components in and around a worker: the request handler, routes, live settings, overlays, purges, the other nodes.
-//! The main thread, its signals and its reloads are in `larder`; the configuration is in `larder_config`.
+//! The components that requests and the operator meet: routes, access rules, live settings, overlays, purges, the other nodes.
+//! The handler of requests and the threads are in `worker`; the main thread, its signals and its reloads are in `larder`; the configuration is in `larder_config`.
 
 pub mod access;
 pub mod acme;
@@ -11,16 +11,13 @@ pub mod config_watch;
 pub mod connect_check;
 pub mod counter_sum;
 pub mod descriptors;
-pub mod error_page;
 pub mod files;
 pub mod finish;
 pub mod geo;
-pub mod handler;
 pub mod health;
 pub mod inherited;
 pub mod input_error;
 pub mod live;
-pub mod local_redirect;
 pub mod loop_check;
 pub mod memory_release;
 pub mod node_records;
@@ -42,5 +39,4 @@ mod sql;
 pub mod tiers;
 pub mod tls;
 pub mod trial;
-pub mod worker;
 pub mod worker_failure;

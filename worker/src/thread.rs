@@ -1,20 +1,8 @@
 //! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the store and
 //! the connection limit; they receive orders through one channel.
 
-use super::addresses::{OpenAddress, OpenAddresses, OpenQuic};
-use super::counter_sum::CounterSums;
-use super::descriptors::DescriptorShares;
-use super::error_page::PageRefresher;
-use super::handler::RequestHandler;
-use super::health::Watches;
-use super::live::{DrainReason, Live, WorkerState};
-use super::memory_release::{self, MemoryRelease};
-use super::overlay::Overlays;
-use super::purge::target::PurgeRequest;
-use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
-use super::resident::Heap;
-use super::tiers::SharedTiers;
-use super::worker_failure::WorkerFailure;
+use crate::error_page::PageRefresher;
+use crate::handler::RequestHandler;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
@@ -30,6 +18,18 @@ use larder_observe::top::Tops;
 use larder_observe::tracer::Tracer;
 use larder_observe::traces::Traces;
 use larder_observe::worst::Worst;
+use larder_server::addresses::{OpenAddress, OpenAddresses, OpenQuic};
+use larder_server::counter_sum::CounterSums;
+use larder_server::descriptors::DescriptorShares;
+use larder_server::health::Watches;
+use larder_server::live::{DrainReason, Live, WorkerState};
+use larder_server::memory_release::{self, MemoryRelease};
+use larder_server::overlay::Overlays;
+use larder_server::purge::target::PurgeRequest;
+use larder_server::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
+use larder_server::resident::Heap;
+use larder_server::tiers::SharedTiers;
+use larder_server::worker_failure::WorkerFailure;
 use larder_store::{PurgeRule, Store};
 use larder_transport::http3;
 use larder_transport::listener::{self, Listen};

@@ -1,13 +1,7 @@
 //! The request handler of one worker: every request of every client connection arrives here, is routed, answered at one
 //! of the two speeds, and reported to the observers.
 
-use super::access::Admitted;
-use super::admission::{self, Admission, AdmissionContext, AdmissionDecision, RoutedRequest};
-use super::finish::RouteFinish;
-use super::local_redirect::{self, Redirected, RequestHop};
-use super::overlay::Overlays;
-use super::purge::{PurgeQueue, method};
-use super::router::{FoundRoute, NoRoute, RouteTarget, Router, RoutesWithoutFile};
+use crate::local_redirect::{self, Redirected, RequestHop};
 use larder_config::Clients;
 use larder_gateway::stages::{RequestObservation, Stages};
 use larder_gateway::{Gateway, GatewayEnd, LocalRedirect, certificate, request_id};
@@ -16,6 +10,12 @@ use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::{self, Field};
 use larder_semantics::request_view::{REQUEST_ID, RequestView};
 use larder_semantics::secret::shown_target;
+use larder_server::access::Admitted;
+use larder_server::admission::{self, Admission, AdmissionContext, AdmissionDecision, RoutedRequest};
+use larder_server::finish::RouteFinish;
+use larder_server::overlay::Overlays;
+use larder_server::purge::{PurgeQueue, method};
+use larder_server::router::{FoundRoute, NoRoute, RouteTarget, Router, RoutesWithoutFile};
 use larder_stdx::clock;
 use larder_transport::finish::ResponseFinish;
 use larder_transport::{

@@ -1,9 +1,9 @@
 //! Redirects within this server: a CGI program names a target in place of a response (RFC 3875 §6.2.2), and the client gets that
 //! target's response, with its route, its admission and its cache. The loop over them is in `handler`.
 
-use crate::admission::RoutedRequest;
 use larder_gateway::request_id;
 use larder_semantics::field::Field;
+use larder_server::admission::RoutedRequest;
 use larder_transport::{Reply, RequestBody, Synthetic};
 use larder_wire::message::{Framing, Request};
 use std::rc::Rc;

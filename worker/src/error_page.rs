@@ -1,10 +1,10 @@
 //! Error pages that are pages of their site (`error_pages` with `url:`). Each worker requests them as a client of its own, without
 //! credentials, and keeps the last one for the time when the application fails.
 
-use crate::finish::SiteErrorPage;
 use crate::handler::RequestHandler;
 use larder_observe::log::{Level, SubsystemLog};
 use larder_semantics::error_page;
+use larder_server::finish::SiteErrorPage;
 use larder_transport::http_client::{ClientRequest, HttpClient};
 use larder_transport::worker::TransportWorker;
 use larder_transport::{Client, listener};
