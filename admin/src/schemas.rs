@@ -247,7 +247,8 @@ pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","tr
 "stages":{"type":"array","items":{"type":"string"}},
 "traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{
 "id":{"type":"string"},"start_us":{"type":"integer"},"route":{"type":"string"},"method":{"type":"string"},"url":{"type":"string"},
-"status":{"type":"integer"},"bytes":{"type":"integer"},"cache":{"type":"string"},"total_us":{"type":"integer"},"stages":{"type":"object","additionalProperties":{"type":"integer"}}}}}}}"#;
+"status":{"type":"integer"},"bytes":{"type":"integer"},"cache":{"type":"string"},"total_us":{"type":"integer"},"stages":{"type":"object","additionalProperties":{"type":"integer"}},
+"steps":{"type":"array","items":{"type":"object","required":["machine","step","at_us"],"properties":{"machine":{"type":"string","enum":["request","fill"]},"step":{"type":"string"},"at_us":{"type":"integer"}}}}}}}}}"#;
 
 /// The sampling rate of a route.
 pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{

@@ -5,7 +5,7 @@
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::ResponseWriter;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The stages of a request: its work and its waits.
@@ -106,6 +106,20 @@ impl SpentTimes {
     }
 }
 
+/// The most steps of a request that are kept; further ones are left out.
+const MOST_STEPS: usize = 48;
+
+/// A step of a request, or of the fill that it started, with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTime {
+    /// `request` or `fill`.
+    pub machine: &'static str,
+    /// The name of the step, as in the drawings of ARCHITECTURE.
+    pub step: &'static str,
+    /// Microseconds from the beginning of the request to the step.
+    pub at: u64,
+}
+
 /// The prefix of larder's metrics in `Server-Timing`, which distinguishes them from an origin's.
 pub const SERVER_TIMING_PREFIX: &str = "larder-";
 
@@ -154,6 +168,8 @@ struct StopWatch {
     spent: Cell<SpentTimes>,
     /// Changes when the request itself continues, so that a fill's later readings no longer count.
     turn: Cell<u32>,
+    /// The steps so far, at most [`MOST_STEPS`].
+    steps: RefCell<Vec<StepTime>>,
 }
 
 impl StopWatch {
@@ -164,6 +180,13 @@ impl StopWatch {
         self.spent.set(spent);
         self.since.set(now);
         self.stage.set(stage);
+    }
+
+    fn step(&self, machine: &'static str, step: &'static str) {
+        let mut steps = self.steps.borrow_mut();
+        if steps.len() < MOST_STEPS {
+            steps.push(StepTime { machine, step, at: clock::precise_micros().saturating_sub(self.began) });
+        }
     }
 }
 
@@ -202,6 +225,7 @@ impl Stages {
             stage: Cell::new(RequestStage::Lookup),
             spent: Cell::new(spent),
             turn: Cell::new(0),
+            steps: RefCell::default(),
         })))
     }
 
@@ -217,6 +241,19 @@ impl Stages {
             watch.turn.set(watch.turn.get().wrapping_add(1));
             watch.enter(stage);
         }
+    }
+
+    /// The request is at a step of its machine.
+    pub(crate) fn step(&self, step: &'static str) {
+        if let Some(watch) = &self.0 {
+            watch.step("request", step);
+        }
+    }
+
+    /// The steps until now, in their order.
+    #[must_use]
+    pub fn steps(&self) -> Vec<StepTime> {
+        self.0.as_ref().map(|it| it.steps.borrow().clone()).unwrap_or_default()
     }
 
     /// Appends a `Server-Timing` line to the fields of a response; nothing where nothing is measured.
@@ -254,6 +291,13 @@ impl FillStages {
             && watch.turn.get() == *turn
         {
             watch.enter(stage);
+        }
+    }
+
+    /// The fill is at a step of its machine. Steps count until the request ends.
+    pub(crate) fn step(&self, step: &'static str) {
+        if let Some((watch, _)) = &self.0 {
+            watch.step("fill", step);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::log::{ErrorLog, Level, LogEntry, LogHandle, ResponseEnd, Subsystem};
 use ids::Ids;
 use larder_counters::{Counters, WorkerScope};
 use larder_gateway::OriginFacts;
-use larder_gateway::stages::SpentTimes;
+use larder_gateway::stages::{SpentTimes, Stages};
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::invalidate;
@@ -137,6 +137,8 @@ pub struct Finished<'a> {
     pub outcome: &'a RequestOutcome,
     /// Its beginning by the precise clock, and the time in each stage, if measured.
     pub spent: Option<(u64, SpentTimes)>,
+    /// Its stop watch, which has the steps of a trace; `None` for a request without.
+    pub stages: Option<&'a Stages>,
     /// Whether it is kept as a trace.
     pub traced: bool,
     /// Whether it is kept among the worst.
@@ -289,6 +291,7 @@ impl Observer {
             micros: None,
             outcome: &RequestOutcome::whole(reject.status(), body, None),
             spent: None,
+            stages: None,
             traced: false,
             is_worst: false,
             span: None,

@@ -5,6 +5,7 @@ use super::sampling::TraceSampler;
 use super::telemetry::{Spans, Telemetry};
 use super::traces::{RequestTrace, Traces, start_us, url};
 use larder_counters::Counters;
+use larder_gateway::stages::Stages;
 use std::sync::Arc;
 
 /// One worker's end of [`Traces`].
@@ -54,6 +55,7 @@ impl Tracer {
             bytes: it.outcome.body,
             cache: it.outcome.cache(),
             spent,
+            steps: it.stages.map(Stages::steps).unwrap_or_default(),
         };
         self.traces.add(trace, &self.counters);
     }

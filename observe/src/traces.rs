@@ -4,7 +4,7 @@
 use super::counted::{CountedBytes, HeapSum};
 use super::sampling::Sampling;
 use larder_counters::Counters;
-use larder_gateway::stages::SpentTimes;
+use larder_gateway::stages::{SpentTimes, StepTime};
 use larder_semantics::scheme::Scheme;
 use larder_semantics::secret::shown_target;
 use larder_stdx::clock;
@@ -45,19 +45,27 @@ pub struct RequestTrace {
     pub cache: &'static str,
     /// The time in each stage.
     pub spent: SpentTimes,
+    /// The steps of the request and of the fill that it started.
+    pub steps: Vec<StepTime>,
 }
 
 impl RequestTrace {
     /// Bytes of its texts, and of its slot in the ring.
     fn elsewhere(&self) -> u64 {
         let texts = [&self.id, &self.route, &self.method, &self.url];
-        size_of::<usize>() as u64 + texts.iter().map(|it| on_heap(it.capacity())).sum::<u64>()
+        let steps = on_heap(self.steps.capacity() * size_of::<StepTime>());
+        size_of::<usize>() as u64 + steps + texts.iter().map(|it| on_heap(it.capacity())).sum::<u64>()
     }
 
     /// The form of the API and of trace files: see docs/trace-format.md.
     pub fn json(&self) -> Value {
         let stages: Map<String, Value> =
             self.spent.iter().map(|(stage, micros)| (stage.name().to_owned(), micros.into())).collect();
+        let steps: Vec<Value> = self
+            .steps
+            .iter()
+            .map(|it| json!({ "machine": it.machine, "step": it.step, "at_us": it.at }))
+            .collect();
         json!({
             "id": self.id,
             "start_us": self.start_us,
@@ -69,6 +77,7 @@ impl RequestTrace {
             "cache": self.cache,
             "total_us": self.spent.total(),
             "stages": stages,
+            "steps": steps,
         })
     }
 }
@@ -206,6 +215,7 @@ mod tests {
             bytes: 5,
             cache: "hit",
             spent,
+            steps: Vec::new(),
         }
     }
 

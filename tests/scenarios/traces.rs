@@ -5,7 +5,7 @@ use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::{Setup, TOKEN, binary};
 use crate::harness::tiers::{disk, killed, of_size, written};
 use crate::harness::{Client, Larder, Origin, command, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Read as _;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -55,6 +55,12 @@ fn asked(larder: &Larder, method: &str, path: &str, body: &str) -> (u16, Value) 
     let response = client.read();
     let value = serde_json::from_str(&response.text()).unwrap_or(Value::Null);
     (response.status, value)
+}
+
+/// The names of the steps of a machine in a trace.
+fn steps<'a>(trace: &'a Value, machine: &str) -> Vec<&'a str> {
+    let all = trace["steps"].as_array().unwrap().iter();
+    all.filter(|it| it["machine"] == machine).map(|it| it["step"].as_str().unwrap()).collect()
 }
 
 /// The traces so far, the oldest first, once there are `count`.
@@ -121,6 +127,18 @@ fn a_miss_its_follower_and_a_hit() {
         micros(followed, "connect").is_none() && micros(followed, "first_byte").is_none(),
         "{followed:#}"
     );
+    assert_eq!(
+        ["receive", "lookup", "fetch", "store", "deliver", "finish"],
+        *steps(led, "request"),
+        "{led:#}"
+    );
+    assert!(steps(led, "fill").starts_with(&["disk", "origin", "decide", "store"]), "{led:#}");
+    assert_eq!(["receive", "lookup", "wait", "store", "deliver", "finish"], *steps(followed, "request"));
+    assert!(steps(followed, "fill").is_empty(), "{followed:#}");
+    let times: Vec<u64> =
+        led["steps"].as_array().unwrap().iter().map(|it| it["at_us"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted() && times.last() >= Some(&PAUSED), "{led:#}");
+    assert_eq!(json!([]), hit["steps"], "a fast hit");
     assert_eq!(vec!["lookup"], hit["stages"].as_object().unwrap().keys().collect::<Vec<_>>(), "a fast hit");
     for it in &all {
         let (url, method, status) = (&it["url"], &it["method"], &it["status"]);

@@ -578,7 +578,7 @@ fn finished<'a>(
     admitted: &'a Admitted,
     outcome: &'a RequestOutcome,
     micros: Option<u64>,
-    stages: &Stages,
+    stages: &'a Stages,
 ) -> Finished<'a> {
     Finished {
         client,
@@ -595,6 +595,7 @@ fn finished<'a>(
         micros,
         outcome,
         spent: stages.reading(),
+        stages: Some(stages),
         traced: routed.traced,
         is_worst: false,
         span: routed.span,

@@ -1,4 +1,4 @@
-//! The life of one fill: one step, one function, one name in code, counters and drawing. The drawing is in ARCHITECTURE.
+//! The life of one fill: one step, one function, one name in code, counters, traces and drawing. The drawing is in ARCHITECTURE.
 //!
 //! A fill of requests that may share its response is a task of its own and starts with `Disk`, or with `Origin` where the lower tiers were
 //! asked. A request that may not share a response runs a fill with one reader itself: it starts with `Origin`, and becomes a task at `Store`.
@@ -62,7 +62,7 @@ impl FillStep {
         }
     }
 
-    /// Its name in counters and drawings.
+    /// Its name in counters, traces and drawings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

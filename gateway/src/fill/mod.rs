@@ -442,6 +442,7 @@ impl FillRun {
                 return step;
             }
             step.counter(&self.job.gateway.counters).add(1);
+            self.job.stages.step(step.name());
             let next = match step {
                 FillStep::Disk => self.look_on_disk().await,
                 FillStep::Fleet => self.look_in_fleet().await,

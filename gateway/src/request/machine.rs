@@ -1,4 +1,4 @@
-//! The life of one gateway request: one step, one function, one name in code and drawing. The drawing is in ARCHITECTURE.
+//! The life of one gateway request: one step, one function, one name in code, traces and drawing. The drawing is in ARCHITECTURE.
 //! The results of requests are counted by tier and reason (`counters::table`), the steps are not.
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, failed in a way that its own request may have
@@ -87,7 +87,7 @@ impl Step {
         }
     }
 
-    /// Its name in drawings.
+    /// Its name in traces and drawings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -267,6 +267,7 @@ impl Gateway {
         };
         let mut step = Step::Receive;
         while step != Step::Finish {
+            stages.step(step.name());
             let next = match step {
                 Step::Receive => machine.receive(),
                 Step::Lookup => machine.lookup(),
@@ -281,6 +282,7 @@ impl Gateway {
             };
             step = step.then(next);
         }
+        stages.step(step.name());
         machine.summary.origin = machine.final_origin();
         machine.summary.reason = machine.final_reason();
         match machine.local_redirect {

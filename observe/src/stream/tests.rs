@@ -41,6 +41,7 @@ pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>
         micros: Some(1500),
         outcome,
         spent: None,
+        stages: None,
         traced: false,
         is_worst: false,
         span: None,
