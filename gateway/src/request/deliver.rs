@@ -49,9 +49,9 @@ pub(crate) enum Delivery<'c> {
     /// Along with a fill.
     Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: CacheReport },
     /// Straight from the origin.
-    Direct(Direct<'c>),
+    Forwarded(ForwardedResponse<'c>),
     /// A file in place of the origin's body.
-    Handed(FileResponse),
+    File(FileResponse),
     /// No response: HTTP ends on this connection.
     Switched(Switched),
     /// No response: the client gets that to another target.
@@ -63,7 +63,7 @@ pub(crate) enum Delivery<'c> {
 }
 
 /// A response for this client only.
-pub(crate) struct Direct<'c> {
+pub(crate) struct ForwardedResponse<'c> {
     source: ResponseSource,
     status: u16,
     pub fields: FieldList,
@@ -94,7 +94,7 @@ impl<'c> Delivery<'c> {
         method: &str,
     ) -> Self {
         let bodyless = method == "HEAD" || response.status == 304;
-        Delivery::Direct(Direct {
+        Delivery::Forwarded(ForwardedResponse {
             status: response.status,
             body: body_of(&response, method),
             fields: request_headers::returned_final(response.fields, response.version, bodyless),
@@ -106,13 +106,13 @@ impl<'c> Delivery<'c> {
 
     /// The same response, coded on its way if that is its form.
     pub fn in_transit(self, gateway: &Gateway, transit: Transit) -> Self {
-        let Delivery::Direct(mut direct) = self else { return self };
+        let Delivery::Forwarded(mut direct) = self else { return self };
         direct.fields = transit.fields(direct.fields);
         if transit.coding().is_some() && matches!(direct.body, ResponseBody::Length(_)) {
             direct.body = ResponseBody::Stream;
         }
         direct.source = transit.body(gateway, direct.source);
-        Delivery::Direct(direct)
+        Delivery::Forwarded(direct)
     }
 }
 
@@ -173,8 +173,8 @@ impl<'c> Machine<'_, 'c> {
             Delivery::Reading { reader, head, status, fields, report } => {
                 self.send_along(&mut reply, reader, &head, status, fields, report).await
             }
-            Delivery::Direct(direct) => self.send_direct(&mut reply, direct).await,
-            Delivery::Handed(handed) => Box::pin(self.send_handed(&mut reply, handed)).await,
+            Delivery::Forwarded(direct) => self.send_forwarded(&mut reply, direct).await,
+            Delivery::File(handed) => Box::pin(self.send_ordered_file(&mut reply, handed)).await,
             Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
             Delivery::LocalRedirect(target) => {
                 self.local_redirect = Some(LocalRedirect { target, reply });
@@ -554,7 +554,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
+    async fn send_forwarded(&mut self, reply: &mut Reply<'c>, mut direct: ForwardedResponse<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
         let is_endless = storable::is_endless_of(&fields);
         let ends_with_client = is_endless || self.route.ends_with_client();
@@ -635,9 +635,9 @@ fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
     let status = match &answer {
         Delivery::Stored { stored, .. } => stored.meta.status,
         Delivery::Reading { status, .. } => *status,
-        Delivery::Direct(direct) => direct.status,
+        Delivery::Forwarded(direct) => direct.status,
         Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } => return answer,
-        Delivery::Handed(_) | Delivery::LocalRedirect(_) => return answer,
+        Delivery::File(_) | Delivery::LocalRedirect(_) => return answer,
     };
     if !reply.finisher().is_some_and(|it| it.replaces(status)) {
         return answer;
@@ -651,7 +651,7 @@ fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
         Delivery::Reading { fields, report, .. } => {
             Delivery::Replaced { status, fields, report: Some(report) }
         }
-        Delivery::Direct(direct) => {
+        Delivery::Forwarded(direct) => {
             if direct.upload.is_some() {
                 reply.close_after(); // The rest of the request's body is not read.
             }

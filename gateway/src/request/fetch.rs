@@ -83,7 +83,7 @@ impl Machine<'_, '_> {
                 let (status, fields) = (head.status, head.fields.clone());
                 self.answer = Some(match self.local.in_place.take() {
                     Some(InPlaceOfBody::File(file)) => {
-                        Delivery::Handed(FileResponse { file, source: None, fields, report, upload: false })
+                        Delivery::File(FileResponse { file, source: None, fields, report, upload: false })
                     }
                     Some(InPlaceOfBody::Target(target)) => Delivery::LocalRedirect(target),
                     None => Delivery::Reading { reader, head, status, fields, report },
@@ -206,7 +206,7 @@ impl Machine<'_, '_> {
         self.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
             true => {
                 let mut answer = self.direct_plain(arrived, None, report);
-                if let (Coalescing::Head, Delivery::Direct(direct)) = (self.coalescing, &mut answer) {
+                if let (Coalescing::Head, Delivery::Forwarded(direct)) = (self.coalescing, &mut answer) {
                     self.use_get_fields(status, &mut direct.fields);
                 }
                 answer

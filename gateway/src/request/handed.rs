@@ -14,7 +14,7 @@ use larder_stdx::clock;
 use larder_transport::Reply;
 
 impl<'c> Machine<'_, 'c> {
-    pub async fn send_handed(&mut self, reply: &mut Reply<'c>, handed: FileResponse) -> Sent {
+    pub async fn send_ordered_file(&mut self, reply: &mut Reply<'c>, handed: FileResponse) -> Sent {
         if handed.upload {
             reply.close_after(); // The rest of the request's body is not read.
         }

@@ -188,7 +188,7 @@ impl<'c> Machine<'_, 'c> {
                 let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
                 let (source, response) = (Some(arrived.source), arrived.response);
                 let fields = request_headers::returned_final(response.fields, response.version, false);
-                return Delivery::Handed(FileResponse {
+                return Delivery::File(FileResponse {
                     file,
                     source,
                     fields,
