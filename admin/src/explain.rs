@@ -17,7 +17,7 @@ use access::ExplainedAccess;
 use larder_config::tiers::PurgeMethod;
 use larder_config::{Decided, RouteConfig, Service, Source, dotted, rewrite, table};
 use larder_gateway::budget::MissBudget;
-use larder_gateway::explain::{self, CacheVerdict, Explanation, Holds, TierHolds};
+use larder_gateway::explain::{self, CacheVerdict, Explanation, KeyContent, TierContent};
 use larder_gateway::rewrite::SentTarget;
 use larder_observe::ids::RequestId;
 use larder_observe::recent::{KEPT, RecentRequest};
@@ -563,20 +563,20 @@ fn rules_json(rules: &[TriedRule], decided: &Decided) -> Value {
 }
 
 fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value, decided: &Decided) -> Value {
-    let tier = |it: &TierHolds| {
+    let tier = |it: &TierContent| {
         let holds = match it.holds {
-            Holds::Variants(count) => {
+            KeyContent::Variants(count) => {
                 return json!({ "tier": it.tier.name(), "holds": "variants", "count": count });
             }
-            Holds::Unshared { status, seconds } => {
+            KeyContent::Unshared { status, seconds } => {
                 let tier = it.tier.name();
                 return json!({ "tier": tier, "holds": "unshared", "status": status, "seconds": seconds });
             }
-            Holds::HitForMiss => "hit-for-miss",
-            Holds::Nothing => "nothing",
-            Holds::Response => "response",
-            Holds::Purged => "purged",
-            Holds::Unknown => "unknown",
+            KeyContent::HitForMiss => "hit-for-miss",
+            KeyContent::Nothing => "nothing",
+            KeyContent::Response => "response",
+            KeyContent::Purged => "purged",
+            KeyContent::Unknown => "unknown",
         };
         json!({ "tier": it.tier.name(), "holds": holds })
     };

@@ -49,7 +49,7 @@ pub struct Explanation {
     /// How the key was made.
     pub recipe: String,
     /// The content of each of the route's tiers under the key, RAM first.
-    pub tiers: Vec<TierHolds>,
+    pub tiers: Vec<TierContent>,
     /// Why the cache is not used, if so.
     pub bypass: Option<&'static str>,
     /// Facts of the stored response that was selected.
@@ -70,16 +70,16 @@ pub struct Explanation {
 
 /// A tier and its content under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TierHolds {
+pub struct TierContent {
     /// The tier.
     pub tier: AnsweringTier,
     /// Its content.
-    pub holds: Holds,
+    pub holds: KeyContent,
 }
 
 /// A tier's content under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum KeyContent {
     /// This number of variants.
     Variants(usize),
     /// The memory that answers are not shared.
@@ -196,12 +196,14 @@ impl Gateway {
         let hash = self.store.hash(&key);
         let looked = &self.store.lookup(hash, &key, crate::route::misses_clock());
         let (holds, mut selected) = select(looked, &fields);
-        let mut tiers = vec![TierHolds { tier: AnsweringTier::Ram, holds }];
+        let mut tiers = vec![TierContent { tier: AnsweringTier::Ram, holds }];
         let (mut tier, mut doubted) = (AnsweringTier::Ram, false);
         let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
-        if holds == Holds::HitForMiss {
+        if holds == KeyContent::HitForMiss {
             // A request would not look there, but the cause of the memory may be recorded there.
-            tiers.extend(peeked.tiers.into_iter().filter(|it| matches!(it.holds, Holds::Unshared { .. })));
+            tiers.extend(
+                peeked.tiers.into_iter().filter(|it| matches!(it.holds, KeyContent::Unshared { .. })),
+            );
         } else {
             tiers.extend(peeked.tiers);
             doubted = peeked.doubted;
@@ -264,15 +266,18 @@ impl Gateway {
 }
 
 /// The content of RAM, and the response that a request selects from it.
-pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<StoredArc, ForwardReason>) {
+pub(crate) fn select(
+    looked: &Lookup,
+    fields: &[Field<'_>],
+) -> (KeyContent, Result<StoredArc, ForwardReason>) {
     match looked {
         Lookup::Entry(entry) => {
             let selected =
                 entry.select(fields, &mut Vec::new()).filter(|it| !coding::is_of_no_use(it, fields));
-            (Holds::Variants(entry.variants.len()), selected.cloned().ok_or(ForwardReason::VaryMiss))
+            (KeyContent::Variants(entry.variants.len()), selected.cloned().ok_or(ForwardReason::VaryMiss))
         }
-        Lookup::HitForMiss => (Holds::HitForMiss, Err(ForwardReason::UriMiss)),
-        Lookup::Nothing => (Holds::Nothing, Err(ForwardReason::UriMiss)),
+        Lookup::HitForMiss => (KeyContent::HitForMiss, Err(ForwardReason::UriMiss)),
+        Lookup::Nothing => (KeyContent::Nothing, Err(ForwardReason::UriMiss)),
     }
 }
 
@@ -388,9 +393,9 @@ impl CacheVerdict {
     }
 
     /// With another node's result, where that is why nothing is shared.
-    fn unshared(mut self, tiers: &[TierHolds]) -> Self {
+    fn unshared(mut self, tiers: &[TierContent]) -> Self {
         let found = tiers.iter().find_map(|it| match it.holds {
-            Holds::Unshared { status, seconds } => Some((status, seconds)),
+            KeyContent::Unshared { status, seconds } => Some((status, seconds)),
             _ => None,
         });
         if let (Some((status, seconds)), "miss" | "revalidate") = (found, self.name) {

@@ -1,7 +1,7 @@
 //! A read-only look into every tier for `explain`: the content of each, and the response that would answer a request.
 //! Nothing is moved, and no lease is taken.
 
-use super::{Holds, TierHolds};
+use super::{KeyContent, TierContent};
 use crate::lower_tiers;
 use crate::route::{Gateway, GatewayRoute};
 use larder_semantics::cache_status::AnsweringTier;
@@ -20,7 +20,7 @@ use larder_wire::message::Request;
 /// The findings in the tiers below RAM.
 pub(crate) struct Peeked {
     /// Each tier of the route with its content.
-    pub tiers: Vec<TierHolds>,
+    pub tiers: Vec<TierContent>,
     /// The response that would answer the request, or be validated.
     pub chosen: Option<(StoredArc, AnsweringTier)>,
     /// RAM's copy is to be validated: the fleet has lost it.
@@ -47,8 +47,8 @@ impl Gateway {
         let is_part = |it: &StoredArc| it.meta.partial().is_some() && !serves(it);
         if let Some(disk) = self.disk_of(policy) {
             let found = self.peek_on_disk(disk, key, &fields).await;
-            let holds = if found.is_some() { Holds::Response } else { Holds::Nothing };
-            tiers.push(TierHolds { tier: AnsweringTier::Disk, holds });
+            let holds = if found.is_some() { KeyContent::Response } else { KeyContent::Nothing };
+            tiers.push(TierContent { tier: AnsweringTier::Disk, holds });
             if chosen.as_ref().is_none_or(|it| is_part(&it.0)) {
                 chosen = found.map(|it| (it, AnsweringTier::Disk)).or(chosen);
             }
@@ -59,14 +59,14 @@ impl Gateway {
             let (want, is_purged) = (Want::ReadOnly, &|_: &Envelope, _| false);
             let query = FleetQuery { key, request: &fields, policy, want, held, is_purged };
             let holds = match fleet.get(query).await {
-                FleetResult::Unavailable => Holds::Unknown,
+                FleetResult::Unavailable => KeyContent::Unknown,
                 FleetResult::Unshared { status, seconds, .. } => {
                     removed = Some(now);
-                    Holds::Unshared { status, seconds }
+                    KeyContent::Unshared { status, seconds }
                 }
                 FleetResult::Miss { removed: at, .. } => {
                     removed = at;
-                    Holds::Nothing
+                    KeyContent::Nothing
                 }
                 FleetResult::Hit { found, .. } => {
                     let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
@@ -75,8 +75,8 @@ impl Gateway {
                     let found = self.of_fleet(policy, request, *found);
                     let is_kept = found.is_some();
                     match found.and_then(|it| self.store.admit_foreign(key, it)) {
-                        None if is_kept => Holds::Purged,
-                        None => Holds::Nothing,
+                        None if is_kept => KeyContent::Purged,
+                        None => KeyContent::Nothing,
                         Some(found) => {
                             let held_serves = chosen.as_ref().is_some_and(|it| serves(&it.0));
                             if compared.is_none_or(|it| it == Compared::Newer)
@@ -84,13 +84,13 @@ impl Gateway {
                             {
                                 chosen = Some((StoredArc::new(found), AnsweringTier::Fleet));
                             }
-                            Holds::Response
+                            KeyContent::Response
                         }
                     }
                 }
             };
             let went = |it: &Stored| removed.is_some_and(|at| at >= it.meta.response_time);
-            doubted = matches!(holds, Holds::Nothing | Holds::Purged | Holds::Unshared { .. })
+            doubted = matches!(holds, KeyContent::Nothing | KeyContent::Purged | KeyContent::Unshared { .. })
                 && match &chosen {
                     Some((it, AnsweringTier::Ram)) => {
                         it.is_due(now.0)
@@ -99,7 +99,7 @@ impl Gateway {
                     Some((it, _)) => self.is_shared(it) || went(it),
                     None => false,
                 };
-            tiers.push(TierHolds { tier: AnsweringTier::Fleet, holds });
+            tiers.push(TierContent { tier: AnsweringTier::Fleet, holds });
         }
         let chosen = chosen.filter(|it| lower_tiers::fits(&it.0, &fields));
         if !self.descends(held, &facts, policy, now) {

@@ -1,7 +1,7 @@
 //! `explain`'s sentences about flipping a verdict: the choice of the search, by what is known of the page, and its
 //! wording. The searches are in `change` and `semantics::flip`; the sentences claim only what is known.
 
-use super::Holds;
+use super::KeyContent;
 use super::change::{self, ChangedRequest, OrdinaryResponse, Remedy};
 use crate::cache_key;
 use crate::refusals::{Audience, RefusedStorage};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The facts known of the requested page.
 pub(crate) struct PageKnowledge {
     /// RAM's content under its key.
-    pub holds: Holds,
+    pub holds: KeyContent,
     /// Why its last response was not stored, or did not arrive.
     pub refused: Option<Arc<RefusedStorage>>,
     /// The audience of its responses.
@@ -74,13 +74,13 @@ impl Audience {
 }
 
 impl Unknown {
-    fn of(holds: Holds) -> Self {
+    fn of(holds: KeyContent) -> Self {
         match holds {
-            Holds::HitForMiss => Self {
+            KeyContent::HitForMiss => Self {
                 action: "Send the request once more, and run explain again",
                 why: "the last response was not shared, and the reason is no longer recorded.",
             },
-            Holds::Variants(_) => Self {
+            KeyContent::Variants(_) => Self {
                 action: "Send the request once",
                 why: "the stored responses match other requests, and no response to this one is recorded.",
             },
