@@ -27,7 +27,7 @@ use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::secret::shown_target;
 use larder_semantics::trace::{RuleOutcome, TriedRule};
-use larder_server::admission::{self, OwnQuestion};
+use larder_server::admission::{self, OwnAnswerRequest};
 use larder_server::input_error::InputError;
 use larder_server::overlay::OverlayReport;
 use larder_server::own_answer::AdmissionRule;
@@ -320,7 +320,7 @@ impl Admin {
         let head = request.head(&fields);
         let found = router.find_without(without, head.method, head.authority, head.target, || *view);
         let purges = method::route(router, head.method, || *view).is_some();
-        let asked = OwnQuestion { router, found, purges, is_own: false };
+        let asked = OwnAnswerRequest { router, found, purges, is_own: false };
         let live = self.live.borrow();
         let mut client = Client::local(request.scheme);
         client.peer = view.client.map(|it| SocketAddr::new(it, 0)).or(client.peer);

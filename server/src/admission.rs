@@ -102,9 +102,9 @@ impl<'a> RoutedRequest<'a> {
     }
 
     /// The question for its answer of larder's own.
-    fn question(&self) -> OwnQuestion<'a> {
+    fn question(&self) -> OwnAnswerRequest<'a> {
         let purges = self.purged.is_some();
-        OwnQuestion { router: self.router, found: self.found, purges, is_own: false }
+        OwnAnswerRequest { router: self.router, found: self.found, purges, is_own: false }
     }
 
     /// The positions of its site and route in the configuration.
@@ -289,7 +289,7 @@ fn decide<'a>(
     view: &RequestView<'_>,
     client: &Client,
 ) -> Result<ServiceDecision<'a>, Box<Unverified>> {
-    let asked = OwnQuestion { is_own: client.is_own, ..request.question() };
+    let asked = OwnAnswerRequest { is_own: client.is_own, ..request.question() };
     let tls = request.site_tls(view.authority);
     if let Some(page) = tls.and_then(|it| it.misdirected(client)) {
         return Ok(ServiceDecision::made(page));
@@ -374,7 +374,7 @@ async fn purge(
 }
 
 /// The request for which [`own_answer()`] looks for an answer.
-pub struct OwnQuestion<'a> {
+pub struct OwnAnswerRequest<'a> {
     /// The routes in force.
     pub router: &'a Router,
     /// The route of the request.
@@ -388,7 +388,10 @@ pub struct OwnQuestion<'a> {
 /// The answer of larder's own to a request before its access is judged, with the rule that decides: a redirect of the site, a
 /// maintenance or a CORS preflight. Used for requests and by `explain`.
 #[must_use]
-pub fn own_answer(asked: &OwnQuestion<'_>, view: &RequestView<'_>) -> Option<(AdmissionRule, Synthetic)> {
+pub fn own_answer(
+    asked: &OwnAnswerRequest<'_>,
+    view: &RequestView<'_>,
+) -> Option<(AdmissionRule, Synthetic)> {
     if asked.purges {
         return None;
     }
@@ -416,7 +419,7 @@ pub fn own_answer(asked: &OwnQuestion<'_>, view: &RequestView<'_>) -> Option<(Ad
 /// The answer of a route that is a redirect or a fixed answer. Used for requests and by `explain`.
 #[must_use]
 pub fn service_answer<'a>(
-    asked: &OwnQuestion<'a>,
+    asked: &OwnAnswerRequest<'a>,
     view: &RequestView<'_>,
     is_draining: bool,
 ) -> Option<(AdmissionRule, OwnResponse<'a>)> {

@@ -2,7 +2,7 @@
 //! functions that serve; no password is verified, no service and no origin is asked, and no file is looked for.
 
 use super::access::AccessVerdict;
-use super::admission::{self, OwnQuestion};
+use super::admission::{self, OwnAnswerRequest};
 use super::live::Live;
 use super::own_answer::AdmissionRule;
 use super::purge::method;
@@ -216,7 +216,7 @@ impl<'l> TrialRoutes<'l> {
         if method::route(&self.router, &it.request.method, || view).is_some() {
             return Some(Course::File);
         }
-        let asked = OwnQuestion { router: &self.router, found, purges: false, is_own: false };
+        let asked = OwnAnswerRequest { router: &self.router, found, purges: false, is_own: false };
         let (route, geo) = (found.map(|it| it.route), self.router.geo());
         let own = |service: bool| {
             let answer = admission::with_view(&head, &it.client, route, geo, |view| match service {
