@@ -182,13 +182,13 @@ pub struct Overlays {
     /// The answers to challenges of CAs, by target.
     challenges: RwLock<HashMap<Box<str>, Arc<Overlay>>>,
     /// Held by writers only, never by a request.
-    books: Mutex<OverlayBooks>,
+    books: Mutex<OverlayTotals>,
     store: Arc<Store>,
     counters: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct OverlayBooks {
+struct OverlayTotals {
     /// Their number, without the answers to challenges.
     count: usize,
     /// Bytes of all.
@@ -248,7 +248,7 @@ impl Overlays {
 
     fn put_within(
         &self,
-        books: &mut OverlayBooks,
+        books: &mut OverlayTotals,
         place: OverlayTarget,
         page: &OverlayPage<'_>,
         most: u64,
@@ -322,13 +322,13 @@ impl Overlays {
         self.all.read().get(place.target.as_str())?.iter().find(|it| it.place == *place).cloned()
     }
 
-    fn sweep_within(&self, books: &mut OverlayBooks, now: Monotonic) {
+    fn sweep_within(&self, books: &mut OverlayTotals, now: Monotonic) {
         if self.all.read().values().flatten().any(|it| it.is_over(|| now)) {
             self.retain(books, |it| !it.is_over(|| now));
         }
     }
 
-    fn retain(&self, books: &mut OverlayBooks, keep: impl Fn(&Overlay) -> bool) {
+    fn retain(&self, books: &mut OverlayTotals, keep: impl Fn(&Overlay) -> bool) {
         let mut gone = Vec::new();
         let mut all = self.all.write();
         all.retain(|_, here| {
@@ -348,7 +348,7 @@ impl Overlays {
     }
 
     /// Updates the counts.
-    fn settle(&self, books: &mut OverlayBooks, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
+    fn settle(&self, books: &mut OverlayTotals, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
         let overlays = || all.values().flatten();
         books.bytes = overlays().map(|it| it.cost).sum();
         books.count = overlays().count();
@@ -359,7 +359,7 @@ impl Overlays {
 
     /// Charges their bytes outside the arena to the store. A replaced one has been freed by then, unless it is being
     /// sent.
-    fn enter(&self, books: &mut OverlayBooks) {
+    fn enter(&self, books: &mut OverlayTotals) {
         let all = self.all.read();
         let on_heap = |it: &Arc<Overlay>| match &it.page.body {
             larder_transport::body::BodyPiece::Bytes(_) => it.cost,
