@@ -41,7 +41,7 @@ impl SocketPurpose {
 }
 
 /// A socket of the larder that this one replaces.
-pub struct GivenSocket {
+pub struct TransferredSocket {
     /// It.
     pub socket: OwnedFd,
     /// The requests that it was for.
@@ -114,8 +114,8 @@ impl InheritedSockets {
     ///
     /// # Errors
     /// One sentence: one of them is no listening socket.
-    pub fn of_larder(sockets: Vec<GivenSocket>) -> Result<Self, String> {
-        let known = |it: GivenSocket| match SocketPlace::of(it.socket.as_fd()) {
+    pub fn of_larder(sockets: Vec<TransferredSocket>) -> Result<Self, String> {
+        let known = |it: TransferredSocket| match SocketPlace::of(it.socket.as_fd()) {
             Ok(place) => {
                 let (purpose, file) = (Some(it.purpose), it.file);
                 Ok(InheritedSocket { socket: it.socket, place, name: it.configured, purpose, file })

@@ -9,7 +9,7 @@ use super::{
     ASKS_FOR_ARENA, ASKS_FOR_QUIC, ASKS_FOR_RAM, ASKS_FOR_TICKET_KEYS, READS_VERSIONS, REPORTS_END,
     STARTED_BY, SocketRow,
 };
-use larder_server::inherited::{GivenSocket, InheritedSockets, SocketPurpose};
+use larder_server::inherited::{InheritedSockets, SocketPurpose, TransferredSocket};
 use larder_stdx::error::plain;
 use larder_store::disk::rules_of_bytes;
 use larder_store::snapshot::StreamVersion;
@@ -293,8 +293,8 @@ impl SocketRow {
         Some(Self { purpose, configured: row["configured"].as_str()?.to_owned(), file })
     }
 
-    fn given(self, socket: OwnedFd) -> GivenSocket {
+    fn given(self, socket: OwnedFd) -> TransferredSocket {
         let Self { purpose, configured, file } = self;
-        GivenSocket { socket, purpose, configured, file }
+        TransferredSocket { socket, purpose, configured, file }
     }
 }
