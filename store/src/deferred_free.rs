@@ -43,12 +43,12 @@ pub(crate) struct DeferredFree {
 
 struct DeferredSlot {
     /// `None` once its thread has ended.
-    queue: Mutex<Option<Vec<DeferredWait>>>,
+    queue: Mutex<Option<Vec<DeferredEntry>>>,
     /// Bytes that wait, or are being freed.
     bytes: AtomicU64,
 }
 
-struct DeferredWait {
+struct DeferredEntry {
     entry: Entry,
     bytes: u64,
 }
@@ -62,14 +62,14 @@ impl DeferredSlot {
         let mut waits = self.queue.lock();
         let Some(waits) = &mut *waits else { return Err(entry) };
         self.bytes.fetch_add(bytes, Relaxed);
-        waits.push(DeferredWait { entry, bytes });
+        waits.push(DeferredEntry { entry, bytes });
         Ok(())
     }
 
     /// Frees one entry; returns whether there was one.
     fn free_one(&self) -> bool {
         let one = self.queue.lock().as_mut().and_then(Vec::pop);
-        let Some(DeferredWait { entry, bytes }) = one else { return false };
+        let Some(DeferredEntry { entry, bytes }) = one else { return false };
         drop(entry);
         self.bytes.fetch_sub(bytes, Release);
         true

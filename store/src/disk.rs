@@ -144,7 +144,7 @@ impl DiskWrite {
 }
 
 /// How long the end of the process waits for the write queue.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The smallest segment.
 const LEAST_SEGMENT: u64 = 64 << 10;
@@ -601,7 +601,7 @@ impl DiskTier {
 
 impl Drop for DiskTier {
     fn drop(&mut self) {
-        self.queue.stop(LAST_PATIENCE);
+        self.queue.stop(STOP_TIMEOUT);
     }
 }
 
