@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::client_socket::{ClientGone, ClientSocket};
 use crate::handler::Handler;
 use crate::outbox::{KEEP, Outbox, SHIFTED, SendProgress};
-use crate::streams::{ClientStream, Ending, Floods, STREAM_WINDOW, StreamReset, StreamsLink};
+use crate::streams::{ClientStream, Floods, STREAM_WINDOW, StreamEnd, StreamReset, StreamsLink};
 use crate::worker::{Expired, ReadPhase, TransferLimits, TransportWorker};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
@@ -337,7 +337,7 @@ impl Http2Connection {
         let part = if stream.queued.get() > 0 { stream.take(window.cast_unsigned()) } else { None };
         let length = part.as_ref().map_or(0, crate::body::BodyPiece::len);
         let is_empty = stream.queued.get() == 0;
-        let ends = is_empty && *stream.end.borrow() == Ending::Last;
+        let ends = is_empty && *stream.end.borrow() == StreamEnd::Last;
         if length > 0 || ends {
             let end = if ends { EndFlag::Stream } else { EndFlag::Open };
             frame::write_data_header(stream.id, usize::try_from(length).unwrap_or(0), end, out.text());
@@ -350,7 +350,7 @@ impl Http2Connection {
             stream.sent.set(stream.sent.get() + length);
         }
         let trailers = match &*stream.end.borrow() {
-            Ending::Trailers(list) if is_empty => Some(list.clone()),
+            StreamEnd::Trailers(list) if is_empty => Some(list.clone()),
             _ => None,
         };
         if let Some(list) = &trailers {
@@ -360,7 +360,7 @@ impl Http2Connection {
             frame::end_headers(at, stream.id, EndFlag::Stream, out.text());
         }
         if ends || trailers.is_some() {
-            *stream.end.borrow_mut() = Ending::Sent;
+            *stream.end.borrow_mut() = StreamEnd::Sent;
         }
         stream.wake();
     }

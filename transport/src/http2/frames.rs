@@ -8,7 +8,7 @@ use crate::client_socket::ClientGone;
 use crate::handler::{self, AnswerNow, Handler};
 use crate::outbox::Outbox;
 use crate::streams::{
-    ClientStream, Ending, FloodKind, STREAM_WINDOW, StreamReply, StreamRequestBody, StreamSide, wait,
+    ClientStream, FloodKind, STREAM_WINDOW, StreamEnd, StreamReply, StreamRequestBody, StreamSide, wait,
 };
 use larder_wire::http2::frame::{
     self, Http2Frame, Http2Setting, MAX_SIZE, MAX_WINDOW, ParsedFrame, SettingsFrame,
@@ -410,7 +410,7 @@ impl<H: Handler> FrameBatch<'_, H> {
         let window = state.first_window - sent.cast_signed();
         let stream = Rc::new(ClientStream::new(id, window, 0, None, 0));
         stream.push(rest);
-        *stream.end.borrow_mut() = Ending::Last;
+        *stream.end.borrow_mut() = StreamEnd::Last;
         state.streams.insert(id, stream.clone());
         stream.is_ready.set(true);
         state.ready.push_back(stream.clone());

@@ -4,7 +4,7 @@ use super::code;
 use super::connection::Http3Connection;
 use crate::body::{BodyPiece, FileSlice, FileWritableBy};
 use crate::client_socket::ClientGone;
-use crate::streams::{ClientStream, Ending};
+use crate::streams::{ClientStream, StreamEnd};
 use bytes::Bytes;
 use larder_wire::http2::frame::EndFlag;
 use larder_wire::http3::frame::{begin_headers, end_headers, write_data_header};
@@ -154,20 +154,20 @@ impl Http3Connection {
             stream.wake();
             return passed;
         }
-        let ending = std::mem::replace(&mut *stream.end.borrow_mut(), Ending::Open);
+        let ending = std::mem::replace(&mut *stream.end.borrow_mut(), StreamEnd::Open);
         let bytes = match ending {
-            Ending::Open => return FrameOutcome::Some(0),
-            Ending::Last => Bytes::new(),
-            Ending::Trailers(list) => {
+            StreamEnd::Open => return FrameOutcome::Some(0),
+            StreamEnd::Last => Bytes::new(),
+            StreamEnd::Trailers(list) => {
                 let mut out = Vec::new();
                 let at = begin_headers(&mut out);
                 list.iter().for_each(|it| qpack::encode::field(it.name.as_bytes(), it.value, &mut out));
                 end_headers(at, &mut out);
                 out.into()
             }
-            Ending::Sent => Bytes::new(),
+            StreamEnd::Sent => Bytes::new(),
         };
-        *stream.end.borrow_mut() = Ending::Sent;
+        *stream.end.borrow_mut() = StreamEnd::Sent;
         self.queue(index, bytes, EndFlag::Stream);
         let passed = self.flush(index);
         stream.wake();

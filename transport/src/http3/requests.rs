@@ -9,7 +9,7 @@ use crate::client_socket::ClientGone;
 use crate::handler::{self, AnswerNow, Handler};
 use crate::outbox::Outbox;
 use crate::streams::{
-    ClientStream, Ending, FloodKind, STREAM_WINDOW, StreamReply, StreamRequestBody, StreamSide, wait,
+    ClientStream, FloodKind, STREAM_WINDOW, StreamEnd, StreamReply, StreamRequestBody, StreamSide, wait,
 };
 use bytes::Bytes;
 use larder_semantics::scheme::Scheme;
@@ -441,7 +441,7 @@ impl Http3Connection {
         let Some(rest) = rest else { return };
         let stream = Rc::new(ClientStream::new(index, i64::MAX, 0, None, 0));
         stream.push(rest);
-        *stream.end.borrow_mut() = Ending::Last;
+        *stream.end.borrow_mut() = StreamEnd::Last;
         let mut state = self.state.borrow_mut();
         state.streams.insert(index, stream.clone());
         stream.is_ready.set(true);

@@ -12,7 +12,7 @@ mod waiting;
 pub(crate) use floods::{FloodKind, Floods};
 pub(crate) use reply::StreamReply;
 pub(crate) use request_body::StreamRequestBody;
-pub(crate) use stream::{ClientStream, Ending};
+pub(crate) use stream::{ClientStream, StreamEnd};
 pub(crate) use tunnel::StreamTunnel;
 pub(crate) use waiting::{StreamSide, wait};
 

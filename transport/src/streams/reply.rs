@@ -2,7 +2,7 @@
 //! 512 KiB of a connection wait for it.
 
 use super::StreamsLink;
-use super::stream::{ClientStream, Ending};
+use super::stream::{ClientStream, StreamEnd};
 use super::tunnel::StreamTunnel;
 use super::waiting::{StreamSide, wait};
 use crate::body::BodyPiece;
@@ -86,7 +86,7 @@ impl StreamReply {
         self.connection.write_head(&self.stream, status, &mut kept, length, end);
         self.stream.has_answer.set(true);
         if end == EndFlag::Stream {
-            *self.stream.end.borrow_mut() = Ending::Sent;
+            *self.stream.end.borrow_mut() = StreamEnd::Sent;
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl StreamReply {
         self.check()?;
         self.stream.push(piece);
         if self.rest == BodyRest::Length(0) {
-            *self.stream.end.borrow_mut() = Ending::Last;
+            *self.stream.end.borrow_mut() = StreamEnd::Last;
         }
         self.body += length;
         self.connection.has_work(&self.stream);
@@ -158,7 +158,7 @@ impl StreamReply {
             BodyRest::Stream => {
                 let mut list = trailers.cloned().unwrap_or_default();
                 list.retain(|it| is_allowed_trailer(it.name));
-                let ending = if list.is_empty() { Ending::Last } else { Ending::Trailers(list) };
+                let ending = if list.is_empty() { StreamEnd::Last } else { StreamEnd::Trailers(list) };
                 *self.stream.end.borrow_mut() = ending;
                 self.connection.has_work(&self.stream);
             }

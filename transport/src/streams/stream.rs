@@ -27,7 +27,7 @@ pub(crate) struct ClientStream {
     /// The rates at which the client takes output, and sends its body.
     pub takes: TransferRate,
     pub sends: TransferRate,
-    pub end: RefCell<Ending>,
+    pub end: RefCell<StreamEnd>,
     /// Whether the final head of the response was sent.
     pub has_answer: Cell<bool>,
     /// Whether it is queued for its turn.
@@ -46,7 +46,7 @@ pub(crate) struct ClientStream {
 
 /// The end of the response.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Ending {
+pub(crate) enum StreamEnd {
     /// More may come.
     Open,
     /// With the last queued piece.
@@ -125,7 +125,7 @@ impl ClientStream {
             sent: Cell::new(0),
             takes: TransferRate::default(),
             sends: TransferRate::default(),
-            end: RefCell::new(Ending::Open),
+            end: RefCell::new(StreamEnd::Open),
             has_answer: Cell::new(false),
             is_ready: Cell::new(false),
             is_tunnel,
@@ -139,16 +139,16 @@ impl ClientStream {
     /// Whether it has output for the connection to send, now.
     pub fn has_work(&self) -> bool {
         match *self.end.borrow() {
-            Ending::Sent => false,
+            StreamEnd::Sent => false,
             _ if self.queued.get() > 0 => self.window.get() > 0,
-            Ending::Open => false,
-            Ending::Last | Ending::Trailers(_) => true,
+            StreamEnd::Open => false,
+            StreamEnd::Last | StreamEnd::Trailers(_) => true,
         }
     }
 
     /// Whether the end of the response was sent.
     pub fn is_answered(&self) -> bool {
-        *self.end.borrow() == Ending::Sent
+        *self.end.borrow() == StreamEnd::Sent
     }
 
     /// Wakes the task of `context` at the next change.

@@ -1,7 +1,7 @@
 //! An upgraded stream (RFC 8441, RFC 9113 §8.5): the data of its frames in both directions, each with an end of its own.
 //! The copying between the two sides is not here.
 
-use super::stream::{ClientStream, Ending};
+use super::stream::{ClientStream, StreamEnd};
 use super::waiting::{StreamSide, wait};
 use super::{StreamReset, StreamsLink};
 use crate::body::BodyPiece;
@@ -65,7 +65,7 @@ impl StreamTunnel {
     }
 
     pub fn end(&self) {
-        *self.stream.end.borrow_mut() = Ending::Last;
+        *self.stream.end.borrow_mut() = StreamEnd::Last;
         self.connection.has_work(&self.stream);
     }
 
