@@ -125,7 +125,7 @@ impl FillJob {
             biased;
             reserved = reserving => return Some(reserved),
             () = waiters.without_waiters() => {}
-            () = self.gives_way(waiters) => {}
+            () = self.unread_while_queued(waiters) => {}
         }
         self.gateway.counters.fill_given_up.add(1);
         None
@@ -165,7 +165,7 @@ impl FillJob {
 
     /// Waits until other requests queue for a permit, too, and every waiting client may be gone; then none can join. A response that
     /// ends with its one client does not wait for the queue.
-    async fn gives_way(&self, waiters: Waiters<'_>) {
+    async fn unread_while_queued(&self, waiters: Waiters<'_>) {
         loop {
             waiters.unread().await;
             if matches!(waiters, Waiters::Client(_)) && self.route.ends_with_client() {

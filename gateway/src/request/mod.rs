@@ -271,7 +271,7 @@ impl Gateway {
             let next = match step {
                 Step::Receive => machine.receive(),
                 Step::Lookup => machine.lookup(),
-                Step::TierLookup => machine.look_below().await,
+                Step::TierLookup => machine.look_in_tiers().await,
                 Step::Wait => machine.wait().await,
                 Step::Validate | Step::Fetch => machine.fetch_or_validate().await,
                 Step::Pass => machine.pass().await,

@@ -60,7 +60,7 @@ impl Machine<'_, '_> {
     }
 
     /// `TierLookup`: waits for the result of the lookup.
-    pub async fn look_below(&mut self) -> Step {
+    pub async fn look_in_tiers(&mut self) -> Step {
         self.tiers = LowerTierState::Asked;
         self.lookups += 1;
         let Some(mut reader) = self.reader.take() else { return Step::Lookup };
