@@ -217,6 +217,7 @@ fn a_small_body_is_read_first() {
 fn uploads_never_take_all_connections() {
     let origin = application(&Gate::new());
     let larder = larder(&origin, 2, "");
+    larder.hold();
     let mut client = Http2::connect(&larder);
     for _ in 0..2 {
         client.head(&request("POST", "/silent", &[]), 0);

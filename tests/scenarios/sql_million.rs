@@ -41,7 +41,7 @@ fn growth(larder: &Larder, first: impl Fn()) -> u64 {
 }
 
 fn routes() -> [(&'static str, String); 2] {
-    let limits = format!(", max_rows = {ROWS}, max_bytes = \"1GiB\"");
+    let limits = format!(", max_rows = {ROWS}, max_bytes = \"1GiB\", timeout = \"1h\"");
     [("/all", query(ALL, &limits)), ("/few", query(&format!("{ALL} where id < 9"), &limits))]
 }
 

@@ -66,7 +66,7 @@ fn a_slow_client_gets_a_large_body_that_the_new_process_evicts() {
     });
     let folder = tempfile::tempdir().unwrap();
     let top = format!(
-        "limits.drain_timeout = \"10m\"\n[cache.ram]\nsize = \"80MiB\"\n{}",
+        "limits = {{ drain_timeout = \"10m\", write_timeout = \"10m\", min_rate = \"0\" }}\n[cache.ram]\nsize = \"80MiB\"\n{}",
         logged_in(folder.path())
     );
     let mut running = Upgradable::start(config(&origin, ANY_PORT, &top), &[]);
