@@ -1,9 +1,9 @@
 //! Compressed forms of stored responses: for any coding of the origin and any that the client accepts, the content is the
 //! same, the fields describe it, and the origin is asked once.
 
-mod below;
 mod heads;
 mod lies;
+mod lower_tiers;
 mod passed;
 
 use crate::harness::origin::{Gate, Received, Script};

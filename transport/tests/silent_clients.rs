@@ -1,4 +1,4 @@
-//! A crowd that says nothing, before few descriptors. Alone in its process, in which they are counted.
+//! Many clients that send nothing, and few descriptors. Alone in its process, in which they are counted.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;
