@@ -10,7 +10,8 @@
 use crate::answer::NotServed;
 use crate::path::{self, Dotfiles};
 use larder_semantics::path::follow_link;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat};
+use larder_stdx::beneath;
+use rustix::fs::{FileType, OFlags, ResolveFlags, Stat, fstat, readlinkat};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -213,15 +214,7 @@ fn open(
     flags: OFlags,
     symlinks: SymlinkPolicy,
 ) -> rustix::io::Result<OwnedFd> {
-    let path = if path.is_empty() { b"." } else { path };
-    let mut last = Errno::AGAIN;
-    for _ in 0..TRIES {
-        match openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), symlinks.flags()) {
-            Err(again @ (Errno::AGAIN | Errno::INTR)) => last = again,
-            other => return other,
-        }
-    }
-    Err(last)
+    beneath::open(dir, path, flags, symlinks.flags())
 }
 
 /// The refusal for an error of the operating system. A path that leaves the root (`EXDEV`), loops (`ELOOP`), is a socket

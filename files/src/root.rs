@@ -19,7 +19,6 @@ use larder_semantics::field::Field;
 use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
 use larder_transport::Synthetic;
-use rustix::fs::{Mode, OFlags};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -72,12 +71,9 @@ impl Root {
     /// Opens the directory that a path leads to; every look on the disk follows the path. Blocks: for the start and for reloads.
     ///
     /// # Errors
-    /// It is not a directory, cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
+    /// It is not a directory, or cannot be opened.
     pub fn open(path: &Path, options: RootOptions, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
         let directory = RootDirectory::open(path)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let probe = rustix::fs::ResolveFlags::BENEATH;
-        rustix::fs::openat2(&*directory.current(), ".", flags, Mode::empty(), probe)?;
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
         let room = CacheSize { files: options.entries, memory: options.memory, copied: 0 };
         let turns = Arc::new(Semaphore::new(options.concurrency.max(1)));

@@ -1,5 +1,7 @@
-//! Types that the standard library lacks and every layer needs. No I/O except reading the clock.
+//! Types that the standard library lacks and every layer needs. No I/O except reading the clock and opening a path.
 
+#[cfg(target_os = "linux")]
+pub mod beneath;
 pub mod circuit_breaker;
 pub mod clock;
 pub mod descriptors;

@@ -1,9 +1,11 @@
 //! Statement 16, through the binary: the effects of a request on a directory, and of a directory's content on a response.
 
-use crate::harness::server::Setup;
+use crate::harness::server::{Setup, binary};
 use crate::harness::{Client, Larder, Response, until};
+use crate::scenarios::sandbox::without_call;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 const SECRET: &str = "nobody may read this";
 
@@ -86,6 +88,11 @@ pub const TARGETS: &[&str] = &[
 
 /// A directory with everything in it that may be in the way, served; the secret is beside it.
 fn serve() -> (tempfile::TempDir, Larder) {
+    serve_by(Command::new(binary()))
+}
+
+/// The same by a command that runs larder.
+fn serve_by(command: Command) -> (tempfile::TempDir, Larder) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir_all(root.join("folder/deep")).unwrap();
@@ -117,7 +124,7 @@ fn serve() -> (tempfile::TempDir, Larder) {
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nfiles = {{ root = {root:?} }}\n"
     );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = Larder::start_by(command, Setup { config, env: Vec::new() });
     (folder, larder)
 }
 
@@ -131,8 +138,22 @@ fn fetch(larder: &Larder, target: &str) -> Response {
 #[test]
 fn no_file_outside_of_the_root_is_disclosed() {
     let (_folder, larder) = serve();
+    discloses_only_its_files(&larder);
+}
+
+/// As under `RestrictSUIDSGID=` of systemd, and in Linux before 5.6.
+#[test]
+fn no_file_outside_of_the_root_is_disclosed_where_openat2_is_refused() {
+    let mut command = Command::new(binary());
+    without_call(&mut command, libc::SYS_openat2);
+    let (_folder, larder) = serve_by(command);
+    discloses_only_its_files(&larder);
+    assert_eq!("plain", fetch(&larder, "/in.txt").text(), "a link beneath the root");
+}
+
+fn discloses_only_its_files(larder: &Larder) {
     for target in TARGETS {
-        let it = fetch(&larder, target);
+        let it = fetch(larder, target);
         let text = it.text();
         assert!(!text.contains(SECRET) && !text.contains("root:"), "{target}: {it:?}");
         assert!(it.complete && (300..500).contains(&it.status), "{target}: {it:?}");
@@ -148,7 +169,7 @@ fn no_file_outside_of_the_root_is_disclosed() {
         "/%2f%2fevil.example/%2e%2e",
         "//evil.example/%2e%2e",
     ] {
-        let it = fetch(&larder, location);
+        let it = fetch(larder, location);
         let to = it.field("location").unwrap_or("/");
         assert!(to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\"), "{location}: {it:?}");
     }
@@ -160,7 +181,7 @@ fn no_file_outside_of_the_root_is_disclosed() {
         ("/folder/", "index"),
         ("/folder/b.txt", "b"),
     ] {
-        assert_eq!(text, fetch(&larder, target).text(), "{target}");
+        assert_eq!(text, fetch(larder, target).text(), "{target}");
     }
 }
 

@@ -50,12 +50,12 @@ fn is_restricted(service: &Service) -> bool {
     !is_missing
 }
 
-/// Has the kernel of a program answer as one without Landlock.
-fn without_landlock(command: &mut std::process::Command) {
+/// Has the kernel of a program answer as one without this system call.
+pub fn without_call(command: &mut std::process::Command, call: libc::c_long) {
     use std::os::unix::process::CommandExt as _;
     let step =
         |code: u32, yes, no, k| libc::sock_filter { code: u16::try_from(code).unwrap(), jt: yes, jf: no, k };
-    let call = u32::try_from(libc::SYS_landlock_create_ruleset).unwrap();
+    let call = u32::try_from(call).unwrap();
     let missing = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::ENOSYS).unwrap();
     // The number of a system call is the first word of its description.
     let filter = [
@@ -81,7 +81,7 @@ fn without_landlock(command: &mut std::process::Command) {
 fn a_kernel_without_landlock_is_reported_and_larder_serves() {
     let folder = outside();
     let mut command = std::process::Command::new(binary());
-    without_landlock(&mut command);
+    without_call(&mut command, libc::SYS_landlock_create_ruleset);
     let error = folder.path().join("error.log");
     let root = folder.path().display();
     let config = format!(

@@ -7,12 +7,14 @@ use crate::process_slots::ProcessSlot;
 use crate::program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 use larder_semantics::cgi::{ProgramPath, Script};
 use larder_semantics::field::FieldList;
+use larder_stdx::beneath;
 use rustix::fd::{AsRawFd as _, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -20,8 +22,6 @@ use std::process::{Command, Stdio};
 
 /// The search path of programs, unless the configuration has one.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// How often a search is repeated that a rename disturbed.
-const AGAIN: usize = 8;
 
 /// A program to start.
 pub(super) struct LaunchRequest {
@@ -141,10 +141,7 @@ fn find(settings: &ProgramSettings, path: &ProgramPath, method: &str) -> Result<
 
 /// Opens a file whose path, symbolic links included, does not leave the directory.
 fn open_beneath(directory: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let open = || openat2(directory, OsStr::from_bytes(path), flags, Mode::empty(), resolve);
-    (1..AGAIN).map(|_| open()).find(|it| !matches!(it, Err(Errno::AGAIN))).unwrap_or_else(open)
+    beneath::open(directory.as_fd(), path, OFlags::PATH, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
 }
 
 /// The path of an open file beneath the root, with no symbolic link behind the root.
