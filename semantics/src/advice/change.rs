@@ -338,12 +338,21 @@ fn with_more<'a>(before: &[String], more: impl Iterator<Item = &'a String>) -> V
     names
 }
 
-/// Compression of what is stored. A response for one client stays as it is: the length of a compressed page with a secret can tell
+/// Compression of what is stored, with `ram` as the size of the RAM tier where the codecs have no room in the present one. A response for one client stays as it is: the length of a compressed page with a secret can tell
 /// the secret (BREACH).
-pub(super) fn compressed() -> SafeChange {
+pub(super) fn compressed(ram: Option<u64>) -> SafeChange {
+    let mut settings = vec![SafeSetting::Compress, SafeSetting::CompressStoredOnly];
+    settings.extend(ram.map(SafeSetting::RamSize));
     SafeChange::Configuration {
-        sentence: "Stored responses are compressed once, in the background, and each client gets the coding that it prefers.",
-        settings: vec![SafeSetting::Compress, SafeSetting::CompressStoredOnly],
+        sentence: match ram {
+            None => {
+                "Stored responses are compressed once, in the background, and each client gets the coding that it prefers."
+            }
+            Some(_) => {
+                "Stored responses are compressed once, in the background, and each client gets the coding that it prefers. The codecs need more RAM."
+            }
+        },
+        settings,
     }
 }
 

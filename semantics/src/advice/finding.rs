@@ -13,7 +13,7 @@ use crate::trial::evidence::{EqualForAll, NeedlessParameters};
 const FEWEST: u64 = 10;
 /// So are those about fewer than one of this many requests to the origin.
 const SHARE: u64 = 100;
-/// Compression is not proposed for less RAM: half of it is the most for one codec, and brotli at its default level takes 4.6 MiB for
+/// With less RAM, compression is proposed together with this size: half of it is the most for one codec, and brotli at its default level takes 4.6 MiB for
 /// a page of 64 KiB. With 8 MiB no form was made in a test.
 const RAM_FOR_CODECS: u64 = 16 << 20;
 
@@ -373,8 +373,10 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
 fn uncompressed(facts: &AdviceFacts<'_>) -> Option<Finding> {
     let without = facts.routes.iter().filter(|it| it.policy.compress.is_none());
     let requests: u64 = without.map(|it| it.plain).sum();
-    let changes = vec![compressed()];
-    (requests >= FEWEST && facts.ram_size >= RAM_FOR_CODECS).then_some(Finding {
+    let is_small = facts.ram_size < RAM_FOR_CODECS;
+    let changes = vec![compressed(is_small.then_some(RAM_FOR_CODECS))];
+    let has_room = !is_small || facts.ram_size > 0 && facts.ram_limit >= RAM_FOR_CODECS;
+    (requests >= FEWEST && has_room).then_some(Finding {
         kind: AdviceKind::Compression,
         route: None,
         requests,
