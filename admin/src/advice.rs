@@ -1,7 +1,7 @@
 //! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
 //! counted facts, and the JSON.
 
-use super::config::{RouteEvidence, RoutePlace, change};
+use super::config::{RecentTroubles, RouteEvidence, RoutePlace, change};
 use super::{Admin, AdminResponse};
 use larder_config::{Config, RouteConfig, memory_left};
 use larder_counters::CookieNames;
@@ -15,7 +15,7 @@ use larder_server::live::Live;
 use larder_server::route_stats::{AdviceSums, ConfigScopes};
 use larder_stdx::clock;
 use serde_json::{Value, json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Weak;
 use std::time::Duration;
@@ -37,16 +37,21 @@ pub(super) const ADVICE: &str = concat!(
 "evidence":{"type":["string","null"],"description":"the judgement about recent requests, or the evidence that is missing, where cookies are the reason"}}}}}}"#
 );
 
-/// The time between two looks at the counts of withheld requests.
+/// The shortest time between two judgements.
 const STEP: Duration = Duration::from_secs(10);
-/// Milliseconds after the start in which each look may be followed by a judgement, and the time between two judgements after that: one takes up
-/// to a tenth of a second of a processor.
+/// Milliseconds after the start in which judgements follow one another so soon, and the time between two of them after that: one takes up to a
+/// tenth of a second of a processor.
 const EARLY: u64 = 120_000;
 const INTERVAL: u64 = 60_000;
 
-/// The time of the last judgement about recent requests, milliseconds since the start, and the requests that had been withheld then.
+/// The last judgement about recent requests.
 #[derive(Default)]
-pub struct JudgedRequests(Cell<(u64, u64)>);
+pub struct JudgedRequests {
+    /// Its time, milliseconds since the start.
+    at: Cell<u64>,
+    /// The faults of the application that they show.
+    pub(super) troubles: RefCell<RecentTroubles>,
+}
 
 /// The facts of one route.
 struct KnownRoute<'a> {
@@ -106,18 +111,20 @@ impl KnownRoute<'_> {
 }
 
 impl Admin {
-    /// Judges recent requests as long as the admin lives, if more requests with cookies have been withheld from the cache: those that
-    /// could have been hits are counted as such from then on.
+    /// Judges recent requests as long as the admin lives: those that are withheld from the cache for needless cookies are counted as possible
+    /// hits from then on.
     pub async fn judge_recent_requests(admin: Weak<Self>) {
         loop {
             tokio::time::sleep(STEP).await;
             let Some(admin) = admin.upgrade() else { return };
             let live = admin.live.borrow().clone();
-            let (now, withheld) = (clock::monotonic_now().0, withheld(&live.scopes));
-            let (at, before) = admin.judged.0.get();
-            let is_due = now < EARLY || now.saturating_sub(at) >= INTERVAL;
-            if live.config.statistics && is_due && withheld != before {
-                admin.judged.0.set((now, withheld));
+            let now = clock::monotonic_now().0;
+            if now >= EARLY && now.saturating_sub(admin.judged.at.get()) < INTERVAL {
+                continue;
+            }
+            admin.judged.at.set(now);
+            admin.examine_next_start().await;
+            if live.config.statistics {
                 let _ = admin.judged_advice(&live).await;
             }
         }
@@ -127,8 +134,9 @@ impl Admin {
     /// recent requests first.
     async fn judged_advice<'a>(&self, live: &'a Live) -> (Vec<KnownRoute<'a>>, Advice) {
         let mut known = self.known_routes(&live.config.sites, &live.scopes);
-        if let Ok(mut all) = self.evidence().await {
+        if let Ok((mut all, troubles)) = self.evidence().await {
             known.iter_mut().for_each(|it| it.evidence = all.remove(&it.place));
+            self.judged.troubles.replace(troubles);
         }
         let mut found = advised(&live.config, &known, self.full_disk());
         let mut sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
@@ -236,17 +244,6 @@ impl Admin {
         }
         known
     }
-}
-
-/// The requests of all routes that were withheld from the cache because of cookies.
-fn withheld(scopes: &ConfigScopes) -> u64 {
-    let of = |it: usize| {
-        [MissReason::PrivateCookie, MissReason::Credentials]
-            .map(|why| scopes.requests_of(it, why))
-            .iter()
-            .sum::<u64>()
-    };
-    (0..scopes.routes.len()).map(of).sum()
 }
 
 fn listed(setting: &SafeSetting) -> usize {

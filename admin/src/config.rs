@@ -20,11 +20,13 @@ pub use schema::{
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use config_file::{ConfigFile, KeptChange, hash};
-pub(crate) use evidence::RouteEvidence;
+pub(crate) use evidence::{RecentTroubles, RouteEvidence};
+use larder_config::Values;
 use larder_config::admin_role::AdminRole;
 use larder_config::diff::DiffLine;
 use larder_config::edit::{Edit, PathStep};
 use larder_config::hide::{SecretCover, without_comments};
+use larder_config::include::IncludedTexts;
 use larder_config::plan::Plan;
 use larder_stdx::clock;
 use serde_json::{Value, json};
@@ -109,6 +111,12 @@ impl Configuring {
     }
 
     /// The file, or the reason why there is none to edit.
+    /// The values of the configuration as its file is now; none without a file.
+    pub(crate) fn values(&self) -> Values {
+        let text = self.store().and_then(|it| it.read()).unwrap_or_default();
+        self.plan.values(&text, &IncludedTexts::new())
+    }
+
     fn store(&self) -> Result<ConfigFile, String> {
         let file = self.plan.file().ok_or(
             "larder was started without a configuration file; create one and start larder with `larder run -c FILE`.",

@@ -5,13 +5,15 @@ mod recorded;
 
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
-use larder_config::{Config, HostPattern, RouteConfig, Service};
+use larder_config::summary::summary;
+use larder_config::{Config, HostPattern, RouteConfig, Service, SiteConfig, Values};
 use larder_counters::Counters;
+use larder_observe::log::AccessLog;
 use larder_origin::OriginState;
 use larder_semantics::health::{
-    CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge, HealthReport,
-    HealthWord, Http3Fact, LIMITS, MemcachedFact, OriginAnswers, OriginFact, PastFact, RouteCountFact,
-    RouteFact, UnreachableFact,
+    CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge,
+    HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MemcachedFact, OriginAnswers, OriginFact, PastFact,
+    RouteCountFact, RouteFact, UnreachableFact,
 };
 use larder_semantics::miss_reason::MissReason;
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
@@ -26,6 +28,7 @@ use larder_transport::listener::Listen;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A finding in JSON.
 macro_rules! health {
@@ -55,6 +58,11 @@ pub struct HealthState {
     waiting: RefCell<Vec<String>>,
     snapshot: RefCell<Option<PastFact>>,
     recorded: RefCell<recorded::LastFacts>,
+    next_start: RefCell<Option<PastFact>>,
+    /// The values of the configuration file, and the last change of them.
+    values: RefCell<Option<Values>>,
+    changed: RefCell<Option<PastFact>>,
+    logs: RefCell<Vec<Arc<AccessLog>>>,
 }
 
 /// An event of now.
@@ -97,6 +105,27 @@ impl HealthState {
         self.refused_certificates.replace(outcome.err().map(now));
     }
 
+    /// The access logs that are written.
+    pub fn set_logs(&self, logs: Vec<Arc<AccessLog>>) {
+        self.logs.replace(logs);
+    }
+
+    /// The values of the file are in force.
+    pub(super) fn note_values(&self, values: Values) {
+        if let Some(before) = self.values.replace(Some(values)) {
+            let values = self.values.borrow();
+            let summary = values.as_ref().map_or_else(String::new, |now| summary(&before, now));
+            self.changed.replace((!summary.is_empty()).then(|| now(&summary)));
+        }
+    }
+
+    /// The log that drops lines: one that could not be written, or the first.
+    fn log(&self) -> Option<LogFact> {
+        let logs = self.logs.borrow();
+        let found = logs.iter().find(|it| it.failure().is_some()).or(logs.first())?;
+        Some(LogFact { name: found.target_name(), why: found.failure().unwrap_or_default() })
+    }
+
     /// The snapshot of the RAM tier could not be read at the start.
     pub fn not_restored(&self, why: &str) {
         self.snapshot.replace(Some(now(why)));
@@ -104,6 +133,18 @@ impl HealthState {
 }
 
 impl Admin {
+    /// Examines whether the next start would read the configuration. A file that the running server has refused is another finding.
+    pub(super) async fn examine_next_start(&self) {
+        let Ok(outcome) = self.next_start().await else { return };
+        let state = &self.health;
+        let why = outcome.err().filter(|_| state.refused().is_none());
+        let mut held = state.next_start.borrow_mut();
+        *held = why.map(|why| match held.take() {
+            Some(before) => PastFact { why, ..before },
+            None => now(&why),
+        });
+    }
+
     /// `GET /api/v1/health`: one word for every client, the findings with the token.
     pub(super) fn health(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         match asked.requester {
@@ -170,7 +211,14 @@ impl Admin {
             broken_files: live.broken_files(),
             waiting: state.waiting(),
             certificates: certificates(&self.certificates, i64::try_from(wall).unwrap_or(i64::MAX)),
-            tls_hosts: tls_hosts(&live.config, &self.certificates),
+            tls_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::None),
+            plain_hosts: tls_hosts(&live.config, &self.certificates, OtherListeners::Plain),
+            log: state.log(),
+            client_limits: client_limits(&live.config),
+            changed: state.changed.borrow().clone(),
+            next_start: state.next_start.borrow().clone(),
+            failing_urls: self.judged.troubles.borrow().failing.clone(),
+            disagreeing: self.judged.troubles.borrow().disagreeing.clone(),
             http3: self.http3(&live),
             certificate_folder: self.certificates.folder_error.borrow().clone(),
             counts: self.counts(&live),
@@ -205,7 +253,9 @@ impl Admin {
             missed_evicted: (0..live.scopes.routes.len())
                 .map(|it| live.scopes.requests_of(it, MissReason::Evicted))
                 .sum(),
+            refused: ["access_refused", "access_limited", "requests_rejected"].map(&of).iter().sum(),
             limits: LIMITS.map(|it| of(it.counter)),
+            client_limits: CLIENT_LIMITS.map(|it| of(it.counter)),
         }
     }
 
@@ -324,15 +374,47 @@ fn unreachable(config: &Config) -> Vec<UnreachableFact> {
     routes.filter_map(fact).collect()
 }
 
-/// The hosts that clients reach over TLS only. A proxy before larder may use another name, and a self-signed certificate is rejected anyway.
-fn tls_hosts(config: &Config, book: &CertificateRegistry) -> Vec<String> {
+/// The values of the limits of clients.
+fn client_limits(config: &Config) -> [u64; CLIENT_LIMITS.len()] {
+    let it = &config.limits.client;
+    let millis = |of: std::time::Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
+    CLIENT_LIMITS.map(|row| match row.key {
+        "limits.head_size" => it.head_size as u64,
+        "limits.target_size" => it.target_size as u64,
+        "limits.body_size" => it.body_size,
+        "limits.head_timeout" => millis(it.head_timeout),
+        "limits.body_timeout" => millis(it.body_timeout),
+        "limits.write_timeout" => millis(it.write_timeout),
+        "limits.http2_streams" => it.http2_streams.into(),
+        _ => it.connections as u64,
+    })
+}
+
+/// The listeners without TLS over which clients reach a site as well.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OtherListeners {
+    None,
+    Plain,
+}
+
+/// The hosts that clients reach over TLS, and over these other listeners. A proxy before larder may use another name, and a self-signed
+/// certificate is rejected anyway.
+fn tls_hosts(config: &Config, book: &CertificateRegistry, others: OtherListeners) -> Vec<String> {
     let is_self_signed = book.shown.borrow().iter().any(|it| it.source == CertificateSource::SelfSigned);
     if config.tls.is_none() || is_self_signed || !config.clients.trusted.is_empty() {
         return Vec::new();
     }
     let all_tls = config.listen.iter().all(|it| matches!(it.at, Listen::Tls(_)));
-    let sites = config.sites.iter().filter(|it| all_tls || it.redirects.to_https);
+    let is_tls_only = |it: &SiteConfig| all_tls || it.redirects.to_https;
+    // A site whose routes name their listeners may have none with TLS.
+    let is_on_all = |it: &SiteConfig| it.routes.iter().any(|it| it.listeners.is_empty());
+    let sites = config.sites.iter().filter(|it| match others {
+        OtherListeners::None => is_tls_only(it),
+        OtherListeners::Plain => !is_tls_only(it) && is_on_all(it),
+    });
     let name = |it: &HostPattern| match it {
+        // A name without a dot is not one of the public.
+        HostPattern::Exact(name) if others == OtherListeners::Plain && !name.contains('.') => None,
         HostPattern::Exact(name) if !is_address(name) => Some(name.clone()),
         HostPattern::Exact(_) | HostPattern::Below(_) | HostPattern::Any => None,
     };
@@ -426,7 +508,14 @@ mod tests {
             let row = Counters::TABLE.iter().find(|row| row.name == it.counter);
             assert_eq!(Some(Unit::Limit), row.map(|it| it.unit), "{}", it.counter);
         }
-        for name in ["cache_stores", "cache_evictions_fresh"] {
+        for it in CLIENT_LIMITS {
+            let row = Counters::TABLE.iter().find(|row| row.name == it.counter);
+            assert_eq!(Some(Unit::Limit), row.map(|it| it.unit), "{}", it.counter);
+            assert!(larder_config::table::find(it.key).is_some(), "{}", it.key);
+        }
+        for name in
+            ["cache_stores", "cache_evictions_fresh", "access_refused", "access_limited", "requests_rejected"]
+        {
             assert!(Counters::TABLE.iter().any(|it| it.name == name), "{name}");
         }
     }

@@ -463,6 +463,7 @@ impl Admin {
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None, tls_port));
         let before = self.live.replace(live.clone());
         self.carry_health_over(&before, &live);
+        self.health.note_values(self.configuring.values());
     }
 
     /// Whether a change has to be made in the process that has replaced this one. Purges reach it from here.

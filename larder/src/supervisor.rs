@@ -17,13 +17,14 @@ use larder_config::Config;
 use larder_config::plan::Plan;
 use larder_config::token;
 use larder_gateway::Gateway;
-use larder_observe::log::{Level, LimitWatch, Subsystem};
+use larder_observe::log::{AccessLog, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
 use larder_server::live::{DrainReason, WorkerState};
 use larder_server::memory_release::MemoryRelease;
 use larder_server::purge::peer::PurgePeer;
 use larder_server::row_purges::FollowStates;
+use larder_server::site_logs::OpenSiteLogs;
 use larder_server::tiers::DiskWatch;
 use larder_server::{acme, memory_release, tls};
 use larder_stdx::error::plain;
@@ -290,6 +291,11 @@ impl Supervisor {
         admin.iter().for_each(|it| it.keep_sums());
     }
 
+    /// The access logs: that of all sites first.
+    fn access_logs(&self, of_sites: &OpenSiteLogs) -> Vec<Arc<AccessLog>> {
+        std::iter::once(&self.running.log).chain(of_sites.files()).cloned().collect()
+    }
+
     /// Opens the logs again: they were rotated.
     fn reopen_logs(&self, admin: Option<&Admin>) {
         self.running.log.reopen();
@@ -358,6 +364,9 @@ impl Supervisor {
             clock_moves: test_clock().is_some(),
         });
         admin.apply_config(live.clone(), self.running.orders.borrow().addresses.tls_port());
+        let orders = self.running.orders.borrow();
+        admin.health.set_logs(self.access_logs(&orders.site_logs));
+        drop(orders);
         self.running.not_restored.iter().for_each(|it| admin.health.not_restored(it));
         let _ = admin.look_at_health();
         admin.update_history();
@@ -482,6 +491,7 @@ impl Supervisor {
         if let Some(admin) = admin {
             admin.apply_config(live.clone(), addresses.tls_port());
             admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());
+            admin.health.set_logs(self.access_logs(&site_logs));
         }
         let tls = self.running.keeper.borrow().as_ref().map(tls::CertificateStore::tls);
         let moved = !addresses.are(&self.running.orders.borrow().addresses);

@@ -79,6 +79,8 @@ pub struct RequestRecord {
     pub digest: u64,
     /// A hash of its fields.
     pub head: u64,
+    /// The hash of the name of the origin ([`origin_hash`]); 0 without one.
+    pub origin: u64,
     /// Method, listener, host, target, the response's fields.
     text: Box<[u8]>,
     lengths: [u16; PARTS],
@@ -218,6 +220,7 @@ struct RecordEntry {
     client: u64,
     digest: u64,
     head: u64,
+    origin: u64,
     address: Option<IpAddr>,
     weight: u32,
     served: ServedBy,
@@ -355,6 +358,7 @@ impl RecordRing {
             origin_status: it.origin_status,
             digest: it.digest,
             head: it.head,
+            origin: it.origin,
             text: self.text(it.text)?,
             lengths: it.lengths,
             fields: self.text(it.fields)?,
@@ -438,6 +442,7 @@ impl RecorderFeed {
             client: facts::client(bytes.as_ref().map_or(&[][..], |it| it), it.fields, self.seed),
             digest: answer.map_or(0, |it| it.digest),
             head: answer.map_or(0, |it| it.head),
+            origin: origin.map_or(0, |it| origin_hash(&it.name)),
             address,
             weight,
             served: served(it),
@@ -450,6 +455,12 @@ impl RecorderFeed {
             |to: &mut PartWriter<'_>| facts::write_request(it.fields, self.seed, &mut |it| to.add(it));
         ring.put(entry, fields, |to| parts.iter().for_each(|it| to.add(it)));
     }
+}
+
+/// The hash of the name of an origin, as in a record.
+#[must_use]
+pub fn origin_hash(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
 }
 
 fn served(it: &Finished<'_>) -> ServedBy {

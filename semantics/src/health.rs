@@ -8,6 +8,7 @@ mod fleet;
 mod held;
 mod origins;
 mod recorded;
+mod refusals;
 mod routes;
 mod table;
 
@@ -16,15 +17,18 @@ use condition::Condition;
 use conditions::conditions;
 use facts::growth;
 pub use facts::{
-    BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, Http3Fact,
-    MemcachedFact, NodeFact, OriginAnswers, OriginFact, PastFact, PurgeLogFact, RouteCountFact, RouteFact,
-    UnreachableFact,
+    BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DisagreeingFact, DiskFact,
+    FailingUrlFact, HealthFacts, Http3Fact, LogFact, MemcachedFact, NodeFact, OriginAnswers, OriginFact,
+    PastFact, PurgeLogFact, RouteCountFact, RouteFact, UnreachableFact,
 };
 use held::HeldConditions;
 pub use recorded::{RecordedFacts, RecordedSample};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-pub use table::{FINDINGS, FindingKind, FindingRow, LIMITS, LimitRow, Severity, manual};
+pub use table::{
+    CLIENT_LIMITS, ClientLimitRow, FINDINGS, FindingKind, FindingRow, LIMITS, LimitRow, LimitUnit, Severity,
+    manual,
+};
 
 use super::date;
 use larder_stdx::clock::WallTime;
@@ -35,6 +39,8 @@ const WINDOW: u64 = 60_000;
 const SAMPLE: u64 = 1_000;
 /// The length of the latest part of the window, milliseconds: pages of a database that went away fail from then on, whatever the share within the minute.
 const LATEST: u64 = 10_000;
+/// The time after a change of the configuration in which a rise of refused requests is ascribed to it, milliseconds.
+const AFTER_CHANGE: u64 = 600_000;
 /// The most findings of a report: a configuration with thousands of origins behind one dead network is one state. The word is that of all.
 const MOST_FINDINGS: usize = 50;
 /// The most characters of a reason.
@@ -161,6 +167,8 @@ impl HealthReport {
 /// The events of the last minute.
 struct Minute<'a> {
     counts: &'a CountFacts,
+    /// Refused requests before and after the last change of the configuration.
+    change: Option<ChangedRefusals>,
     /// Of each database.
     pages: &'a [PageErrors],
     /// Of each troubled route.
@@ -175,6 +183,26 @@ pub struct HealthJudge {
     held: HeldConditions,
     /// The sums of earlier readings, the oldest first.
     samples: VecDeque<CountSample>,
+    /// The refused requests at the last change of the configuration.
+    change: Option<RefusalsAtChange>,
+}
+
+/// The refused requests when the configuration changed.
+#[derive(Clone, Copy, Debug)]
+struct RefusalsAtChange {
+    /// Milliseconds of the monotonic clock.
+    at: u64,
+    /// Within the minute before.
+    before: u64,
+    /// The sum.
+    sum: u64,
+}
+
+/// The refused requests within the minute before a change of the configuration, and within the last minute after it.
+#[derive(Clone, Copy, Debug)]
+struct ChangedRefusals {
+    before: u64,
+    after: u64,
 }
 
 /// The sums of a reading.
@@ -217,7 +245,8 @@ impl HealthJudge {
             facts.databases.iter().map(|it| self.page_errors(it, facts.at)).collect();
         let routes: Vec<RouteCounts> = facts.troubled.iter().map(|it| self.route_minute(it)).collect();
         let origins = self.origin_minutes(&facts.origins);
-        let minute = Minute { counts: &minute, pages: &pages, routes: &routes, origins: &origins };
+        let change = self.refusals_since_change(facts);
+        let minute = Minute { change, counts: &minute, pages: &pages, routes: &routes, origins: &origins };
         let found = conditions(facts, &minute, &self.held);
         self.held.keep(&found, facts);
         let mut findings: Vec<HealthFinding> = found
@@ -240,6 +269,13 @@ impl HealthJudge {
     /// minute keeps its events, those of removed routes included. `moved` has the new position of a route that keeps its counters.
     pub fn reload(&mut self, before: &ConfigSums, after: &ConfigSums, moved: impl Fn(u32) -> Option<u32>) {
         let of = |sums: &ConfigSums, name: &str| sums.databases.iter().find(|it| it.0 == name).map(|it| it.1);
+        let refused = |it: Option<&CountSample>| it.map_or(0, |it| refusals::all(&it.counts));
+        let sum = refused(self.samples.back());
+        self.change = self.samples.back().map(|it| RefusalsAtChange {
+            at: it.at,
+            before: growth(refused(self.samples.front()), sum),
+            sum,
+        });
         for sample in &mut self.samples {
             let [requests, errors_5xx] =
                 carried([sample.counts.requests, sample.counts.errors_5xx], before.routes, after.routes);
@@ -302,6 +338,15 @@ impl HealthJudge {
         it.requests =
             it.requests.max(it.errors_4xx.max(it.refused)).max(it.limited.max(it.loops.max(it.errors_5xx)));
         it
+    }
+
+    /// The refused requests before and after the last change of the configuration, for some minutes after it.
+    fn refusals_since_change(&self, facts: &HealthFacts) -> Option<ChangedRefusals> {
+        let RefusalsAtChange { at, before, sum } =
+            self.change.filter(|it| facts.at.saturating_sub(it.at) < AFTER_CHANGE)?;
+        let oldest = self.samples.front().filter(|it| it.at > at);
+        let start = oldest.map_or(sum, |it| refusals::all(&it.counts));
+        Some(ChangedRefusals { before, after: growth(start, refusals::all(&facts.counts)) })
     }
 
     /// The answers of the origins within the last minute, or since the last reload.

@@ -54,6 +54,7 @@ mod framing;
 mod guide;
 mod handed_files;
 mod health;
+mod health_refusals;
 mod health_traffic;
 mod heuristics;
 mod history;

@@ -1,12 +1,15 @@
 //! The evidence of recent requests about each route, as `semantics::trial::evidence` judges it, and its sentences.
 
 use super::trial::{ParsedRecord, RoutePlace};
+use larder_observe::recorder::origin_hash;
+use larder_semantics::health::{DisagreeingFact, FailingUrlFact};
 use larder_semantics::secret::shown_target;
 use larder_semantics::trial::evidence::{
-    CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence, SharingRefusal,
-    VALUES,
+    CookieEvidence, CookieSharing, MissingEvidence, NeedlessParameters, ParameterEvidence, RouteTroubles,
+    SharingRefusal, VALUES,
 };
 use larder_server::trial::{TrialRoute, TrialRoutes};
+use larder_stdx::clock;
 use std::collections::HashMap;
 
 /// The evidence about a route.
@@ -62,6 +65,67 @@ impl RouteEvidence {
     }
 }
 
+/// Faults of the application that recent requests show.
+#[derive(Default)]
+pub(crate) struct RecentTroubles {
+    /// URLs whose requests all fail.
+    pub(crate) failing: Vec<FailingUrlFact>,
+    /// Origins that disagree on sharing.
+    pub(crate) disagreeing: Vec<DisagreeingFact>,
+}
+
+/// The age of the oldest request that shows such a fault, seconds.
+const RECENT: u64 = 300;
+/// The most URLs that are named.
+const URLS: usize = 10;
+
+/// The faults that the recorded requests of the last minutes show; `origins` are the names of all origins.
+pub(super) fn troubles(
+    now: &TrialRoutes<'_>,
+    parsed: &[ParsedRecord<'_>],
+    origins: &[String],
+) -> RecentTroubles {
+    let mut routes: HashMap<RoutePlace, (&str, RouteTroubles<'_>)> = HashMap::new();
+    let wall = clock::wall();
+    for (number, it) in parsed.iter().enumerate().filter(|it| wall.seconds_since(it.1.record.time) <= RECENT)
+    {
+        let route = now.route(&it.request);
+        let (TrialRoute::Found(at), Some(config)) = (route, now.config(route)) else { continue };
+        let (_, route) =
+            routes.entry(at.at).or_insert_with(|| (&config.name, RouteTroubles::new(&config.cache)));
+        route.note(number, &it.recorded(None), it.record.origin);
+    }
+    let name = |hash: u64| origins.iter().find(|it| origin_hash(it) == hash).cloned();
+    let mut found = RecentTroubles::default();
+    for (route, troubles) in routes.into_values() {
+        found.failing.extend(troubles.failing().map(|it| FailingUrlFact {
+            url: url_of(parsed, it.number),
+            route: route.to_owned(),
+            requests: it.requests,
+            status: it.status,
+        }));
+        found.disagreeing.extend(troubles.disagreement().and_then(|it| {
+            Some(DisagreeingFact {
+                route: route.to_owned(),
+                url: url_of(parsed, it.number),
+                shares: (name(it.shares.0)?, it.shares.1),
+                forbids: (name(it.forbids.0)?, it.forbids.1),
+            })
+        }));
+    }
+    found.failing.sort_by(|a, b| (b.requests, &a.url).cmp(&(a.requests, &b.url)));
+    found.failing.truncate(URLS);
+    found.disagreeing.sort_by(|a, b| a.route.cmp(&b.route));
+    found
+}
+
+/// The URL of a recorded request, without secrets.
+fn url_of(parsed: &[ParsedRecord<'_>], number: usize) -> String {
+    parsed.get(number).map(|it| it.record).map_or_else(String::new, |it| {
+        format!("{}://{}{}", it.scheme.name(), it.authority(), shown_target(it.target()))
+    })
+}
+
 /// The evidence about each route that recorded requests had.
 pub(super) fn gather(
     now: &TrialRoutes<'_>,
@@ -85,9 +149,7 @@ pub(super) fn gather(
         |(at, (cookies, parameters)): (RoutePlace, (CookieEvidence<'_, '_>, ParameterEvidence<'_, '_>))| {
             let (cookies, parameters) = (cookies.verdict(), parameters.verdict());
             let example = match cookies {
-                CookieSharing::Refused(_, number) => parsed.get(number).map(|it| it.record).map(|it| {
-                    format!("{}://{}{}", it.scheme.name(), it.authority(), shown_target(it.target()))
-                }),
+                CookieSharing::Refused(_, number) => Some(url_of(parsed, number)),
                 _ => None,
             };
             (at, RouteEvidence { cookies, parameters, example })

@@ -1,7 +1,7 @@
 //! `POST /api/v1/config/trial`: a configuration on recent requests, before it is applied. The recorder is in `observe`, the ways
 //! of requests in `server::trial`, the decisions in `semantics::trial`. It runs on a thread of its own.
 
-use super::evidence::{self, RouteEvidence};
+use super::evidence::{self, RecentTroubles, RouteEvidence};
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::files_in_force::FilesInForce;
 use larder_config::{Config, Source, dotted};
@@ -91,16 +91,34 @@ impl Admin {
         red.await?.map_err(|why| problem_at(422, why, "text"))
     }
 
-    /// The evidence of recent requests about the routes of the running configuration.
+    /// The evidence of recent requests about the routes of the running configuration, and the faults of the application that they show.
     ///
     /// # Errors
     /// It could not be gathered.
-    pub(crate) async fn evidence(&self) -> Result<HashMap<RoutePlace, RouteEvidence>, AdminResponse> {
+    pub(crate) async fn evidence(
+        &self,
+    ) -> Result<(HashMap<RoutePlace, RouteEvidence>, RecentTroubles), AdminResponse> {
         let means = self.trial_means();
         self.apart(move |_| {
             let recording = means.recorder.read();
             let parsed: Vec<ParsedRecord<'_>> = recording.records.iter().map(ParsedRecord::of).collect();
-            evidence::gather(&TrialRoutes::new(&means.running), &parsed)
+            let origins: Vec<String> =
+                means.running.scopes.origins.iter().map(|it| it.name.clone()).collect();
+            let now = TrialRoutes::new(&means.running);
+            (evidence::gather(&now, &parsed), evidence::troubles(&now, &parsed, &origins))
+        })
+        .await
+    }
+
+    /// Whether a start would read the configuration as it is now: all files that it names included. A process that has changed its user
+    /// may not read what a start reads before.
+    ///
+    /// # Errors
+    /// It could not be examined.
+    pub(crate) async fn next_start(&self) -> Result<Result<(), String>, AdminResponse> {
+        self.apart(|it| match it.live.config.service_user {
+            Some(_) => Ok(()),
+            None => it.plan.load().map(drop).map_err(|it| it.to_string()),
         })
         .await
     }

@@ -105,6 +105,22 @@ impl AccessLog {
         handle
     }
 
+    /// Its target, as a name.
+    #[must_use]
+    pub fn target_name(&self) -> String {
+        match &self.now().target {
+            LogTarget::Off => "off".to_owned(),
+            LogTarget::Standard => "on standard output".to_owned(),
+            LogTarget::File(path) | LogTarget::Syslog(path) => path.display().to_string(),
+        }
+    }
+
+    /// Why the last batch was not written, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.now().sink.as_ref().and_then(Sink::failure)
+    }
+
     /// Reopens the file, at the next batch or at once if there is none: after a rotation. Does not wait.
     pub fn reopen(&self) {
         if let Some(sink) = &self.now().sink {

@@ -96,6 +96,8 @@ struct SinkShared {
     abandon: AtomicBool,
     /// Buffers that the writer has emptied, for reuse; at most [`SPARE`].
     empty: Mutex<Vec<Vec<u8>>>,
+    /// Why the last batch was not written, if so.
+    failure: Mutex<Option<String>>,
 }
 
 impl LogSender {
@@ -120,6 +122,10 @@ impl LogSender {
 }
 
 impl SinkShared {
+    fn set_failure(&self, why: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
     fn recycle(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,6 +156,7 @@ impl Sink {
             stop: AtomicBool::new(false),
             abandon: AtomicBool::new(false),
             empty: Mutex::new(Vec::new()),
+            failure: Mutex::default(),
         });
         let mut writer = SinkWriter { out, name, shared: shared.clone(), counters, errors };
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -163,6 +170,12 @@ impl Sink {
     #[must_use]
     pub fn sender(&self) -> LogSender {
         self.sender.clone()
+    }
+
+    /// Why the last batch was not written, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Requests the file to be reopened. Does not wait.
@@ -234,10 +247,12 @@ impl SinkWriter {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.complain("log-not-written", &error);
+                    self.shared.set_failure(Some(plain(&error)));
                     return self.lose(rest, lines);
                 }
             }
         }
+        self.shared.set_failure(None);
     }
 
     /// Counts the lines of `rest`, which is not written; the batch had `lines`.

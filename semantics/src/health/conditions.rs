@@ -38,7 +38,8 @@ pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldCo
     all.extend(worker(facts));
     super::origins::origins(facts, minute, held, &mut all);
     all.extend(errors(facts, minute, held));
-    limits(minute.counts, &mut all);
+    limits(facts, minute.counts, &mut all);
+    super::refusals::refusals(facts, minute, held, &mut all);
     super::routes::routes(facts, minute, held, &mut all);
     super::recorded::recorded(facts, &mut all);
     lower_tiers(facts, &mut all);
@@ -47,7 +48,8 @@ pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldCo
     configuration(facts, &mut all);
     all.extend(facts.certificates.iter().filter_map(|it| certificate(it, facts.now)));
     all.extend(memory(facts, held));
-    all.extend(hosts(facts));
+    all.extend(hosts(facts, FindingKind::CertificateOtherNames));
+    all.extend(hosts(facts, FindingKind::CertificateLacksNames));
     all.extend(evictions(facts, minute.counts, held));
     all
 }
@@ -90,10 +92,17 @@ fn by_route(facts: &HealthFacts, minute: &Minute<'_>) -> String {
     format!("by route: {}", list(&named.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
-fn limits(minute: &CountFacts, all: &mut Vec<Condition>) {
+fn limits(facts: &HealthFacts, minute: &CountFacts, all: &mut Vec<Condition>) {
     for (row, times) in LIMITS.iter().zip(minute.limits).filter(|it| it.1 >= LIMIT_TIMES) {
         let evidence = format!("{times} times within the last minute");
-        all.push(condition(FindingKind::LimitReached, row.counter, row.event, evidence));
+        let mut found = condition(FindingKind::LimitReached, row.counter, row.event, evidence);
+        if let Some(log) = facts.log.as_ref().filter(|_| row.counter == "log_lines_dropped") {
+            let why = if log.why.is_empty() { "it is not written fast enough" } else { &log.why };
+            found.what = format!("lines of the access log {} are dropped", log.name);
+            found.evidence = format!("{}: {why}", found.evidence);
+            found.effect = "correct the reason, or name another file in `log.access`".to_owned();
+        }
+        all.push(found);
     }
 }
 
@@ -300,13 +309,23 @@ fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) ->
 }
 
 /// Hosts that clients reach over TLS, and no certificate has.
-fn hosts(facts: &HealthFacts) -> Option<Condition> {
+fn hosts(facts: &HealthFacts, kind: FindingKind) -> Option<Condition> {
+    let (hosts, subject, effect) = match kind {
+        FindingKind::CertificateOtherNames => {
+            (&facts.tls_hosts, "names of certificates", "clients reject the connection")
+        }
+        _ => (
+            &facts.plain_hosts,
+            "names of further certificates",
+            "they are also served over plain HTTP, and clients that use https:// reject the connection",
+        ),
+    };
     let has = |name: &str, host: &str| match name.strip_prefix('*') {
         Some(rest) => host.find('.').is_some_and(|dot| host[dot..].eq_ignore_ascii_case(rest)),
         None => name.eq_ignore_ascii_case(host),
     };
     let names = || facts.certificates.iter().flat_map(|it| &it.names);
-    let without = facts.tls_hosts.iter().filter(|host| !names().any(|it| has(it, host)));
+    let without = hosts.iter().filter(|host| !names().any(|it| has(it, host)));
     let mut without: Vec<&str> = without.map(String::as_str).collect();
     without.dedup();
     if without.is_empty() {
@@ -316,6 +335,5 @@ fn hosts(facts: &HealthFacts) -> Option<Condition> {
     others.dedup();
     let what = format!("no certificate is for {}", list(&without));
     let evidence = format!("the certificates are for {}", list(&others));
-    let found = condition(FindingKind::CertificateOtherNames, "names of certificates", what, evidence);
-    Some(found.with_effect("clients reject the connection").begun(Beginning::Unstated))
+    Some(condition(kind, subject, what, evidence).with_effect(effect).begun(Beginning::Unstated))
 }

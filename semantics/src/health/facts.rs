@@ -1,7 +1,7 @@
 //! The facts from which the state of the server is judged, as the caller has gathered them.
 
 use super::recorded::RecordedFacts;
-use super::table::LIMITS;
+use super::table::{CLIENT_LIMITS, LIMITS};
 use crate::renewal::{ExpiryState, Validity};
 use std::sync::Arc;
 
@@ -45,6 +45,20 @@ pub struct HealthFacts {
     pub waiting: Vec<String>,
     /// The hosts of sites that clients reach over TLS only, without a proxy before larder.
     pub tls_hosts: Vec<String>,
+    /// Those that clients reach over TLS and without it.
+    pub plain_hosts: Vec<String>,
+    /// The access log that drops lines, if lines are dropped.
+    pub log: Option<LogFact>,
+    /// The values of [`CLIENT_LIMITS`], in its order.
+    pub client_limits: [u64; CLIENT_LIMITS.len()],
+    /// The last change of the configuration.
+    pub changed: Option<PastFact>,
+    /// Why the next start would fail, if it would.
+    pub next_start: Option<PastFact>,
+    /// The URLs whose requests all fail.
+    pub failing_urls: Vec<FailingUrlFact>,
+    /// The origins that disagree on whether a response may be shared.
+    pub disagreeing: Vec<DisagreeingFact>,
     /// The certificates.
     pub certificates: Vec<CertificateFact>,
     /// The use of HTTP/3; `None` without an open UDP port.
@@ -123,6 +137,41 @@ pub struct RouteCountFact {
     pub failure: String,
     /// The keys of its `access` that can refuse requests, such as "`access.allow` or `access.basic`".
     pub rules: String,
+}
+
+/// An access log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFact {
+    /// Its file.
+    pub name: String,
+    /// Why it was not written; empty if it is not fast enough.
+    pub why: String,
+}
+
+/// A URL whose recent requests all fail, on a route that answers its other requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailingUrlFact {
+    /// It.
+    pub url: String,
+    /// Its route.
+    pub route: String,
+    /// Its recent requests.
+    pub requests: u64,
+    /// The status of the latest.
+    pub status: u16,
+}
+
+/// Two origins of a route with responses to one URL, of which only those of the first may be shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DisagreeingFact {
+    /// The route.
+    pub route: String,
+    /// The URL.
+    pub url: String,
+    /// The origin that permits sharing, and its recent responses.
+    pub shares: (String, u64),
+    /// The one that forbids it, and its recent responses.
+    pub forbids: (String, u64),
 }
 
 /// A route that earlier ones take all requests of.
@@ -268,8 +317,12 @@ pub struct CountFacts {
     pub evicted_fresh: u64,
     /// Requests of all routes that reached an origin with the reason `evicted`.
     pub missed_evicted: u64,
+    /// Requests that larder refused by `access` or as invalid.
+    pub refused: u64,
     /// The counters of [`LIMITS`], in its order.
     pub limits: [u64; LIMITS.len()],
+    /// The counters of [`CLIENT_LIMITS`], in its order.
+    pub client_limits: [u64; CLIENT_LIMITS.len()],
 }
 
 /// The sums that change with the configuration: the counters of removed routes are dropped, and those of maintenance are not judged.
@@ -303,13 +356,20 @@ impl CountFacts {
     pub(super) fn since(&self, before: &CountFacts) -> CountFacts {
         let mut limits = self.limits;
         limits.iter_mut().zip(before.limits).for_each(|(now, before)| *now = growth(before, *now));
+        let mut client_limits = self.client_limits;
+        client_limits
+            .iter_mut()
+            .zip(before.client_limits)
+            .for_each(|(now, before)| *now = growth(before, *now));
         CountFacts {
             requests: growth(before.requests, self.requests),
             errors_5xx: growth(before.errors_5xx, self.errors_5xx),
             stored: growth(before.stored, self.stored),
             evicted_fresh: growth(before.evicted_fresh, self.evicted_fresh),
             missed_evicted: growth(before.missed_evicted, self.missed_evicted),
+            refused: growth(before.refused, self.refused),
             limits,
+            client_limits,
         }
     }
 }

@@ -95,6 +95,9 @@ findings! {
     LimitReached "limit-reached" Degraded 0 "config?section=limits.":
         "EVENT since TIME (N times within the last minute)",
         "Raise the limit or correct the file that the sentence names, or find the cause of the load with `larder top`.";
+    OriginsDisagree "origins-disagree" Degraded 0 "overview":
+        "origins of route NAME disagree since TIME (ADDRESS lets URL be shared, ADDRESS forbids it; N and M recent responses); whether a client gets a shared page depends on the origin",
+        "Let both origins send the same `Cache-Control`, or set `cache.enabled = false` for the route. Purge the pages that the first one has sent if they are for one client. This state ends five minutes after the last such responses.";
     DatabaseNotFollowed "database-not-followed" Degraded 5 "overview":
         "the changes of database NAME are not followed since TIME (REASON); pages with its rows are validated every second",
         "Correct the reason; `larder check --connect` tests the database.";
@@ -128,6 +131,9 @@ findings! {
     AccessFileBroken "access-file-broken" Degraded 0 "config":
         "the file PATH cannot be used since TIME (REASON); the users, keys or countries read before stay in force",
         "Correct or restore the file of `access.basic.file`, `access.jwt` or `geoip`; it is read again by itself. A user who was removed since can still log in.";
+    StartWouldFail "start-would-fail" Degraded 0 "config":
+        "the next start of larder would fail since TIME (REASON); the running configuration stays in force",
+        "Correct the file that the sentence names: secrets, users, keys and certificates are read at each start. `larder check` lists every error.";
     CertificateMissing "certificate-missing" Degraded 0 "config?section=tls.":
         "NAME has no certificate (REASON)",
         "Correct the reason; `larder tls list` has the time of the next attempt.";
@@ -161,9 +167,21 @@ findings! {
     RouteRefused "route-refused" Notice 10 "live?filter=status == 401 || status == 403":
         "route NAME refuses most requests with 401 or 403 since TIME (M of T within the last minute); its KEYS refuses them",
         "If these are visitors, correct the keys of `access` that the sentence names; Explain has the rule for each URL. Clients that guess passwords are refused rightly. This state begins at 60 % of the requests of a minute and 20 refused ones, and ends below 40 %.";
+    RefusalsAfterChange "refusals-after-change" Notice 0 "live?filter=status >= 400 && status < 500":
+        "larder refuses more requests than before the configuration changed since TIME (N within the last minute, M within the minute before the change); changed: KEYS",
+        "If these are visitors, roll the change back in the history of the configuration, or correct the keys that the sentence names. This state begins at 20 refused requests (400, 401, 403, 413, 414, 429, 431) within a minute and four times those before the change, and ends ten minutes after the change.";
+    LimitRefusesClients "limit-refuses-clients" Notice 60 "live?filter=status >= 400 && status < 500":
+        "EVENT `limits.KEY` (VALUE) since TIME (N times within the last minute); set `limits.KEY` to VALUE or more if these are visitors",
+        "Set the key as the sentence says. A single client that reaches a limit needs no change: Live and Top have the requests. This state begins at 20 times within each minute, for timeouts also a tenth of the requests.";
+    UrlFails "url-fails" Notice 0 "live?filter=status >= 500":
+        "every request for URL fails since TIME (N of N recent ones, with STATUS); route NAME answers its other requests",
+        "Only the application can correct that: its log has the reason. This state begins at ten requests within five minutes, all of which fail.";
     OriginSlow "origin-slow" Notice 10 "overview":
         "origin ADDRESS is slower than the other origins of route NAME since TIME (N ms to a response on average within the last minute; M ms at the others)",
         "Find the cause at the origin, or drain it (`larder origin drain`). This state begins at four times the median of the other origins of the same routes and 200 ms, with 20 answers each within a minute, and ends below twice the median or 100 ms.";
+    CertificateLacksNames "certificate-lacks-names" Notice 10 "config?section=tls.":
+        "no certificate is for NAMES (the certificates are for NAMES); they are also served over plain HTTP, and clients that use https:// reject the connection",
+        "Add a certificate that has these names to `tls.certificates`, let `tls.acme` obtain one, or limit the routes of the site to the plain addresses (`listeners`).";
     RouteUnreachable "route-unreachable" Notice 0 "config":
         "route NAME at FILE:LINE gets no request (ROUTES BEFORE IT)",
         "Move the route before those that the sentence names, or remove it. `larder check` lists the same.";
@@ -227,9 +245,112 @@ pub const LIMITS: [LimitRow; 9] = [
         "purge_rules_full",
         "purge rules are dropped because their table is full; older pages are validated",
     ),
-    limit(
-        "log_lines_dropped",
-        "lines of the access log are dropped: its file cannot be written (`log-not-written` in the error log), or not fast enough",
+    limit("log_lines_dropped", "lines of an access log are dropped"),
+];
+
+/// The unit of a limit of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitUnit {
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Millis,
+    /// A number.
+    Number,
+}
+
+/// A limit of `limits` at which requests of clients are refused.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientLimitRow {
+    /// Its counter in the statistics.
+    pub counter: &'static str,
+    /// Its key.
+    pub key: &'static str,
+    /// The unit of its value.
+    pub unit: LimitUnit,
+    /// The event, up to the key.
+    pub event: &'static str,
+    /// A key of routes, or another one, that has the same effect; empty without one.
+    pub other: &'static str,
+    /// The least share of the requests, per cent: timeouts of single clients are usual.
+    pub share: u64,
+}
+
+const fn client_limit(
+    counter: &'static str,
+    key: &'static str,
+    unit: LimitUnit,
+    event: &'static str,
+    other: &'static str,
+) -> ClientLimitRow {
+    let share = if matches!(unit, LimitUnit::Millis) { 10 } else { 0 };
+    ClientLimitRow { counter, key, unit, event, other, share }
+}
+
+/// The limits of [`FindingKind::LimitRefusesClients`]; `limits.connections` is among [`LIMITS`].
+pub const CLIENT_LIMITS: [ClientLimitRow; 9] = [
+    client_limit(
+        "head_too_large",
+        "limits.head_size",
+        LimitUnit::Bytes,
+        "requests are rejected with 431: their heads are larger than",
+        "",
+    ),
+    client_limit(
+        "target_too_long",
+        "limits.target_size",
+        LimitUnit::Bytes,
+        "requests are rejected with 414: their targets are longer than",
+        "",
+    ),
+    client_limit(
+        "body_too_large",
+        "limits.body_size",
+        LimitUnit::Bytes,
+        "requests are rejected with 413: their bodies are larger than",
+        "`body_size` of their route",
+    ),
+    client_limit(
+        "client_head_timeouts",
+        "limits.head_timeout",
+        LimitUnit::Millis,
+        "connections are closed: their request heads take longer than",
+        "",
+    ),
+    client_limit(
+        "client_body_timeouts",
+        "limits.body_timeout",
+        LimitUnit::Millis,
+        "requests are rejected with 408: their bodies are slower than `limits.min_rate`, or pause for longer than",
+        "`body_timeout` of their route",
+    ),
+    client_limit(
+        "client_write_timeouts",
+        "limits.write_timeout",
+        LimitUnit::Millis,
+        "responses are cut: their clients read slower than `limits.min_rate`, or pause for longer than",
+        "`write_timeout` of their route",
+    ),
+    client_limit(
+        "http2_streams_refused",
+        "limits.http2_streams",
+        LimitUnit::Number,
+        "HTTP/2 requests are refused beyond",
+        "",
+    ),
+    client_limit(
+        "http3_requests_refused",
+        "limits.http2_streams",
+        LimitUnit::Number,
+        "HTTP/3 requests are refused beyond four times",
+        "",
+    ),
+    client_limit(
+        "http3_refused",
+        "limits.connections",
+        LimitUnit::Number,
+        "HTTP/3 connections are refused beyond",
+        "",
     ),
 ];
 

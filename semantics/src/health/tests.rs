@@ -1,5 +1,6 @@
 use super::*;
 
+mod refusals;
 mod traffic;
 
 use crate::renewal::{ExpiryState, Validity};

@@ -3,9 +3,11 @@
 
 mod cookies;
 mod parameters;
+mod troubles;
 
 pub use cookies::{CookieEvidence, CookieSharing, EqualForAll, MissingEvidence, SharingRefusal};
 pub use parameters::{NeedlessParameters, ParameterEvidence};
+pub use troubles::{Disagreement, FailingUrl, RouteTroubles};
 
 use super::audience::{SentTimes, are_interleaved};
 use super::{RecordedRequest, facts};

@@ -297,3 +297,57 @@ fn parameters_that_may_change_a_page_stay() {
         it.body = if at == 30 { 2 } else { 1 };
     });
 }
+
+/// Requests for this URL of an origin with this status, and for thirty others.
+fn with_status(rows: &[Row], status: impl Fn(&str) -> u16) -> Vec<FailingUrl> {
+    let policy = Policy::default();
+    recorded(rows, |all| {
+        let mut troubles = RouteTroubles::new(&policy);
+        for (number, it) in all.iter().enumerate() {
+            troubles.note(number, &RecordedRequest { status: status(it.target), ..*it }, 1);
+        }
+        troubles.failing().collect()
+    })
+}
+
+#[test]
+fn a_url_whose_requests_all_fail_is_found_on_a_route_that_answers() {
+    let mut rows: Vec<Row> = (0..30).map(|it| row(it, format!("/{it}"), String::new())).collect();
+    rows.extend((30..40).map(|it| row(it, "/4711".to_owned(), String::new())));
+    let of = |target: &'static str, status: u16| move |it: &str| if it == target { status } else { 200 };
+    let expect = FailingUrl { number: 39, requests: 10, status: 500 };
+    assert_eq!([expect], with_status(&rows, of("/4711", 500))[..]);
+    assert!(with_status(&rows, of("/4711", 404)).is_empty());
+    assert!(with_status(&rows, of("/1", 500)).is_empty(), "one request");
+    assert!(with_status(&rows[..39], of("/4711", 500)).is_empty(), "nine requests");
+    assert!(with_status(&rows[30..], of("/4711", 500)).is_empty(), "no others");
+    assert!(with_status(&rows, |_| 500).is_empty(), "the route fails");
+    rows.push(row(50, "/4711".to_owned(), "ok".to_owned()));
+    assert_eq!(11, with_status(&rows, of("/4711", 500))[0].requests);
+}
+
+#[test]
+fn origins_that_disagree_on_sharing_are_found() {
+    const NO_STORE: &[Field<'static>] = &[field("cache-control", "no-store")];
+    let policy = Policy::default();
+    let found = |origin: &dyn Fn(usize) -> u64, came: &dyn Fn(usize) -> &'static [Field<'static>]| {
+        let rows: Vec<Row> = (0..32)
+            .map(|it| Row { came: came(it as usize), ..row(it, format!("/{}", it / 4), String::new()) })
+            .collect();
+        recorded(&rows, |all| {
+            let mut troubles = RouteTroubles::new(&policy);
+            all.iter().enumerate().for_each(|(at, it)| troubles.note(at, it, origin(at)));
+            troubles.disagreement().map(|it| (it.shares, it.forbids))
+        })
+    };
+    let alternately = |at: usize| at as u64 % 2 + 1;
+    let of_second = |at: usize| if at % 2 == 1 { NO_STORE } else { AGE };
+    assert_eq!(Some(((1, 16), (2, 16))), found(&alternately, &of_second));
+    assert_eq!(None, found(&alternately, &|_| AGE));
+    assert_eq!(None, found(&|_| 1, &of_second), "one origin");
+    assert_eq!(None, found(&alternately, &|at| if at < 8 { of_second(at) } else { AGE }), "few responses");
+    // The URLs differ, not the origins.
+    assert_eq!(None, found(&alternately, &|at| if at / 4 % 2 == 1 { NO_STORE } else { AGE }));
+    // The first origin forbids it at times.
+    assert_eq!(None, found(&alternately, &|at| if at == 0 { NO_STORE } else { of_second(at) }));
+}
