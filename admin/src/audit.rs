@@ -3,6 +3,7 @@
 //! client in a second, and the number of further ones. The latest entries stay in RAM (`latest`).
 
 mod endpoint;
+mod kept;
 mod latest;
 mod past;
 mod storm;
@@ -15,8 +16,8 @@ use larder_stdx::clock;
 use larder_transport::Client;
 use larder_wire::message::Request;
 use latest::{AuditRecord, LatestEntries};
-use std::cell::RefCell;
-use std::path::Path;
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use storm::{OmittedRefusals, RefusalKind, Storm};
@@ -35,6 +36,10 @@ pub struct Audit {
     file: ErrorLog,
     counters: Arc<Counters>,
     latest: RefCell<LatestEntries>,
+    /// The file of the latest entries, where `admin.audit` names none.
+    kept: RefCell<Option<PathBuf>>,
+    /// Whether that file lacks an entry.
+    is_unsaved: Cell<bool>,
     /// Rejections of authenticated clients, which others cannot crowd out ...
     operators: RefCell<Storm>,
     /// ... and of all other clients.
@@ -67,6 +72,8 @@ impl Audit {
             file,
             counters,
             latest: RefCell::default(),
+            kept: RefCell::default(),
+            is_unsaved: Cell::default(),
             operators: RefCell::default(),
             unauthenticated: RefCell::default(),
         }
@@ -75,6 +82,24 @@ impl Audit {
     /// Reads the latest entries of the file at `path`, of before the start.
     pub fn read_past(&self, path: &Path) {
         past::read(path).into_iter().for_each(|it| self.latest.borrow_mut().push(it));
+    }
+
+    /// Takes up the entries in the file at `path`, and keeps the latest ones there from now on.
+    pub fn keep_in(&self, path: PathBuf) {
+        kept::read(&path).into_iter().for_each(|it| self.latest.borrow_mut().push(it));
+        self.kept.replace(Some(path));
+    }
+
+    /// Leaves the file to the process that has replaced this one.
+    pub fn keep_no_more(&self) {
+        self.kept.replace(None);
+    }
+
+    /// Writes the latest entries, if there are new ones. An error costs only what a restart would show: the error log has each entry.
+    fn save(&self) {
+        if let Some(path) = self.kept.borrow().as_ref().filter(|_| self.is_unsaved.replace(false)) {
+            let _ = kept::write(path, &self.latest.borrow().all());
+        }
     }
 
     /// Logs an answered request, if it changed something or was rejected.
@@ -118,13 +143,20 @@ impl Audit {
     fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
         if let Some(record) = AuditRecord::of(clock::wall().0, event, values.iter().copied()) {
             self.latest.borrow_mut().push(record);
+            self.is_unsaved.set(true);
         }
         self.log.event(level, event, values);
         self.file.of(Subsystem::Audit).event(level, event, values);
     }
 
-    /// Logs the number of omitted rejections of each client at the end of a second; to be called about once a second.
-    pub fn write_summaries(&self) {
+    /// To be called about once a second.
+    pub fn tick(&self) {
+        self.write_summaries();
+        self.save();
+    }
+
+    /// Logs the number of omitted rejections of each client at the end of a second.
+    fn write_summaries(&self) {
         let now = clock::wall().0;
         for storm in [&self.operators, &self.unauthenticated] {
             let left_out = storm.borrow_mut().end_second(now);
@@ -193,6 +225,7 @@ impl Audit {
 
     /// Writes queued lines; waits at most `bound`.
     pub fn close(&self, bound: Duration) -> Closed {
+        self.save();
         self.file.close(bound)
     }
 }

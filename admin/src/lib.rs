@@ -22,6 +22,7 @@ mod origins;
 mod overlay;
 mod page;
 mod parameters;
+mod private_file;
 mod prometheus;
 mod purge;
 mod recent_sums;

@@ -1,12 +1,10 @@
 //! The file of the browsers that are logged in, so that a restart ends no session. It has fingerprints of the tokens of sessions, and of the
 //! tokens with which they began: no login is possible with what is in it. Sessions themselves are in `access`.
 
-use rustix::fs::{Mode, OFlags};
+use super::private_file;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 /// The most bytes of the file: 64 sessions take half of them.
 const MOST: u64 = 64 << 10;
@@ -34,15 +32,7 @@ pub struct KeptSession {
 
 /// The sessions in the file at `path`, if it belongs to this user alone. Another one, or a damaged one, has none.
 pub fn read(path: &Path) -> Vec<KeptSession> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()).map(File::from) else { return Vec::new() };
-    let is_ours = file.metadata().is_ok_and(|it| {
-        it.is_file() && it.uid() == rustix::process::geteuid().as_raw() && it.mode() & 0o077 == 0
-    });
-    let mut text = String::new();
-    if !is_ours || file.take(MOST).read_to_string(&mut text).is_err() {
-        return Vec::new();
-    }
+    let Some(text) = private_file::read(path, MOST) else { return Vec::new() };
     let Ok(all) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
     all["sessions"].as_array().into_iter().flatten().filter_map(session).collect()
 }
@@ -73,16 +63,7 @@ pub fn write(path: &Path, all: &[KeptSession]) -> io::Result<()> {
         })
     };
     let text = format!("{:#}\n", json!({ "sessions": all.iter().map(row).collect::<Vec<_>>() }));
-    let draft = draft_of(path);
-    let _ = std::fs::remove_file(&draft);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(&draft, flags, Mode::RUSR | Mode::WUSR)?);
-    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&draft, path));
-    written.inspect_err(|_| drop(std::fs::remove_file(&draft)))
-}
-
-fn draft_of(path: &Path) -> PathBuf {
-    path.with_extension("new")
+    private_file::replace(path, &text)
 }
 
 #[cfg(test)]

@@ -236,6 +236,7 @@ impl Supervisor {
                     if let Some(it) = &admin {
                         it.end_history(HistoryEnd::Replaced);
                         it.is_replaced.set(true);
+                        it.audit.keep_no_more();
                     }
                     self.upgraded(order, successor);
                     break DrainReason::Replaced;
@@ -277,7 +278,7 @@ impl Supervisor {
         self.look_at_certificates(admin);
         self.look_at_access_files();
         larder_stdx::clock::tick();
-        admin.iter().for_each(|it| it.audit.write_summaries());
+        admin.iter().for_each(|it| it.audit.tick());
         let now = larder_stdx::clock::monotonic();
         self.running.shared.overlays.sweep(now);
         self.running.shared.traces.sampling.expire(now);
@@ -329,6 +330,7 @@ impl Supervisor {
         let shared = &self.running.shared;
         let lower = shared.lower.of_worker(&shared.store, &counters);
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
+        self.keep_audit(&audit, &live.config);
         let admin = Rc::new(Admin {
             access: self.with_sessions(access),
             held: Rc::default(),
@@ -390,6 +392,14 @@ impl Supervisor {
             access.keep_sessions(path);
         }
         access
+    }
+
+    /// Gives the audit log the entries of the process before, if no file of its own has them.
+    fn keep_audit(&self, audit: &Audit, config: &Config) {
+        let place = || token::state_place_of("audit", self.running.plan.file().as_deref());
+        if let (None, Ok(path)) = (&config.admin.audit, place()) {
+            audit.keep_in(path);
+        }
     }
 
     fn open_history(&self, config: &Config) -> HistoryState {

@@ -447,6 +447,32 @@ fn the_audit_log_names_the_token_and_outlives_a_restart() {
     check_entries(&start());
 }
 
+/// The audit log of the page was empty after a restart where `admin.audit` names no file.
+#[test]
+fn the_audit_log_outlives_a_restart_without_a_file_of_its_own() {
+    let (origin, folder) = (page(), tempfile::tempdir().unwrap());
+    let at = |it: &str| folder.path().join(it).display().to_string();
+    let text = config(&origin, &tokens()).replace("audit = \"audit.log\"\n", "");
+    std::fs::write(at("larder.toml"), text).unwrap();
+    let start = || {
+        let first = format!("export XDG_STATE_HOME={}", at("state"));
+        Larder::within(&first, &["run", "-c", &at("larder.toml")])
+    };
+    let larder = start();
+    assert_eq!(200, fetch(&larder, OPERATOR, "POST", "/cache/purge", "{\"tag\":\"a\"}").status);
+    let kept = || {
+        let files = std::fs::read_dir(folder.path().join("state/larder")).into_iter().flatten().flatten();
+        let of_audit = |it: &std::fs::DirEntry| it.file_name().to_string_lossy().starts_with("audit-");
+        files.filter(of_audit).filter_map(|it| std::fs::read_to_string(it.path()).ok()).collect::<String>()
+    };
+    until("the entry is kept", || kept().contains("/cache/purge"));
+    assert!(!kept().contains(OPERATOR));
+    drop(larder);
+    let larder = start();
+    let response = fetch(&larder, TOKEN, "GET", "/api/v1/audit", "");
+    assert!(response.text().contains("/cache/purge"), "{}", response.text());
+}
+
 #[test]
 fn a_mistake_in_a_token_is_one_sentence_with_its_line() {
     let origin = page();

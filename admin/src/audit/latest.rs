@@ -81,6 +81,25 @@ impl AuditRecord {
         (it.status != 0).then_some(it)
     }
 
+    /// The record of [`AuditRecord::json`].
+    pub fn of_json(it: &Value) -> Option<AuditRecord> {
+        let text = |name: &str| it[name].as_str().unwrap_or_default().into();
+        Some(AuditRecord {
+            time: it["time"].as_u64()?,
+            is_refused: it["refused"].as_bool()?,
+            token: text("who"),
+            role: text("role"),
+            session: it["session"].as_u64(),
+            from: text("from"),
+            method: text("method"),
+            path: text("path"),
+            query: text("query"),
+            body: text("body"),
+            status: u16::try_from(it["status"].as_u64()?).ok()?,
+            why: text("why"),
+        })
+    }
+
     /// As the API gives it.
     pub fn json(&self) -> Value {
         let text = |it: &str| if it.is_empty() { Value::Null } else { it.into() };

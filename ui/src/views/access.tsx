@@ -263,7 +263,7 @@ function Audit({ names }: { names: string[] }): JSX.Element {
       {more}
       {data?.file === null && (
         <p class="hint">
-          The latest entries only, until larder stops. A file of <code>admin.audit</code> keeps them.
+          The latest entries only, also those before a restart. A file of <code>admin.audit</code> keeps all.
         </p>
       )}
     </section>
