@@ -395,11 +395,11 @@ export interface RequestRecord {
   user_agent: string | null;
   referer: string | null;
   stages?: Record<string, number>;
+  /** Why its head was rejected: then neither method nor URL is known. */
+  rejected?: string;
 }
 
 export type ReasonClass = 'needed' | 'rightly' | 'could-be-hit' | 'shared';
-  /** Why its head was rejected: then neither method nor URL is known. */
-  rejected?: string;
 
 /** A row of the closed list of reasons; code is between backticks. */
 export interface Reason {
