@@ -6,7 +6,7 @@ use serde_json::json;
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -101,10 +101,22 @@ impl Drop for Pebble {
     }
 }
 
-/// A DNS server over TCP for which every name is at 127.0.0.1; its address.
-fn resolver() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// A DNS server for which every name is at 127.0.0.1; its address.
+pub(super) fn resolver() -> String {
+    let (listener, packets) = loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Another program may have the UDP port of that number.
+        if let Ok(packets) = UdpSocket::bind(listener.local_addr().unwrap()) {
+            break (listener, packets);
+        }
+    };
     let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, from)) = packets.recv_from(&mut query) {
+            let _ = packets.send_to(&resolved(&query[..length]), from);
+        }
+    });
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
@@ -136,7 +148,7 @@ fn resolved(query: &[u8]) -> Vec<u8> {
 }
 
 /// Where `tests/install` put it.
-fn program(name: &str) -> PathBuf {
+pub(super) fn program(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools").join(name);
     if target.exists() { target } else { name.into() }
 }

@@ -2,6 +2,7 @@
 
 mod fleet;
 mod pebble;
+mod step_ca;
 
 use crate::harness::acme_ca::{AcmeCa, CaAct};
 use crate::harness::secure::Secure;

@@ -1,6 +1,7 @@
 //! The same with Pebble, which verifies every signature and nonce, and rejects a third of the nonces.
 
 use super::{certificates, config, secure_address, site};
+use crate::harness::command::run;
 use crate::harness::pebble::Pebble;
 use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
@@ -9,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// A larder without certificates, whose ports Pebble then knows.
-fn larder(sites: &str) -> (tempfile::TempDir, Larder) {
+pub fn without_certificates(sites: &str) -> (tempfile::TempDir, Larder) {
     let folder = tempfile::tempdir().unwrap();
     let authority = crate::harness::secure::Authority::new();
     let first = authority.sign("first", &["first.test"]);
@@ -36,7 +37,7 @@ pub fn fetched_at(address: SocketAddr, pebble: &Pebble, name: &str) -> Option<St
 #[test]
 fn pebble_issues_and_renews_certificates() {
     let sites = site("a.test") + &site("www.a.test") + &site("blocked.test");
-    let (folder, larder) = larder(&sites);
+    let (folder, larder) = without_certificates(&sites);
     let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
     std::fs::write(larder.config(), config(folder.path(), &pebble.section("shortlived"), &sites) + &admin)
@@ -65,21 +66,25 @@ fn pebble_issues_and_renews_certificates() {
 fn pebble_issues_certificates_for_many_names() {
     let names: usize = std::env::var("LARDER_ACME_NAMES").map_or(120, |it| it.parse().unwrap());
     let sites: String = (0..names).map(|it| site(&format!("n{it}.test"))).collect();
-    let (folder, larder) = larder(&sites);
+    let (folder, larder) = without_certificates(&sites);
     let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
     let text = config(folder.path(), &pebble.section("default"), &sites) + &admin;
     std::fs::write(larder.config(), text).unwrap();
-    let (begun, before) = (Instant::now(), peak(&larder));
+    let (begun, used, before) = (Instant::now(), larder.processor_time(), peak(&larder));
     larder.signal(libc::SIGHUP);
+    // By their files: statistics of so many sites would take the processor from the orders.
+    let issued = |it: &usize| folder.path().join(format!("names/n{it}.test/certificate.pem")).exists();
     for some in (60..names).step_by(60).chain([names]) {
-        until(&format!("{some} names have certificates"), || {
-            larder.counter("acme_certificates") >= some as u64
-        });
+        until(&format!("{some} names have certificates"), || (0..names).filter(issued).count() >= some);
     }
-    let (time, after) = (begun.elapsed(), peak(&larder));
-    let orders = larder.counter("acme_orders");
-    println!("{names} certificates: {time:.1?}, {orders} orders, VmHWM {before} KiB, then {after} KiB");
+    until("all are counted", || larder.counter("acme_certificates") == names as u64);
+    let (time, orders) = (begun.elapsed(), larder.counter("acme_orders"));
+    let (used, after) = (larder.processor_time() - used, peak(&larder));
+    println!(
+        "{names} certificates: {time:.1?}, {used} ms of CPU, {orders} orders, VmHWM {before} to {after} KiB"
+    );
+    figures_of_reports(&larder, names);
     for name in ["n0.test".to_owned(), format!("n{}.test", names - 1)] {
         let mut text = None;
         until(&format!("{name} is served"), || {
@@ -89,6 +94,20 @@ fn pebble_issues_certificates_for_many_names() {
         assert_eq!(Some(format!("here is {name}")), text);
     }
     assert_eq!((0, names as u64), (larder.counter("acme_failures"), orders));
+}
+
+/// Prints the cost of the reports about many names: as the page gets them, and as a command prints them.
+fn figures_of_reports(larder: &Larder, names: usize) {
+    let (used, mut length) = (larder.processor_time(), 0);
+    for _ in 0..20 {
+        length = larder.admin_get("/api/v1/certificates").body.len();
+    }
+    let each = (larder.processor_time() - used) / 20;
+    println!("/api/v1/certificates: {length} bytes, {each} ms of CPU each");
+    let begun = Instant::now();
+    let list = run(larder.folder.path(), &["tls", "list", "--admin", &larder.admin.to_string()]);
+    println!("larder tls list: {:.1?}", begun.elapsed());
+    assert_eq!(names, list.out.matches(": expires in").count(), "{list:?}");
 }
 
 /// The most memory of the process, in KiB (proc_pid_status(5), `VmHWM`).
@@ -103,7 +122,7 @@ fn peak(larder: &Larder) -> u64 {
 fn pebble_binds_an_account_to_an_external_one() {
     let key = |of: u8| format!("{}{of}", "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12");
     let sites = site("a.test");
-    let (folder, larder) = larder(&sites);
+    let (folder, larder) = without_certificates(&sites);
     let ports = [larder.address.port(), secure_address(&larder).port()];
     let pebble = Pebble::start_for(ports[0], ports[1], Some(["account-1", &key(4)]));
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
@@ -136,7 +155,7 @@ fn pebble_binds_an_account_to_an_external_one() {
 #[test]
 fn a_certificate_is_renewed_when_pebble_suggests_it() {
     let sites = site("a.test");
-    let (folder, larder) = larder(&sites);
+    let (folder, larder) = without_certificates(&sites);
     let pebble = Pebble::start(larder.address.port(), secure_address(&larder).port());
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
     std::fs::write(larder.config(), config(folder.path(), &pebble.section("default"), &sites) + &admin)
@@ -171,7 +190,7 @@ fn a_certificate_is_renewed_when_pebble_suggests_it() {
 #[test]
 fn pebble_validates_by_tls_alone() {
     let sites = site("a.test") + &site("b.test");
-    let (folder, larder) = larder(&sites);
+    let (folder, larder) = without_certificates(&sites);
     // The port without TLS is another one.
     let address = secure_address(&larder);
     let pebble = Pebble::start(1, address.port());
@@ -202,7 +221,7 @@ fn pebble_validates_by_tls_alone() {
 /// A larder whose ports for HTTP-01 and TLS-ALPN-01 Pebble reaches only if they are given here.
 fn behind_a_firewall(ports: impl Fn(&Larder) -> [u16; 2]) -> (tempfile::TempDir, Larder, Pebble) {
     let sites = site("a.test");
-    let (folder, larder) = larder(&sites);
+    let (folder, larder) = without_certificates(&sites);
     let [http, tls] = ports(&larder);
     let pebble = Pebble::start(http, tls);
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
