@@ -192,9 +192,14 @@ fn variables_of_the_operator_and_a_root_in_a_container() {
     let elsewhere = tempfile::tempdir().unwrap();
     build(elsewhere.path());
     let root = elsewhere.path().display();
-    let php = format!("application_root = \"{root}/\", env = {{ APP_ENV = \"test\", HTTPS = \"on\" }}");
+    let php = format!(
+        "application_root = \"{root}/\", env = {{ APP_ENV = \"test\", HTTPS = \"on\", \
+         TENANT = \"{{{{of}}}} {{host}} {{path}}\", NOT_OF_THE_KEY = \"{{header.x-in}}\" }}"
+    );
     let PhpSite { larder, folder, .. } = &site_with(1, &php, "");
-    let answer = told(&larder.get("/env.php"));
+    let answer = told(&larder.client().get_with("/env.php", "X-In: in\r\n"));
+    let tenant = ["TENANT", "NOT_OF_THE_KEY", "HTTP_X_IN"].map(|it| variable(&answer, it));
+    assert_eq!(["{of} h /env.php", "-", "in"], tenant);
     assert_eq!(format!("{root}/env.php"), answer["file"].as_str().unwrap());
     assert_eq!(root.to_string(), variable(&answer, "DOCUMENT_ROOT"));
     assert_eq!(["test", "on"], ["APP_ENV", "HTTPS"].map(|it| variable(&answer, it)));

@@ -1,12 +1,14 @@
 //! The section `php` of a route: the directory of the scripts, its files, and php-fpm.
 
 use super::fall_through::methods_of;
+use super::rewrite::OF_SCRIPTS;
 use super::{ConfigCheck, RoutePath, Source};
 use crate::php::PhpConfig;
 use crate::{Methods, Proxy, RouteConfig, Service};
 use larder_gateway::buffered::BufferedBodies;
 use larder_origin::OriginAddress;
 use larder_semantics::cgi::EarlierRoute;
+use larder_semantics::template::Template;
 use std::sync::Arc;
 
 /// Keys of `files` that answer paths without a file, or name the directory.
@@ -66,15 +68,13 @@ impl ConfigCheck {
         Some(Proxy { php: Some(Box::new(php)), buffers, ..proxy })
     }
 
-    /// `php.env`.
-    fn script_variables(&mut self, at: &RoutePath) -> Vec<(String, String)> {
-        let key = at.key("php.env");
-        let all = self.pairs(&key);
-        for (name, _) in all.iter().filter(|it| it.1.contains(char::is_control)) {
-            let text = format!("{name} has a control character; remove it from the value, or from its file");
-            self.problem(self.source(&key), "site.route.php.env", &text);
-        }
-        all
+    /// The constants of `php.env`.
+    fn script_variables(&self, at: &RoutePath) -> Vec<(String, String)> {
+        let all = self.pairs(&at.key(OF_SCRIPTS)).into_iter();
+        all.filter_map(|(name, value)| Some((name, Template::parse(&value).ok()?)))
+            .filter(|it| it.1.inputs().next().is_none())
+            .map(|(name, it)| (name, it.constant().unwrap_or_default().to_owned()))
+            .collect()
     }
 
     /// Warns where paths without a script are not found although a script is named for them.

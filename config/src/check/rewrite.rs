@@ -21,6 +21,8 @@ pub const OF_FIELDS: [&str; 2] = ["request_headers.set", "request_headers.remove
 
 /// The key that sets variables for applications.
 pub const OF_VARIABLES: &str = "proxy.env";
+/// The same for the scripts of PHP.
+pub const OF_SCRIPTS: &str = "php.env";
 
 /// Fields that larder writes itself: the framing of a request, its connection, conditions and ranges of the cache, and the
 /// traces of loops; each with the remedy.

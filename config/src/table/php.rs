@@ -12,6 +12,6 @@ pub(super) const ROWS: &[Key] = &[
         "Script for paths that name neither a file nor a script: `try_files $uri $uri/ /index.php` of nginx. `off`: such paths are 404.", r#""/blog/index.php""#),
     once("site[].route[].php.application_root", ValueKind::One(TextForm::PathPrefix), None,
         "The directory `root` as php-fpm sees it, if it runs in a container or a chroot: for `SCRIPT_FILENAME` and `DOCUMENT_ROOT`. Default: `root`, with its symbolic links resolved when a script is looked up.", r#""/app/public""#),
-    once("site[].route[].php.env", ValueKind::Pairs { name: TextForm::VariableName, value: TextForm::Secret, example: r#"{ APP_ENV = "production" }"# }, None,
-        "Variables for every script, as `fastcgi_param` of nginx. They replace those of larder with the same name.", r#"{ APP_ENV = "production", PHP_VALUE = "memory_limit=256M" }"#),
+    once("site[].route[].php.env", ValueKind::Pairs { name: TextForm::VariableName, value: TextForm::VariableTemplate, example: r#"{ APP_ENV = "production" }"# }, None,
+        "Variables for every script, as `fastcgi_param` of nginx, with variables of the request such as `{host}` and the captures of `path`. Constants replace those of larder with the same name. A value that reads the request replaces none that describes the request, its client (as in `proxy.env`) or the file of the script, and is left out where the response may be shared and the cache key lacks what it reads.", r#"{ APP_ENV = "production", PHP_VALUE = "memory_limit=256M", TENANT = "{host}" }"#),
 ];

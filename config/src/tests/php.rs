@@ -55,7 +55,41 @@ fn a_secret_of_a_script_is_read_from_its_file_and_never_shown() {
     assert_eq!("s3cr{}et", php_of(&config).env[0].1);
     let why = Config::from_text(&text("s3cret\\u0001"), "t.toml", folder.path(), &[]).map(drop).unwrap_err();
     let why = why.to_string();
-    assert!(why.contains("DB_PASSWORD has a control character") && !why.contains("s3cret"), "{why}");
+    assert!(why.contains("site.route.php.env.DB_PASSWORD: found a value, not shown here; allowed: a text without control characters") && !why.contains("s3cret"), "{why}");
+}
+
+#[test]
+fn variables_of_scripts_that_read_the_request_have_the_rules_of_proxy_env() {
+    let of = |env: &str| format!("php = {{ root = \"src\", to = \"127.0.0.1:9\", env = {{ {env} }} }}");
+    let of_env = |env: &str| read(&format!("{START}{}", of(env))).unwrap();
+    let it =
+        of_env("A = \"{{x}} {host}\", HTTPS = \"on\", DOCUMENT_ROOT = \"/app\", EMPTY = \"\", J = \"{{}}\"");
+    let constants: Vec<_> = php_of(&it).env.iter().map(|it| format!("{}={}", it.0, it.1)).collect();
+    assert_eq!(["HTTPS=on", "DOCUMENT_ROOT=/app", "EMPTY=", "J={}"], constants.as_slice());
+    let names = |it: &Config| it.sites[0].routes[1].rewrite.variables.as_ref().unwrap().1.describe();
+    assert_eq!("sets the variables A", names(&it));
+    let warned = of_env("A = \"{header.x-in}\"").warnings.iter().map(ToString::to_string).collect::<String>();
+    assert!(
+        warned.contains("site.route.php.env: A reads {header.x-in}, which is not part of the cache key"),
+        "{warned}"
+    );
+    for (env, why) in [
+        ("HTTPS = \"{header.x-proto}\"", "HTTPS cannot be set: it is the scheme of the client"),
+        (
+            "REMOTE_ADDR = \"{header.x-real-ip}\"",
+            "REMOTE_ADDR cannot be set: it is the address of the client",
+        ),
+        (
+            "SCRIPT_FILENAME = \"/srv/{host}/index.php\"",
+            "SCRIPT_FILENAME reads the request, but larder finds the script",
+        ),
+        ("DOCUMENT_ROOT = \"/srv/{host}\"", "DOCUMENT_ROOT reads the request, but larder finds the script"),
+        ("A = \"{name}\"", "unknown variable {name}"),
+        ("A = \"{\"", "site.route.php.env.A: "),
+    ] {
+        let found = read(&format!("{START}{}", of(env))).map(drop).unwrap_err().to_string();
+        assert!(found.contains("site.route.php.env") && found.contains(why), "{env}: {found}");
+    }
 }
 
 #[test]
