@@ -22,6 +22,8 @@ pub struct Lane {
 pub enum Of {
     /// Requests per CPU-second of the lane, as a multiple of the other's.
     PerCpu,
+    /// The same of all CPU: that of the lane and of its origin.
+    PerWholeCpu,
     /// Requests per second of the lane, as a multiple of the other's.
     Rate,
     /// The estimated rate of two workers on two cores of their own, as a multiple of one: twice the ratio of CPU per
@@ -68,6 +70,10 @@ pub enum Origin {
     Storable,
     /// It may not be stored.
     NoStore,
+    /// A script of php-fpm answers with the page, which may not be stored.
+    Php,
+    /// The page is a row of MariaDB as JSON, which larder or a script of php-fpm asks for.
+    Rows,
 }
 
 impl Origin {
@@ -75,7 +81,7 @@ impl Origin {
     pub fn headers(self) -> &'static [&'static str] {
         match self {
             Origin::Storable => &["Cache-Control: max-age=86400", "ETag: \"page-1\""],
-            Origin::NoStore => &["Cache-Control: no-store"],
+            Origin::NoStore | Origin::Php | Origin::Rows => &["Cache-Control: no-store"],
         }
     }
 }
@@ -108,6 +114,8 @@ pub fn all() -> Vec<Case> {
         tracing(),
         rules(),
         redirect(),
+        php(),
+        rows(),
     ]
 }
 
@@ -529,6 +537,39 @@ fn redirect() -> Case {
         origin: Origin::Storable,
         lanes: lanes(KeepAlive, 20, &[("larder", Server::LarderRedirect), ("nginx", Server::NginxRedirect)]),
         claims: vec![per_cpu("nginx", AtLeast(1.11))],
+    }
+}
+
+/// Row O2: a page of PHP, a connection to php-fpm for each request.
+fn php() -> Case {
+    Case {
+        name: "php",
+        title: "a page of PHP, 1,795 bytes that may not be stored, 4 processes of php-fpm, 20 connections",
+        page: 1795,
+        origin: Origin::Php,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[("larder", Server::LarderPhp), ("nginx", Server::NginxPhp { script: "page" })],
+        ),
+        claims: vec![per_cpu("nginx", AtLeast(1.0))],
+    }
+}
+
+/// Row O7: a query as JSON, and the same by a script of PHP behind nginx.
+fn rows() -> Case {
+    let claim = |of, bound| Claim { lane: "larder", against: "PHP", of, bound };
+    Case {
+        name: "rows",
+        title: "a row of MariaDB as JSON, 20 connections",
+        page: 0,
+        origin: Origin::Rows,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[("larder", Server::LarderRows), ("PHP", Server::NginxPhp { script: "row" })],
+        ),
+        claims: vec![claim(Of::PerWholeCpu, Some(AtLeast(3.3))), claim(Of::Rate, None)],
     }
 }
 

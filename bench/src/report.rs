@@ -185,6 +185,7 @@ fn sentence(claim: &Claim) -> String {
     let Claim { lane, against, .. } = claim;
     match claim.of {
         Of::PerCpu => format!("requests per CPU-second, {lane} ÷ {against}"),
+        Of::PerWholeCpu => format!("requests per CPU-second of all processes, {lane} ÷ {against}"),
         Of::Rate => format!("requests per second, {lane} ÷ {against}"),
         Of::Scaling => format!("twice CPU per request, {against} ÷ {lane}"),
         Of::Errors => format!("errors of {lane}"),

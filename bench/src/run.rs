@@ -4,12 +4,20 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cases::{Case, Claim, Lane, Of};
+use crate::cases::{Case, Claim, Lane, Of, Origin};
 use crate::fetch;
 use crate::load::{self, Manner, Sample};
 use crate::process::{Cores, Running, free_port};
 use crate::servers::{MOVED, Ours, Place, Server, canned};
 use crate::statistics::{Verdict, median, paired_ratio};
+
+/// Starts php-fpm and MariaDB.
+const APPLICATION: &str = include_str!("../load/application");
+/// The scripts, each in a folder of its own.
+const SCRIPTS: [(&str, &str); 2] =
+    [("page", include_str!("../load/page.php")), ("row", include_str!("../load/row.php"))];
+/// The response of both bridges: the row of the key `page.html`.
+const ROW: &str = r#"[{"id":"page.html","name":"One row of a hundred thousand"}]"#;
 
 /// The settings of a whole run.
 #[derive(Clone, Debug)]
@@ -93,6 +101,10 @@ impl Finished {
         let (cpu, other_cpu) = (lane.each(Sample::cpu_us), against.each(Sample::cpu_us));
         match claim.of {
             Of::PerCpu => paired_ratio(&other_cpu, &cpu),
+            Of::PerWholeCpu => {
+                let whole = |it: &Sample| it.cpu_us() + it.origin_us();
+                paired_ratio(&against.each(whole), &lane.each(whole))
+            }
             Of::Scaling => paired_ratio(&other_cpu, &cpu).map(|it| 2.0 * it),
             Of::Rate => paired_ratio(&lane.each(Sample::rate), &against.each(Sample::rate)),
             Of::Errors => None,
@@ -109,8 +121,23 @@ impl Settings {
     /// # Errors
     /// The page or the origin could not be made; the failure of a peer is its lane's result instead.
     pub fn run(&self, case: &Case) -> Result<Finished, String> {
-        let root = self.page(case.page)?;
-        let origin = self.origin(case.origin.headers(), &root)?;
+        let (root, origin) = match case.origin {
+            Origin::Storable | Origin::NoStore => {
+                let root = self.page(case.page)?;
+                let origin = self.origin(case.origin.headers(), &root)?;
+                (root, origin)
+            }
+            Origin::Php => {
+                let root = self.page(case.page)?;
+                let origin = self.application(&root, &[])?;
+                (root, origin)
+            }
+            Origin::Rows => {
+                let root = self.root("rows", ROW.as_bytes())?;
+                let origin = self.application(&root, &["rows"])?;
+                (root, origin)
+            }
+        };
         let servers = self.start_all(case, &root, origin.port);
         let mut outcomes: Vec<Outcome> =
             case.lanes.iter().map(|lane| first_outcome(lane, &servers)).collect();
@@ -140,10 +167,30 @@ impl Settings {
     /// # Errors
     /// Where it cannot be written.
     pub fn page(&self, bytes: usize) -> Result<PathBuf, String> {
-        let root = self.dir.join(format!("root-{bytes}"));
-        fs::create_dir_all(&root).map_err(|it| format!("{}: {it}", root.display()))?;
-        fs::write(root.join("page.html"), page(bytes)).map_err(|it| format!("{}: {it}", root.display()))?;
+        self.root(&bytes.to_string(), &page(bytes))
+    }
+
+    fn root(&self, name: &str, page: &[u8]) -> Result<PathBuf, String> {
+        let root = self.dir.join(format!("root-{name}"));
+        let failed = |it: std::io::Error| format!("{}: {it}", root.display());
+        for (script, text) in SCRIPTS {
+            fs::create_dir_all(root.join(script)).map_err(failed)?;
+            fs::write(root.join(script).join("index.php"), text).map_err(failed)?;
+        }
+        fs::write(root.join("page.html"), page).map_err(failed)?;
         Ok(root)
+    }
+
+    /// php-fpm on the core of the load, and with `rows` a MariaDB.
+    fn application(&self, root: &std::path::Path, more: &[&str]) -> Result<Running, String> {
+        let port = free_port().map_err(|it| it.to_string())?;
+        let script = self.dir.join("application");
+        fs::write(&script, APPLICATION).map_err(|it| it.to_string())?;
+        let folder = root.join("application").display().to_string();
+        let mut argv = vec!["sh".to_owned(), script.display().to_string(), folder, port.to_string()];
+        argv.extend(more.iter().map(|it| (*it).to_owned()));
+        Running::start(&argv, Cores::Load, self.nice, port, &self.dir.join("application.log"))
+            .map_err(|it| format!("php-fpm and MariaDB: {it}"))
     }
 
     /// The origin of a case: the limit program on the core of the load.

@@ -44,6 +44,10 @@ pub enum Server {
     },
     /// larder in front of the origin with one worker, and HTTP/3.
     LarderHttp3,
+    /// larder before php-fpm, whose script `page` answers every path, without the cache.
+    LarderPhp,
+    /// larder with a query of MariaDB, without the cache.
+    LarderRows,
     /// larder serving the page as a file.
     LarderFiles,
     /// The limit program, one `send` a batch.
@@ -68,6 +72,11 @@ pub enum Server {
     },
     /// nginx as a plain proxy.
     NginxProxy,
+    /// nginx before php-fpm.
+    NginxPhp {
+        /// The script of every path.
+        script: &'static str,
+    },
     /// Varnish with its cache in memory.
     Varnish,
     /// Varnish with its cache in memory, configured with the origin's number of connections.
@@ -148,6 +157,8 @@ impl Server {
             | Server::LarderRedirect
             | Server::LarderCapped { .. }
             | Server::LarderHttp3
+            | Server::LarderPhp
+            | Server::LarderRows
             | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
             Server::CannedTls => "canned-tls",
@@ -155,6 +166,7 @@ impl Server {
             | Server::NginxRedirect
             | Server::NginxCache
             | Server::NginxCapped { .. }
+            | Server::NginxPhp { .. }
             | Server::NginxProxy => "nginx",
             Server::Varnish | Server::VarnishCapped { .. } | Server::VarnishPass => "varnishd",
             Server::HaproxyCache | Server::HaproxyProxy => "haproxy",
@@ -225,6 +237,15 @@ impl Server {
                 }
                 plan
             }
+            Server::LarderPhp => {
+                let (root, socket) = (place.root.join("page"), place.root.join("application/php"));
+                let route = format!(
+                    "php = {{ root = {root:?}, to = \"unix:{}\" }}\ncache.enabled = false",
+                    socket.display()
+                );
+                larder(place, ours, 1, &route)
+            }
+            Server::LarderRows => larder_rows(place, ours),
             Server::LarderFiles => {
                 let route = format!("files = {{ root = \"{}\", cache_for = \"1h\" }}", place.root.display());
                 larder(place, ours, 1, &route)
@@ -245,6 +266,7 @@ impl Server {
                 plan
             }
             Server::NginxProxy => peers::nginx(place, &peers::nginx_proxy(place)),
+            Server::NginxPhp { script } => peers::nginx(place, &peers::nginx_php(place, script)),
             Server::Varnish => peers::varnish(place, "hash"),
             Server::VarnishCapped { connections } => {
                 let mut plan = peers::varnish(place, "hash");
@@ -310,6 +332,24 @@ fn larder_with(setting: &str, place: &Place, ours: &Ours) -> Plan {
     plan
 }
 
+/// larder with a query by the key that is the path. The origin's script keeps the socket of the database in the folder of the page.
+fn larder_rows(place: &Place, ours: &Ours) -> Plan {
+    let query = "select id, name from pages where id = :id";
+    let route = format!(
+        "sql = {{ query = \"{query}\", parameters = {{ id = \"path text\" }} }}\ncache.enabled = false"
+    );
+    let mut plan = larder(place, ours, 1, &route);
+    let socket = place.root.join("application/socket");
+    let database = format!(
+        "[[database]]\nname = \"shop\"\nurl = \"mysql+unix://larder@{}/shop\"\npassword = \"geheim\"\n\n[[site]]",
+        socket.display()
+    );
+    plan.files.iter_mut().for_each(|it| {
+        it.1 = it.1.replacen("[[site]]", &database, 1).replacen("path = \"/*\"", "path = \"/{id}\"", 1);
+    });
+    plan
+}
+
 /// A route before the origin, with more keys.
 fn proxy(place: &Place, more: &str) -> String {
     format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}{more}", place.origin)
@@ -340,7 +380,10 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 27] = [
+    const ALL: [Server; 30] = [
+        Server::LarderPhp,
+        Server::LarderRows,
+        Server::NginxPhp { script: "page" },
         Server::LarderHttp3,
         Server::Caddy,
         Server::LarderRules,
@@ -387,7 +430,9 @@ mod tests {
             let plan = server.plan(&place, &ours);
             let all = format!("{:?} {:?}", plan.files, plan.argv);
             assert!(all.contains("10111"), "{server:?}: {all}");
-            assert_eq!(server.needs_origin(), all.contains("10222"), "{server:?}: {all}");
+            // php-fpm and databases are reached by their sockets.
+            let has_origin = all.contains("10222") || all.contains("/application/");
+            assert_eq!(server.needs_origin(), has_origin, "{server:?}: {all}");
             assert!(plan.argv[0].ends_with(server.program()), "{server:?}: {all}");
         }
         let sealed = Place { certificate: Some("/tmp/pair".into()), ..place };

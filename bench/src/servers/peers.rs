@@ -57,6 +57,17 @@ pub fn nginx_proxy(_place: &Place) -> String {
         .to_owned()
 }
 
+/// A script of php-fpm for every path, with the parameters of its package.
+pub fn nginx_php(place: &Place, script: &str) -> String {
+    let root = place.root.join(script);
+    format!(
+        "root {root};\nlocation / {{ include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME {root}/index.php;\n\
+         fastcgi_pass unix:{}; }}",
+        place.root.join("application/php").display(),
+        root = root.display()
+    )
+}
+
 /// Varnish's records in its shared log for each request; masked, as the access logs of the others are off.
 const VARNISH_QUIET: &str = "-ReqStart,-ReqMethod,-ReqURL,-ReqProtocol,-ReqHeader,-ReqUnset,-ReqAcct,\
     -RespProtocol,-RespStatus,-RespReason,-RespHeader,-RespUnset,-Timestamp,-VCL_call,-VCL_return,-Hit,\
