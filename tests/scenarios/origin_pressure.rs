@@ -32,7 +32,7 @@ fn application(gate: &Arc<Gate>) -> Origin {
 fn larder(origin: &Origin, connections: usize, top: &str) -> Larder {
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ to = [\"{}\"], connections = {connections}, connect_timeout = \"20s\" }}\n",
+         proxy = {{ to = [\"{}\"], connections = {connections}, connect_timeout = \"10m\" }}\n",
         origin.url()
     );
     Larder::start(Setup { config, env: Vec::new() })

@@ -178,7 +178,11 @@ fn a_body_too_large_to_store_does_not_wait_for_an_idle_reader() {
             Script::Close,
         ]
     });
-    let larder = Larder::before_with(&origin, "", "[cache.ram]\nsize = \"16MiB\"\n");
+    let larder = Larder::before_with(
+        &origin,
+        "",
+        "[limits]\nwrite_timeout = \"10m\"\nmin_rate = \"0\"\n[cache.ram]\nsize = \"16MiB\"\n",
+    );
     let mut idle = larder.client();
     idle.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
     until("it is fetched", || held.waiting() == 1);
