@@ -77,6 +77,13 @@ pub struct TierContent {
     pub holds: KeyContent,
 }
 
+impl TierContent {
+    /// Whether it is another node's mark that the answer may not be shared.
+    fn is_unshared(&self) -> bool {
+        matches!(self.holds, KeyContent::Unshared { .. })
+    }
+}
+
 /// A tier's content under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyContent {
@@ -201,9 +208,7 @@ impl Gateway {
         let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
         if holds == KeyContent::HitForMiss {
             // A request would not look there, but the cause of the memory may be recorded there.
-            tiers.extend(
-                peeked.tiers.into_iter().filter(|it| matches!(it.holds, KeyContent::Unshared { .. })),
-            );
+            tiers.extend(peeked.tiers.into_iter().filter(TierContent::is_unshared));
         } else {
             tiers.extend(peeked.tiers);
             doubted = peeked.doubted;

@@ -266,7 +266,7 @@ impl Gateway {
             digest: None,
         };
         let mut step = Step::Receive;
-        while step != Step::Finish {
+        loop {
             stages.step(step.name());
             let next = match step {
                 Step::Receive => machine.receive(),
@@ -278,11 +278,10 @@ impl Gateway {
                 Step::Hit | Step::Store => Step::Deliver,
                 Step::Error => machine.error(),
                 Step::Deliver => machine.deliver().await,
-                Step::Finish => unreachable!("the loop ends with Finish"),
+                Step::Finish => break,
             };
             step = step.then(next);
         }
-        stages.step(step.name());
         machine.summary.origin = machine.final_origin();
         machine.summary.reason = machine.final_reason();
         match machine.local_redirect {
