@@ -144,8 +144,8 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
             {shown.map((it) => (
               <tr key={it.id}>
                 <th scope="row" class="route">
-                  <div title={`${it.site} ${it.name}`}>
-                    <a data-row class="row-link" href={leadsTo(it)}>
+                  <div>
+                    <a data-row class="row-link" href={leadsTo(it)} title={`${it.site} ${it.name}`}>
                       {it.name}
                     </a>
                     {several && <span class="faint site">{it.site}</span>}
