@@ -379,7 +379,7 @@ impl RowTags {
                 self.open.transactions = vec![number];
             }
             ReplicatedChange::Commit => {
-                self.committed.tags.append(&mut self.open.tags);
+                join_tags(&mut self.committed.tags, std::mem::take(&mut self.open.tags));
                 self.committed.transactions.append(&mut self.open.transactions);
             }
             ReplicatedChange::Relation(it) => {
@@ -460,6 +460,14 @@ impl RowTags {
         form.add_tags(&|at| form.sides(change, at), &mut self.open.tags);
         Ok(())
     }
+}
+
+/// Adds the smaller set to the larger one. `append` builds both again, for each transaction of a result.
+pub(crate) fn join_tags(to: &mut BTreeSet<String>, mut more: BTreeSet<String>) {
+    if to.len() < more.len() {
+        std::mem::swap(to, &mut more);
+    }
+    to.extend(more);
 }
 
 fn former(old: OldTuple<'_>) -> (Vec<TupleValue<'_>>, LoggedPart) {

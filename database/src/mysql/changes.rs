@@ -6,7 +6,7 @@ mod tests;
 
 use super::position::LogPosition;
 use super::tables::{DependentTables, KnownTable, KnownTables, TablePlace, name_in_tags};
-use crate::row_tags::{KeyClass, ROWS, SideValue, TableForm};
+use crate::row_tags::{KeyClass, ROWS, SideValue, TableForm, join_tags};
 use flate2::read::ZlibDecoder;
 use larder_wire::binlog::{
     BadEvent, LoggedEvent, LoggedText, LoggedType, LoggedValue, RowsEvent, RowsKind, read_compressed,
@@ -210,7 +210,7 @@ impl LogTags {
         }
         if !open.tags.is_empty() {
             self.committed.numbers.extend(open.number);
-            self.committed.tags.append(&mut open.tags);
+            join_tags(&mut self.committed.tags, open.tags);
             self.committed.end = self.position.clone();
         }
     }

@@ -9,7 +9,7 @@ use super::questions::{SHORT, plain};
 use super::tables::KnownTables;
 use crate::freshness::FollowedTables;
 use crate::lag::{FollowLag, GATHER};
-use crate::row_tags::ChangedRows;
+use crate::row_tags::{ChangedRows, join_tags};
 use crate::settings::{DatabaseSettings, FollowSettings};
 use bytes::Bytes;
 use larder_stdx::clock;
@@ -194,10 +194,10 @@ impl BinlogFollower {
             Err(_) => return Err("its log has ended".to_owned()),
         };
         self.tags.read(event)?;
-        let mut committed = self.tags.take();
+        let committed = self.tags.take();
         if !committed.tags.is_empty() {
-            to.tags.append(&mut committed.tags);
-            to.numbers.append(&mut committed.numbers);
+            join_tags(&mut to.tags, committed.tags);
+            to.numbers.extend(committed.numbers);
             to.end = committed.end;
         }
         Ok(())

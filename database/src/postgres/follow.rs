@@ -5,7 +5,7 @@ use super::replication::ReplicationLog;
 use super::{causes, login, types_of};
 use crate::freshness::{FollowedTable, FollowedTables};
 use crate::lag::{FollowLag, GATHER};
-use crate::row_tags::{ChangedRows, KeyClass, RowTags};
+use crate::row_tags::{ChangedRows, KeyClass, RowTags, join_tags};
 use crate::settings::{DatabaseSettings, FollowSettings, SqlAccess, SqlStatement};
 use larder_stdx::clock;
 use std::collections::BTreeSet;
@@ -192,7 +192,7 @@ impl PostgresFollower {
             }
         }
         let mut committed = self.tags.take();
-        to.tags.append(&mut committed.tags);
+        join_tags(&mut to.tags, committed.tags);
         to.transactions.append(&mut committed.transactions);
         Ok(())
     }
