@@ -220,23 +220,7 @@ impl Server {
                 );
                 larder(place, ours, 1, &route)
             }
-            Server::LarderTiers(tiers) => {
-                let route = format!(
-                    "proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ncache = {{ tiers = {tiers:?} }}",
-                    place.origin
-                );
-                let mut plan = larder(place, ours, 1, &route);
-                let servers: Vec<String> = place.fleet.iter().map(|it| format!("127.0.0.1:{it}")).collect();
-                let below = format!(
-                    "[cache.disk]\npath = \"{}\"\n\n[cache.fleet]\nservers = {servers:?}\nkey_prefix = \"{}-\"\n\n[[site]]",
-                    place.dir.join("tier").display(),
-                    place.port,
-                );
-                for (_, text) in &mut plan.files {
-                    *text = text.replacen("[[site]]", &below, 1);
-                }
-                plan
-            }
+            Server::LarderTiers(tiers) => larder_tiers(place, ours, tiers),
             Server::LarderPhp => {
                 let (root, socket) = (place.root.join("page"), place.root.join("application/php"));
                 let route = format!(
@@ -329,6 +313,25 @@ fn canned_tls(program: &Path, place: &Place) -> Plan {
 fn larder_with(setting: &str, place: &Place, ours: &Ours) -> Plan {
     let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
     plan.argv.extend(["--set".to_owned(), setting.to_owned()]);
+    plan
+}
+
+/// larder before the origin on these tiers, with a disk tier and a memcached fleet.
+fn larder_tiers(place: &Place, ours: &Ours, tiers: &[&str]) -> Plan {
+    let route = format!(
+        "proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ncache = {{ tiers = {tiers:?} }}",
+        place.origin
+    );
+    let mut plan = larder(place, ours, 1, &route);
+    let servers: Vec<String> = place.fleet.iter().map(|it| format!("127.0.0.1:{it}")).collect();
+    let below = format!(
+        "[cache.disk]\npath = \"{}\"\n\n[cache.fleet]\nservers = {servers:?}\nkey_prefix = \"{}-\"\n\n[[site]]",
+        place.dir.join("tier").display(),
+        place.port,
+    );
+    for (_, text) in &mut plan.files {
+        *text = text.replacen("[[site]]", &below, 1);
+    }
     plan
 }
 
