@@ -26,6 +26,10 @@ client_ttl = "5m" # browsers
 response_headers = { set = { "X-Shop" = "yes" } }
 
 [[site.route]]
+path = "/app/*"
+proxy = { to = ["fastcgi://127.0.0.1:9"], env = { APP_ENV = "correct horse" } }
+
+[[site.route]]
 path = "/basket/*"
 use = ["shared"]
 proxy = { to = ["${origin}"] }
@@ -266,8 +270,41 @@ it('shows that a secret is set, and replaces it without a look at it', async () 
   assert.equal(await field.getAttribute('type'), 'password');
   await field.press('Enter');
   await valid();
-  assert.equal(await drafted(SHOP), before.replace('correct horse', 'battery'));
+  assert.equal(await drafted(SHOP), before.replace('"X-Key" = "correct horse"', '"X-Key" = "battery"'));
   await discard();
+});
+
+it('sets variables of an application, with the reason where one cannot be set', async () => {
+  const before = larder.included(SHOP);
+  await choose('/app/*');
+  const table = setting('proxy.env');
+  await table.locator('.chip', { hasText: 'set' }).first().waitFor();
+  const add = async (row, name, value) => {
+    await table.getByRole('button', { name: 'Add row to proxy.env' }).click();
+    await table.getByLabel(new RegExp(`^Name, row ${row}`)).fill(name);
+    await table.getByLabel(new RegExp(`^Name, ${name}|^Name, row ${row}`)).press('Tab');
+    const field = table.locator('.pair').nth(row - 1).locator('input').nth(1);
+    await field.fill(value);
+    await field.press('Enter');
+  };
+  await add(2, 'SCRIPT_NAME', '{path}');
+  await valid();
+  const set = (more) => before.replace('{ APP_ENV = "correct horse" }', `{ APP_ENV = "correct horse", ${more} }`);
+  assert.equal(await drafted(SHOP), set('SCRIPT_NAME = "{path}"'));
+  await choose('/app/*');
+  for (const [name, value, why] of [
+    ['REMOTE_ADDR', '{header.x-real-ip}', 'REMOTE_ADDR cannot be set'],
+    ['SCRIPT_FILENAME', '{path}', 'SCRIPT_FILENAME begins with a variable'],
+    ['A-B', 'a', 'a name of letters'],
+  ]) {
+    await add(3, name, value);
+    await page.locator('.bad', { hasText: why }).first().waitFor();
+    await table.getByRole('button', { name: `Remove ${name} of proxy.env` }).click();
+    await valid();
+  }
+  await table.getByRole('button', { name: 'Remove SCRIPT_NAME of proxy.env' }).click();
+  await valid();
+  await until('the file is as it was', async () => (await drafted(SHOP)) === before);
 });
 
 it('tells what a route inherits and from where, overrides it, and resets it', async () => {
