@@ -73,7 +73,7 @@ fn pebble_issues_certificates_for_many_names() {
     std::fs::write(larder.config(), text).unwrap();
     let (begun, used, before) = (Instant::now(), larder.processor_time(), peak(&larder));
     larder.signal(libc::SIGHUP);
-    // By their files: statistics of so many sites would take the processor from the orders.
+    // By their files: statistics of a thousand sites would take the processor from the orders.
     let issued = |it: &usize| folder.path().join(format!("names/n{it}.test/certificate.pem")).exists();
     for some in (60..names).step_by(60).chain([names]) {
         until(&format!("{some} names have certificates"), || (0..names).filter(issued).count() >= some);

@@ -26,7 +26,7 @@ const ID: usize = 8;
 /// Announces the service while its port answers.
 pub(super) async fn announce(alternative: Rc<AlternativeService>, worker: Rc<TransportWorker>) {
     let mut id = [0; ID];
-    // Other connection IDs only keep late answers to others apart.
+    // Without random numbers, late answers to other processes count too.
     let _ = SystemRandom::new().fill(&mut id);
     let packet = packet(id);
     let mut unanswered = 0;
