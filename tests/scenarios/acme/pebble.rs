@@ -7,7 +7,6 @@ use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Instant;
 
 /// A larder without certificates, whose ports Pebble then knows.
 pub fn without_certificates(sites: &str) -> (tempfile::TempDir, Larder) {
@@ -71,7 +70,7 @@ fn pebble_issues_certificates_for_many_names() {
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
     let text = config(folder.path(), &pebble.section("default"), &sites) + &admin;
     std::fs::write(larder.config(), text).unwrap();
-    let (begun, used, before) = (Instant::now(), larder.processor_time(), peak(&larder));
+    let (begun, used, before) = (larder_stdx::clock::instant(), larder.processor_time(), peak(&larder));
     larder.signal(libc::SIGHUP);
     // By their files: statistics of a thousand sites would take the processor from the orders.
     let issued = |it: &usize| folder.path().join(format!("names/n{it}.test/certificate.pem")).exists();
@@ -104,7 +103,7 @@ fn figures_of_reports(larder: &Larder, names: usize) {
     }
     let each = (larder.processor_time() - used) / 20;
     println!("/api/v1/certificates: {length} bytes, {each} ms of CPU each");
-    let begun = Instant::now();
+    let begun = larder_stdx::clock::instant();
     let list = run(larder.folder.path(), &["tls", "list", "--admin", &larder.admin.to_string()]);
     println!("larder tls list: {:.1?}", begun.elapsed());
     assert_eq!(names, list.out.matches(": expires in").count(), "{list:?}");
