@@ -31,7 +31,7 @@ pub(crate) enum Codec {
 
 impl Protocol {
     /// The codec of an exchange with an exclusive connection.
-    pub(crate) fn exclusive(self, connection: OriginConnection) -> Codec {
+    pub(crate) fn exclusive(self, connection: Box<OriginConnection>) -> Codec {
         match self {
             // For an origin with HTTP/2, only connections of HTTP/1.1 are exclusive.
             Protocol::Http1 | Protocol::Negotiated | Protocol::Http2 => {
@@ -147,7 +147,7 @@ impl Codec {
     }
 
     /// The connection, where it was exclusive.
-    pub(crate) fn into_connection(self) -> Option<OriginConnection> {
+    pub(crate) fn into_connection(self) -> Option<Box<OriginConnection>> {
         match self {
             Codec::Http1(it) => Some(it.connection),
             Codec::Http2(_) | Codec::Program(_) => None,

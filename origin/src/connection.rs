@@ -100,7 +100,7 @@ impl ConnectionShare {
     }
 }
 
-/// One connection.
+/// One connection. Its owners hold it behind a pointer, which moves from the pool to each exchange and back.
 pub(crate) struct OriginConnection {
     stream: OriginSocket,
     pub(crate) shared: Rc<ConnectionShare>,

@@ -67,7 +67,7 @@ impl Exchange {
     fn new(
         permit: Permit,
         codec: Codec,
-        request: OutgoingRequest,
+        request: Box<OutgoingRequest>,
         asked: Option<u64>,
         attempt: Option<GroupAttempt>,
     ) -> Rc<Self> {
@@ -271,7 +271,8 @@ enum ExchangeLink {
 
 struct ExchangeState {
     origin: Rc<OriginPool>,
-    request: OutgoingRequest,
+    /// Behind a pointer: it is large, and moves on its way here.
+    request: Box<OutgoingRequest>,
     permit: Option<Permit>,
     /// The attempts in the group, where there is a group.
     attempt: Option<GroupAttempt>,
@@ -299,7 +300,12 @@ struct ExchangeState {
 }
 
 impl ExchangeState {
-    fn new(permit: Permit, codec: Codec, request: OutgoingRequest, attempt: Option<GroupAttempt>) -> Self {
+    fn new(
+        permit: Permit,
+        codec: Codec,
+        request: Box<OutgoingRequest>,
+        attempt: Option<GroupAttempt>,
+    ) -> Self {
         Self {
             origin: permit.origin().clone(),
             permit: Some(permit),
@@ -513,7 +519,8 @@ impl ExchangeState {
             }
             _ => {
                 // A stream of events may last for ever: it holds no permit.
-                if response.framing != Framing::Empty && is_endless_of(&response.fields) {
+                let has_end = matches!(response.framing, Framing::Empty | Framing::Length(_));
+                if !has_end && is_endless_of(&response.fields) {
                     self.permit = None;
                 }
                 self.begin_body();

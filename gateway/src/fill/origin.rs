@@ -351,7 +351,7 @@ impl FillJob {
         kind: &OriginRequestKind,
         passing: Passing<'_>,
     ) -> Result<SentRequest, OriginError> {
-        let mut outgoing = request_headers::outgoing(
+        let mut outgoing = Box::new(request_headers::outgoing(
             &self.gateway,
             &self.request,
             &self.request.fields.view(),
@@ -359,7 +359,7 @@ impl FillJob {
             &self.client,
             passing.framing,
             kind.request(self),
-        );
+        ));
         if let Some(upgrade) = passing.upgrade {
             upgrade.write(&mut outgoing.fields);
         }

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 
 /// An exchange on its connection.
 pub(crate) struct ApplicationExchange {
-    pub(crate) connection: OriginConnection,
+    pub(crate) connection: Box<OriginConnection>,
     protocol: ApplicationProtocol,
     records: RecordReader,
     output: ApplicationOutput,
@@ -34,7 +34,7 @@ pub(crate) struct ApplicationExchange {
 }
 
 impl ApplicationExchange {
-    pub(crate) fn new(protocol: ApplicationProtocol, connection: OriginConnection) -> Self {
+    pub(crate) fn new(protocol: ApplicationProtocol, connection: Box<OriginConnection>) -> Self {
         let (records, output) = (RecordReader::default(), ApplicationOutput::default());
         Self { connection, protocol, records, output, end: None, is_too_large: false, block: 0 }
     }

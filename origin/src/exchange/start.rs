@@ -12,7 +12,7 @@ impl ReservedPermit {
     ///
     /// # Errors
     /// As of that function.
-    pub async fn send(self, request: OutgoingRequest) -> Result<Rc<Exchange>, OriginError> {
+    pub async fn send(self, request: Box<OutgoingRequest>) -> Result<Rc<Exchange>, OriginError> {
         let ReservedPermit { mut permit, deadline, mut attempt, .. } = self;
         let needs = request.needs();
         let codec = match permit.connect(needs, &deadline).await {
@@ -45,7 +45,7 @@ impl OriginPool {
     /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or [`OriginError::Timeout`]
     /// where the origin does not accept the head.
     pub async fn send(self: &Rc<Self>, request: OutgoingRequest) -> Result<Rc<Exchange>, OriginError> {
-        ReservedPermit::of(self).await?.send(request).await
+        ReservedPermit::of(self).await?.send(Box::new(request)).await
     }
 }
 
@@ -59,6 +59,6 @@ impl Group {
         asked: BalanceKey,
         request: OutgoingRequest,
     ) -> Result<Rc<Exchange>, OriginError> {
-        self.reserve(asked).await?.send(request).await
+        self.reserve(asked).await?.send(Box::new(request)).await
     }
 }

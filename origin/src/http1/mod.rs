@@ -25,7 +25,7 @@ const SCRATCH: usize = 64 * 1024;
 
 /// An exchange on its connection.
 pub(crate) struct Http1Exchange {
-    pub(crate) connection: OriginConnection,
+    pub(crate) connection: Box<OriginConnection>,
     reading: ReadPosition,
     /// The length of the buffer when it last had no complete head.
     partial: usize,
@@ -41,7 +41,7 @@ enum ReadPosition {
 }
 
 impl Http1Exchange {
-    pub(crate) fn new(connection: OriginConnection) -> Self {
+    pub(crate) fn new(connection: Box<OriginConnection>) -> Self {
         Self { connection, reading: ReadPosition::Head, partial: 0, is_persistent: false }
     }
 

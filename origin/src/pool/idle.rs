@@ -24,7 +24,7 @@ const SLOWEST_SWEEP: Duration = Duration::from_secs(1);
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
 struct Unused {
-    connection: OriginConnection,
+    connection: Box<OriginConnection>,
     since: u64,
     reuse_delay: ReuseDelay,
     _slot: Option<IdleSlot>,
@@ -80,7 +80,7 @@ pub(super) struct IdleConnections {
 
 impl OriginPool {
     /// The last used of the unused connections that is still usable, of those that carry requests of this client.
-    pub(crate) fn reuse(&self, client: Option<ConnectionEnds>) -> Option<OriginConnection> {
+    pub(crate) fn reuse(&self, client: Option<ConnectionEnds>) -> Option<Box<OriginConnection>> {
         let mut idle = self.idle.list.borrow_mut();
         let sweep = self.idle.sweep.get();
         let may_be_used = |it: &Unused| {
@@ -106,7 +106,11 @@ impl OriginPool {
     }
 
     /// Takes back a connection whose exchange ended well.
-    pub(crate) fn return_idle(self: &Rc<Self>, mut connection: OriginConnection, reuse_delay: ReuseDelay) {
+    pub(crate) fn return_idle(
+        self: &Rc<Self>,
+        mut connection: Box<OriginConnection>,
+        reuse_delay: ReuseDelay,
+    ) {
         if self.persistence() == Persistence::Close || self.sends_surplus(reuse_delay) {
             return;
         }

@@ -197,9 +197,8 @@ impl OriginPool {
         let socket = match opened {
             OpenedSocket::Exclusive(socket) => {
                 self.outlier_state.speaks(Version::Http11);
-                return Ok(self
-                    .protocol
-                    .exclusive(OriginConnection::new(socket, self.shared.clone()).of(client)));
+                let connection = OriginConnection::new(socket, self.shared.clone()).of(client);
+                return Ok(self.protocol.exclusive(Box::new(connection)));
             }
             OpenedSocket::Multiplexed(socket) => socket,
         };
