@@ -43,6 +43,8 @@ pub struct Gateway {
     pub id: String,
     /// Buffers that requests reuse.
     pub(crate) scratch: RefCell<Scratch>,
+    /// Where requests lie while they run.
+    pub(crate) requests: FuturePool,
     /// The pool of its fills' futures.
     pub(crate) fills: Rc<FuturePool>,
     /// Where fills with one reader lie, which their requests run.
@@ -96,7 +98,8 @@ impl Gateway {
         let (uses, scratch) = (SharedUses::default(), RefCell::default());
         let (small_bodies, transit_coders) = (Cell::default(), Rc::default());
         let (coders, purge_sender) = (OnceCell::new(), OnceCell::new());
-        let (fills, private_fills, passes) = (Rc::default(), FuturePool::new(), FuturePool::new());
+        let (requests, fills) = (FuturePool::new(), Rc::default());
+        let (private_fills, passes) = (FuturePool::new(), FuturePool::new());
         Rc::new(Self {
             store,
             counters,
@@ -105,6 +108,7 @@ impl Gateway {
             uses,
             id,
             scratch,
+            requests,
             fills,
             private_fills,
             passes,

@@ -1,4 +1,4 @@
-//! The request machine: one function per step. `Receive`, `Lookup` and `Error` are here, the others in the files of their
+//! The request machine: one function per step. `Receive` and `Lookup` are here, the others in the files of their
 //! names. `deliver` sends responses, `fill` has the fill's own work, and `semantics` decides what may be cached.
 
 mod budget;
@@ -6,6 +6,7 @@ mod buffer;
 mod decode;
 pub(crate) mod deliver;
 mod early_body;
+mod error;
 mod fetch;
 pub(crate) mod fill_reader;
 mod handed;
@@ -28,8 +29,9 @@ use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
 use crate::stages::{FillStages, RequestObservation, Stages};
-use crate::{cache_key, coding, fast_path, own_page, protocol_upgrade};
+use crate::{cache_key, coding, fast_path, protocol_upgrade};
 use deliver::Delivery;
+use error::{OwnError, gateway_status};
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::miss_reason::MissReason;
@@ -123,19 +125,6 @@ enum StoreRoom {
     None,
 }
 
-/// The reason for a response of larder's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnError {
-    /// This status.
-    Status(u16),
-    /// Another request failed with this status.
-    OfAnother(u16),
-    /// No stored response may be served, and the request forbids asking.
-    OnlyIfCached,
-    /// No stored response may be served, and the budget of the client is exceeded.
-    OverBudget,
-}
-
 /// How a request ended.
 pub enum GatewayEnd<'c> {
     /// With a response, or without a client for it.
@@ -207,6 +196,19 @@ pub(crate) struct Machine<'a, 'c> {
 impl Gateway {
     /// Drives a request from its head to its last byte. `body` is `None` for a request that has none.
     pub async fn run<'c>(
+        self: &Rc<Self>,
+        route: &Rc<GatewayRoute>,
+        request: Rc<Request>,
+        client: &'c Client,
+        body: Option<RequestBody<'c>>,
+        reply: Reply<'c>,
+        observed: RequestObservation<'_>,
+    ) -> GatewayEnd<'c> {
+        // Not within the futures of its callers, each of which is moved as a whole into the next.
+        self.requests.lend(|| self.run_machine(route, request, client, body, reply, observed)).await
+    }
+
+    async fn run_machine<'c>(
         self: &Rc<Self>,
         route: &Rc<GatewayRoute>,
         mut request: Rc<Request>,
@@ -664,32 +666,4 @@ impl<'c> Machine<'_, 'c> {
         self.answer = Some(Delivery::Stored { stored, report });
         Some(Step::Hit)
     }
-
-    /// `Error`: a response of larder's own.
-    fn error(&mut self) -> Step {
-        let asked = self.local.origin_status.get();
-        let (status, sentence, report) = match self.error {
-            OwnError::OnlyIfCached => (504, own_page::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
-            OwnError::OverBudget => (429, own_page::OVER_BUDGET, Some(CacheReport::OverBudget { ttl: None })),
-            OwnError::OfAnother(status) => {
-                let report = CacheReport::SharedFailure { reason: self.reason };
-                (status, own_page::FAILED_FOR_ANOTHER, Some(report))
-            }
-            OwnError::Status(503) if self.route.maker.is_none() && self.route.origins.is_drained() => {
-                (503, own_page::DRAINED, Some(self.forwarded(asked)))
-            }
-            // The origin should have answered.
-            OwnError::Status(status @ 502..=504) => {
-                (status, own_page::error_sentence(status), Some(self.forwarded(asked)))
-            }
-            OwnError::Status(status) => (status, own_page::error_sentence(status), None),
-        };
-        self.answer = Some(Delivery::Own { status, sentence, report });
-        Step::Deliver
-    }
-}
-
-/// larder's status for a failure of the origin, or of the way to it.
-fn gateway_status(status: u16) -> u16 {
-    if matches!(status, 431 | 502..=504) { status } else { 502 }
 }
