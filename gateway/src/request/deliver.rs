@@ -556,7 +556,8 @@ impl<'c> Machine<'_, 'c> {
 
     async fn send_forwarded(&mut self, reply: &mut Reply<'c>, mut direct: ForwardedResponse<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
-        let is_endless = storable::is_endless_of(&fields);
+        // Its framing says more than the fields, which have no length any more.
+        let is_endless = direct.body == ResponseBody::Stream && storable::is_endless_of(&fields);
         let ends_with_client = is_endless || self.route.ends_with_client();
         // An event stream reports changes that are already made.
         let is_own = ends_with_client || method::is_safe(self.facts.method);
