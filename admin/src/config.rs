@@ -8,6 +8,7 @@ mod evidence;
 mod hidden;
 mod keys;
 mod maintenance;
+mod parsed_record;
 mod schema;
 mod texts;
 mod trial;
@@ -29,12 +30,12 @@ use larder_config::hide::{SecretCover, without_comments};
 use larder_config::include::IncludedTexts;
 use larder_config::plan::Plan;
 use larder_stdx::clock;
+pub(crate) use parsed_record::RoutePlace;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use texts::{AskedTexts, TextFiles};
 use tokio::sync::{Mutex, mpsc, oneshot};
-pub(crate) use trial::RoutePlace;
 
 /// An order to the main loop to take over the changed file.
 pub struct ConfigOrder {

@@ -1,6 +1,6 @@
 //! The evidence of recent requests about each route, as `semantics::trial::evidence` judges it, and its sentences.
 
-use super::trial::{ParsedRecord, RoutePlace};
+use super::parsed_record::{ParsedRecord, RoutePlace};
 use larder_observe::recorder::origin_hash;
 use larder_semantics::health::{DisagreeingFact, FailingUrlFact};
 use larder_semantics::secret::shown_target;

@@ -2,26 +2,26 @@
 //! of requests in `server::trial`, the decisions in `semantics::trial`. It runs on a thread of its own.
 
 use super::evidence::{self, RecentTroubles, RouteEvidence};
+use super::parsed_record::{ParsedRecord, RoutePlace};
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::files_in_force::FilesInForce;
 use larder_config::{Config, Source, dotted};
 use larder_gateway::coding::pool::Coders;
-use larder_gateway::explain::trial::{StoredResponseFacts, normal_authority, stored_under};
-use larder_observe::recorder::{Recorder, Recording, RequestRecord};
+use larder_gateway::explain::trial::{StoredResponseFacts, stored_under};
+use larder_observe::recorder::{Recorder, Recording};
 use larder_semantics::advice::SafeSetting;
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::Field;
 use larder_semantics::secret::shown_target;
 use larder_semantics::trial::evidence::CookieSharing;
 use larder_semantics::trial::facts;
 use larder_semantics::trial::{
-    ChangeExample, ChangeKind, ConfigTrial, Course, RecordedRequest, RecordedResponse, ServedBy,
-    SharedExample, SharedReason, TrialReport, UnknownFact,
+    ChangeExample, ChangeKind, ConfigTrial, Course, RecordedResponse, ServedBy, SharedExample, SharedReason,
+    TrialReport, UnknownFact,
 };
 use larder_server::live::Live;
-use larder_server::trial::{AccessJudgement, TrialRequest, TrialRoute, TrialRoutes};
+use larder_server::trial::{AccessJudgement, TrialRoute, TrialRoutes};
 use larder_stdx::clock;
 use larder_store::Store;
-use larder_wire::message::{Framing, Request, Version};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -129,65 +129,6 @@ impl Admin {
             recorder: self.recorder.clone(),
             store: self.gateway.store.clone(),
             coders: self.coders.clone(),
-        }
-    }
-}
-
-/// The positions of a site and of a route in it.
-pub(crate) type RoutePlace = (usize, usize);
-
-/// A recorded request in the forms that the trial reads.
-pub(super) struct ParsedRecord<'r> {
-    pub(super) record: &'r RequestRecord,
-    authority: String,
-    /// The listener and the fields are in it.
-    pub(super) request: TrialRequest<'r>,
-    response: Vec<Field<'r>>,
-}
-
-impl<'r> ParsedRecord<'r> {
-    fn of(record: &'r RequestRecord) -> Self {
-        let fields = facts::fields(record.fields());
-        let request = Request {
-            method: record.method().to_owned(),
-            scheme: record.scheme,
-            target: record.target().to_owned(),
-            authority: record.authority().to_owned(),
-            version: Version::Http11,
-            protocol: None,
-            fields: FieldList::from_fields(&fields),
-            framing: Framing::Empty,
-            expects_continue: false,
-        };
-        let authority = normal_authority(&request);
-        let mut request = TrialRequest::new(request, fields, record.address, record.listener());
-        request.own_status = (record.served == ServedBy::Other).then_some(record.status);
-        Self { record, authority, request, response: facts::fields(record.response()) }
-    }
-
-    pub(super) fn recorded<'s>(&'s self, stored: Option<RecordedResponse<'s>>) -> RecordedRequest<'s> {
-        let record = self.record;
-        let response = RecordedResponse {
-            time: record.time,
-            status: record.origin_status,
-            fields: &self.response,
-            digest: record.digest,
-            head: record.head,
-        };
-        RecordedRequest {
-            time: record.time,
-            span: record.span(),
-            weight: record.weight,
-            method: record.method(),
-            scheme: record.scheme.name(),
-            authority: &self.authority,
-            target: record.target(),
-            fields: &self.request.fields,
-            client: record.client,
-            status: record.status,
-            served: record.served,
-            response: (record.origin_status > 0).then_some(response),
-            stored,
         }
     }
 }

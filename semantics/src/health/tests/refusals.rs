@@ -63,7 +63,7 @@ fn more_refused_requests_after_a_change_name_the_change() {
         for second in 0..=70 {
             judge.look(&facts(second, 500 + before * second / 60));
         }
-        judge.reload(&sums(1_000, 0), &sums(1_000, 0), |it| Some(it));
+        judge.reload(&sums(1_000, 0), &sums(1_000, 0), Some);
         let start = 500 + before * 70 / 60;
         after
             .iter()
