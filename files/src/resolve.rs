@@ -10,7 +10,7 @@
 use crate::answer::NotServed;
 use crate::path::{self, Dotfiles};
 use larder_semantics::path::follow_link;
-use larder_stdx::beneath;
+use larder_transport::beneath;
 use rustix::fs::{FileType, OFlags, ResolveFlags, Stat, fstat, readlinkat};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,7 +1,5 @@
-//! Types that the standard library lacks and every layer needs. No I/O except reading the clock and opening a path.
+//! Types that the standard library lacks and every layer needs. No I/O except reading the clock.
 
-#[cfg(target_os = "linux")]
-pub mod beneath;
 pub mod circuit_breaker;
 pub mod clock;
 pub mod descriptors;

@@ -2,6 +2,8 @@
 
 mod alternative;
 mod answer;
+#[cfg(target_os = "linux")]
+pub mod beneath;
 pub mod body;
 mod body_length;
 mod client;

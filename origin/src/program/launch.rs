@@ -7,7 +7,7 @@ use crate::process_slots::ProcessSlot;
 use crate::program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 use larder_semantics::cgi::{ProgramPath, Script};
 use larder_semantics::field::FieldList;
-use larder_stdx::beneath;
+use larder_transport::beneath;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
