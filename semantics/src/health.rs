@@ -10,6 +10,7 @@ mod origins;
 mod recorded;
 mod refusals;
 mod routes;
+mod samples;
 mod table;
 
 pub use condition::Beginning;
@@ -22,7 +23,7 @@ pub use facts::{
     PastFact, PurgeLogFact, RouteCountFact, RouteFact, UnreachableFact,
 };
 use held::HeldConditions;
-pub use recorded::{RecordedFacts, RecordedSample};
+pub use samples::{RecordedFacts, RecordedSample};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 pub use table::{

@@ -4,6 +4,8 @@ use super::table::FindingKind;
 
 /// The share of server errors within a minute that is a finding, per cent: a site with fewer has single faults.
 pub(super) const ERRORS: u64 = 5;
+/// The subject of the share of server errors of all routes.
+pub(super) const SERVER_ERRORS: &str = "server errors";
 /// The fewest responses within a minute of which a share is taken: one error of few requests is no state.
 pub(super) const ERRORS_REQUESTS: u64 = 20;
 /// The most names in a sentence.

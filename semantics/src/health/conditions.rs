@@ -1,6 +1,8 @@
 //! From facts to conditions: each is a finding once it has held for long enough.
 
-use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, condition, list, number};
+use super::condition::{
+    Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition, list, number,
+};
 use super::facts::{CertificateFact, CountFacts, HealthFacts};
 use super::held::HeldConditions;
 use super::table::{FindingKind, LIMITS};
@@ -9,8 +11,6 @@ use crate::date;
 use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
 
-/// The subject of the share of server errors of all routes.
-pub(super) const SERVER_ERRORS: &str = "server errors";
 /// The share below which that finding ends, per cent: half, so that a share around the threshold does not flicker.
 const ERRORS_END: u64 = 2;
 /// The share at which most requests fail, per cent; and the one at which that ends.

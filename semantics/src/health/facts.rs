@@ -1,6 +1,6 @@
 //! The facts from which the state of the server is judged, as the caller has gathered them.
 
-use super::recorded::RecordedFacts;
+use super::samples::RecordedFacts;
 use super::table::{CLIENT_LIMITS, LIMITS};
 use crate::renewal::{ExpiryState, Validity};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The conditions of single routes: errors, refused requests, redirect loops, and routes without requests.
 
-use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, condition};
+use super::condition::{Beginning, Condition, ERRORS, ERRORS_REQUESTS, SERVER_ERRORS, condition};
 use super::facts::{HealthFacts, RouteCountFact};
 use super::held::HeldConditions;
 use super::table::FindingKind;
@@ -22,7 +22,7 @@ pub(super) fn routes(
     all: &mut Vec<Condition>,
 ) {
     // That of all routes names those with errors.
-    let is_named = all.iter().any(|it| it.subject == super::conditions::SERVER_ERRORS);
+    let is_named = all.iter().any(|it| it.subject == SERVER_ERRORS);
     for (fact, it) in facts.troubled.iter().zip(minute.routes) {
         let of_route = facts.routes.iter().find(|it| it.name == fact.name);
         let has_origin = of_route.is_none_or(|it| it.origins.iter().any(|it| facts.origins[*it].is_used));
