@@ -3,7 +3,8 @@
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin, until};
+use crate::harness::tiers::{fleet, settled};
+use crate::harness::{Larder, Memcached, Origin, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -288,4 +289,19 @@ fn reasons_add_up_also_in_a_crowd() {
     let all =
         |it: &BTreeMap<String, u64>| it.iter().filter(|it| it.0 != "waited").map(|it| it.1).sum::<u64>();
     assert_eq!((origin.requests() + closing.requests()) as u64, all(&pages) + all(&two), "{pages:?} {two:?}");
+}
+
+/// "The lifetime of the stored response had ended" was the reason for pages with most of their lifetime left.
+#[test]
+fn a_fresh_page_that_the_fleet_lost_is_in_doubt_and_not_expired() {
+    let memcached = Memcached::start();
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"1\"\n\npage");
+    let larder = start(&origin, &fleet(&[&memcached], "timeout = \"60s\"\nlocal_ttl = \"2s\""));
+    assert_eq!(200, larder.get("/page").status);
+    settled(&larder, 1);
+    memcached.command("flush_all\r\n");
+    larder.advance(3);
+    assert!(larder.get("/page").cache().contains("fwd=stale"));
+    let expect = [("doubted".to_owned(), 1), ("first-request".to_owned(), 1)];
+    assert_eq!(BTreeMap::from(expect), reasons(&larder, "pages"));
 }

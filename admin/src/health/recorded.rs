@@ -34,7 +34,7 @@ impl Admin {
             return facts.clone();
         }
         let mut facts = RecordedFacts::default();
-        let oldest = clock::wall().0.saturating_mul(1_000_000).saturating_sub(AGE);
+        let oldest = clock::unix_micros(clock::precise_micros()).saturating_sub(AGE);
         for it in self.recent.newest(MOST).iter().filter(|it| it.refused.is_none()) {
             let record: Value = serde_json::from_slice(&it.then).unwrap_or_default();
             if record["time_us"].as_u64().is_some_and(|it| it >= oldest) {

@@ -4,7 +4,15 @@ use super::{Machine, RamCopy};
 use crate::fill::FillPurpose;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::miss_reason::{self, MissFacts, MissReason};
-use larder_semantics::reuse;
+use larder_semantics::{reuse, tiers};
+use larder_stdx::clock;
+use larder_store::Stored;
+
+/// Whether the copy of RAM has to be compared with the fleet's before its lifetime ends.
+fn is_fresh_and_due(it: &Stored) -> bool {
+    let now = clock::wall();
+    it.is_due(now.0) && !it.meta.no_cache && tiers::usable_for(&it.meta, now) > 0
+}
 
 impl Machine<'_, '_> {
     /// The reason for a fetch that this request starts, before its response is known.
@@ -18,7 +26,8 @@ impl Machine<'_, '_> {
             forward: self.reason,
             stored: stored.map(|it| &it.meta),
             is_for_others: stored.map_or(self.has_variants_for_other_credentials(), |it| others(&it.meta)),
-            is_doubted: self.ram == RamCopy::Doubted || stored.is_some_and(|it| it.is_superseded()),
+            is_doubted: self.ram == RamCopy::Doubted
+                || stored.is_some_and(|it| it.is_superseded() || is_fresh_and_due(it)),
             is_hit_for_miss: self.is_hit_for_miss(),
             is_head: self.facts.method == "HEAD",
             removed: if stored.is_none() { self.gateway.store.removal_cause(self.hash) } else { None },
