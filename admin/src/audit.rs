@@ -234,12 +234,13 @@ fn from(client: &Client) -> String {
     client.peer.map_or_else(|| "unix".to_owned(), |it| it.to_string())
 }
 
-/// A short form of a body: short JSON of an authenticated client unchanged, never a login code, and no text of a configuration,
-/// which may have secrets.
+/// A short form of a body: short JSON of an authenticated client unchanged, never a login code, no text of a configuration, which may
+/// have secrets, and no request to explain, which may have cookies and credentials of a visitor.
 fn short_body(entry: &AuditEntry<'_>) -> String {
     let has_text = |it: &Endpoint| it.path.starts_with("/api/v1/config") && !it.path.ends_with("/rollback");
     let needs_token = |it: &Endpoint| matches!(it.needs, EndpointAccess::Role(_));
-    let is_open = entry.endpoint.is_none_or(|it| !needs_token(it) || has_text(it));
+    let has_fields = |it: &Endpoint| it.path.starts_with("/api/v1/explain");
+    let is_open = entry.endpoint.is_none_or(|it| !needs_token(it) || has_text(it) || has_fields(it));
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
         Ok(text) if !is_open && text.len() <= MOST_LOGGED && text.trim_start().starts_with('{') => {

@@ -465,12 +465,15 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
         .as_str()
         .ok_or_else(|| InputError::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
     let (scheme, rest) = Scheme::split(url).ok_or_else(|| {
-        InputError::at("url", format!("{url:?} is not a URL of this server; write http://HOST[:PORT]/PATH."))
+        InputError::at(
+            "url",
+            format!("{:?} is not a URL of this server; write http://HOST[:PORT]/PATH.", shown_target(url)),
+        )
     })?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
     if authority.contains('*') {
-        let detail = format!("{url:?} is a pattern, not a URL; write the URL of one page.");
+        let detail = format!("{:?} is a pattern, not a URL; write the URL of one page.", shown_target(url));
         return Err(InputError::at("url", detail));
     }
     if target.contains("=***") {

@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn as_json() {
         let json = trace(9, "a").json().to_string();
-        let expect = r#"{"id":"9","start_us":1009,"route":"a","method":"GET","url":"http://a/x","status":200,"bytes":5,"cache":"hit","total_us":12,"stages":{"lookup":3,"write":9}}"#;
+        let expect = r#"{"id":"9","start_us":1009,"route":"a","method":"GET","url":"http://a/x","status":200,"bytes":5,"cache":"hit","total_us":12,"stages":{"lookup":3,"write":9},"steps":[]}"#;
         assert_eq!(expect, json);
         let long = url(Scheme::Http, "a", &"ä".repeat(URL));
         assert!(long.len() <= URL + 3 && long.ends_with('…'));

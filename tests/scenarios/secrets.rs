@@ -600,3 +600,29 @@ fn a_secret_in_the_path_for_the_origin_is_shown_nowhere() {
     is_clean("metrics", &larder.admin_get("/metrics").text());
     logs_are_clean(&larder);
 }
+
+/// The fields of a request to explain are those of a visitor.
+#[test]
+fn the_audit_has_no_field_of_a_request_to_explain() {
+    let larder = guarded(&echo());
+    for body in [
+        json!({ "url": format!("ftp://x y?token={MARK}"), "headers": [["Cookie", format!("sid={MARK}")]] }),
+        json!({ "url": "http://h/", "headers": { "Authorization": format!("Bearer {MARK}") } }),
+        json!({ "url": "http://h/", "unknown": MARK }),
+    ] {
+        let body = body.to_string();
+        let mut client = crate::harness::Client::connect(larder.admin);
+        client.send(format!(
+            "POST /api/v1/explain HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+            larder.admin_lines(),
+            body.len()
+        ));
+        let response = client.read();
+        assert!(response.status >= 400, "{response:?}");
+    }
+    let log = || fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    until("they are logged", || log().matches("path=/api/v1/explain").count() >= 3);
+    logs_are_clean(&larder);
+    let audit = larder.admin_get("/api/v1/audit").text();
+    assert!(audit.contains("/api/v1/explain") && !audit.contains(MARK), "{audit}");
+}
