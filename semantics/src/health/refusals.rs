@@ -42,11 +42,17 @@ fn limit(row: &ClientLimitRow, times: u64, value: u64, requests: u64) -> Option<
     if times < ERRORS_REQUESTS || times.saturating_mul(100) < requests.saturating_mul(row.share) {
         return None;
     }
-    let what = format!("{} `{}` ({})", row.event, row.key, shown(value, row.unit));
+    let own = format!("`{}` ({})", row.key, shown(value, row.unit));
     let evidence = format!("{times} times within the last minute");
-    let other = if row.other.is_empty() { String::new() } else { format!(", or {},", row.other) };
-    let proposal = shown(value.saturating_mul(2), row.unit);
-    let effect = format!("set `{}`{other} to {proposal} or more if these are visitors", row.key);
+    let proposal = format!("set `{}` to {} or more", row.key, shown(value.saturating_mul(2), row.unit));
+    let (what, effect) = match row.other {
+        "" => (format!("{} {own}", row.event), proposal),
+        other => (
+            format!("{} {other}, or than {own} where it has none", row.event),
+            format!("raise that of the route, or {proposal},"),
+        ),
+    };
+    let effect = format!("{effect} if these are visitors");
     Some(condition(FindingKind::LimitRefusesClients, row.counter, what, evidence).with_effect(effect))
 }
 

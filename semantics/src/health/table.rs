@@ -88,7 +88,7 @@ findings! {
         "Repair the origin, or drain it (`larder origin drain`): its routes use the others. This state begins when at least 20 % of 20 or more answers within a minute are server errors, and this share is three times that of the other origins of the same routes. It ends below 10 %, or below twice the share of the others. If they have sent fewer than 20 answers, it begins at 50 % and ends below 40 %.";
     RouteFails "route-fails" Degraded 10 "live?filter=status >= 500":
         "most responses of route NAME are server errors since TIME (N of M within the last minute); its last failure: REASON",
-        "If REASON is a timeout, raise the one of `proxy` that was reached (`proxy.first_byte_timeout`). Otherwise the error log (`origin-failed`) and `Traces` show what fails; the application has to be corrected if the status is its own.";
+        "If its last failure is a timeout, raise the one of `proxy` that was reached, such as `proxy.first_byte_timeout`. Otherwise the error log (`origin-failed`) and `Traces` show what fails; the application has to be corrected if the status is its own.";
     RedirectLoop "redirect-loop" Degraded 0 "live?filter=reason == \"redirect-loop\"":
         "the origin of route NAME redirects requests to their own URL since TIME (N of M within the last minute); clients never get these pages",
         "Let the application build its URLs from `X-Forwarded-Proto` and `X-Forwarded-Host`, or trust the address of larder as a proxy. Behind another proxy, name it in `clients.trusted`.";
@@ -157,7 +157,7 @@ findings! {
         "`larder tail 'status == 429'` has the requests. Raise `access.limit` of the route if it refuses visitors.";
     RouteRejects "route-rejects" Notice 10 "live?filter=status >= 400 && status < 500":
         "most responses of route NAME have a status of 400 to 499 since TIME (N of M within the last minute)",
-        "`Live` names the status and who gave it. 404 of files: correct `files.root` or `files.strip`. 413: raise `body_size` or `limits.body_size`. 405: correct `methods`. A status of the origin has to be corrected in the application; `cache.status_ttl` stores it meanwhile.";
+        "`Live` names the status and who gave it. 404 of files: correct `files.root` or `files.strip`. 413: raise `body_size` or `limits.body_size`. 405: correct `methods`. A status of the origin has to be corrected in the application; meanwhile `cache.status_ttl` stores it, or `cache.override_ttl` if the response declares itself stale (`no-cache`).";
     HostUnknown "host-unknown" Notice 10 "live?filter=status == 404":
         "no site has the host NAME (N of the last M recorded requests); requests for it get 404",
         "If the name is yours, add it to `hosts` of its site. Otherwise its DNS entry points to this server by mistake.";

@@ -32,7 +32,17 @@ fn a_limit_that_refuses_clients_for_more_than_a_minute_is_a_notice_with_its_key(
         }
         let (name, sentence) = first(&report).unwrap_or_else(|| panic!("{}", row.key));
         assert_eq!(("limit-refuses-clients", HealthWord::Healthy), (name, report.word));
-        assert!(sentence.starts_with(&format!("{} `{}` (", row.event, row.key)), "{sentence}");
+        let start = match row.other {
+            "" => format!("{} `{}` (", row.event, row.key),
+            // A route's own value may be the one that was reached.
+            other => format!("{} {other}, or than `{}` (", row.event, row.key),
+        };
+        assert!(sentence.starts_with(&start), "{sentence}");
+        assert_eq!(
+            row.other.is_empty(),
+            !sentence.contains("; raise that of the route, or set "),
+            "{sentence}"
+        );
         let (value, double) = match row.unit {
             LimitUnit::Bytes => ("(2KiB)", "to 4KiB or more"),
             LimitUnit::Millis => ("(2048ms)", "to 4096ms or more"),
