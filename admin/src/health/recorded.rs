@@ -15,7 +15,7 @@ use std::sync::Arc;
 const MOST: usize = 512;
 /// Their greatest age, microseconds.
 const AGE: u64 = 60_000_000;
-/// The milliseconds for which the facts are used: parsing the records takes about a millisecond.
+/// The milliseconds for which the facts are used: a look at the state each second would parse the same records again.
 const USED: u64 = 5_000;
 /// The most characters of an address in a field.
 const ADDRESS: usize = 64;
