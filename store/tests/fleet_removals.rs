@@ -109,6 +109,30 @@ fn a_node_without_the_lease_may_write_first() {
 }
 
 #[test]
+fn of_two_pages_with_different_tags_from_the_same_second_the_fleet_keeps_neither() {
+    nodes(
+        |_| {},
+        async |[a, b, c]| {
+            let tagged = |tag, body: &'static str| {
+                let body = StoredBody::Heap(bytes::Bytes::from(body).into());
+                page(&[("Cache-Control", "max-age=600"), ("ETag", tag)], &[], body)
+            };
+            let lease = fetch(a).await;
+            assert_eq!(Settled::Stored, put(b, URL, &tagged("\"1\"", "one")).await);
+            assert_eq!(Settled::NotStored, put(a, URL, &tagged("\"1\"", "one")).await);
+            drop(lease);
+            assert_eq!(b"one"[..], hit(get(c, URL).await).body, "the same tag is the same page");
+            let two = tagged("\"2\"", "two");
+            assert_eq!(Settled::NotStored, put(c, URL, &two).await);
+            for node in [a, b, c] {
+                assert_miss(get(node, URL).await);
+            }
+            assert_eq!(FleetCopy::Yes, two.is_shared(), "its absence in the fleet is a removal");
+        },
+    );
+}
+
+#[test]
 fn a_node_without_a_lookup_overwrites_a_page_but_no_removal() {
     each(async |[a, b, c]| {
         assert_eq!(Settled::Stored, put(a, URL, &text("first")).await);

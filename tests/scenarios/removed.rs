@@ -392,7 +392,7 @@ fn fetch(node: &Larder, name: usize, pages: &[Page], second: &AtomicU64, mut cha
     while second.load(SeqCst) / SECONDS_OF_ROUND < end {
         let number = usize::try_from(chance.below(PAGES as u64)).unwrap();
         let (page, begun) = (&pages[number], second.load(SeqCst));
-        let lines = if chance.below(12) == 0 { "Cache-Control: no-cache\r\n" } else { "" };
+        let lines = if chance.below(100) == 0 { "Cache-Control: no-cache\r\n" } else { "" };
         let response = client.get_with(&format!("/{number}"), lines);
         let version: u64 = response.text().split(' ').next().unwrap().parse().unwrap();
         let least = begun.checked_sub(BOUND).map_or(0, |it| page.newest_at(it));
@@ -414,7 +414,7 @@ fn no_node_answers_with_less_than_the_newest_that_a_client_had() {
     let mut memcached = Memcached::start();
     let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
     let start = |memcached: &Memcached, folder: &Path| {
-        let fleet = fleet(&[memcached], "timeout = \"60s\"\nlocal_ttl = \"1s\"");
+        let fleet = fleet(&[memcached], "timeout = \"60s\"\nretry = \"100ms\"\nlocal_ttl = \"1s\"");
         Larder::before_with(&origin, "hit_for_miss = \"1s\"", &(fleet + &disk(folder) + "min_ttl = \"0s\"\n"))
     };
     let mut nodes: Vec<Larder> = folders.iter().map(|it| start(&memcached, it.path())).collect();

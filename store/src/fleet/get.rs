@@ -17,8 +17,7 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope::{self, BodyInfo, Envelope, EnvelopeError, Mark, Unshared};
 use larder_wire::memcached::{
-    FleetKey, MAX_EXPIRE, MemcachedLease, MemcachedProtocol, MemcachedReply, MemcachedRequest,
-    MemcachedValue, Ttl,
+    FleetKey, MAX_EXPIRE, MemcachedLease, MemcachedReply, MemcachedRequest, MemcachedValue, Ttl,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -286,10 +285,7 @@ impl Fleet {
 
     /// Whether leases decide which node fetches an absent or expired response.
     fn uses_leases(&self, query: &FleetQuery<'_>) -> bool {
-        let settings = &self.settings;
-        query.want == Want::Recompute
-            && settings.recompute_once
-            && settings.protocol == MemcachedProtocol::Meta
+        query.want == Want::Recompute && self.grants_leases()
     }
 
     fn turn_of(self: &Rc<Self>, query: &FleetQuery<'_>, record: &FleetRecord) -> RecomputeTurn {

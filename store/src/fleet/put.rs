@@ -310,6 +310,11 @@ impl Fleet {
             }
             match (self.current_content(outgoing, key, over).await, over) {
                 (CurrentContent::Removal, _) => return PutResult::Removed,
+                (CurrentContent::Contested(cas), _) => {
+                    if self.remove_contested(outgoing, key, server, cas).await {
+                        return PutResult::Removed;
+                    }
+                }
                 (CurrentContent::Older(cas), _) | (CurrentContent::Other(cas), Overwrite::AllButRemovals) => {
                     over = Overwrite::This(cas);
                 }
@@ -317,6 +322,38 @@ impl Fleet {
                 (CurrentContent::Unknown, _) => return PutResult::NotWritten,
             }
         }
+    }
+
+    /// Replaces the item with this number by a removal mark. `false` where another node has replaced it by now.
+    async fn remove_contested(
+        self: &Rc<Self>,
+        outgoing: &OutgoingItem,
+        key: &FleetKey,
+        server: usize,
+        cas: u64,
+    ) -> bool {
+        let Some(mark) = self.removal_marker(&outgoing.key) else { return true };
+        let (pieces, expire) = ([&mark[..]], self.removal_seconds());
+        let value = MemcachedValue::of(&pieces);
+        let request =
+            MemcachedRequest::Set { key, value, flags: 0, expire, cas: Some(cas), stale_if_older: false };
+        self.counters.fleet_removes.add(1);
+        let deadline = now() + self.settings.timeout;
+        let replied = self.servers[server].exchange(&request, ConnectionChoice::of(key), deadline).await;
+        !replied.is_ok_and(|it| it.reply == MemcachedReply::Exists)
+    }
+
+    /// Whether it is unknown which of two responses with the same variant and with different entity tags the origin made
+    /// later. Without leases nodes fetch a page at the same time as a rule: then the first one stays.
+    fn is_contested(&self, other: &Envelope, ours: &Stored) -> bool {
+        let (theirs, ours_tag) = (&other.meta.etag, &ours.meta.etag);
+        self.grants_leases()
+            && theirs.is_some()
+            && ours_tag.is_some()
+            && theirs != ours_tag
+            && meets(other, ours)
+            && !is_newer(other, ours)
+            && !is_older(other, ours)
     }
 
     /// The content of a key to which a write failed.
@@ -341,12 +378,15 @@ impl Fleet {
             Err(_) => match Envelope::read(&it.value) {
                 Ok((other, _)) if is_newer(&other, &outgoing.stored) => CurrentContent::Newer,
                 Ok((other, _)) if is_older(&other, &outgoing.stored) => CurrentContent::Older(it.hit.cas),
+                Ok((other, _)) if self.is_contested(&other, &outgoing.stored) => {
+                    CurrentContent::Contested(it.hit.cas)
+                }
                 _ => CurrentContent::Other(it.hit.cas),
             },
         };
         let is_left = match standing {
             CurrentContent::Removal | CurrentContent::Newer => true,
-            CurrentContent::Older(_) => false,
+            CurrentContent::Older(_) | CurrentContent::Contested(_) => false,
             CurrentContent::Other(_) | CurrentContent::Unknown => over != Overwrite::AllButRemovals,
         };
         if is_left {
@@ -436,6 +476,8 @@ enum CurrentContent {
     Newer,
     /// An answer for the same variant that had arrived before this one was requested, with this number.
     Older(u64),
+    /// Another answer for the same variant, with this number: neither is known to be the newer one.
+    Contested(u64),
     /// Other content, with this number.
     Other(u64),
     /// None any more, or the server does not answer.

@@ -4,7 +4,7 @@
 use super::connection::now;
 use super::{ConnectionChoice, Fleet};
 use larder_wire::envelope::Mark;
-use larder_wire::memcached::{FleetKey, MemcachedRequest, MemcachedValue};
+use larder_wire::memcached::{FleetKey, MemcachedProtocol, MemcachedRequest, MemcachedValue};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -142,6 +142,11 @@ pub enum HolderState {
 }
 
 impl Fleet {
+    /// Whether nodes take leases.
+    pub(super) fn grants_leases(&self) -> bool {
+        self.settings.recompute_once && self.settings.protocol == MemcachedProtocol::Meta
+    }
+
     /// Whether the node with the lease is alive.
     pub async fn holder_state(&self, it: &OtherNodesLease) -> HolderState {
         let keys = [self.keys.liveness_key(&it.0.key)];
