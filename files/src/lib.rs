@@ -21,6 +21,7 @@ mod answer;
 mod cache;
 mod directory;
 mod explain;
+mod file_checksums;
 mod find;
 mod forms;
 mod listing;
@@ -35,7 +36,6 @@ mod respond;
 mod root;
 mod root_directory;
 mod scripts;
-mod sums;
 
 pub use answer::NotServed;
 pub use explain::{FileFinding, FileOutcome};

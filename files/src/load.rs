@@ -3,13 +3,13 @@
 use crate::answer::NotServed;
 use crate::cache::{EntryBody, OpenFileEntry};
 use crate::directory::{DirectoryView, RootOptions, ServedDirectory};
+use crate::file_checksums::FileChecksums;
 use crate::forms::{Encoded, FileForms};
 use crate::media::media_type;
 use crate::negotiate::FileCoding;
 use crate::open_file::{FileContents, FileHeadFields, OpenFile};
 use crate::path;
 use crate::resolve::{self, FileNode, Identity};
-use crate::sums::FileSums;
 use bytes::Bytes;
 use larder_semantics::transcode;
 use larder_stdx::clock::{self, Monotonic};
@@ -188,7 +188,7 @@ fn read_whole(
         } else if size <= options.copied_file {
             copy_at_most(&file, size).map(|(length, copy)| (length, FileContents::Copy(copy)))
         } else {
-            let sums = FileSums::of(file.as_fd(), &identity, clock::wall());
+            let sums = FileChecksums::of(file.as_fd(), &identity, clock::wall());
             let sums = sums.map_err(|it| not_taken(&it.into()))?;
             return Ok((FileContents::Descriptor(file.into(), sums), identity));
         };

@@ -1,9 +1,9 @@
 //! A file that is ready to be sent: head, facts, and body or descriptor. Immutable; a changed file becomes another one.
 //! The lookup is not here.
 
+use crate::file_checksums::{Appended, FileChecksums};
 use crate::negotiate::FileCoding;
 use crate::resolve::Identity;
-use crate::sums::{Appended, FileSums};
 use larder_counters::Counters;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
@@ -57,7 +57,7 @@ pub(crate) enum FileContents {
     /// Copied completely into a `memfd` that no other process can write to.
     Copy(OwnedFd),
     /// The file itself, and the sums of its bytes.
-    Descriptor(OwnedFd, FileSums),
+    Descriptor(OwnedFd, FileChecksums),
 }
 
 impl OpenFile {
@@ -270,7 +270,7 @@ impl FileOwner for Copy {
 struct Descriptor {
     fd: OwnedFd,
     identity: Identity,
-    sums: FileSums,
+    sums: FileChecksums,
     /// The last state in which it had grown, and the bytes that were unchanged then.
     grown: Mutex<(Identity, Appended)>,
     counters: Arc<Counters>,
@@ -320,7 +320,7 @@ impl FileOwner for Descriptor {
     /// A recording may also rewrite its header meanwhile, and the modification time of a file may change alone.
     fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
         let Some(now) = self.state() else { return false };
-        offset >= FileSums::offset_of(self.after_append(&now))
+        offset >= FileChecksums::offset_of(self.after_append(&now))
             || self.sums.has_blocks() && self.sums.hold(self.fd.as_fd(), offset, bytes, self.identity.size)
     }
 

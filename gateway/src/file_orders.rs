@@ -1,5 +1,5 @@
 //! Orders of an application to send a file in place of its body (`X-Sendfile`, `X-Accel-Redirect`): taken out of every
-//! response, and obeyed on a route with `sendfile`. `request/handed.rs` sends the file.
+//! response, and obeyed on a route with `sendfile`. `request/sendfile.rs` sends the file.
 
 use larder_files::{NotServed, OpenFile, Root};
 use larder_semantics::field::{Field, FieldList};

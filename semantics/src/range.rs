@@ -221,11 +221,6 @@ pub fn write_content_range(first: u64, last: u64, complete: Option<u64>, out: &m
     .expect("a vector takes everything");
 }
 
-/// Appends the value of the `Content-Range` of a 416: `bytes */1234` (RFC 9110 §15.5.17).
-pub fn write_unsatisfied(length: u64, out: &mut Vec<u8>) {
-    write!(out, "bytes */{length}").expect("a vector takes everything");
-}
-
 /// Appends the text before the bytes of one part of a `multipart/byteranges` (RFC 9110 §14.6), beginning with the line
 /// end that closes the part before it.
 ///
@@ -254,28 +249,6 @@ pub fn write_multipart_end(boundary: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n--");
     out.extend_from_slice(boundary.as_bytes());
     out.extend_from_slice(b"--\r\n");
-}
-
-/// The length of the whole `multipart/byteranges` body: the sum of [`write_part_head`], the bytes and
-/// [`write_multipart_end`].
-#[must_use]
-pub fn multipart_length(
-    boundary: &str,
-    content_type: Option<&[u8]>,
-    parts: &[(u64, u64)],
-    length: u64,
-) -> u64 {
-    let content_type = content_type.map_or(0, |it| "\r\nContent-Type: ".len() + it.len());
-    let fixed = "\r\n--".len() + boundary.len() + content_type + "\r\nContent-Range: bytes -/\r\n\r\n".len();
-    let end = "\r\n--".len() + boundary.len() + "--\r\n".len();
-    let part = |(first, last): &(u64, u64)| {
-        fixed as u64 + digits(*first) + digits(*last) + digits(length) + (last - first + 1)
-    };
-    parts.iter().map(part).sum::<u64>() + end as u64
-}
-
-fn digits(number: u64) -> u64 {
-    u64::from(number.checked_ilog10().unwrap_or(0)) + 1
 }
 
 #[cfg(test)]
@@ -426,10 +399,6 @@ mod tests {
              \r\n--B\r\nContent-Type: text/plain\r\nContent-Range: bytes 9-10/100\r\n\r\nab\r\n--B--\r\n",
             String::from_utf8_lossy(&out)
         );
-        assert_eq!(out.len() as u64, multipart_length("B", Some(b"text/plain"), &parts, 100));
-        out.clear();
-        write_unsatisfied(7, &mut out);
-        assert_eq!(b"bytes */7", &out[..]);
     }
 
     type Ends = (Option<u64>, Option<u64>);
@@ -504,23 +473,6 @@ mod tests {
             prop_assert!(parts.iter().all(|(first, last)| first <= last && *last < length));
             let total: u128 = parts.iter().map(|(first, last)| u128::from(last - first) + 1).sum();
             prop_assert!(total <= u128::from(length), "no byte twice, so never over the length");
-        }
-
-        #[test]
-        fn the_multipart_length_is_the_length_written(
-            parts in proptest::collection::vec((0..1_000_000u64, 0..300u64), 1..16), length in 2_000_000..u64::MAX,
-            content_type in proptest::option::of("[a-z]{1,9}/[a-z]{1,9}"), boundary in "[a-z0-9]{1,40}"
-        ) {
-            let parts: Vec<_> = parts.into_iter().map(|(first, more)| (first, first + more)).collect();
-            let content_type = content_type.as_ref().map(String::as_bytes);
-            let mut out = Vec::new();
-            let mut bytes = 0;
-            for part in &parts {
-                write_part_head(&boundary, content_type, *part, length, &mut out);
-                bytes += part.1 - part.0 + 1;
-            }
-            write_multipart_end(&boundary, &mut out);
-            prop_assert_eq!(out.len() as u64 + bytes, multipart_length(&boundary, content_type, &parts, length));
         }
 
         #[test]

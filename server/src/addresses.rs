@@ -278,12 +278,6 @@ impl OpenAddresses {
         self.streams.iter().map(|it| it.name.clone()).collect()
     }
 
-    /// Whether an address uses TLS.
-    #[must_use]
-    pub fn use_tls(&self) -> bool {
-        self.streams.iter().any(|it| matches!(it.entrance.at, Listen::Tls(_)))
-    }
-
     /// Whether both are the same open addresses.
     #[must_use]
     pub fn are(&self, others: &OpenAddresses) -> bool {

@@ -52,12 +52,6 @@ impl FillReader {
         Self { fill, at: 0, place, ahead: WINDOW, waits: false, is_lost: false, is_suspect: false }
     }
 
-    /// Whether this reader came with the writer: a private head is for it.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.place == ReaderRole::Leader
-    }
-
     /// Whether this reader joined before the head.
     #[must_use]
     pub fn has_waited(&self) -> bool {

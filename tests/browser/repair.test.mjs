@@ -10,7 +10,7 @@ import { audit, confirm, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 let larder, browser, page, seen;
-const folder = mkdtempSync(join(tmpdir(), 'larder-mend-'));
+const folder = mkdtempSync(join(tmpdir(), 'larder-repair-'));
 const socket = (name) => join(folder, name);
 const memcached = {};
 

@@ -1,5 +1,5 @@
 //! nginx and larder side by side: each case is the same site in both configurations, and both get the same requests. Every
-//! difference between their responses is a row of `tests/golden/beside-nginx.md`, with its reason.
+//! difference between their responses is a row of `tests/golden/compared-with-nginx.md`, with its reason.
 //!
 //! `LARDER_BLESS=1` writes the rows again and keeps their reasons; a row without a reason fails.
 
@@ -480,12 +480,12 @@ fn golden(text: &str) -> Vec<(Vec<String>, String)> {
 }
 
 fn check_golden(rows: &[Row], count: usize) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beside-nginx.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/compared-with-nginx.md");
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let known: BTreeMap<Vec<String>, String> = golden(&text).into_iter().collect();
     if std::env::var_os("LARDER_BLESS").is_some() {
         let mut out = format!(
-            "# Differences from nginx\n\nOf {count} requests of `tests/scenarios/beside_nginx.rs`, each sent to nginx 1.22 and to larder \
+            "# Differences from nginx\n\nOf {count} requests of `tests/scenarios/compared_with_nginx.rs`, each sent to nginx 1.22 and to larder \
              with the same site. Where the\nstatus differs, no other part is listed.\n\n\
              | case | request | part | nginx | larder | reason |\n|---|---|---|---|---|---|\n"
         );
@@ -498,7 +498,7 @@ fn check_golden(rows: &[Row], count: usize) {
     }
     let found: Vec<Vec<String>> = rows.iter().map(|it| it.to_vec()).collect();
     let listed: Vec<Vec<String>> = golden(&text).into_iter().map(|it| it.0).collect();
-    assert_eq!(listed, found, "tests/golden/beside-nginx.md: left is listed, right was found");
+    assert_eq!(listed, found, "tests/golden/compared-with-nginx.md: left is listed, right was found");
     for (row, reason) in &known {
         assert!(reason.len() > 10, "no reason: {row:?}");
     }

@@ -14,14 +14,14 @@ use larder_stdx::clock;
 use larder_transport::Reply;
 
 impl<'c> Machine<'_, 'c> {
-    pub async fn send_ordered_file(&mut self, reply: &mut Reply<'c>, handed: FileResponse) -> Sent {
-        if handed.upload {
+    pub async fn send_ordered_file(&mut self, reply: &mut Reply<'c>, file: FileResponse) -> Sent {
+        if file.upload {
             reply.close_after(); // The rest of the request's body is not read.
         }
-        if let Some(source) = &handed.source {
+        if let Some(source) = &file.source {
             source.leave().await;
         }
-        let FileResponse { file, source, fields, report, .. } = handed;
+        let FileResponse { file, source, fields, report, .. } = file;
         drop(source);
         match flush_while_waiting(self.stages, reply, file.open()).await? {
             Ok(file) => self.send_file(reply, &file, fields, report).await,

@@ -21,7 +21,7 @@ const MOST: u64 = 64 << 20;
 const AT_REST: u64 = 10;
 
 /// The sums of a file in one state.
-pub(crate) struct FileSums {
+pub(crate) struct FileChecksums {
     /// Of the sample at the beginning.
     head: u64,
     /// Of the other samples.
@@ -41,7 +41,7 @@ pub(crate) enum Appended {
     Nothing,
 }
 
-impl FileSums {
+impl FileChecksums {
     /// The sums of a file in the state `identity`, at the time `now`.
     ///
     /// # Errors
