@@ -4,13 +4,14 @@ import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { audit, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
-const PEBBLE = join(dirname(fileURLToPath(import.meta.url)), '../../target/tools/pebble');
+const TOOLS = join(dirname(fileURLToPath(import.meta.url)), '../../target/tools');
+const PEBBLE = [TOOLS, ...(process.env.PATH ?? '').split(delimiter)].map((it) => join(it, 'pebble')).find((it) => existsSync(it));
 const folder = mkdtempSync(join(tmpdir(), 'larder-acme-'));
 const file = (name) => join(folder, name);
 let larder, browser, page, seen, pebble, resolver;
@@ -83,13 +84,14 @@ async function issue(http, tls) {
     };
     writeFileSync(file('pebble.json'), JSON.stringify({ pebble: settings }));
     const env = { ...process.env, PEBBLE_WFE_NONCEREJECT: '0', PEBBLE_VA_NOSLEEP: '1' };
-    pebble = spawn(existsSync(PEBBLE) ? PEBBLE : 'pebble', ['-config', file('pebble.json'), '-dnsserver', dns], { env, stdio: 'ignore' });
+    pebble = spawn(PEBBLE, ['-config', file('pebble.json'), '-dnsserver', dns], { env, stdio: 'ignore' });
     await until('Pebble listens or ends', async () => pebble.exitCode !== null || (await listens(port)));
     if (pebble.exitCode === null) return `https://localhost:${port}/dir`;
   }
 }
 
 before(async () => {
+  assert.ok(PEBBLE, `there is no pebble in ${TOOLS} and in PATH: tests/install installs it`);
   certify();
   larder = await start();
   await larder.end();
