@@ -52,6 +52,17 @@ pub enum AcmeChallenge {
     TlsAlpn01,
 }
 
+impl AcmeChallenge {
+    /// Its type (RFC 8555 section 9.7.8).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AcmeChallenge::Http01 => "http-01",
+            AcmeChallenge::TlsAlpn01 => "tls-alpn-01",
+        }
+    }
+}
+
 /// A CA with the ACME protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcmeAuthority {

@@ -51,6 +51,8 @@ impl Pebble {
         let mut command = Command::new(program("pebble"));
         command.arg("-config").arg(&file).arg("-dnsserver").arg(resolver());
         command.env("PEBBLE_WFE_NONCEREJECT", "30").env("PEBBLE_VA_NOSLEEP", "1");
+        // Each order validates its name.
+        command.env("PEBBLE_AUTHZREUSE", "0");
         let output = std::fs::File::create(authority.path("pebble.log")).unwrap();
         let child =
             command.stdout(output).stderr(Stdio::null()).spawn().expect("tests/install brings Pebble");

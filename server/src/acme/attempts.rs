@@ -106,8 +106,8 @@ impl Attempts {
             if !names.contains_key(name) {
                 let validity = self.folder.certificate(name).ok().flatten().map(|it| it.validity());
                 let mut state = self.folder.state(name);
-                if state.order.as_ref().is_some_and(|it| self.folder.has_certificate_of(name, it)) {
-                    state = NameState::default();
+                if let Some(it) = state.order.as_ref().filter(|it| self.folder.has_certificate_of(name, it)) {
+                    state = state.issued(&it.directory);
                 }
                 names.insert(name.clone(), ManagedName { state, validity, is_busy: false, is_asked: false });
             }
@@ -178,7 +178,7 @@ impl Attempts {
         state.begun = 0;
         let got = match outcome {
             Ok(got) => {
-                state = self.obtained(name, &got);
+                state = self.obtained(name, &got, &state);
                 Some(got)
             }
             Err((failure, requested)) => {
@@ -210,9 +210,9 @@ impl Attempts {
         names.get_mut(name).is_some_and(|it| it.decide(wall()) == RenewalDecision::Due)
     }
 
-    fn obtained(&self, name: &str, got: &IssuedCertificate) -> NameState {
+    fn obtained(&self, name: &str, got: &IssuedCertificate, before: &NameState) -> NameState {
         let now = wall();
-        let mut state = NameState { authority: got.authority.clone(), ..NameState::default() };
+        let mut state = before.issued(&got.authority);
         if got.validity.renewal() <= now {
             // Only a wrong clock makes a new certificate due: it is not requested in a loop.
             let third = u64::try_from((got.validity.until - got.validity.from) / 3).unwrap_or(0);
@@ -330,10 +330,7 @@ impl Attempts {
         let account = self.account(config, authority).await?;
         self.means.counters.acme_orders.add_shared(1);
         let mut challenges = config.challenges.clone();
-        if state.pause.failures % 2 == 1 {
-            // The other way: a firewall may be in the first one.
-            challenges.reverse();
-        }
+        challenges.sort_by_key(|it| it.name() != state.way);
         let means = OrderContext {
             folder: &self.folder,
             overlays: &self.means.overlays,

@@ -3,7 +3,6 @@
 use super::AcmeContext;
 use super::attempts::{Attempts, IssuedCertificate, date_of};
 use super::fleet::{AcmeFleet, SharedCertificate};
-use super::folder::NameState;
 use super::order;
 use super::wall;
 use larder_config::tls::AcmeConfig;
@@ -38,7 +37,8 @@ impl Attempts {
             self.note(Err(why));
             return false;
         }
-        self.record(name, NameState { authority: shared.authority, ..NameState::default() }, Some(validity));
+        let before = self.names.borrow().get(name).map(|it| it.state.clone()).unwrap_or_default();
+        self.record(name, before.issued(&shared.authority), Some(validity));
         let AcmeContext { errors, book, .. } = &self.means;
         let values = [("name", name), ("until", &date_of(validity.until))];
         errors.event(Level::Info, "certificate-received", &values);

@@ -6,7 +6,7 @@
 //! FOLDER/node                          a random number, by which the other nodes of a fleet know this one
 //! FOLDER/accounts/HOST-HASH.json       the account at a CA, with its key
 //! FOLDER/names/NAME/certificate.pem    the certificate with its chain and its key: one file, so that the two always fit
-//! FOLDER/names/NAME/state.json         the order in progress, and the pause after failures
+//! FOLDER/names/NAME/state.json         the order in progress, the way of validation, and the pause after failures
 //! ```
 
 use base64::Engine as _;
@@ -98,10 +98,19 @@ pub struct NameState {
     pub begun: u32,
     /// The order in progress.
     pub order: Option<StoredOrder>,
+    /// The type of the challenge to begin with: the last one that the CA validated, or the other one after a failure; empty before.
+    pub way: String,
     /// The directory of the CA that issued the certificate.
     pub authority: String,
     /// The last answer of that CA about the renewal.
     pub suggestion: Option<StoredSuggestion>,
+}
+
+impl NameState {
+    /// The state after a success at the CA with this directory.
+    pub fn issued(&self, authority: &str) -> Self {
+        Self { authority: authority.to_owned(), way: self.way.clone(), ..Self::default() }
+    }
 }
 
 /// The renewal that a CA suggests (RFC 9773). Times are seconds since the Unix epoch.

@@ -50,7 +50,10 @@ pub(super) async fn certificate(
     let mut order = begin(means, name, state).await?;
     let mut published = PublishedChallenges::new(means.overlays.clone(), means.tls.clone());
     if order.state().status == OrderStatus::Pending {
-        prove(&mut order, name, means, &mut published).await?;
+        let proved = prove(&mut order, name, means, &mut published).await?;
+        // The next attempt begins with the other way unless the CA validates this one: a firewall may be in it.
+        let other = proved.and_then(|way| means.challenges.iter().find(|it| **it != way));
+        state.way = other.map_or_else(|| state.way.clone(), |it| it.name().to_owned());
         let ready = again(async || order.poll_ready(&POLLING).await).await;
         if order.state().status == OrderStatus::Invalid {
             let why = reason(&mut order).await;
@@ -58,6 +61,7 @@ pub(super) async fn certificate(
             return Err(AcmeFailure::new(FailureKind::Unproven, why));
         }
         ready?;
+        state.way = proved.map_or_else(|| state.way.clone(), |it| it.name().to_owned());
     }
     drop(published);
     if order.state().status == OrderStatus::Ready {
@@ -160,33 +164,38 @@ async fn read_authorizations(order: &mut Order) -> Result<(), Error> {
     Ok(())
 }
 
-/// Answers the challenge of each authorization that needs one.
+/// Answers the challenge of each authorization that needs one; returns the way of the last one.
 async fn prove(
     order: &mut Order,
     name: &str,
     means: &OrderContext<'_>,
     published: &mut PublishedChallenges,
-) -> Result<(), AcmeFailure> {
+) -> Result<Option<AcmeChallenge>, AcmeFailure> {
     again(async || read_authorizations(order).await).await?;
+    let mut proved = None;
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
         if authorization.status != AuthorizationStatus::Pending {
             continue;
         }
-        let kinds = means.challenges.iter().map(|it| match it {
+        let kind = |it: AcmeChallenge| match it {
             AcmeChallenge::Http01 => ChallengeType::Http01,
             AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
-        });
-        let offered =
-            kinds.into_iter().find(|kind| authorization.challenges.iter().any(|it| it.r#type == *kind));
+        };
+        let is_offered = |way: AcmeChallenge| {
+            let kind = kind(way);
+            authorization.challenges.iter().any(|it| it.r#type == kind)
+        };
+        let offered = means.challenges.iter().copied().find(|it| is_offered(*it));
         let none = || {
             let why = format!(
                 "the CA offers no challenge for {name} by which it reaches larder: HTTP-01 or TLS-ALPN-01"
             );
             AcmeFailure::new(FailureKind::Refused, why)
         };
-        let mut challenge = authorization.challenge(offered.ok_or_else(none)?).ok_or_else(none)?;
+        let way = offered.ok_or_else(none)?;
+        let mut challenge = authorization.challenge(kind(way)).ok_or_else(none)?;
         let answer = challenge.key_authorization();
         let answer = match challenge.r#type {
             ChallengeType::TlsAlpn01 => {
@@ -199,8 +208,9 @@ async fn prove(
             fleet.publish(name, answer).await?;
         }
         again(async || challenge.set_ready().await).await?;
+        proved = Some(way);
     }
-    Ok(())
+    Ok(proved)
 }
 
 /// The reason for which an order failed: that of its authorization, otherwise its own.

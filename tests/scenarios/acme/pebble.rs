@@ -219,8 +219,18 @@ fn pebble_validates_by_tls_alone() {
 
 /// A larder whose ports for HTTP-01 and TLS-ALPN-01 Pebble reaches only if they are given here.
 fn behind_a_firewall(ports: impl Fn(&Larder) -> [u16; 2]) -> (tempfile::TempDir, Larder, Pebble) {
+    behind_a_firewall_with("{}", ports)
+}
+
+/// The same with the stored state of its name.
+fn behind_a_firewall_with(
+    state: &str,
+    ports: impl Fn(&Larder) -> [u16; 2],
+) -> (tempfile::TempDir, Larder, Pebble) {
     let sites = site("a.test");
     let (folder, larder) = without_certificates(&sites);
+    std::fs::create_dir_all(folder.path().join("names/a.test")).unwrap();
+    std::fs::write(folder.path().join("names/a.test/state.json"), state).unwrap();
     let [http, tls] = ports(&larder);
     let pebble = Pebble::start(http, tls);
     let admin = format!("[admin]\nlisten = \"{}\"\n", larder.admin);
@@ -239,6 +249,36 @@ fn a_name_that_http_cannot_validate_is_validated_by_tls_at_once() {
         fetched(&larder, &pebble, "a.test").is_some()
     });
     assert_eq!(2, larder.counter("acme_orders"));
+}
+
+/// The stored way of validation for the next order of `a.test`.
+fn stored_way(folder: &tempfile::TempDir) -> String {
+    let text = std::fs::read(folder.path().join("names/a.test/state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    state["way"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_renewal_begins_with_the_way_that_validated_the_name() {
+    let (folder, larder, _pebble) = behind_a_firewall(|it| [1, secure_address(it).port()]);
+    until("it has a certificate", || larder.counter("acme_certificates") == 1);
+    assert_eq!((2, "tls-alpn-01"), (larder.counter("acme_orders"), stored_way(&folder).as_str()));
+    // After the window that Pebble suggests, or two thirds of the lifetime.
+    larder.advance(76 * 86_400);
+    until("it is renewed", || larder.counter("acme_certificates") == 2);
+    assert_eq!(3, larder.counter("acme_orders"), "the CA is not asked to validate by HTTP again");
+    let first = r#"{"way":"tls-alpn-01"}"#;
+    let (folder, larder, _pebble) = behind_a_firewall_with(first, |it| [1, secure_address(it).port()]);
+    until("it has a certificate after a restart", || larder.counter("acme_certificates") == 1);
+    assert_eq!((1, "tls-alpn-01"), (larder.counter("acme_orders"), stored_way(&folder).as_str()));
+}
+
+#[test]
+fn a_way_of_validation_that_fails_is_no_longer_the_first_one() {
+    let first = r#"{"way":"tls-alpn-01"}"#;
+    let (folder, larder, _pebble) = behind_a_firewall_with(first, |it| [it.address.port(), 1]);
+    until("it has a certificate", || larder.counter("acme_certificates") == 1);
+    assert_eq!((2, "http-01"), (larder.counter("acme_orders"), stored_way(&folder).as_str()));
 }
 
 /// Both validations count for the pauses: at most five of a name in an hour.
