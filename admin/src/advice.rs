@@ -8,15 +8,18 @@ use larder_counters::CookieNames;
 use larder_semantics::advice::{
     self, Advice, AdviceFacts, CountedRoute, Finding, ReasonCount, SafeChange, SafeSetting,
 };
+use larder_semantics::cookies;
+use larder_semantics::field::Field;
 use larder_semantics::miss_reason::MissReason;
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::trial::evidence::{CookieSharing, EqualForAll};
+use larder_semantics::trial::facts;
 use larder_server::live::Live;
 use larder_server::route_stats::{AdviceSums, ConfigScopes};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Weak;
 use std::time::Duration;
 
@@ -51,6 +54,8 @@ pub struct JudgedRequests {
     at: Cell<u64>,
     /// The faults of the application that they show.
     pub(super) troubles: RefCell<RecentTroubles>,
+    /// The evidence that pages are the same for all cookies, by the names of site and route.
+    equal: RefCell<HashMap<(String, String), EqualForAll>>,
 }
 
 /// The facts of one route.
@@ -154,6 +159,11 @@ impl Admin {
             known.iter_mut().for_each(|it| it.is_red = red.contains(&it.place));
             found = advised(&live.config, &known, self.full_disk());
         }
+        let equal = known.iter().filter_map(|it| {
+            let site = live.scopes.sites[it.site].name.clone();
+            Some(((site, it.config.name.clone()), it.equal()?.clone()))
+        });
+        self.judged.equal.replace(equal.collect());
         for it in &known {
             let sentence = it.evidence.as_ref().and_then(RouteEvidence::sentence);
             live.scopes
@@ -162,6 +172,26 @@ impl Admin {
                 .for_each(|to| to.set(it.needless_cookies(), sentence.clone()));
         }
         (known, found)
+    }
+
+    /// The evidence that the pages of a route are the same for all values of the cookies in `fields`, as a sentence, and the change.
+    pub(super) fn equal_for_all(
+        &self,
+        (site, route): RoutePlace,
+        config: &RouteConfig,
+        fields: &[Field<'_>],
+    ) -> Option<(String, SafeChange)> {
+        let live = self.live.borrow();
+        let site = live.scopes.sites.get(site)?;
+        let judged = live.scopes.needless_of(*site.routes.get(route)?)?;
+        let names = judged.names()?;
+        let is_equal = cookies::are_ignored(fields, &names.private, &names.ignored);
+        if !is_equal || facts::is_identified(fields) {
+            return None;
+        }
+        let all = self.judged.equal.borrow();
+        let equal = all.get(&(site.name.clone(), config.name.clone()))?;
+        Some((judged.sentence()?, advice::without_needless_cookies(&config.cache, equal)))
     }
 
     /// `GET /api/v1/advice`.

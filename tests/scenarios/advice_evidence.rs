@@ -129,6 +129,22 @@ fn pages_that_are_the_same_for_all_cookies_are_proposed_and_no_page_of_one_clien
             .map(|reason| why(&larder, route, reason)["evidence"].clone());
         assert!(rows.iter().any(|it| it.as_str().is_some_and(|it| it.contains(words))), "{route}: {rows:?}");
     }
+    // Explain judges such a request by the same evidence.
+    for (route, cookies, judgement) in [
+        ("category", "sid=1; once=2", "could-be-cached"),
+        ("category", "sid=1; cart=2", "right"),
+        ("guide", "sid=77", "could-be-cached"),
+        ("mine", "sid=1", "right"),
+    ] {
+        let url = format!("http://h/{route}/0");
+        let question = serde_json::json!({ "url": url, "headers": [["Cookie", cookies]] }).to_string();
+        let response = larder.admin_post("/api/v1/explain", &question);
+        let report: Value = serde_json::from_slice(&response.body).unwrap();
+        let summary = &report["summary"];
+        assert_eq!(judgement, summary["judgement"], "{route} {cookies}: {summary:#}");
+        let has_setting = summary["changes"].as_array().unwrap().iter().any(|it| it["by"] == "configuration");
+        assert_eq!(judgement == "could-be-cached", has_setting, "{summary:#}");
+    }
     // From now on, such requests are counted as possible hits; one with another cookie is not.
     let before =
         ["category", "mine"].map(|it| why(&larder, it, "private-cookie")["could_be_hits"].as_u64().unwrap());

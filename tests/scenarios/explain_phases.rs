@@ -75,6 +75,24 @@ fn check(larder: &Larder, target: &str, status: u16, found: &str, key: &str, lin
     }
 }
 
+/// Explain said "That is right: larder rejects such requests before the cache" of a path without a file.
+#[test]
+fn a_path_without_a_file_is_by_the_key_and_line_of_the_directory() {
+    let (folder, larder) = site("");
+    let summary = page(&larder, "/none.pdf")["summary"].clone();
+    assert_eq!("by-rule", summary["judgement"], "{summary:#}");
+    let because = summary["because"].as_str().unwrap();
+    assert!(
+        because.starts_with("`site.route.files.root` at ") && because.contains("larder.toml:6 decides"),
+        "{because}"
+    );
+    assert!(because.contains(folder.path().to_str().unwrap()), "{because}");
+    let url = format!("http://{}/app.js", larder.address);
+    let summary = explain(&larder, &json!({ "url": url, "method": "POST" }))["summary"].clone();
+    assert_eq!("by-rule", summary["judgement"], "{summary:#}");
+    assert_eq!("No key admits another method for a file.", summary["because"]);
+}
+
 #[test]
 fn the_member_of_a_list_that_answers_is_named() {
     let (_folder, larder) = site("files.try = [\"{path}\", \"{path}.html\", \"{path}/\", \"/index.html\"]");

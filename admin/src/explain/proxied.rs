@@ -57,7 +57,7 @@ impl Admin {
         explained["sticky"] = sticky::to_json(proxied, &request, &row.decided);
         explained["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
         let asked = (&request, view.client);
-        self.add_reason(&mut explained, &explanation, &proxied.policy, asked, (site, row));
+        self.add_reason(&mut explained, &explanation, &proxied.policy, asked, (site, route, row));
         explained["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
         let is_in_key = proxied.policy.credentials == CredentialUse::InKey;
         if let Some(it) = access.filter(|_| is_in_key && lacks_credentials(&explanation)) {

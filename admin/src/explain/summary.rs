@@ -13,7 +13,7 @@ use larder_semantics::advice::{
 use larder_semantics::analytics;
 use larder_semantics::field::FieldList;
 use larder_semantics::forwarded::{self, Believed};
-use larder_semantics::miss_reason::REASONS;
+use larder_semantics::miss_reason::{MissReason, REASONS};
 use larder_semantics::policy::Policy;
 use larder_semantics::scheme::Scheme;
 use larder_wire::message::Request;
@@ -39,8 +39,16 @@ const CREDENTIALS: [(CredentialOf, &str); 4] = [
 const MOST_RECORDED: usize = 20;
 
 /// The facts that only [`add`] needs.
-const FACTS: [&str; 7] =
-    ["changes", "audience", "failure", "credential", "errors", "redirects_to_https", "untrusted_proxy"];
+const FACTS: [&str; 8] = [
+    "changes",
+    "equal",
+    "audience",
+    "failure",
+    "credential",
+    "errors",
+    "redirects_to_https",
+    "untrusted_proxy",
+];
 
 impl Admin {
     /// Adds the reason for asking an origin, and the changes that help requests of this reason.
@@ -50,7 +58,7 @@ impl Admin {
         explanation: &Explanation,
         policy: &Policy,
         (request, client): (&Request, Option<IpAddr>),
-        (site, route): (usize, &RouteConfig),
+        (site, place, route): (usize, usize, &RouteConfig),
     ) {
         let judged = &explanation.judged;
         let audience = AUDIENCES.iter().find(|it| it.0 == judged.audience).map(|it| it.1);
@@ -78,8 +86,13 @@ impl Admin {
                 full_disk: self.full_disk(),
             },
         );
+        let is_withheld = matches!(reason, MissReason::PrivateCookie | MissReason::Credentials);
+        let fields = judged.last_request.as_ref().unwrap_or(&request.fields).view();
+        let equal = self.equal_for_all((site, place), route, &fields).filter(|_| is_withheld);
+        let (evidence, change) = equal.unzip();
+        explained["equal"] = evidence.into();
         explained["changes"] =
-            changes.iter().map(|it| self.advised(it, Some((site, route.number)))).collect();
+            change.iter().chain(&changes).map(|it| self.advised(it, Some((site, route.number)))).collect();
     }
 
     /// Adds the facts of recorded requests for the same URL: their server errors, and a proxy whose fields are ignored.
@@ -169,6 +182,7 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
         untrusted_proxy: proxy.as_deref(),
         status,
         refused_by: refused_by.as_deref(),
+        equal: explained["equal"].as_str(),
         by_access: explained["bypass"] == Bypass::Credentials.sentence(),
         audience,
         has_setting: changes.iter().any(|it| it["by"] == "configuration"),
@@ -192,6 +206,12 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
 
 /// The rule of access that refuses the request, its place, and the requests that it admits.
 fn refused_by(explained: &Value, is_by_default: bool) -> Option<String> {
+    if explained["verdict"]["name"] != "refused" {
+        return None;
+    }
+    if explained["file"].is_object() {
+        return Some(no_file(explained));
+    }
     let access = explained["access"].as_object().filter(|it| it["name"] == "refused")?;
     let text = |key: &str| access.get(key).and_then(Value::as_str);
     let place = text("where").map_or(String::new(), |it| format!(" at {it}"));
@@ -203,4 +223,19 @@ fn refused_by(explained: &Value, is_by_default: bool) -> Option<String> {
         false => "",
     };
     Some(format!("`{}`{place} decides, before the cache.{admits}{client}", text("key")?))
+}
+
+/// The key that decides that no file answers, its place, and the directory.
+fn no_file(explained: &Value) -> String {
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    let (file, status) = (&explained["file"], &explained["verdict"]["status"]);
+    if *status == 405 {
+        return "No key admits another method for a file.".to_owned();
+    }
+    let place = file["where"].as_str().map_or(String::new(), |it| format!(" at {it}"));
+    let directory = text(&file["root"]);
+    format!(
+        "`{}`{place} decides. The directory is {directory}: add the file there, or change the key.",
+        text(&file["key"])
+    )
 }

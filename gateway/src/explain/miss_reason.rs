@@ -10,7 +10,7 @@ use crate::rules;
 use larder_semantics::advice::{CredentialOf, NamedCredential, PageAudience};
 use larder_semantics::cookie_pairs::in_list;
 use larder_semantics::cookies;
-use larder_semantics::field::{Field, first};
+use larder_semantics::field::{Field, FieldList, first};
 use larder_semantics::flip;
 use larder_semantics::miss_reason::{self, MissFacts, MissReason, RequestCredentials};
 use larder_semantics::policy::Policy;
@@ -57,6 +57,8 @@ pub struct JudgedRequest {
     pub is_public: bool,
     /// The field or cookies on which the reason depends.
     pub credential: Option<NamedCredential>,
+    /// The fields of the last request, if the reason depends on them.
+    pub last_request: Option<FieldList>,
     /// The status of the last response that was not stored.
     pub last_status: Option<u16>,
     /// Whether the stored response, or the last one that was not stored, redirects to the same URL over `https`.
@@ -86,8 +88,11 @@ impl ReasonInput<'_> {
             (Err(_), Some(it)) => redirects_to_https(request, it.status, &it.response.view()),
             (Err(_), None) => false,
         };
+        let credential = reason.and_then(|it| self.credential(it, request, &route.policy, last));
+        let is_of_last = credential.as_ref().is_some_and(|it| it.of == CredentialOf::LastRequest);
         JudgedRequest {
-            credential: reason.and_then(|it| self.credential(it, request, &route.policy, last)),
+            last_request: last.filter(|_| is_of_last).map(|it| it.request.clone()),
+            credential,
             last_status: response.map(|it| it.status),
             redirects_to_https,
             reason,

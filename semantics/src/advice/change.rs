@@ -290,7 +290,8 @@ pub(super) fn without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
 
 /// Cookies for whose values pages were equal make no request private any more. They leave the request to the origin, so that no response
 /// can depend on them. All other cookies stay private.
-pub(super) fn without_needless_cookies(policy: &Policy, of: &EqualForAll) -> SafeChange {
+#[must_use]
+pub fn without_needless_cookies(policy: &Policy, of: &EqualForAll) -> SafeChange {
     let mut settings = Vec::new();
     if of.needs_lifetime && policy.default_ttl.is_none() {
         settings.push(SafeSetting::DefaultTtl(SHORT));

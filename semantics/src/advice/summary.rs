@@ -103,6 +103,8 @@ pub struct ExplainedFacts<'a> {
     pub status: Option<u16>,
     /// The rule of the configuration that refuses the request, as a sentence.
     pub refused_by: Option<&'a str>,
+    /// The evidence of recent requests that the page is the same for all clients, whatever their cookies, as a sentence.
+    pub equal: Option<&'a str>,
     /// Whether it bypasses the cache because the route's access rules identify its client.
     pub by_access: bool,
     /// The audience of the page.
@@ -148,17 +150,11 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         ),
         "overlay" => right(format!("Served by an overlay: {}", rest("")), "an operator set the overlay"),
         "file" => right(format!("Served from a file: {}", rest("")), "files need no cache"),
-        "refused" => match facts.refused_by {
-            Some(rule) => ExplainSummary {
-                answer: format!("Refused: {}", rest("Refused by larder before the cache: ")),
-                rightness: Rightness::ByRule,
-                because: rule.to_owned(),
-                shows_changes: false,
-            },
-            None => right(
-                format!("Rejected: {}", rest("larder rejects the request with ")),
-                "larder rejects such requests before the cache",
-            ),
+        "refused" => ExplainSummary {
+            answer: refusal(facts.sentence),
+            rightness: Rightness::ByRule,
+            because: facts.refused_by.unwrap_or("larder rejects such requests before the cache.").to_owned(),
+            shows_changes: false,
         },
         "gateway-timeout" => right(
             "Answered with 504: the request allows a stored response only, and none is usable.".to_owned(),
@@ -185,6 +181,17 @@ pub fn summarize(facts: &ExplainedFacts<'_>) -> ExplainSummary {
             "the configuration says so",
         ),
     }
+}
+
+/// The answer to a refused request.
+fn refusal(sentence: &str) -> String {
+    let starts = [
+        ("Refused by larder before the cache: ", "Refused"),
+        ("larder rejects the request with ", "Rejected"),
+    ];
+    let answer =
+        starts.iter().find_map(|(start, word)| Some(format!("{word}: {}", sentence.strip_prefix(start)?)));
+    answer.unwrap_or_else(|| sentence.to_owned())
 }
 
 /// The summary where the application fails, or a setting makes it fail: that outweighs everything that concerns the cache.
@@ -288,10 +295,17 @@ fn of_origin(facts: &ExplainedFacts<'_>) -> ExplainSummary {
         ),
         (MissClass::Needed | MissClass::Shared, _) => (Rightness::Once, "That is normal", because),
     };
-    let because = format!("{start}: {because}.");
+    let is_withheld = matches!(reason, MissReason::PrivateCookie | MissReason::Credentials);
+    // The response to a request with a cookie counts as one client's: the evidence compares the bodies.
+    let equal =
+        facts.equal.filter(|_| is_withheld && facts.audience != PageAudience::Differs && !facts.by_access);
+    let (rightness, because) = match equal {
+        Some(evidence) => (Rightness::CouldBeCached, format!("It could be cached. {evidence}")),
+        None => (rightness, format!("{start}: {because}.")),
+    };
     let named = facts.credential.filter(|_| !facts.by_access).and_then(|it| named_words(reason, it));
     let answer = named.unwrap_or_else(|| format!("{answer}."));
-    ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() }
+    ExplainSummary { answer, rightness, because, shows_changes: apart.is_none() || equal.is_some() }
 }
 
 /// The answer that names the field or cookies on which the reason depends.

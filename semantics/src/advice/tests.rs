@@ -170,6 +170,7 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         untrusted_proxy: None,
         status: None,
         refused_by: None,
+        equal: None,
         by_access: false,
         audience: PageAudience::Unknown,
         has_setting: false,
@@ -258,6 +259,26 @@ fn the_answer_names_the_field_or_cookies_on_which_the_reason_depends() {
     }
 }
 
+/// Explain said "That is right" of a page that the advice called equal for all values of the cookie.
+#[test]
+fn a_page_that_is_equal_for_all_cookies_could_be_cached() {
+    let evidence =
+        "Recent requests: 90 of 100 could have been hits; 4 pages were the same for all values of sid.";
+    for reason in [MissReason::PrivateCookie, MissReason::Credentials] {
+        let facts = ExplainedFacts { equal: Some(evidence), ..explained("pass", Some(reason)) };
+        let found = summarize(&facts);
+        assert_eq!((Rightness::CouldBeCached, true), (found.rightness, found.shows_changes));
+        assert_eq!(format!("It could be cached. {evidence}"), found.because);
+        for facts in [
+            ExplainedFacts { audience: PageAudience::Differs, ..facts },
+            ExplainedFacts { by_access: true, ..facts },
+            ExplainedFacts { reason: Some(MissReason::SetCookie), ..facts },
+        ] {
+            assert_eq!(Rightness::Right, summarize(&facts).rightness, "{facts:?}");
+        }
+    }
+}
+
 /// Explain said "That is right" of a redirect loop and of a URL that answers each request with 500.
 #[test]
 fn a_fault_of_the_application_or_of_a_setting_is_never_right() {
@@ -334,6 +355,22 @@ fn a_refused_request_is_neither_right_nor_wrong() {
         ("Refused: the client 127.0.0.1 is not in allow.", Rightness::ByRule, rule),
         (&*found.answer, found.rightness, &*found.because)
     );
+    let answers = [
+        ("larder rejects the request with 405: no.", "Rejected: 405: no."),
+        (
+            "No file answers: 404 No resource exists at this URL.",
+            "No file answers: 404 No resource exists at this URL.",
+        ),
+        (
+            "A file accepts GET, HEAD and OPTIONS, not this method.",
+            "A file accepts GET, HEAD and OPTIONS, not this method.",
+        ),
+    ];
+    for (sentence, answer) in answers {
+        let found = summarize(&ExplainedFacts { sentence, ..explained("refused", None) });
+        assert_eq!((answer, Rightness::ByRule), (&*found.answer, found.rightness));
+        assert!(!found.because.contains("right"), "{}", found.because);
+    }
 }
 
 #[test]
