@@ -177,7 +177,8 @@ fn a_copy_in_ram_is_asked_about_after_its_local_lifetime() {
         assert!(b.get("/").is_hit());
     }
     assert_eq!(before + 1, reads(&b), "after it, one does");
-    // Another node has a newer one.
+    // Another node has a newer one, from a later second: of two from one second the fleet keeps neither.
+    a.advance(2);
     a.client().get_with("/", "Cache-Control: no-cache\r\n");
     settled(&a, 2); // What is on its way to the fleet has a deadline by the clock that is moved.
     a.advance(2);
