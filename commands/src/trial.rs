@@ -71,7 +71,7 @@ pub fn render(trial: &Value, screen: Screen) -> String {
     let keys: Vec<&str> = list(&trial["not_modelled"]).iter().filter_map(Value::as_str).collect();
     if !keys.is_empty() {
         let line = format!(
-            "not in this ratio: the effect of {}; the trial takes RAM and disk to have room for every response",
+            "not in this ratio: the effect of {}; the trial takes every tier to have room for every response",
             keys.join(", ")
         );
         let _ = writeln!(out, "  {}", wrapped(&line, 2, 4, screen));
@@ -200,7 +200,7 @@ mod tests {
             "    GET http://h/b: b -> none (larder.toml:12)",
             "  newly open: 1 request, 1 URL",
             "    GET http://h/c: 401 -> admitted",
-            "  not in this ratio: the effect of cache.ram.size; the trial takes RAM and disk to have room for every response",
+            "  not in this ratio: the effect of cache.ram.size; the trial takes every tier to have room for every response",
             "  not known: 7 got a response that was not recorded",
         ] {
             assert!(report.lines().any(|it| it == line), "{line:?} is not in\n{report}");

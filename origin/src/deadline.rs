@@ -1,5 +1,6 @@
 //! Deadlines of an exchange, and their alarms. `exchange` defines which wait has which deadline.
 
+use crate::error::TimeLimit;
 use crate::limits::OriginLimits;
 use std::future::Future;
 use std::pin::Pin;
@@ -31,6 +32,11 @@ impl Deadlines {
     /// The deadline for the origin to accept bytes.
     pub(crate) fn write(&mut self, limits: &OriginLimits) -> Option<Instant> {
         earlier(&mut self.write, Some(limits.between_bytes), &mut self.total, limits)
+    }
+
+    /// The limit that has passed: that of the whole exchange, or that of the phase.
+    pub(crate) fn passed(&self, phase: TimeLimit) -> TimeLimit {
+        if self.is_over() { TimeLimit::Total } else { phase }
     }
 
     /// Whether `Limits::total` has passed.

@@ -16,8 +16,8 @@ pub enum OriginError {
     NoDescriptor,
     /// It closed or reset the connection before a head, or within the body.
     Disconnected,
-    /// A deadline passed.
-    Timeout,
+    /// A time limit passed.
+    Timeout(TimeLimit),
     /// Its head is not valid HTTP.
     BadHead(BadResponse),
     /// Its body is not valid: a broken chunk, or more bytes than announced.
@@ -46,6 +46,17 @@ pub enum OriginError {
     Status(u16),
 }
 
+/// A time limit of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// `proxy.first_byte_timeout`.
+    FirstByte,
+    /// `proxy.between_bytes_timeout`.
+    BetweenBytes,
+    /// `proxy.total_timeout`.
+    Total,
+}
+
 /// The side at fault for an error: it decides the level at which it is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
@@ -60,7 +71,7 @@ impl OriginError {
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
-            Self::ConnectTimeout | Self::Timeout => 504,
+            Self::ConnectTimeout | Self::Timeout(_) => 504,
             Self::Busy | Self::NoDescriptor | Self::Ejected | Self::Drained => 503,
             Self::VariablesTooLarge => 431,
             Self::Status(status) | Self::LocalFailure(status, _) => *status,
@@ -123,7 +134,9 @@ impl OriginError {
                      buffer-size (4096 unless set): set buffer-size = 65535 there"
                 ));
             }
-            Self::Timeout => "the origin timed out",
+            Self::Timeout(TimeLimit::FirstByte) => "the origin timed out (`proxy.first_byte_timeout`)",
+            Self::Timeout(TimeLimit::BetweenBytes) => "the origin timed out (`proxy.between_bytes_timeout`)",
+            Self::Timeout(TimeLimit::Total) => "the origin timed out (`proxy.total_timeout`)",
             Self::BadHead(why) => {
                 return Cow::Owned(format!(
                     "the origin's response is not valid HTTP: {}",
@@ -172,17 +185,18 @@ mod tests {
 
     #[test]
     fn statuses_and_sentences() {
-        use OriginError::{Busy, Connect, ConnectTimeout, Disconnected, Timeout};
+        use OriginError::{Busy, Connect, ConnectTimeout, Disconnected};
+        let timeout = OriginError::Timeout(TimeLimit::FirstByte);
         check(Connect("refused".into()), 502, "the origin cannot be reached: refused");
         check(ConnectTimeout, 504, "the connection to the origin timed out");
         check(Disconnected, 502, "the origin closed the connection before its response was complete");
-        check(Timeout, 504, "the origin timed out");
+        check(timeout.clone(), 504, "the origin timed out (`proxy.first_byte_timeout`)");
         check(Busy, 503, "every connection to the origin is in use");
         check(OriginError::NoDescriptor, 503, "no file descriptor is free for a connection to the origin");
         assert_eq!(502, OriginError::BadHead(BadResponse::Length).status());
         assert!(Busy.is_without_connection() && ConnectTimeout.is_without_connection());
-        assert!(!Timeout.is_without_connection() && !Disconnected.is_without_connection());
+        assert!(!timeout.is_without_connection() && !Disconnected.is_without_connection());
         assert_eq!(Blame::Us, Busy.blame());
-        assert_eq!(Blame::Origin, Timeout.blame());
+        assert_eq!(Blame::Origin, timeout.blame());
     }
 }

@@ -23,7 +23,7 @@ mod steps;
 use crate::body_form::BodyForm;
 use crate::codec::Codec;
 use crate::deadline::Deadlines;
-use crate::error::OriginError;
+use crate::error::{OriginError, TimeLimit};
 use crate::group::GroupAttempt;
 use crate::limits::OriginLimits;
 use crate::pool::{OriginPool, Permit, ReuseDelay};
@@ -434,7 +434,7 @@ impl ExchangeState {
                 };
                 ready!(codec.alarms().write.poll(deadline, cx));
                 codec.note_silence();
-                Poll::Ready(Err(OriginError::Timeout))
+                Poll::Ready(Err(OriginError::Timeout(self.deadlines.passed(TimeLimit::BetweenBytes))))
             }
         }
     }
@@ -581,7 +581,7 @@ impl ExchangeState {
                 }
                 // An origin that always has a byte ready never causes a wait, and is bounded nevertheless.
                 if codec.alarms().read.has_rung() && self.deadlines.is_over() {
-                    return Poll::Ready(Err(OriginError::Timeout));
+                    return Poll::Ready(Err(OriginError::Timeout(TimeLimit::Total)));
                 }
                 Poll::Ready(Ok(event))
             }
@@ -614,6 +614,10 @@ impl ExchangeState {
             _ if self.switched => None,
             _ => Some(limits.between_bytes),
         };
+        let limit = match self.reading {
+            ResponsePhase::Head => TimeLimit::FirstByte,
+            _ => TimeLimit::BetweenBytes,
+        };
         if silence.is_none() {
             self.deadlines.read = None;
         }
@@ -627,6 +631,6 @@ impl ExchangeState {
         let Some(deadline) = self.deadlines.read(silence, &limits) else { return Poll::Pending };
         ready!(codec.alarms().read.poll(deadline, cx));
         codec.note_silence();
-        Poll::Ready(OriginError::Timeout)
+        Poll::Ready(OriginError::Timeout(self.deadlines.passed(limit)))
     }
 }

@@ -374,7 +374,7 @@ impl GroupAttempt {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
             OriginError::Busy | OriginError::Refused | OriginError::NotHttp2 => true,
             OriginError::Disconnected | OriginError::BlockUnanswered(_) => true,
-            OriginError::Timeout | OriginError::Status(_) => true,
+            OriginError::Timeout(_) | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Ejected
             | OriginError::Drained

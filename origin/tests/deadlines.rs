@@ -3,7 +3,7 @@
 mod scripted;
 
 use bytes::Bytes;
-use larder_origin::{OriginError, OriginLimits};
+use larder_origin::{OriginError, OriginLimits, TimeLimit};
 use larder_wire::message::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
 use std::time::Duration;
@@ -37,14 +37,14 @@ fn check(limits: OriginLimits, script: fn(&mut Peer), first: &str) {
 #[test]
 fn no_head() {
     let limits = OriginLimits { first_byte: SHORT, ..limits() };
-    check(limits, |_| {}, "Timeout");
-    check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nContent-Len")), "Timeout");
+    check(limits, |_| {}, "Timeout(FirstByte)");
+    check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nContent-Len")), "Timeout(FirstByte)");
 }
 
 #[test]
 fn interim_responses_are_no_head() {
     let limits = OriginLimits { first_byte: SHORT, ..limits() };
-    check(limits, |peer| assert!(peer.send("HTTP/1.1 103 Early Hints\r\n\r\n")), "103 Timeout");
+    check(limits, |peer| assert!(peer.send("HTTP/1.1 103 Early Hints\r\n\r\n")), "103 Timeout(FirstByte)");
 }
 
 #[test]
@@ -53,14 +53,14 @@ fn silence_within_the_body() {
     check(
         limits,
         |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")),
-        "200 hel Timeout",
+        "200 hel Timeout(BetweenBytes)",
     );
     check(
         limits,
         |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")),
-        "200 hello Timeout",
+        "200 hello Timeout(BetweenBytes)",
     );
-    check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\n\r\nhel")), "200 hel Timeout");
+    check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\n\r\nhel")), "200 hel Timeout(BetweenBytes)");
 }
 
 /// Bytes that always come in time one by one, for ever.
@@ -82,7 +82,7 @@ fn a_drip_is_cut_by_the_total() {
     let (origin, counters) = client(&scripted, limits);
     run(async {
         let report = fetch(&origin).await;
-        assert!(report.starts_with("200 xx") && report.ends_with("x Timeout"), "{report}");
+        assert!(report.starts_with("200 xx") && report.ends_with("x Timeout(Total)"), "{report}");
         assert_eq!("closed", scripted.reported());
         assert_eq!(1, counters.origin_timeouts.get());
     });
@@ -91,14 +91,14 @@ fn a_drip_is_cut_by_the_total() {
 #[test]
 fn a_drip_within_the_head_is_cut() {
     let limits = OriginLimits { first_byte: SHORT, ..limits() };
-    check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nX: ")), "Timeout");
+    check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nX: ")), "Timeout(FirstByte)");
     check(
         limits,
         |peer| {
             peer.send("HTTP/1.1 200 OK\r\nX: ");
             drip(peer);
         },
-        "Timeout",
+        "Timeout(FirstByte)",
     );
 }
 
@@ -122,7 +122,7 @@ fn a_flood_is_cut_by_the_total() {
                 end => break end,
             }
         };
-        assert_eq!(Err(OriginError::Timeout), end);
+        assert_eq!(Err(OriginError::Timeout(TimeLimit::Total)), end);
         assert_eq!("closed", scripted.reported());
     });
 }
@@ -137,8 +137,8 @@ fn an_origin_that_takes_no_body_is_cut() {
     run(async {
         let exchange = origin.send(request("POST", Framing::Length(64 << 20))).await.unwrap();
         let written = exchange.write(Bytes::from(vec![b'x'; 64 << 20])).await;
-        assert_eq!(Err(OriginError::Timeout), written);
-        assert_eq!("Timeout", told(Ok(exchange)).await);
+        assert_eq!(Err(OriginError::Timeout(TimeLimit::BetweenBytes)), written);
+        assert_eq!("Timeout(BetweenBytes)", told(Ok(exchange)).await);
         assert_eq!(1, counters.origin_timeouts.get(), "counted once");
         scripted.go();
     });
@@ -163,7 +163,13 @@ fn a_reader_learns_that_the_writer_gave_up() {
                 exchange.next().await
             };
             let (read, written) = tokio::join!(read, exchange.write(Bytes::from(vec![b'x'; 64 << 20])));
-            assert_eq!((OriginError::Timeout, Err(OriginError::Timeout)), (read.unwrap_err(), written));
+            assert_eq!(
+                (
+                    OriginError::Timeout(TimeLimit::BetweenBytes),
+                    Err(OriginError::Timeout(TimeLimit::BetweenBytes))
+                ),
+                (read.unwrap_err(), written)
+            );
             assert_eq!(1, counters.origin_timeouts.get());
             scripted.go();
         });
@@ -184,7 +190,7 @@ fn a_whole_response_outlives_the_failure_of_its_request() {
         assert_eq!(200, exchange.head().await.unwrap().status);
         assert_eq!(b"ok", &*exchange.next().await.unwrap().unwrap());
         let written = exchange.write(Bytes::from(vec![b'x'; 64 << 20])).await;
-        assert_eq!(Err(OriginError::Timeout), written);
+        assert_eq!(Err(OriginError::Timeout(TimeLimit::BetweenBytes)), written);
         assert_eq!(Ok(None), exchange.next().await);
         scripted.go();
     });

@@ -73,7 +73,7 @@ fn a_hostile_response_does_not_change_the_next_response() {
             next.line = RequestLine::Own { method: "GET".to_owned(), target: "/next".to_owned() };
             // A machine that is busy may be late by itself; anything but that is wrong.
             let report = told(origin.send(next).await).await;
-            assert!(report == "200 next" || report == "Timeout", "{report}");
+            assert!(report == "200 next" || report.starts_with("Timeout("), "{report}");
         });
     });
 }

@@ -2,7 +2,7 @@
 //! visitor gets the page of another.
 
 use crate::harness::command::run;
-use crate::harness::origin::{Received, Script, response};
+use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::{Value, json};
@@ -233,6 +233,29 @@ fn a_url_that_answers_each_request_with_500_is_a_fault() {
     let report = page(&larder, "/broken");
     assert_eq!("fault", report["summary"]["judgement"], "{report:#}");
     assert_eq!("Not cached: the last response to this URL was 500.", report["summary"]["answer"]);
+}
+
+/// Explain said "Repair the origin first" where a time limit of larder had ended the request.
+#[test]
+fn a_request_that_a_time_limit_ended_names_its_key_value_and_line() {
+    let shut = Gate::new();
+    let gate = shut.clone();
+    let origin = Origin::scripted(move |_| vec![Script::Gate(gate.clone()), Script::Close]);
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = [\"{url}\"]\nproxy.first_byte_timeout = \"300ms\"\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    assert_eq!(504, larder.get("/slow").status);
+    let summary = page(&larder, "/slow")["summary"].clone();
+    assert_eq!("fault", summary["judgement"], "{summary:#}");
+    let because = summary["because"].as_str().unwrap();
+    assert!(
+        because.contains("larder ended the request: `site.route.proxy.first_byte_timeout` (at "),
+        "{because}"
+    );
+    assert!(because.contains("larder.toml:7) is 300ms. Raise it"), "{because}");
+    shut.open();
 }
 
 #[test]

@@ -228,9 +228,9 @@ fn visit(larder: &Larder, seconds: u32) {
     }
 }
 
-/// Another size of RAM changes the hit ratio, and no decision: "no change" was predicted.
+/// Another size of RAM and other tiers of a route change the hit ratio, and no decision: "no change" was predicted.
 #[test]
-fn changed_keys_of_ram_and_disk_are_named_as_not_modelled() {
+fn changed_keys_of_tiers_are_named_as_not_modelled() {
     let origin = Origin::scripted(answer);
     let larder = start(&origin, &[("/*", "cache = { max_ttl = \"1h\" }")]);
     visit(&larder, 1);
@@ -239,6 +239,8 @@ fn changed_keys_of_ram_and_disk_are_named_as_not_modelled() {
     let ram = "workers = 2\n[cache.ram]\nsize = \"8MiB\"\nidle = \"20s\"\n";
     let report = tried(&larder, "workers = 2", ram);
     assert_eq!(json!(["cache.ram.size", "cache.ram.idle"]), report["not_modelled"], "{report}");
+    let report = tried(&larder, "cache = { max_ttl", "cache = { tiers = [\"ram\"], max_ttl");
+    assert_eq!(json!(["cache.tiers"]), report["not_modelled"], "{report}");
 }
 
 #[test]

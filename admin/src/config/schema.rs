@@ -96,7 +96,7 @@ pub const TRIED: &str = concat!(
     example!(),
     r#"}}}},
 "danger":{"type":"boolean","description":"whether shared has a response"},
-"not_modelled":{"type":"array","description":"changed keys of RAM and disk: the trial takes both to have room for every response, so that their effect is not in the ratio","items":{"type":"string"}},
+"not_modelled":{"type":"array","description":"changed keys of the tiers: the trial takes each to have room for every response, so that their effect is not in the ratio","items":{"type":"string"}},
 "unknown":{"type":"array","description":"requests about which a fact is missing","items":{"type":"object","required":["fact","sentence","requests"],"properties":{
 "fact":{"enum":["other-origin","response","withheld","files","condition"]},"sentence":{"type":"string"},"requests":{"type":"integer"}}}}}}"#
 );

@@ -196,15 +196,28 @@ impl TrialContext {
     }
 }
 
-/// The changed keys of RAM and disk. The trial takes them to have room for every response, so that it does not show their effect.
+/// The changed keys of the tiers. The trial takes them to have room for every response, so that it does not show their effect.
 fn storage_keys(changed: &Config, running: &Config) -> Vec<String> {
     let (_, waiting) = changed.clone().keep_from(running);
     let mut keys: Vec<String> = waiting.into_iter().map(|it| it.key).collect();
-    keys.retain(|it| it.starts_with("cache.ram.") || it.starts_with("cache.disk."));
+    keys.retain(|it| ["cache.ram.", "cache.disk.", "cache.fleet."].iter().any(|tier| it.starts_with(tier)));
     if changed.idle != running.idle {
         keys.push("cache.ram.idle".to_owned());
     }
+    if tiers_differ(changed, running) {
+        keys.push("cache.tiers".to_owned());
+    }
     keys
+}
+
+/// Whether a route of both configurations has other tiers.
+fn tiers_differ(changed: &Config, running: &Config) -> bool {
+    let of = |it: &Config| -> HashMap<_, _> {
+        let routes = it.sites.iter().flat_map(|it| keys(it).zip(&it.routes));
+        routes.map(|(key, it)| (key, it.tiers)).collect()
+    };
+    let before = of(running);
+    of(changed).iter().any(|(key, tiers)| before.get(key).is_some_and(|it| it != tiers))
 }
 
 /// Whether the rules of access of the two routes differ. Equal ones give a recorded request the result that it had.

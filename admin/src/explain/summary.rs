@@ -3,7 +3,7 @@
 
 use super::super::advice::knows_clients;
 use super::{Admin, Value, json};
-use larder_config::{RouteConfig, memory_left};
+use larder_config::{RouteConfig, Service, Source, memory_left};
 use larder_gateway::explain::Explanation;
 use larder_gateway::request_headers::Bypass;
 use larder_observe::recent::RecentRequest;
@@ -16,6 +16,7 @@ use larder_semantics::forwarded::{self, Believed};
 use larder_semantics::miss_reason::{MissReason, REASONS};
 use larder_semantics::policy::Policy;
 use larder_semantics::scheme::Scheme;
+use larder_stdx::duration;
 use larder_wire::message::Request;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,11 +40,12 @@ const CREDENTIALS: [(CredentialOf, &str); 4] = [
 const MOST_RECORDED: usize = 20;
 
 /// The facts that only [`add`] needs.
-const FACTS: [&str; 8] = [
+const FACTS: [&str; 9] = [
     "changes",
     "equal",
     "audience",
     "failure",
+    "time_limit",
     "credential",
     "errors",
     "redirects_to_https",
@@ -69,6 +71,7 @@ impl Admin {
             json!({ "of": of, "words": it.words })
         });
         self.add_recorded(explained, explanation, (request, client));
+        explained["time_limit"] = explained["failure"].as_str().and_then(|it| time_limit(it, route)).into();
         explained["reason"] = judged.reason.map(|it| it.name()).into();
         let Some(reason) = judged.reason else { return };
         let live = self.live.borrow().clone();
@@ -140,6 +143,23 @@ impl Admin {
     }
 }
 
+/// The time limit of the route that ended a request, with its line and value, by the sentence of the failure.
+fn time_limit(failure: &str, route: &RouteConfig) -> Option<String> {
+    let Service::Proxy(proxy) = &route.service else { return None };
+    let (limits, name) = (&proxy.limits, failure.split('`').nth(1)?);
+    let value = match name.strip_prefix("proxy.")? {
+        "first_byte_timeout" => limits.first_byte,
+        "between_bytes_timeout" => limits.between_bytes,
+        "total_timeout" => limits.total,
+        _ => return None,
+    };
+    let place = match route.decided.by(&format!("site[].route[].{name}")) {
+        Source::Default => "the default".to_owned(),
+        place => format!("at {place}"),
+    };
+    Some(format!("`site.route.{name}` ({place}) is {}", duration::spell(value)))
+}
+
 /// The field or cookies on which the reason depends.
 fn credential(explained: &Value) -> Option<NamedCredential> {
     let it = &explained["credential"];
@@ -176,6 +196,7 @@ pub(super) fn add(explained: &mut Value, is_by_default: bool) {
         tier: &tier,
         freshness: &freshness,
         failure: failure.as_deref(),
+        time_limit: explained["time_limit"].as_str(),
         credential: credential.as_ref(),
         errors,
         redirects_to_https: explained["redirects_to_https"] == true,

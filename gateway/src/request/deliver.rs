@@ -588,7 +588,9 @@ impl<'c> Machine<'_, 'c> {
                     }
                 }
                 Ok(None) => break,
-                Err(OriginError::Timeout | OriginError::Disconnected | _) => return Err(DeliveryCut::Origin),
+                Err(OriginError::Timeout(_) | OriginError::Disconnected | _) => {
+                    return Err(DeliveryCut::Origin);
+                }
             }
         }
         Ok(direct.source.trailers().map(Arc::new))

@@ -13,7 +13,7 @@ impl ExchangeState {
         }
         let counters = &self.origin.counters;
         match &error {
-            OriginError::Timeout => counters.origin_timeouts.add(1),
+            OriginError::Timeout(_) => counters.origin_timeouts.add(1),
             OriginError::InterimFlood => counters.origin_interim_flood.add(1),
             OriginError::BadHead(BadResponse::TooLarge) => counters.origin_head_too_large.add(1),
             OriginError::BadHead(BadResponse::TooManyFields) => counters.origin_too_many_fields.add(1),

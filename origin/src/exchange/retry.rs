@@ -161,7 +161,7 @@ impl ExchangeState {
         }
         let Some(attempt) = self.attempt.take() else { return RetryDecision::Fail };
         self.origin.counters.origin_retries_elsewhere.add(1);
-        if error == &OriginError::Timeout {
+        if matches!(error, OriginError::Timeout(_)) {
             self.origin.counters.origin_timeouts.add(1);
         }
         self.origin.report_failure(error);

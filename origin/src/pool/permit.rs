@@ -110,7 +110,7 @@ impl Permit {
     pub(crate) fn failed(&self, error: &OriginError) {
         let counts = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
-            OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
+            OriginError::Disconnected | OriginError::Timeout(_) | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Busy
             | OriginError::Ejected

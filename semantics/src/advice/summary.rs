@@ -91,6 +91,8 @@ pub struct ExplainedFacts<'a> {
     pub freshness: &'a str,
     /// Why the origin gave no valid response last time, if it did not.
     pub failure: Option<&'a str>,
+    /// The time limit of the configuration that ended it, with its place and value, if one did.
+    pub time_limit: Option<&'a str>,
     /// The field or cookies on which the reason depends.
     pub credential: Option<&'a NamedCredential>,
     /// The server errors of the URL, if its last response was one.
@@ -213,7 +215,12 @@ fn fault(facts: &ExplainedFacts<'_>) -> Option<ExplainSummary> {
     let (what, because) = match (facts.failure, facts.errors, facts.untrusted_proxy) {
         (Some(failure), ..) if !is_stored => (
             format!("the origin gave no valid response ({failure})"),
-            "An invalid response is not stored. Repair the origin first".to_owned(),
+            match facts.time_limit {
+                Some(limit) => format!(
+                    "larder ended the request: {limit}. Raise it if the application needs longer; otherwise repair the origin"
+                ),
+                None => "An invalid response is not stored. Repair the origin first".to_owned(),
+            },
         ),
         (_, _, proxy) if facts.reason == Some(MissReason::RedirectLoop) => {
             let (what, why) = words(MissReason::RedirectLoop);

@@ -164,6 +164,7 @@ fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts
         tier: "ram",
         freshness: "fresh for 48 s",
         failure: None,
+        time_limit: None,
         credential: None,
         errors: None,
         redirects_to_https: false,
@@ -305,6 +306,15 @@ fn a_fault_of_the_application_or_of_a_setting_is_never_right() {
         ExplainedFacts { verdict: "hit", reason: None, ..of_proxy },
         "Served from RAM: the origin redirects to the same URL over https, which is a loop for the clients of 127.0.7.1.",
         "`clients.trusted` lacks this address",
+    );
+    let late = ExplainedFacts { failure: Some("the origin timed out"), ..explained("miss", None) };
+    let answer = "Not cached: the origin gave no valid response (the origin timed out).";
+    check(late, answer, "Repair the origin first");
+    let limit = Some("`site.route.proxy.first_byte_timeout` (at a.toml:9) is 600ms");
+    check(
+        ExplainedFacts { time_limit: limit, ..late },
+        answer,
+        "larder ended the request: `site.route.proxy.first_byte_timeout` (at a.toml:9) is 600ms. Raise it",
     );
     let own = explained("miss", Some(MissReason::RedirectLoop));
     check(
