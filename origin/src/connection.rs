@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use larder_counters::Counters;
 use larder_stdx::descriptors::HeldDescriptor;
 use larder_wire::proxy::ConnectionEnds;
+use socket2::SockRef;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::io::{self, Read as _};
@@ -27,6 +28,8 @@ const SMALL_READ: usize = 16 * 1024;
 const LARGE_READ: usize = 64 * 1024;
 /// A buffer with less room than this is not read into.
 const LEAST_ROOM: usize = 4 * 1024;
+/// The largest head that is kept in the shared buffer; a larger one frees its memory.
+const SCRATCH: usize = 64 * 1024;
 /// Read buffers that a worker keeps for one origin while no connection has bytes in them.
 const SPARE_BUFFERS: usize = 8;
 
@@ -72,7 +75,7 @@ pub(crate) struct ConnectionShare {
     pub(crate) counters: Arc<Counters>,
     spares: SpareBuffers,
     /// The buffer in which a request head is written before it is sent.
-    pub(crate) scratch: RefCell<Vec<u8>>,
+    scratch: RefCell<Vec<u8>>,
     pub(crate) persistence: Persistence,
     /// The receiver of what applications write to their error output.
     pub(crate) error_output: OnceCell<ErrorOutputReport>,
@@ -209,20 +212,33 @@ impl OriginConnection {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
-    /// Writes a head as far as possible at once, and leaves the rest in `unsent`. The next write reports an error.
+    /// Sends the head that `write` appends as far as possible at once, and leaves the rest in `unsent`. The next write reports an error.
     pub(crate) fn send_head(
         &mut self,
-        head: &[u8],
+        write: impl FnOnce(&mut Vec<u8>),
         request: &OutgoingRequest,
         unsent: &mut SendBuffer,
         cx: &mut Context<'_>,
     ) {
-        let taken = match self.poll_write(&[io::IoSlice::new(head)], cx) {
+        let mut head = self.shared.scratch.take();
+        head.clear();
+        write(&mut head);
+        let written = match &self.stream {
+            // tokio has no event of a new socket yet, and would wait for one.
+            OriginSocket::Plain(RawSocket::Unix(it)) if self.history == History::Fresh => {
+                Poll::Ready(SockRef::from(it).send(&head).inspect(|it| self.count_sent(*it)))
+            }
+            _ => self.poll_write(&[io::IoSlice::new(&head)], cx),
+        };
+        let taken = match written {
             Poll::Ready(Ok(length)) => length,
             Poll::Ready(Err(_)) | Poll::Pending => 0,
         };
         let retention = if request.is_idempotent() { BodyRetention::Body } else { BodyRetention::Nothing };
         unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, retention);
+        if head.capacity() <= SCRATCH {
+            self.shared.scratch.replace(head);
+        }
     }
 
     /// Waits until a part of the response is here, and leaves it in place.
@@ -264,11 +280,15 @@ impl OriginConnection {
         Poll::Ready(match written {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => {
-                self.shared.counters.origin_bytes_sent.add(length as u64);
+                self.count_sent(length);
                 Ok(length)
             }
             Err(error) => Err(error),
         })
+    }
+
+    fn count_sent(&self, length: usize) {
+        self.shared.counters.origin_bytes_sent.add(length as u64);
     }
 }
 

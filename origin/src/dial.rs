@@ -6,10 +6,11 @@ use crate::error::OriginError;
 use crate::socket::RawSocket;
 use larder_stdx::clock::{self, Monotonic};
 use rustix::io::Errno;
-use socket2::{Domain, Type};
+use socket2::{Domain, SockAddr, Type};
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use tokio::net::{TcpStream, UnixStream};
@@ -52,9 +53,7 @@ impl Dialer {
     async fn try_all(&self, deadline: Instant) -> Result<RawSocket, OriginError> {
         let (host, port) = match &self.address {
             OriginAddress::Tcp(host, port) => (host, *port),
-            OriginAddress::Unix(path) => {
-                return UnixStream::connect(path).await.map(RawSocket::Unix).map_err(|it| refused(&it));
-            }
+            OriginAddress::Unix(path) => return connect_unix(path).map_err(|it| refused(&it)),
             // The pool starts them in place of a connection.
             OriginAddress::Programs(_) => return Err(OriginError::Disconnected),
         };
@@ -162,6 +161,13 @@ impl Dialer {
             answer.until = clock::monotonic();
         }
     }
+}
+
+/// A Unix socket connects at once or fails, so nothing has to wait for it, as tokio's `connect` does for an event of the socket.
+fn connect_unix(path: &Path) -> io::Result<RawSocket> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.cloexec().nonblocking(), None)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    UnixStream::from_std(socket.into()).map(RawSocket::Unix)
 }
 
 async fn connect(address: SocketAddr) -> io::Result<RawSocket> {

@@ -44,16 +44,18 @@ pub fn begin<'a>(
     out.extend_from_slice(&RESPONDER.to_be_bytes());
     out.push(if after == ConnectionUse::Keep { KEEP_CONN } else { 0 });
     out.extend_from_slice(&[0; 5]);
-    let mut pairs = Vec::with_capacity(2048);
+    let start = out.len();
     for (name, value) in variables {
-        pair_length(name.len(), &mut pairs);
-        pair_length(value.len(), &mut pairs);
-        pairs.extend_from_slice(name);
-        pairs.extend_from_slice(value);
+        pair_length(name.len(), out);
+        pair_length(value.len(), out);
+        out.extend_from_slice(name);
+        out.extend_from_slice(value);
     }
-    for part in pairs.chunks(MAX_CONTENT) {
-        header(PARAMS, part.len(), out);
-        out.extend_from_slice(part);
+    // The last record first: a header moves all bytes behind it.
+    let length = out.len() - start;
+    for at in (0..length).step_by(MAX_CONTENT).rev() {
+        let header = record_header(PARAMS, (length - at).min(MAX_CONTENT));
+        out.splice(start + at..start + at, header);
     }
     header(PARAMS, 0, out);
 }
@@ -64,11 +66,13 @@ pub fn input_header(length: usize, out: &mut Vec<u8>) {
 }
 
 fn header(kind: u8, length: usize, out: &mut Vec<u8>) {
-    let length = u16::try_from(length).unwrap_or(u16::MAX);
-    out.extend_from_slice(&[VERSION, kind]);
-    out.extend_from_slice(&REQUEST.to_be_bytes());
-    out.extend_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&record_header(kind, length));
+}
+
+fn record_header(kind: u8, length: usize) -> [u8; HEADER] {
+    let [id_1, id_0] = REQUEST.to_be_bytes();
+    let [length_1, length_0] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
+    [VERSION, kind, id_1, id_0, length_1, length_0, 0, 0]
 }
 
 /// A length of a name or value: one byte, or four with the highest bit set (section 3.4).

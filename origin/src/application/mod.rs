@@ -46,29 +46,30 @@ impl ApplicationExchange {
         unsent: &mut SendBuffer,
         cx: &mut Context<'_>,
     ) {
-        let mut head = Vec::with_capacity(2048);
-        let variables = request.variables();
-        let pairs = variables.iter().map(|it| (it.name.as_bytes(), it.value));
-        match self.protocol {
-            ApplicationProtocol::FastCgi => {
-                let after = match self.connection.shared.persistence {
-                    Persistence::Keep => ConnectionUse::Keep,
-                    Persistence::Close => ConnectionUse::Close,
-                };
-                fastcgi::begin(after, pairs, &mut head);
-                if !request.has_body() {
-                    fastcgi::input_header(0, &mut head);
+        let Self { connection, protocol, is_too_large, block, .. } = self;
+        let persistence = connection.shared.persistence;
+        let write = |head: &mut Vec<u8>| {
+            let variables = request.variables();
+            let pairs = variables.iter().map(|it| (it.name.as_bytes(), it.value));
+            match protocol {
+                ApplicationProtocol::FastCgi => {
+                    let after = match persistence {
+                        Persistence::Keep => ConnectionUse::Keep,
+                        Persistence::Close => ConnectionUse::Close,
+                    };
+                    fastcgi::begin(after, pairs, head);
+                    if !request.has_body() {
+                        fastcgi::input_header(0, head);
+                    }
+                }
+                ApplicationProtocol::Scgi => scgi::begin(request.length().unwrap_or(0), pairs, head),
+                ApplicationProtocol::Uwsgi => {
+                    *is_too_large = uwsgi::begin(pairs, head).is_err();
+                    *block = head.len().saturating_sub(uwsgi::HEADER);
                 }
             }
-            ApplicationProtocol::Scgi => {
-                scgi::begin(request.length().unwrap_or(0), pairs, &mut head);
-            }
-            ApplicationProtocol::Uwsgi => {
-                self.is_too_large = uwsgi::begin(pairs, &mut head).is_err();
-                self.block = head.len().saturating_sub(uwsgi::HEADER);
-            }
-        }
-        self.connection.send_head(&head, request, unsent, cx);
+        };
+        connection.send_head(write, request, unsent, cx);
     }
 
     /// The bytes of a block of variables that is larger than uWSGI reads unless it is configured.

@@ -20,9 +20,6 @@ use larder_wire::http1::response::{ParsedResponse, parse};
 use larder_wire::message::{Framing, ResponseHead};
 use std::task::{Context, Poll, ready};
 
-/// The largest head that is kept in the shared buffer; a larger one frees its memory.
-const SCRATCH: usize = 64 * 1024;
-
 /// An exchange on its connection.
 pub(crate) struct Http1Exchange {
     pub(crate) connection: Box<OriginConnection>,
@@ -52,13 +49,8 @@ impl Http1Exchange {
         unsent: &mut SendBuffer,
         cx: &mut Context<'_>,
     ) {
-        let mut head = self.connection.shared.scratch.take();
-        head.clear();
-        head::write(request, self.connection.shared.persistence, &mut head);
-        self.connection.send_head(&head, request, unsent, cx);
-        if head.capacity() <= SCRATCH {
-            self.connection.shared.scratch.replace(head);
-        }
+        let persistence = self.connection.shared.persistence;
+        self.connection.send_head(|head| head::write(request, persistence, head), request, unsent, cx);
     }
 
     /// The form of the body of a request.
