@@ -14,8 +14,9 @@ pub fn is_due(method: &str, status: u16) -> bool {
     !method::is_safe(method) && (200..400).contains(&status)
 }
 
-/// The targets to invalidate, origin-form, on the request's own origin: its target, and those in `Location` and
-/// `Content-Location` on the same origin. Empty for safe methods and for error responses (4xx, 5xx).
+/// The targets to invalidate, origin-form, on the request's own origin: its target, those in `Location` and `Content-Location` on the
+/// same origin, and the `destination` of the request, which MOVE and COPY replace (RFC 4918 §9.8 and §9.9). Empty for safe methods and
+/// for error responses (4xx, 5xx).
 ///
 /// `authority` is the request's; its case and a default port do not matter. References to other origins and with user
 /// information are ignored (RFC 9111 §4.4: an origin may invalidate its own URIs only).
@@ -25,6 +26,7 @@ pub fn targets(
     scheme: &str,
     authority: &str,
     target: &str,
+    destination: Option<&[u8]>,
     status: u16,
     response: &[Field<'_>],
 ) -> Vec<String> {
@@ -33,10 +35,11 @@ pub fn targets(
     }
     let base = BaseUri { scheme, authority, target };
     let mut targets = vec![target.to_owned()];
-    for name in ["location", "content-location"] {
-        for reference in field::all(response, name).take(MAX_LINES) {
-            targets.extend(base.resolve(reference).filter(|it| !targets.contains(it)));
-        }
+    let locations =
+        ["location", "content-location"].into_iter().flat_map(|it| field::all(response, it).take(MAX_LINES));
+    let destination = destination.filter(|_| matches!(method, "MOVE" | "COPY"));
+    for reference in locations.chain(destination) {
+        targets.extend(base.resolve(reference).filter(|it| !targets.contains(it)));
     }
     targets
 }
@@ -160,7 +163,7 @@ mod tests {
     fn check(method: &str, status: u16, response: &[(&str, &str)], expect: &[&str]) {
         let fields: Vec<_> =
             response.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
-        let got = targets(method, "http", "Example.com", "/a/b?q", status, &fields);
+        let got = targets(method, "http", "Example.com", "/a/b?q", None, status, &fields);
         assert_eq!(expect, got, "{method} {status} {response:?}");
     }
 
@@ -180,13 +183,27 @@ mod tests {
     }
 
     #[test]
+    fn the_destination_of_a_move_or_copy() {
+        let check = |method, destination: &str, status, expect: &[&str]| {
+            let got = targets(method, "http", "h", "/a/b", Some(destination.as_bytes()), status, &[]);
+            assert_eq!(expect, got, "{method} {destination} {status}");
+        };
+        check("MOVE", "http://h/c", 201, &["/a/b", "/c"]);
+        check("COPY", "/c%20d", 204, &["/a/b", "/c%20d"]);
+        check("MOVE", "http://other/c", 201, &["/a/b"]);
+        check("MOVE", "/c", 412, &[]);
+        check("MKCOL", "/c", 201, &["/a/b"]);
+        check("GET", "/c", 200, &[]);
+    }
+
+    #[test]
     fn a_target_is_named_once() {
         check("POST", 201, &[("Location", "/a/b?q"), ("Content-Location", "/x")], &["/a/b?q", "/x"]);
         check("POST", 201, &[("Location", "/x"), ("Content-Location", "/x#y")], &["/a/b?q", "/x"]);
         let many: Vec<_> = (0..9).map(|it| format!("/{it}")).collect();
         let lines: Vec<_> = many.iter().map(|it| ("Location", it.as_str())).collect();
         check("POST", 201, &lines, &["/a/b?q", "/0", "/1", "/2", "/3"]);
-        assert!(targets("CONNECT", "http", "h", "h:80", 200, &[]).is_empty());
+        assert!(targets("CONNECT", "http", "h", "h:80", None, 200, &[]).is_empty());
     }
 
     #[track_caller]
@@ -261,24 +278,24 @@ mod tests {
     #[test]
     fn the_base_may_have_a_port() {
         let fields = [Field { name: "Location", value: b"https://[::1]:8443/x" }];
-        assert_eq!(["/p", "/x"], targets("PUT", "https", "[::1]:8443", "/p", 200, &fields)[..]);
+        assert_eq!(["/p", "/x"], targets("PUT", "https", "[::1]:8443", "/p", None, 200, &fields)[..]);
         let fields = [Field { name: "Location", value: b"https://[::1]/x[]" }];
-        assert_eq!(["/p"], targets("PUT", "https", "[::1]:8443", "/p", 200, &fields)[..]);
-        assert_eq!(["/p", "/x[]"], targets("PUT", "https", "[::1]:443", "/p", 200, &fields)[..]);
+        assert_eq!(["/p"], targets("PUT", "https", "[::1]:8443", "/p", None, 200, &fields)[..]);
+        assert_eq!(["/p", "/x[]"], targets("PUT", "https", "[::1]:443", "/p", None, 200, &fields)[..]);
     }
 
     proptest! {
         #[test]
         fn never_panics(value in proptest::collection::vec(any::<u8>(), 0..40)) {
             let fields = [Field { name: "Location", value: &value }];
-            let all = targets("POST", "http", "h", "/a/b", 200, &fields);
+            let all = targets("POST", "http", "h", "/a/b", None, 200, &fields);
             prop_assert!(all.iter().all(|it| it.starts_with('/') && !it.contains('#')));
             prop_assert!(!all.iter().skip(1).any(|it| is_malformed(it)));
         }
 
         #[test]
         fn no_dot_segment_is_left(reference in "[a./?]{0,16}") {
-            let all = targets("POST", "http", "h", "/a/b", 200, &[Field { name: "Location", value: reference.as_bytes() }]);
+            let all = targets("POST", "http", "h", "/a/b", None, 200, &[Field { name: "Location", value: reference.as_bytes() }]);
             for it in &all {
                 let path = split_query(it).0;
                 prop_assert!(path.split('/').all(|it| it != "." && it != ".."), "{}", it);

@@ -7,6 +7,7 @@ mod keys;
 mod killed_workers;
 mod paths;
 mod uploads;
+mod webdav;
 
 use crate::harness::command::run;
 use crate::harness::php::PhpFpm;

@@ -222,6 +222,7 @@ impl<'c> Machine<'_, 'c> {
             self.request.scheme.name(),
             &request.authority,
             &request.target,
+            request.fields.get("destination"),
             response.status,
             &response.fields.view(),
         );
