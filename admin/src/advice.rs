@@ -1,7 +1,7 @@
 //! `GET /api/v1/advice`: findings from what is counted, each with its changes. The findings are `semantics::advice`; here are the
 //! counted facts, and the JSON.
 
-use super::config::{RecentTroubles, RouteEvidence, RoutePlace, change};
+use super::config::{self, RecentTroubles, RouteEvidence, RoutePlace, change};
 use super::{Admin, AdminResponse};
 use larder_config::{Config, RouteConfig, memory_left};
 use larder_counters::CookieNames;
@@ -199,6 +199,7 @@ impl Admin {
         let live = self.live.borrow().clone();
         let (known, found) = self.judged_advice(&live).await;
         let uptime = clock::precise_micros() / 1_000_000;
+        let texts = self.advised_texts();
         let findings: Vec<Value> = found
             .findings
             .iter()
@@ -209,7 +210,7 @@ impl Admin {
                     "name": it.kind.name(), "sentence": it.kind.sentence(), "route": route.map(|it| &it.config.name),
                     "saves": it.kind.saves().name(), "requests": it.requests, "per_hour": per_hour(it.requests, uptime), "origin_us": it.micros,
                     "from": it.kind.figure(),
-                    "changes": it.changes.iter().map(|it| self.advised(it, at)).collect::<Vec<_>>(),
+                    "changes": it.changes.iter().map(|it| config::advised(it, at, texts.as_ref())).collect::<Vec<_>>(),
                 })
             })
             .collect();

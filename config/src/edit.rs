@@ -2,10 +2,12 @@
 //! reports the positions; comments, order and notation outside of an edit are unchanged. The validity of the result as a
 //! configuration is not checked here.
 
+mod copies;
 mod files;
 mod node;
 mod text;
 
+pub use copies::EditedCopies;
 pub use files::{ConfigTexts, ParsedTexts};
 use node::TomlNode;
 use serde_json::Value as Json;

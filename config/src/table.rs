@@ -20,7 +20,7 @@ pub use phase::RoutePhase;
 use super::kind::{PathAccess, TextForm, ValueKind};
 use super::presets;
 use larder_semantics::policy::LONGEST_LIFETIME;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// The places of a key.
@@ -99,9 +99,14 @@ impl Key {
 /// Whether `pattern` is a section: the beginning of some key's path.
 #[must_use]
 pub fn is_section(pattern: &str) -> bool {
-    patterns().any(|it| {
-        it.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('.') || rest.starts_with("[]."))
-    })
+    static SECTIONS: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        let of_key = |it: String| -> Vec<String> {
+            let sections = it.match_indices('.').map(|(dot, _)| &it[..dot]);
+            sections.flat_map(|it| [it, it.trim_end_matches("[]")]).map(str::to_owned).collect()
+        };
+        patterns().flat_map(of_key).collect()
+    });
+    SECTIONS.contains(pattern)
 }
 
 /// Every pattern of a key, including the per-route ones.

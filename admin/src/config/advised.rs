@@ -2,9 +2,9 @@
 
 use super::super::Admin;
 use super::texts::{self, AskedTexts};
-use super::{PathStep, line_json};
+use super::{PathStep, line_json, step_json};
 use larder_config::diff::{self, DiffLine};
-use larder_config::edit::{Edit, EditChange};
+use larder_config::edit::{Edit, EditChange, EditedCopies};
 use larder_config::hide::without_comments;
 use larder_config::table::{self, Takes};
 use larder_semantics::advice::{SafeChange, SafeSetting, SettingValue};
@@ -28,58 +28,62 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-impl Admin {
-    /// A change as JSON, for the route at `at`: its site, and its number among the routes of the site's section.
-    pub(crate) fn advised(&self, change: &SafeChange, at: Option<(usize, usize)>) -> Value {
-        let (sentence, settings) = match change {
-            SafeChange::Application { sentence } => {
-                return json!({ "by": "application", "sentence": sentence });
-            }
-            SafeChange::Configuration { sentence, settings } => (sentence, settings),
-        };
-        let edits: Vec<(Vec<PathStep>, Value)> =
-            settings.iter().map(|it| (path_of(it, at), value_of(it))).collect();
-        let as_json = |path: &[PathStep]| -> Value {
-            let step = |it: &PathStep| match it {
-                PathStep::Name(name) => Value::from(name.as_str()),
-                PathStep::At(number) => Value::from(*number),
-            };
-            path.iter().map(step).collect()
-        };
-        let restarts = |it: &SafeSetting| table::find(it.key()).is_some_and(|it| it.takes == Takes::AtStart);
-        let list: Vec<Value> =
-            edits.iter().map(|(path, value)| json!({ "path": as_json(path), "value": value })).collect();
-        json!({
-            "by": "configuration", "sentence": sentence,
-            "settings": settings.iter().map(line_of).collect::<Vec<_>>(),
-            "restart": settings.iter().any(restarts), "edits": list, "diff": self.difference(edits),
-        })
-    }
+/// The operator's files without secrets and comments, in which proposals are shown: a viewer reads them as well.
+pub(crate) struct AdvisedTexts {
+    copies: EditedCopies,
+    /// The name of each file.
+    names: Vec<String>,
+}
 
-    /// The difference that edits make; empty if there is no file, or if they cannot be made in it.
-    fn difference(&self, edits: Vec<(Vec<PathStep>, Value)>) -> Vec<Value> {
+impl Admin {
+    /// The operator's files as they are now, for any number of proposals; none without a file.
+    pub(crate) fn advised_texts(&self) -> Option<AdvisedTexts> {
         let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
-        let Ok(text) = self.configuring.store().and_then(|it| it.read()) else { return Vec::new() };
+        let text = self.configuring.store().and_then(|it| it.read()).ok()?;
         let main = plan.file().map(|it| it.display().to_string());
         let mut files =
             AskedTexts { text: cover.hide(&text).text, others: Default::default() }.files(plan, cover);
-        // A viewer reads this as well.
         files.texts.texts.iter_mut().for_each(|it| *it = without_comments(it));
-        let before = files.texts.clone();
-        let edits: Vec<Edit> = edits
-            .into_iter()
-            .map(|(path, value)| Edit { path, change: EditChange::Set(value), file: None })
-            .collect();
-        if files.texts.apply(&edits).is_err() || files.refusal().is_some() {
-            return Vec::new();
+        let own = main.as_deref().map_or_else(String::new, |it| texts::short(it, Some(it)));
+        let included = files.included.iter().map(|it| texts::short(&it.name, main.as_deref()));
+        let names = std::iter::once(own).chain(included).collect();
+        Some(AdvisedTexts { copies: EditedCopies::of(files.texts), names })
+    }
+}
+
+/// A change as JSON, for the route at `at`: its site, and its number among the routes of the site's section.
+pub(crate) fn advised(
+    change: &SafeChange,
+    at: Option<(usize, usize)>,
+    texts: Option<&AdvisedTexts>,
+) -> Value {
+    let (sentence, settings) = match change {
+        SafeChange::Application { sentence } => {
+            return json!({ "by": "application", "sentence": sentence });
         }
-        let name = |number: usize| match number.checked_sub(1).and_then(|it| files.included.get(it)) {
-            Some(it) => texts::short(&it.name, main.as_deref()),
-            None => main.as_deref().map_or_else(String::new, |it| texts::short(it, Some(it))),
-        };
-        let pairs =
-            before.texts.iter().zip(&files.texts.texts).enumerate().filter(|(_, (old, new))| old != new);
-        pairs.filter_map(|(number, (old, new))| hunk(&name(number), old, new)).collect()
+        SafeChange::Configuration { sentence, settings } => (sentence, settings),
+    };
+    let edits: Vec<(Vec<PathStep>, Value)> =
+        settings.iter().map(|it| (path_of(it, at), value_of(it))).collect();
+    let as_json = |path: &[PathStep]| -> Value { path.iter().map(step_json).collect() };
+    let restarts = |it: &SafeSetting| table::find(it.key()).is_some_and(|it| it.takes == Takes::AtStart);
+    let list: Vec<Value> =
+        edits.iter().map(|(path, value)| json!({ "path": as_json(path), "value": value })).collect();
+    json!({
+        "by": "configuration", "sentence": sentence,
+        "settings": settings.iter().map(line_of).collect::<Vec<_>>(),
+        "restart": settings.iter().any(restarts), "edits": list,
+        "diff": texts.map_or_else(Vec::new, |it| it.difference(edits)),
+    })
+}
+
+impl AdvisedTexts {
+    /// The difference that edits make; empty if they cannot be made in the files.
+    fn difference(&self, edits: Vec<(Vec<PathStep>, Value)>) -> Vec<Value> {
+        let edit = |(path, value)| Edit { path, change: EditChange::Set(value), file: None };
+        let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
+        let changed = self.copies.edited(&edits).unwrap_or_default();
+        changed.iter().filter_map(|(file, old, new)| hunk(self.names.get(*file)?, old, new)).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 //! `semantics::advice`; here are its facts, taken from the explanation, and its JSON.
 
 use super::super::advice::knows_clients;
+use super::super::config::advised;
 use super::{Admin, Value, json};
 use larder_config::{RouteConfig, Service, Source, memory_left};
 use larder_gateway::explain::Explanation;
@@ -94,8 +95,9 @@ impl Admin {
         let equal = self.equal_for_all((site, place), route, &fields).filter(|_| is_withheld);
         let (evidence, change) = equal.unzip();
         explained["equal"] = evidence.into();
+        let (texts, at) = (self.advised_texts(), Some((site, route.number)));
         explained["changes"] =
-            change.iter().chain(&changes).map(|it| self.advised(it, Some((site, route.number)))).collect();
+            change.iter().chain(&changes).map(|it| advised(it, at, texts.as_ref())).collect();
     }
 
     /// Adds the facts of recorded requests for the same URL: their server errors, and a proxy whose fields are ignored.

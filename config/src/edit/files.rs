@@ -43,7 +43,7 @@ impl ConfigTexts {
     pub fn apply(&mut self, edits: &[Edit]) -> Result<(), String> {
         let mut texts = self.clone();
         for edit in edits {
-            let (file, path) = texts.locate(edit)?;
+            let (file, path) = texts.locate(&texts.documents(), edit)?;
             let change = match &edit.change {
                 EditChange::Move(to) => EditChange::Move(texts.position(file, &edit.path, *to)?),
                 change => change.clone(),
@@ -54,18 +54,17 @@ impl ConfigTexts {
         Ok(())
     }
 
-    fn documents(&self) -> Vec<Json> {
+    pub(super) fn documents(&self) -> Vec<Json> {
         self.texts.iter().map(|it| as_json(it).unwrap_or(Json::Null)).collect()
     }
 
     /// The file of an edit, and its path there.
-    fn locate(&self, edit: &Edit) -> Result<(usize, Vec<PathStep>), String> {
-        let documents = self.documents();
+    pub(super) fn locate(&self, documents: &[Json], edit: &Edit) -> Result<(usize, Vec<PathStep>), String> {
         if let Some(file) = edit.file.filter(|it| *it >= documents.len()) {
             return Err(format!("There is no file {file}; the configuration has {}.", documents.len()));
         }
         let Some(first) = edit.path.iter().position(|it| matches!(it, PathStep::At(_))) else {
-            return Ok((self.with_deepest(&documents, edit), edit.path.clone()));
+            return Ok((self.with_deepest(documents, edit), edit.path.clone()));
         };
         let (list, mut path) = (&edit.path[..first], edit.path.clone());
         let PathStep::At(number) = edit.path[first] else { return Err("The path is empty.".to_owned()) };
@@ -79,7 +78,7 @@ impl ConfigTexts {
             before += own;
         }
         // A new member, or one that does not exist.
-        let file = edit.file.unwrap_or_else(|| self.with_deepest(&documents, edit));
+        let file = edit.file.unwrap_or_else(|| self.with_deepest(documents, edit));
         path[first] = PathStep::At(length(&documents[file], list) + (number - before));
         Ok((file, path))
     }
