@@ -214,7 +214,7 @@ fn the_first_byte_is_awaited_from_the_end_of_the_request() {
         };
         let (head, written) = tokio::join!(exchange.head(), write);
         assert_eq!(Ok(()), written);
-        assert_eq!(OriginError::Timeout, head.unwrap_err());
+        assert_eq!(OriginError::Timeout(TimeLimit::FirstByte), head.unwrap_err());
     });
 }
 
@@ -230,7 +230,7 @@ fn a_100_that_does_not_come_is_not_awaited_for_ever() {
         let mut request = request("POST", Framing::Length(5));
         request.fields.push("Expect", "100-continue");
         let exchange = origin.send(request).await.unwrap();
-        assert_eq!(OriginError::Timeout, exchange.head().await.unwrap_err());
+        assert_eq!(OriginError::Timeout(TimeLimit::FirstByte), exchange.head().await.unwrap_err());
     });
 }
 
