@@ -141,12 +141,35 @@ impl Attempts {
         due
     }
 
+    /// The next second at which an attempt or a question about a renewal is due for a name with nothing in progress.
+    pub fn next_due(&self, config: &AcmeConfig, now: i64) -> i64 {
+        let open = config.authorities.iter().map(|it| self.paused_until(it, now)).min().unwrap_or(i64::MAX);
+        let mut names = self.names.borrow_mut();
+        let idle = names
+            .iter_mut()
+            .filter(|(name, it)| !it.is_busy && config.names.binary_search(name).is_ok())
+            .map(|(_, it)| it);
+        let next = idle.map(|it| {
+            let attempt = match it.decide(now) {
+                RenewalDecision::Due => now,
+                RenewalDecision::At(second) => second,
+            };
+            attempt.max(open).min(self.next_inquiry(config, it, now))
+        });
+        next.min().unwrap_or(i64::MAX)
+    }
+
     /// Whether a CA is not asked now, because it failed or limits requests.
     pub fn is_paused(&self, authority: &AcmeAuthority, now: i64) -> bool {
+        self.paused_until(authority, now) > now
+    }
+
+    /// The end of the last pause of a CA.
+    pub fn paused_until(&self, authority: &AcmeAuthority, now: i64) -> i64 {
         let directory = authority.directory.url();
         let mut pauses = self.pauses.borrow_mut();
         let pause = pauses.entry(directory).or_insert_with_key(|it| self.folder.authority_pause(it));
-        pause.pause > 0 && pause.current(now).end() > now
+        if pause.pause == 0 { i64::MIN } else { pause.current(now).end() }
     }
 
     /// One attempt for a name, unless another node orders or has the certificate.

@@ -28,6 +28,7 @@ use larder_observe::log::{ErrorLog, Level};
 use larder_stdx::clock;
 use larder_store::fleet::Fleet;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The interval at which names are looked at.
+/// The interval at which the time of the next look at the names is compared with the clock, which may have been set.
 const LOOK: Duration = Duration::from_millis(200);
 /// The most orders in progress.
 const ORDERS: usize = 10;
@@ -155,10 +156,15 @@ pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
     let mut keeper: Option<AcmeKeeper> = None;
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    inbox.mark_changed();
     loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            changed = inbox.changed() => if changed.is_err() { return },
+        let is_changed = tokio::select! {
+            _ = tick.tick() => false,
+            changed = inbox.changed() => if changed.is_ok() { true } else { return },
+        };
+        if !is_changed {
+            keeper.iter_mut().for_each(AcmeKeeper::look);
+            continue;
         }
         let (acme, tls) = {
             let orders = inbox.borrow_and_update();
@@ -192,6 +198,8 @@ struct AcmeKeeper {
     reported: Option<String>,
     attempts: Rc<Attempts>,
     running: JoinSet<()>,
+    /// The seconds between which no name needs anything unless an attempt ends: that of the last look, and that of the next one.
+    idle: Range<i64>,
 }
 
 impl AcmeKeeper {
@@ -205,6 +213,7 @@ impl AcmeKeeper {
             reported: None,
             attempts,
             running: JoinSet::new(),
+            idle: 0..0,
         };
         it.join_fleet();
         it
@@ -235,26 +244,40 @@ impl AcmeKeeper {
             }
             self.config = Rc::new(config);
             self.join_fleet();
+            self.idle = 0..0;
         }
     }
 
-    /// Starts the attempts that are due, and updates the report.
+    /// Looks at the names if the time has come, or an attempt has ended.
     fn look(&mut self) {
-        while self.running.try_join_next().is_some() {}
+        while self.running.try_join_next().is_some() {
+            self.idle = 0..0;
+        }
         if self.lock.is_none() && !self.take_lock() {
             return;
         }
+        let now = wall();
+        if !self.idle.contains(&now) {
+            self.begin_due(now);
+            // While no further attempt can begin, the end of one is the next moment.
+            let is_full = self.running.len() >= ORDERS;
+            self.idle = now..if is_full { i64::MAX } else { self.attempts.next_due(&self.config, now) };
+        }
+        self.exchange();
+    }
+
+    /// Starts the attempts that are due, and updates the report.
+    fn begin_due(&mut self, now: i64) {
         self.attempts.know(&self.config.names);
-        for name in self.attempts.due(&self.config, wall(), ORDERS.saturating_sub(self.running.len())) {
+        for name in self.attempts.due(&self.config, now, ORDERS.saturating_sub(self.running.len())) {
             let (attempts, config) = (self.attempts.clone(), self.config.clone());
             self.running.spawn_local(async move { attempts.attempt(&config, &name).await });
         }
-        for name in self.attempts.inquiries(&self.config, wall(), ORDERS.saturating_sub(self.running.len())) {
+        for name in self.attempts.inquiries(&self.config, now, ORDERS.saturating_sub(self.running.len())) {
             let (attempts, config) = (self.attempts.clone(), self.config.clone());
             self.running.spawn_local(async move { attempts.inquire(&config, &name).await });
         }
-        self.exchange();
-        self.attempts.report(&self.config, wall());
+        self.attempts.report(&self.config, now);
     }
 
     /// Takes certificates from the other nodes, and gives them those of this one.

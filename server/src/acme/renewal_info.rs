@@ -44,6 +44,17 @@ impl Attempts {
         .collect()
     }
 
+    /// The second at which the CA of a name is to be asked about its renewal; `i64::MAX` where there is nothing to ask.
+    pub fn next_inquiry(&self, config: &AcmeConfig, it: &ManagedName, now: i64) -> i64 {
+        let Some(authority) = issuer(config, &it.state.authority) else { return i64::MAX };
+        if it.validity.is_none() || it.is_asked {
+            return i64::MAX;
+        }
+        let ask_at =
+            it.state.suggestion.as_ref().filter(|it| !it.is_outdated(now)).map_or(now, |it| it.ask_at);
+        ask_at.max(self.paused_until(authority, now))
+    }
+
     /// Asks the CA of a name for the renewal of its certificate.
     pub async fn inquire(&self, config: &AcmeConfig, name: &str) {
         let before = self.names.borrow().get(name).map(|it| (it.state.authority.clone(), it.validity));
