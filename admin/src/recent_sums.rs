@@ -84,16 +84,19 @@ impl Admin {
     fn sums(&self, live: &Live) -> Value {
         let scopes = &live.scopes;
         let routes: Vec<_> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
-        json!({
+        let mut all = json!({
             "now_us": clock::precise_micros(),
             "counters": stats::named(Counters::TABLE, &self.totals.sums()),
             "latency": stats::latencies(scopes),
             "totals": stats::totals(scopes),
-            "routes": stats::routes_json(scopes, &routes, stats::Detail::Routes),
+            "routes": [],
             "tiers": self.tiers_json(scopes),
-            "origins": stats::origins(scopes),
+            "origins": [],
             "saved": stats::saved(scopes),
-        })
+        });
+        all["routes"] = stats::routes_json(scopes, &routes, stats::Detail::Routes).into();
+        all["origins"] = stats::origins(scopes).into();
+        all
     }
 }
 

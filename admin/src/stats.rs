@@ -53,7 +53,7 @@ impl Admin {
         let shown = if detail == Detail::Totals { 0 } else { scopes.routes.len() };
         let routes: Vec<ScopeSums> = (0..shown).map(|it| scopes.of_route(it)).collect();
         let (now, now_us) = (clock::wall().0, clock::precise_micros());
-        json!({
+        let mut all = json!({
             "version": VERSION,
             "now": now,
             "now_us": now_us,
@@ -66,11 +66,11 @@ impl Admin {
             "nodes": self.nodes.as_ref().map(|it| it.standing()),
             "latency": latencies(scopes),
             "totals": totals(scopes),
-            "sites": if detail == Detail::All { sites(scopes, &routes) } else { Vec::new() },
-            "routes": routes_json(scopes, &routes, detail),
+            "sites": [],
+            "routes": [],
             "tiers": self.tiers_json(scopes),
-            "origins": if detail == Detail::Totals { Vec::new() } else { origins(scopes) },
-            "certificates": self.certificates_json(),
+            "origins": [],
+            "certificates": [],
             "saved": saved(scopes),
             "privileges": privileges_json(),
             "history": self.history.kept(),
@@ -80,7 +80,17 @@ impl Admin {
                 "usable_bytes": self.gateway.store.usable(),
                 "budget_bytes": live.config.ram.budget,
             },
-        })
+        });
+        // `json!` copies what it gets: each of these is large where there are many sites.
+        if detail == Detail::All {
+            all["sites"] = sites(scopes, &routes).into();
+        }
+        if detail != Detail::Totals {
+            all["origins"] = origins(scopes).into();
+        }
+        all["routes"] = routes_json(scopes, &routes, detail).into();
+        all["certificates"] = self.certificates_json().into();
+        all
     }
 
     pub(super) fn tiers_json(&self, scopes: &ConfigScopes) -> Vec<Value> {
@@ -141,7 +151,7 @@ pub(super) fn named(table: &[CounterRow], values: &[u64]) -> Map<String, Value> 
 
 /// One histogram.
 fn histogram(it: &Snapshot) -> Value {
-    json!({
+    let mut all = json!({
         "count": it.count(),
         "sum_us": it.sum(),
         "max_us": it.most(),
@@ -149,8 +159,10 @@ fn histogram(it: &Snapshot) -> Value {
         "p90_us": it.percentile(0.9),
         "p99_us": it.percentile(0.99),
         "p999_us": it.percentile(0.999),
-        "buckets": it.buckets().map(|(bound, count)| json!([bound, count])).collect::<Vec<_>>(),
-    })
+        "buckets": [],
+    });
+    all["buckets"] = it.buckets().map(|(bound, count)| Value::from([bound, count].as_slice())).collect();
+    all
 }
 
 pub(super) fn latencies(scopes: &ConfigScopes) -> Value {
@@ -198,10 +210,10 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
             counters.iter_mut().zip(&route.counters).for_each(|(sum, it)| *sum += it);
             latency.add(&route.latency);
         }
-        json!({
-            "name": it.name, "routes": numbers, "counters": named(RouteCounters::TABLE, &counters),
-            "latency": histogram(&latency),
-        })
+        let mut all = json!({ "name": it.name, "routes": numbers, "counters": {}, "latency": {} });
+        all["counters"] = named(RouteCounters::TABLE, &counters).into();
+        all["latency"] = histogram(&latency);
+        all
     };
     scopes.sites.iter().map(one).collect()
 }
@@ -215,15 +227,18 @@ pub(super) fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums], detail: D
         if !is_whole {
             latency["buckets"] = sums.latency.coarse_buckets().map(|it| json!([it.0, it.1])).collect();
         }
-        json!({
+        let mut all = json!({
             "name": it.name, "path": it.identity.path, "methods": it.identity.methods, "when": it.identity.when,
             "listeners": it.identity.listeners, "site": it.site, "site_name": scopes.sites.get(it.site).map_or("", |it| &*it.name), "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,
-            "counters": named(RouteCounters::TABLE, &sums.counters), "latency": latency,
+            "counters": {}, "latency": {},
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
             "reasons": if is_whole { super::why::counts(&reasons) } else { Map::new() },
             "could_be_hits": could_be(scopes, at),
-        })
+        });
+        all["counters"] = named(RouteCounters::TABLE, &sums.counters).into();
+        all["latency"] = latency;
+        all
     };
     scopes.routes.iter().enumerate().zip(routes).map(|((at, it), sums)| one((at, it, sums))).collect()
 }

@@ -10,6 +10,7 @@ use super::{Minute, PageErrors};
 use crate::date;
 use crate::renewal::ExpiryState;
 use larder_stdx::clock::WallTime;
+use std::collections::HashSet;
 
 /// The share below which that finding ends, per cent: half, so that a share around the threshold does not flicker.
 const ERRORS_END: u64 = 2;
@@ -320,12 +321,17 @@ fn hosts(facts: &HealthFacts, kind: FindingKind) -> Option<Condition> {
             "they are also served over plain HTTP, and clients that use https:// reject the connection",
         ),
     };
-    let has = |name: &str, host: &str| match name.strip_prefix('*') {
-        Some(rest) => host.find('.').is_some_and(|dot| host[dot..].eq_ignore_ascii_case(rest)),
-        None => name.eq_ignore_ascii_case(host),
-    };
+    if hosts.is_empty() {
+        return None;
+    }
     let names = || facts.certificates.iter().flat_map(|it| &it.names);
-    let without = hosts.iter().filter(|host| !names().any(|it| has(it, host)));
+    let known: HashSet<String> = names().map(|it| it.to_ascii_lowercase()).collect();
+    let has = |host: &str| {
+        let host = host.to_ascii_lowercase();
+        known.contains(&host)
+            || host.find('.').is_some_and(|dot| known.contains(&format!("*{}", &host[dot..])))
+    };
+    let without = hosts.iter().filter(|host| !has(host));
     let mut without: Vec<&str> = without.map(String::as_str).collect();
     without.dedup();
     if without.is_empty() {
