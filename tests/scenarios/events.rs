@@ -82,6 +82,42 @@ fn events_come_one_by_one() {
     }
 }
 
+/// Such a stream ends: it is shared, stored and served as any other response.
+#[test]
+fn an_event_stream_with_a_length_is_stored() {
+    let body: Vec<u8> = EVENTS.concat().into_bytes();
+    let (first, rest) = body.split_at(EVENTS[0].len());
+    for cache in ["", "compress = { enabled = true, min_size = \"1B\" }"] {
+        let gate = Gate::new();
+        let (closed, rest) = (gate.clone(), rest.to_vec());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let start = [head.as_bytes(), first].concat();
+        let origin = Origin::scripted(move |_| {
+            vec![Script::Send(start.clone()), Script::Gate(closed.clone()), Script::Send(rest.clone())]
+        });
+        let larder = Larder::before(&origin, cache);
+        let mut clients: Vec<_> = (0..2).map(|_| larder.client()).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br, zstd\r\n\r\n");
+            let head = String::from_utf8(client.read_raw_head()).unwrap();
+            assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{cache} {head}");
+            assert_eq!(first, client.read_bytes(first.len()), "before the origin goes on");
+        }
+        gate.open();
+        for client in &mut clients {
+            assert_eq!(&body[first.len()..], client.read_bytes(body.len() - first.len()), "{cache}");
+            let hit = client.get("/");
+            assert_eq!((200, true, &body), (hit.status, hit.is_hit(), &hit.body), "{cache} {hit:?}");
+        }
+        let some = clients[0].get_with("/", "Range: bytes=0-3\r\n");
+        assert_eq!((206, "data"), (some.status, &*some.text()), "{cache} {some:?}");
+        assert_eq!(1, origin.requests(), "{cache}");
+    }
+}
+
 /// Longer than any timeout of a page is what an application may be silent between two events only if its route says so.
 #[test]
 fn silence_between_events_has_a_bound() {

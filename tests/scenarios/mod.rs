@@ -81,6 +81,7 @@ mod overload;
 mod package;
 mod partial;
 mod passing;
+mod password_flood;
 mod php;
 mod poisoning;
 mod prediction;
