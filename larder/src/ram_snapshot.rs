@@ -42,10 +42,13 @@ fn is_over(begun: Monotonic, limit: Duration) -> bool {
 /// # Errors
 /// The reason why it is not used, which is logged.
 pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHolder) -> Result<(), String> {
-    if holder == RamHolder::Predecessor {
-        // Their changes are not followed since the switch.
-        row_purges::doubt_restored(config, store);
-    }
+    let restored = fill(config, store, errors, holder);
+    // Databases are not followed since the last process ended: pages in RAM, on disk or in the fleet may be older than their rows.
+    row_purges::doubt_restored(config, store);
+    restored
+}
+
+fn fill(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHolder) -> Result<(), String> {
     let Some(path) = &config.snapshot else { return Ok(()) };
     if holder == RamHolder::Predecessor {
         file::discard(path);
@@ -63,7 +66,6 @@ pub fn restore(config: &Config, store: &Store, errors: &ErrorLog, holder: RamHol
     };
     match outcome {
         Ok(count) => {
-            row_purges::doubt_restored(config, store);
             done("ram-restored", path, count, begun, errors);
             Ok(())
         }

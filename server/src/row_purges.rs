@@ -140,7 +140,7 @@ pub async fn follow_databases(
     }
 }
 
-/// Has the pages of followed databases validated that a snapshot of the RAM tier has brought back: changes since were not seen.
+/// Has the pages of followed databases validated that are from before this start: changes since were not seen.
 pub fn doubt_restored(config: &Config, store: &Store) {
     for it in config.followed() {
         for tag in [ROWS.to_owned(), rows_of(&it.settings.name)] {
