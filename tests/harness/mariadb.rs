@@ -1,5 +1,6 @@
 //! A real MariaDB on a Unix socket and a free port, in a folder of its own. It can be stopped and started again at the same place.
 
+use super::sql_session::SqlSession;
 use super::{reserved_address, until};
 use socket2::Socket;
 use std::os::unix::fs::chown;
@@ -75,6 +76,11 @@ impl MariaDb {
         let output = client(&self.socket()).args(["-e", statements]).output().unwrap();
         assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// A client of its database `shop` that stays connected.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::start(client(&self.socket()).args(["--unbuffered", "-D", "shop"]))
     }
 
     /// Creates a procedure or a function in its database `shop`.

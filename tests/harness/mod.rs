@@ -27,6 +27,7 @@ pub mod scgi;
 pub mod schema;
 pub mod secure;
 pub mod server;
+pub mod sql_session;
 pub mod step_ca;
 pub mod tiers;
 pub mod uwsgi;

@@ -1,5 +1,6 @@
 //! A real PostgreSQL on a Unix socket, in a folder of its own. It can be stopped and started again at the same place.
 
+use super::sql_session::SqlSession;
 use super::{reserved_address, until};
 use socket2::Socket;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -107,6 +108,11 @@ impl Postgres {
         let output = psql(&self.folder, &self.settings).args(["-c", statements]).output().unwrap();
         assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// A client that stays connected.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::start(&mut psql(&self.folder, &self.settings))
     }
 
     /// The number of statements of larder that run now.

@@ -111,6 +111,7 @@ mod route_limits;
 mod route_vary;
 mod row_purges;
 mod row_purges_cut;
+mod row_purges_freshness;
 mod row_purges_killed;
 mod row_purges_mariadb;
 mod row_purges_random;
