@@ -143,7 +143,7 @@ impl Admin {
             known.iter_mut().for_each(|it| it.evidence = all.remove(&it.place));
             self.judged.troubles.replace(troubles);
         }
-        let mut found = advised(&live.config, &known, self.full_disk());
+        let mut found = self.advised_of(&live.config, &known);
         let mut sharing: Vec<(RoutePlace, Vec<SafeSetting>)> = found
             .findings
             .iter()
@@ -157,7 +157,7 @@ impl Admin {
             // A change that cannot be tried is not proposed.
             let red = self.red_routes(sharing).await.unwrap_or(tried);
             known.iter_mut().for_each(|it| it.is_red = red.contains(&it.place));
-            found = advised(&live.config, &known, self.full_disk());
+            found = self.advised_of(&live.config, &known);
         }
         let equal = known.iter().filter_map(|it| {
             let site = live.scopes.sites[it.site].name.clone();
@@ -172,6 +172,20 @@ impl Admin {
                 .for_each(|to| to.set(it.needless_cookies(), sentence.clone()));
         }
         (known, found)
+    }
+
+    /// The advice for the counts of these routes.
+    fn advised_of(&self, config: &Config, known: &[KnownRoute<'_>]) -> Advice {
+        let routes: Vec<CountedRoute<'_>> = known.iter().map(KnownRoute::counted).collect();
+        let ram_size = config.ram.budget;
+        advice::advise(&AdviceFacts {
+            routes: &routes,
+            ram_size,
+            ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
+            evicted: self.gateway.store.evicted_pages(),
+            has_disk: config.disk.is_some(),
+            full_disk: self.full_disk(),
+        })
     }
 
     /// The evidence that the pages of a route are the same for all values of the cookies in `fields`, as a sentence, and the change.
@@ -286,19 +300,6 @@ fn listed(setting: &SafeSetting) -> usize {
 
 fn settings_of(finding: &Finding) -> Vec<SafeSetting> {
     finding.changes.iter().flat_map(SafeChange::settings).cloned().collect()
-}
-
-/// The advice for the counts of these routes.
-fn advised(config: &Config, known: &[KnownRoute<'_>], full_disk: Option<u64>) -> Advice {
-    let routes: Vec<CountedRoute<'_>> = known.iter().map(KnownRoute::counted).collect();
-    let ram_size = config.ram.budget;
-    advice::advise(&AdviceFacts {
-        routes: &routes,
-        ram_size,
-        ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
-        has_disk: config.disk.is_some(),
-        full_disk,
-    })
 }
 
 /// Whether a route knows its clients by other means than cookies and `Authorization`, so that a page may depend on them.

@@ -54,6 +54,11 @@ impl RemovedKeys {
         }
     }
 
+    /// The remembered keys that were evicted.
+    pub fn evicted(&self) -> usize {
+        self.0.iter().map(|it| it.load(Relaxed)).filter(|it| it & !TAG == code(RemovalCause::Evicted)).count()
+    }
+
     /// The cause of the last removal of a key, if it is remembered.
     pub fn find(&self, hash: u128) -> Option<RemovalCause> {
         let (set, tag) = self.set_of(hash);
@@ -98,6 +103,8 @@ mod tests {
             keys.add(hash(1), cause);
             assert_eq!(Some(cause), keys.find(hash(1)));
         }
+        keys.add(hash(1), RemovalCause::Evicted);
+        assert_eq!(1, keys.evicted(), "each key counts once");
         let held = keys.0.iter().filter(|it| it.load(Relaxed) != 0).count();
         assert_eq!(1, held, "one key takes one place");
     }

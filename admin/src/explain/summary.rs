@@ -86,6 +86,7 @@ impl Admin {
                 length: judged.length,
                 ram_size,
                 ram_limit: ram_size.saturating_add(memory_left().unwrap_or(0) / 2),
+                evicted: self.gateway.store.evicted_pages(),
                 has_disk: live.config.disk.is_some(),
                 full_disk: self.full_disk(),
             },

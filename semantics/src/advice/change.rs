@@ -7,6 +7,7 @@ use crate::key::QueryPolicy;
 use crate::miss_reason::MissReason;
 use crate::policy::Policy;
 use crate::trial::evidence::{EqualForAll, NeedlessParameters};
+use std::borrow::Cow;
 
 /// The proposed lifetime of pages that declare none, and the time in which a stale page is served, seconds.
 const SHORT: u32 = 60;
@@ -129,7 +130,7 @@ pub enum SafeChange {
     /// The operator sets these keys.
     Configuration {
         /// The effect, one sentence.
-        sentence: &'static str,
+        sentence: Cow<'static, str>,
         /// The keys, all of one route or of the server.
         settings: Vec<SafeSetting>,
     },
@@ -167,6 +168,8 @@ pub struct ChangeFacts<'a> {
     pub ram_size: u64,
     /// The most RAM that may be proposed.
     pub ram_limit: u64,
+    /// The different pages that were lately evicted while they were fresh, and their bytes.
+    pub evicted: (u64, u64),
     /// Whether there is a disk tier.
     pub has_disk: bool,
     /// `cache.disk.size` of a disk tier that has dropped pages for space.
@@ -191,7 +194,7 @@ pub fn changes(reason: MissReason, facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         MissReason::Idle => disk(facts),
         MissReason::NoRoom => more_ram(facts),
         MissReason::Variant => application(
-            "The application names in Vary only the fields that change the page; User-Agent seldom is one.",
+            "The application names in Vary only the fields that change the page; User-Agent and Accept-Language seldom do. Until then `cache.key.strict` keeps such fields from the application, so that one variant remains; a request with a cookie then bypasses the cache unless `cache.private_cookies` and `cache.ignored_cookies` name it.",
         ),
         MissReason::NoLifetime => {
             let mut all = lifetime(facts);
@@ -262,7 +265,7 @@ fn without_parameters(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         return Vec::new();
     }
     vec![SafeChange::Configuration {
-        sentence: "One stored page answers all these URLs: the parameters leave the key and the request to the origin; scripts in the browser still read them.",
+        sentence: "One stored page answers all these URLs: the parameters leave the key and the request to the origin; scripts in the browser still read them.".into(),
         settings: vec![SafeSetting::DropParameters(names)],
     }]
 }
@@ -285,7 +288,7 @@ pub(super) fn without_cookies(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
             vec![without],
         ),
     };
-    vec![SafeChange::Configuration { sentence, settings }]
+    vec![SafeChange::Configuration { sentence: sentence.into(), settings }]
 }
 
 /// Cookies for whose values pages were equal make no request private any more. They leave the request to the origin, so that no response
@@ -310,7 +313,7 @@ pub fn without_needless_cookies(policy: &Policy, of: &EqualForAll) -> SafeChange
         settings.push(SafeSetting::IgnoredCookies(with_more(&policy.ignored_cookies, found)));
     }
     SafeChange::Configuration {
-        sentence: "Requests that have only these cookies are answered as requests without a cookie: the application does not get them on this route, scripts in the browser still read them. Requests with another cookie bypass the cache. Not to be applied if a page of this route changes after a login that the recent requests do not show.",
+        sentence: "Requests that have only these cookies are answered as requests without a cookie: the application does not get them on this route, scripts in the browser still read them. Requests with another cookie bypass the cache. Not to be applied if a page of this route changes after a login that the recent requests do not show.".into(),
         settings,
     }
 }
@@ -323,7 +326,7 @@ pub(super) fn without_needless_parameters(policy: &Policy, of: &NeedlessParamete
         QueryPolicy::None | QueryPolicy::Keep(_) => return None,
     };
     Some(SafeChange::Configuration {
-        sentence: "One stored page answers all these URLs: the parameters leave the key and the request to the origin; scripts in the browser still read them.",
+        sentence: "One stored page answers all these URLs: the parameters leave the key and the request to the origin; scripts in the browser still read them.".into(),
         settings: vec![SafeSetting::DropParameters(with_more(before, of.analytics.iter().chain(&of.names)))],
     })
 }
@@ -345,14 +348,14 @@ pub(super) fn compressed(ram: Option<u64>) -> SafeChange {
     let mut settings = vec![SafeSetting::Compress, SafeSetting::CompressStoredOnly];
     settings.extend(ram.map(SafeSetting::RamSize));
     SafeChange::Configuration {
-        sentence: match ram {
+        sentence: Cow::Borrowed(match ram {
             None => {
                 "Stored responses are compressed once, in the background, and each client gets the coding that it prefers."
             }
             Some(_) => {
                 "Stored responses are compressed once, in the background, and each client gets the coding that it prefers. The codecs need more RAM."
             }
-        },
+        }),
         settings,
     }
 }
@@ -371,19 +374,36 @@ fn served_stale(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         return Vec::new();
     }
     vec![SafeChange::Configuration {
-        sentence: "An expired page is served at once while it is renewed in the background, for up to a minute.",
+        sentence:
+            "An expired page is served at once while it is renewed in the background, for up to a minute."
+                .into(),
         settings: vec![SafeSetting::StaleWhileRevalidate(SHORT)],
     }]
 }
 
 fn more_ram(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
-    let wanted = facts.ram_size.saturating_mul(2);
-    if facts.ram_size == 0 || wanted > facts.ram_limit {
+    let twice = facts.ram_size.saturating_mul(2);
+    if facts.ram_size == 0 || twice > facts.ram_limit {
         return Vec::new();
     }
+    let (pages, bytes) = facts.evicted;
+    // An eighth for growth. A tail of pages that are requested once is no reason for more than four times the size.
+    let all = bytes.saturating_add(bytes / 8).next_multiple_of(1 << 20);
+    let most = facts.ram_limit.min(facts.ram_size.saturating_mul(4));
+    let sentence = match all {
+        _ if bytes <= facts.ram_size => Cow::Borrowed("RAM keeps twice as many pages."),
+        all => {
+            let has_all =
+                if all <= most { "RAM has room for all of them" } else { "RAM has room for a part of them" };
+            let size = bytes.div_ceil(1 << 20);
+            Cow::Owned(format!(
+                "{pages} different pages were evicted while they were fresh, about {size} MiB: {has_all}."
+            ))
+        }
+    };
     vec![SafeChange::Configuration {
-        sentence: "RAM keeps twice as many pages.",
-        settings: vec![SafeSetting::RamSize(wanted)],
+        sentence,
+        settings: vec![SafeSetting::RamSize(all.clamp(twice, most.max(twice)))],
     }]
 }
 
@@ -392,14 +412,14 @@ fn disk(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         return Vec::new();
     }
     vec![SafeChange::Configuration {
-        sentence: "Pages that leave RAM stay on disk: name a directory on a local SSD.",
+        sentence: "Pages that leave RAM stay on disk: name a directory on a local SSD.".into(),
         settings: vec![SafeSetting::DiskPath],
     }]
 }
 
 fn more_room(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
     let larger_disk = |size: u64| SafeChange::Configuration {
-        sentence: "The disk tier keeps twice as many pages, if the device has the space.",
+        sentence: "The disk tier keeps twice as many pages, if the device has the space.".into(),
         settings: vec![SafeSetting::DiskSize(size.saturating_mul(2))],
     };
     let mut all: Vec<SafeChange> = facts.full_disk.map(larger_disk).into_iter().collect();
@@ -428,7 +448,7 @@ fn lifetime(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
             "If they are the same for all clients without a private cookie: pages without a declared lifetime are kept for a minute."
         }
     };
-    vec![SafeChange::Configuration { sentence, settings }]
+    vec![SafeChange::Configuration { sentence: sentence.into(), settings }]
 }
 
 fn larger(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
@@ -437,7 +457,7 @@ fn larger(facts: &ChangeFacts<'_>) -> Vec<SafeChange> {
         return Vec::new();
     };
     vec![SafeChange::Configuration {
-        sentence: "Bodies of this size are stored.",
+        sentence: "Bodies of this size are stored.".into(),
         settings: vec![SafeSetting::MaxObject(length.next_multiple_of(1 << 20))],
     }]
 }

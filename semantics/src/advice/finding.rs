@@ -69,6 +69,8 @@ pub struct AdviceFacts<'a> {
     pub ram_size: u64,
     /// The most RAM that may be proposed.
     pub ram_limit: u64,
+    /// The different pages that were lately evicted while they were fresh, and their bytes.
+    pub evicted: (u64, u64),
     /// Whether there is a disk tier.
     pub has_disk: bool,
     /// `cache.disk.size` of a disk tier that has dropped pages for space.
@@ -235,6 +237,7 @@ fn of_route(facts: &AdviceFacts<'_>, at: usize, route: &CountedRoute<'_>) -> Vec
         length: None,
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
+        evicted: facts.evicted,
         has_disk: facts.has_disk,
         full_disk: facts.full_disk,
     };
@@ -313,7 +316,9 @@ fn by_share(
 fn removed_cookies(at: usize, route: &CountedRoute<'_>) -> Option<Finding> {
     let names = route.policy.private_cookies.iter().chain(route.removed_cookies).cloned().collect();
     let change = SafeChange::Configuration {
-        sentence: "The application gets these cookies, and pages for requests with one of them are not shared.",
+        sentence:
+            "The application gets these cookies, and pages for requests with one of them are not shared."
+                .into(),
         settings: vec![SafeSetting::PrivateCookies(names)],
     };
     (route.removals > 0).then_some(Finding {
@@ -340,6 +345,7 @@ fn of_server(facts: &AdviceFacts<'_>) -> Vec<Finding> {
         length: None,
         ram_size: facts.ram_size,
         ram_limit: facts.ram_limit,
+        evicted: facts.evicted,
         has_disk: facts.has_disk,
         full_disk: facts.full_disk,
     };

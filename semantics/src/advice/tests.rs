@@ -23,6 +23,7 @@ fn facts(policy: &Policy) -> ChangeFacts<'_> {
         length: Some(80 << 20),
         ram_size: 1 << 30,
         ram_limit: 1 << 40,
+        evicted: (0, 0),
         has_disk: false,
         full_disk: None,
     }
@@ -154,6 +155,34 @@ fn no_more_ram_than_the_machine_has() {
     let all = changes(MissReason::Evicted, &full);
     let keys: Vec<_> = settings_of(&all).iter().map(|it| (it.key(), it.value())).collect();
     assert_eq!([("cache.disk.size", text("20GiB")), ("cache.ram.size", text("2GiB"))], keys[..]);
+}
+
+/// Twice the size was proposed, 24 MiB, where the pages needed 30 MiB.
+#[test]
+fn the_proposed_ram_has_room_for_the_evicted_pages() {
+    let policy = Policy::default();
+    let of = |bytes: u64, ram_limit| {
+        let one = ChangeFacts {
+            ram_size: 12 << 20,
+            ram_limit,
+            evicted: (600, bytes),
+            has_disk: true,
+            ..facts(&policy)
+        };
+        let all = changes(MissReason::Evicted, &one);
+        let [SafeChange::Configuration { sentence, settings }] = &all[..] else { panic!("{all:?}") };
+        (sentence.to_string(), settings[0].value())
+    };
+    let text = |it: &str| SettingValue::Text(it.to_owned());
+    let sentence = |room| {
+        format!(
+            "600 different pages were evicted while they were fresh, about 30 MiB: RAM has room for {room} of them."
+        )
+    };
+    assert_eq!((sentence("all"), text("34MiB")), of(30 << 20, 1 << 30));
+    assert_eq!((sentence("a part"), text("30MiB")), of(30 << 20, 30 << 20));
+    assert_eq!(text("48MiB"), of(500 << 20, 1 << 30).1, "no more than four times the size");
+    assert_eq!(("RAM keeps twice as many pages.".to_owned(), text("24MiB")), of(1 << 20, 1 << 30));
 }
 
 fn explained<'a>(verdict: &'a str, reason: Option<MissReason>) -> ExplainedFacts<'a> {
@@ -416,7 +445,14 @@ fn route<'a>(policy: &'a Policy, reasons: &'a [ReasonCount]) -> CountedRoute<'a>
 }
 
 fn advice_of(routes: &[CountedRoute<'_>]) -> Advice {
-    advise(&AdviceFacts { routes, ram_size: 1 << 30, ram_limit: 1 << 40, has_disk: false, full_disk: None })
+    advise(&AdviceFacts {
+        routes,
+        ram_size: 1 << 30,
+        ram_limit: 1 << 40,
+        evicted: (0, 0),
+        has_disk: false,
+        full_disk: None,
+    })
 }
 
 fn kinds(of: &Advice) -> Vec<(&'static str, u64)> {
@@ -565,7 +601,14 @@ fn compression_is_proposed_for_stored_responses() {
     // The codecs have no room in 8 MiB: the same change makes it, if the machine has it.
     let routes = &[of(&without, 1000)];
     let small = |ram_limit| {
-        advise(&AdviceFacts { routes, ram_size: 8 << 20, ram_limit, has_disk: false, full_disk: None })
+        advise(&AdviceFacts {
+            routes,
+            ram_size: 8 << 20,
+            ram_limit,
+            evicted: (0, 0),
+            has_disk: false,
+            full_disk: None,
+        })
     };
     let advice = small(1 << 40);
     let keys: Vec<_> = settings_of(&advice.findings[0].changes).iter().map(|it| it.key()).collect();
@@ -648,6 +691,7 @@ fn a_setting_in_force_is_not_proposed() {
         routes: &[counted],
         ram_size: 1 << 30,
         ram_limit: 1 << 30,
+        evicted: (0, 0),
         has_disk: true,
         full_disk: None,
     });

@@ -53,6 +53,13 @@ impl Store {
         self.removed_keys.find(hash.0)
     }
 
+    /// The different pages that were lately evicted while they were fresh, and their bytes at the mean size of a stored page.
+    #[must_use]
+    pub fn evicted_pages(&self) -> (u64, u64) {
+        let pages = self.removed_keys.evicted() as u64;
+        (pages, pages.saturating_mul(self.used().checked_div(self.objects()).unwrap_or(0)))
+    }
+
     /// Counts evicted responses, and remembers their keys.
     pub(crate) fn count_evicted(&self, gone: &[Evicted]) {
         let now = clock::wall();
