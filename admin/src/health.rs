@@ -6,14 +6,14 @@ mod recorded;
 use super::requester::Requester;
 use super::{Admin, AdminRequest, AdminResponse};
 use larder_config::summary::summary;
-use larder_config::{Config, HostPattern, RouteConfig, Service, SiteConfig, Values};
+use larder_config::{Config, HostPattern, RouteConfig, Service, SiteConfig, Source, Values};
 use larder_counters::Counters;
 use larder_observe::log::AccessLog;
 use larder_origin::OriginState;
 use larder_semantics::health::{
     CLIENT_LIMITS, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DiskFact, HealthFacts, HealthJudge,
     HealthReport, HealthWord, Http3Fact, LIMITS, LogFact, MemcachedFact, OriginAnswers, OriginFact, PastFact,
-    RouteCountFact, RouteFact, UnreachableFact,
+    RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
 };
 use larder_semantics::miss_reason::MissReason;
 use larder_server::certificate_registry::{CertificateRegistry, CertificateSource};
@@ -29,6 +29,10 @@ use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The time in which ejections of a memcached server are counted.
+const FLAPPING: Duration = Duration::from_secs(600);
 
 /// A finding in JSON.
 macro_rules! health {
@@ -190,7 +194,7 @@ impl Admin {
     fn health_facts(&self) -> HealthFacts {
         let live = self.live.borrow().clone();
         let (wall, state) = (clock::wall().0, &self.health);
-        let origins = (0..live.scopes.origins.len()).map(|it| origin_fact(&live.scopes, it)).collect();
+        let origins = (0..live.scopes.origins.len()).map(|it| origin_fact(&live, it)).collect();
         let (memcached, keys_move) = self.memcached();
         HealthFacts {
             now: wall,
@@ -202,6 +206,11 @@ impl Admin {
             unreachable: unreachable(&live.config),
             memcached,
             keys_move,
+            repeated_purge: self.purges.most_repeated().map(|it| RepeatedPurgeFact {
+                by: it.by,
+                target: it.target,
+                times: it.times,
+            }),
             disk: self.disk_fact(),
             purge_log: self.nodes.as_ref().map(|it| it.purge_log()),
             nodes: self.node_facts(),
@@ -245,14 +254,17 @@ impl Admin {
     fn counts(&self, live: &Live) -> CountFacts {
         let of = self.counter_sums();
         let (requests, errors_5xx) = requests(live);
+        let routes = 0..live.scopes.routes.len();
+        let missed = |reason| routes.clone().map(|it| live.scopes.requests_of(it, reason)).sum();
         CountFacts {
             requests,
             errors_5xx,
             stored: of("cache_stores"),
             evicted_fresh: of("cache_evictions_fresh"),
-            missed_evicted: (0..live.scopes.routes.len())
-                .map(|it| live.scopes.requests_of(it, MissReason::Evicted))
-                .sum(),
+            missed_evicted: missed(MissReason::Evicted),
+            missed_purged: missed(MissReason::Purged),
+            fleet_lookups: of("fleet_gets"),
+            fleet_lost: of("fleet_lost"),
             refused: ["access_refused", "access_limited", "requests_rejected"].map(&of).iter().sum(),
             limits: LIMITS.map(|it| of(it.counter)),
             client_limits: CLIENT_LIMITS.map(|it| of(it.counter)),
@@ -267,6 +279,7 @@ impl Admin {
             name: server.at.to_string(),
             is_down: fleet.health().state(at) == FleetServerState::Ejected,
             failures: settings.failures,
+            ejections: fleet.health().ejections(at, clock::monotonic(), FLAPPING),
         };
         (settings.servers.iter().enumerate().map(fact).collect(), settings.auto_eject)
     }
@@ -291,17 +304,34 @@ impl Admin {
     }
 }
 
-fn origin_fact(scopes: &ConfigScopes, at: usize) -> OriginFact {
+fn origin_fact(live: &Live, at: usize) -> OriginFact {
+    let scopes = &live.scopes;
     let it = &scopes.origins[at];
-    let [all, errors_5xx, micros] = scopes.answers_of(at);
+    let [all, errors_5xx, micros, waits] = scopes.answers_of(at);
     OriginFact {
         name: it.name.clone(),
         is_used: matches!(it.state(), OriginState::Up | OriginState::Slow),
         is_down: is_down(it),
         why: it.standing.down_reason(),
         is_drained: it.drained_by().is_some(),
-        answers: OriginAnswers { all, errors_5xx, micros },
+        limit: if waits > 0 { connection_limit(live, at) } else { String::new() },
+        answers: OriginAnswers { all, errors_5xx, micros, waits },
     }
+}
+
+/// The key that limits the requests to an origin at once, with its value and place; of several routes that of the first.
+fn connection_limit(live: &Live, origin: usize) -> String {
+    let of_site = live.scopes.sites.iter().zip(&live.config.sites);
+    let mut routes = of_site.flat_map(|(scope, site)| scope.routes.iter().zip(&site.routes));
+    let route = routes.find(|it| live.scopes.routes[*it.0].origins.contains(&origin)).map(|it| it.1);
+    let Some((route, Service::Proxy(proxy))) = route.map(|it| (it, &it.service)) else {
+        return String::new();
+    };
+    let place = match route.decided.by("site[].route[].proxy.connections") {
+        Source::Default => "the default".to_owned(),
+        place => place.to_string(),
+    };
+    format!("`proxy.connections` of route {} is {} ({place})", route.name, proxy.limits.connections)
 }
 
 /// Whether an origin fails: it is ejected or unhealthy, or the only one and fails every request.

@@ -36,6 +36,7 @@ counters! {
     requests: Count, "Requests sent to the origin.";
     answers: Count, "Requests, of `requests`, whose final response began. The latency is measured over these.";
     errors_5xx: Count, "Responses, of `answers`, with a status of 500 to 599.";
+    waits: Count, "Requests that waited 100 ms or longer for a slot of `proxy.connections`.";
     failures: Count, "Exchanges that failed: no connection, a timeout, or an invalid response.";
     bytes: Bytes, "Bytes of response bodies received from the origin.";
 }

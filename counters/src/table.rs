@@ -331,6 +331,7 @@ counters! {
     fleet_hits: Count, "Lookups in the fleet that found the response.";
     fleet_purged: Count, "Fleet hits discarded because a purge covers them or their age is unknown.";
     fleet_misses: Count, "Lookups in the fleet that found nothing.";
+    fleet_lost: Count, "Lookups in the fleet that found neither a fresh page that this node had seen there nor the marker of its removal: its server evicted it, or was restarted.";
     fleet_unavailable: Count, "Lookups in the fleet that no server answered in time.";
     fleet_recompute_wins: Count, "Recompute tokens won: this node fetches the item for all nodes.";
     fleet_recompute_waits: Count, "Lookups that found another node already recomputing the item.";

@@ -20,7 +20,7 @@ use facts::growth;
 pub use facts::{
     BrokenFileFact, CertificateFact, ConfigSums, CountFacts, DatabaseFact, DisagreeingFact, DiskFact,
     FailingUrlFact, HealthFacts, Http3Fact, LogFact, MemcachedFact, NodeFact, OriginAnswers, OriginFact,
-    PastFact, PurgeLogFact, RouteCountFact, RouteFact, UnreachableFact,
+    PastFact, PurgeLogFact, RepeatedPurgeFact, RouteCountFact, RouteFact, UnreachableFact,
 };
 use held::HeldConditions;
 pub use samples::{RecordedFacts, RecordedSample};

@@ -440,11 +440,12 @@ impl ConfigScopes {
 
     /// The answers of an origin, those of them with a status from 500, and the microseconds to their heads, in total.
     #[must_use]
-    pub fn answers_of(&self, origin: usize) -> [u64; 3] {
+    pub fn answers_of(&self, origin: usize) -> [u64; 4] {
         let parts = self.origins[origin].parts.iter();
-        parts.fold([0; 3], |[answers, errors, micros], it| {
-            let OriginCounters { answers: more, errors_5xx, .. } = &it.counters;
-            [answers + more.get(), errors + errors_5xx.get(), micros.wrapping_add(it.latency.sum())]
+        parts.fold([0; 4], |[answers, errors, micros, waits], it| {
+            let OriginCounters { answers: more, errors_5xx, waits: long, .. } = &it.counters;
+            let micros = micros.wrapping_add(it.latency.sum());
+            [answers + more.get(), errors + errors_5xx.get(), micros, waits + long.get()]
         })
     }
 

@@ -55,6 +55,7 @@ mod guide;
 mod handed_files;
 mod health;
 mod health_refusals;
+mod health_tiers;
 mod health_traffic;
 mod heuristics;
 mod history;

@@ -371,6 +371,7 @@ impl FillJob {
         let fields = self.request.fields.view();
         // A response that serves if the fleet has nothing needs no lease.
         let suffices = held.is_some_and(|(it, tier)| self.is_local_only(it, *tier) && self.serves(it));
+        let was_there = held.is_some_and(|(it, tier)| !self.is_local_only(it, *tier));
         let held = held.map(|it| &*it.0);
         let want = if self.below == TierLookup::Only || suffices { Want::ReadOnly } else { Want::Recompute };
         let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
@@ -381,7 +382,14 @@ impl FillJob {
         self.stages.enter(RequestStage::Lookup);
         let (found, turn) = match got {
             FleetResult::Hit { found, turn } => (found, turn),
-            FleetResult::Miss { turn, removed } => return FleetAnswer::Lost { turn, removed },
+            FleetResult::Miss { turn, removed } => {
+                let is_fresh = |it: &&Stored| {
+                    matches!(it.meta.freshness(clock::wall()), Freshness::Fresh { .. }) && !it.is_superseded()
+                };
+                let is_lost = was_there && removed.is_none() && held.as_ref().is_some_and(is_fresh);
+                self.gateway.counters.fleet_lost.add(u64::from(is_lost));
+                return FleetAnswer::Lost { turn, removed };
+            }
             FleetResult::Unshared { unshared: says, seconds, status, at } => {
                 let removed = supersede::supersedes_for_all(status).then_some(at);
                 return FleetAnswer::Unshared { says, seconds, removed };

@@ -10,7 +10,11 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 use tokio::time::{Instant, timeout};
+
+/// A wait for a permit that is counted.
+const LONG_WAIT: Duration = Duration::from_millis(100);
 
 impl OriginPool {
     pub(crate) async fn reserve_permits(
@@ -37,8 +41,17 @@ impl OriginPool {
         deadline: &Cell<Option<Instant>>,
     ) -> Result<PermitWait, OriginError> {
         let acquire = queue.take(|| self.queue_deadline(deadline));
-        let acquired =
-            if queue.free() > 0 { acquire.await } else { self.wait_reclaiming(pin!(acquire)).await };
+        let acquired = match queue.free() > 0 {
+            true => acquire.await,
+            false => {
+                let begun = now();
+                let acquired = self.wait_reclaiming(pin!(acquire)).await;
+                if let Some(it) = self.measures.get().filter(|_| begun.elapsed() >= LONG_WAIT) {
+                    it.origin.counters.waits.add(1);
+                }
+                acquired
+            }
+        };
         acquired.ok_or_else(|| self.busy_error()).inspect_err(|it| self.report_failure(it))
     }
 

@@ -24,6 +24,10 @@ const WITHHELD: (u64, u64) = (10, 5);
 const EVICTED: (u64, u64) = (100, 50);
 /// The same as a share of the stored pages, per cent.
 const EVICTED_SHARE: (u64, u64) = (10, 5);
+/// Purges of one target by one sender within five minutes; and the number below which that ends.
+const REPEATED: (u64, u64) = (10, 5);
+/// The requests for purged pages that reach an origin within a minute; and the number below which that ends.
+const MISSED_PURGED: (u64, u64) = (20, 10);
 /// The delay of the changes of a database that is a finding, milliseconds.
 const MOST_LAG: u64 = 2_000;
 /// The seconds for which a snapshot that was not read is a finding: by then requests have filled the tier.
@@ -44,6 +48,8 @@ pub(super) fn conditions(facts: &HealthFacts, minute: &Minute<'_>, held: &HeldCo
     super::routes::routes(facts, minute, held, &mut all);
     super::recorded::recorded(facts, &mut all);
     lower_tiers(facts, &mut all);
+    super::fleet::servers(facts, minute.counts, held, &mut all);
+    all.extend(repeated_purge(facts, minute.counts, held));
     super::fleet::nodes(facts, &mut all);
     databases(facts, minute.pages, held, &mut all);
     configuration(facts, &mut all);
@@ -307,6 +313,21 @@ fn evictions(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) ->
         false => (format!("{evicted} within the last minute"), "requests for them go to the origin"),
     };
     Some(condition(kind, SUBJECT, what, evidence).with_effect(effect))
+}
+
+/// A purge that one sender repeats, while requests for purged pages reach the origin.
+fn repeated_purge(facts: &HealthFacts, minute: &CountFacts, held: &HeldConditions) -> Option<Condition> {
+    const SUBJECT: &str = "repeated purge";
+    let it = facts.repeated_purge.as_ref()?;
+    let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };
+    let (times, missed) = (it.times as u64, minute.missed_purged);
+    if times < of(REPEATED) || missed < of(MISSED_PURGED) {
+        return None;
+    }
+    let what = format!("{} purges the same pages again and again: {}", it.by, it.target);
+    let evidence = format!("{times} times within the last five minutes");
+    let effect = format!("{missed} requests for purged pages went to the origin within the last minute");
+    Some(condition(FindingKind::PurgeRepeated, SUBJECT, what, evidence).with_effect(effect))
 }
 
 /// Hosts that clients reach over TLS, and no certificate has.

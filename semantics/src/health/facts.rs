@@ -25,6 +25,8 @@ pub struct HealthFacts {
     pub unreachable: Vec<UnreachableFact>,
     /// The memcached servers.
     pub memcached: Vec<MemcachedFact>,
+    /// The purge that one sender has repeated most within the last five minutes.
+    pub repeated_purge: Option<RepeatedPurgeFact>,
     /// Whether the other memcached servers take over the keys of one that is not used.
     pub keys_move: bool,
     /// The disk tier.
@@ -90,6 +92,8 @@ pub struct OriginFact {
     pub why: String,
     /// Whether it is drained.
     pub is_drained: bool,
+    /// The key that limits its requests, with value and place: "`proxy.connections` of route a is 4 (larder.toml:9)".
+    pub limit: String,
     /// Sums since the start.
     pub answers: OriginAnswers,
 }
@@ -103,6 +107,8 @@ pub struct OriginAnswers {
     pub errors_5xx: u64,
     /// Microseconds from these requests to the heads of their responses, in total.
     pub micros: u64,
+    /// Requests that waited 100 ms or longer for a slot of `proxy.connections`.
+    pub waits: u64,
 }
 
 /// One route with origins.
@@ -194,6 +200,19 @@ pub struct MemcachedFact {
     pub is_down: bool,
     /// The failures in a row after which it is not used.
     pub failures: u32,
+    /// How often that happened within the last ten minutes.
+    pub ejections: usize,
+}
+
+/// A purge that one sender repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepeatedPurgeFact {
+    /// Its sender: a token, or the address of a client.
+    pub by: String,
+    /// Its target.
+    pub target: String,
+    /// How often it was sent within the last five minutes.
+    pub times: usize,
 }
 
 /// The disk tier.
@@ -317,6 +336,12 @@ pub struct CountFacts {
     pub evicted_fresh: u64,
     /// Requests of all routes that reached an origin with the reason `evicted`.
     pub missed_evicted: u64,
+    /// The same with the reason `purged`.
+    pub missed_purged: u64,
+    /// Lookups in the fleet.
+    pub fleet_lookups: u64,
+    /// Lookups of them for a fresh page that had been there and was gone without a removal.
+    pub fleet_lost: u64,
     /// Requests that larder refused by `access` or as invalid.
     pub refused: u64,
     /// The counters of [`LIMITS`], in its order.
@@ -347,6 +372,7 @@ impl OriginAnswers {
             all: growth(before.all, self.all),
             errors_5xx: growth(before.errors_5xx, self.errors_5xx),
             micros: growth(before.micros, self.micros),
+            waits: growth(before.waits, self.waits),
         }
     }
 }
@@ -367,6 +393,9 @@ impl CountFacts {
             stored: growth(before.stored, self.stored),
             evicted_fresh: growth(before.evicted_fresh, self.evicted_fresh),
             missed_evicted: growth(before.missed_evicted, self.missed_evicted),
+            missed_purged: growth(before.missed_purged, self.missed_purged),
+            fleet_lookups: growth(before.fleet_lookups, self.fleet_lookups),
+            fleet_lost: growth(before.fleet_lost, self.fleet_lost),
             refused: growth(before.refused, self.refused),
             limits,
             client_limits,

@@ -1,9 +1,43 @@
-//! The conditions of the nodes of a fleet, as this node sees them.
+//! The conditions of a fleet as this node sees them: its memcached servers, and its nodes.
 
 use super::condition::{Beginning, Condition, condition, list};
-use super::facts::{HealthFacts, NodeFact};
+use super::facts::{CountFacts, HealthFacts, NodeFact};
+use super::held::HeldConditions;
 use super::table::FindingKind;
 use std::collections::BTreeMap;
+
+/// The ejections of a server within ten minutes that are a finding.
+const FLAPS: usize = 3;
+/// The fresh pages that memcached lost within a minute; and the number below which that ends.
+const LOST: (u64, u64) = (100, 50);
+/// The same as a share of the lookups, per cent.
+const LOST_SHARE: (u64, u64) = (5, 2);
+
+/// The servers that fail and come back, and those that lose pages.
+pub(super) fn servers(
+    facts: &HealthFacts,
+    minute: &CountFacts,
+    held: &HeldConditions,
+    all: &mut Vec<Condition>,
+) {
+    for it in facts.memcached.iter().filter(|it| it.ejections >= FLAPS) {
+        let what = format!("memcached server {} fails and comes back", it.name);
+        let evidence = format!("{} times within the last ten minutes", it.ejections);
+        let subject = format!("memcached {} flaps", it.name);
+        let effect = "each time its pages are missing, and those of a restarted server are lost";
+        all.push(condition(FindingKind::MemcachedFlaps, &subject, what, evidence).with_effect(effect));
+    }
+    const SUBJECT: &str = "memcached size";
+    let of = |(begins, ends): (u64, u64)| if held.of(SUBJECT).is_some() { ends } else { begins };
+    let CountFacts { fleet_lost: lost, fleet_lookups: lookups, .. } = *minute;
+    if lost < of(LOST) || lost.saturating_mul(100) < lookups.saturating_mul(of(LOST_SHARE)) {
+        return;
+    }
+    let what = "memcached loses fresh pages";
+    let evidence = format!("{lost} of {lookups} lookups within the last minute");
+    let found = condition(FindingKind::MemcachedTooSmall, SUBJECT, what, evidence);
+    all.push(found.with_effect("larder cannot tell that from a removal, and validates them at the origin"));
+}
 
 pub(super) fn nodes(facts: &HealthFacts, all: &mut Vec<Condition>) {
     for it in &facts.nodes {

@@ -18,6 +18,10 @@ const SLOW_TIMES: (u64, u64) = (4, 2);
 /// The least mean time of a slow origin, microseconds.
 const SLOW: (u64, u64) = (200_000, 100_000);
 
+/// Requests that wait 100 ms or longer for a slot within a minute; and the number below which that ends. At one in a hundred, that is the 99th
+/// percentile.
+const WAITS: (u64, u64) = (20, 10);
+
 pub(super) fn origins(
     facts: &HealthFacts,
     minute: &Minute<'_>,
@@ -46,6 +50,7 @@ pub(super) fn origins(
             all.extend(down(facts, origin, routes));
             continue;
         }
+        all.extend(queued(origin, &minute.origins[at], held));
         let group = &groups[&routes[..]];
         if !origin.is_used || routes.is_empty() || group.len() < 2 {
             continue;
@@ -97,6 +102,20 @@ fn down(facts: &HealthFacts, origin: &OriginFact, routes: &[usize]) -> Option<Co
     let OriginFact { name, why, .. } = origin;
     let subject = format!("origin {name}");
     Some(condition(kind, &subject, format!("origin {name} is down"), why).with_effect(effect))
+}
+
+/// Requests that wait for a slot of `proxy.connections`.
+fn queued(origin: &OriginFact, own: &OriginAnswers, held: &HeldConditions) -> Option<Condition> {
+    let subject = format!("queue of origin {}", origin.name);
+    let least = if held.of(&subject).is_some() { WAITS.1 } else { WAITS.0 };
+    if own.waits < least || own.waits * 100 < own.all {
+        return None;
+    }
+    let what = format!("requests wait for a slot of origin {}", origin.name);
+    let share = (own.waits * 100).checked_div(own.all).unwrap_or(100).min(100);
+    let evidence =
+        format!("{} within the last minute waited 100 ms or longer, {share} % of its answers", own.waits);
+    Some(condition(FindingKind::OriginQueue, &subject, what, evidence).with_effect(&*origin.limit))
 }
 
 /// Server errors of one origin that the others of its routes do not have.

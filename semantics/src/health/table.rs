@@ -116,6 +116,9 @@ findings! {
     MemcachedDown "memcached-down" Degraded 0 "nodes":
         "memcached server ADDRESS is not used since TIME (N failures in a row); the other servers store its keys",
         "Start the server. It is used again by itself after a successful attempt. If it is gone for good, replace it in `cache.fleet.servers` of all nodes.";
+    MemcachedFlaps "memcached-flaps" Degraded 0 "config?section=cache.fleet.":
+        "memcached server ADDRESS fails and comes back since TIME (N times within the last ten minutes); each time its pages are missing, and those of a restarted server are lost",
+        "Its log and that of its machine have the reason: a restart, lack of memory, or a network that loses packets. If it only answers late, raise `cache.fleet.timeout`. This state begins at three ejections within ten minutes.";
     DiskOff "disk-off" Degraded 0 "overview":
         "the disk tier is off since TIME (REASON); responses are stored in RAM only",
         "Correct the reason, such as a full or failed device; larder tries to write again by itself.";
@@ -152,6 +155,15 @@ findings! {
     DiskTooSmall "disk-too-small" Notice 0 "config?section=cache.disk.":
         "fresh pages are evicted from the disk tier since TIME (N requests for them within the last minute); no other tier has them, and these requests go to the origin",
         "Raise `cache.disk.size`, if the device has the space. This state begins at 100 such requests within a minute and a tenth of the stored pages, and ends below half of that.";
+    MemcachedTooSmall "memcached-too-small" Notice 10 "config?section=cache.fleet.":
+        "memcached loses fresh pages since TIME (N of M lookups within the last minute); larder cannot tell that from a removal, and validates them at the origin",
+        "Give the memcached servers more memory (`-m`), or add one to `cache.fleet.servers`: their `stats` name the server by its `evictions`. A server that was restarted is the cause for a few minutes. Pages that need no fleet keep out of it with `cache.tiers`. This state begins at 100 such lookups within a minute and one in twenty, and ends below half of that.";
+    OriginQueue "origin-queue" Notice 10 "overview":
+        "requests wait for a slot of origin ADDRESS since TIME (N within the last minute waited 100 ms or longer, P % of its answers); `proxy.connections` of route NAME is N (FILE:LINE)",
+        "Raise `proxy.connections` if the origin can take more requests at once; otherwise make it faster. This state begins at 20 such requests within a minute and one in a hundred (the 99th percentile), and ends below half of that number.";
+    PurgeRepeated "purge-repeated" Notice 0 "live?filter=method == \"PURGE\"":
+        "SENDER purges the same pages again and again since TIME: TARGET (N times within the last five minutes); M requests for purged pages went to the origin within the last minute",
+        "If nothing needs these purges, remove the address from `cache.purge.from`, or revoke the token. Otherwise let the sender purge a page only after it changed. This state begins at ten purges of one target by one sender and 20 such requests, and ends below half of that.";
     RouteLimited "route-limited" Notice 10 "live?filter=status == 429":
         "route NAME refuses most requests with 429 since TIME (M of T within the last minute)",
         "`larder tail 'status == 429'` has the requests. Raise `access.limit` of the route if it refuses visitors.";

@@ -1,5 +1,6 @@
 use super::*;
 
+mod fleet;
 mod refusals;
 mod traffic;
 
@@ -444,7 +445,8 @@ fn disk(off: Option<&str>, reads_off: bool, device_full: bool) -> DiskFact {
 
 #[test]
 fn the_tiers_below_ram_are_findings() {
-    let server = |name: &str, is_down| MemcachedFact { name: name.to_owned(), is_down, failures: 3 };
+    let server =
+        |name: &str, is_down| MemcachedFact { name: name.to_owned(), is_down, failures: 3, ejections: 0 };
     finds([
         (
             HealthFacts {

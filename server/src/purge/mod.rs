@@ -14,6 +14,7 @@ pub mod disk_count;
 pub mod method;
 pub mod peer;
 mod permission;
+mod repeats;
 pub mod target;
 
 use super::cluster::Cluster;
@@ -24,12 +25,15 @@ use counting::PurgeCounting;
 use disk_count::either_scheme;
 use larder_counters::Counters;
 use larder_observe::log::{Level, SubsystemLog};
+use larder_semantics::secret;
 use larder_stdx::clock;
 use larder_store::Store;
 use larder_store::Swept;
 use larder_store::disk::DiskTier;
 use larder_store::purges::{PurgeRule, PurgeScope, Seq, Strength};
 use peer::{PeerState, PurgePeer};
+use repeats::PurgeRepeats;
+pub use repeats::RepeatedPurge;
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -161,14 +165,26 @@ type DoneSender = oneshot::Sender<CompletedPurge>;
 pub struct PurgeQueue {
     orders: mpsc::Sender<(PurgeOrder, DoneSender)>,
     counters: Arc<Counters>,
+    repeats: PurgeRepeats,
 }
 
 impl PurgeQueue {
+    /// The purge that one sender has repeated most within five minutes.
+    #[must_use]
+    pub fn most_repeated(&self) -> Option<RepeatedPurge> {
+        self.repeats.most()
+    }
+
     /// Submits a purge; ready when it is in force on every tier of this node.
     ///
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
     pub async fn purge(&self, order: PurgeOrder) -> Result<CompletedPurge, String> {
+        let (kind, target) = match &order.asked.scope {
+            PurgeScope::Url(key) => ("url", String::from_utf8_lossy(&secret::shown_key(key)).into_owned()),
+            scope => spell(scope),
+        };
+        self.repeats.note(&order.by, &format!("{kind} {target}"));
         let (reply, done) = oneshot::channel();
         match self.orders.try_send((order, reply)) {
             Ok(()) => done.await.map_err(|_| stopping()),
@@ -234,7 +250,8 @@ pub fn open(
     counters: Arc<Counters>,
 ) -> (PurgeQueue, PurgeWorker) {
     let (sender, orders) = mpsc::channel(WAITING);
-    let purge_queue = PurgeQueue { orders: sender, counters: counters.clone() };
+    let purge_queue =
+        PurgeQueue { orders: sender, counters: counters.clone(), repeats: PurgeRepeats::default() };
     (
         purge_queue,
         PurgeWorker { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters },

@@ -17,6 +17,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Neighbourhoods of keys in which removals are counted.
 const REMOVED: usize = 256;
 
+/// Ejections of a server whose times are kept.
+const EJECTIONS: usize = 8;
+
 /// A change of a server's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerChange {
@@ -95,6 +98,8 @@ struct ServerHealth {
     address: FleetAddress,
     /// Open while the server is ejected.
     breaker: CircuitBreaker,
+    /// The times of its last ejections, milliseconds of the monotonic clock, the newest first; zero before.
+    ejected: [AtomicU64; EJECTIONS],
 }
 
 impl Health {
@@ -108,6 +113,7 @@ impl Health {
         let server = |address: &FleetAddress| ServerHealth {
             address: address.clone(),
             breaker: CircuitBreaker::default(),
+            ejected: Default::default(),
         };
         Arc::new(Self {
             servers: settings.servers.iter().map(server).collect(),
@@ -158,6 +164,13 @@ impl Health {
         }
     }
 
+    /// Its ejections within this time before `now`: those of the last eight.
+    #[must_use]
+    pub fn ejections(&self, server: usize, now: Monotonic, within: Duration) -> usize {
+        let is_recent = |at: u64| at > 0 && u128::from(now.0.saturating_sub(at)) <= within.as_millis();
+        self.servers[server].ejected.iter().filter(|it| is_recent(it.load(SeqCst))).count()
+    }
+
     /// Whether a request may go to it. One caller in each `retry` is asked to make an attempt.
     #[must_use]
     pub fn may_send(self: &Arc<Self>, server: usize, now: Monotonic) -> ServerAdmission {
@@ -191,6 +204,8 @@ impl Health {
         let breaker = &self.servers[server].breaker;
         if breaker.failed(BegunIn::Closed, Some(round), &self.breaker, now).is_some() {
             self.counters.fleet_ejections.add_shared(u64::from(self.ejects));
+            let ejected = &self.servers[server].ejected;
+            ejected.iter().fold(now.0.max(1), |at, it| it.swap(at, SeqCst));
             self.report_change(
                 server,
                 if self.ejects { ServerChange::Ejected } else { ServerChange::Suspended },
@@ -328,6 +343,21 @@ mod tests {
         assert!(matches!(health.may_send(0, at(5)), ServerAdmission::Use));
         assert_eq!(vec![ServerChange::Suspended, ServerChange::Resumed], *on_change.lock());
         assert_eq!((0, 0), (health.counters.fleet_ejections.get(), health.counters.fleet_readmissions.get()));
+    }
+
+    #[test]
+    fn the_ejections_of_the_last_minutes_are_counted() {
+        let health = health();
+        let minutes = Duration::from_secs(600);
+        assert_eq!(0, health.ejections(0, at(0), minutes));
+        for second in [0, 5, 10] {
+            (0..3).for_each(|_| health.failed(0, health.round(0), at(second)));
+            let ServerAdmission::Probe(attempt) = health.may_send(0, at(second + 5)) else { panic!() };
+            attempt.answered();
+        }
+        assert_eq!(3, health.ejections(0, at(15), minutes));
+        assert_eq!([1, 0], [609, 611].map(|it| health.ejections(0, at(it), minutes)));
+        assert_eq!(0, health.ejections(1, at(15), minutes));
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn guessed_passwords_do_not_degrade_the_server() {
 }
 
 fn answers(all: u64, errors_5xx: u64, millis: u64) -> OriginAnswers {
-    OriginAnswers { all, errors_5xx, micros: all * millis * 1000 }
+    OriginAnswers { all, errors_5xx, micros: all * millis * 1000, waits: 0 }
 }
 
 /// Facts of one second about origins a, b, c … of the routes shop and api.

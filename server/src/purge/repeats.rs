@@ -1,0 +1,75 @@
+//! Purges that one sender repeats: the same target again and again.
+
+use larder_stdx::clock;
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Purges that are remembered.
+const KEPT: usize = 512;
+/// Their greatest age, milliseconds.
+const AGE: u64 = 300_000;
+/// The most characters of a target.
+const TARGET: usize = 100;
+
+/// A purge that was repeated within five minutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepeatedPurge {
+    /// Its sender: a token, or the address of a client.
+    pub by: String,
+    /// Its target, such as `url http://a.example/`.
+    pub target: String,
+    /// How often it was sent.
+    pub times: usize,
+}
+
+struct SentPurge {
+    at: u64,
+    by: String,
+    target: String,
+}
+
+/// The latest purges.
+#[derive(Clone, Default)]
+pub(super) struct PurgeRepeats(Arc<Mutex<VecDeque<SentPurge>>>);
+
+impl PurgeRepeats {
+    pub fn note(&self, by: &str, target: &str) {
+        let mut all = self.0.lock();
+        if all.len() == KEPT {
+            all.pop_front();
+        }
+        let target = target.chars().take(TARGET).collect();
+        all.push_back(SentPurge { at: clock::monotonic_now().0, by: by.to_owned(), target });
+    }
+
+    /// The most repeated one.
+    pub fn most(&self) -> Option<RepeatedPurge> {
+        let now = clock::monotonic_now().0;
+        let all = self.0.lock();
+        let mut counts = HashMap::<(&str, &str), usize>::new();
+        for it in all.iter().filter(|it| now.saturating_sub(it.at) <= AGE) {
+            *counts.entry((&it.by, &it.target)).or_default() += 1;
+        }
+        let ((by, target), times) = counts.into_iter().max_by_key(|it| (it.1, it.0))?;
+        Some(RepeatedPurge { by: by.to_owned(), target: target.to_owned(), times })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_purge_that_is_sent_most_is_named_with_its_sender() {
+        let purges = PurgeRepeats::default();
+        assert_eq!(None, purges.most());
+        for (by, target) in [("a", "url x"), ("b", "url x"), ("b", "url x"), ("b", "url y")] {
+            purges.note(by, target);
+        }
+        let most = purges.most().unwrap();
+        assert_eq!(("b", "url x", 2), (&*most.by, &*most.target, most.times));
+        (0..2 * KEPT).for_each(|it| purges.note("c", &it.to_string()));
+        assert_eq!(1, purges.most().unwrap().times, "the memory is bounded");
+    }
+}

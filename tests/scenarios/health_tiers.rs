@@ -1,0 +1,131 @@
+//! The findings of memcached servers, of requests in the queue of an origin, and of repeated purges, each by real traffic.
+
+use super::health::{names, state};
+use crate::harness::origin::{Script, response};
+use crate::harness::server::Setup;
+use crate::harness::tiers::{fleet, of_size};
+use crate::harness::{Larder, Memcached, Origin, until};
+use serde_json::Value;
+use std::time::Duration;
+
+/// The finding of this name.
+fn found(larder: &Larder, name: &str) -> Value {
+    let all = state(larder)["findings"].as_array().unwrap().clone();
+    all.into_iter().find(|it| it["name"] == name).unwrap_or_default()
+}
+
+/// Its sentence, once it holds.
+fn sentence_of(larder: &Larder, name: &str) -> String {
+    until(name, || {
+        larder.pass(1_000);
+        found(larder, name).is_object()
+    });
+    found(larder, name)["sentence"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_memcached_with_too_little_memory_is_a_notice() {
+    let (origin, memcached) = (of_size(), Memcached::with(&["-m", "8"]));
+    let larder = Larder::before_with(&origin, "", &fleet(&[&memcached], "timeout = \"60s\""));
+    state(&larder);
+    // 24 MB for a server of 8 MiB.
+    let pages: Vec<String> = (0..400).map(|it| format!("/{}", 60_000 + it)).collect();
+    pages.iter().for_each(|it| assert_eq!(200, larder.get(it).status));
+    until("all were written", || larder.counter("fleet_puts") >= 400);
+    assert_eq!(0, larder.counter("fleet_lost"));
+    larder.advance(6);
+    pages.iter().for_each(|it| assert_eq!(200, larder.get(it).status));
+    assert!(larder.counter("fleet_lost") >= 100, "{}", larder.counter("fleet_lost"));
+    let text = sentence_of(&larder, "memcached-too-small");
+    assert!(text.starts_with("memcached loses fresh pages since "), "{text}");
+}
+
+/// A purge removes the page from the fleet: that is no loss.
+#[test]
+fn a_removed_page_is_no_page_that_memcached_has_lost() {
+    let (origin, memcached) = (of_size(), Memcached::start());
+    let larder = Larder::before_with(&origin, "", &fleet(&[&memcached], "timeout = \"60s\""));
+    assert_eq!(200, larder.get("/100").status);
+    until("it was written", || larder.counter("fleet_puts") == 1);
+    let other = Larder::before_with(&origin, "", &fleet(&[&memcached], "timeout = \"60s\""));
+    assert_eq!(200, other.get("/100").status);
+    let mut client = other.client();
+    client.send("DELETE /100 HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(200, client.read().status);
+    until("it was removed", || other.counter("fleet_removes") >= 1);
+    larder.advance(6);
+    assert_eq!(200, larder.get("/100").status);
+    assert_eq!(0, larder.counter("fleet_lost"));
+}
+
+#[test]
+fn a_memcached_server_that_fails_again_and_again_is_a_finding() {
+    let (origin, mut memcached) = (of_size(), Memcached::start());
+    let lines = fleet(&[&memcached], "timeout = \"500ms\"\nretry = \"100ms\"\nfailures = 1");
+    let larder = Larder::before_with(&origin, "", &lines);
+    let mut number = 1_000;
+    for _ in 0..3 {
+        assert!(!names(&larder).contains(&"memcached-flaps".to_owned()));
+        memcached.kill();
+        until("it is not used", || {
+            number += 1;
+            larder.get(&format!("/{number}"));
+            names(&larder).contains(&"memcached-down".to_owned())
+        });
+        memcached.start_again();
+        until("it is used", || {
+            larder.pass(200);
+            // A request is the attempt.
+            number += 1;
+            larder.get(&format!("/{number}"));
+            !names(&larder).contains(&"memcached-down".to_owned())
+        });
+    }
+    let text = sentence_of(&larder, "memcached-flaps");
+    let expect = format!("memcached server {} fails and comes back since ", memcached.name());
+    assert!(text.starts_with(&expect) && text.contains("(3 times within the last ten minutes)"), "{text}");
+    larder.pass(601_000);
+    assert!(!names(&larder).contains(&"memcached-flaps".to_owned()));
+}
+
+#[test]
+fn requests_that_wait_for_a_slot_of_an_origin_are_a_notice_with_key_value_and_line() {
+    let page = || Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\npage"));
+    let origin = Origin::scripted(move |_| vec![Script::Pause(Duration::from_millis(60)), page()]);
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"offers\"\npath = \"/*\"\n\
+         proxy.to = {url:?}\nproxy.connections = 1\nproxy.queue = 100\nproxy.queue_timeout = \"1m\"\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    state(&larder);
+    std::thread::scope(|threads| {
+        for number in 0..30 {
+            let larder = &larder;
+            threads.spawn(move || assert_eq!(200, larder.get(&format!("/{number}")).status));
+        }
+    });
+    let text = sentence_of(&larder, "origin-queue");
+    assert!(text.contains("requests wait for a slot of origin "), "{text}");
+    assert!(text.contains("`proxy.connections` of route offers is 1 ("), "{text}");
+    assert!(text.contains("larder.toml:9"), "{text}");
+}
+
+#[test]
+fn a_client_that_purges_the_same_page_again_and_again_is_named() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage");
+    let larder = Larder::before_with(&origin, "purge = { method = true, from = [\"127.0.0.0/8\"] }", "");
+    state(&larder);
+    for number in 0..22 {
+        assert!(number > 9 || names(&larder).is_empty(), "{number}");
+        assert_eq!(200, larder.get("/shop").status);
+        assert_eq!(200, larder.client().request("PURGE", "/shop", "", "").status);
+    }
+    let text = sentence_of(&larder, "purge-repeated");
+    assert!(text.starts_with("127.0.0.1 purges the same pages again and again: url http://"), "{text}");
+    assert!(
+        text.contains("/shop since ")
+            && text.contains("(22 times within the last five minutes); 21 requests"),
+        "{text}"
+    );
+}
