@@ -87,12 +87,12 @@ export function State(): JSX.Element | null {
         )}
       </div>
       {open && first && (
-        <ul class="findings">
+        <ul class="findings" tabIndex={0} aria-label="Findings">
           {/* The sentence of the first is above. */}
-          {health.findings.map((it) => (
+          {health.findings.map((it, at, all) => (
             <li key={`${it.name} ${it.what}`}>
               {it !== first && <Sentence of={it} />}
-              <div class="remedy"><Linked text={it.remedy} /></div>
+              {it.remedy !== all[at + 1]?.remedy && <div class="remedy"><Linked text={it.remedy} /></div>}
             </li>
           ))}
           {health.left_out > 0 && <li>{health.left_out} further findings</li>}

@@ -10,9 +10,9 @@ import type { Over } from '../readings';
 import type { RouteStats, Stats } from '../types';
 
 /** Rows that are shown at first: the tiers beneath are on the same screen of 1440 × 900. */
-const FEW = 6;
+const FEW = 4;
 /** The same in a high window. */
-const MORE = 20;
+const MORE = 12;
 
 interface Row {
   id: string;
@@ -23,6 +23,8 @@ interface Row {
   errors: number;
   /** Responses with 401, 403 and 429 of `access`. */
   refused: number;
+  /** Their share, of a route that refuses most of its requests; otherwise 0. */
+  mostlyRefused: number;
   isBad: boolean;
   share: number | null;
   hits: number | null;
@@ -53,7 +55,7 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
     const id = identity(it);
     const old = before.get(id);
     const grew = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (old?.counters[name] ?? 0));
-    const [requests, errors] = [grew('requests'), grew('errors_5xx')];
+    const [requests, errors, refused] = [grew('requests'), grew('errors_5xx'), grew('refused') + grew('limited')];
     return {
       id,
       name: it.name,
@@ -61,7 +63,8 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
       kind: it.kind,
       requests: requests / seconds,
       errors,
-      refused: grew('refused') + grew('limited'),
+      refused,
+      mostlyRefused: refused > requests / 2 ? Math.min(1, refused / Math.max(requests, 1)) : 0,
       isBad: areMany(errors, requests),
       share: requests > 0 ? errors / requests : null,
       hits: ratio(grew('hits'), grew('misses'), grew('passes')),
@@ -71,8 +74,11 @@ function rowsOf(now: Stats, then: Stats, seconds: number): Row[] {
   });
 }
 
-/** The worst first: those with server errors by their share, then by origin time, then by requests. */
-const worst = (a: Row, b: Row): number => (b.share ?? 0) - (a.share ?? 0) || b.origin - a.origin || b.requests - a.requests;
+/** The share of requests that fail, or that a route refuses which refuses most of them. */
+const failing = (it: Row): number => (it.share ?? 0) + it.mostlyRefused;
+
+/** The worst first: by the share of failing requests, then by origin time, then by requests. */
+const worst = (a: Row, b: Row): number => failing(b) - failing(a) || b.origin - a.origin || b.requests - a.requests;
 
 function sorted(rows: Row[], by: Column, back: boolean): Row[] {
   if (by === 'worst') return [...rows].sort(worst);
@@ -86,9 +92,9 @@ function sorted(rows: Row[], by: Column, back: boolean): Row[] {
   });
 }
 
-/** The requests of a route as they finish; where it fails, those that failed. */
+/** The requests of a route as they finish; where it fails or refuses most of them, those. */
 function leadsTo(it: Row): string {
-  const parts = [`route == ${JSON.stringify(it.name)}`, ...(it.errors > 0 ? ['status >= 500'] : [])];
+  const parts = [`route == ${JSON.stringify(it.name)}`, ...(it.errors > 0 ? ['status >= 500'] : it.mostlyRefused > 0 ? ['status >= 400'] : [])];
   return `#/live?filter=${encodeURIComponent(parts.join(' && '))}`;
 }
 
@@ -157,7 +163,7 @@ export function Routes({ now, then, seconds, params }: Over & { params: URLSearc
                   {it.share === null ? '–' : format.flat(format.share(it.share))}
                 </td>
                 {!narrow && (
-                  <td class={`num ${it.refused ? '' : 'faint'}`} title="Requests that `access` refused with 401, 403 or 429">
+                  <td class={`num ${it.mostlyRefused ? 'bad' : it.refused ? '' : 'faint'}`} title="Requests that `access` refused with 401, 403 or 429">
                     {it.refused.toLocaleString('en')}
                   </td>
                 )}

@@ -7,6 +7,7 @@ import { Skeleton, Empty, Failed, Head, reasonWords } from '../parts/basic';
 import { Changes } from '../parts/changes';
 import { Icon } from '../parts/icons';
 import { Long } from '../parts/long';
+import { useShort } from '../parts/short';
 import * as format from '../format';
 import { go, note, useFetched } from '../hooks';
 import { gainOf } from '../review';
@@ -91,17 +92,21 @@ export function Why({ params }: { params: URLSearchParams }): JSX.Element {
   );
 }
 
+/** Findings that are shown at first: the reasons are beneath them. */
+const FINDINGS = 5;
+
 /** The advice: each finding with the requests that it costs, and its changes. */
 function Findings({ of, several }: { of: Advice['findings']; several: boolean }): JSX.Element | null {
   const key = (it: Advice['findings'][number]): string => `${it.name} ${it.route}`;
   // The one with the most requests is open. A later reading with another order opens and closes none.
   const open = useRef<string>();
   open.current ??= of.map(key)[0];
+  const [shown, more] = useShort(of, 'findings', FINDINGS);
   if (of.length === 0) return null;
   return (
     <section class="findings" aria-labelledby="findings">
       <h2 id="findings">Advice</h2>
-      {of.map((it) => (
+      {shown.map((it) => (
         <details key={key(it)} open={key(it) === open.current}>
           <summary>
             <b>{it.sentence}</b> {several && it.route && <span class="faint">{it.route}</span>}
@@ -113,6 +118,7 @@ function Findings({ of, several }: { of: Advice['findings']; several: boolean })
           <Changes of={it.changes} />
         </details>
       ))}
+      {more}
     </section>
   );
 }
@@ -163,53 +169,57 @@ function Bar({ parts, only, choose }: Parts): JSX.Element {
 }
 
 function Table({ rows, several }: { rows: Row[]; several: boolean }): JSX.Element {
+  const [shown, more] = useShort(rows, 'reasons');
   return (
-    <table class="table why">
-      <thead>
-        <tr>
-          <th scope="col">Reason</th>
-          {several && (
-            <th scope="col" class="wide-only">
-              Route
+    <>
+      <table class="table why">
+        <thead>
+          <tr>
+            <th scope="col">Reason</th>
+            {several && (
+              <th scope="col" class="wide-only">
+                Route
+              </th>
+            )}
+            <th scope="col" class="num">
+              Requests
             </th>
-          )}
-          <th scope="col" class="num">
-            Requests
-          </th>
-          <th scope="col" class="num wide-only">
-            Origin time
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((it) => (
-          <tr key={`${it.route.site} ${it.route.name} ${it.route.methods.join()} ${it.route.when} ${it.reason.name} ${it.reason.class}`}>
-            <td>
-              <p class="why-name">
-                <b>{reasonWords(it.reason.name)}</b> <span class={`why-class ${it.reason.class}`}>{CLASSES[it.reason.class]}</span>
-                <span class="faint narrow-only">
-                  {several && `${it.route.name} `}
-                  {spent(it.origin_us)}
-                </span>
-              </p>
-              <p class="why-text">
-                <Coded text={it.reason.sentence} />
-              </p>
-              {it.reason.change && (
-                <p class="why-change">
-                  <Icon name="arrow" size={13} /> <span><Coded text={it.reason.change} /></span>
-                </p>
-              )}
-              {it.evidence && <p class="why-text">{it.evidence}</p>}
-              {it.example && <Example it={it.example} />}
-            </td>
-            {several && <td class="wide-only">{it.route.name}</td>}
-            <td class="num">{it.requests.toLocaleString('en')}</td>
-            <td class="num wide-only">{spent(it.origin_us)}</td>
+            <th scope="col" class="num wide-only">
+              Origin time
+            </th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {shown.map((it) => (
+            <tr key={`${it.route.site} ${it.route.name} ${it.route.methods.join()} ${it.route.when} ${it.reason.name} ${it.reason.class}`}>
+              <td>
+                <p class="why-name">
+                  <b>{reasonWords(it.reason.name)}</b> <span class={`why-class ${it.reason.class}`}>{CLASSES[it.reason.class]}</span>
+                  <span class="faint narrow-only">
+                    {several && `${it.route.name} `}
+                    {spent(it.origin_us)}
+                  </span>
+                </p>
+                <p class="why-text">
+                  <Coded text={it.reason.sentence} />
+                </p>
+                {it.reason.change && (
+                  <p class="why-change">
+                    <Icon name="arrow" size={13} /> <span><Coded text={it.reason.change} /></span>
+                  </p>
+                )}
+                {it.evidence && <p class="why-text">{it.evidence}</p>}
+                {it.example && <Example it={it.example} />}
+              </td>
+              {several && <td class="wide-only">{it.route.name}</td>}
+              <td class="num">{it.requests.toLocaleString('en')}</td>
+              <td class="num wide-only">{spent(it.origin_us)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {more}
+    </>
   );
 }
 
