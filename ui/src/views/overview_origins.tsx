@@ -14,9 +14,9 @@ import { type Over, readings } from '../readings';
 import type { Origin, Stats } from '../types';
 
 /** Rows that are shown at first, as many as routes. */
-const FEW = 6;
+const FEW = 4;
 /** The same in a high window. */
-const MORE = 20;
+const MORE = 12;
 
 /** How an origin is, in a word: its colour, and what that means for requests. */
 const STATES: Record<string, [word: string, look: string, means: string]> = {
