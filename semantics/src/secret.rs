@@ -1,6 +1,8 @@
 //! Redaction of a client's secrets in fields for operators: names, schemes and attributes, never a value. Every view of
 //! heads, stored or live, uses this module: `explain`, listings, logs, traces.
 
+mod path;
+
 use crate::date;
 use std::borrow::Cow;
 
@@ -165,9 +167,20 @@ fn names_client(name: &str) -> bool {
 }
 
 /// A target in which the values of parameters, of the query and of the path (`;jsessionid=…`), are hidden whose name says that they are secret:
-/// those of [`names_secret`], signatures, codes, sessions and tickets. So are values with such a parameter in them, as in a URL to return to.
+/// those of [`names_secret`], signatures, codes, sessions and tickets. So are values with such a parameter in them, as in a URL to return to, and
+/// the segments of the path that are secrets (`path`).
 #[must_use]
 pub fn shown_target(target: &str) -> Cow<'_, str> {
+    match shown_parameters(target) {
+        Cow::Borrowed(it) => path::shown_path(it),
+        Cow::Owned(it) => match path::shown_path(&it) {
+            Cow::Borrowed(_) => Cow::Owned(it),
+            Cow::Owned(shown) => Cow::Owned(shown),
+        },
+    }
+}
+
+fn shown_parameters(target: &str) -> Cow<'_, str> {
     const MARKS: [char; 4] = ['?', '&', ';', '#'];
     if !target.contains('=') && !target.contains(MARKS) {
         return Cow::Borrowed(target);
@@ -181,7 +194,7 @@ pub fn shown_target(target: &str) -> Cow<'_, str> {
         // A path before its first mark is no pair.
         let is_pair = in_query || pair.contains('=') && begin > 0;
         let name_of_path = name.rsplit('/').next().unwrap_or_default();
-        if is_pair && (is_secret_parameter(name_of_path) || has_secret_parameter(value)) {
+        if is_pair && (is_secret_parameter(name_of_path) || is_secret_value(value)) {
             // The rest of a path behind a parameter is part of it.
             shown.get_or_insert_with(|| target[..begin].to_owned()).extend([name, "=***", mark]);
         } else if let Some(shown) = &mut shown {
@@ -234,6 +247,10 @@ pub fn is_secret_parameter(name: &str) -> bool {
         || with_plain(name, |it| {
             has_secret_part(it) || NAMES.contains(&it) || ENDS.iter().any(|end| it.ends_with(end))
         })
+}
+
+fn is_secret_value(value: &str) -> bool {
+    path::is_signed_token(value) || has_secret_parameter(value)
 }
 
 /// Whether a value has a secret parameter in it, encoded or not.
@@ -303,16 +320,16 @@ pub fn shown_key(key: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The length of the part of a key, from its beginning, that [`shown_key`] leaves as it is, whatever follows: up to the query, to the value of
-/// a parameter of the path, or to the first addition of the recipe.
+/// a parameter of the path, to a segment that may be a secret, or to the first addition of the recipe.
 #[must_use]
 pub fn clear_part(key: &[u8]) -> usize {
-    memchr::memchr3(b'?', b'=', b' ', key).unwrap_or(key.len())
+    path::clear_segments(&key[..memchr::memchr3(b'?', b'=', b' ', key).unwrap_or(key.len())])
 }
 
 /// [`shown_target`] of the bytes of a URL.
 fn shown_url(url: &[u8]) -> Cow<'_, [u8]> {
-    // Most have no parameters, and each line of an access log may have one.
-    if !url.iter().any(|it| matches!(it, b'=' | b'?' | b'&' | b';' | b'#')) {
+    // Most have neither parameters nor long segments, and each line of an access log may have one.
+    if path::may_be_clear(url) && !url.iter().any(|it| matches!(it, b'=' | b'?' | b'&' | b';' | b'#')) {
         return Cow::Borrowed(url);
     }
     let Ok(text) = std::str::from_utf8(url) else {
