@@ -18,7 +18,7 @@ const WORDS: [&str; 8] =
 /// A URL or target whose secret segments are hidden.
 pub(super) fn shown_path(url: &str) -> Cow<'_, str> {
     let end = url.find(['?', '#']).unwrap_or(url.len());
-    if may_be_clear(url[..end].as_bytes()) {
+    if may_be_clear(&url.as_bytes()[..end]) {
         return Cow::Borrowed(url);
     }
     let (mut shown, mut previous, mut hides) = (String::with_capacity(url.len()), "", false);
