@@ -24,7 +24,7 @@ pub struct Prepared {
 }
 
 impl Running {
-    /// Reads the configuration again, and opens what is new in it. Certificates and logs are switched last; after an error
+    /// Reads the configuration again, and opens what is new in it. Logs and certificates are switched last; after an error
     /// the running configuration is unchanged.
     ///
     /// # Errors
@@ -45,8 +45,11 @@ impl Running {
             Live::open(new, &self.shared.coders, &self.shared.own, self.shared.workers, Some(&old.live))?;
         let (log, errors, totals) = (&self.log, &self.errors, &self.shared.totals);
         let site_logs = open_site_logs(&live.config, log, &old.site_logs, errors, totals)?;
-        self.secure(&live.config)?;
         self.switch_logs(&old.live.config, &live.config, admin)?;
+        self.secure(&live.config).inspect_err(|_| {
+            // The old targets were open until now.
+            let _ = self.switch_logs(&live.config, &old.live.config, admin);
+        })?;
         Ok(Prepared { live, addresses, site_logs, waiting })
     }
 

@@ -80,7 +80,7 @@ impl CertificateStore {
     /// One sentence; the state is unchanged.
     pub fn apply_config(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
         let Some(settings) = &config.tls else { return Ok(()) };
-        *self.watches.borrow_mut() = watches(config, settings);
+        let watches = watches(config, settings);
         let own = match (settings.self_signed, &*self.own.borrow()) {
             (false, _) => None,
             (true, Some(own)) => Some(own.clone()),
@@ -88,6 +88,7 @@ impl CertificateStore {
         };
         let certificates = read(settings, own.as_ref(), errors)?;
         self.tls.replace(&only(&certificates), rules(config, settings))?;
+        self.watches.replace(watches);
         self.own.replace(own);
         self.book.shown.replace(certificates);
         Ok(())

@@ -259,6 +259,30 @@ fn a_broken_key_leaves_the_one_before_in_use() {
 }
 
 #[test]
+fn a_rejected_reload_changes_no_certificate_and_the_files_in_use_are_still_watched() {
+    let (authority, origin) = (Authority::new(), pages());
+    let one = authority.sign("one", &["one.test"]);
+    let larder = before(&origin, std::slice::from_ref(&one), "[log]\nerror = \"error.log\"");
+    let (old, text) = (der(&authority.path("one.pem")), std::fs::read_to_string(larder.config()).unwrap());
+    let shown = || authority.trusting().connect(larder.address, "one.test").unwrap().shown();
+    // The certificate can be read, and a log cannot be opened.
+    let other = authority.sign("other", &["one.test"]);
+    let no_log = text.replace(&one, &other).replace("\"error.log\"", "\"missing/error.log\"");
+    // The certificate cannot be read.
+    let no_file = text.replace("one.pem", "missing.pem").replace("one.key", "missing.key");
+    for (number, rejected) in [no_log, no_file].iter().enumerate() {
+        std::fs::write(larder.config(), rejected).unwrap();
+        larder.signal(libc::SIGHUP);
+        counts(&larder, "config_rejections", number as u64 + 1);
+        assert_ne!(text, *rejected);
+        assert!(shown() == old, "{rejected}");
+    }
+    authority.sign("one", &["one.test"]);
+    let new = der(&authority.path("one.pem"));
+    until("the renewed certificate is in use", || shown() == new);
+}
+
+#[test]
 fn a_connection_without_tls_is_rejected() {
     let (authority, origin) = (Authority::new(), pages());
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
