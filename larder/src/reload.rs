@@ -55,11 +55,11 @@ impl Running {
 
     /// Takes over the certificates, which are opened with the first address that uses TLS.
     fn secure(&self, new: &Config) -> Result<(), String> {
-        let mut keeper = self.keeper.borrow_mut();
-        match &*keeper {
-            Some(keeper) => keeper.apply_config(new, &self.errors),
+        let mut certificates = self.certificates.borrow_mut();
+        match &*certificates {
+            Some(certificates) => certificates.apply_config(new, &self.errors),
             None => {
-                *keeper = tls::CertificateStore::open(new, &self.errors, &self.book)?;
+                *certificates = tls::CertificateStore::open(new, &self.errors, &self.registry)?;
                 Ok(())
             }
         }

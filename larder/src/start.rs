@@ -61,9 +61,9 @@ pub struct Running {
     /// The queue of purges.
     pub purge_queue: PurgeQueue,
     /// The certificates; `None` until an address uses TLS.
-    pub keeper: RefCell<Option<tls::CertificateStore>>,
+    pub certificates: RefCell<Option<tls::CertificateStore>>,
     /// The state of all certificates.
-    pub book: Rc<CertificateRegistry>,
+    pub registry: Rc<CertificateRegistry>,
     /// The place of the admin's token.
     pub kept: TokenPlace,
     /// Removed when larder stops.
@@ -177,8 +177,8 @@ struct Operator {
     errors: ErrorLog,
     log: Arc<AccessLog>,
     audit: Audit,
-    keeper: Option<tls::CertificateStore>,
-    book: Rc<CertificateRegistry>,
+    certificates: Option<tls::CertificateStore>,
+    registry: Rc<CertificateRegistry>,
 }
 
 impl Operator {
@@ -205,9 +205,9 @@ impl Operator {
         if let LogTarget::File(path) = &file {
             audit.read_past(path);
         }
-        let book = Rc::default();
-        let keeper = tls::CertificateStore::open(config, &errors, &book)?;
-        Ok(Self { access, kept, errors, log, audit, keeper, book })
+        let registry = Rc::default();
+        let certificates = tls::CertificateStore::open(config, &errors, &registry)?;
+        Ok(Self { access, kept, errors, log, audit, certificates, registry })
     }
 
     /// Takes the state of the process that this one replaces, but its sockets and its disk tier, which it has closed then. `None` where
@@ -221,7 +221,8 @@ impl Operator {
     ) -> Result<Option<HandedPurges>, String> {
         tiers::check_disk(config)?;
         let ram = ram_snapshot::asks(config, &self.errors);
-        let wanted = WantedState { ram, ticket_keys: self.keeper.is_some(), quic: !clients.quic.is_empty() };
+        let wanted =
+            WantedState { ram, ticket_keys: self.certificates.is_some(), quic: !clients.quic.is_empty() };
         let Some(mut source) = from.ready(wanted)? else { return Ok(None) };
         if ram {
             ram_snapshot::inherit(config, store, &self.errors, &mut source);
@@ -230,8 +231,8 @@ impl Operator {
             store.drop_received();
             return Ok(None);
         };
-        if let Some(keeper) = &self.keeper {
-            keeper.take_ticket_keys(state.ticket_keys.as_deref(), &self.errors);
+        if let Some(certificates) = &self.certificates {
+            certificates.take_ticket_keys(state.ticket_keys.as_deref(), &self.errors);
         }
         clients.follow_quic(state.quic);
         Ok(Some(state.purges))
@@ -265,7 +266,7 @@ impl Opened {
     fn run(self, plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> Result<Started, String> {
         let Opened { workers, totals, own, sockets, operator, storage, shared, live, site_logs, telemetry } =
             self;
-        let Operator { access, kept, errors, log, audit, keeper, book } = operator;
+        let Operator { access, kept, errors, log, audit, certificates, registry } = operator;
         let Storage { store, coders, overlays } = storage;
         let SharedStorage { lower, nodes } = shared;
         let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
@@ -299,11 +300,12 @@ impl Opened {
             heap,
             failure,
         };
-        let tls = keeper.as_ref().map(tls::CertificateStore::tls);
+        let tls = certificates.as_ref().map(tls::CertificateStore::tls);
         let (addresses, site_logs) = (sockets.clients, Arc::new(site_logs));
         let first = WorkerState { live: live.clone(), addresses, site_logs, tls, drain: None };
         let (orders, inbox) = watch::channel(first);
-        let (public, keeper, run_file) = (RefCell::new(public), RefCell::new(keeper), RefCell::default());
+        let (public, certificates, run_file) =
+            (RefCell::new(public), RefCell::new(certificates), RefCell::default());
         let running = Running {
             shared,
             orders,
@@ -313,8 +315,8 @@ impl Opened {
             public,
             admin_at,
             purge_queue,
-            keeper,
-            book,
+            certificates,
+            registry,
             kept,
             run_file,
             not_restored: None,
@@ -325,7 +327,7 @@ impl Opened {
         started::log(&running.errors, &running.plan, &public, &sockets.admin, workers);
         running.write_run_file();
         let certificate =
-            running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::identity);
+            running.certificates.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::identity);
         let way_in = AccessUrls { link: access.page_with_link(), kept: &running.kept };
         started::announce(&public, &certificate, &sockets.admin, &way_in, after);
         let (admin, predecessor) = (sockets.admin, None);

@@ -47,7 +47,7 @@ mod draining;
 mod upgrading;
 
 /// The interval at which the store checks the process's memory; it also checks by itself during fills.
-const MIND: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(200);
 /// After this many checks with too much memory, threads examine their pages: a second.
 const EACH_COLLECTS: u32 = 5;
 
@@ -310,7 +310,7 @@ impl Supervisor {
             overlays: self.running.shared.overlays.clone(),
             errors: self.running.errors.clone(),
             counters: self.running.shared.own.clone(),
-            book: self.running.book.clone(),
+            registry: self.running.registry.clone(),
             fleet: self.running.shared.lower.fleet(&self.running.shared.store, &self.running.shared.own),
         }
     }
@@ -351,7 +351,7 @@ impl Supervisor {
             nodes: self.nodes.clone(),
             followed: self.standings.clone(),
             overlays: shared.overlays.clone(),
-            certificates: self.running.book.clone(),
+            certificates: self.running.registry.clone(),
             heap: shared.heap.clone(),
             measured: larder_admin::MeasuredMemory::default(),
             failure: shared.failure.clone(),
@@ -503,7 +503,7 @@ impl Supervisor {
             admin.health.in_force(waiting.iter().map(|it| it.key.clone()).collect());
             admin.health.set_logs(self.access_logs(&site_logs));
         }
-        let tls = self.running.keeper.borrow().as_ref().map(tls::CertificateStore::tls);
+        let tls = self.running.certificates.borrow().as_ref().map(tls::CertificateStore::tls);
         let moved = !addresses.are(&self.running.orders.borrow().addresses);
         let public = addresses.names();
         self.running.orders.send_modify(|it| {
@@ -524,11 +524,11 @@ impl Supervisor {
 
     /// Takes over certificates whose files have changed, or keeps the old ones and logs the reason.
     fn look_at_certificates(&self, admin: Option<&Admin>) {
-        let keeper = self.running.keeper.borrow();
-        let Some(keeper) = &*keeper else { return };
-        if keeper.changed() {
+        let certificates = self.running.certificates.borrow();
+        let Some(certificates) = &*certificates else { return };
+        if certificates.changed() {
             let live = self.running.orders.borrow().live.clone();
-            let outcome = keeper.apply_config(&live.config, &self.running.errors);
+            let outcome = certificates.apply_config(&live.config, &self.running.errors);
             admin
                 .iter()
                 .for_each(|it| it.health.certificates(outcome.as_ref().copied().map_err(String::as_str)));
@@ -541,7 +541,7 @@ impl Supervisor {
                 }
             }
         }
-        keeper.look(&self.running.errors, &self.running.shared.own);
+        certificates.look(&self.running.errors, &self.running.shared.own);
     }
 
     /// Reads files of users, keys and countries that were replaced, or keeps what was read before.
@@ -565,7 +565,7 @@ async fn show_life(manager: Rc<ServiceManager>, within: Duration) {
 /// threads are signalled to return memory.
 async fn watch_memory(store: Arc<Store>, room: memory_release::ReleaseSignal) {
     let mut checks = 0_u32;
-    let mut tick = tokio::time::interval(MIND);
+    let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;

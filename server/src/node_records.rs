@@ -77,7 +77,7 @@ pub struct NodeRecords {
     name: Box<str>,
     samples: Vec<(FleetKey, usize)>,
     counters: Arc<Counters>,
-    book: RefCell<NodeRegistry>,
+    registry: RefCell<NodeRegistry>,
     own: RefCell<OwnFigures>,
 }
 
@@ -119,8 +119,8 @@ impl NodeRecords {
         samples: Vec<(FleetKey, usize)>,
         counters: Arc<Counters>,
     ) -> Self {
-        let book = RefCell::new(NodeRegistry::new(log.follower().parameters().servers));
-        Self { log, name: name.into(), samples, counters, book, own: RefCell::default() }
+        let registry = RefCell::new(NodeRegistry::new(log.follower().parameters().servers));
+        Self { log, name: name.into(), samples, counters, registry, own: RefCell::default() }
     }
 
     /// Writes and reads for ever.
@@ -138,9 +138,9 @@ impl NodeRecords {
     }
 
     fn take_reading(&self, read: &[Option<ServerSurvey>]) {
-        let mut book = self.book.borrow_mut();
-        book.take(read, LocalEnvironment.now(), LocalEnvironment.wall());
-        self.counters.node_statuses_damaged.add_shared(book.damaged);
+        let mut registry = self.registry.borrow_mut();
+        registry.take(read, LocalEnvironment.now(), LocalEnvironment.wall());
+        self.counters.node_statuses_damaged.add_shared(registry.damaged);
     }
 
     /// Takes over the figures of this moment, for the next record.
@@ -198,7 +198,7 @@ impl NodeRecords {
     /// Milliseconds since the node of this run last reported, if it was seen to.
     #[must_use]
     pub fn silence(&self, run: u64) -> Option<u64> {
-        self.book.borrow().silence(run, LocalEnvironment.now())
+        self.registry.borrow().silence(run, LocalEnvironment.now())
     }
 
     /// All nodes: this one first, then by name.
@@ -206,7 +206,7 @@ impl NodeRecords {
     pub fn rows(&self) -> Vec<NodeRow> {
         let (now, own) = (LocalEnvironment.now(), self.status());
         let mut rows: Vec<NodeRow> =
-            self.book.borrow().views(now).into_iter().map(|it| self.row(it, &own, now)).collect();
+            self.registry.borrow().views(now).into_iter().map(|it| self.row(it, &own, now)).collect();
         if !rows.iter().any(|it| it.is_own) {
             let lags = vec![None; self.servers()];
             let (name, status) = (self.name.to_string(), KnownStatus::Awaited);
@@ -241,9 +241,9 @@ impl NodeRecords {
     /// Milliseconds since a server was read; the damaged records there; the number of the last entry of each log.
     #[must_use]
     pub fn reading(&self) -> (Option<u64>, u64, Vec<Option<u64>>) {
-        let book = self.book.borrow();
-        let heads = (0..self.servers()).map(|it| book.head(it)).collect();
-        (book.age(LocalEnvironment.now()), book.damaged, heads)
+        let registry = self.registry.borrow();
+        let heads = (0..self.servers()).map(|it| registry.head(it)).collect();
+        (registry.age(LocalEnvironment.now()), registry.damaged, heads)
     }
 }
 

@@ -137,7 +137,7 @@ struct MergedNode {
 }
 
 impl NodeRegistry {
-    /// A book without nodes, for this number of servers.
+    /// A registry without nodes, for this number of servers.
     #[must_use]
     pub fn new(servers: usize) -> Self {
         Self {

@@ -74,7 +74,7 @@ struct SqlRoute {
     offers: MediaTypeOffers,
     /// The query for each of the offers, the default first.
     statements: Vec<Arc<SqlStatement>>,
-    pouring: Rc<QueryExecutor>,
+    executor: Rc<QueryExecutor>,
 }
 
 /// The queries of a route, and their results on the way to clients.
@@ -96,14 +96,14 @@ pub(crate) fn maker(
     log: SubsystemLog,
 ) -> Rc<dyn ResponseMaker> {
     let (path, config) = (path.clone(), config.clone());
-    let pouring = Rc::new(QueryExecutor { route: name.to_owned(), database, counters, log });
+    let executor = Rc::new(QueryExecutor { route: name.to_owned(), database, counters, log });
     match config.raw {
-        Some(form) => Rc::new(raw::RawSqlMaker::new(form, path, config, pouring)),
+        Some(form) => Rc::new(raw::RawSqlMaker::new(form, path, config, executor)),
         None => {
             let (offers, pattern) = (config.offers(), &config.statement);
             let one = |it: &ResultFormat| Arc::new(SqlStatement { format: *it, ..(**pattern).clone() });
             let statements = config.formats.iter().map(one).collect();
-            Rc::new(SqlMaker(Rc::new(SqlRoute { path, config, offers, statements, pouring })))
+            Rc::new(SqlMaker(Rc::new(SqlRoute { path, config, offers, statements, executor })))
         }
     }
 }
@@ -136,10 +136,10 @@ impl SqlRoute {
         // A placeholder for each use of a parameter.
         let values = statement.query.order.iter().map(|it| values[*it].clone()).collect();
         let call = SqlCall { statement: statement.clone(), values };
-        match self.pouring.database.run(&call).await {
+        match self.executor.database.run(&call).await {
             Ok(answer) => Ok(self.response(request, &statement, rows, answer)),
             Err(error) => {
-                self.pouring.failed(&error);
+                self.executor.failed(&error);
                 Err(OriginError::LocalFailure(error.status(), error.sentence().into_owned()))
             }
         }
@@ -183,7 +183,7 @@ impl SqlRoute {
         fields.push("Content-Type", statement.format.media_type());
         let Some(rows) = answer.rest else { return whole(200, fields, answer.first) };
         let (sender, body) = MadeBody::new(DEPTH);
-        tokio::task::spawn_local(self.pouring.clone().pour(answer.first, rows, sender, Bytes::new()));
+        tokio::task::spawn_local(self.executor.clone().pour(answer.first, rows, sender, Bytes::new()));
         MadeResponse { head: head(200, fields, Framing::Chunked), body }
     }
 

@@ -29,7 +29,7 @@ pub struct CertificateStore {
     tls: Arc<ServerTls>,
     /// The generated one.
     own: RefCell<Option<Certificate>>,
-    book: Rc<CertificateRegistry>,
+    registry: Rc<CertificateRegistry>,
     watches: RefCell<HashMap<PathBuf, FileWatch>>,
 }
 
@@ -41,15 +41,15 @@ impl CertificateStore {
     pub fn open(
         config: &Config,
         errors: &ErrorLog,
-        book: &Rc<CertificateRegistry>,
+        registry: &Rc<CertificateRegistry>,
     ) -> Result<Option<Self>, String> {
         let Some(settings) = &config.tls else { return Ok(None) };
         let own = settings.self_signed.then(self_signed).transpose()?;
         let watches = RefCell::new(watches(config, settings));
         let certificates = read(settings, own.as_ref(), errors)?;
         let tls = ServerTls::new(&only(&certificates), rules(config, settings))?;
-        book.shown.replace(certificates);
-        Ok(Some(Self { tls, own: RefCell::new(own), book: book.clone(), watches }))
+        registry.shown.replace(certificates);
+        Ok(Some(Self { tls, own: RefCell::new(own), registry: registry.clone(), watches }))
     }
 
     /// The TLS settings of workers.
@@ -90,13 +90,13 @@ impl CertificateStore {
         self.tls.replace(&only(&certificates), rules(config, settings))?;
         self.watches.replace(watches);
         self.own.replace(own);
-        self.book.shown.replace(certificates);
+        self.registry.shown.replace(certificates);
         Ok(())
     }
 
     /// Whether a file has changed since it was read, or a certificate was obtained.
     pub fn changed(&self) -> bool {
-        let is_obtained = self.book.is_changed.take();
+        let is_obtained = self.registry.is_changed.take();
         // Every file is checked: a settled change is reported only once.
         self.watches.borrow_mut().values_mut().filter_map(|it| it.changed().then_some(())).count() > 0
             || is_obtained
@@ -105,7 +105,7 @@ impl CertificateStore {
     /// Logs expiring certificates, and updates the gauge of remaining seconds.
     pub fn look(&self, errors: &ErrorLog, counters: &Counters) {
         let now = now();
-        let mut shown = self.book.shown.borrow_mut();
+        let mut shown = self.registry.shown.borrow_mut();
         let least = shown.iter().map(|it| it.certificate.until - now).min().unwrap_or(0);
         counters.tls_expires_seconds.set_shared(u64::try_from(least).unwrap_or(0));
         for shown in shown.iter_mut() {

@@ -107,7 +107,7 @@ impl Supervisor {
                 None => Ok(config.key_settings),
                 Some(_) => Err(ram_snapshot::OF_FLEET),
             },
-            tls: self.running.keeper.borrow().as_ref().map(CertificateStore::tls),
+            tls: self.running.certificates.borrow().as_ref().map(CertificateStore::tls),
             addresses,
         };
         // A log of changes has one reader.

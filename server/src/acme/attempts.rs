@@ -247,7 +247,7 @@ impl Attempts {
         let until = date_of(got.validity.until);
         let values = [("name", name), ("authority", state.authority.as_str()), ("until", &until)];
         self.means.errors.event(Level::Info, "certificate-obtained", &values);
-        self.means.book.is_changed.set(true);
+        self.means.registry.is_changed.set(true);
         state
     }
 
@@ -448,6 +448,6 @@ impl Attempts {
         };
         let wanted = |it: &(&String, &mut ManagedName)| config.names.binary_search(it.0).is_ok();
         let managed = names.iter_mut().filter(wanted).map(of).collect();
-        self.means.book.managed.replace(managed);
+        self.means.registry.managed.replace(managed);
     }
 }

@@ -39,10 +39,10 @@ impl Attempts {
         }
         let before = self.names.borrow().get(name).map(|it| it.state.clone()).unwrap_or_default();
         self.record(name, before.issued(&shared.authority), Some(validity));
-        let AcmeContext { errors, book, .. } = &self.means;
+        let AcmeContext { errors, registry, .. } = &self.means;
         let values = [("name", name), ("until", &date_of(validity.until))];
         errors.event(Level::Info, "certificate-received", &values);
-        book.is_changed.set(true);
+        registry.is_changed.set(true);
         true
     }
 

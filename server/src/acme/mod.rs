@@ -146,7 +146,7 @@ pub struct AcmeContext {
     /// The counters of the process.
     pub counters: Arc<Counters>,
     /// The state of all certificates, for operators.
-    pub book: Rc<CertificateRegistry>,
+    pub registry: Rc<CertificateRegistry>,
     /// The memcached servers that all nodes share, if there are some.
     pub fleet: Option<Rc<Fleet>>,
 }
@@ -177,7 +177,7 @@ pub async fn keep(mut inbox: watch::Receiver<WorkerState>, means: AcmeContext) {
             (Some(keeper), Some(acme)) if keeper.folder.path() == acme.folder => keeper.set_names(acme),
             (_, acme) => {
                 keeper.take().into_iter().for_each(|it| it.attempts.interrupt());
-                means.book.forget_managed();
+                means.registry.forget_managed();
                 keeper = acme.map(|it| AcmeKeeper::new(means.clone(), it));
             }
         }
@@ -302,7 +302,7 @@ impl AcmeKeeper {
                 self.lock = Some(lock);
                 self.attempts.fleet.borrow().iter().for_each(|it| it.set_node(self.folder.node()));
                 self.reported = None;
-                self.attempts.means.book.folder_error.replace(None);
+                self.attempts.means.registry.folder_error.replace(None);
                 return true;
             }
             Ok(None) => {
@@ -312,7 +312,7 @@ impl AcmeKeeper {
         };
         if self.reported.as_ref() != Some(&why) {
             self.attempts.means.errors.event(Level::Warn, "acme-folder", &[("why", &why)]);
-            self.attempts.means.book.folder_error.replace(Some(why.clone()));
+            self.attempts.means.registry.folder_error.replace(Some(why.clone()));
             self.reported = Some(why);
         }
         false

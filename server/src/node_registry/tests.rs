@@ -28,21 +28,21 @@ fn server(head: u64, nodes: Vec<SurveyedNode>) -> Option<ServerSurvey> {
     Some(ServerSurvey { head: Some(Numbered { name: 7, number: head }), nodes })
 }
 
-/// A book of one server that is read every two seconds from zero on.
+/// A registry of one server that is read every two seconds from zero on.
 struct Reader {
-    book: NodeRegistry,
+    registry: NodeRegistry,
     now: u64,
 }
 
 impl Reader {
     fn new() -> Self {
-        Self { book: NodeRegistry::new(1), now: 0 }
+        Self { registry: NodeRegistry::new(1), now: 0 }
     }
 
     fn read(&mut self, server: Option<ServerSurvey>) -> Vec<NodeView> {
-        self.book.take(&[server], self.now, WALL + self.now / 1000);
+        self.registry.take(&[server], self.now, WALL + self.now / 1000);
         self.now += EACH;
-        self.book.views(self.now)
+        self.registry.views(self.now)
     }
 
     fn only(&mut self, server: Option<ServerSurvey>) -> NodeView {
@@ -141,7 +141,7 @@ fn a_server_that_cannot_be_read_changes_no_node() {
     }
     let views = reader.read(None);
     assert_eq!(Presence::Unknown, views[0].presence);
-    assert_eq!(Some(10 * EACH), reader.book.age(reader.now));
+    assert_eq!(Some(10 * EACH), reader.registry.age(reader.now));
 }
 
 #[test]
@@ -149,10 +149,10 @@ fn records_of_all_servers_are_joined_and_the_latest_counts() {
     let old = both(report(1, WALL, 3), status(1, 1, WALL));
     let new = both(NodeReport { followed: vec![(8, 9)], ..report(1, WALL + 5, 0) }, status(1, 4, WALL + 5));
     for servers in [[&old, &new], [&new, &old]] {
-        let mut book = NodeRegistry::new(2);
+        let mut registry = NodeRegistry::new(2);
         let servers = servers.map(|it| server(5, vec![it.clone()]));
-        book.take(&servers, 0, WALL);
-        let view = book.views(0).remove(0);
+        registry.take(&servers, 0, WALL);
+        let view = registry.views(0).remove(0);
         assert!(matches!(view.status, KnownStatus::Known(it) if it.number == 4));
         let mut followed = view.report.unwrap().followed;
         followed.sort_unstable();
@@ -186,11 +186,11 @@ fn records_that_are_not_those_of_a_node_are_counted() {
     let mut reader = Reader::new();
     let damaged = |report| SurveyedNode { report, status: Some(ReadStatus::Damaged) };
     assert!(reader.read(server(0, vec![damaged(None)])).is_empty());
-    assert_eq!(1, reader.book.damaged);
+    assert_eq!(1, reader.registry.damaged);
     assert_eq!(KnownStatus::Damaged, reader.only(server(0, vec![damaged(Some(report(1, WALL, 0)))])).status);
     // A valid status of another run under the number of a node.
     let view = reader.only(server(0, vec![both(report(1, WALL, 0), status(2, 9, WALL))]));
-    assert_eq!((KnownStatus::Damaged, 1), (view.status, reader.book.damaged));
+    assert_eq!((KnownStatus::Damaged, 1), (view.status, reader.registry.damaged));
     let older = SurveyedNode { report: Some(report(1, WALL, 0)), status: None };
     let mut reader = Reader::new();
     assert_eq!(KnownStatus::Awaited, reader.only(server(0, vec![older.clone()])).status);
@@ -212,5 +212,5 @@ fn the_list_is_bounded() {
             (0..100).map(|it| both(report(100 * batch + it, WALL, 0), status(100 * batch + it, 1, WALL)));
         reader.read(server(0, nodes.collect()));
     }
-    assert_eq!(MOST, reader.book.views(reader.now).len());
+    assert_eq!(MOST, reader.registry.views(reader.now).len());
 }

@@ -290,7 +290,7 @@ impl Drop for ServerProbe {
 
 impl std::fmt::Debug for ServerProbe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attempt").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("ServerProbe").field("server", &self.server).finish_non_exhaustive()
     }
 }
 

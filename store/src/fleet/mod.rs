@@ -40,7 +40,7 @@ use larder_stdx::clock::WallTime;
 use larder_wire::envelope::Envelope;
 pub use larder_wire::envelope::{Mark, Unshared};
 pub use larder_wire::memcached::{FleetKey, MemcachedProtocol};
-use recompute_lease::{RecomputeLeases, StaleRead};
+use recompute_lease::{ReadItems, RecomputeLeases};
 use ring::ServerRing;
 use server::ConnectionChoice;
 use std::cell::{Cell, RefCell};
@@ -167,8 +167,8 @@ pub struct Fleet {
     servers: Box<[Rc<MemcachedServer>]>,
     keys: FleetKeys,
     ring: RefCell<(u64, ServerRing)>,
-    turns: RecomputeLeases,
-    seen: StaleRead,
+    leases: RecomputeLeases,
+    seen: ReadItems,
     superseding: supersede::Superseding,
     /// Bytes of bodies being written.
     writing: Cell<u64>,
@@ -209,7 +209,7 @@ impl Fleet {
             servers,
             keys,
             ring,
-            turns: leases,
+            leases,
             seen,
             superseding,
             writing,

@@ -149,7 +149,7 @@ impl Fleet {
     fn outgoing(&self, key: &[u8], stored: &StoredArc, expire: u32) -> OutgoingItem {
         let seen = self.seen.take(key);
         let with_turn = |key: FleetKey, otherwise: Overwrite| {
-            let over = self.turns.replaces(&key).map_or(otherwise, Overwrite::This);
+            let over = self.leases.replaces(&key).map_or(otherwise, Overwrite::This);
             (key, over)
         };
         let over = match seen.map(|it| it.cas) {
@@ -183,9 +183,9 @@ impl Fleet {
         for (key, over) in variant.iter().chain([base]) {
             let written = self.set(outgoing, key, &value, body.as_ref(), *over).await;
             match written {
-                PutResult::Written => self.turns.forget_written(key),
+                PutResult::Written => self.leases.forget_written(key),
                 PutResult::Superseded | PutResult::Removed => {
-                    self.turns.forget_written(key);
+                    self.leases.forget_written(key);
                     is_outdone = true;
                     is_removed |= written == PutResult::Removed;
                 }

@@ -76,7 +76,7 @@ impl RecomputeLease {
         let LeaseKey { key, server, cas, item: has } = &place;
         // An item created for this lease expires by itself; the lease ends well before that.
         let until = (*has == LeasedItem::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
-        fleet.turns.0.borrow_mut().insert(key.clone(), HeldLease { cas: *cas, until });
+        fleet.leases.0.borrow_mut().insert(key.clone(), HeldLease { cas: *cas, until });
         let living =
             write_liveness(Rc::downgrade(fleet), fleet.keys.liveness_key(key), *server, LIVENESS_INTERVAL);
         let living = tokio::task::spawn_local(living);
@@ -97,7 +97,7 @@ impl RecomputeLease {
     /// The lease no longer has to be given back.
     pub(super) fn forget(&self) -> Option<Rc<Fleet>> {
         let fleet = self.fleet.upgrade()?;
-        let _ = fleet.turns.release(&self.place.key, self.place.cas);
+        let _ = fleet.leases.release(&self.place.key, self.place.cas);
         Some(fleet)
     }
 
@@ -107,7 +107,7 @@ impl RecomputeLease {
         let Some(fleet) = self.fleet.upgrade() else { return };
         let expire = mark.of.meta.lifetime.seconds;
         let LeaseKey { key, server, cas, .. } = &self.place;
-        if !self.is_exclusive || expire == 0 || fleet.turns.release(key, *cas) == Released::NotOurs {
+        if !self.is_exclusive || expire == 0 || fleet.leases.release(key, *cas) == Released::NotOurs {
             return;
         }
         let mut value = Vec::new();
@@ -183,7 +183,7 @@ impl Drop for RecomputeLease {
     fn drop(&mut self) {
         self.liveness.abort();
         let Some(fleet) = self.fleet.upgrade() else { return };
-        if fleet.turns.release(&self.place.key, self.place.cas) == Released::NotOurs {
+        if fleet.leases.release(&self.place.key, self.place.cas) == Released::NotOurs {
             return;
         }
         fleet.give_back(&self.place);
@@ -192,7 +192,7 @@ impl Drop for RecomputeLease {
 
 impl std::fmt::Debug for RecomputeLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Win")
+        f.debug_struct("RecomputeLease")
             .field("key", &self.place.key.as_str())
             .field("has", &self.place.item)
             .finish_non_exhaustive()
@@ -218,19 +218,19 @@ enum Released {
 
 impl RecomputeLeases {
     fn release(&self, key: &FleetKey, cas: u64) -> Released {
-        let mut turns = self.0.borrow_mut();
-        if turns.get(key).is_none_or(|it| it.cas != cas) {
+        let mut leases = self.0.borrow_mut();
+        if leases.get(key).is_none_or(|it| it.cas != cas) {
             return Released::NotOurs;
         }
-        turns.remove(key);
+        leases.remove(key);
         Released::Released
     }
 
     /// The number of the item that a write of `key` must replace, if this worker has the lease: other nodes' removals and
     /// writes meanwhile are then not overwritten.
     pub(super) fn replaces(&self, key: &FleetKey) -> Option<u64> {
-        let turns = self.0.borrow();
-        let held = turns.get(key)?;
+        let leases = self.0.borrow();
+        let held = leases.get(key)?;
         held.until.is_none_or(|it| now() < it).then_some(held.cas)
     }
 
@@ -246,7 +246,7 @@ impl RecomputeLeases {
 /// A *generation* is a random number of the newest record that is part of the keys of all variants. Once the newest
 /// record is removed, or one with other `Vary` names is written, no variant of its generation can be found any more.
 #[derive(Default)]
-pub(super) struct StaleRead(RefCell<HashMap<Box<[u8]>, ReadItem>>);
+pub(super) struct ReadItems(RefCell<HashMap<Box<[u8]>, ReadItem>>);
 
 /// No item has this number.
 pub(super) const ABSENT: u64 = 0;
@@ -262,17 +262,17 @@ pub(super) struct ReadItem {
     until: Instant,
 }
 
-impl StaleRead {
+impl ReadItems {
     pub(super) fn note(&self, key: &[u8], generation: u32, names: u64, cas: u64) {
         self.note_for(key, generation, names, cas, REMEMBERED);
     }
 
-    /// [`StaleRead::note`] for an absent key.
+    /// [`ReadItems::note`] for an absent key.
     pub(super) fn note_absent(&self, key: &[u8]) {
         self.note(key, 0, 0, ABSENT);
     }
 
-    /// [`StaleRead::note`] for an item that is remembered for `time`.
+    /// [`ReadItems::note`] for an item that is remembered for `time`.
     pub(super) fn note_for(&self, key: &[u8], generation: u32, names: u64, cas: u64, time: Duration) {
         let mut seen = self.0.borrow_mut();
         if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
