@@ -42,7 +42,10 @@ pub fn permitted(
             PurgeScope::Tag(tag) => format!("tag == {} && ({condition})", quoted(tag)),
             PurgeScope::Where(wanted) => format!("({}) && ({condition})", wanted.text()),
             PurgeScope::All => condition.clone(),
-            PurgeScope::Url(_) | PurgeScope::Prefix(_) => return Ok(wanted),
+            PurgeScope::Url(_) => return Ok(wanted),
+            PurgeScope::Prefix(_) => {
+                return Err("A prefix cannot be purged by `PURGE`; use a condition.".to_owned());
+            }
         };
         Expression::parse(&text).map(PurgeScope::Where).map_err(|it| {
             format!(

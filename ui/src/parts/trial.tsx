@@ -89,12 +89,12 @@ function Trial({ of, box }: { of: Tried; box: Box }): JSX.Element {
         <div>
           <dt>Predicted</dt>
           <dd>{percent(changed)}</dd>
-          <dd class="faint">{of.not_modelled.length > 0 ? 'without RAM and disk' : difference(running, changed)}</dd>
+          <dd class="faint">{of.not_modelled.length > 0 ? 'without the tiers' : difference(running, changed)}</dd>
         </div>
       </dl>
       {of.not_modelled.length > 0 && (
         <p>
-          The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes RAM and disk to have room for every response.
+          The effect of <code>{of.not_modelled.join(', ')}</code> is not predicted: the trial takes every tier to have room for every response, and to answer.
         </p>
       )}
       {of.danger && (
