@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(Some(3), route.values().nth(named("hits_fleet").unwrap()));
         let all = RouteCounters::TABLE.iter().chain(OriginCounters::TABLE).chain(TierCounters::TABLE);
         assert!(all.clone().all(|it| it.help.ends_with('.')), "a help is a sentence");
-        assert_eq!(26, all.clone().count());
+        assert_eq!(27, all.clone().count());
         for it in all.chain(crate::Counters::TABLE) {
             let name_says = it.name.ends_with("_us") || it.name.ends_with("_micros");
             let is_time = it.unit == Unit::Micros;
@@ -143,7 +143,7 @@ mod tests {
             let name_says = it.name.split('_').any(|it| it == "bytes");
             assert!(name_says || it.unit != Unit::Bytes, "{it:?}");
         }
-        assert_eq!(5, OriginCounters::default().values().count());
+        assert_eq!(6, OriginCounters::default().values().count());
     }
 
     #[test]
