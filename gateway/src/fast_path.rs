@@ -1,6 +1,6 @@
 //! The fast path: a fresh hit in RAM is answered synchronously between two reads. It allocates nothing, makes no system
 //! call for the time and takes no exclusive lock. Cases that are not simple go to `request`; pages that RAM lacks go to
-//! `fast_path_disk`.
+//! `fast_path_disk`. The same response in steps is `request/deliver.rs`: a rule for one is a rule for both.
 
 use crate::cache_key;
 use crate::certificate;

@@ -12,9 +12,9 @@ const LONGEST_REQUEST: u64 = 7 * 86_400;
 /// The validity of a certificate, seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Its start.
+    /// The first second in which the certificate is valid.
     pub from: i64,
-    /// Its end.
+    /// The last one.
     pub until: i64,
 }
 
@@ -103,7 +103,7 @@ pub fn pause(failures: u32, requested: Option<u64>, random: u32) -> u64 {
 /// A pause with its start, seconds since the Unix epoch. It outlives a restart, so that a crash loop does not repeat attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptPause {
-    /// Its start.
+    /// The second in which the pause began.
     pub from: i64,
     /// Its length.
     pub seconds: u64,

@@ -22,9 +22,9 @@ pub enum TomlNode<'d> {
 
 /// A header line, `[…]` or `[[…]]`, with its keys.
 pub struct TomlHeader {
-    /// Its start.
+    /// The offset of the bracket in the text.
     pub start: usize,
-    /// The end of its last value, or its own.
+    /// The offset after its last value; without values, after the header.
     pub end: usize,
     /// Its path.
     pub path: Vec<PathStep>,

@@ -1,5 +1,5 @@
 //! Sending the machine's response: from the store, along with a fill, from the origin, or made here. Preconditions and
-//! ranges are applied here by functions of `semantics`.
+//! ranges are applied here by functions of `semantics`. The fast path (`fast_path.rs`) sends the same response to a plain hit.
 
 use super::fill_reader::{self, FillReading};
 use super::machine::Step;

@@ -72,7 +72,7 @@ pub struct RequestSummary {
     pub report: Option<CacheReport>,
     /// The response was sent to its end.
     pub complete: bool,
-    /// It was not, because the origin failed.
+    /// The response was cut because the origin failed.
     pub is_broken: bool,
     /// The origin's part; `None` where it was not asked for this request, or did not answer.
     pub origin: Option<OriginFacts>,
@@ -84,7 +84,7 @@ pub struct RequestSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coalescing {
     Shared,
-    /// It asks for the head only and may start nothing for other requests: it asks as a GET that may would.
+    /// A HEAD that starts no fetch for other requests: the origin gets the fields of a GET that would.
     Head,
     Private,
 }
