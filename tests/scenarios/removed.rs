@@ -392,7 +392,7 @@ fn fetch(node: &Larder, name: usize, pages: &[Page], second: &AtomicU64, mut cha
     while second.load(SeqCst) / SECONDS_OF_ROUND < end {
         let number = usize::try_from(chance.below(PAGES as u64)).unwrap();
         let (page, begun) = (&pages[number], second.load(SeqCst));
-        let lines = if chance.below(100) == 0 { "Cache-Control: no-cache\r\n" } else { "" };
+        let lines = if chance.below([12, 100, 100][name]) == 0 { "Cache-Control: no-cache\r\n" } else { "" };
         let response = client.get_with(&format!("/{number}"), lines);
         let version: u64 = response.text().split(' ').next().unwrap().parse().unwrap();
         let least = begun.checked_sub(BOUND).map_or(0, |it| page.newest_at(it));

@@ -386,7 +386,13 @@ impl FillJob {
                 let is_fresh = |it: &&Stored| {
                     matches!(it.meta.freshness(clock::wall()), Freshness::Fresh { .. }) && !it.is_superseded()
                 };
-                let is_lost = was_there && removed.is_none() && held.as_ref().is_some_and(is_fresh);
+                let expire = fleet.settings().expire.as_secs();
+                let is_kept = |it: &&Stored| {
+                    expire == 0 || it.meta.response_time.0.saturating_add(expire) > clock::wall().0
+                };
+                let is_lost = was_there
+                    && removed.is_none()
+                    && held.as_ref().is_some_and(|it| is_fresh(it) && is_kept(it));
                 self.gateway.counters.fleet_lost.add(u64::from(is_lost));
                 return FleetAnswer::Lost { turn, removed };
             }

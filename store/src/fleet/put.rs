@@ -25,6 +25,9 @@ const ITEM_COST: u64 = 512;
 /// network may be slow. 16 MB/s.
 const BYTES_A_MILLISECOND: u64 = 16 * 1024;
 
+/// How often a write is tried again for what other nodes write meanwhile.
+const MOST_CONFLICTS: u32 = 8;
+
 /// One response that is being written.
 struct OutgoingItem {
     key: Box<[u8]>,
@@ -184,10 +187,15 @@ impl Fleet {
             let written = self.set(outgoing, key, &value, body.as_ref(), *over).await;
             match written {
                 PutResult::Written => self.leases.forget_written(key),
-                PutResult::Superseded | PutResult::Removed => {
+                PutResult::Superseded => {
                     self.leases.forget_written(key);
                     is_outdone = true;
-                    is_removed |= written == PutResult::Removed;
+                }
+                PutResult::Removed => {
+                    self.leases.forget_written(key);
+                    (is_outdone, is_removed) = (true, true);
+                    // The newest record leads to the variants, of which this one is not there.
+                    break;
                 }
                 PutResult::NotWritten => result = Settled::NotStored,
             }
@@ -275,7 +283,7 @@ impl Fleet {
         over: Overwrite,
     ) -> PutResult {
         let mut over = over;
-        loop {
+        for _ in 0..MOST_CONFLICTS {
             let Some(server) = self.route(key) else { return PutResult::NotWritten };
             let value = MemcachedValue { pieces: &[head], behind: body.map_or(0, |it| it.bytes().len()) };
             let millis = value.length() as u64 / BYTES_A_MILLISECOND;
@@ -311,8 +319,8 @@ impl Fleet {
             match (self.current_content(outgoing, key, over).await, over) {
                 (CurrentContent::Removal, _) => return PutResult::Removed,
                 (CurrentContent::Contested(cas), _) => {
-                    if self.remove_contested(outgoing, key, server, cas).await {
-                        return PutResult::Removed;
+                    if let Some(result) = self.remove_contested(outgoing, key, server, cas).await {
+                        return result;
                     }
                 }
                 (CurrentContent::Older(cas), _) | (CurrentContent::Other(cas), Overwrite::AllButRemovals) => {
@@ -322,17 +330,18 @@ impl Fleet {
                 (CurrentContent::Unknown, _) => return PutResult::NotWritten,
             }
         }
+        PutResult::NotWritten
     }
 
-    /// Replaces the item with this number by a removal mark. `false` where another node has replaced it by now.
+    /// Replaces the item with this number by a removal mark. `None` where another node has replaced it by now.
     async fn remove_contested(
         self: &Rc<Self>,
         outgoing: &OutgoingItem,
         key: &FleetKey,
         server: usize,
         cas: u64,
-    ) -> bool {
-        let Some(mark) = self.removal_marker(&outgoing.key) else { return true };
+    ) -> Option<PutResult> {
+        let Some(mark) = self.removal_marker(&outgoing.key) else { return Some(PutResult::Removed) };
         let (pieces, expire) = ([&mark[..]], self.removal_seconds());
         let value = MemcachedValue::of(&pieces);
         let request =
@@ -340,7 +349,14 @@ impl Fleet {
         self.counters.fleet_removes.add(1);
         let deadline = now() + self.settings.timeout;
         let replied = self.servers[server].exchange(&request, ConnectionChoice::of(key), deadline).await;
-        !replied.is_ok_and(|it| it.reply == MemcachedReply::Exists)
+        match replied.map(|it| it.reply) {
+            Ok(MemcachedReply::Exists) => None,
+            Ok(MemcachedReply::Done | MemcachedReply::NotFound) => Some(PutResult::Removed),
+            _ => {
+                self.counters.fleet_removes_failed.add(1);
+                Some(PutResult::NotWritten)
+            }
+        }
     }
 
     /// Whether it is unknown which of two responses with the same variant and with different entity tags the origin made
